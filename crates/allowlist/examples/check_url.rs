@@ -1,0 +1,61 @@
+//! Asks a policy about some URLs, as a program that embeds the policy would.
+//!
+//! `cargo run -p allowlist --example check_url`
+
+#![expect(clippy::print_stdout, reason = "an example shows what it found")]
+
+use std::error::Error;
+
+use allowlist::Allowlist;
+use allowlist::Reason;
+
+const POLICY: &str = r#"
+domains:
+  - "*.crates.example"
+url_prefixes:
+  - host: api.example
+    path: /search*
+  - host: api.example
+    path: /repos/mine/*
+    methods: [GET, POST]
+"#;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let policy = Allowlist::from_yaml(POLICY, "network-allowlist.yaml")?;
+    let questions = [
+        ("GET", "https://static.crates.example/serde/1.0.0/download", None),
+        ("GET", "https://api.example/search?q=rust", None),
+        ("POST", "https://api.example/repos/mine/issues", None),
+        (
+            "DELETE",
+            "https://api.example/repos/mine/issues/1",
+            Some(Reason::Method),
+        ),
+        (
+            "GET",
+            "https://api.example/repos/yours/issues",
+            Some(Reason::PathNotAllowed),
+        ),
+        (
+            "GET",
+            "https://api.example/repos/mine/%2e%2e/yours",
+            Some(Reason::Path),
+        ),
+        ("GET", "https://evil.example/", Some(Reason::Host)),
+    ];
+    for (method, url, expected) in questions {
+        let verdict = policy.judge(method, url);
+        assert_eq!(verdict.reason, expected, "{method} {url}");
+        match (&verdict.rule, &verdict.message) {
+            (Some(rule), _) => println!("allowed {method} {url} by {}[{}]", rule.kind.list(), rule.index),
+            (None, message) => println!(
+                "blocked {method} {url}: {}",
+                message.as_deref().unwrap_or_default()
+            ),
+        }
+    }
+    for warning in policy.lint() {
+        println!("warning: {warning}");
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! What the policy says of a request.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::denial::Denial;
+
+/// The answer to one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Decision {
+    /// A rule matches.
+    Allow(Match),
+    /// No rule matches.
+    Deny(Denial),
+}
+
+impl Decision {
+    /// Whether a rule matches.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, Self::Allow(_))
+    }
+}
+
+/// Which list a rule stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleKind {
+    /// `domains`.
+    Domain,
+    /// `url_prefixes`.
+    Url,
+}
+
+impl RuleKind {
+    /// The key of the list in a document.
+    #[must_use]
+    pub fn list(self) -> &'static str {
+        match self {
+            Self::Domain => "domains",
+            Self::Url => "url_prefixes",
+        }
+    }
+}
+
+/// The rule that allows a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Match {
+    /// The list it stands in.
+    pub kind: RuleKind,
+    /// Its place in that list, from 0.
+    pub index: usize,
+    /// Its host pattern in canonical form.
+    pub host: String,
+    /// Its path pattern, empty for any path; none for a rule of `domains`.
+    pub path: Option<String>,
+}

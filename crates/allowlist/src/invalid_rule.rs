@@ -1,0 +1,62 @@
+//! Why a rule cannot be.
+
+use crate::host::InvalidHost;
+use crate::target::PathRefusal;
+
+/// A part of a rule that could never match anything, with the mend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidRule {
+    /// No host at all.
+    #[error(
+        "the host is empty and would match nothing: write a host name or a pattern such as \"*.example.com\""
+    )]
+    EmptyHost,
+    /// `https://example.com`.
+    #[error("a host has no scheme: write the host name alone")]
+    HostWithScheme,
+    /// `example.com/path`.
+    #[error("a host has no path: write the path under `path` of a `url_prefixes` entry")]
+    HostWithPath,
+    /// `example.com:443`.
+    #[error("a host has no port: write the host name alone (ports 80 and 443 are the only ones)")]
+    HostWithPort,
+    /// Anything else that is not a letter, digit, `-`, `_`, `.`, `*`, `?` or a class.
+    #[error(
+        "a host cannot hold {0:?}: only letters, digits, `-`, `_`, `.`, `*`, `?` and classes such as `[a-z]`"
+    )]
+    HostCharacter(char),
+    /// `[` without `]`.
+    #[error("the `[` is never closed: write the class as in `[a-z]`")]
+    UnclosedClass,
+    /// `bü*.example`.
+    #[error(
+        "a label with letters outside ASCII cannot hold a wildcard: write the label in full or as `xn--…`"
+    )]
+    WildcardInInternationalLabel,
+    /// Whatever makes a name without wildcards invalid.
+    #[error("{0}, so nothing would ever match: write a plain host name")]
+    Host(InvalidHost),
+    /// A pattern with wildcards that no host name fits.
+    #[error("no host name can match this pattern: check its classes and its last label")]
+    UnreachableHost,
+    /// `repos/x`.
+    #[error("a path begins with `/` or `*`: put a `/` before it")]
+    PathStart,
+    /// More than 8,192 characters.
+    #[error("the path is longer than 8192 characters: end it earlier with `*`")]
+    PathTooLong,
+    /// A path that is refused before the rules are looked at.
+    #[error("{0}, and such paths are always refused: write the path decoded and without dot segments")]
+    Path(PathRefusal),
+    /// A path pattern with wildcards that no acceptable path fits.
+    #[error(
+        "no path can match this pattern: dot segments, backslashes and control characters are always refused"
+    )]
+    UnreachablePath,
+    /// `*`, an empty text, `GET,HEAD`.
+    #[error(
+        "{0:?} is not a method: write one method per item in letters and hyphens, or leave `methods` out for all"
+    )]
+    Method(String),
+}

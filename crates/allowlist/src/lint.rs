@@ -1,0 +1,339 @@
+//! What is valid and yet probably not meant.
+
+use std::fmt;
+
+use crate::decision::RuleKind;
+use crate::host_pattern::HostPattern;
+use crate::pattern::Pattern;
+use crate::pattern::Token;
+use crate::policy::Allowlist;
+use crate::rule::UrlRule;
+
+/// Advice about a policy or one of its rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    rule: Option<(RuleKind, usize)>,
+    message: String,
+}
+
+impl Warning {
+    /// The rule it is about, by list and place in the list; none if it is about the whole policy.
+    #[must_use]
+    pub fn rule(&self) -> Option<(RuleKind, usize)> {
+        self.rule
+    }
+
+    /// What is probably not meant, and what to write instead.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((kind, index)) = self.rule {
+            write!(formatter, "{}[{index}]: ", kind.list())?;
+        }
+        formatter.write_str(&self.message)
+    }
+}
+
+impl Allowlist {
+    /// Looks for rules that allow more than is seen at a glance, that do nothing, or that never match as meant.
+    #[must_use]
+    pub fn lint(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        if self.is_empty() {
+            let message = "the policy is empty and allows nothing: add hosts under `domains`".to_owned();
+            warnings.push(Warning { rule: None, message });
+        }
+        for (index, rule) in self.domains().iter().enumerate() {
+            let messages = host_breadth(rule.host(), true)
+                .into_iter()
+                .chain(self.shadowed_domain(index, rule.host()));
+            warnings.extend(messages.map(|message| Warning {
+                rule: Some((RuleKind::Domain, index)),
+                message,
+            }));
+        }
+        for (index, rule) in self.url_prefixes().iter().enumerate() {
+            let messages = host_breadth(rule.host(), is_any_path(rule))
+                .into_iter()
+                .chain(path_pitfall(rule))
+                .chain(method_pitfall(rule))
+                .chain(self.shadowed_url(index, rule));
+            warnings.extend(messages.map(|message| Warning {
+                rule: Some((RuleKind::Url, index)),
+                message,
+            }));
+        }
+        warnings
+    }
+
+    fn shadowed_domain(&self, index: usize, host: &HostPattern) -> Option<String> {
+        let earlier = |(other, rule): &(usize, &crate::rule::DomainRule)| {
+            let same = rule.host() == host;
+            (*other < index && same) || (*other != index && !same && covers_host(rule.host(), host))
+        };
+        let (other, rule) = self.domains().iter().enumerate().find(earlier)?;
+        Some(format!(
+            "`{host}` is covered by `{}` in domains[{other}] already: remove one",
+            rule.host()
+        ))
+    }
+
+    fn shadowed_url(&self, index: usize, rule: &UrlRule) -> Option<String> {
+        if let Some((other, domain)) = self
+            .domains()
+            .iter()
+            .enumerate()
+            .find(|(_, domain)| covers_host(domain.host(), rule.host()))
+        {
+            return Some(format!(
+                "`{}` in domains[{other}] allows all of `{}` already, so path and methods restrict nothing: remove one",
+                domain.host(),
+                rule.host(),
+            ));
+        }
+        let (other, _) = self
+            .url_prefixes()
+            .iter()
+            .enumerate()
+            .take(index)
+            .find(|(_, earlier)| covers_rule(earlier, rule))?;
+        Some(format!(
+            "url_prefixes[{other}] allows all of this already: remove one"
+        ))
+    }
+}
+
+/// Hosts that cover more than they seem to.
+fn host_breadth(host: &HostPattern, whole: bool) -> Option<String> {
+    let text = host.as_str();
+    if host.is_exact() {
+        return None;
+    }
+    if text.bytes().all(|byte| matches!(byte, b'*' | b'.')) {
+        let extent = if whole {
+            "every host"
+        } else {
+            "this path on every host"
+        };
+        return Some(format!("`{text}` allows {extent}: name the hosts that are meant"));
+    }
+    if looks_like_address(text) {
+        return Some(format!(
+            "`{text}` never matches an IPv4 address: name each address in full"
+        ));
+    }
+    if text.ends_with('*') {
+        let example = text.replace('*', "x.evil.example");
+        return Some(format!(
+            "`{text}` also covers names under other domains, such as {example}: end it with a domain"
+        ));
+    }
+    if let Some(rest) = text.strip_prefix('*') {
+        if !rest.starts_with('.') && !rest.starts_with('*') {
+            let plain = rest.replace(['*', '?'], "x");
+            return Some(format!(
+                "`{text}` also covers names such as evil{plain}: write `*.{rest}` and `{rest}`"
+            ));
+        }
+        let domain = rest.trim_start_matches(['*', '.']);
+        if !domain.contains(['.', '*', '?', '[']) {
+            return Some(format!(
+                "`{text}` covers a whole top-level domain: name the domains that are meant"
+            ));
+        }
+    }
+    None
+}
+
+fn looks_like_address(text: &str) -> bool {
+    text.contains('.')
+        && text.bytes().any(|byte| byte.is_ascii_digit())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b".*?[]-!".contains(&byte))
+}
+
+fn path_pitfall(rule: &UrlRule) -> Option<String> {
+    let path = rule.path().as_str();
+    if path.to_ascii_lowercase().replace("%3f", "").contains('%') {
+        return Some(format!(
+            "`{path}` is compared with the decoded path: write the characters themselves, not escapes"
+        ));
+    }
+    if path.contains("%3f") {
+        return Some(format!(
+            "`{path}`: an encoded question mark is compared as `%3F`: write it in upper case"
+        ));
+    }
+    if path.ends_with('/') {
+        return Some(format!(
+            "`{path}` covers this one path only: write `{path}*` for everything below it"
+        ));
+    }
+    if wildcard_before_query(rule.path().pattern()) {
+        return Some(format!(
+            "the `?` in `{path}` stands for any one character: write `[?]` for the question mark itself"
+        ));
+    }
+    None
+}
+
+/// Whether a `?` stands where the question mark of a query is probably meant.
+fn wildcard_before_query(pattern: &Pattern) -> bool {
+    let mut wildcard = false;
+    for token in pattern.tokens() {
+        match token {
+            Token::Any => wildcard = true,
+            Token::Literal('=') if wildcard => return true,
+            Token::Class(class) if class.matches('?') => return false,
+            Token::Literal(_) | Token::Class(_) => {}
+        }
+    }
+    false
+}
+
+fn method_pitfall(rule: &UrlRule) -> Option<String> {
+    let method = rule.methods().iter().find(|method| method.is_forbidden())?;
+    Some(format!("{} is never allowed: remove it", method.as_str()))
+}
+
+fn is_any_path(rule: &UrlRule) -> bool {
+    matches!(rule.path().as_str(), "" | "*" | "/*")
+}
+
+fn covers_rule(wide: &UrlRule, narrow: &UrlRule) -> bool {
+    let methods = wide.methods().is_empty()
+        || (!narrow.methods().is_empty()
+            && narrow
+                .methods()
+                .iter()
+                .all(|method| wide.methods().contains(method)));
+    methods
+        && covers_host(wide.host(), narrow.host())
+        && (is_any_path(wide) || covers(wide.path().pattern(), narrow.path().pattern()))
+}
+
+fn covers_host(wide: &HostPattern, narrow: &HostPattern) -> bool {
+    // A wildcard covers no address, whatever its text.
+    let address = narrow.is_exact() && narrow.as_str().parse::<std::net::Ipv4Addr>().is_ok();
+    wide == narrow || (!address && covers(wide.pattern(), narrow.pattern()))
+}
+
+/// Whether all that `narrow` matches is matched by `wide`; may say no where it is so, never yes where it is not.
+///
+/// If `*` is the only wildcard of `wide`, only a `*` of it can take in a wildcard of `narrow`, so the text of `narrow`
+/// can be matched as if its wildcards were ordinary characters. Text inside a class is none, hence no classes.
+fn covers(wide: &Pattern, narrow: &Pattern) -> bool {
+    if narrow.is_exact() {
+        return wide.matches(narrow.as_str());
+    }
+    wide == narrow || (wide.has_only_stars() && !narrow.has_class() && wide.matches(narrow.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(policy: &str, expected: &[&str]) {
+        let warnings = Allowlist::from_yaml(policy, "policy.yaml").unwrap().lint();
+        let texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(texts.len(), expected.len(), "{policy}: {texts:#?}");
+        for (text, start) in texts.iter().zip(expected) {
+            assert!(text.contains(start), "{policy}: {text}");
+        }
+    }
+
+    #[test]
+    fn sound_policies_have_no_warnings() {
+        check("domains: [github.com, '*.github.com', 10.0.0.1]", &[]);
+        check("domains: ['*.com.example', 'api-?.x.example']", &[]);
+        check(
+            "url_prefixes: [{host: a.example, path: /x}, {host: a.example, path: '/x/*', methods: [GET]}]",
+            &[],
+        );
+        check(
+            "url_prefixes: [{host: a.example, path: '/x*', methods: [GET]}, {host: a.example, path: /x}]",
+            &[],
+        );
+        check(
+            "url_prefixes: [{host: a.example, path: '/*%3F*'}, {host: a.example, path: '/x[?]a=*'}]",
+            &[],
+        );
+        check(
+            "url_prefixes: [{host: a.example, path: '/*'}, {host: a.b.example}]",
+            &[],
+        );
+    }
+
+    #[test]
+    fn broad_hosts() {
+        check("", &["the policy is empty"]);
+        check("domains: ['*']", &["domains[0]: `*` allows every host"]);
+        check("domains: ['*.*']", &["allows every host"]);
+        check(
+            "url_prefixes: [{host: '*', path: /x}]",
+            &["url_prefixes[0]: `*` allows this path on every host"],
+        );
+        check("domains: ['*.com']", &["top-level"]);
+        check("domains: ['*example.com']", &["evilexample.com"]);
+        check("domains: ['example.*']", &["example.x.evil.example"]);
+        check("domains: ['10.0.0.*']", &["never matches an IPv4 address"]);
+    }
+
+    #[test]
+    fn paths_and_methods() {
+        check(
+            "url_prefixes: [{host: a.b, path: /}]",
+            &["`/*` for everything below"],
+        );
+        check("url_prefixes: [{host: a.b, path: /x/}]", &["`/x/*`"]);
+        check("url_prefixes: [{host: a.b, path: '/a%20b'}]", &["decoded path"]);
+        check("url_prefixes: [{host: a.b, path: '/a%3fb'}]", &["upper case"]);
+        check("url_prefixes: [{host: a.b, path: '/a?b=*'}]", &["`[?]`"]);
+        check(
+            "url_prefixes: [{host: a.b, methods: [trace]}]",
+            &["TRACE is never allowed"],
+        );
+    }
+
+    #[test]
+    fn shadowed_rules() {
+        check(
+            "domains: [a.b, A.B]",
+            &["domains[1]: `a.b` is covered by `a.b` in domains[0]"],
+        );
+        check(
+            "domains: [x.a.b, '*.a.b']",
+            &["domains[0]: `x.a.b` is covered by `*.a.b` in domains[1]"],
+        );
+        check(
+            "domains: ['*.x.a.b', '*.a.b']",
+            &["domains[0]: `*.x.a.b` is covered"],
+        );
+        check(
+            "domains: ['*.a.b']\nurl_prefixes: [{host: x.a.b, path: /y}]",
+            &["restrict nothing"],
+        );
+        check(
+            "domains: [10.0.0.1]\nurl_prefixes: [{host: '*.a.b', path: /y}]",
+            &[],
+        );
+        check(
+            "url_prefixes: [{host: a.b, path: '/x*'}, {host: a.b, path: /x/y}]",
+            &["url_prefixes[1]: url_prefixes[0]"],
+        );
+        check(
+            "url_prefixes: [{host: a.b, methods: [GET]}, {host: a.b, path: /x, methods: [get]}]",
+            &["already"],
+        );
+        check(
+            "url_prefixes: [{host: a.b, methods: [GET]}, {host: a.b, path: /x}]",
+            &[],
+        );
+    }
+}

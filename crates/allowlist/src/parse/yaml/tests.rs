@@ -1,0 +1,249 @@
+//! Every fault of a YAML document, with its place.
+
+use crate::Allowlist;
+use proptest::prelude::*;
+
+fn check(text: &str, line: usize, column: usize, words: &str) {
+    let error = Allowlist::from_yaml(text, "policy.yaml").expect_err(text);
+    assert_eq!(
+        (error.line(), error.column()),
+        (line, column),
+        "{text:?}: {error}"
+    );
+    assert!(error.message().contains(words), "{text:?}: {error}");
+    assert_eq!(
+        error.to_string(),
+        format!("policy.yaml:{line}:{column}: {}", error.message())
+    );
+}
+
+#[test]
+fn wrong_types() {
+    check("domains: api.github.com\n", 1, 10, "`domains` is a list");
+    check("domains: {a: b}\n", 1, 10, "not a mapping");
+    check("- a\n- b\n", 1, 1, "a policy is a mapping");
+    check("just text\n", 1, 1, "a policy is a mapping");
+    check("\n\n  12\n", 3, 3, "not a number");
+    check("domains:\n  - a.example\n  - 12\n", 3, 5, "not a number");
+    check("domains:\n  - true\n", 2, 5, "not true or false");
+    check("domains:\n  - [a]\n", 2, 5, "not a list");
+    check("domains:\n  - a: b\n", 2, 5, "not a mapping");
+    check("domains:\n  -\n  - a\n", 2, 4, "not nothing");
+    check("domains:\n  - ~\n", 2, 5, "not nothing");
+    check("domains:\n  - !env HOST\n", 2, 5, "not a tagged value");
+    check("domains: !x [a]\n", 1, 10, "not a tagged value");
+    check("url_prefixes: {host: a}\n", 1, 15, "`url_prefixes` is a list");
+    check("url_prefixes:\n  - a.example\n", 2, 5, "is a mapping");
+    check("url_prefixes:\n  - host: [a]\n", 2, 11, "`host` is a text");
+    check(
+        "url_prefixes:\n  - host: a\n    path: 7\n",
+        3,
+        11,
+        "`path` is a text",
+    );
+    check(
+        "url_prefixes:\n  - host: a\n    methods: GET\n",
+        3,
+        14,
+        "`methods` is a list",
+    );
+    check(
+        "url_prefixes:\n  - host: a\n    methods: [GET, 1]\n",
+        3,
+        20,
+        "a method is a text",
+    );
+}
+
+#[test]
+fn missing_values() {
+    check("domains:\n", 1, 1, "`domains` has no value");
+    check("domains: null\n", 1, 1, "`domains` has no value");
+    check(
+        "domains: [a]\nurl_prefixes:\n",
+        2,
+        1,
+        "`url_prefixes` has no value",
+    );
+    check(
+        "url_prefixes:\n  - host:\n    path: /x\n",
+        2,
+        5,
+        "`host` has no value",
+    );
+    check(
+        "url_prefixes:\n  - host: a\n    methods:\n",
+        3,
+        5,
+        "`methods` has no value",
+    );
+    check("url_prefixes:\n  - path: /x\n", 2, 5, "no `host`");
+    check("url_prefixes: [{host: a}, {}]\n", 1, 27, "no `host`");
+}
+
+#[test]
+fn keys() {
+    check("domain: [a]\n", 1, 1, "unknown key \"domain\"");
+    check("domains: [a]\nextra: 1\n", 2, 1, "`domains` or `url_prefixes`");
+    check(
+        "url_prefixes:\n  - host: a\n    graphql:\n",
+        3,
+        5,
+        "`graphql` is not supported",
+    );
+    check(
+        "url_prefixes:\n  - host: a\n    method: [GET]\n",
+        3,
+        5,
+        "`host`, `path` or `methods`",
+    );
+    check("<<: {domains: [a]}\n", 1, 1, "unknown key \"<<\"");
+    check("1: [a]\n", 1, 1, "a key is one of");
+    check("? [a]\n: b\n", 1, 3, "a key is one of");
+    check("domains: [a]\n\ndomains: [b]\n", 3, 1, "a second time");
+    check("domains: [a]\n\"domains\": [b]\n", 2, 1, "a second time");
+    check("url_prefixes:\n- {host: a, host: b}\n", 2, 13, "a second time");
+}
+
+#[test]
+fn documents() {
+    check("domains: [a]\n---\ndomains: [b]\n", 2, 1, "second document");
+    check("---\ndomains: [a]\n---\ndomains: [b]\n", 3, 1, "second document");
+    check(
+        "# one\n%YAML 1.1\n---\ndomains: [a]\n...\n# two\n--- {}\n",
+        7,
+        1,
+        "second document",
+    );
+    check("---\n---\n", 2, 1, "second document");
+    check("domains: [a]\r\n---\r\ndomains: [b]\r\n", 2, 1, "second document");
+    check("domains: api\n---\ndomains: [b]\n", 2, 1, "second document");
+    check("domains: [a]\n---", 2, 1, "second document");
+}
+
+#[test]
+fn syntax() {
+    check("domains:\n  - *.example.com\n", 2, 6, "in quotes");
+    check("domains:\n  - *all\n", 2, 5, "in quotes");
+    check("domains:\n  - @all\n", 2, 5, "in quotes");
+    check("domains: [a\nurl_prefixes: []\n", 2, 13, "not valid YAML");
+    check("domains:\n\t- a\n", 2, 1, "indent with spaces");
+    check("domains: [a]\nx: \u{7}\n", 2, 4, "cannot hold the character");
+    check("domains: [a]\r\nx: \u{7}\r\n", 2, 4, "cannot hold the character");
+    check("domains: &a [*a]\n", 1, 10, "recursion");
+}
+
+#[test]
+fn rules_that_never_match() {
+    check("domains: ['']\n", 1, 11, "the host is empty");
+    check(
+        "domains:\n  - ok.example\n  - https://a.example\n",
+        3,
+        5,
+        "no scheme",
+    );
+    check("domains: [a.example/x]\n", 1, 11, "no path");
+    check("domains: ['a:80']\n", 1, 11, "no port");
+    check("domains: [a@b]\n", 1, 11, "cannot hold '@'");
+    check("domains: [a b]\n", 1, 11, "cannot hold ' '");
+    check("domains: [a..b]\n", 1, 11, "empty label");
+    check("domains: ['*.1']\n", 1, 11, "a number");
+    check("domains: [bü*.example]\n", 1, 11, "wildcard");
+    check("url_prefixes: [{host: ''}]\n", 1, 23, "the host is empty");
+    check(
+        "url_prefixes: [{host: é, path: x}]\n",
+        1,
+        32,
+        "begins with `/` or `*`",
+    );
+    check(
+        "url_prefixes:\n  - {host: a, path: /a/../b}\n",
+        2,
+        21,
+        "dot segment",
+    );
+    check(
+        "url_prefixes:\n  - host: a\n    path: '/[a]/../*'\n",
+        3,
+        11,
+        "no path can match",
+    );
+    for method in ["'*'", "''", "'GET,HEAD'", "'GET POST'"] {
+        check(
+            &format!("url_prefixes: [{{host: a, methods: [GET, {method}]}}]\n"),
+            1,
+            41,
+            "is not a method",
+        );
+    }
+}
+
+#[test]
+fn a_byte_order_mark_moves_nothing() {
+    check("\u{feff}domain: [a]\n", 1, 1, "unknown key");
+}
+
+#[test]
+fn columns_count_characters() {
+    check(
+        "domains: [é.example, 日本.example, a b]\n",
+        1,
+        34,
+        "cannot hold ' '",
+    );
+}
+
+#[test]
+fn an_alias_bomb_is_refused() {
+    let names: Vec<String> = (0..20_000).map(|index| format!("h{index}.example")).collect();
+    let text = format!(
+        "domains: &all [{}]\nurl_prefixes: [{}]\n",
+        names.join(","),
+        vec!["*all"; 500].join(",")
+    );
+    let error = Allowlist::from_yaml(&text, "policy.yaml").unwrap_err();
+    assert!(error.message().contains("aliases"), "{error}");
+}
+
+#[test]
+fn an_empty_document_is_an_empty_policy() {
+    for text in [
+        "",
+        "\n",
+        "# nothing\n",
+        "---\n",
+        "--- ~\n",
+        "{}",
+        "domains: []\nurl_prefixes: []\n",
+        "\u{feff}",
+    ] {
+        assert_eq!(
+            Allowlist::from_yaml(text, "policy.yaml"),
+            Ok(Allowlist::default()),
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
+fn anchors_and_quotes_work() {
+    let text = "domains: [&h 'A.Example.', \"*.b.example\"]\nurl_prefixes:\n- host: *h\n  path: /x\n  methods: &m [get]\n- {host: c, methods: *m}\n";
+    let policy = Allowlist::from_yaml(text, "policy.yaml").unwrap();
+    assert_eq!(policy.domains()[0].host().as_str(), "a.example");
+    assert_eq!(policy.url_prefixes()[0].host().as_str(), "a.example");
+    assert_eq!(policy.url_prefixes()[1].methods()[0].as_str(), "GET");
+    assert_eq!(policy.url_prefixes()[1].path().as_str(), "");
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_answered(text in prop_oneof![
+        "\\PC{0,60}",
+        "[-&*!|>{}\\[\\]:,?'\"#%@ \\n\\ta-c~.]{0,60}",
+        "(domains|url_prefixes|host|path|methods|[:\\-\\n \\[\\]{}*&,/a.]){0,30}",
+    ]) {
+        if let Err(error) = Allowlist::from_yaml(&text, "p") {
+            prop_assert!(error.line() >= 1 && error.column() >= 1);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The path of a `url_prefixes` rule.
+
+use std::fmt;
+
+use crate::invalid_rule::InvalidRule;
+use crate::pattern::Language;
+use crate::pattern::Pattern;
+use crate::target::Target;
+use crate::target::refusal_once_decoded;
+
+/// The longest pattern in characters, far beyond any that is meant, which bounds what compiling it costs.
+const LENGTH_LIMIT: usize = 8192;
+
+/// A pattern over decoded paths followed by the raw query, with regard to case; an empty one matches every path.
+///
+/// ```
+/// use allowlist::{PathPattern, Target};
+///
+/// let pattern = PathPattern::new("/search")?;
+/// assert!(pattern.matches(&Target::from_wire(b"/search")?));
+/// assert!(!pattern.matches(&Target::from_wire(b"/search?q=1")?));
+/// assert!(PathPattern::new("/search*")?.matches(&Target::from_wire(b"/search?q=1")?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPattern {
+    pattern: Pattern,
+}
+
+impl PathPattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    ///
+    /// A pattern of more than 8,192 characters, that does not begin with `/` or `*`, or that only paths could match which are always refused.
+    pub fn new(text: &str) -> Result<Self, InvalidRule> {
+        if text.chars().nth(LENGTH_LIMIT).is_some() {
+            return Err(InvalidRule::PathTooLong);
+        }
+        let pattern = Pattern::compile(text);
+        if text.is_empty() {
+            return Ok(Self { pattern });
+        }
+        if !text.starts_with(['/', '*']) {
+            return Err(InvalidRule::PathStart);
+        }
+        let prefix = pattern.literal_prefix();
+        if let Some(refusal) = refusal_once_decoded(prefix.as_bytes(), pattern.is_exact()) {
+            return Err(InvalidRule::Path(refusal));
+        }
+        if pattern.reaches(&PathLanguage) {
+            Ok(Self { pattern })
+        } else {
+            Err(InvalidRule::UnreachablePath)
+        }
+    }
+
+    /// Whether the pattern covers `target`, its query included.
+    #[must_use]
+    pub fn matches(&self, target: &Target) -> bool {
+        self.matches_text(target.for_matching())
+    }
+
+    /// Whether the pattern would cover `target` if it had no query.
+    #[must_use]
+    pub fn matches_without_query(&self, target: &Target) -> bool {
+        self.matches_text(target.path())
+    }
+
+    /// The pattern as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.pattern.as_str()
+    }
+
+    pub(crate) fn matches_text(&self, text: &str) -> bool {
+        self.as_str().is_empty() || self.pattern.matches(text)
+    }
+
+    pub(crate) fn pattern(&self) -> &Pattern {
+        &self.pattern
+    }
+}
+
+impl fmt::Display for PathPattern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// What rules are matched against: an accepted path, decoded once, then perhaps a query, in which anything may stand.
+///
+/// It knows nothing of further decodings; what stands before the first wildcard is checked for those.
+struct PathLanguage;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum PathState {
+    Start,
+    SegmentStart,
+    OneDot,
+    TwoDots,
+    Segment,
+    Query,
+}
+
+impl Language for PathLanguage {
+    type State = PathState;
+
+    fn start(&self) -> PathState {
+        PathState::Start
+    }
+
+    fn step(&self, state: PathState, next: char) -> Option<PathState> {
+        use PathState::{OneDot, Query, Segment, SegmentStart, Start, TwoDots};
+        match (state, next) {
+            (Query, _) => Some(Query),
+            (Start, '/') => Some(SegmentStart),
+            (Start, _) | (OneDot | TwoDots, '/' | ';' | '#' | '?') | (_, '\\') => None,
+            (_, control) if control.is_control() => None,
+            (_, '/') => Some(SegmentStart),
+            (_, '?') => Some(Query),
+            (SegmentStart, '.') => Some(OneDot),
+            (OneDot, '.') => Some(TwoDots),
+            _ => Some(Segment),
+        }
+    }
+
+    fn accepts(&self, state: PathState) -> bool {
+        matches!(
+            state,
+            PathState::SegmentStart | PathState::Segment | PathState::Query
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::PathRefusal;
+
+    #[test]
+    fn patterns_that_can_match_are_accepted() {
+        for text in [
+            "",
+            "/",
+            "*",
+            "/api/*",
+            "/a b",
+            "/ü",
+            "/%20",
+            "/%3F",
+            "/a?b",
+            "/..*",
+            "/...",
+            "/.well-known/*",
+            "/[ab]/c",
+            "*/../*",
+            "/*\\*",
+            "/a//b",
+            "/[!a]",
+            "/[! -~]*",
+            "/a;b/..c",
+            "/a[?]x=/../y",
+            "/100%",
+        ] {
+            assert!(
+                PathPattern::new(text).is_ok(),
+                "{text}: {:?}",
+                PathPattern::new(text)
+            );
+        }
+    }
+
+    #[test]
+    fn patterns_that_never_match_are_refused() {
+        use InvalidRule::{Path, PathStart, UnreachablePath};
+        for (text, expected) in [
+            ("api/*", PathStart),
+            ("?", PathStart),
+            ("[/]x", PathStart),
+            ("https://example.com/", PathStart),
+            ("/a/../b", Path(PathRefusal::DotSegment)),
+            ("/..", Path(PathRefusal::DotSegment)),
+            ("/./x", Path(PathRefusal::DotSegment)),
+            ("/../*", Path(PathRefusal::DotSegment)),
+            ("/..;*", Path(PathRefusal::DotSegment)),
+            ("/%2e%2e/*", Path(PathRefusal::DotSegment)),
+            ("/%252e./x", Path(PathRefusal::DotSegment)),
+            ("/a\\b", Path(PathRefusal::Backslash)),
+            ("/a%5cb*", Path(PathRefusal::Backslash)),
+            ("/a\u{7}*", Path(PathRefusal::ControlCharacter)),
+            ("/a\u{85}", Path(PathRefusal::ControlCharacter)),
+            ("/a%00", Path(PathRefusal::ControlCharacter)),
+            ("/[ab]/../c", UnreachablePath),
+            ("/[.][.]/c", UnreachablePath),
+            ("/[\\]", UnreachablePath),
+            ("/[z-a]", UnreachablePath),
+        ] {
+            assert_eq!(PathPattern::new(text), Err(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_longest_pattern_is_accepted_and_no_longer_one() {
+        let longest = format!("/*{}", "a".repeat(LENGTH_LIMIT - 2));
+        assert!(PathPattern::new(&longest).is_ok());
+        assert_eq!(PathPattern::new(&(longest + "a")), Err(InvalidRule::PathTooLong));
+    }
+
+    #[test]
+    fn matching_table() {
+        for (pattern, target, expected) in [
+            ("", "/anything?at=all", true),
+            ("*", "/anything", true),
+            ("/api", "/api", true),
+            ("/api", "/api/", false),
+            ("/api", "/API", false),
+            ("/api", "/api?", false),
+            ("/api*", "/api?", true),
+            ("/a b", "/a%20b", true),
+            ("/a%3Fb", "/a%3fb", true),
+            ("/a?b", "/a%3Fb", false),
+            ("/a[?]b", "/a?b", true),
+            ("/@scope/name", "/@scope%2fname", true),
+            ("/ü", "/%C3%BC", true),
+            ("/?", "/%C3%BC", true),
+            ("/x?q=%2e", "/x?q=%2e", true),
+            ("/x?q=.", "/x?q=%2e", false),
+            ("/a/b", "/a//b", false),
+        ] {
+            let target = Target::from_wire(target.as_bytes()).unwrap();
+            assert_eq!(
+                PathPattern::new(pattern).unwrap().matches(&target),
+                expected,
+                "{pattern} {target:?}"
+            );
+        }
+    }
+}

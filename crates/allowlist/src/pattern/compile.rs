@@ -1,0 +1,139 @@
+//! From pattern text to tokens and the tables that matching runs on.
+
+use super::class::Class;
+
+/// What matches exactly one character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    /// Itself.
+    Literal(char),
+    /// `?`.
+    Any,
+    /// `[…]`.
+    Class(Class),
+}
+
+impl Token {
+    pub(crate) fn matches(&self, character: char) -> bool {
+        match self {
+            Self::Literal(literal) => *literal == character,
+            Self::Any => true,
+            Self::Class(class) => class.matches(character),
+        }
+    }
+}
+
+/// A compiled pattern; two are equal if they were written alike.
+#[derive(Clone)]
+pub(crate) struct Pattern {
+    source: Box<str>,
+    pub(super) tokens: Vec<Token>,
+    /// Whether a `*` stands before the token of that index; the last one is the `*` at the end.
+    pub(super) stars: Vec<bool>,
+    pub(super) tables: super::matcher::Tables,
+}
+
+impl Pattern {
+    pub(crate) fn compile(source: &str) -> Self {
+        let characters: Vec<char> = source.chars().collect();
+        let mut tokens = Vec::new();
+        let mut stars = vec![false];
+        let mut rest = characters.as_slice();
+        while let [first, tail @ ..] = rest {
+            rest = tail;
+            let token = match first {
+                '*' => {
+                    if let Some(star) = stars.last_mut() {
+                        *star = true;
+                    }
+                    continue;
+                }
+                '?' => Token::Any,
+                '[' => match Class::parse(tail) {
+                    Some((class, length)) => {
+                        rest = tail.get(length..).unwrap_or_default();
+                        Token::Class(class)
+                    }
+                    None => Token::Literal('['),
+                },
+                other => Token::Literal(*other),
+            };
+            tokens.push(token);
+            stars.push(false);
+        }
+        let exact = tokens.iter().all(|t| matches!(t, Token::Literal(_))) && !stars.contains(&true);
+        let tables = super::matcher::Tables::new(&tokens, &stars, exact);
+        Self {
+            source: source.into(),
+            tokens,
+            stars,
+            tables,
+        }
+    }
+
+    /// The text it was compiled from.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether it has no wildcard and so matches only itself.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// Whether `*` is its only kind of wildcard.
+    pub(crate) fn has_only_stars(&self) -> bool {
+        self.tokens.iter().all(|token| matches!(token, Token::Literal(_)))
+    }
+
+    /// Whether it has a class.
+    pub(crate) fn has_class(&self) -> bool {
+        self.tokens.iter().any(|token| matches!(token, Token::Class(_)))
+    }
+
+    pub(crate) fn tokens(&self) -> &[Token] {
+        &self.tokens
+    }
+
+    /// Tokens with what stands before them: `true` for a `*`.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = (bool, &Token)> {
+        self.stars.iter().copied().zip(&self.tokens)
+    }
+
+    /// The characters before the first wildcard.
+    pub(crate) fn literal_prefix(&self) -> String {
+        self.steps()
+            .map_while(|(star, token)| match token {
+                Token::Literal(literal) if !star => Some(*literal),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// A pattern that matches exactly `text`.
+    pub(crate) fn escape(text: &str) -> String {
+        let mut escaped = String::with_capacity(text.len());
+        for character in text.chars() {
+            if matches!(character, '*' | '?' | '[') {
+                escaped.extend(['[', character, ']']);
+            } else {
+                escaped.push(character);
+            }
+        }
+        escaped
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+impl Eq for Pattern {}
+
+impl std::fmt::Debug for Pattern {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Pattern({:?})", self.source)
+    }
+}

@@ -1,0 +1,14 @@
+//! Shell-style patterns with the semantics of Python's `fnmatch`.
+//!
+//! [`Pattern`] knows nothing of hosts or paths: [`crate::HostPattern`] and [`crate::PathPattern`] say what may stand in
+//! one. `class` reads `[…]`, `compile` turns text into tokens, `matcher` runs them, and `reach` tells whether any text
+//! of a given language can match at all.
+
+mod class;
+mod compile;
+mod matcher;
+mod reach;
+
+pub(crate) use compile::Pattern;
+pub(crate) use compile::Token;
+pub(crate) use reach::Language;

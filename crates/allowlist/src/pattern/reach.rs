@@ -1,0 +1,75 @@
+//! Whether any text at all can match a pattern, given what texts there are.
+
+use super::compile::Pattern;
+use super::compile::Token;
+use std::collections::HashSet;
+use std::hash::Hash;
+
+/// A set of texts, as a machine that reads them character by character.
+pub(crate) trait Language {
+    /// Where the machine is.
+    type State: Copy + Eq + Hash;
+
+    fn start(&self) -> Self::State;
+
+    /// The state after one more character, or none if no text of the language goes on that way.
+    fn step(&self, state: Self::State, next: char) -> Option<Self::State>;
+
+    /// Whether a text may end here.
+    fn accepts(&self, state: Self::State) -> bool;
+}
+
+impl Pattern {
+    /// Whether some text of `language` matches.
+    pub(crate) fn reaches<L: Language>(&self, language: &L) -> bool {
+        let alphabet = self.alphabet();
+        let mut seen = HashSet::new();
+        let mut open = vec![(0, language.start())];
+        while let Some((position, state)) = open.pop() {
+            if !seen.insert((position, state)) {
+                continue;
+            }
+            let token = self.tokens.get(position);
+            if token.is_none() && language.accepts(state) {
+                return true;
+            }
+            let star = self.stars.get(position) == Some(&true);
+            for character in &alphabet {
+                let Some(next) = language.step(state, *character) else {
+                    continue;
+                };
+                if star {
+                    open.push((position, next));
+                }
+                if token.is_some_and(|token| token.matches(*character)) {
+                    open.push((position + 1, next));
+                }
+            }
+        }
+        false
+    }
+
+    /// Printable ASCII, whatever the pattern itself names with its neighbours, and a few others for all the rest: no
+    /// language here tells those apart.
+    fn alphabet(&self) -> HashSet<char> {
+        let mut alphabet: HashSet<char> = (' '..='~').chain(['é', '語', '\u{10fffd}']).collect();
+        for token in &self.tokens {
+            match token {
+                Token::Literal(literal) => {
+                    alphabet.insert(*literal);
+                }
+                Token::Any => {}
+                Token::Class(class) => alphabet.extend(class.edges().flat_map(with_neighbours)),
+            }
+        }
+        alphabet
+    }
+}
+
+fn with_neighbours(character: char) -> impl Iterator<Item = char> {
+    let code = u32::from(character);
+    [code.checked_sub(1), Some(code), code.checked_add(1)]
+        .into_iter()
+        .flatten()
+        .filter_map(char::from_u32)
+}

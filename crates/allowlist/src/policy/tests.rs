@@ -1,0 +1,167 @@
+//! Decisions of whole policies.
+
+use super::*;
+use crate::reason::Reason;
+use crate::scheme::Scheme;
+
+fn policy() -> Allowlist {
+    Allowlist::from_yaml(
+        "
+domains:
+  - docs.example
+  - '*.docs.example'
+  - 192.0.2.7
+url_prefixes:
+  - {host: api.example, path: /search}
+  - {host: api.example, path: '/repos/*', methods: [GET]}
+  - {host: api.example, path: '/repos/own/*', methods: [POST, Put]}
+  - {host: '*', path: /health, methods: [GET]}
+  - {host: docs.example, path: /never-reached}
+  - {host: free.example}
+",
+        "policy.yaml",
+    )
+    .unwrap()
+}
+
+fn decide(policy: &Allowlist, method: &str, host: &str, target: &str) -> Result<(RuleKind, usize), Denial> {
+    let request = Request::from_wire(
+        Scheme::Http,
+        host.as_bytes(),
+        method.as_bytes(),
+        target.as_bytes(),
+    )
+    .unwrap();
+    match policy.decide(&request) {
+        Decision::Allow(rule) => Ok((rule.kind, rule.index)),
+        Decision::Deny(denial) => Err(denial),
+    }
+}
+
+#[test]
+fn decisions() {
+    use RuleKind::{Domain, Url};
+    let policy = policy();
+    for (method, host, target, expected) in [
+        ("DELETE", "docs.example", "/never-reached", Ok((Domain, 0))),
+        ("GET", "A.B.Docs.Example.", "/", Ok((Domain, 1))),
+        ("GET", "192.0.2.7", "/x", Ok((Domain, 2))),
+        ("GET", "api.example", "/search", Ok((Url, 0))),
+        ("PATCH", "api.example", "/search", Ok((Url, 0))),
+        ("GET", "api.example", "/repos/own/x", Ok((Url, 1))),
+        ("get", "api.example", "/repos/own/x?a=b", Ok((Url, 1))),
+        ("PUT", "api.example", "/repos/own/x", Ok((Url, 2))),
+        ("post", "api.example", "/repos%2fown/x", Ok((Url, 2))),
+        ("GET", "anything.example", "/health", Ok((Url, 3))),
+        ("DELETE", "free.example", "/a/b?c", Ok((Url, 5))),
+        ("DELETE", "api.example", "/repos/own/x", Err(Reason::Method)),
+        ("HEAD", "api.example", "/repos/x", Err(Reason::Method)),
+        ("POST", "api.example", "/repos/x", Err(Reason::Method)),
+        ("GET", "api.example", "/search?q=1", Err(Reason::Query)),
+        ("GET", "api.example", "/search?", Err(Reason::Query)),
+        ("GET", "api.example", "/Search", Err(Reason::PathNotAllowed)),
+        ("GET", "api.example", "/repos", Err(Reason::PathNotAllowed)),
+        ("POST", "other.example", "/health", Err(Reason::Method)),
+        ("GET", "other.example", "/", Err(Reason::PathNotAllowed)),
+        ("GET", "192.0.2.8", "/health", Err(Reason::Host)),
+    ] {
+        let decision = decide(&policy, method, host, target).map_err(|denial| denial.reason());
+        assert_eq!(decision, expected, "{method} {host}{target}");
+    }
+}
+
+#[test]
+fn an_empty_policy_allows_nothing() {
+    let policy = Allowlist::default();
+    assert!(policy.is_empty());
+    assert_eq!(
+        decide(&policy, "GET", "a.example", "/").unwrap_err().reason(),
+        Reason::Host
+    );
+}
+
+/// Pasting what a message proposes allows the request it was given for.
+#[test]
+fn messages_name_the_file_and_an_entry_that_works() {
+    let policy = policy();
+    let long = format!("/{}", "x".repeat(500));
+    for (method, host, target) in [
+        ("DELETE", "api.example", "/repos/own/x"),
+        ("GET", "api.example", "/search?q=1"),
+        ("GET", "api.example", "/a%2Ab%3F%5B,%7Bc%7D:%20%22d%22"),
+        ("GET", "api.example", long.as_str()),
+        ("GET", "nothing.test.", "/x"),
+    ] {
+        let denial = decide(&policy, method, host, target).unwrap_err();
+        let message = denial.message();
+        assert!(
+            message.contains(".sandbox/network-allowlist.yaml") && !message.contains('\n'),
+            "{message}"
+        );
+        let start = message.find("{host").expect(message);
+        let end = message.find(" to `url_prefixes`").expect(message);
+        let entry = &message[start..end];
+        let proposed = Allowlist::from_yaml(&format!("url_prefixes: [{entry}]"), "proposal").expect(message);
+        assert_eq!(
+            decide(&proposed, method, host, target),
+            Ok((RuleKind::Url, 0)),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn messages_are_stable() {
+    let policy = policy();
+    for (method, target, expected) in [
+        (
+            "DELETE",
+            "/repos/own/x",
+            "DELETE is not allowed for this path of api.example: to allow it, add {host: \"api.example\", path: \
+             \"/repos/own/x\", methods: [DELETE]} to `url_prefixes` in .sandbox/network-allowlist.yaml",
+        ),
+        (
+            "GET",
+            "/search?q=1",
+            "this path of api.example is allowed without a query string only: to allow one, end the path with `*`, \
+             that is, add {host: \"api.example\", path: \"/search*\"} to `url_prefixes` in \
+             .sandbox/network-allowlist.yaml",
+        ),
+        (
+            "GET",
+            "/x",
+            "this path of api.example is not allowed: to allow it, add {host: \"api.example\", path: \"/x\"} to \
+             `url_prefixes` in .sandbox/network-allowlist.yaml",
+        ),
+    ] {
+        assert_eq!(
+            decide(&policy, method, "api.example", target)
+                .unwrap_err()
+                .message(),
+            expected
+        );
+    }
+    assert_eq!(
+        decide(&Allowlist::default(), "GET", "a.example", "/x")
+            .unwrap_err()
+            .message(),
+        "a.example is not allowed: to allow it, add \"a.example\" to `domains` in .sandbox/network-allowlist.yaml, or \
+         for this path only {host: \"a.example\", path: \"/x\"} to `url_prefixes`"
+    );
+}
+
+#[test]
+fn hosts_with_method_rules_are_known() {
+    let policy = Allowlist::from_yaml(
+        "url_prefixes: [{host: a, path: /x, methods: [GET]}, {host: b}, {host: '*.c', methods: [GET]}]",
+        "policy.yaml",
+    )
+    .unwrap();
+    for (host, expected) in [("a", true), ("b", false), ("x.c", true), ("d", false)] {
+        assert_eq!(
+            policy.has_method_rules_for(&HostName::from_wire(host.as_bytes()).unwrap()),
+            expected,
+            "{host}"
+        );
+    }
+}

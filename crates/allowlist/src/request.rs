@@ -1,0 +1,139 @@
+//! A request that is fit to be judged.
+//!
+//! Invariant: whoever has a [`Request`] knows that its host, port, method and path mean one thing only.
+
+use crate::authority::Authority;
+use crate::denial::Denial;
+use crate::host::HostName;
+use crate::method::Method;
+use crate::scheme::Scheme;
+use crate::target::Target;
+
+/// What is asked of whom, in one reading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    scheme: Scheme,
+    host: HostName,
+    method: Method,
+    target: Target,
+}
+
+impl Request {
+    /// Puts a request together.
+    ///
+    /// # Errors
+    ///
+    /// A denial with reason `no_sni` (an IPv4 address over TLS), `port` or `method_forbidden`.
+    pub fn new(scheme: Scheme, authority: Authority, method: Method, target: Target) -> Result<Self, Denial> {
+        check(scheme, &authority, &method)?;
+        Ok(Self {
+            scheme,
+            host: authority.into_host(),
+            method,
+            target,
+        })
+    }
+
+    /// Reads a request as it came: host first, then port, method and path, so that the first fault is the one told.
+    ///
+    /// # Errors
+    ///
+    /// As [`Authority::from_wire`], [`Method::from_wire`], [`Request::new`] and [`Target::from_wire`], in this order.
+    pub fn from_wire(scheme: Scheme, authority: &[u8], method: &[u8], target: &[u8]) -> Result<Self, Denial> {
+        Self::read(scheme, Authority::from_wire(authority)?, method, target)
+    }
+
+    /// How it came in.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Who is asked.
+    #[must_use]
+    pub fn host(&self) -> &HostName {
+        &self.host
+    }
+
+    /// The method.
+    #[must_use]
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// What is asked for.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    pub(crate) fn read(
+        scheme: Scheme,
+        authority: Authority,
+        method: &[u8],
+        target: &[u8],
+    ) -> Result<Self, Denial> {
+        let method = Method::from_wire(method)?;
+        check(scheme, &authority, &method)?;
+        let target = Target::from_wire(target)?;
+        Ok(Self {
+            scheme,
+            host: authority.into_host(),
+            method,
+            target,
+        })
+    }
+}
+
+/// What holds for any path.
+fn check(scheme: Scheme, authority: &Authority, method: &Method) -> Result<(), Denial> {
+    if scheme == Scheme::Https && authority.host().is_ipv4().is_some() {
+        return Err(Denial::no_sni());
+    }
+    authority.check_port(scheme)?;
+    if method.is_forbidden() {
+        return Err(Denial::method_forbidden());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reason::Reason;
+
+    #[test]
+    fn the_first_fault_is_told() {
+        use Scheme::{Http, Https};
+        for (scheme, authority, method, target, expected) in [
+            (Https, "a.example", "GET", "/", None),
+            (Https, "a.example:443", "GET", "/", None),
+            (Http, "a.example:80", "GET", "/", None),
+            (Http, "10.0.0.1", "GET", "/", None),
+            (Https, "a.example:80", "GET", "/", Some(Reason::Port)),
+            (Http, "a.example:443", "GET", "/", Some(Reason::Port)),
+            (Https, "10.0.0.1", "GET", "/", Some(Reason::NoSni)),
+            (
+                Https,
+                "a.example",
+                "CONNECT",
+                "a.example:443",
+                Some(Reason::MethodForbidden),
+            ),
+            (Https, "a.example", "connect", "/", Some(Reason::MethodForbidden)),
+            (Https, "a.example", "TRACE", "/..", Some(Reason::MethodForbidden)),
+            (Https, "a.example", "OPTIONS", "*", Some(Reason::Path)),
+            (Https, "a.example", "GET", "/..", Some(Reason::Path)),
+            (Https, "a.example", "G T", "/..", Some(Reason::Unreadable)),
+            (Https, "a.example:1", "TRACE", "/..", Some(Reason::Port)),
+            (Https, "a@b:1", "TRACE", "/..", Some(Reason::Identity)),
+        ] {
+            let read = Request::from_wire(scheme, authority.as_bytes(), method.as_bytes(), target.as_bytes());
+            assert_eq!(
+                read.err().map(|d| d.reason()),
+                expected,
+                "{scheme} {authority} {method} {target}"
+            );
+        }
+    }
+}

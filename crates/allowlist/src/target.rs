@@ -1,0 +1,383 @@
+//! The request target: the one reading of a path that rules see.
+//!
+//! Invariant: a [`Target`] has no dot segment, backslash or control character in its path, however often it is
+//! decoded.
+
+use std::borrow::Cow;
+
+/// An origin-form target that has exactly one meaning.
+///
+/// ```
+/// use allowlist::{PathRefusal, Target};
+///
+/// let target = Target::from_wire(b"/@scope%2fname?tag=%2e")?;
+/// assert_eq!(target.for_matching(), "/@scope/name?tag=%2e");
+/// assert_eq!(Target::from_wire(b"/a/%252e%252e/b"), Err(PathRefusal::DotSegment));
+/// # Ok::<(), PathRefusal>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    received: Box<[u8]>,
+    /// Where the raw query begins in `received`, its `?` included.
+    query_start: usize,
+    matching: Box<str>,
+    /// Where the raw query begins in `matching`.
+    matching_query_start: usize,
+}
+
+/// Why a target is refused before any rule is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathRefusal {
+    /// `*`, an authority, or nothing.
+    #[error("the path does not begin with `/`")]
+    NotAbsolute,
+    /// A raw space, control or non-ASCII byte.
+    #[error("the path holds the raw byte 0x{0:02x}, which must be percent-encoded")]
+    Unprintable(u8),
+    /// `%`, `%2`, `%zz`, `%u002e`.
+    #[error("the path holds a `%` that begins no valid escape")]
+    MalformedEscape,
+    /// The decoded path is no text.
+    #[error("the path is not UTF-8 when it is decoded")]
+    InvalidUtf8,
+    /// A C0 or C1 control character, NUL or DEL, plain or encoded any number of times.
+    #[error("the path holds a control character")]
+    ControlCharacter,
+    /// A backslash, plain or encoded any number of times.
+    #[error("the path holds a backslash")]
+    Backslash,
+    /// `.` or `..`, plain or encoded any number of times, with or without parameters.
+    #[error("the path holds a dot segment")]
+    DotSegment,
+}
+
+impl Target {
+    /// Reads the target as it stands in the request line or in `:path`.
+    ///
+    /// Only the path decides; the query may hold anything.
+    ///
+    /// # Errors
+    ///
+    /// A path that servers could read in two ways.
+    pub fn from_wire(bytes: &[u8]) -> Result<Self, PathRefusal> {
+        let query_start = bytes.iter().position(|byte| *byte == b'?').unwrap_or(bytes.len());
+        let (path, query) = bytes.split_at(query_start);
+        if path.first() != Some(&b'/') {
+            return Err(PathRefusal::NotAbsolute);
+        }
+        if let Some(other) = path.iter().find(|byte| !(0x21..=0x7e).contains(*byte)) {
+            return Err(PathRefusal::Unprintable(*other));
+        }
+        let mut matching =
+            String::from_utf8(decode_for_matching(path)?).map_err(|_| PathRefusal::InvalidUtf8)?;
+        if let Some(refusal) = refusal_once_decoded(path, true) {
+            return Err(refusal);
+        }
+        let matching_query_start = matching.len();
+        matching.push_str(&String::from_utf8_lossy(query));
+        Ok(Self {
+            received: bytes.into(),
+            query_start,
+            matching: matching.into(),
+            matching_query_start,
+        })
+    }
+
+    /// The bytes as they came, which are the bytes to forward.
+    #[must_use]
+    pub fn as_received(&self) -> &[u8] {
+        &self.received
+    }
+
+    /// What rules see: the path decoded once, `%3F` excepted, then the query as it came.
+    ///
+    /// Bytes of the query that are not UTF-8 are shown as U+FFFD.
+    #[must_use]
+    pub fn for_matching(&self) -> &str {
+        &self.matching
+    }
+
+    /// The path alone, decoded once, `%3F` excepted.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.matching.get(..self.matching_query_start).unwrap_or_default()
+    }
+
+    /// The query as it came, without its `?`; `Some` and empty if there is nothing after the `?`.
+    #[must_use]
+    pub fn query(&self) -> Option<&[u8]> {
+        self.received.get(self.query_start + 1..)
+    }
+}
+
+/// Decodes once; `%3F` stays, in upper case, so that it never looks like the beginning of a query.
+fn decode_for_matching(path: &[u8]) -> Result<Vec<u8>, PathRefusal> {
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            decoded.push(*first);
+            continue;
+        }
+        let [high, low, tail @ ..] = tail else {
+            return Err(PathRefusal::MalformedEscape);
+        };
+        rest = tail;
+        match escape(*high, *low) {
+            None => return Err(PathRefusal::MalformedEscape),
+            Some(b'?') => decoded.extend(b"%3F"),
+            Some(byte) => decoded.push(byte),
+        }
+    }
+    Ok(decoded)
+}
+
+/// What makes `path` ambiguous in itself or after any number of decodings.
+///
+/// Looking at the text that no decoding changes any more is enough. What is looked for holds no `%` and no hexadecimal
+/// digit, so once decoded it stays; and escapes never overlap, so the final text does not depend on the order in which
+/// they are decoded. `complete` is false if more may follow the last segment.
+pub(crate) fn refusal_once_decoded(path: &[u8], complete: bool) -> Option<PathRefusal> {
+    let decoded = decode_fully(path);
+    if decoded.contains(&b'\\') {
+        return Some(PathRefusal::Backslash);
+    }
+    if decoded.iter().any(u8::is_ascii_control) || decoded.array_windows().any(|pair| is_c1(*pair)) {
+        return Some(PathRefusal::ControlCharacter);
+    }
+    let mut segments = decoded.split(|byte| *byte == b'/').peekable();
+    while let Some(segment) = segments.next() {
+        let end = segment.iter().position(|byte| matches!(byte, b';' | b'?' | b'#'));
+        let closed = end.is_some() || complete || segments.peek().is_some();
+        if closed && matches!(segment.get(..end.unwrap_or(segment.len())), Some(b"." | b"..")) {
+            return Some(PathRefusal::DotSegment);
+        }
+    }
+    None
+}
+
+/// Whether two bytes are a C1 control character in UTF-8; the first of them never stands inside another character.
+fn is_c1(pair: [u8; 2]) -> bool {
+    matches!(pair, [0xc2, 0x80..=0x9f])
+}
+
+/// Decodes until nothing changes, in one pass: an escape that a decoded byte completes is decoded on the spot.
+///
+/// Malformed escapes stay as they are. The time is linear, however deep the nesting, since every step shortens the text.
+fn decode_fully(path: &[u8]) -> Cow<'_, [u8]> {
+    if !path.contains(&b'%') {
+        return Cow::Borrowed(path);
+    }
+    let mut decoded: Vec<u8> = Vec::with_capacity(path.len());
+    for byte in path {
+        decoded.push(*byte);
+        while let [.., b'%', high, low] = decoded.as_slice() {
+            let Some(byte) = escape(*high, *low) else { break };
+            decoded.truncate(decoded.len() - 3);
+            decoded.push(byte);
+        }
+    }
+    Cow::Owned(decoded)
+}
+
+fn escape(high: u8, low: u8) -> Option<u8> {
+    let digit = |byte: u8| {
+        char::from(byte)
+            .to_digit(16)
+            .and_then(|digit| u8::try_from(digit).ok())
+    };
+    Some(digit(high)? * 16 + digit(low)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn readings() {
+        for (raw, matching) in [
+            ("/", "/"),
+            ("/a/b", "/a/b"),
+            ("//a//b/", "//a//b/"),
+            ("/a%20b", "/a b"),
+            ("/@scope%2fname", "/@scope/name"),
+            ("/@scope%2Fname", "/@scope/name"),
+            ("/a%3Fb", "/a%3Fb"),
+            ("/a%3fb", "/a%3Fb"),
+            ("/a%253fb", "/a%3fb"),
+            ("/%C3%BC", "/ü"),
+            ("/a?", "/a?"),
+            ("/a?x=%2e%2e/../\\%00", "/a?x=%2e%2e/../\\%00"),
+            ("/a?b?c", "/a?b?c"),
+            ("/100%25", "/100%"),
+            ("/%2541", "/%41"),
+            ("/...", "/..."),
+            ("/..a/.b/a..", "/..a/.b/a.."),
+            ("/a;..", "/a;.."),
+            ("/a#b", "/a#b"),
+            ("/%25zz", "/%zz"),
+        ] {
+            let target = Target::from_wire(raw.as_bytes()).unwrap();
+            assert_eq!(
+                (target.for_matching(), target.as_received()),
+                (matching, raw.as_bytes()),
+                "{raw}"
+            );
+        }
+    }
+
+    #[test]
+    fn refusals() {
+        use PathRefusal::{
+            Backslash, ControlCharacter, DotSegment, InvalidUtf8, MalformedEscape, NotAbsolute, Unprintable,
+        };
+        for (raw, expected) in [
+            ("", NotAbsolute),
+            ("*", NotAbsolute),
+            ("?x=1", NotAbsolute),
+            ("example.com:443", NotAbsolute),
+            ("https://example.com/", NotAbsolute),
+            ("/a b", Unprintable(b' ')),
+            ("/a\0", Unprintable(0)),
+            ("/a\x7f", Unprintable(0x7f)),
+            ("/ü", Unprintable(0xc3)),
+            ("/%", MalformedEscape),
+            ("/%2", MalformedEscape),
+            ("/%zz", MalformedEscape),
+            ("/%u002e", MalformedEscape),
+            ("/%+1", MalformedEscape),
+            ("/%2%65", MalformedEscape),
+            ("/%ff", InvalidUtf8),
+            ("/%c0%ae", InvalidUtf8),
+            ("/%00", ControlCharacter),
+            ("/%0d%0a", ControlCharacter),
+            ("/%7f", ControlCharacter),
+            ("/%C2%85", ControlCharacter),
+            ("/%25C2%2585", ControlCharacter),
+            ("/%2500", ControlCharacter),
+            ("/%252500", ControlCharacter),
+            ("/a\\b", Backslash),
+            ("/%5c", Backslash),
+            ("/%255C", Backslash),
+            ("/.", DotSegment),
+            ("/..", DotSegment),
+            ("/..?x=1", DotSegment),
+            ("/..#x", DotSegment),
+            ("/..;v=1/", DotSegment),
+            ("/.;", DotSegment),
+            ("/a/../b", DotSegment),
+            ("/a/./b", DotSegment),
+            ("/%2e%2e", DotSegment),
+            ("/.%2E/x", DotSegment),
+            ("/%252e%252e", DotSegment),
+            ("/%25252e.", DotSegment),
+            ("/..%2f", DotSegment),
+            ("/a%2f..", DotSegment),
+            ("/..%3Fx", DotSegment),
+            ("/..%23x", DotSegment),
+            ("/..%253bx", DotSegment),
+            ("/x%2f%2e%2e%2fy", DotSegment),
+            ("/%2%35", MalformedEscape),
+            ("/%25%32%65.", DotSegment),
+        ] {
+            assert_eq!(Target::from_wire(raw.as_bytes()), Err(expected), "{raw}");
+        }
+    }
+
+    #[test]
+    fn the_query_is_kept_whole() {
+        let query = |raw: &[u8]| Target::from_wire(raw).unwrap().query().map(<[u8]>::to_vec);
+        assert_eq!(query(b"/a"), None);
+        assert_eq!(query(b"/a?"), Some(vec![]));
+        assert_eq!(query(b"/a?b?\xff"), Some(b"b?\xff".to_vec()));
+        assert_eq!(Target::from_wire(b"/a%20b?\xff").unwrap().path(), "/a b");
+    }
+
+    /// The nesting makes as many decodings as there are characters; decoding one by one would be quadratic.
+    #[test]
+    fn deep_nesting_is_decoded_to_the_end() {
+        let nested = format!("/%{}2e./x", "25".repeat(32 * 1024));
+        assert_eq!(Target::from_wire(nested.as_bytes()), Err(PathRefusal::DotSegment));
+        let harmless = format!("/%{}41", "25".repeat(32 * 1024));
+        assert!(Target::from_wire(harmless.as_bytes()).is_ok());
+    }
+
+    /// One decoding of the whole text; what is malformed stays.
+    fn decode_level(text: &[u8]) -> Vec<u8> {
+        let mut decoded = Vec::new();
+        let mut at = 0;
+        while at < text.len() {
+            match text[at..] {
+                [b'%', high, low, ..] if escape(high, low).is_some() => {
+                    decoded.extend(escape(high, low));
+                    at += 3;
+                }
+                _ => {
+                    decoded.push(text[at]);
+                    at += 1;
+                }
+            }
+        }
+        decoded
+    }
+
+    /// The rule as it is worded: look at the path, decode, look again, until nothing changes.
+    fn ambiguous_at_some_level(path: &[u8]) -> bool {
+        let mut level = path.to_vec();
+        loop {
+            let text = String::from_utf8_lossy(&level).into_owned();
+            let dots = text.split('/').any(|segment| {
+                let name = segment.split([';', '?', '#']).next().unwrap();
+                name == "." || name == ".."
+            });
+            if dots || text.contains(|c: char| c == '\\' || c.is_control()) {
+                return true;
+            }
+            let next = decode_level(&level);
+            if next == level {
+                return false;
+            }
+            level = next;
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn one_pass_agrees_with_level_by_level(
+            parts in proptest::collection::vec(
+                prop_oneof![
+                    Just("%"), Just("25"), Just("2"), Just("5"), Just("e"), Just("E"), Just("f"), Just("."), Just("/"),
+                    Just("c"), Just("C2"), Just("85"), Just("3F"), Just("3b"), Just("a"), Just("0"), Just("%25"),
+                    Just("%2e"), Just("%2f"), Just(";"), Just("#"),
+                ],
+                0..14,
+            )
+        ) {
+            let path = format!("/{}", parts.concat());
+            prop_assert_eq!(
+                refusal_once_decoded(path.as_bytes(), true).is_some(),
+                ambiguous_at_some_level(path.as_bytes()),
+                "{}", path
+            );
+        }
+
+        #[test]
+        fn accepted_paths_have_no_dot_segment_at_any_level(
+            bytes in prop_oneof![
+                proptest::collection::vec(any::<u8>(), 0..40),
+                "/[%2eEfF5./;?#a-c]{0,24}".prop_map(String::into_bytes),
+            ]
+        ) {
+            if let Ok(target) = Target::from_wire(&bytes) {
+                let path = bytes.split(|byte| *byte == b'?').next().unwrap();
+                prop_assert!(!ambiguous_at_some_level(path));
+                prop_assert!(!ambiguous_at_some_level(target.path().as_bytes()));
+                prop_assert_eq!(target.as_received(), bytes.as_slice());
+                prop_assert!(target.for_matching().starts_with(target.path()));
+            }
+        }
+    }
+}

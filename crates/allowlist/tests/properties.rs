@@ -1,0 +1,85 @@
+//! Properties of whole policies.
+
+use allowlist::Allowlist;
+use allowlist::DomainRule;
+use allowlist::UrlRule;
+use proptest::prelude::*;
+
+fn host() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z0-9_-]{1,8}(\\.[a-z][a-z0-9-]{0,6}){0,3}\\.?",
+        "(\\*|[a-z?*]{1,5}|\\[!?[a-z]{1,3}\\])\\.[A-Za-z][a-z]{0,5}",
+        "[bmüé日本]{1,4}\\.example",
+        Just("true".to_owned()),
+        Just("null".to_owned()),
+        Just("10.0.0.1".to_owned()),
+    ]
+}
+
+fn path() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just(String::new()),
+        "/[ -~]{0,20}",
+        "\\*\\PC{0,12}",
+        "/(\\PC|[\\u{85}\\u{2028}\\u{feff}\\t\\n\\r'\": #]){0,12}\\*[\\u{0}-\\u{a0}]{0,6}",
+    ]
+}
+
+fn policy() -> impl Strategy<Value = Allowlist> {
+    let domains =
+        proptest::collection::vec(host().prop_filter_map("host", |h| DomainRule::new(&h).ok()), 0..4);
+    let methods = proptest::collection::vec("[A-Za-z]{1,5}(-[a-z]{1,3})?", 0..3);
+    let rule = (host(), path(), methods).prop_filter_map("rule", |(host, path, methods)| {
+        UrlRule::new(&host, &path, methods.iter().map(String::as_str)).ok()
+    });
+    (domains, proptest::collection::vec(rule, 0..4))
+        .prop_map(|(domains, rules)| Allowlist::new(domains, rules))
+}
+
+proptest! {
+    #[test]
+    fn yaml_is_read_as_it_was_written(policy in policy()) {
+        let text = policy.to_yaml();
+        prop_assert_eq!(Allowlist::from_yaml(&text, "policy.yaml"), Ok(policy), "{}", text);
+    }
+
+    #[test]
+    fn json_is_read_as_it_was_written(policy in policy()) {
+        let text = policy.to_json();
+        prop_assert_eq!(Allowlist::from_json(&text, "policy.json"), Ok(policy.clone()), "{}", text);
+        prop_assert_eq!(serde_json::from_str::<Allowlist>(&text).unwrap(), policy);
+    }
+
+    /// Both forms of a policy decide alike, and any URL is answered.
+    #[test]
+    fn any_url_is_answered(
+        policy in policy(),
+        method in "(GET|post|TRACE|\\PC{0,4})",
+        url in prop_oneof!["\\PC{0,40}", "https?://[a-z.:@\\[\\]0-9%]{0,12}/[%.2e5c/;?#a-z]{0,16}"],
+    ) {
+        let verdict = policy.judge(&method, &url);
+        prop_assert_eq!(verdict.allowed, verdict.reason.is_none());
+        let again = Allowlist::from_yaml(&policy.to_yaml(), "policy.yaml").unwrap();
+        prop_assert_eq!(again.judge(&method, &url), verdict);
+    }
+
+    #[test]
+    fn bytes_are_answered(policy in policy(), url in proptest::collection::vec(any::<u8>(), 0..40)) {
+        let url = [b"https://".as_slice(), &url].concat();
+        let verdict = policy.judge("GET", &url);
+        prop_assert_eq!(verdict.allowed, verdict.rule.is_some());
+    }
+
+    #[test]
+    fn warnings_name_rules_that_exist(policy in policy()) {
+        for warning in policy.lint() {
+            if let Some((kind, index)) = warning.rule() {
+                let count = match kind {
+                    allowlist::RuleKind::Domain => policy.domains().len(),
+                    allowlist::RuleKind::Url => policy.url_prefixes().len(),
+                };
+                prop_assert!(index < count);
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! One event: the JSON object as it came, and what it means.
+
+use serde::Deserialize;
+use serde::Deserializer;
+use serde::Serialize;
+use serde::Serializer;
+use serde_json::Map;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::fields::Fields;
+use crate::fields::WrongType;
+use crate::message::MessageEvent;
+use crate::result::ResultEvent;
+use crate::system::SystemEvent;
+
+/// One event of the stream.
+///
+/// It serialises as the object that was read, so that storing events loses nothing, and reads back equal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamEvent {
+    raw: Map<String, Value>,
+    kind: EventKind,
+}
+
+/// What an event means.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// `system`: Claude Code says something about itself.
+    System(SystemEvent),
+    /// `assistant`: the model wrote something.
+    Assistant(MessageEvent),
+    /// `user`: a prompt, or what a tool answered.
+    User(MessageEvent),
+    /// `result`: a turn has ended.
+    Result(Box<ResultEvent>),
+    /// A line was too long; [`EventParser`](crate::EventParser) put this event in its place.
+    Truncated(TruncatedLine),
+    /// Another type, or a field that this crate does not understand. [`StreamEvent::raw`] has it whole.
+    Unknown,
+}
+
+/// What is left of a line that was longer than the parser's limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TruncatedLine {
+    /// The limit, in bytes.
+    pub limit: u64,
+    /// The first kibibyte of the line.
+    pub head: String,
+}
+
+/// A text is no event.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseEventError {
+    /// It is no JSON.
+    #[error("failed to parse event as JSON")]
+    Json(#[source] serde_json::Error),
+    /// It is JSON, but no object.
+    #[error("failed to parse event: JSON is no object")]
+    NotAnObject,
+}
+
+/// Reads one line.
+///
+/// # Errors
+///
+/// When the line is no JSON object. An object is never refused: what it does not say, or says in another way than
+/// this crate knows, makes it [`EventKind::Unknown`].
+///
+/// # Example
+///
+/// ```
+/// use claude_output::EventKind;
+/// use claude_output::parse_event;
+///
+/// let event = parse_event(r#"{"type":"rate_limit_event","session_id":"7a1c"}"#)?;
+/// assert_eq!(event.kind(), &EventKind::Unknown);
+/// assert_eq!(event.session_id(), Some("7a1c"));
+/// # Ok::<(), claude_output::ParseEventError>(())
+/// ```
+pub fn parse_event(line: &str) -> Result<StreamEvent, ParseEventError> {
+    match serde_json::from_str(line).map_err(ParseEventError::Json)? {
+        Value::Object(object) => Ok(object.into()),
+        _ => Err(ParseEventError::NotAnObject),
+    }
+}
+
+impl StreamEvent {
+    /// What the event means.
+    #[must_use]
+    pub fn kind(&self) -> &EventKind {
+        &self.kind
+    }
+
+    /// The object as it was read.
+    #[must_use]
+    pub fn raw(&self) -> &Map<String, Value> {
+        &self.raw
+    }
+
+    /// The object as it was read, without a copy.
+    #[must_use]
+    pub fn into_raw(self) -> Map<String, Value> {
+        self.raw
+    }
+
+    /// The `type` field; empty where there is none.
+    #[must_use]
+    pub fn event_type(&self) -> &str {
+        self.text_field("type").unwrap_or_default()
+    }
+
+    /// The `subtype` field.
+    #[must_use]
+    pub fn subtype(&self) -> Option<&str> {
+        self.text_field("subtype")
+    }
+
+    /// The session that the event belongs to.
+    #[must_use]
+    pub fn session_id(&self) -> Option<&str> {
+        self.text_field("session_id")
+    }
+
+    /// The tool call that a subagent's event belongs to; absent on the main thread.
+    #[must_use]
+    pub fn parent_tool_use_id(&self) -> Option<&str> {
+        self.text_field("parent_tool_use_id")
+    }
+
+    /// The result, if the event is one.
+    #[must_use]
+    pub fn as_result(&self) -> Option<&ResultEvent> {
+        match &self.kind {
+            EventKind::Result(result) => Some(result),
+            _ => None,
+        }
+    }
+
+    /// The message of the model, if the event is one and no subagent's.
+    #[must_use]
+    pub fn as_main_assistant(&self) -> Option<&MessageEvent> {
+        match &self.kind {
+            EventKind::Assistant(message) if self.parent_tool_use_id().is_none() => Some(message),
+            _ => None,
+        }
+    }
+
+    /// The event that stands for a line which was too long.
+    pub(crate) fn truncated(limit: u64, head: &str) -> Self {
+        let raw = [
+            ("type", json!(TRUNCATED)),
+            ("limit", json!(limit)),
+            ("head", json!(head)),
+        ];
+        raw.into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect::<Map<_, _>>()
+            .into()
+    }
+
+    fn text_field(&self, name: &str) -> Option<&str> {
+        self.raw
+            .get(name)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+    }
+}
+
+/// The type of the parser's own event. Claude Code has none of this name.
+const TRUNCATED: &str = "truncated_line";
+
+impl From<Map<String, Value>> for StreamEvent {
+    fn from(raw: Map<String, Value>) -> Self {
+        let kind = classify(&raw).unwrap_or(EventKind::Unknown);
+        Self { raw, kind }
+    }
+}
+
+impl Serialize for StreamEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for StreamEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Map::deserialize(deserializer).map(Self::from)
+    }
+}
+
+fn classify(raw: &Map<String, Value>) -> Result<EventKind, WrongType> {
+    let fields = Fields::new(raw);
+    // Read for every kind: an id of the wrong type makes the event unknown.
+    fields.string("session_id")?;
+    fields.string("parent_tool_use_id")?;
+    Ok(match fields.string("type")?.as_deref() {
+        Some("system") => EventKind::System(SystemEvent::read(raw)?),
+        Some("assistant") => EventKind::Assistant(MessageEvent::read(raw)?),
+        Some("user") => EventKind::User(MessageEvent::read(raw)?),
+        Some("result") => EventKind::Result(Box::new(ResultEvent::read(raw)?)),
+        Some(TRUNCATED) => EventKind::Truncated(TruncatedLine {
+            limit: fields.count("limit")?.unwrap_or_default(),
+            head: fields.string("head")?.unwrap_or_default(),
+        }),
+        _ => EventKind::Unknown,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ContentBlock;
+
+    fn kind(value: &Value) -> EventKind {
+        parse_event(&value.to_string()).unwrap().kind
+    }
+
+    #[test]
+    fn a_field_of_the_wrong_type_makes_the_event_unknown() {
+        let cases = [
+            json!({}),
+            json!({"type": null}),
+            json!({"type": 3}),
+            json!({"type": "stream_event", "event": {}}),
+            json!({"type": "system", "subtype": 3}),
+            json!({"type": "system", "subtype": "init", "tools": [1]}),
+            json!({"type": "assistant", "message": "text"}),
+            json!({"type": "assistant", "message": {"content": 3}}),
+            json!({"type": "assistant", "session_id": 3}),
+            json!({"type": "user", "parent_tool_use_id": {}}),
+            json!({"type": "result", "is_error": "false"}),
+            json!({"type": "result", "api_error_status": "429"}),
+            json!({"type": "result", "usage": {"input_tokens": "3"}}),
+            json!({"type": "result", "result": {"content": []}}),
+        ];
+        for case in cases {
+            let event = parse_event(&case.to_string()).unwrap();
+            assert_eq!(event.kind(), &EventKind::Unknown, "{case}");
+            assert_eq!(Value::Object(event.into_raw()), case);
+        }
+    }
+
+    #[test]
+    fn null_counts_as_absent() {
+        let EventKind::Result(result) = kind(&json!({
+            "type": "result", "is_error": null, "result": null, "api_error_status": null, "duration_ms": null,
+            "usage": null, "session_id": null, "errors": null, "total_cost_usd": null,
+        })) else {
+            panic!("no result")
+        };
+        assert_eq!(*result, ResultEvent::default());
+    }
+
+    #[test]
+    fn a_bad_block_leaves_its_message_readable() {
+        let bad = json!({"type": "text", "text": 3});
+        let event =
+            json!({"type": "assistant", "message": {"content": [bad, {"type": "text", "text": "a"}]}});
+        let EventKind::Assistant(message) = kind(&event) else {
+            panic!("no message")
+        };
+        assert_eq!(
+            message.content,
+            [ContentBlock::Unknown(bad), ContentBlock::Text("a".to_owned())]
+        );
+    }
+
+    #[test]
+    fn a_string_is_short_for_one_text_block() {
+        let EventKind::User(message) = kind(&json!({"type": "user", "message": {"content": "hello"}})) else {
+            panic!("no message")
+        };
+        assert_eq!(message.content, [ContentBlock::Text("hello".to_owned())]);
+    }
+
+    #[test]
+    fn only_objects_are_events() {
+        assert!(matches!(parse_event("[]"), Err(ParseEventError::NotAnObject)));
+        assert!(matches!(parse_event("{"), Err(ParseEventError::Json(_))));
+        assert!(serde_json::from_str::<StreamEvent>("3").is_err());
+    }
+
+    #[test]
+    fn a_truncated_line_reads_back_as_one() {
+        let event = StreamEvent::truncated(9, "head");
+        let read = parse_event(&serde_json::to_string(&event).unwrap()).unwrap();
+        assert_eq!(read, event);
+        assert!(matches!(read.kind(), EventKind::Truncated(line) if line.limit == 9 && line.head == "head"));
+    }
+}

@@ -1,0 +1,241 @@
+//! Bytes in any split to lines, and lines to events, in time linear in the bytes.
+
+use crate::event::StreamEvent;
+use crate::event::parse_event;
+
+/// The longest line that a parser keeps unless it is told otherwise: 64 MiB.
+pub const DEFAULT_LINE_LIMIT: usize = 64 * 1024 * 1024;
+
+/// How much of a line that is too long its event quotes, in bytes.
+const HEAD: usize = 1024;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// One line of Claude Code's standard output.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ParsedLine {
+    /// A JSON object, or the event that stands for a line which was too long.
+    Event(StreamEvent),
+    /// A line that is no JSON object, without its line end. Bytes that are no UTF-8 are replaced.
+    Text(String),
+}
+
+impl ParsedLine {
+    /// The event, if the line is one.
+    #[must_use]
+    pub fn into_event(self) -> Option<StreamEvent> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Text(_) => None,
+        }
+    }
+}
+
+/// Reads events from bytes as they arrive.
+///
+/// How the bytes are split makes no difference to what comes out, only to when. Blank lines, a carriage return before a
+/// newline and a byte order mark at the start are dropped. A line of more than the limit becomes one
+/// [`EventKind::Truncated`](crate::EventKind::Truncated) event as soon as it exceeds it; the rest of it is dropped.
+#[derive(Debug)]
+pub struct EventParser {
+    limit: usize,
+    /// The line so far: never more than the limit, and never a newline.
+    partial: Vec<u8>,
+    position: Position,
+}
+
+/// Where in the stream the next byte is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Position {
+    /// In the first line, which may begin with a byte order mark.
+    FirstLine,
+    /// In a later line.
+    LaterLine,
+    /// In the rest of a line that was too long.
+    Dropped,
+}
+
+impl Default for EventParser {
+    fn default() -> Self {
+        Self::with_line_limit(DEFAULT_LINE_LIMIT)
+    }
+}
+
+impl EventParser {
+    /// A parser with the [default limit](DEFAULT_LINE_LIMIT).
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A parser that keeps lines of up to `limit` bytes, the line end not counted.
+    #[must_use]
+    pub fn with_line_limit(limit: usize) -> Self {
+        Self {
+            limit,
+            partial: Vec::new(),
+            position: Position::FirstLine,
+        }
+    }
+
+    /// Takes the next bytes and returns the lines that they complete.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<ParsedLine> {
+        let mut lines = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (piece, ends) = piece
+                .strip_suffix(b"\n")
+                .map_or((piece, false), |piece| (piece, true));
+            lines.extend(self.extend_line(piece));
+            if ends {
+                lines.extend(self.end_line());
+            }
+        }
+        lines
+    }
+
+    /// Ends the stream and returns its last line, if that had no line end.
+    ///
+    /// The parser can be used for another stream afterwards.
+    pub fn finish(&mut self) -> Option<ParsedLine> {
+        let line = self.end_line();
+        self.position = Position::FirstLine;
+        line
+    }
+
+    /// Adds to the current line; returns the event that stands for it once it is too long.
+    fn extend_line(&mut self, piece: &[u8]) -> Option<ParsedLine> {
+        if self.position == Position::Dropped {
+            return None;
+        }
+        let room = self.limit - self.partial.len();
+        let (fits, rest) = piece.split_at(room.min(piece.len()));
+        self.partial.extend_from_slice(fits);
+        if rest.is_empty() {
+            return None;
+        }
+        let line = std::mem::take(&mut self.partial);
+        let line = self.without_mark(&line);
+        let head = String::from_utf8_lossy(line.get(..HEAD).unwrap_or(line)).into_owned();
+        self.position = Position::Dropped;
+        Some(ParsedLine::Event(StreamEvent::truncated(
+            self.limit as u64,
+            &head,
+        )))
+    }
+
+    fn end_line(&mut self) -> Option<ParsedLine> {
+        let line = std::mem::take(&mut self.partial);
+        let parsed = parse_line(self.without_mark(&line));
+        self.position = Position::LaterLine;
+        parsed
+    }
+
+    fn without_mark<'a>(&self, line: &'a [u8]) -> &'a [u8] {
+        match self.position {
+            Position::FirstLine => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line),
+            Position::LaterLine | Position::Dropped => line,
+        }
+    }
+}
+
+/// `None` for a blank line.
+fn parse_line(line: &[u8]) -> Option<ParsedLine> {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim_end_matches('\r');
+    if text.trim().is_empty() {
+        return None;
+    }
+    Some(parse_event(text).map_or_else(|_| ParsedLine::Text(text.to_owned()), ParsedLine::Event))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EventKind;
+
+    fn parse(parser: &mut EventParser, bytes: &[u8]) -> Vec<ParsedLine> {
+        let mut lines = parser.push(bytes);
+        lines.extend(parser.finish());
+        lines
+    }
+
+    fn event(json: &str) -> ParsedLine {
+        ParsedLine::Event(parse_event(json).unwrap())
+    }
+
+    fn text(text: &str) -> ParsedLine {
+        ParsedLine::Text(text.to_owned())
+    }
+
+    #[test]
+    fn lines_of_every_kind() {
+        let cases: [(&[u8], Vec<ParsedLine>); 11] = [
+            (b"", vec![]),
+            (b"\n\r\n  \n", vec![]),
+            (b"{\"type\":\"a\"}\n", vec![event(r#"{"type":"a"}"#)]),
+            (
+                b"{\"type\":\"a\"}\r\n{\"type\":\"b\"}",
+                vec![event(r#"{"type":"a"}"#), event(r#"{"type":"b"}"#)],
+            ),
+            (b"\xef\xbb\xbf{\"type\":\"a\"}", vec![event(r#"{"type":"a"}"#)]),
+            (b"\xef\xbb\xbf\n", vec![]),
+            (b"a\n\xef\xbb\xbfb\n", vec![text("a"), text("\u{feff}b")]),
+            (
+                b"{\"type\":\"a\",\"x\":\"\xff\"}",
+                vec![event("{\"type\":\"a\",\"x\":\"\u{fffd}\"}")],
+            ),
+            (b"Prompt is too long\r\n", vec![text("Prompt is too long")]),
+            (b"[1]\n3\n\"a\"", vec![text("[1]"), text("3"), text("\"a\"")]),
+            (b"{\"type\":\"assis", vec![text("{\"type\":\"assis")]),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(
+                parse(&mut EventParser::new(), bytes),
+                expected,
+                "{}",
+                String::from_utf8_lossy(bytes)
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_one_marked_event() {
+        let mut parser = EventParser::with_line_limit(16);
+        let lines = parse(
+            &mut parser,
+            b"0123456789abcdef\n0123456789abcdefg, and more\n{\"type\":\"a\"}\n",
+        );
+        let expected = [
+            text("0123456789abcdef"),
+            ParsedLine::Event(StreamEvent::truncated(16, "0123456789abcdef")),
+            event(r#"{"type":"a"}"#),
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_truncated_line_is_reported_before_it_ends_and_costs_no_memory() {
+        let mut parser = EventParser::with_line_limit(4);
+        let lines = parser.push(b"01234");
+        let [ParsedLine::Event(event)] = lines.as_slice() else {
+            panic!("{lines:?}")
+        };
+        assert!(matches!(event.kind(), EventKind::Truncated(_)));
+        assert_eq!(parser.push(&[b'x'; 4096]), []);
+        assert_eq!(parser.partial.capacity(), 0);
+        assert_eq!(parser.push(b"\nok\n"), [text("ok")]);
+    }
+
+    #[test]
+    fn a_parser_can_read_a_second_stream() {
+        let mut parser = EventParser::new();
+        assert_eq!(parse(&mut parser, b"a"), [text("a")]);
+        assert_eq!(parse(&mut parser, b"\xef\xbb\xbfb"), [text("b")]);
+    }
+
+    #[test]
+    fn nesting_that_is_too_deep_is_text() {
+        let line = "{\"a\":".repeat(200);
+        assert_eq!(parse(&mut EventParser::new(), line.as_bytes()), [text(&line)]);
+    }
+}

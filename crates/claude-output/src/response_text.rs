@@ -1,0 +1,94 @@
+//! The text of a run's reply.
+
+use crate::event::StreamEvent;
+use crate::message::MessageEvent;
+
+/// The text of the reply: the non-empty texts of the results, joined by blank lines.
+///
+/// Where there is none, it is the text of the last message of the model that has any, its blocks joined by newlines;
+/// events with one message id are one message. What a subagent wrote is no part of it. Empty where there is nothing.
+#[must_use]
+pub fn extract_response_text(events: &[StreamEvent]) -> String {
+    let results: Vec<_> = events
+        .iter()
+        .filter_map(|event| event.as_result()?.result.as_deref())
+        .filter(|text| !text.is_empty())
+        .collect();
+    if results.is_empty() {
+        last_message(events).join("\n")
+    } else {
+        results.join("\n\n")
+    }
+}
+
+fn last_message(events: &[StreamEvent]) -> Vec<&str> {
+    let messages = || events.iter().filter_map(StreamEvent::as_main_assistant);
+    let Some(last) = messages().rfind(|message| message.texts().next().is_some()) else {
+        return Vec::new();
+    };
+    if last.message_id.is_none() {
+        return last.texts().collect();
+    }
+    messages()
+        .filter(|message| message.message_id == last.message_id)
+        .flat_map(MessageEvent::texts)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use serde_json::json;
+
+    use super::*;
+
+    fn says(id: Option<&str>, parent: Option<&str>, text: &str) -> Value {
+        json!({"type": "assistant", "parent_tool_use_id": parent,
+            "message": {"id": id, "content": [{"type": "text", "text": text}]}})
+    }
+
+    fn result(text: Option<&str>) -> Value {
+        json!({"type": "result", "result": text})
+    }
+
+    #[test]
+    fn the_text_of_a_reply() {
+        let tool = json!({"type": "assistant", "message": {"id": "m", "content": [
+            {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]}});
+        let cases = [
+            (vec![], ""),
+            (vec![result(Some("a"))], "a"),
+            (
+                vec![
+                    result(Some("a")),
+                    result(Some("")),
+                    result(None),
+                    result(Some("b")),
+                ],
+                "a\n\nb",
+            ),
+            (vec![says(Some("m"), None, "x"), result(Some("a"))], "a"),
+            (vec![says(Some("m"), None, "x"), result(Some(""))], "x"),
+            (vec![says(Some("m"), None, "x"), says(Some("n"), None, "y")], "y"),
+            (
+                vec![
+                    says(Some("m"), None, "x"),
+                    tool.clone(),
+                    says(Some("m"), None, "y"),
+                ],
+                "x\ny",
+            ),
+            (vec![says(Some("n"), None, "x"), tool], "x"),
+            (vec![says(None, None, "x"), says(None, None, "y")], "y"),
+            (
+                vec![says(Some("m"), None, "x"), says(Some("s"), Some("t"), "y")],
+                "x",
+            ),
+            (vec![says(Some("m"), None, "x"), says(Some("n"), None, "")], "x"),
+        ];
+        for (events, expected) in cases {
+            let typed: Vec<StreamEvent> = serde_json::from_value(Value::Array(events.clone())).unwrap();
+            assert_eq!(extract_response_text(&typed), expected, "{events:?}");
+        }
+    }
+}

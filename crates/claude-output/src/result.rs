@@ -1,0 +1,82 @@
+//! The event that ends a run, or one of several turns of a run.
+
+use serde_json::Map;
+use serde_json::Value;
+
+use crate::fields::Fields;
+use crate::fields::WrongType;
+use crate::message::read_usage;
+use crate::usage::Usage;
+
+/// A `result` event.
+///
+/// An API error is reported with `is_error` *and* the subtype `success`: look at [`is_error`](Self::is_error), not at
+/// [`subtype`](Self::subtype).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ResultEvent {
+    /// Whether the turn failed. Default: it did not.
+    pub is_error: bool,
+    /// `success`, or why Claude Code itself stopped, such as `error_max_turns`.
+    pub subtype: Option<String>,
+    /// Why the turn ended, such as `completed`, `api_error`, `prompt_too_long` or `image_error`.
+    pub terminal_reason: Option<String>,
+    /// The HTTP status of the API's error answer; absent where no answer came.
+    pub api_error_status: Option<u16>,
+    /// Claude Code's name for the API error, such as `connection_failed`; few errors have one.
+    pub api_error: Option<String>,
+    /// The type in the API's error answer, such as `overloaded_error`.
+    pub api_error_type: Option<String>,
+    /// The text of the reply, or of the error.
+    pub result: Option<String>,
+    /// The errors of a turn that has no [`result`](Self::result).
+    pub errors: Vec<String>,
+    /// How long the turn took, in milliseconds.
+    pub duration_ms: Option<u64>,
+    /// How many messages the model wrote.
+    pub num_turns: Option<u64>,
+    /// What the run has cost so far, in US dollars at list price.
+    pub total_cost_usd: Option<f64>,
+    /// The tokens of this turn.
+    pub usage: Option<Usage>,
+    /// The id to resume with. An empty one counts as absent.
+    pub session_id: Option<String>,
+}
+
+impl ResultEvent {
+    pub(crate) fn read(object: &Map<String, Value>) -> Result<Self, WrongType> {
+        let fields = Fields::new(object);
+        let status = fields.count("api_error_status")?;
+        Ok(Self {
+            is_error: fields.boolean("is_error")?.unwrap_or(false),
+            subtype: fields.string("subtype")?,
+            terminal_reason: fields.string("terminal_reason")?,
+            api_error_status: status.map(|status| u16::try_from(status).unwrap_or(u16::MAX)),
+            api_error: fields.string("api_error")?,
+            api_error_type: fields.string("api_error_type")?,
+            result: fields.string("result")?,
+            errors: fields.strings("errors")?,
+            duration_ms: fields.count("duration_ms")?,
+            num_turns: fields.count("num_turns")?,
+            total_cost_usd: fields.float("total_cost_usd")?,
+            usage: read_usage(fields)?,
+            session_id: fields.string("session_id")?.filter(|id| !id.is_empty()),
+        })
+    }
+
+    /// The text that says what went wrong: the result's text, else its errors joined by newlines. `None` where the
+    /// turn did not fail, or failed without a word.
+    #[must_use]
+    pub fn error_text(&self) -> Option<String> {
+        if !self.is_error {
+            return None;
+        }
+        let text = self.result.clone().unwrap_or_default();
+        let text = if text.is_empty() {
+            self.errors.join("\n")
+        } else {
+            text
+        };
+        Some(text).filter(|text| !text.is_empty())
+    }
+}

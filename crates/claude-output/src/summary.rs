@@ -1,0 +1,160 @@
+//! What a run cost and how it ended.
+
+use crate::event::StreamEvent;
+use crate::result::ResultEvent;
+use crate::usage::Usage;
+
+/// What the results of one run say together.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ResultSummary {
+    /// The id to resume with, of the last result that has one.
+    pub session_id: Option<String>,
+    /// The results' durations together, in milliseconds.
+    pub duration_ms: u64,
+    /// The results' turns together.
+    pub num_turns: u64,
+    /// The cost in US dollars, of the last result that has one: each counts the whole run so far.
+    pub total_cost_usd: Option<f64>,
+    /// The tokens, of the last result that has them.
+    pub usage: Option<Usage>,
+    /// What the last result that is an error says; absent where every result is a success.
+    pub error: Option<ResultError>,
+}
+
+/// How Claude Code itself reports that a turn failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ResultError {
+    /// See [`ResultEvent::subtype`]; `success` for an API error.
+    pub subtype: Option<String>,
+    /// See [`ResultEvent::terminal_reason`].
+    pub terminal_reason: Option<String>,
+    /// The HTTP status of the API's answer.
+    pub api_error_status: Option<u16>,
+    /// See [`ResultEvent::api_error`].
+    pub api_error: Option<String>,
+    /// The type in the API's error answer.
+    pub api_error_type: Option<String>,
+    /// The class that Claude Code puts the error in, such as `billing_error`: the
+    /// [`error`](crate::MessageEvent::error) of the message that reported it. A status alone can mislead: a key
+    /// without credit gets 400.
+    pub class: Option<String>,
+    /// See [`ResultEvent::error_text`].
+    pub text: Option<String>,
+}
+
+/// What the results among the events say together; `None` where there is no result, as in a run that was cut off.
+#[must_use]
+pub fn extract_result_summary(events: &[StreamEvent]) -> Option<ResultSummary> {
+    let mut summary = None;
+    let mut class = None;
+    for event in events {
+        if let Some(message) = event.as_main_assistant().filter(|message| message.is_api_error) {
+            class.clone_from(&message.error);
+        } else if let Some(result) = event.as_result() {
+            let error = result.is_error.then(|| ResultError::new(result, class.take()));
+            add(summary.get_or_insert_default(), result, error);
+        }
+    }
+    summary
+}
+
+fn add(summary: &mut ResultSummary, result: &ResultEvent, error: Option<ResultError>) {
+    summary.duration_ms = summary
+        .duration_ms
+        .saturating_add(result.duration_ms.unwrap_or_default());
+    summary.num_turns = summary
+        .num_turns
+        .saturating_add(result.num_turns.unwrap_or_default());
+    summary.total_cost_usd = result.total_cost_usd.or(summary.total_cost_usd);
+    if let Some(usage) = &result.usage {
+        summary.usage = Some(usage.clone());
+    }
+    if let Some(id) = &result.session_id {
+        summary.session_id = Some(id.clone());
+    }
+    if error.is_some() {
+        summary.error = error;
+    }
+}
+
+impl ResultError {
+    fn new(result: &ResultEvent, class: Option<String>) -> Self {
+        Self {
+            subtype: result.subtype.clone(),
+            terminal_reason: result.terminal_reason.clone(),
+            api_error_status: result.api_error_status,
+            api_error: result.api_error.clone(),
+            api_error_type: result.api_error_type.clone(),
+            class,
+            text: result.error_text(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use serde_json::json;
+
+    use super::*;
+
+    fn summary(events: Value) -> Option<ResultSummary> {
+        let events: Vec<StreamEvent> = serde_json::from_value(events).unwrap();
+        extract_result_summary(&events)
+    }
+
+    #[test]
+    fn a_run_without_a_result_has_no_summary() {
+        assert_eq!(
+            summary(json!([{"type": "system", "subtype": "init", "session_id": "a"}])),
+            None
+        );
+    }
+
+    #[test]
+    fn durations_add_up_and_the_rest_is_the_last_ones() {
+        let summary = summary(json!([
+            {"type": "result", "duration_ms": 5, "num_turns": 2, "total_cost_usd": 0.1, "session_id": "a",
+                "usage": {"input_tokens": 1}},
+            {"type": "result", "duration_ms": 7, "num_turns": 1, "total_cost_usd": 0.3, "usage": {"input_tokens": 2}},
+            {"type": "result", "duration_ms": 18_446_744_073_709_551_615_u64},
+        ]))
+        .unwrap();
+        assert_eq!((summary.duration_ms, summary.num_turns), (u64::MAX, 3));
+        assert_eq!(
+            (summary.total_cost_usd, summary.session_id.as_deref()),
+            (Some(0.3), Some("a"))
+        );
+        assert_eq!(summary.usage.unwrap().input_tokens, 2);
+        assert_eq!(summary.error, None);
+    }
+
+    #[test]
+    fn the_last_error_stays_and_keeps_the_class_of_its_own_message() {
+        let summary = summary(json!([
+            {"type": "assistant", "is_api_error_message": true, "error": "rate_limit", "message": {}},
+            {"type": "result", "is_error": true, "api_error_status": 429, "result": "first"},
+            {"type": "result", "is_error": true, "subtype": "error_max_turns", "errors": ["second", "too"]},
+            {"type": "result", "is_error": false, "result": "fine"},
+        ]))
+        .unwrap();
+        let expected = ResultError {
+            subtype: Some("error_max_turns".to_owned()),
+            text: Some("second\ntoo".to_owned()),
+            ..ResultError::default()
+        };
+        assert_eq!(summary.error, Some(expected));
+    }
+
+    #[test]
+    fn a_model_that_says_error_is_no_error() {
+        let summary = summary(json!([
+            {"type": "assistant", "parent_tool_use_id": "t", "is_api_error_message": true, "error": "rate_limit"},
+            {"type": "result", "is_error": true},
+        ]))
+        .unwrap();
+        assert_eq!(summary.error, Some(ResultError::default()));
+    }
+}

@@ -1,0 +1,50 @@
+//! Events of Claude Code itself: start, retries, background tasks.
+
+use serde_json::Map;
+use serde_json::Value;
+
+use crate::fields::Fields;
+use crate::fields::WrongType;
+
+/// A `system` event.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SystemEvent {
+    /// What happened, such as `init` or `api_retry`.
+    pub subtype: Option<String>,
+    /// What the `init` event says; absent for every other subtype.
+    pub init: Option<SystemInit>,
+}
+
+/// What Claude Code says about itself when it starts.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SystemInit {
+    /// The full name of the model.
+    pub model: Option<String>,
+    /// The working directory.
+    pub cwd: Option<String>,
+    /// The tools that the model may call.
+    pub tools: Vec<String>,
+    /// The version of Claude Code.
+    pub claude_code_version: Option<String>,
+}
+
+impl SystemEvent {
+    pub(crate) fn read(object: &Map<String, Value>) -> Result<Self, WrongType> {
+        let fields = Fields::new(object);
+        let subtype = fields.string("subtype")?;
+        // Other subtypes use the same names for other things.
+        let init = if subtype.as_deref() == Some("init") {
+            Some(SystemInit {
+                model: fields.string("model")?,
+                cwd: fields.string("cwd")?,
+                tools: fields.strings("tools")?,
+                claude_code_version: fields.string("claude_code_version")?,
+            })
+        } else {
+            None
+        };
+        Ok(Self { subtype, init })
+    }
+}
