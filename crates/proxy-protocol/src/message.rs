@@ -1,0 +1,37 @@
+//! What goes over the channel after the start document.
+
+use allowlist::Allowlist;
+use serde::{Deserialize, Serialize};
+
+use crate::Record;
+
+/// A line from the proxy.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "message", rename_all = "snake_case")]
+pub enum ProxyMessage {
+    /// Every socket is bound and the policy is in force.
+    Ready {
+        /// [`crate::PROTOCOL_VERSION`] of the proxy.
+        protocol: u32,
+    },
+    /// Something happened.
+    Record(Record),
+    /// The proxy cannot serve and ends.
+    Failed {
+        /// What failed, in one sentence, free of secrets.
+        reason: String,
+    },
+}
+
+/// A line to the proxy, after [`ProxyMessage::Ready`].
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Command {
+    /// A new policy, in force from the next request on.
+    SetPolicy {
+        /// What the task may reach from now on.
+        policy: Allowlist,
+    },
+    /// From now on every request is refused, whatever the policy says; connections are closed.
+    Quarantine {},
+}

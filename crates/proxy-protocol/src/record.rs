@@ -1,0 +1,144 @@
+//! What the proxy tells of its work: one record an event.
+
+use std::net::Ipv4Addr;
+
+use allowlist::{Match, Reason};
+use serde::{Deserialize, Serialize};
+
+/// One event and when it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The proxy began to serve.
+    TaskStart,
+    /// A DNS query was answered.
+    Dns {
+        /// The query's type: `A`, `AAAA`, `TYPE65` where it has no name here.
+        kind: String,
+        /// The queried name as received, without the last dot; not escaped.
+        name: String,
+        /// What the proxy said.
+        answer: DnsAnswer,
+    },
+    /// A request ended, one way or the other.
+    Request(RequestRecord),
+    /// A connection that was upgraded (WebSocket) ended.
+    Tunnel(TunnelRecord),
+    /// A TLS connection was refused before there was a request.
+    TlsRefused {
+        /// The server name of the client's hello, if it had one.
+        server_name: Option<String>,
+        /// The alert that was sent, as RFC 8446 names it, or what else ended the handshake.
+        alert: String,
+        /// Why, where the proxy decided it.
+        reason: Option<Reason>,
+    },
+    /// A limit of [`crate::Limits`] was reached.
+    Limit {
+        /// The limit's name: a field name of [`crate::Limits`].
+        limit: String,
+        /// How often since the last such record.
+        count: u64,
+    },
+    /// Something an operator wants to know.
+    Warning {
+        /// One sentence, not escaped.
+        text: String,
+    },
+}
+
+/// What a DNS query got.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DnsAnswer {
+    /// The proxy's own address.
+    Address(Ipv4Addr),
+    /// NOERROR without answers.
+    Nodata,
+    /// An opcode other than QUERY.
+    Notimp,
+    /// A query that cannot be read.
+    Formerr,
+    /// A class other than IN.
+    Refused,
+}
+
+/// How a request arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheme {
+    /// Plain.
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Permitted and answered by the upstream.
+    Allowed,
+    /// Refused by the gate or by a limit.
+    Blocked,
+    /// Permitted, but the upstream failed.
+    Error,
+}
+
+/// A request from its head to its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestRecord {
+    /// What became of it.
+    pub decision: Decision,
+    /// The method as received; not escaped.
+    pub method: String,
+    /// How it arrived.
+    pub scheme: Scheme,
+    /// The host as received where it could be read, canonical where it is good; not escaped.
+    pub host: String,
+    /// Path and query as received; not escaped.
+    pub target: String,
+    /// The status that the client got; `None` when the client went away before.
+    pub status: Option<u16>,
+    /// The rule that permitted it.
+    pub rule: Option<Match>,
+    /// Why it was refused.
+    pub reason: Option<Reason>,
+    /// What failed upstream, for [`Decision::Error`].
+    pub error: Option<String>,
+    /// Bytes of the request body that went to the upstream.
+    pub bytes_up: u64,
+    /// Bytes of the response body that went to the client.
+    pub bytes_down: u64,
+    /// From the request's head to the response's head.
+    pub first_byte_ms: Option<u64>,
+    /// From the request's head to the end of the response's body.
+    pub duration_ms: u64,
+}
+
+/// An upgraded connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunnelRecord {
+    /// How it arrived.
+    pub scheme: Scheme,
+    /// Its host.
+    pub host: String,
+    /// Path and query of the request that opened it; not escaped.
+    pub target: String,
+    /// Bytes from the task.
+    pub bytes_up: u64,
+    /// Bytes to the task.
+    pub bytes_down: u64,
+    /// How long it was open.
+    pub duration_ms: u64,
+}

@@ -1,0 +1,232 @@
+//! The proxy's side of the control channel: what it reads from its owner, line by line.
+//!
+//! A line that is not understood ends the proxy: an owner that thinks it has closed a door must not be left in that belief.
+
+use std::error::Error;
+
+use sandbox_proxy_protocol::{Command, LineError, PROTOCOL_VERSION, StartConfig, from_line};
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::sync::watch;
+
+use crate::policy::LivePolicy;
+
+/// The longest line that is read, newline included.
+const LINE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What the owner sent cannot be used. No message quotes it: it may hold a key.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The channel broke.
+    #[error("failed to read from the control channel")]
+    Read(#[from] std::io::Error),
+    /// A line without end.
+    #[error("a line on the control channel is longer than {LINE_BYTES} bytes")]
+    TooLong,
+    /// The owner went away before the proxy was told what to do.
+    #[error("the control channel ended before the start document")]
+    NoStart,
+    /// The owner speaks another version.
+    #[error("the start document has protocol version {theirs}, this proxy has {PROTOCOL_VERSION}")]
+    Version {
+        /// What the document says.
+        theirs: u32,
+    },
+    /// The first line is no start document.
+    #[error("failed to read the start document{0}")]
+    Start(Place),
+    /// A later line is no command.
+    #[error("failed to read a command{0}")]
+    Command(Place),
+}
+
+/// Where a line stopped making sense, for an error message: empty where that is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place(usize);
+
+impl Place {
+    /// The parser's own message is left out, because it may quote what it read.
+    fn of(error: &LineError) -> Self {
+        let syntax = error
+            .source()
+            .and_then(|source| source.downcast_ref::<serde_json::Error>());
+        Self(syntax.map_or(0, serde_json::Error::column))
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0 == 0 {
+            Ok(())
+        } else {
+            write!(f, " at column {}", self.0)
+        }
+    }
+}
+
+/// The owner's lines.
+pub(crate) struct Control<R> {
+    input: BufReader<R>,
+}
+
+impl<R: AsyncRead + Unpin> Control<R> {
+    /// Reads from `input`.
+    pub(crate) fn new(input: R) -> Self {
+        Self {
+            input: BufReader::new(input),
+        }
+    }
+
+    /// The first line.
+    pub(crate) async fn start(&mut self) -> Result<StartConfig, ControlError> {
+        /// The one key that every version has.
+        #[derive(Deserialize)]
+        struct Version {
+            protocol: u32,
+        }
+
+        let line = self.line().await?.ok_or(ControlError::NoStart)?;
+        let failed = |error: LineError| ControlError::Start(Place::of(&error));
+        let theirs = from_line::<Version>(&line).map_err(failed)?.protocol;
+        if theirs != PROTOCOL_VERSION {
+            return Err(ControlError::Version { theirs });
+        }
+        from_line(&line).map_err(failed)
+    }
+
+    /// Does what the following lines say, until they end.
+    pub(crate) async fn follow(&mut self, policy: &watch::Sender<LivePolicy>) -> Result<(), ControlError> {
+        while let Some(line) = self.line().await? {
+            let command = from_line(&line).map_err(|error| ControlError::Command(Place::of(&error)))?;
+            policy.send_modify(|live| live.apply(command));
+        }
+        Ok(())
+    }
+
+    /// The next line with its newline; `None` at the end. A last line without newline was cut off and is none.
+    async fn line(&mut self) -> Result<Option<Vec<u8>>, ControlError> {
+        let mut line = Vec::new();
+        (&mut self.input)
+            .take(LINE_BYTES)
+            .read_until(b'\n', &mut line)
+            .await?;
+        if line.ends_with(b"\n") {
+            Ok(Some(line))
+        } else if u64::try_from(line.len()).is_ok_and(|length| length < LINE_BYTES) {
+            Ok(None)
+        } else {
+            Err(ControlError::TooLong)
+        }
+    }
+}
+
+impl LivePolicy {
+    fn apply(&mut self, command: Command) {
+        match command {
+            Command::SetPolicy { policy } => self.allowlist = policy.into(),
+            Command::Quarantine {} => self.quarantined = true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use allowlist::Allowlist;
+
+    use super::*;
+
+    const SECRET: &str = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEH";
+
+    fn start_document(protocol: u32, extra: &str) -> String {
+        format!(
+            r#"{{"protocol":{protocol},"policy":{{}},"authority":{{"certificate_pem":"c","private_key_pem":"{SECRET}"}},"listen":{{"address":"127.0.0.1","http_port":1,"https_port":2,"dns_port":3}},"upstream":{{"dns":"127.0.0.1:53"}}{extra}}}"#
+        ) + "\n"
+    }
+
+    #[tokio::test]
+    async fn a_start_document_is_read() {
+        let config = Control::new(start_document(PROTOCOL_VERSION, "").as_bytes())
+            .start()
+            .await
+            .unwrap();
+        assert_eq!(config.limits, sandbox_proxy_protocol::Limits::default());
+        assert_eq!(config.authority.private_key_pem.expose(), SECRET);
+        assert!(!format!("{config:?}").contains(SECRET));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_used_is_told_without_quoting_it() {
+        let good = start_document(PROTOCOL_VERSION, "");
+        let cases = [
+            (String::new(), "ended before"),
+            (good.trim_end().to_owned(), "ended before"),
+            ("\n".to_owned(), "failed to read the start document"),
+            (
+                format!("\"{SECRET}\"\n"),
+                "failed to read the start document at column",
+            ),
+            (
+                good.replace("certificate_pem", SECRET),
+                "failed to read the start document at column",
+            ),
+            (
+                good.replace("\"c\"", &format!("[\"{SECRET}\"]")),
+                "failed to read the start document at column",
+            ),
+            (
+                start_document(PROTOCOL_VERSION, ",\"unknown\":1"),
+                "failed to read the start document at column",
+            ),
+            // A later version may have other keys: what counts is said first.
+            (
+                start_document(99, ",\"unknown\":1"),
+                "protocol version 99, this proxy has 1",
+            ),
+        ];
+        for (input, expected) in cases {
+            let error = Control::new(input.as_bytes()).start().await.unwrap_err();
+            assert!(error.to_string().contains(expected), "{input}: {error}");
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains(SECRET), "{shown}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_is_refused() {
+        let endless = tokio::io::repeat(b' ');
+        assert!(matches!(
+            Control::new(endless).start().await,
+            Err(ControlError::TooLong)
+        ));
+    }
+
+    #[tokio::test]
+    async fn commands_change_the_policy_at_once() {
+        let (sender, receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
+        let before = receiver.borrow().allowlist.clone();
+        let lines = "{\"command\":\"set_policy\",\"policy\":{\"domains\":[\"a.example\"]}}\n";
+        Control::new(lines.as_bytes()).follow(&sender).await.unwrap();
+        assert_ne!(*receiver.borrow().allowlist, *before);
+        assert!(!receiver.borrow().quarantined);
+
+        // A quarantine outlives a new policy. What was cut off at the end is not followed.
+        let lines = "{\"command\":\"quarantine\"}\n{\"command\":\"set_policy\",\"policy\":{}}\n{\"comm";
+        Control::new(lines.as_bytes()).follow(&sender).await.unwrap();
+        assert_eq!(*receiver.borrow().allowlist, *before);
+        assert!(receiver.borrow().quarantined);
+    }
+
+    #[tokio::test]
+    async fn a_command_that_is_not_understood_ends_it() {
+        for line in [
+            "\n",
+            "{}\n",
+            "{\"command\":\"open_everything\"}\n",
+            "{\"command\":\"set_policy\",\"policy\":{\"domain\":[]}}\n",
+        ] {
+            let (sender, _receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
+            let followed = Control::new(line.as_bytes()).follow(&sender).await;
+            assert!(matches!(followed, Err(ControlError::Command(_))), "{line}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Names: what the task is told when it asks, and what the proxy asks when the gate has permitted a request.
+//!
+//! The two never meet: [`DnsSockets`] answers the task by a pure function and forwards nothing; [`Resolver`] asks the configured
+//! name server for the hosts of permitted requests, and [`AddressGuard`] judges what it finds.
+
+mod exchange;
+#[cfg(test)]
+mod fake_server;
+mod guard;
+mod lookup;
+mod message;
+mod rate;
+mod resolver;
+mod responder;
+mod response;
+mod server;
+
+pub(crate) use guard::AddressGuard;
+pub(crate) use resolver::Resolver;
+pub(crate) use server::DnsSockets;

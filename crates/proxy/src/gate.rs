@@ -1,0 +1,119 @@
+//! The gate: the only place that asks the policy, and the only maker of permits.
+//!
+//! Invariant: whoever holds a [`Permit`] holds the very request that was permitted, so nothing else can be forwarded with it.
+
+use allowlist::{Decision, Denial, HostName, Match, Reason, Request};
+use tokio::sync::watch;
+
+use crate::policy::LivePolicy;
+
+/// Judges requests by the policy of the moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Gate {
+    policy: watch::Receiver<LivePolicy>,
+}
+
+/// Proof that the policy permitted this request.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    request: Request,
+    rule: Match,
+    method_counts: bool,
+}
+
+impl Gate {
+    /// A gate that follows `policy`.
+    pub(crate) fn new(policy: watch::Receiver<LivePolicy>) -> Self {
+        Self { policy }
+    }
+
+    /// Permits `request`, or says why not.
+    ///
+    /// # Errors
+    ///
+    /// The policy's denial; while the task is in quarantine, that.
+    pub(crate) fn admit(&self, request: Request) -> Result<Permit, Denial> {
+        let (allowlist, quarantined) = {
+            let policy = self.policy.borrow();
+            (policy.allowlist.clone(), policy.quarantined)
+        };
+        if quarantined {
+            return Err(Denial::new(
+                Reason::Quarantine,
+                "the operator has cut this task off from the network: stop and report this",
+            ));
+        }
+        match allowlist.decide(&request) {
+            Decision::Allow(rule) => {
+                let method_counts = allowlist.has_method_rules_for(request.host());
+                Ok(Permit {
+                    request,
+                    rule,
+                    method_counts,
+                })
+            }
+            Decision::Deny(denial) => Err(denial),
+        }
+    }
+
+    /// Ends when the task is put into quarantine from now on: who comes later is told so by [`Gate::admit`].
+    pub(crate) async fn quarantined(&self) {
+        let mut policy = self.policy.clone();
+        let already = policy.borrow().quarantined;
+        // An error means that the policy can no longer change.
+        if already || policy.wait_for(|policy| policy.quarantined).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Permit {
+    /// What may be asked.
+    pub(crate) fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Who may be asked.
+    pub(crate) fn host(&self) -> &HostName {
+        self.request.host()
+    }
+
+    /// The rule that permits it.
+    pub(crate) fn rule(&self) -> &Match {
+        &self.rule
+    }
+
+    /// Whether rules of this host tell methods apart, so that none may hide in a header.
+    pub(crate) fn method_counts(&self) -> bool {
+        self.method_counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use allowlist::{Allowlist, Scheme};
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn ask(gate: &Gate) -> Result<(), Reason> {
+        let request = Request::from_wire(Scheme::Https, b"a.example", b"GET", b"/").unwrap();
+        gate.admit(request).map(|_| ()).map_err(|denial| denial.reason())
+    }
+
+    #[tokio::test]
+    async fn the_gate_follows_the_policy_until_quarantine() {
+        let policy = |yaml: &str| Allowlist::from_yaml(yaml, "policy.yaml").unwrap();
+        let (live, receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
+        let gate = Gate::new(receiver);
+        assert_eq!(ask(&gate), Err(Reason::Host));
+        live.send_replace(LivePolicy::new(policy("domains: [a.example]")));
+        assert_eq!(ask(&gate), Ok(()));
+        let mut quarantined = std::pin::pin!(gate.quarantined());
+        assert!(quarantined.as_mut().now_or_never().is_none());
+        live.send_modify(|policy| policy.quarantined = true);
+        assert_eq!(ask(&gate), Err(Reason::Quarantine));
+        quarantined.await;
+        assert!(gate.quarantined().now_or_never().is_none());
+    }
+}

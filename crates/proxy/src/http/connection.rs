@@ -1,0 +1,364 @@
+//! One client's connection, from its first byte of HTTP to its end.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use allowlist::{HostName, Reason};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use sandbox_proxy_protocol::{Decision, Event, Limits, RequestRecord, Scheme};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::framing::{Framed, Framing, HeadLimits};
+use super::head::RefusedHead;
+use super::service;
+use super::upgrade::Tunnel;
+use crate::gate::Gate;
+use crate::record::Recorder;
+use crate::server::Server;
+use crate::upstream::Pool;
+
+/// How long a connection that is asked to close may take to do so.
+const CLOSING: Duration = Duration::from_secs(5);
+/// What a client may send on one HTTP/2 stream, and on a whole connection, before the upstream has taken it. The client is near, so
+/// small windows cost nothing.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// Bytes of answers that wait for the client on one HTTP/2 stream.
+const SEND_BUFFER: usize = 128 * 1024;
+/// Requests at once on one HTTP/2 connection.
+const STREAMS: u32 = 256;
+/// How often a quiet HTTP/2 connection is asked whether it still lives, and how long it may take to say so.
+const PING: Duration = Duration::from_mins(1);
+const PONG: Duration = Duration::from_secs(20);
+/// What hyper needs at least to read a head into.
+const SMALLEST_BUFFER: usize = 8 * 1024;
+
+/// What is known of one client connection.
+pub(crate) struct Client {
+    server: Arc<Server>,
+    scheme: Scheme,
+    server_name: Option<HostName>,
+    framing: Arc<Framing>,
+    /// Heads that the service has seen: the same count as the reader's, since HTTP/1 requests are served in order.
+    heads: AtomicU64,
+    activity: Arc<Activity>,
+    /// What the connection is to become, once the 101 is written.
+    tunnel: Mutex<Option<Tunnel>>,
+}
+
+/// How a connection came to its end.
+#[derive(Debug)]
+pub(crate) enum ConnectionEnd {
+    /// As it should.
+    Closed,
+    /// No request came in time.
+    Silent,
+    /// It broke.
+    Broken(hyper::Error),
+}
+
+impl Client {
+    /// A client that connected by `scheme`, asking for `server_name` if that is TLS.
+    pub(crate) fn new(server: Arc<Server>, scheme: Scheme, server_name: Option<HostName>) -> Self {
+        Self {
+            server,
+            scheme,
+            server_name,
+            framing: Arc::default(),
+            heads: AtomicU64::new(0),
+            activity: Arc::new(Activity::new()),
+            tunnel: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    pub(super) fn server_name(&self) -> Option<&HostName> {
+        self.server_name.as_ref()
+    }
+
+    pub(super) fn framing(&self) -> &Framing {
+        &self.framing
+    }
+
+    pub(super) fn gate(&self) -> &Gate {
+        &self.server.gate
+    }
+
+    pub(super) fn pool(&self) -> &Arc<Pool> {
+        &self.server.pool
+    }
+
+    pub(super) fn requests(&self) -> &Arc<Semaphore> {
+        &self.server.requests
+    }
+
+    pub(super) fn recorder(&self) -> &Recorder {
+        &self.server.context.recorder
+    }
+
+    pub(super) fn count_refused_request(&self) {
+        self.server.refused_requests.add();
+    }
+
+    /// Headers of a request at most.
+    pub(super) fn max_headers(&self) -> usize {
+        self.limits().headers
+    }
+
+    /// Tells the operator something, if there is room for it.
+    pub(super) fn warn(&self, text: String) {
+        if self.recorder().try_record(Event::Warning { text }).is_err() {
+            tracing::warn!("a warning could not be recorded");
+        }
+    }
+
+    /// How long an upstream may take to begin its answer.
+    pub(super) fn response_patience(&self) -> Option<Duration> {
+        self.limits().response_timeout_ms.map(Duration::from_millis)
+    }
+
+    /// The next head has come to the service; what is wrong with it, if hyper got a stand-in for it.
+    pub(super) fn next_head(&self) -> Option<RefusedHead> {
+        let head = self.heads.fetch_add(1, Ordering::Relaxed) + 1;
+        self.framing.refused(head)
+    }
+
+    /// A request begins; it ends when the guard is dropped.
+    pub(super) fn begin(&self) -> Active {
+        Active::new(Arc::clone(&self.activity))
+    }
+
+    /// Keeps what the connection is to become.
+    pub(super) fn hold(&self, tunnel: Tunnel) {
+        *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.server.context.limits
+    }
+}
+
+/// Serves one connection to its end: in HTTP/2 if `http2`, else in HTTP/1. It closes when it is idle for too long, when `stop` turns
+/// true and its requests are answered, and at once when the task is put into quarantine.
+pub(crate) async fn serve<S>(
+    client: Arc<Client>,
+    stream: S,
+    http2: bool,
+    mut stop: watch::Receiver<bool>,
+) -> ConnectionEnd
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let ended = if http2 {
+        serve_http2(&client, stream, &mut stop).await
+    } else {
+        serve_http1(&client, stream, &mut stop).await
+    };
+    let tunnel = client
+        .tunnel
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    if let Some(tunnel) = tunnel {
+        tokio::select! {
+            () = tunnel.run() => {}
+            () = client.gate().quarantined() => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+    }
+    match ended {
+        Ok(()) if client.framing.was_silent() => ConnectionEnd::Silent,
+        Ok(()) => ConnectionEnd::Closed,
+        Err(error) => {
+            if error.is_parse() && !http2 {
+                record_unread(&client);
+            }
+            ConnectionEnd::Broken(error)
+        }
+    }
+}
+
+async fn serve_http1<S>(
+    client: &Arc<Client>,
+    stream: S,
+    stop: &mut watch::Receiver<bool>,
+) -> hyper::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = client.limits();
+    let heads = HeadLimits {
+        bytes: limits.head_bytes,
+        headers: limits.headers,
+        time: Duration::from_millis(limits.head_timeout_ms),
+    };
+    let framed = Framed::new(stream, heads, Arc::clone(&client.framing));
+    let service = service_fn({
+        let client = Arc::clone(client);
+        move |request| service::answer(Arc::clone(&client), request)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        // The reader in front has clocks of its own.
+        .header_read_timeout(None)
+        .preserve_header_case(true)
+        .max_headers(limits.headers)
+        .max_buf_size(limits.head_bytes.max(SMALLEST_BUFFER))
+        .serve_connection(TokioIo::new(framed), service)
+        .with_upgrades();
+    supervise(
+        std::pin::pin!(connection),
+        http1::UpgradeableConnection::graceful_shutdown,
+        client,
+        stop,
+    )
+    .await
+}
+
+async fn serve_http2<S>(
+    client: &Arc<Client>,
+    stream: S,
+    stop: &mut watch::Receiver<bool>,
+) -> hyper::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = client.limits();
+    let service = service_fn({
+        let client = Arc::clone(client);
+        move |request| service::answer(Arc::clone(&client), request)
+    });
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_concurrent_streams(STREAMS)
+        .max_send_buf_size(SEND_BUFFER)
+        .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(PONG)
+        .serve_connection(TokioIo::new(stream), service);
+    supervise(
+        std::pin::pin!(connection),
+        http2::Connection::graceful_shutdown,
+        client,
+        stop,
+    )
+    .await
+}
+
+/// Runs a connection and ends it when its time has come.
+async fn supervise<C>(
+    mut connection: Pin<&mut C>,
+    close: impl Fn(Pin<&mut C>),
+    client: &Client,
+    stop: &mut watch::Receiver<bool>,
+) -> hyper::Result<()>
+where
+    C: Future<Output = hyper::Result<()>>,
+{
+    let idle = Duration::from_millis(client.limits().idle_timeout_ms);
+    let mut deadline = Instant::now() + idle;
+    let mut closing = false;
+    let mut quarantined = std::pin::pin!(client.gate().quarantined());
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => return ended,
+            () = &mut quarantined => return Ok(()),
+            _ = stop.wait_for(|stop| *stop), if !closing => {
+                closing = true;
+                close(connection.as_mut());
+                // The server cuts off what is not drained in time.
+                deadline = Instant::now() + idle;
+            }
+            () = sleep_until(deadline) => {
+                let now = Instant::now();
+                match client.activity.idle_since().map(|since| since + idle) {
+                    Some(due) if due <= now && closing => return Ok(()),
+                    Some(due) if due <= now => {
+                        closing = true;
+                        close(connection.as_mut());
+                        deadline = now + CLOSING;
+                    }
+                    Some(due) => deadline = due,
+                    None => deadline = now + idle,
+                }
+            }
+        }
+    }
+}
+
+/// hyper refused a head that the reader in front let pass: hyper has answered 400 already, and the record must not be missing.
+fn record_unread(client: &Client) {
+    let record = RequestRecord {
+        decision: Decision::Blocked,
+        method: String::new(),
+        scheme: client.scheme,
+        host: client
+            .server_name
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        target: String::new(),
+        status: Some(400),
+        rule: None,
+        reason: Some(Reason::Framing),
+        error: None,
+        bytes_up: 0,
+        bytes_down: 0,
+        first_byte_ms: None,
+        duration_ms: 0,
+    };
+    if client.recorder().try_record(Event::Request(record)).is_err() {
+        tracing::warn!("a malformed request could not be recorded");
+    }
+}
+
+/// Whether a connection is in use, and since when it is not.
+#[derive(Debug)]
+struct Activity {
+    /// Requests in progress, and when the last one ended.
+    state: Mutex<(usize, Instant)>,
+}
+
+impl Activity {
+    fn new() -> Self {
+        Self {
+            state: Mutex::new((0, Instant::now())),
+        }
+    }
+
+    fn idle_since(&self) -> Option<Instant> {
+        let (active, since) = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (active == 0).then_some(since)
+    }
+}
+
+/// A request in progress.
+#[derive(Debug)]
+pub(super) struct Active {
+    activity: Arc<Activity>,
+}
+
+impl Active {
+    fn new(activity: Arc<Activity>) -> Self {
+        activity.state.lock().unwrap_or_else(PoisonError::into_inner).0 += 1;
+        Self { activity }
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        let mut state = self.activity.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = (state.0.saturating_sub(1), Instant::now());
+    }
+}

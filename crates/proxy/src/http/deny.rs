@@ -1,0 +1,269 @@
+//! What a client sees when it gets no answer from the upstream: words that an agent can act on.
+//!
+//! Nothing about the host machine, other tasks or rules that did not match is in them: a denial's message is made for the client.
+
+use allowlist::{Denial, Reason};
+use bytes::Bytes;
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use serde_json::json;
+
+use super::body::Download;
+use super::exchange::Exchange;
+use crate::upstream::UpstreamError;
+
+const BLOCKED: HeaderName = HeaderName::from_static("x-sandbox-blocked");
+const FAILED: HeaderName = HeaderName::from_static("x-sandbox-error");
+
+/// Whom an answer is for: all of it is the client's own.
+#[derive(Debug, Clone)]
+pub(super) struct Audience {
+    /// The method of the request.
+    pub(super) method: String,
+    /// The host as received.
+    pub(super) host: String,
+    /// The path as received, without the query.
+    pub(super) path: String,
+    /// The client would rather have HTML than JSON.
+    pub(super) html: bool,
+}
+
+/// The refusal of a request.
+pub(super) fn blocked(
+    audience: &Audience,
+    denial: &Denial,
+    exchange: Option<Exchange>,
+) -> Response<Download> {
+    let status = StatusCode::from_u16(denial.reason().http_status()).unwrap_or(StatusCode::FORBIDDEN);
+    let body = Body {
+        error: "blocked_by_network_allowlist",
+        reason: denial.reason().as_str(),
+        message: denial.message(),
+        header: BLOCKED,
+    };
+    let mut response = answer(audience, status, &body, exchange);
+    if closes(denial.reason()) {
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    if denial.reason() == Reason::MethodForbidden {
+        response.headers_mut().insert(
+            ALLOW,
+            HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
+        );
+    }
+    response
+}
+
+/// The answer in the place of an upstream that failed.
+pub(super) fn failed(
+    audience: &Audience,
+    error: &UpstreamError,
+    exchange: Option<Exchange>,
+) -> Response<Download> {
+    let message = format!(
+        "{} could not be reached: {}",
+        audience.host,
+        error.kind().sentence()
+    );
+    let body = Body {
+        error: "upstream_failed",
+        reason: error.kind().as_str(),
+        message: &message,
+        header: FAILED,
+    };
+    answer(audience, StatusCode::BAD_GATEWAY, &body, exchange)
+}
+
+/// Whether nothing more can be read from a connection after a refusal for this reason.
+fn closes(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Framing | Reason::HeadTooLarge | Reason::Timeout | Reason::Limit
+    )
+}
+
+/// Whether `Accept` ranks HTML above JSON.
+pub(super) fn prefers_html(headers: &HeaderMap) -> bool {
+    let lines = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let ranges: Vec<&str> = lines.flat_map(|line| line.split(',')).collect();
+    let html = quality(&ranges, &["text/html", "application/xhtml+xml"]);
+    html.is_some_and(|html| {
+        html > quality(&ranges, &["application/json", "application/*", "*/*"]).unwrap_or(0)
+    })
+}
+
+/// The highest quality of any of `types`, in thousandths.
+fn quality(ranges: &[&str], types: &[&str]) -> Option<u32> {
+    let qualities = ranges.iter().filter_map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let range = parts.next().unwrap_or_default();
+        if !types.iter().any(|kind| kind.eq_ignore_ascii_case(range)) {
+            return None;
+        }
+        let weight = parts
+            .find_map(|part| part.strip_prefix("q="))
+            .map_or(Some(1.0), |weight| weight.parse::<f32>().ok())?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the number is between 0 and 1000"
+        )]
+        let thousandths = (weight.clamp(0.0, 1.0) * 1000.0) as u32;
+        Some(thousandths)
+    });
+    qualities.max()
+}
+
+struct Body<'a> {
+    error: &'static str,
+    reason: &'static str,
+    message: &'a str,
+    header: HeaderName,
+}
+
+fn answer(
+    audience: &Audience,
+    status: StatusCode,
+    body: &Body<'_>,
+    exchange: Option<Exchange>,
+) -> Response<Download> {
+    let (kind, text) = if audience.html {
+        ("text/html; charset=utf-8", html(audience, status, body))
+    } else {
+        ("application/json", json(audience, body))
+    };
+    let mut exchange = exchange;
+    if let Some(exchange) = &mut exchange {
+        exchange.answered(status);
+    }
+    let length = text.len();
+    // An answer to HEAD that had a body would break an HTTP/2 stream.
+    let page = if audience.method == Method::HEAD.as_str() {
+        Bytes::new()
+    } else {
+        Bytes::from(text)
+    };
+    let mut response = Response::new(Download::page(page, exchange));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(body.header.clone(), HeaderValue::from_static(body.reason));
+    response
+}
+
+fn json(audience: &Audience, body: &Body<'_>) -> String {
+    let mut text = json!({
+        "error": body.error,
+        "reason": body.reason,
+        "host": audience.host,
+        "path": audience.path,
+        "method": audience.method,
+        "message": body.message,
+    })
+    .to_string();
+    text.push('\n');
+    text
+}
+
+fn html(audience: &Audience, status: StatusCode, body: &Body<'_>) -> String {
+    format!(
+        "<!doctype html>\n<title>{status}</title>\n<h1>{error}</h1>\n<p>{message}</p>\n<p><code>{method} {host}{path}</code> ({reason})</p>\n",
+        status = status.as_u16(),
+        error = body.error,
+        message = escape(body.message),
+        method = escape(&audience.method),
+        host = escape(&audience.host),
+        path = escape(&audience.path),
+        reason = body.reason,
+    )
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    fn audience(method: &str, html: bool) -> Audience {
+        Audience {
+            method: method.to_owned(),
+            host: "evil.example".to_owned(),
+            path: "/<script>".to_owned(),
+            html,
+        }
+    }
+
+    async fn text(response: Response<Download>) -> String {
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_refusal_tells_what_was_asked_and_why_not() {
+        let denial = Denial::new(Reason::Host, "add it");
+        let response = blocked(&audience("GET", false), &denial, None);
+        assert_eq!(response.status(), 403);
+        assert_eq!(response.headers()[BLOCKED], "host");
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
+        let json: serde_json::Value = serde_json::from_str(&text(response).await).unwrap();
+        let expected = json!({
+            "error": "blocked_by_network_allowlist", "reason": "host", "host": "evil.example", "path": "/<script>",
+            "method": "GET", "message": "add it",
+        });
+        assert_eq!(json, expected);
+    }
+
+    #[tokio::test]
+    async fn html_is_escaped_and_head_is_empty() {
+        let denial = Denial::new(Reason::Framing, "a & b");
+        let response = blocked(&audience("GET", true), &denial, None);
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()[CONNECTION]),
+            (400, &HeaderValue::from_static("close"))
+        );
+        let page = text(response).await;
+        assert!(
+            page.contains("/&lt;script&gt;") && page.contains("a &amp; b") && !page.contains("<script>"),
+            "{page}"
+        );
+        assert_eq!(text(blocked(&audience("HEAD", false), &denial, None)).await, "");
+    }
+
+    #[test]
+    fn who_prefers_html() {
+        let cases = [
+            (None, false),
+            (Some("*/*"), false),
+            (Some("text/html"), true),
+            (
+                Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"),
+                true,
+            ),
+            (Some("text/html, application/json"), false),
+            (Some("application/json, text/html;q=0.9"), false),
+            (Some("text/html;q=x"), false),
+            (Some("text/html;q=0"), false),
+        ];
+        for (accept, expected) in cases {
+            let mut headers = HeaderMap::new();
+            if let Some(accept) = accept {
+                headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            }
+            assert_eq!(prefers_html(&headers), expected, "{accept:?}");
+        }
+    }
+}

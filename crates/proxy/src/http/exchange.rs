@@ -1,0 +1,118 @@
+//! One request from its head to its end, and the record of it.
+//!
+//! Invariant: every exchange leaves exactly one record, whoever ends it: the record is written when the exchange is dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use allowlist::{Denial, Match};
+use http::StatusCode;
+use sandbox_proxy_protocol::{Decision, Event, RequestRecord, Scheme};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::connection::Active;
+use crate::record::Slot;
+
+/// What is known of a request before anything was decided.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// The method as received.
+    pub(super) method: String,
+    /// How it arrived.
+    pub(super) scheme: Scheme,
+    /// The host as received.
+    pub(super) host: String,
+    /// Path and query as received.
+    pub(super) target: String,
+}
+
+/// A request in progress.
+pub(super) struct Exchange {
+    started: Instant,
+    slot: Option<Slot>,
+    record: RequestRecord,
+    uploaded: Arc<AtomicU64>,
+    _permit: OwnedSemaphorePermit,
+    _active: Active,
+}
+
+impl Exchange {
+    /// Begins an exchange whose record goes to `slot`.
+    pub(super) fn begin(asked: Asked, slot: Slot, permit: OwnedSemaphorePermit, active: Active) -> Self {
+        let record = RequestRecord {
+            decision: Decision::Blocked,
+            method: asked.method,
+            scheme: asked.scheme,
+            host: asked.host,
+            target: asked.target,
+            status: None,
+            rule: None,
+            reason: None,
+            error: None,
+            bytes_up: 0,
+            bytes_down: 0,
+            first_byte_ms: None,
+            duration_ms: 0,
+        };
+        let uploaded = Arc::new(AtomicU64::new(0));
+        Self {
+            started: Instant::now(),
+            slot: Some(slot),
+            record,
+            uploaded,
+            _permit: permit,
+            _active: active,
+        }
+    }
+
+    /// The gate permitted it.
+    pub(super) fn allowed(&mut self, host: &str, rule: Match) {
+        self.record.decision = Decision::Allowed;
+        host.clone_into(&mut self.record.host);
+        self.record.rule = Some(rule);
+    }
+
+    /// It was refused.
+    pub(super) fn blocked(&mut self, denial: &Denial) {
+        self.record.decision = Decision::Blocked;
+        self.record.reason = Some(denial.reason());
+    }
+
+    /// The upstream failed.
+    pub(super) fn failed(&mut self, error: String) {
+        self.record.decision = Decision::Error;
+        self.record.error = Some(error);
+    }
+
+    /// The head of the answer is on its way.
+    pub(super) fn answered(&mut self, status: StatusCode) {
+        self.record.status = Some(status.as_u16());
+        self.record.first_byte_ms = Some(milliseconds(self.started));
+    }
+
+    /// More of the answer's body is on its way.
+    pub(super) fn downloaded(&mut self, bytes: usize) {
+        self.record.bytes_down += bytes as u64;
+    }
+
+    /// Counts the bytes of the request's body that went to the upstream.
+    pub(super) fn upload_counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.uploaded)
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.record.bytes_up = self.uploaded.load(Ordering::Relaxed);
+        self.record.duration_ms = milliseconds(self.started);
+        if let Some(slot) = self.slot.take() {
+            slot.record(Event::Request(self.record.clone()));
+        }
+    }
+}
+
+/// Since `start`.
+pub(super) fn milliseconds(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,194 @@
+//! Sending a permitted request to its upstream, and the answer back.
+//!
+//! Invariant: [`forward`] takes a [`Permit`] and builds the request from it, so host and target are those that were permitted.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http_body::Body;
+use hyper::body::Incoming;
+use tokio::time::timeout;
+
+use super::body::{Download, Upload};
+use super::exchange::Exchange;
+use super::headers::{for_http1, for_http2, response_headers};
+use crate::gate::Permit;
+use crate::upstream::{Destination, Failure, Lease, Pool, UpstreamError};
+
+/// How often a request is tried over connections that turn out to be closed; the last try has a connection of its own.
+const TRIES: usize = 3;
+
+/// A permitted request, in a form that can be shaped for either protocol.
+pub(super) struct Outgoing {
+    /// Where it goes.
+    pub(super) destination: Destination,
+    method: Method,
+    target: PathAndQuery,
+    headers: HeaderMap,
+    extensions: http::Extensions,
+}
+
+impl Outgoing {
+    /// The request that `permit` is for, with `headers`; `None` if the permitted target is no target for hyper, which cannot be
+    /// since hyper read it.
+    pub(super) fn new(permit: &Permit, parts: Parts, headers: HeaderMap) -> Option<Self> {
+        let request = permit.request();
+        let tls = request.scheme() == allowlist::Scheme::Https;
+        Some(Self {
+            destination: Destination {
+                host: permit.host().as_str().into(),
+                tls,
+            },
+            method: parts.method,
+            target: PathAndQuery::try_from(request.target().as_received()).ok()?,
+            headers,
+            // The spelling of the header names is in there.
+            extensions: parts.extensions,
+        })
+    }
+
+    /// The request for a connection that speaks HTTP/2 or does not.
+    pub(super) fn shape(&self, http2: bool, body: Upload) -> Request<Upload> {
+        let mut request = Request::new(body);
+        *request.method_mut() = self.method.clone();
+        *request.extensions_mut() = self.extensions.clone();
+        if http2 {
+            *request.version_mut() = Version::HTTP_2;
+            *request.uri_mut() = self.absolute();
+            *request.headers_mut() = for_http2(&self.headers);
+            return request;
+        }
+        *request.uri_mut() = Uri::from(self.target.clone());
+        let host =
+            HeaderValue::from_str(&self.destination.host).unwrap_or_else(|_| HeaderValue::from_static(""));
+        *request.headers_mut() = for_http1(&self.headers, &host);
+        let unsized_body = !request.body().is_end_stream() && !request.headers().contains_key(CONTENT_LENGTH);
+        if unsized_body {
+            // hyper would send GET without its body.
+            request
+                .headers_mut()
+                .append(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+        request
+    }
+
+    fn absolute(&self) -> Uri {
+        let mut parts = http::uri::Parts::default();
+        parts.scheme = Some(if self.destination.tls {
+            Scheme::HTTPS
+        } else {
+            Scheme::HTTP
+        });
+        parts.authority = Authority::try_from(&*self.destination.host).ok();
+        parts.path_and_query = Some(self.target.clone());
+        Uri::from_parts(parts).unwrap_or_default()
+    }
+}
+
+/// Forwards a request; the answer's head as it goes to the client, its body still on its way.
+pub(super) async fn forward(
+    pool: &Arc<Pool>,
+    outgoing: &Outgoing,
+    body: Upload,
+    patience: Option<Duration>,
+) -> Result<(Response<Incoming>, Lease), UpstreamError> {
+    let mut body = body;
+    for _ in 1..TRIES {
+        let lease = pool.lease(&outgoing.destination).await?;
+        let reused = lease.is_reused();
+        match attempt(lease, outgoing, body, patience).await {
+            Ok(answered) => return Ok(answered),
+            // Nothing of it was sent over a connection that had been closed meanwhile.
+            Err(Unanswered {
+                body: Some(unsent), ..
+            }) if reused => body = unsent,
+            Err(Unanswered { error, .. }) => return Err(error),
+        }
+    }
+    let lease = pool.lease_new(&outgoing.destination).await?;
+    attempt(lease, outgoing, body, patience)
+        .await
+        .map_err(|unanswered| unanswered.error)
+}
+
+struct Unanswered {
+    error: UpstreamError,
+    body: Option<Upload>,
+}
+
+/// One try over one connection.
+pub(super) async fn try_over(
+    lease: Lease,
+    outgoing: &Outgoing,
+    body: Upload,
+    patience: Option<Duration>,
+) -> Result<(Response<Incoming>, Lease), UpstreamError> {
+    attempt(lease, outgoing, body, patience)
+        .await
+        .map_err(|unanswered| unanswered.error)
+}
+
+async fn attempt(
+    mut lease: Lease,
+    outgoing: &Outgoing,
+    body: Upload,
+    patience: Option<Duration>,
+) -> Result<(Response<Incoming>, Lease), Unanswered> {
+    let request = outgoing.shape(lease.is_http2(), body);
+    let sending = lease.send(request);
+    let sent = match patience {
+        None => sending.await,
+        Some(patience) => timeout(patience, sending).await.map_err(|_| Unanswered {
+            error: UpstreamError::told(Failure::Timeout, "the answer did not begin in time"),
+            body: None,
+        })?,
+    };
+    match sent {
+        Ok(response) => Ok((response, lease)),
+        Err(failed) => {
+            let error = match &failed.error {
+                Some(error) => UpstreamError::new(kind(error), error),
+                None => UpstreamError::told(Failure::Reset, "the connection is gone"),
+            };
+            Err(Unanswered {
+                error,
+                body: failed.request.map(|request| request.into_body()),
+            })
+        }
+    }
+}
+
+fn kind(error: &hyper::Error) -> Failure {
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let io = cause.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|cause| cause.kind() == std::io::ErrorKind::TimedOut) {
+            return Failure::Timeout;
+        }
+        next = cause.source();
+    }
+    Failure::Reset
+}
+
+/// The answer as the client gets it. An informational or switching status can no longer be one here: that is for the caller to see.
+pub(super) fn respond(
+    answer: Response<Incoming>,
+    lease: Lease,
+    mut exchange: Exchange,
+) -> Response<Download> {
+    let (mut parts, incoming) = answer.into_parts();
+    parts.headers = response_headers(&parts.headers);
+    parts.version = Version::default();
+    exchange.answered(parts.status);
+    Response::from_parts(parts, Download::upstream(incoming, lease, exchange))
+}
+
+/// Whether an upstream may answer a plain request so: it may not change the protocol.
+pub(super) fn is_plain(status: StatusCode) -> bool {
+    !status.is_informational()
+}

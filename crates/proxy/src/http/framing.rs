@@ -1,0 +1,612 @@
+//! A client's HTTP/1 bytes on their way to hyper, with every message boundary checked first.
+//!
+//! hyper hides the raw bytes of a head, and is more lenient than two readers in a row may be. So this reader finds the boundaries
+//! itself, in constant memory, and holds each head back until it is complete and good. In the place of a bad head hyper gets a
+//! harmless one, which the service answers with the refusal ([`Framing::refused`]); nothing of the connection is read after that.
+//! Invariant: hyper never sees a byte of a message whose end could be somewhere else.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+use super::chunked::{Chunked, Progress};
+use super::head::{self, Body, HeadFault, RefusedHead};
+
+/// How much is read at once of what has to be looked at first.
+const READ: usize = 8 * 1024;
+/// How much a client may send before its upgrade is answered.
+const HELD: usize = 16 * 1024;
+/// How much that waits behind a refused head is thrown away, so that the refusal is not lost in a reset.
+const DISCARDED: usize = 1024 * 1024;
+
+/// Bounds on a request head.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeadLimits {
+    /// Bytes of the whole head.
+    pub(crate) bytes: usize,
+    /// Header lines.
+    pub(crate) headers: usize,
+    /// From the connection's beginning, or the head's first byte, to the head's end.
+    pub(crate) time: Duration,
+}
+
+/// What the reader and the service of one connection tell each other.
+#[derive(Debug, Default)]
+pub(super) struct Framing {
+    /// Which head of the connection is refused, counted from 1. Written once, by the reader.
+    refused: Mutex<Option<(u64, RefusedHead)>>,
+    /// A body on this connection is malformed.
+    body_fault: AtomicBool,
+    /// No head came in time.
+    silent: AtomicBool,
+    /// What follows a request for an upgrade: one of the constants below.
+    upgrade: AtomicU8,
+    /// Wakes the reader when `upgrade` is decided.
+    waker: Mutex<Option<Waker>>,
+}
+
+const UNDECIDED: u8 = 0;
+const PLAIN: u8 = 1;
+const TUNNEL: u8 = 2;
+
+impl Framing {
+    /// The refusal, if it is this head of the connection (counted from 1) that hyper got a stand-in for.
+    pub(super) fn refused(&self, head: u64) -> Option<RefusedHead> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused
+            .as_ref()
+            .filter(|(refused, _)| *refused == head)
+            .map(|(_, head)| head.clone())
+    }
+
+    /// Whether the client sent a body that cannot be delimited.
+    pub(super) fn body_is_malformed(&self) -> bool {
+        self.body_fault.load(Ordering::Acquire)
+    }
+
+    /// Whether the connection was closed because nothing came.
+    pub(super) fn was_silent(&self) -> bool {
+        self.silent.load(Ordering::Acquire)
+    }
+
+    /// From here on the client's bytes are another protocol's.
+    pub(super) fn tunnel(&self) {
+        self.decide(TUNNEL);
+    }
+
+    /// The request is answered; what follows it is another request.
+    pub(super) fn answered(&self) {
+        if self.upgrade.load(Ordering::Acquire) != TUNNEL {
+            self.decide(PLAIN);
+        }
+    }
+
+    fn decide(&self, upgrade: u8) {
+        self.upgrade.store(upgrade, Ordering::Release);
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// The reader, around a connection to a client.
+pub(super) struct Framed<S> {
+    stream: S,
+    framing: Arc<Framing>,
+    limits: HeadLimits,
+    state: State,
+    /// Bytes that have arrived and were not handed on.
+    pending: BytesMut,
+    /// How many of them, from the front, may be handed on.
+    ready: usize,
+    /// How many of them, from the front, were searched for the end of a head.
+    searched: usize,
+    /// Heads handed on.
+    heads: u64,
+    /// When the head must be complete, while `timed`.
+    deadline: Pin<Box<Sleep>>,
+    timed: bool,
+    ended: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// A head is next.
+    Head,
+    /// So much of a body is next.
+    Length(u64),
+    /// A chunked body is next.
+    Chunked(Chunked),
+    /// An upgrade was asked for: what follows depends on the answer.
+    Held,
+    /// Whatever comes goes through.
+    Tunnel,
+    /// Something was refused: nothing more is read.
+    Refused,
+    /// A body was malformed.
+    Broken,
+}
+
+impl<S: AsyncRead + Unpin> Framed<S> {
+    pub(super) fn new(stream: S, limits: HeadLimits, framing: Arc<Framing>) -> Self {
+        Self {
+            stream,
+            framing,
+            limits,
+            state: State::Head,
+            pending: BytesMut::new(),
+            ready: 0,
+            searched: 0,
+            heads: 0,
+            deadline: Box::pin(tokio::time::sleep(limits.time)),
+            timed: true,
+            ended: false,
+        }
+    }
+
+    /// Looks at what is pending; whether that made some of it ready or changed the state.
+    fn scan(&mut self, cx: &mut Context<'_>) -> bool {
+        match &mut self.state {
+            State::Head => self.scan_head(cx),
+            State::Length(left) => {
+                let taken =
+                    usize::try_from(*left).map_or(self.pending.len(), |left| left.min(self.pending.len()));
+                *left -= taken as u64;
+                self.ready = taken;
+                if *left == 0 {
+                    self.state = State::Head;
+                }
+                true
+            }
+            State::Chunked(chunked) => {
+                match chunked.advance(&self.pending) {
+                    Progress::More => self.ready = self.pending.len(),
+                    Progress::End(at) => {
+                        self.ready = at;
+                        self.state = State::Head;
+                    }
+                    Progress::Fault(at) => {
+                        self.ready = at;
+                        self.break_body();
+                    }
+                }
+                true
+            }
+            State::Held => {
+                let plain = self.framing.upgrade.swap(UNDECIDED, Ordering::AcqRel) == PLAIN;
+                if plain {
+                    self.state = State::Head;
+                }
+                plain
+            }
+            State::Tunnel => {
+                self.ready = self.pending.len();
+                true
+            }
+            State::Refused | State::Broken => false,
+        }
+    }
+
+    fn scan_head(&mut self, cx: &mut Context<'_>) -> bool {
+        // Empty lines before a head are ignored, as RFC 9112 asks for; they count as nothing.
+        while self.pending.starts_with(b"\r\n") {
+            self.pending.advance(2);
+            self.searched = 0;
+        }
+        if self.pending.first().is_some_and(|byte| !head::begins_head(*byte)) {
+            self.refuse(HeadFault::Malformed("this is no HTTP"), cx);
+            return true;
+        }
+        match self.head_end() {
+            Ok(Some(end)) if end <= self.limits.bytes => {
+                let bytes = self.pending.get(..end).unwrap_or_default();
+                match head::read(bytes, self.limits.headers) {
+                    Ok(head) => self.hand_on(head, end),
+                    Err(fault) => self.refuse(fault, cx),
+                }
+                true
+            }
+            Ok(None) if self.pending.len() <= self.limits.bytes => false,
+            Ok(_) => {
+                self.refuse(HeadFault::TooLarge, cx);
+                true
+            }
+            Err(fault) => {
+                self.refuse(fault, cx);
+                true
+            }
+        }
+    }
+
+    /// Where the head ends, if it does. Each byte is looked at once.
+    fn head_end(&mut self) -> Result<Option<usize>, HeadFault> {
+        let fresh = self.pending.iter().enumerate().skip(self.searched);
+        for (at, byte) in fresh {
+            let before = at.checked_sub(1).and_then(|before| self.pending.get(before));
+            match (before, byte) {
+                (Some(b'\r'), b'\n') if self.ends_head(at) => return Ok(Some(at + 1)),
+                (Some(b'\r'), b'\n') => {}
+                (_, b'\n') => {
+                    return Err(HeadFault::Malformed(
+                        "a line of the request head ends without a carriage return",
+                    ));
+                }
+                (Some(b'\r'), _) => {
+                    return Err(HeadFault::Malformed(
+                        "the request head has a bare carriage return",
+                    ));
+                }
+                _ => {}
+            }
+        }
+        self.searched = self.pending.len();
+        Ok(None)
+    }
+
+    /// Whether the byte at `at` is the last of a head.
+    fn ends_head(&self, at: usize) -> bool {
+        self.pending
+            .get(..=at)
+            .is_some_and(|head| head.ends_with(b"\r\n\r\n"))
+    }
+
+    fn hand_on(&mut self, head: head::Head, end: usize) {
+        self.ready = end;
+        self.searched = 0;
+        self.heads += 1;
+        self.timed = false;
+        self.state = match head.body {
+            Body::Length(0) if head.upgrade => {
+                // What an earlier request left behind decides nothing for this one.
+                self.framing.upgrade.store(UNDECIDED, Ordering::Release);
+                State::Held
+            }
+            Body::Length(0) => State::Head,
+            Body::Length(length) => State::Length(length),
+            Body::Chunked => State::Chunked(Chunked::new()),
+        };
+    }
+
+    /// Puts a stand-in into the place of the head, for the service to answer.
+    fn refuse(&mut self, fault: HeadFault, cx: &mut Context<'_>) {
+        let refused = RefusedHead::new(fault, &self.pending);
+        self.discard(cx);
+        let method = if refused.method == "HEAD" { "HEAD" } else { "GET" };
+        self.heads += 1;
+        *self
+            .framing
+            .refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some((self.heads, refused));
+        self.pending.clear();
+        self.pending
+            .extend_from_slice(format!("{method} / HTTP/1.1\r\nconnection: close\r\n\r\n").as_bytes());
+        self.ready = self.pending.len();
+        self.timed = false;
+        self.state = State::Refused;
+    }
+
+    /// Throws away what has already arrived behind a refused head: closing a socket with unread bytes would reset it.
+    fn discard(&mut self, cx: &mut Context<'_>) {
+        let mut scratch = [0; READ];
+        for _ in 0..DISCARDED / READ {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                _ => return,
+            }
+        }
+    }
+
+    fn break_body(&mut self) {
+        self.framing.body_fault.store(true, Ordering::Release);
+        self.state = State::Broken;
+    }
+
+    /// Reads into the pending bytes; how many.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let before = self.pending.len();
+        self.pending.resize(before + READ, 0);
+        let mut buffer = ReadBuf::new(self.pending.get_mut(before..).unwrap_or_default());
+        let polled = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
+        let read = buffer.filled().len();
+        self.pending.truncate(before + read);
+        ready!(polled)?;
+        self.ended |= read == 0;
+        Poll::Ready(Ok(read))
+    }
+
+    /// Reads a body or a tunnel straight into the caller's buffer, and follows it there.
+    fn poll_pass(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let start = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        let fresh = buffer.filled().get(start..).unwrap_or_default();
+        let available = fresh.len();
+        self.ended |= available == 0;
+        let kept = match &mut self.state {
+            State::Length(left) => {
+                let taken = usize::try_from(*left).map_or(available, |left| left.min(available));
+                *left -= taken as u64;
+                if *left == 0 {
+                    self.state = State::Head;
+                }
+                taken
+            }
+            State::Chunked(chunked) => match chunked.advance(fresh) {
+                Progress::More => available,
+                Progress::End(at) => {
+                    self.state = State::Head;
+                    at
+                }
+                Progress::Fault(at) => {
+                    self.break_body();
+                    at
+                }
+            },
+            _ => available,
+        };
+        self.pending
+            .extend_from_slice(fresh.get(kept..).unwrap_or_default());
+        buffer.set_filled(start + kept);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether the time for the head is over; arms the clock when a head has begun.
+    fn poll_late(&mut self, cx: &mut Context<'_>) -> bool {
+        if !matches!(self.state, State::Head) {
+            return false;
+        }
+        if !self.timed {
+            if self.pending.is_empty() {
+                return false;
+            }
+            self.timed = true;
+            self.deadline.as_mut().reset(Instant::now() + self.limits.time);
+        }
+        self.deadline.as_mut().poll(cx).is_ready()
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Framed<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        loop {
+            if this.ready > 0 {
+                let taken = this.ready.min(buffer.remaining());
+                buffer.put_slice(this.pending.get(..taken).unwrap_or_default());
+                this.pending.advance(taken);
+                this.ready -= taken;
+                if this.pending.is_empty() {
+                    // Nothing is held for an idle connection.
+                    this.pending = BytesMut::new();
+                }
+                return Poll::Ready(Ok(()));
+            }
+            if this.framing.upgrade.load(Ordering::Acquire) == TUNNEL {
+                this.state = State::Tunnel;
+            }
+            match this.state {
+                State::Broken => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
+                // The refusal is on its way; hyper closes when it is written.
+                State::Refused => return Poll::Pending,
+                _ => {}
+            }
+            let looked = !this.pending.is_empty() || matches!(this.state, State::Held);
+            if looked && this.scan(cx) {
+                continue;
+            }
+            if this.ended {
+                return Poll::Ready(Ok(()));
+            }
+            if matches!(this.state, State::Length(_) | State::Chunked(_) | State::Tunnel) {
+                let start = buffer.filled().len();
+                ready!(this.poll_pass(cx, buffer))?;
+                if buffer.filled().len() > start || this.ended {
+                    return Poll::Ready(Ok(()));
+                }
+                continue;
+            }
+            if matches!(this.state, State::Held) {
+                let waker = Some(cx.waker().clone());
+                *this.framing.waker.lock().unwrap_or_else(PoisonError::into_inner) = waker;
+                let decided = this.framing.upgrade.load(Ordering::Acquire) != UNDECIDED;
+                if decided {
+                    continue;
+                }
+                if this.pending.len() >= HELD {
+                    return Poll::Pending;
+                }
+            }
+            match this.poll_fill(cx) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending if this.poll_late(cx) => {
+                    if this.pending.is_empty() {
+                        this.framing.silent.store(true, Ordering::Release);
+                        this.ended = true;
+                        return Poll::Ready(Ok(()));
+                    }
+                    this.refuse(HeadFault::Late, cx);
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Framed<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: HeadLimits = HeadLimits {
+        bytes: 256,
+        headers: 8,
+        time: Duration::from_secs(5),
+    };
+
+    /// A stream that gives its bytes in pieces of set sizes; 0 is a pause.
+    struct Pieces {
+        bytes: Vec<u8>,
+        sizes: Vec<usize>,
+    }
+
+    impl AsyncRead for Pieces {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let this = self.get_mut();
+            let size = this.sizes.pop().unwrap_or(usize::MAX);
+            if size == 0 {
+                return Poll::Pending;
+            }
+            let taken = size.min(this.bytes.len()).min(buffer.remaining());
+            buffer.put_slice(&this.bytes[..taken]);
+            this.bytes.drain(..taken);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// What hyper would get of `bytes`, and how it ended.
+    fn through(bytes: &[u8], sizes: &[usize]) -> (Vec<u8>, String) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        let _entered = runtime.enter();
+        let framing = Arc::new(Framing::default());
+        let stream = Pieces {
+            bytes: bytes.to_vec(),
+            sizes: sizes.to_vec(),
+        };
+        let mut framed = Framed::new(stream, LIMITS, Arc::clone(&framing));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut got = Vec::new();
+        loop {
+            let mut space = [0; 7];
+            let mut buffer = ReadBuf::new(&mut space);
+            match Pin::new(&mut framed).poll_read(&mut context, &mut buffer) {
+                Poll::Ready(Ok(())) if buffer.filled().is_empty() => return (got, "end".to_owned()),
+                Poll::Ready(Ok(())) => got.extend_from_slice(buffer.filled()),
+                Poll::Ready(Err(error)) => return (got, error.kind().to_string()),
+                Poll::Pending => {
+                    if let Some((head, refused)) = &*framing.refused.lock().unwrap() {
+                        return (got, format!("{head}: {}", refused.fault));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn good_messages_pass_unchanged() {
+        let messages = [
+            "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;x\r\nabc\r\n0\r\na: b\r\n\r\n",
+        ]
+        .concat()
+        .repeat(3);
+        assert_eq!(
+            through(messages.as_bytes(), &[]),
+            (messages.clone().into_bytes(), "end".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_stand_in_takes_the_place_of_a_bad_head_and_nothing_follows() {
+        let good = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        let (got, end) = through(
+            format!("{good}HEAD / HTTP/1.1\nHost: a\n\n{good}").as_bytes(),
+            &[],
+        );
+        assert_eq!(
+            String::from_utf8(got).unwrap(),
+            format!("{good}HEAD / HTTP/1.1\r\nconnection: close\r\n\r\n")
+        );
+        assert_eq!(
+            end,
+            "2: a line of the request head ends without a carriage return"
+        );
+    }
+
+    #[test]
+    fn a_bad_chunk_ends_the_connection_before_it() {
+        let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n";
+        let (got, end) = through(format!("{head}zz\r\n").as_bytes(), &[]);
+        assert_eq!(
+            (String::from_utf8(got).unwrap(), end.as_str()),
+            (head.to_owned(), "invalid data")
+        );
+    }
+
+    #[test]
+    fn what_follows_an_upgrade_waits() {
+        let head = "GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n";
+        assert_eq!(
+            through(format!("{head}\x01\x02").as_bytes(), &[]),
+            (head.as_bytes().to_vec(), "end".to_owned())
+        );
+    }
+
+    proptest! {
+        /// Neither what passes nor how it ends depends on how the bytes were cut, and nothing passes that was not sent.
+        #[test]
+        fn any_split_passes_alike(
+            messages in "(GET / HTTP/1\\.1\r\n|Host: a\r\n|Content-Length: [0-4]\r\n|Transfer-Encoding: chunked\r\n|Upgrade: x\r\n|\r\n|\n|[0-3]\r\n|abc|\r|x: y\r\n| |0\r\n\r\n){0,20}",
+            sizes in proptest::collection::vec(0usize..30, 0..20),
+        ) {
+            let whole = through(messages.as_bytes(), &[]);
+            prop_assert_eq!(&through(messages.as_bytes(), &sizes), &whole);
+            let (passed, end) = whole;
+            if !end.contains(':') {
+                // Empty lines before a head are dropped.
+                let squeeze = |text: &str| text.replace("\r\n", "");
+                let passed = String::from_utf8(passed).unwrap();
+                prop_assert!(squeeze(&messages).starts_with(&squeeze(&passed)), "{passed:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! The head of an HTTP/1 request, read once more and more strictly than hyper reads it.
+//!
+//! hyper lets `Transfer-Encoding` win over `Content-Length`, takes bare line feeds and merges equal lengths. Each of these is a way
+//! for two readers to disagree where a message ends, so each is refused here, before hyper sees a byte of it.
+
+use http::Uri;
+
+/// What of a faulty head is kept for the record, in bytes for each part.
+const EXCERPT: usize = 2048;
+
+/// How the body after a head is delimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Body {
+    /// By its length, which may be 0.
+    Length(u64),
+    /// In chunks.
+    Chunked,
+}
+
+/// What the reader of the connection needs to know of a good head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    /// How to find the end of the message.
+    pub(super) body: Body,
+    /// Whether what follows depends on the answer: the request asks for another protocol.
+    pub(super) upgrade: bool,
+}
+
+/// Why a head is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum HeadFault {
+    /// More bytes than the limit.
+    #[error("the request head is longer than this proxy accepts")]
+    TooLarge,
+    /// More lines than the limit.
+    #[error("the request has more headers than this proxy accepts")]
+    TooManyHeaders,
+    /// The end did not come in time.
+    #[error("the request head did not arrive in time")]
+    Late,
+    /// The target holds what no URL holds.
+    #[error("the request target holds a character that must be percent-encoded")]
+    Target,
+    /// The bytes are no head that everyone reads alike.
+    #[error("{0}")]
+    Malformed(&'static str),
+}
+
+/// A refused head and what a record can say of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RefusedHead {
+    /// Why it is refused.
+    pub(super) fault: HeadFault,
+    /// The method, if the first line got as far.
+    pub(super) method: String,
+    /// The target likewise.
+    pub(super) target: String,
+    /// The value of the first `Host` line.
+    pub(super) host: String,
+}
+
+impl RefusedHead {
+    /// Describes what has arrived of a head that is refused for `fault`.
+    pub(super) fn new(fault: HeadFault, bytes: &[u8]) -> Self {
+        let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
+        let first = lines.next().unwrap_or_default();
+        let (method, target) = match split_request_line(first) {
+            Some((method, target, _)) => (method, target),
+            None => (
+                first.split(|byte| *byte == b' ').next().unwrap_or_default(),
+                &[][..],
+            ),
+        };
+        let host = lines.find_map(|line| header(line).filter(|(name, _)| name.eq_ignore_ascii_case(b"host")));
+        Self {
+            fault,
+            method: excerpt(method),
+            target: excerpt(target),
+            host: excerpt(host.map_or(&[], |(_, value)| value)),
+        }
+    }
+}
+
+/// Reads a complete head: every line ends in CRLF, and the last one is empty.
+pub(super) fn read(bytes: &[u8], max_headers: usize) -> Result<Head, HeadFault> {
+    let malformed = HeadFault::Malformed;
+    let text = bytes
+        .strip_suffix(b"\r\n\r\n")
+        .ok_or(malformed("the request head has no end"))?;
+    let mut lines = text
+        .split(|byte| *byte == b'\n')
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let http11 = request_line(lines.next().unwrap_or_default())?;
+    let mut fields = Fields::default();
+    for (count, line) in lines.enumerate() {
+        if count >= max_headers {
+            return Err(HeadFault::TooManyHeaders);
+        }
+        fields.add(line)?;
+    }
+    fields.finish(http11)
+}
+
+/// Whether a head can begin with `byte`: whoever speaks another protocol here is told at once.
+pub(super) fn begins_head(byte: u8) -> bool {
+    is_token(byte) || matches!(byte, b'\r' | b'\n' | b' ')
+}
+
+/// Checks the first line; whether it is HTTP/1.1 rather than 1.0.
+fn request_line(line: &[u8]) -> Result<bool, HeadFault> {
+    let malformed = HeadFault::Malformed("the request line is not `METHOD target HTTP/1.1`");
+    let (method, target, version) = split_request_line(line).ok_or(malformed)?;
+    if method.is_empty() || !method.iter().copied().all(is_token) {
+        return Err(malformed);
+    }
+    let http11 = match version {
+        b"HTTP/1.1" => true,
+        b"HTTP/1.0" => false,
+        _ => return Err(malformed),
+    };
+    // A `#` never travels: hyper would cut the target there, and forward another one than the rules saw.
+    if !target.iter().all(u8::is_ascii_graphic) || target.contains(&b'#') || Uri::try_from(target).is_err() {
+        return Err(HeadFault::Target);
+    }
+    Ok(http11)
+}
+
+/// Method, target and version: all between the first space and the last is the target.
+fn split_request_line(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let first = line.iter().position(|byte| *byte == b' ')?;
+    let last = line.iter().rposition(|byte| *byte == b' ')?;
+    Some((
+        line.get(..first)?,
+        line.get(first + 1..last)?,
+        line.get(last + 1..)?,
+    ))
+}
+
+/// The lines of a head that say where its message ends.
+#[derive(Default)]
+struct Fields {
+    length: Option<u64>,
+    chunked: bool,
+    upgrade: bool,
+}
+
+impl Fields {
+    fn add(&mut self, line: &[u8]) -> Result<(), HeadFault> {
+        let malformed = |text| Err(HeadFault::Malformed(text));
+        if line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
+            return malformed("a header line is folded");
+        }
+        let Some((name, value)) = header(line) else {
+            return malformed("a header line has no name");
+        };
+        if name.is_empty() || !name.iter().copied().all(is_token) {
+            return malformed("a header name holds a character that no name has");
+        }
+        if value.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
+            return malformed("a header value holds a control character");
+        }
+        if name.eq_ignore_ascii_case(b"content-length") {
+            match (self.length, decimal(value)) {
+                (None, Some(length)) => self.length = Some(length),
+                (Some(_), _) => return malformed("the request has more than one content-length"),
+                (None, None) => return malformed("the content-length is no number"),
+            }
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
+                return malformed("the transfer-encoding is not exactly `chunked`");
+            }
+            self.chunked = true;
+        } else if name.eq_ignore_ascii_case(b"upgrade") {
+            self.upgrade = true;
+        }
+        Ok(())
+    }
+
+    fn finish(self, http11: bool) -> Result<Head, HeadFault> {
+        let body = match (self.chunked, self.length) {
+            (true, Some(_)) => {
+                return Err(HeadFault::Malformed(
+                    "the request has both a content-length and a transfer-encoding",
+                ));
+            }
+            (true, None) if !http11 => {
+                return Err(HeadFault::Malformed("HTTP/1.0 knows no transfer-encoding"));
+            }
+            (true, None) => Body::Chunked,
+            (false, length) => Body::Length(length.unwrap_or(0)),
+        };
+        Ok(Head {
+            body,
+            upgrade: self.upgrade && body == Body::Length(0),
+        })
+    }
+}
+
+/// Name and value of a header line.
+fn header(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = line.iter().position(|byte| *byte == b':')?;
+    let value = line.get(colon + 1..)?;
+    let blank = |byte: &u8| !matches!(byte, b' ' | b'\t');
+    let start = value.iter().position(blank).unwrap_or(value.len());
+    let end = value.iter().rposition(blank).map_or(start, |last| last + 1);
+    Some((line.get(..colon)?, value.get(start..end)?))
+}
+
+fn decimal(value: &[u8]) -> Option<u64> {
+    if value.is_empty() || value.len() > 18 || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(
+        value
+            .iter()
+            .fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')),
+    )
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+fn excerpt(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.get(..EXCERPT).unwrap_or(bytes)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(head: &str) -> Result<Head, HeadFault> {
+        read(head.as_bytes(), 4)
+    }
+
+    #[test]
+    fn good_heads() {
+        let cases = [
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", Body::Length(0), false),
+            ("GET / HTTP/1.0\r\n\r\n", Body::Length(0), false),
+            (
+                "GET http://a/b?c HTTP/1.1\r\nHost: a\r\n\r\n",
+                Body::Length(0),
+                false,
+            ),
+            (
+                "POST / HTTP/1.1\r\ncontent-length: 12 \r\n\r\n",
+                Body::Length(12),
+                false,
+            ),
+            (
+                "POST / HTTP/1.1\r\nTransfer-Encoding:\tChunked\r\n\r\n",
+                Body::Chunked,
+                false,
+            ),
+            (
+                "GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
+                Body::Length(0),
+                true,
+            ),
+            (
+                "GET / HTTP/1.1\r\nUpgrade: websocket\r\nContent-Length: 1\r\n\r\n",
+                Body::Length(1),
+                false,
+            ),
+            (
+                "GET / HTTP/1.1\r\nx: \u{e9}\ty\r\nempty:\r\n\r\n",
+                Body::Length(0),
+                false,
+            ),
+        ];
+        for (head, body, upgrade) in cases {
+            assert_eq!(check(head), Ok(Head { body, upgrade }), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn ambiguous_framing() {
+        let cases = [
+            "Content-Length: 1\r\nTransfer-Encoding: chunked",
+            "Transfer-Encoding: chunked\r\nContent-Length: 1",
+            "Content-Length: 1\r\nContent-Length: 1",
+            "Content-Length: 1, 1",
+            "Content-Length: +1",
+            "Content-Length: -1",
+            "Content-Length: 0x1",
+            "Content-Length:",
+            "Content-Length: 9999999999999999999999",
+            "Transfer-Encoding: gzip, chunked",
+            "Transfer-Encoding: chunked, chunked",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+            "Transfer-Encoding: xchunked",
+            "Transfer-Encoding: identity",
+            "Transfer-Encoding: \u{b}chunked",
+            "Transfer-Encoding : chunked",
+            "x: a\r\n Transfer-Encoding: chunked",
+            "x: a\r\n\tb",
+            "x: a\0b",
+            ": no name",
+            "no colon",
+            "x y: z",
+            "\u{e9}: z",
+        ];
+        for lines in cases {
+            let head = format!("POST / HTTP/1.1\r\n{lines}\r\n\r\n");
+            assert!(
+                matches!(check(&head), Err(HeadFault::Malformed(_))),
+                "{head:?}: {:?}",
+                check(&head)
+            );
+        }
+    }
+
+    #[test]
+    fn request_lines() {
+        let malformed = Err(HeadFault::Malformed(
+            "the request line is not `METHOD target HTTP/1.1`",
+        ));
+        let cases = [
+            ("PRI * HTTP/2.0", malformed),
+            ("GET /", malformed),
+            ("GET / HTTP/1.2", malformed),
+            ("GET / http/1.1", malformed),
+            (" GET / HTTP/1.1", malformed),
+            ("G(T / HTTP/1.1", malformed),
+            ("", malformed),
+            ("GET /a b HTTP/1.1", Err(HeadFault::Target)),
+            ("GET  / HTTP/1.1", Err(HeadFault::Target)),
+            ("GET /\u{e9} HTTP/1.1", Err(HeadFault::Target)),
+            ("GET /#a HTTP/1.1", Err(HeadFault::Target)),
+            ("GET /\u{7f} HTTP/1.1", Err(HeadFault::Target)),
+            ("GET  HTTP/1.1", Err(HeadFault::Target)),
+            ("GET * HTTP/1.1", Ok(true)),
+            ("FO!O /%zz HTTP/1.0", Ok(false)),
+            ("CONNECT a:443 HTTP/1.1", Ok(true)),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(request_line(line.as_bytes()), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn too_many_headers() {
+        assert_eq!(
+            check(&format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(5))),
+            Err(HeadFault::TooManyHeaders)
+        );
+        assert!(check(&format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(4))).is_ok());
+    }
+
+    #[test]
+    fn a_refused_head_tells_what_it_can() {
+        let refused = RefusedHead::new(
+            HeadFault::Late,
+            b"GET /a b HTTP/1.1\r\nx: y\r\nHost: a.example \r\nz",
+        );
+        let told = (
+            refused.method.as_str(),
+            refused.target.as_str(),
+            refused.host.as_str(),
+        );
+        assert_eq!(told, ("GET", "/a b", "a.example"));
+        let refused = RefusedHead::new(HeadFault::Late, b"SSH-2.0-OpenSSH");
+        assert_eq!(
+            (refused.method.as_str(), refused.target.as_str()),
+            ("SSH-2.0-OpenSSH", "")
+        );
+    }
+}

@@ -1,0 +1,318 @@
+//! Which headers travel on. Order and duplicates are kept: maps are rebuilt, since removing from one would reorder it.
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// Headers that concern one connection only.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("http2-settings"),
+];
+
+/// Headers by which some servers take another method than that of the request line.
+const METHOD_OVERRIDE: [HeaderName; 4] = [
+    HeaderName::from_static("x-http-method-override"),
+    HeaderName::from_static("x-http-method"),
+    HeaderName::from_static("x-method-override"),
+    HeaderName::from_static("x-method"),
+];
+
+/// Would lead clients to another port and protocol, which the proxy does not serve.
+const ALT_SVC: HeaderName = HeaderName::from_static("alt-svc");
+
+/// What becomes of the headers of one request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RequestRules {
+    /// The host has rules with methods, so a method must not hide in a header.
+    pub(super) strip_method_override: bool,
+    /// The request asks for a WebSocket: that one upgrade travels.
+    pub(super) websocket: bool,
+}
+
+/// The headers of a request that go to the upstream; `None` if `Connection` names a header that decides over whom is asked, what for
+/// or how much.
+pub(super) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Option<HeaderMap> {
+    let named = connection_options(headers);
+    if named.iter().any(is_essential) {
+        return None;
+    }
+    let mut kept = HeaderMap::with_capacity(headers.len() + 1);
+    for (name, value) in headers {
+        let dropped = HOP_BY_HOP.contains(name)
+            || *name == EXPECT
+            || named.contains(name)
+            || (rules.strip_method_override && METHOD_OVERRIDE.contains(name));
+        if !dropped {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    if wants_trailers(headers) {
+        kept.append(TE, HeaderValue::from_static("trailers"));
+    }
+    if rules.websocket {
+        kept.append(CONNECTION, HeaderValue::from_static("Upgrade"));
+        kept.append(UPGRADE, HeaderValue::from_static("websocket"));
+    }
+    Some(kept)
+}
+
+/// The headers of a response that go to the client.
+pub(super) fn response_headers(headers: &HeaderMap) -> HeaderMap {
+    let named = connection_options(headers);
+    let reframed = headers.contains_key(TRANSFER_ENCODING);
+    let mut kept = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        // A length beside a transfer-encoding is not the length of the body.
+        let dropped = HOP_BY_HOP.contains(name)
+            || *name == ALT_SVC
+            || (named.contains(name) && !is_essential(name))
+            || (reframed && *name == CONTENT_LENGTH);
+        if !dropped {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    kept
+}
+
+/// As HTTP/1 wants a request: the host in a header, all cookies on one line.
+pub(super) fn for_http1(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap {
+    let mut shaped = HeaderMap::with_capacity(headers.len() + 1);
+    if !headers.contains_key(HOST) {
+        shaped.append(HOST, host.clone());
+    }
+    for (name, value) in headers {
+        if *name != COOKIE {
+            shaped.append(name.clone(), value.clone());
+        } else if !shaped.contains_key(COOKIE) {
+            shaped.append(COOKIE, joined_cookies(headers).unwrap_or_else(|| value.clone()));
+        }
+    }
+    shaped
+}
+
+/// As HTTP/2 wants a request: the host in `:authority` only.
+pub(super) fn for_http2(headers: &HeaderMap) -> HeaderMap {
+    let mut shaped = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        if *name != HOST {
+            shaped.append(name.clone(), value.clone());
+        }
+    }
+    shaped
+}
+
+/// Whether the request asks to become a WebSocket, and nothing else.
+pub(super) fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    let mut upgrades = headers.get_all(UPGRADE).iter();
+    let websocket = upgrades
+        .next()
+        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    websocket && upgrades.next().is_none() && connection_options(headers).contains(&UPGRADE)
+}
+
+/// Whether a header names another method than the request line.
+pub(super) fn overrides_method(headers: &HeaderMap) -> bool {
+    METHOD_OVERRIDE.iter().any(|name| headers.contains_key(name))
+}
+
+/// Whether the client waits for a go-ahead before it sends the body.
+pub(super) fn expects_continue(headers: &HeaderMap) -> bool {
+    headers.contains_key(EXPECT)
+}
+
+fn joined_cookies(headers: &HeaderMap) -> Option<HeaderValue> {
+    let crumbs: Vec<&[u8]> = headers
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    HeaderValue::from_bytes(&crumbs.join(b"; ".as_slice())).ok()
+}
+
+fn wants_trailers(headers: &HeaderMap) -> bool {
+    let mut codings = headers
+        .get_all(TE)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    codings.any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
+}
+
+/// The headers that `Connection` names.
+fn connection_options(headers: &HeaderMap) -> Vec<HeaderName> {
+    let lines = headers.get_all(CONNECTION).iter();
+    let options = lines.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    options
+        .filter_map(|option| HeaderName::from_bytes(option.trim_ascii()).ok())
+        .collect()
+}
+
+/// Whether a message without this header would be another message.
+fn is_essential(name: &HeaderName) -> bool {
+    const ESSENTIAL: [&str; 6] = [
+        "host",
+        "content-length",
+        "content-type",
+        "content-encoding",
+        "authorization",
+        "cookie",
+    ];
+    ESSENTIAL.contains(&name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        lines
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .fold(HeaderMap::new(), |mut map, (name, value)| {
+                map.append(name, value);
+                map
+            })
+    }
+
+    fn lines(map: &HeaderMap) -> Vec<String> {
+        map.iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect()
+    }
+
+    const PLAIN: RequestRules = RequestRules {
+        strip_method_override: false,
+        websocket: false,
+    };
+
+    #[test]
+    fn order_and_duplicates_survive() {
+        let headers = map(&[
+            ("host", "a"),
+            ("connection", "keep-alive, X-Hop"),
+            ("accept", "1"),
+            ("x-hop", "gone"),
+            ("accept", "2"),
+            ("keep-alive", "5"),
+            ("te", "gzip, trailers"),
+            ("expect", "100-continue"),
+            ("zeta", "z"),
+            ("beta", "b"),
+        ]);
+        let kept = request_headers(&headers, PLAIN).unwrap();
+        let expected = [
+            "host: a",
+            "accept: 1",
+            "accept: 2",
+            "zeta: z",
+            "beta: b",
+            "te: trailers",
+        ];
+        assert_eq!(lines(&kept), expected);
+    }
+
+    #[test]
+    fn a_connection_header_cannot_remove_what_matters() {
+        for name in ["host", "Content-Length", "authorization", "cookie"] {
+            let mut headers = map(&[("host", "a")]);
+            headers.append(
+                CONNECTION,
+                HeaderValue::from_str(&format!("close, {name}")).unwrap(),
+            );
+            assert!(request_headers(&headers, PLAIN).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_method_does_not_hide_where_methods_count() {
+        let headers = map(&[
+            ("x-http-method-override", "DELETE"),
+            ("x-method-override", "PUT"),
+            ("x-http-method", "PUT"),
+            ("a", "b"),
+        ]);
+        assert_eq!(request_headers(&headers, PLAIN).unwrap().len(), 4);
+        let strict = RequestRules {
+            strip_method_override: true,
+            ..PLAIN
+        };
+        assert_eq!(lines(&request_headers(&headers, strict).unwrap()), ["a: b"]);
+    }
+
+    #[test]
+    fn responses() {
+        let headers = map(&[
+            ("alt-svc", "h3=\":443\""),
+            ("content-length", "3"),
+            ("transfer-encoding", "chunked"),
+            ("trailer", "grpc-status"),
+            ("set-cookie", "a"),
+            ("upgrade", "h2"),
+            ("set-cookie", "b"),
+        ]);
+        assert_eq!(
+            lines(&response_headers(&headers)),
+            ["trailer: grpc-status", "set-cookie: a", "set-cookie: b"]
+        );
+        assert_eq!(
+            lines(&response_headers(&map(&[("content-length", "3")]))),
+            ["content-length: 3"]
+        );
+    }
+
+    #[test]
+    fn shapes() {
+        let headers = map(&[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")]);
+        let host = HeaderValue::from_static("h");
+        assert_eq!(
+            lines(&for_http1(&headers, &host)),
+            ["host: h", "cookie: a=1; b=2", "x: y"]
+        );
+        let headers = map(&[("x", "y"), ("host", "H.")]);
+        assert_eq!(lines(&for_http1(&headers, &host)), ["x: y", "host: H."]);
+        assert_eq!(lines(&for_http2(&headers)), ["x: y"]);
+    }
+
+    #[test]
+    fn only_a_plain_websocket_is_an_upgrade() {
+        let cases: &[(&[(&str, &str)], bool)] = &[
+            (&[("connection", "Upgrade"), ("upgrade", "WebSocket")], true),
+            (
+                &[("connection", "keep-alive, upgrade"), ("upgrade", "websocket")],
+                true,
+            ),
+            (&[("upgrade", "websocket")], false),
+            (&[("connection", "upgrade"), ("upgrade", "h2c")], false),
+            (&[("connection", "upgrade"), ("upgrade", "websocket, h2c")], false),
+            (
+                &[
+                    ("connection", "upgrade"),
+                    ("upgrade", "websocket"),
+                    ("upgrade", "h2c"),
+                ],
+                false,
+            ),
+        ];
+        for (lines, expected) in cases {
+            let mut headers = HeaderMap::new();
+            for (name, value) in *lines {
+                headers.append(
+                    HeaderName::from_bytes(name.as_bytes()).unwrap(),
+                    HeaderValue::from_str(value).unwrap(),
+                );
+            }
+            assert_eq!(asks_for_websocket(&headers), *expected, "{lines:?}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Who is being asked: one host, or none.
+//!
+//! SNI, `:authority`, `Host` and an absolute target each name a host. Only when all that are there name the same one is there a
+//! request that can be judged.
+
+use allowlist::{Authority, Denial, HostName, Request, Scheme};
+use http::header::HOST;
+use http::request::Parts;
+use http::{HeaderValue, Version};
+
+/// What the client asks for, in one reading.
+///
+/// # Errors
+///
+/// Reason `identity` where a name is missing, doubled or malformed, `identity_mismatch` where two differ, and those of
+/// [`Request::from_wire`].
+pub(super) fn identify(
+    parts: &Parts,
+    scheme: Scheme,
+    server_name: Option<&HostName>,
+) -> Result<Request, Denial> {
+    let target = parts
+        .uri
+        .path_and_query()
+        .map_or("", http::uri::PathAndQuery::as_str);
+    let authority = authority(parts, scheme)?;
+    if let Some(server_name) = server_name
+        && authority.host() != server_name
+    {
+        return Err(Denial::identity_mismatch());
+    }
+    let wire = wire_form(&authority);
+    Request::from_wire(
+        scheme,
+        wire.as_bytes(),
+        parts.method.as_str().as_bytes(),
+        target.as_bytes(),
+    )
+}
+
+fn wire_form(authority: &Authority) -> String {
+    match authority.port() {
+        Some(port) => format!("{}:{port}", authority.host()),
+        None => authority.host().to_string(),
+    }
+}
+
+/// The authority that the whole request agrees on.
+fn authority(parts: &Parts, scheme: Scheme) -> Result<Authority, Denial> {
+    let host = host_header(parts)?;
+    if let Some(named) = parts.uri.scheme_str()
+        && named != scheme.as_str()
+    {
+        return Err(Denial::identity(
+            "the request names another scheme than that of its connection",
+            "send http requests to port 80 and https requests to port 443",
+        ));
+    }
+    let target = parts
+        .uri
+        .authority()
+        .map(|authority| Authority::from_wire(authority.as_str().as_bytes()))
+        .transpose()?;
+    let http2 = parts.version == Version::HTTP_2;
+    match (target, host) {
+        (Some(target), Some(host)) => {
+            if target.host() != host.host() {
+                return Err(Denial::identity_mismatch());
+            }
+            // A port that stands in one of them only is judged too.
+            Ok(
+                if target.port().is_some() && target.port() != Some(scheme.default_port()) {
+                    target
+                } else {
+                    host
+                },
+            )
+        }
+        (None, Some(host)) => Ok(host),
+        (Some(target), None) if http2 => Ok(target),
+        (_, None) => Err(Denial::identity(
+            "the request names no host",
+            "send exactly one Host header",
+        )),
+    }
+}
+
+/// The one Host header, if there is any.
+fn host_header(parts: &Parts) -> Result<Option<Authority>, Denial> {
+    let mut lines = parts.headers.get_all(HOST).iter();
+    let host = lines.next().map(HeaderValue::as_bytes);
+    if lines.next().is_some() {
+        return Err(Denial::identity(
+            "the request has more than one Host header",
+            "send exactly one",
+        ));
+    }
+    host.map(Authority::from_wire).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(version: Version, uri: &str, hosts: &[&str], scheme: Scheme, sni: Option<&str>) -> String {
+        let mut builder = http::Request::builder().method("GET").uri(uri).version(version);
+        for host in hosts {
+            builder = builder.header(HOST, *host);
+        }
+        let (parts, ()) = builder.body(()).unwrap().into_parts();
+        let sni = sni.map(|name| HostName::from_wire(name.as_bytes()).unwrap());
+        match identify(&parts, scheme, sni.as_ref()) {
+            Ok(request) => request.host().to_string(),
+            Err(denial) => format!("! {}", denial.reason()),
+        }
+    }
+
+    #[test]
+    fn plain_http1() {
+        let cases: &[(&str, &[&str], &str)] = &[
+            ("/", &["a.example"], "a.example"),
+            ("/", &["A.Example."], "a.example"),
+            ("/", &["a.example:80"], "a.example"),
+            ("/", &["10.1.2.3"], "10.1.2.3"),
+            ("/", &["a.example:8080"], "! port"),
+            ("/", &["a.example:443"], "! port"),
+            ("/", &[], "! identity"),
+            ("/", &[""], "! identity"),
+            ("/", &["a.example", "a.example"], "! identity"),
+            ("/", &["a.example,b.example"], "! identity"),
+            ("/", &["user@a.example"], "! identity"),
+            ("/", &["[::1]"], "! identity"),
+            ("/", &["2130706433"], "! identity"),
+            ("/", &["0x7f.1"], "! identity"),
+            ("/", &["a.example:"], "! identity"),
+            ("http://a.example/", &["a.example"], "a.example"),
+            ("http://a.example:80/", &["a.example"], "a.example"),
+            ("http://a.example/", &["a.example:80"], "a.example"),
+            ("http://a.example:81/", &["a.example"], "! port"),
+            ("http://a.example/", &["a.example:81"], "! port"),
+            ("http://b.example/", &["a.example"], "! identity_mismatch"),
+            ("http://u@a.example/", &["a.example"], "! identity"),
+            ("http://a.example/", &[], "! identity"),
+            ("https://a.example/", &["a.example"], "! identity"),
+            ("ftp://a.example/", &["a.example"], "! identity"),
+            ("/../x", &["a.example"], "! path"),
+            ("*", &["a.example"], "! path"),
+        ];
+        for (uri, hosts, expected) in cases {
+            assert_eq!(
+                check(Version::HTTP_11, uri, hosts, Scheme::Http, None),
+                *expected,
+                "{uri} {hosts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn over_tls() {
+        let sni = Some("a.example");
+        let cases: &[(Version, &str, &[&str], &str)] = &[
+            (Version::HTTP_11, "/", &["a.example"], "a.example"),
+            (Version::HTTP_11, "/", &["a.example:443"], "a.example"),
+            (Version::HTTP_11, "/", &["b.example"], "! identity_mismatch"),
+            (Version::HTTP_11, "/", &["a.example:80"], "! port"),
+            (
+                Version::HTTP_11,
+                "http://a.example/",
+                &["a.example"],
+                "! identity",
+            ),
+            (Version::HTTP_2, "https://a.example/", &[], "a.example"),
+            (Version::HTTP_2, "https://A.EXAMPLE:443/", &[], "a.example"),
+            (Version::HTTP_2, "https://a.example/", &["a.example"], "a.example"),
+            (Version::HTTP_2, "https://b.example/", &[], "! identity_mismatch"),
+            (
+                Version::HTTP_2,
+                "https://a.example/",
+                &["b.example"],
+                "! identity_mismatch",
+            ),
+            (
+                Version::HTTP_2,
+                "https://b.example/",
+                &["a.example"],
+                "! identity_mismatch",
+            ),
+            (Version::HTTP_2, "http://a.example/", &[], "! identity"),
+            (Version::HTTP_2, "https://a.example:8443/", &[], "! port"),
+            (Version::HTTP_2, "https://u:p@a.example/", &[], "! identity"),
+        ];
+        for (version, uri, hosts, expected) in cases {
+            assert_eq!(
+                check(*version, uri, hosts, Scheme::Https, sni),
+                *expected,
+                "{version:?} {uri} {hosts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_address_never_has_a_name_over_tls() {
+        assert_eq!(
+            check(Version::HTTP_11, "/", &["10.1.2.3"], Scheme::Https, None),
+            "! no_sni"
+        );
+    }
+}

@@ -1,0 +1,301 @@
+//! One request: framing, identity, gate, and then the upstream or a refusal.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use allowlist::{Authority, Denial, Reason};
+use http::header::{CONNECTION, HOST, UPGRADE};
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use sandbox_proxy_protocol::{Scheme, TunnelRecord};
+use tokio::time::timeout;
+
+use super::body::{Download, Upload};
+use super::connection::Client;
+use super::deny::{self, Audience};
+use super::exchange::{Asked, Exchange};
+use super::forward::{Outgoing, forward, is_plain, respond, try_over};
+use super::head::{HeadFault, RefusedHead};
+use super::headers::{RequestRules, asks_for_websocket, expects_continue, overrides_method, request_headers};
+use super::identity::identify;
+use super::upgrade::Tunnel;
+use crate::gate::Permit;
+use crate::upstream::{Failure, UpstreamError};
+
+/// How much of a refused upload is read, and for how long, so that the client reads the refusal instead of a reset.
+const DRAINED: usize = 1024 * 1024;
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Answers one request of `client`.
+pub(super) async fn answer(
+    client: Arc<Client>,
+    request: Request<Incoming>,
+) -> Result<Response<Download>, Infallible> {
+    let refused = client.next_head();
+    let http1 = request.version() != Version::HTTP_2;
+    let mut response = handle(&client, request, refused).await;
+    if http1 {
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            client.framing().answered();
+        }
+    } else {
+        response.headers_mut().remove(CONNECTION);
+    }
+    Ok(response)
+}
+
+async fn handle(
+    client: &Arc<Client>,
+    request: Request<Incoming>,
+    refused: Option<RefusedHead>,
+) -> Response<Download> {
+    let (parts, body) = request.into_parts();
+    let (asked, audience) = describe(client, &parts, refused.as_ref());
+    let Ok(permit) = Arc::clone(client.requests()).try_acquire_owned() else {
+        client.count_refused_request();
+        return deny::blocked(&audience, &too_busy("too many requests are in progress"), None);
+    };
+    let Ok(slot) = client.recorder().reserve().await else {
+        return deny::blocked(&audience, &too_busy("requests cannot be recorded"), None);
+    };
+    let exchange = Exchange::begin(asked, slot, permit, client.begin());
+    let judged = match &refused {
+        Some(head) => Err(head_denial(head.fault)),
+        None => judge(client, &parts),
+    };
+    match judged {
+        Ok(permit) => pass(client, permit, parts, body, exchange, &audience).await,
+        Err(denial) => {
+            if refused.is_none() && !expects_continue(&parts.headers) {
+                drain(body);
+            }
+            refuse(&audience, &denial, exchange)
+        }
+    }
+}
+
+fn describe(client: &Client, parts: &Parts, refused: Option<&RefusedHead>) -> (Asked, Audience) {
+    let (method, host, target) = if let Some(head) = refused {
+        (head.method.clone(), head.host.clone(), head.target.clone())
+    } else {
+        let host = match (parts.uri.authority(), parts.headers.get(HOST)) {
+            (Some(authority), _) => authority.as_str().to_owned(),
+            (None, Some(host)) => String::from_utf8_lossy(host.as_bytes()).into_owned(),
+            (None, None) => client.server_name().map(ToString::to_string).unwrap_or_default(),
+        };
+        let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+        (parts.method.as_str().to_owned(), host, target.to_owned())
+    };
+    let host = canonical(host, client.scheme());
+    let audience = Audience {
+        method: method.clone(),
+        host: host.clone(),
+        path: target.split('?').next().unwrap_or_default().to_owned(),
+        html: deny::prefers_html(&parts.headers),
+    };
+    (
+        Asked {
+            method,
+            scheme: client.scheme(),
+            host,
+            target,
+        },
+        audience,
+    )
+}
+
+/// The host in its canonical form where it has one, else as received.
+fn canonical(host: String, scheme: Scheme) -> String {
+    let default_port = policy_scheme(scheme).default_port();
+    match Authority::from_wire(host.as_bytes()) {
+        Ok(authority) if authority.port().is_none_or(|port| port == default_port) => {
+            authority.host().to_string()
+        }
+        _ => host,
+    }
+}
+
+fn policy_scheme(scheme: Scheme) -> allowlist::Scheme {
+    match scheme {
+        Scheme::Http => allowlist::Scheme::Http,
+        Scheme::Https => allowlist::Scheme::Https,
+    }
+}
+
+fn judge(client: &Client, parts: &Parts) -> Result<Permit, Denial> {
+    if parts.headers.len() > client.max_headers() {
+        return Err(head_denial(HeadFault::TooManyHeaders));
+    }
+    let request = identify(parts, policy_scheme(client.scheme()), client.server_name())?;
+    client.gate().admit(request)
+}
+
+fn head_denial(fault: HeadFault) -> Denial {
+    let reason = match fault {
+        HeadFault::TooLarge | HeadFault::TooManyHeaders => Reason::HeadTooLarge,
+        HeadFault::Late => Reason::Timeout,
+        HeadFault::Target => Reason::Path,
+        HeadFault::Malformed(_) => Reason::Framing,
+    };
+    Denial::new(reason, fault.to_string())
+}
+
+fn too_busy(what: &str) -> Denial {
+    Denial::new(Reason::Limit, format!("{what}: try again later"))
+}
+
+fn refuse(audience: &Audience, denial: &Denial, mut exchange: Exchange) -> Response<Download> {
+    exchange.blocked(denial);
+    deny::blocked(audience, denial, Some(exchange))
+}
+
+/// Reads the rest of a refused request, within limits.
+fn drain(body: Incoming) {
+    if !http_body::Body::is_end_stream(&body) {
+        tokio::spawn(timeout(DRAIN, Limited::new(body, DRAINED).collect()));
+    }
+}
+
+/// Passes a permitted request on.
+async fn pass(
+    client: &Arc<Client>,
+    permit: Permit,
+    mut parts: Parts,
+    body: Incoming,
+    mut exchange: Exchange,
+    audience: &Audience,
+) -> Response<Download> {
+    let upgrade = parts.extensions.remove::<OnUpgrade>();
+    let websocket = upgrade.filter(|_| {
+        let bodiless = http_body::Body::is_end_stream(&body);
+        asks_for_websocket(&parts.headers) && parts.method == http::Method::GET && bodiless
+    });
+    let rules = RequestRules {
+        strip_method_override: permit.method_counts(),
+        websocket: websocket.is_some(),
+    };
+    let Some(headers) = request_headers(&parts.headers, rules) else {
+        let denial = Denial::new(
+            Reason::Framing,
+            "the Connection header names a header that must not be dropped: leave it out",
+        );
+        return refuse(audience, &denial, exchange);
+    };
+    if permit.method_counts() && overrides_method(&parts.headers) {
+        client.warn(format!(
+            "removed a header that would override the method {} of a request to {}",
+            parts.method,
+            permit.host()
+        ));
+    }
+    exchange.allowed(permit.host().as_str(), permit.rule().clone());
+    let Some(outgoing) = Outgoing::new(&permit, parts, headers) else {
+        return refuse(
+            audience,
+            &Denial::new(
+                Reason::Path,
+                "the path cannot be sent as it is: percent-encode it",
+            ),
+            exchange,
+        );
+    };
+    let upload = Upload::new(body, exchange.upload_counter());
+    if let Some(websocket) = websocket {
+        return open(client, &permit, outgoing, upload, websocket, exchange, audience).await;
+    }
+    match forward(client.pool(), &outgoing, upload, client.response_patience()).await {
+        Ok((answer, lease)) if is_plain(answer.status()) => respond(answer, lease, exchange),
+        Ok(_) => {
+            let error = UpstreamError::told(
+                Failure::Reset,
+                "the upstream changed the protocol without being asked",
+            );
+            fail(client, &permit, &error, exchange, audience)
+        }
+        Err(error) => fail(client, &permit, &error, exchange, audience),
+    }
+}
+
+/// Opens a WebSocket, if the upstream does.
+async fn open(
+    client: &Arc<Client>,
+    permit: &Permit,
+    outgoing: Outgoing,
+    upload: Upload,
+    websocket: OnUpgrade,
+    exchange: Exchange,
+    audience: &Audience,
+) -> Response<Download> {
+    let Ok(slot) = client.recorder().reserve().await else {
+        return refuse(audience, &too_busy("requests cannot be recorded"), exchange);
+    };
+    let opened = async {
+        let lease = client.pool().lease_http1(&outgoing.destination).await?;
+        try_over(lease, &outgoing, upload, client.response_patience()).await
+    };
+    let (mut answer, lease) = match opened.await {
+        Ok(answered) => answered,
+        Err(error) => return fail(client, permit, &error, exchange, audience),
+    };
+    if is_plain(answer.status()) {
+        return respond(answer, lease, exchange);
+    }
+    let agreed = answer
+        .headers()
+        .get(UPGRADE)
+        .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    if answer.status() != StatusCode::SWITCHING_PROTOCOLS || !agreed {
+        let error = UpstreamError::told(
+            Failure::Reset,
+            "the upstream switched to a protocol that was not asked for",
+        );
+        return fail(client, permit, &error, exchange, audience);
+    }
+    let record = TunnelRecord {
+        scheme: client.scheme(),
+        host: permit.host().to_string(),
+        target: String::from_utf8_lossy(permit.request().target().as_received()).into_owned(),
+        bytes_up: 0,
+        bytes_down: 0,
+        duration_ms: 0,
+    };
+    let upstream = hyper::upgrade::on(&mut answer);
+    client.framing().tunnel();
+    client.hold(Tunnel::new(websocket, upstream, lease, slot, record));
+    switching(&answer, exchange)
+}
+
+/// The 101 as the client gets it.
+fn switching(answer: &Response<Incoming>, mut exchange: Exchange) -> Response<Download> {
+    exchange.answered(StatusCode::SWITCHING_PROTOCOLS);
+    let mut response = Response::new(Download::page(bytes::Bytes::new(), Some(exchange)));
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let mut headers = super::headers::response_headers(answer.headers());
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    *response.headers_mut() = headers;
+    response
+}
+
+/// What the client gets when its request had no answer.
+fn fail(
+    client: &Client,
+    permit: &Permit,
+    error: &UpstreamError,
+    mut exchange: Exchange,
+    audience: &Audience,
+) -> Response<Download> {
+    if error.kind() == Failure::Address {
+        return refuse(audience, &Denial::address(permit.host()), exchange);
+    }
+    if client.framing().body_is_malformed() {
+        let denial = Denial::new(Reason::Framing, "the chunks of the request body are malformed");
+        return refuse(audience, &denial, exchange);
+    }
+    exchange.failed(error.to_string());
+    deny::failed(audience, error, Some(exchange))
+}

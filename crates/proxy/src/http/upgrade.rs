@@ -1,0 +1,142 @@
+//! WebSocket: bytes both ways, once the upstream has agreed to it.
+//!
+//! Invariant: bytes pass unread only after we asked for the upgrade and the upstream itself answered 101. An upstream that answers
+//! anything else gets no byte of the client that was not read as HTTP.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use sandbox_proxy_protocol::{Event, TunnelRecord};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
+use tokio::time::sleep;
+
+use super::exchange::milliseconds;
+use crate::record::Slot;
+use crate::upstream::Lease;
+
+/// A tunnel over which nothing goes for so long is closed.
+const IDLE: Duration = Duration::from_mins(15);
+/// How long both sides may take to switch after the 101.
+const SWITCH: Duration = Duration::from_secs(10);
+
+/// An upgraded connection that has not begun. It records itself when it is dropped.
+pub(super) struct Tunnel {
+    client: Option<OnUpgrade>,
+    upstream: Option<OnUpgrade>,
+    /// Keeps the upstream's connection.
+    _lease: Lease,
+    started: Instant,
+    slot: Option<Slot>,
+    record: TunnelRecord,
+    up: Arc<AtomicU64>,
+    down: Arc<AtomicU64>,
+}
+
+impl Tunnel {
+    pub(super) fn new(
+        client: OnUpgrade,
+        upstream: OnUpgrade,
+        lease: Lease,
+        slot: Slot,
+        record: TunnelRecord,
+    ) -> Self {
+        Self {
+            client: Some(client),
+            upstream: Some(upstream),
+            _lease: lease,
+            started: Instant::now(),
+            slot: Some(slot),
+            record,
+            up: Arc::default(),
+            down: Arc::default(),
+        }
+    }
+
+    /// Passes bytes until one side ends, both are idle, or the future is dropped.
+    pub(super) async fn run(mut self) {
+        let (Some(client), Some(upstream)) = (self.client.take(), self.upstream.take()) else {
+            return;
+        };
+        let both = async { tokio::try_join!(client, upstream) };
+        let Ok(Ok((client, upstream))) = tokio::time::timeout(SWITCH, both).await else {
+            return;
+        };
+        let mut client = Counted {
+            stream: TokioIo::new(client),
+            read: Arc::clone(&self.up),
+        };
+        let mut upstream = Counted {
+            stream: TokioIo::new(upstream),
+            read: Arc::clone(&self.down),
+        };
+        tokio::select! {
+            _ = copy_bidirectional(&mut client, &mut upstream) => {}
+            () = self.idle() => {}
+        }
+    }
+
+    /// Ends when nothing was passed for a while.
+    async fn idle(&self) {
+        let passed = || self.up.load(Ordering::Relaxed) + self.down.load(Ordering::Relaxed);
+        let mut before = passed();
+        loop {
+            sleep(IDLE).await;
+            let now = passed();
+            if now == before {
+                return;
+            }
+            before = now;
+        }
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        self.record.bytes_up = self.up.load(Ordering::Relaxed);
+        self.record.bytes_down = self.down.load(Ordering::Relaxed);
+        self.record.duration_ms = milliseconds(self.started);
+        if let Some(slot) = self.slot.take() {
+            slot.record(Event::Tunnel(self.record.clone()));
+        }
+    }
+}
+
+/// One side, counting what it sends.
+struct Counted {
+    stream: TokioIo<Upgraded>,
+    read: Arc<AtomicU64>,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.read
+            .fetch_add((buffer.filled().len() - before) as u64, Ordering::Relaxed);
+        polled
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

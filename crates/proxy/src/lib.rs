@@ -1,0 +1,41 @@
+//! The egress proxy of a sandboxed task: the only way from the task's network to the world.
+//!
+//! It answers every DNS query with its own address, ends the TLS that then arrives with certificates of the task's own authority,
+//! asks the allowlist about each request, forwards what is permitted to a verified upstream, and records everything.
+//!
+//! A proxy serves one task and is driven over one channel ([`run`]): the start document comes in, the ready message goes out, then
+//! records out and commands in. When the channel ends, so does the proxy. The messages are those of [`sandbox_proxy_protocol`].
+//!
+//! ```
+//! use sandbox_proxy_protocol::{ProxyMessage, from_line};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // A document of a version that this proxy does not know: it says so and ends.
+//! let (output, mut owner) = tokio::io::duplex(4096);
+//! let ended = sandbox_proxy::run(&b"{\"protocol\": 0}\n"[..], output).await;
+//! assert!(ended.is_err());
+//!
+//! let mut line = String::new();
+//! tokio::io::AsyncReadExt::read_to_string(&mut owner, &mut line).await?;
+//! assert!(matches!(from_line(line.as_bytes())?, ProxyMessage::Failed { .. }));
+//! # Ok(())
+//! # }
+//! ```
+
+mod control;
+mod dns;
+mod gate;
+mod http;
+mod interfaces;
+mod policy;
+mod record;
+mod run;
+mod server;
+mod tally;
+mod tls;
+mod upstream;
+
+pub use control::{ControlError, Place};
+pub use run::{ProxyError, run, run_until};
+pub use tls::{AuthorityError, RootsError};

@@ -1,0 +1,40 @@
+//! The egress proxy as a program: its control channel is its stdin and stdout, it has no arguments and reads no environment.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+fn main() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let ended = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
+        let ended = runtime.block_on(serve());
+        // A thread may be inside a read of stdin, or a write that nobody takes: it is not waited for.
+        runtime.shutdown_background();
+        ended
+    });
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The owner was told on stdout; this is for whoever started the program by hand.
+            let _ = writeln!(std::io::stderr(), "sandbox-proxy: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve() -> Result<(), String> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+    let stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    let ended = sandbox_proxy::run_until(tokio::io::stdin(), tokio::io::stdout(), stop).await;
+    ended.map_err(|error| error.to_string())
+}

@@ -1,0 +1,259 @@
+//! Records on their way to the host: a bounded queue and one writer.
+//!
+//! Nothing is done that cannot be recorded: who serves a request first takes a place in the queue, and when there is none the host
+//! has stopped reading, and the request is refused.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sandbox_proxy_protocol::{Event, ProxyMessage, Record, to_line};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+/// Records that wait for the host at most.
+const QUEUE: usize = 4096;
+/// Records that are written at once at most.
+const BATCH: usize = 64;
+/// Bytes of one text in a record at most: the queue is full of what the task wrote, and must not fill the memory.
+const TEXT: usize = 4096;
+/// How long a request may wait for a place in the queue.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The host does not read its records: nothing may be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the records are not being read")]
+pub(crate) struct Stalled;
+
+/// The way in for records.
+#[derive(Debug, Clone)]
+pub(crate) struct Recorder {
+    queue: mpsc::Sender<ProxyMessage>,
+}
+
+/// The way out for records, for the one writer.
+#[derive(Debug)]
+pub(crate) struct Records {
+    queue: mpsc::Receiver<ProxyMessage>,
+}
+
+/// A place in the queue, for one record.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    place: mpsc::OwnedPermit<ProxyMessage>,
+}
+
+/// An empty queue.
+pub(crate) fn channel() -> (Recorder, Records) {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    (Recorder { queue: sender }, Records { queue: receiver })
+}
+
+impl Recorder {
+    /// A place in the queue for one record, within 100 ms; else the caller must refuse service.
+    pub(crate) async fn reserve(&self) -> Result<Slot, Stalled> {
+        match tokio::time::timeout(PATIENCE, self.queue.clone().reserve_owned()).await {
+            Ok(Ok(place)) => Ok(Slot { place }),
+            Ok(Err(_)) | Err(_) => Err(Stalled),
+        }
+    }
+
+    /// Records `event` if there is a place for it now.
+    pub(crate) fn try_record(&self, event: Event) -> Result<(), Stalled> {
+        self.queue.try_send(stamp(event)).map_err(|_| Stalled)
+    }
+
+    /// Ends when no record will ever be written again.
+    pub(crate) async fn closed(&self) {
+        self.queue.closed().await;
+    }
+
+    /// Tells the host something that is no record.
+    pub(crate) fn tell(&self, message: ProxyMessage) -> Result<(), Stalled> {
+        self.queue.try_send(message).map_err(|_| Stalled)
+    }
+}
+
+impl Slot {
+    /// Records `event`, now.
+    pub(crate) fn record(self, event: Event) {
+        self.place.send(stamp(event));
+    }
+}
+
+impl Records {
+    /// Writes what comes until every [`Recorder`] and every [`Slot`] is gone.
+    pub(crate) async fn write_to<W: AsyncWrite + Unpin>(mut self, mut output: W) -> std::io::Result<()> {
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut lines = String::new();
+        while self.queue.recv_many(&mut batch, BATCH).await > 0 {
+            lines.clear();
+            for message in batch.drain(..) {
+                lines.push_str(&to_line(&message).map_err(std::io::Error::other)?);
+            }
+            output.write_all(lines.as_bytes()).await?;
+            output.flush().await?;
+        }
+        Ok(())
+    }
+}
+
+fn stamp(mut event: Event) -> ProxyMessage {
+    for text in texts_of(&mut event) {
+        shorten(text);
+    }
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let at_ms = u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX);
+    ProxyMessage::Record(Record { at_ms, event })
+}
+
+/// Every text that may come from outside.
+fn texts_of(event: &mut Event) -> Vec<&mut String> {
+    match event {
+        Event::TaskStart | Event::Limit { .. } => Vec::new(),
+        Event::Dns {
+            kind: _,
+            name,
+            answer: _,
+        } => vec![name],
+        Event::Request(request) => {
+            let texts = [&mut request.method, &mut request.host, &mut request.target];
+            texts.into_iter().chain(&mut request.error).collect()
+        }
+        Event::Tunnel(tunnel) => vec![&mut tunnel.host, &mut tunnel.target],
+        Event::TlsRefused {
+            server_name,
+            alert,
+            reason: _,
+        } => server_name.iter_mut().chain([alert]).collect(),
+        Event::Warning { text } => vec![text],
+    }
+}
+
+/// Cuts a text that is too long; an ellipsis says so.
+fn shorten(text: &mut String) {
+    if text.len() > TEXT {
+        text.truncate(text.floor_char_boundary(TEXT));
+        text.push('…');
+        text.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use sandbox_proxy_protocol::from_line;
+
+    use super::*;
+
+    fn warning(text: &str) -> Event {
+        Event::Warning {
+            text: text.to_owned(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_queue_refuses_and_recovers() {
+        let (recorder, mut records) = channel();
+        let slots: Vec<Slot> = {
+            let mut slots = Vec::new();
+            for _ in 0..QUEUE {
+                slots.push(recorder.reserve().await.unwrap());
+            }
+            slots
+        };
+        assert_eq!(recorder.try_record(warning("no room")), Err(Stalled));
+        let began = tokio::time::Instant::now();
+        assert!(recorder.reserve().await.is_err());
+        assert!(began.elapsed() >= PATIENCE && began.elapsed() < 2 * PATIENCE);
+        for slot in slots {
+            slot.record(warning("kept"));
+        }
+        assert!(records.queue.recv().await.is_some());
+        assert!(recorder.reserve().await.is_ok(), "the host reads again");
+    }
+
+    #[tokio::test]
+    async fn records_are_lines_in_their_order() {
+        let (recorder, records) = channel();
+        let slot = recorder.reserve().await.unwrap();
+        recorder.tell(ProxyMessage::Ready { protocol: 1 }).unwrap();
+        recorder.try_record(Event::TaskStart).unwrap();
+        slot.record(warning("line\nbreak"));
+        drop(recorder);
+        let mut output = Vec::new();
+        records.write_to(&mut output).await.unwrap();
+        let lines: Vec<ProxyMessage> = output
+            .split_inclusive(|byte| *byte == b'\n')
+            .map(|line| from_line(line).unwrap())
+            .collect();
+        let [
+            ProxyMessage::Ready { protocol: 1 },
+            ProxyMessage::Record(first),
+            ProxyMessage::Record(second),
+        ] = &lines[..]
+        else {
+            panic!("{lines:?}");
+        };
+        assert_eq!(
+            (&first.event, &second.event),
+            (&Event::TaskStart, &warning("line\nbreak"))
+        );
+        assert!(first.at_ms > 1_700_000_000_000 && second.at_ms >= first.at_ms);
+    }
+
+    #[tokio::test]
+    async fn a_broken_output_ends_the_queue() {
+        struct Broken;
+        impl AsyncWrite for Broken {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                _: &mut Context<'_>,
+                _: &[u8],
+            ) -> Poll<std::io::Result<usize>> {
+                Poll::Ready(Err(std::io::ErrorKind::BrokenPipe.into()))
+            }
+            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+            fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+        }
+        let (recorder, records) = channel();
+        recorder.try_record(Event::TaskStart).unwrap();
+        assert!(records.write_to(Broken).await.is_err());
+        recorder.closed().await;
+        assert!(recorder.reserve().await.is_err());
+        assert_eq!(recorder.try_record(Event::TaskStart), Err(Stalled));
+    }
+
+    #[test]
+    fn texts_from_outside_are_bounded() {
+        let long = "é".repeat(40_000);
+        let events = [
+            warning(&long),
+            Event::Dns {
+                kind: "A".to_owned(),
+                name: long.clone(),
+                answer: sandbox_proxy_protocol::DnsAnswer::Nodata,
+            },
+            Event::TlsRefused {
+                server_name: Some(long.clone()),
+                alert: long.clone(),
+                reason: None,
+            },
+        ];
+        for event in events {
+            let ProxyMessage::Record(mut record) = stamp(event) else {
+                panic!("no record")
+            };
+            for text in texts_of(&mut record.event) {
+                assert!(text.len() <= TEXT + '…'.len_utf8() && text.ends_with('…'));
+            }
+        }
+        let mut short = "é".repeat(TEXT / 2);
+        shorten(&mut short);
+        assert_eq!(short, "é".repeat(TEXT / 2));
+    }
+}

@@ -1,0 +1,482 @@
+//! One proxy's life: from the start document to the end of its input.
+
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandbox_proxy_protocol::{Event, Limits, Listen, PROTOCOL_VERSION, ProxyMessage, StartConfig};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::control::{Control, ControlError};
+use crate::dns::{AddressGuard, DnsSockets, Resolver};
+use crate::interfaces::own_addresses;
+use crate::policy::LivePolicy;
+use crate::record::{self, Recorder};
+use crate::server::{self, Listeners};
+use crate::tls::{self, AuthorityError, LeafIssuer, RootsError};
+
+/// What a drain may take beyond [`Limits::drain_ms`] before what is left is cut off.
+const DRAIN_MARGIN: Duration = Duration::from_millis(500);
+/// How long an ending proxy waits for the host to read its last records.
+const LAST_RECORDS: Duration = Duration::from_secs(1);
+
+/// Why a proxy could not serve, or could not go on. No message holds anything secret.
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyError {
+    /// The owner sent something that cannot be used, or the channel broke.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The authority of the start document cannot sign.
+    #[error("failed to use the authority of the start document")]
+    Authority(#[from] AuthorityError),
+    /// The extra roots of the start document cannot be used.
+    #[error("failed to use the extra roots of the start document")]
+    Roots(#[from] RootsError),
+    /// The machine's addresses are not known, so that the guard could not refuse them.
+    #[error("failed to list the addresses of this machine")]
+    Addresses(#[source] io::Error),
+    /// A socket could not be bound.
+    #[error("failed to listen for {service} on {address}")]
+    Bind {
+        /// HTTP, HTTPS or DNS.
+        service: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The owner takes no more records.
+    #[error("failed to write records")]
+    Output(#[source] io::Error),
+    /// A listener ended, which is a fault of the proxy.
+    #[error("a listener ended unexpectedly")]
+    ListenerEnded,
+}
+
+/// What every connection works with.
+pub(crate) struct Context {
+    /// Bounds on what the task may use.
+    pub(crate) limits: Limits,
+    /// Where the proxy listens.
+    pub(crate) listen: Listen,
+    /// The policy in force.
+    pub(crate) policy: watch::Receiver<LivePolicy>,
+    /// Where records go.
+    pub(crate) recorder: Recorder,
+    /// Names to addresses.
+    pub(crate) resolver: Resolver,
+    /// Which of them are fit to connect to.
+    pub(crate) guard: AddressGuard,
+    /// Mints what clients see.
+    pub(crate) authority: LeafIssuer,
+    /// Verifies what upstreams show.
+    pub(crate) upstream_tls: Arc<rustls::ClientConfig>,
+}
+
+/// Serves one task: reads a [`StartConfig`] from `input`, answers with [`ProxyMessage::Ready`] on `output`, then writes records
+/// there and follows the commands of `input`. When `input` ends, it stops accepting, lets requests in progress end for
+/// [`Limits::drain_ms`], and is done.
+///
+/// # Errors
+///
+/// When it cannot begin to serve, when a command cannot be read, or when `output` takes no more records. The reason is also the last
+/// message on `output`, as [`ProxyMessage::Failed`], where that can still be written.
+pub async fn run<R, W>(input: R, output: W) -> Result<(), ProxyError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    run_until(input, output, std::future::pending()).await
+}
+
+/// Like [`run`], and ends also when `stop` does, in the same way.
+///
+/// # Errors
+///
+/// As [`run`].
+pub async fn run_until<R, W>(input: R, output: W, stop: impl Future<Output = ()>) -> Result<(), ProxyError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (recorder, records) = record::channel();
+    let mut writer = tokio::spawn(records.write_to(output));
+    let mut ended = live(Control::new(input), &recorder, stop).await;
+    if let Err(error) = &ended {
+        // Where the queue is full nobody reads, and there is nobody to tell.
+        let _ = recorder.tell(ProxyMessage::Failed {
+            reason: reason(error),
+        });
+    }
+    drop(recorder);
+    match timeout(LAST_RECORDS, &mut writer).await {
+        Ok(Ok(Err(source))) => ended = Err(ProxyError::Output(source)),
+        Ok(Ok(Ok(())) | Err(_)) => {}
+        Err(_elapsed) => writer.abort(),
+    }
+    ended
+}
+
+async fn live<R: AsyncRead + Unpin>(
+    mut control: Control<R>,
+    recorder: &Recorder,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ProxyError> {
+    let mut stop = std::pin::pin!(stop);
+    let config = tokio::select! {
+        config = control.start() => config?,
+        () = &mut stop => return Ok(()),
+    };
+    let drain = Duration::from_millis(config.limits.drain_ms) + DRAIN_MARGIN;
+    let (policy, mut services, stop_services) = begin(config, recorder).await?;
+    let ended = tokio::select! {
+        ended = control.follow(&policy) => ended.map_err(ProxyError::from),
+        () = stop => Ok(()),
+        () = recorder.closed() => Err(ProxyError::Output(io::ErrorKind::BrokenPipe.into())),
+        _ = services.join_next() => Err(ProxyError::ListenerEnded),
+    };
+    if ended.is_ok() {
+        stop_services.send_replace(true);
+        let drained = async { while services.join_next().await.is_some() {} };
+        // What does not end in time is cut off with the set.
+        let _ = timeout(drain, drained).await;
+    }
+    services.shutdown().await;
+    ended
+}
+
+/// Binds every socket, says so, and starts to serve. What was bound is closed again when something fails.
+async fn begin(
+    config: StartConfig,
+    recorder: &Recorder,
+) -> Result<(watch::Sender<LivePolicy>, JoinSet<()>, watch::Sender<bool>), ProxyError> {
+    let StartConfig {
+        protocol: _,
+        policy,
+        authority,
+        listen,
+        upstream,
+        limits,
+    } = config;
+    let leaves = LeafIssuer::new(&authority, limits.leaf_certificates)?;
+    drop(authority);
+    let upstream_tls = tls::upstream_config(&upstream.extra_roots_pem)?;
+    let mut own = own_addresses().map_err(ProxyError::Addresses)?;
+    own.push(IpAddr::V4(listen.address));
+
+    let listeners = Listeners {
+        http: bind_tcp("HTTP", &listen, listen.http_port).await?,
+        https: bind_tcp("HTTPS", &listen, listen.https_port).await?,
+    };
+    let dns_address = SocketAddr::new(listen.address.into(), listen.dns_port);
+    let dns = DnsSockets::bind(dns_address)
+        .await
+        .map_err(|source| ProxyError::Bind {
+            service: "DNS",
+            address: dns_address,
+            source,
+        })?;
+
+    let (live_policy, policy) = watch::channel(LivePolicy::new(policy));
+    let (stop, stopped) = watch::channel(false);
+    let mut services = JoinSet::new();
+    // The queue is empty: both fit.
+    let _ = recorder.tell(ProxyMessage::Ready {
+        protocol: PROTOCOL_VERSION,
+    });
+    let _ = recorder.try_record(Event::TaskStart);
+    let queries_per_second = limits.dns_queries_per_second;
+    services.spawn(dns.serve(
+        listen.address,
+        queries_per_second,
+        recorder.clone(),
+        until_set(stopped.clone()),
+    ));
+    let context = Arc::new(Context {
+        limits,
+        listen,
+        policy,
+        recorder: recorder.clone(),
+        resolver: Resolver::new(upstream.dns),
+        guard: AddressGuard::new(upstream.allow_addresses, own),
+        authority: leaves,
+        upstream_tls,
+    });
+    services.spawn(server::serve(context, listeners, until_set(stopped)));
+    Ok((live_policy, services, stop))
+}
+
+async fn bind_tcp(service: &'static str, listen: &Listen, port: u16) -> Result<TcpListener, ProxyError> {
+    let address = SocketAddr::new(listen.address.into(), port);
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| ProxyError::Bind {
+            service,
+            address,
+            source,
+        })
+}
+
+/// Ends when the value is true, or can no longer become so.
+async fn until_set(mut value: watch::Receiver<bool>) {
+    let _ = value.wait_for(|set| *set).await;
+}
+
+/// The error and what it came from, in one sentence.
+fn reason(error: &ProxyError) -> String {
+    let mut sentence = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        sentence = format!("{sentence}: {error}");
+        cause = error.source();
+    }
+    sentence
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use sandbox_proxy_protocol::{Command, Record, from_line, to_line};
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+    use tokio::net::{TcpStream, UdpSocket};
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    const QUERY: &[u8] = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\x07example\0\0\x01\0\x01";
+
+    /// A proxy and its owner's end of the channel.
+    struct Driven {
+        listen: Listen,
+        commands: WriteHalf<DuplexStream>,
+        messages: BufReader<ReadHalf<DuplexStream>>,
+        ended: JoinHandle<Result<(), ProxyError>>,
+    }
+
+    impl Driven {
+        async fn start(listen: Listen, stop: impl Future<Output = ()> + Send + 'static) -> Self {
+            let (owner, proxy) = tokio::io::duplex(64 * 1024);
+            let (input, output) = tokio::io::split(proxy);
+            let ended = tokio::spawn(run_until(input, output, stop));
+            let (messages, mut commands) = tokio::io::split(owner);
+            commands.write_all(start_line(&listen).as_bytes()).await.unwrap();
+            Self {
+                listen,
+                commands,
+                messages: BufReader::new(messages),
+                ended,
+            }
+        }
+
+        async fn message(&mut self) -> Option<ProxyMessage> {
+            let mut line = String::new();
+            self.messages.read_line(&mut line).await.unwrap();
+            (!line.is_empty()).then(|| from_line(line.as_bytes()).unwrap())
+        }
+
+        async fn ready(&mut self) {
+            assert!(matches!(
+                self.message().await,
+                Some(ProxyMessage::Ready {
+                    protocol: PROTOCOL_VERSION
+                })
+            ));
+            let first = self.message().await;
+            assert!(
+                matches!(
+                    first,
+                    Some(ProxyMessage::Record(Record {
+                        event: Event::TaskStart,
+                        ..
+                    }))
+                ),
+                "{first:?}"
+            );
+        }
+    }
+
+    fn start_line(listen: &Listen) -> String {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::default();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, "test authority");
+        let certificate = params.self_signed(&key).unwrap().pem();
+        let config = StartConfig {
+            protocol: PROTOCOL_VERSION,
+            policy: allowlist::Allowlist::default(),
+            authority: sandbox_proxy_protocol::ProxyAuthority {
+                certificate_pem: certificate,
+                private_key_pem: sandbox_proxy_protocol::PrivateKeyPem::new(key.serialize_pem()),
+            },
+            listen: listen.clone(),
+            upstream: sandbox_proxy_protocol::Upstream {
+                dns: "127.0.0.1:9".parse().unwrap(),
+                extra_roots_pem: String::new(),
+                allow_addresses: Vec::new(),
+            },
+            limits: Limits::default(),
+        };
+        to_line(&config).unwrap()
+    }
+
+    /// Ports that are free on a loopback address of the test's own.
+    fn listen(last: u8) -> Listen {
+        let process = std::process::id().to_be_bytes();
+        let address = Ipv4Addr::new(127, process[2] | 1, process[3], last);
+        Listen {
+            address,
+            http_port: 8080,
+            https_port: 8443,
+            dns_port: 8053,
+        }
+    }
+
+    async fn ask(listen: &Listen) {
+        let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        udp.send_to(QUERY, (listen.address, listen.dns_port))
+            .await
+            .unwrap();
+        let mut answer = [0; 512];
+        let length = udp.recv(&mut answer).await.unwrap();
+        assert!(answer[..length].ends_with(&listen.address.octets()));
+    }
+
+    #[tokio::test]
+    async fn a_proxy_lives_as_long_as_its_input() {
+        let mut driven = Driven::start(listen(1), std::future::pending()).await;
+        driven.ready().await;
+        ask(&driven.listen).await;
+        let record = driven.message().await;
+        assert!(
+            matches!(
+                record,
+                Some(ProxyMessage::Record(Record {
+                    event: Event::Dns { .. },
+                    ..
+                }))
+            ),
+            "{record:?}"
+        );
+        driven
+            .commands
+            .write_all(to_line(&Command::Quarantine {}).unwrap().as_bytes())
+            .await
+            .unwrap();
+        driven.commands.shutdown().await.unwrap();
+        driven.ended.await.unwrap().unwrap();
+        let listen = driven.listen.clone();
+        assert!(
+            TcpStream::connect((listen.address, listen.http_port))
+                .await
+                .is_err(),
+            "nothing listens any more"
+        );
+        // The same sockets can be bound again.
+        let mut next = Driven::start(listen, std::future::pending()).await;
+        next.ready().await;
+    }
+
+    #[tokio::test]
+    async fn a_signal_ends_it_like_the_end_of_input() {
+        let stop = Arc::new(tokio::sync::Notify::new());
+        let stopped = Arc::clone(&stop);
+        let mut driven = Driven::start(listen(2), async move { stopped.notified().await }).await;
+        driven.ready().await;
+        stop.notify_one();
+        driven.ended.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_signal_before_the_start_document_ends_it() {
+        let (_owner, proxy) = tokio::io::duplex(64);
+        let (input, output) = tokio::io::split(proxy);
+        run_until(input, output, std::future::ready(())).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_taken_port_is_said() {
+        let listen = listen(3);
+        let _taken = TcpListener::bind((listen.address, listen.https_port))
+            .await
+            .unwrap();
+        let mut driven = Driven::start(listen.clone(), std::future::pending()).await;
+        let Some(ProxyMessage::Failed { reason }) = driven.message().await else {
+            panic!("not failed")
+        };
+        let expected = format!(
+            "failed to listen for HTTPS on {}:8443: Address already in use",
+            listen.address
+        );
+        assert!(reason.starts_with(&expected), "{reason}");
+        assert!(matches!(
+            driven.ended.await.unwrap(),
+            Err(ProxyError::Bind { service: "HTTPS", .. })
+        ));
+    }
+
+    #[tokio::test]
+    async fn a_broken_command_ends_it() {
+        let mut driven = Driven::start(listen(4), std::future::pending()).await;
+        driven.ready().await;
+        driven
+            .commands
+            .write_all(b"{\"command\":\"quarantin\"}\n")
+            .await
+            .unwrap();
+        assert!(matches!(
+            driven.message().await,
+            Some(ProxyMessage::Failed { .. })
+        ));
+        assert!(matches!(driven.ended.await.unwrap(), Err(ProxyError::Control(_))));
+        assert!(
+            TcpStream::connect((driven.listen.address, driven.listen.http_port))
+                .await
+                .is_err()
+        );
+    }
+
+    #[tokio::test]
+    async fn an_output_that_nobody_holds_ends_it() {
+        let listen = listen(5);
+        let (mut commands, input) = tokio::io::duplex(64 * 1024);
+        let (messages, output) = tokio::io::duplex(64 * 1024);
+        let ended = tokio::spawn(run(input, output));
+        commands.write_all(start_line(&listen).as_bytes()).await.unwrap();
+        let mut messages = BufReader::new(messages);
+        for _ in 0..2 {
+            messages.read_line(&mut String::new()).await.unwrap();
+        }
+        drop(messages);
+        ask(&listen).await;
+        assert!(matches!(ended.await.unwrap(), Err(ProxyError::Output(_))));
+    }
+
+    #[tokio::test]
+    async fn a_key_is_never_said() {
+        let line =
+            start_line(&listen(6)).replace("BEGIN PRIVATE KEY-----\\n", "BEGIN PRIVATE KEY-----\\nAAAA");
+        let secret = line.split_once("AAAA").unwrap().1.get(..32).unwrap().to_owned();
+        let mut output = Vec::new();
+        let (owner, proxy) = tokio::io::duplex(64 * 1024);
+        let error = run(line.as_bytes(), proxy).await.unwrap_err();
+        tokio::io::AsyncReadExt::read_to_end(&mut BufReader::new(owner), &mut output)
+            .await
+            .unwrap();
+        let shown = format!("{error} {error:?} {}", String::from_utf8(output).unwrap());
+        assert!(
+            shown.contains("private key") && !shown.contains(&secret),
+            "{shown}"
+        );
+    }
+}

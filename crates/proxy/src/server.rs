@@ -1,0 +1,241 @@
+//! The listeners for HTTP and TLS: who is let in, for how long, and how it ends.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lru::LruCache;
+use sandbox_proxy_protocol::{Event, Scheme};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::gate::Gate;
+use crate::http::{self, Client, ConnectionEnd};
+use crate::run::Context;
+use crate::tally::Tally;
+use crate::tls::{Accepted, Handshake, Refusal, received_alert, server_config};
+use crate::upstream::{Dialer, Pool};
+
+/// How long to wait after the operating system had no descriptor for a new connection.
+const EXHAUSTED: Duration = Duration::from_millis(50);
+/// Names for which distrust was explained already.
+const EXPLAINED: std::num::NonZeroUsize = std::num::NonZeroUsize::MIN.saturating_add(63);
+
+/// The sockets that clients come to.
+pub(crate) struct Listeners {
+    /// Plain HTTP.
+    pub(crate) http: TcpListener,
+    /// TLS.
+    pub(crate) https: TcpListener,
+}
+
+/// What all connections share.
+pub(crate) struct Server {
+    pub(crate) context: Arc<Context>,
+    pub(crate) gate: Gate,
+    pub(crate) pool: Arc<Pool>,
+    /// A permit for each request in progress.
+    pub(crate) requests: Arc<Semaphore>,
+    pub(crate) refused_requests: Tally,
+    refused_connections: Tally,
+    late_clients: Tally,
+    /// Names that clients refused to believe us; one explanation each is enough.
+    explained: Mutex<LruCache<String, ()>>,
+}
+
+/// Serves until `shutdown` ends; then lets requests in progress end for [`sandbox_proxy_protocol::Limits::drain_ms`] and cuts off
+/// the rest.
+pub(crate) async fn serve(
+    context: Arc<Context>,
+    listeners: Listeners,
+    shutdown: impl Future<Output = ()> + Send,
+) {
+    let tls = match server_config(context.authority.clone()) {
+        Ok(tls) => tls,
+        Err(error) => {
+            // A build without TLS can serve nobody; its owner sees that the listener ended.
+            tracing::error!(%error, "failed to set TLS up");
+            return;
+        }
+    };
+    let server = Arc::new(Server::new(context));
+    let (stop, stopped) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    let places = Arc::new(Semaphore::new(server.context.limits.connections));
+    let mut shutdown = std::pin::pin!(shutdown);
+    let mut housekeeping = std::pin::pin!(server.housekeeping());
+    loop {
+        let (accepted, scheme) = tokio::select! {
+            () = &mut shutdown => break,
+            () = &mut housekeeping => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = listeners.http.accept() => (accepted, Scheme::Http),
+            accepted = listeners.https.accept() => (accepted, Scheme::Https),
+        };
+        let Some((stream, place)) = server.admit(accepted.map(|(stream, _)| stream), &places).await else {
+            continue;
+        };
+        let (server, tls, stopped) = (Arc::clone(&server), Arc::clone(&tls), stopped.clone());
+        connections.spawn(async move {
+            match scheme {
+                Scheme::Http => server.plain(stream, stopped).await,
+                Scheme::Https => server.encrypted(stream, tls, stopped).await,
+            }
+            drop(place);
+        });
+    }
+    drop(listeners);
+    stop.send_replace(true);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    if timeout(Duration::from_millis(server.context.limits.drain_ms), drained)
+        .await
+        .is_err()
+    {
+        connections.shutdown().await;
+    }
+    server.flush();
+}
+
+impl Server {
+    fn new(context: Arc<Context>) -> Self {
+        let limits = &context.limits;
+        Self {
+            gate: Gate::new(context.policy.clone()),
+            pool: Pool::new(Dialer::new(Arc::clone(&context)), limits.pooled_connections),
+            requests: Arc::new(Semaphore::new(limits.requests)),
+            refused_requests: Tally::new("requests"),
+            refused_connections: Tally::new("connections"),
+            late_clients: Tally::new("head_timeout_ms"),
+            explained: Mutex::new(LruCache::new(EXPLAINED)),
+            context,
+        }
+    }
+
+    /// What goes on beside the connections; it never ends.
+    async fn housekeeping(&self) {
+        let recorder = &self.context.recorder;
+        tokio::select! {
+            () = self.pool.expire() => {}
+            _ = self.refused_requests.report(recorder) => {}
+            _ = self.refused_connections.report(recorder) => {}
+            _ = self.late_clients.report(recorder) => {}
+        }
+    }
+
+    /// Counts that were not recorded yet.
+    fn flush(&self) {
+        for tally in [
+            &self.refused_requests,
+            &self.refused_connections,
+            &self.late_clients,
+        ] {
+            tally.flush(&self.context.recorder);
+        }
+    }
+
+    /// The connection and its place, if there is one.
+    async fn admit(
+        &self,
+        accepted: io::Result<TcpStream>,
+        places: &Arc<Semaphore>,
+    ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+        let stream = match accepted {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "failed to accept a connection");
+                sleep(EXHAUSTED).await;
+                return None;
+            }
+        };
+        let Ok(place) = Arc::clone(places).try_acquire_owned() else {
+            self.refused_connections.add();
+            return None;
+        };
+        // Answers must not wait for more.
+        let _ = stream.set_nodelay(true);
+        Some((stream, place))
+    }
+
+    async fn plain(self: Arc<Self>, stream: TcpStream, stopped: watch::Receiver<bool>) {
+        let client = Arc::new(Client::new(Arc::clone(&self), Scheme::Http, None));
+        if let ConnectionEnd::Silent = http::serve(client, stream, false, stopped).await {
+            self.late_clients.add();
+        }
+    }
+
+    async fn encrypted(
+        self: Arc<Self>,
+        stream: TcpStream,
+        tls: Arc<rustls::ServerConfig>,
+        stopped: watch::Receiver<bool>,
+    ) {
+        let patience = Duration::from_millis(self.context.limits.head_timeout_ms);
+        let accepted = match timeout(patience, Handshake::with(stream, tls)).await {
+            Ok(Handshake::Accepted(accepted)) => accepted,
+            Ok(Handshake::Refused(refusal)) => return self.record(refusal),
+            Ok(Handshake::Gone) => return,
+            Err(_elapsed) => return self.late_clients.add(),
+        };
+        let Accepted {
+            stream,
+            server_name,
+            http2,
+        } = *accepted;
+        let client = Arc::new(Client::new(
+            Arc::clone(&self),
+            Scheme::Https,
+            Some(server_name.clone()),
+        ));
+        match http::serve(client, stream, http2, stopped).await {
+            ConnectionEnd::Closed => {}
+            ConnectionEnd::Silent => self.late_clients.add(),
+            ConnectionEnd::Broken(error) => {
+                tracing::debug!(%error, "a client connection ended");
+                let late = received_alert(&error).and_then(|alert| Refusal::late(&server_name, alert));
+                if let Some(refusal) = late {
+                    self.record(refusal);
+                }
+            }
+        }
+    }
+
+    fn record(&self, refusal: Refusal) {
+        let Refusal {
+            server_name,
+            alert,
+            reason,
+            distrust,
+        } = refusal;
+        let name = server_name.clone().unwrap_or_else(|| "-".to_owned());
+        let mut events = Vec::new();
+        if distrust
+            && self
+                .explained
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .put(name.clone(), ())
+                .is_none()
+        {
+            let text = format!(
+                "a client in the task does not trust the sandbox's certificate authority, so it cannot reach {name} ({alert}): \
+                 point its trust store at the file named by SSL_CERT_FILE"
+            );
+            events.push(Event::Warning { text });
+        }
+        events.insert(
+            0,
+            Event::TlsRefused {
+                server_name,
+                alert,
+                reason,
+            },
+        );
+        for event in events {
+            if self.context.recorder.try_record(event).is_err() {
+                tracing::warn!("a refused handshake could not be recorded");
+            }
+        }
+    }
+}

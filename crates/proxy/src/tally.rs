@@ -1,0 +1,105 @@
+//! Counts how often a limit was reached, and records it at most once a second.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use sandbox_proxy_protocol::Event;
+use tokio::sync::Notify;
+
+use crate::record::Recorder;
+
+/// From the first time that a limit is reached to the record of it.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// How often one limit was reached since it was last recorded.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    limit: &'static str,
+    count: AtomicU64,
+    grown: Notify,
+}
+
+impl Tally {
+    /// Nothing counted yet. `limit` is a field name of [`sandbox_proxy_protocol::Limits`].
+    pub(crate) fn new(limit: &'static str) -> Self {
+        Self {
+            limit,
+            count: AtomicU64::new(0),
+            grown: Notify::new(),
+        }
+    }
+
+    /// The limit was reached once more.
+    pub(crate) fn add(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.grown.notify_one();
+    }
+
+    /// Records what is counted, a second after the first of it, until it is dropped. It sleeps while nothing is counted.
+    pub(crate) async fn report(&self, recorder: &Recorder) -> Infallible {
+        loop {
+            self.grown.notified().await;
+            tokio::time::sleep(WINDOW).await;
+            self.flush(recorder);
+        }
+    }
+
+    /// Records what is counted, now.
+    pub(crate) fn flush(&self, recorder: &Recorder) {
+        let count = self.count.swap(0, Ordering::Relaxed);
+        if count == 0 {
+            return;
+        }
+        if recorder
+            .try_record(Event::Limit {
+                limit: self.limit.to_owned(),
+                count,
+            })
+            .is_err()
+        {
+            // Kept for the next record.
+            self.count.fetch_add(count, Ordering::Relaxed);
+            self.grown.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_record_for_everything_within_a_second() {
+        let (recorder, records) = record::channel();
+        let tally = Tally::new("connections");
+        for _ in 0..3 {
+            tally.add();
+        }
+        let reported = tokio::time::timeout(WINDOW * 2, tally.report(&recorder)).await;
+        assert!(reported.is_err(), "it never ends by itself");
+        tally.add();
+        tally.flush(&recorder);
+        tally.flush(&recorder);
+        drop(recorder);
+        let mut lines = Vec::new();
+        records.write_to(&mut lines).await.unwrap();
+        let lines = String::from_utf8(lines).unwrap();
+        let counts: Vec<&str> = lines
+            .lines()
+            .map(|line| line.split_once("\"limit\":\"connections\",\"count\":").unwrap().1)
+            .collect();
+        assert_eq!(counts, ["3}", "1}"]);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_recorded_is_kept() {
+        let (recorder, records) = record::channel();
+        drop(records);
+        let tally = Tally::new("connections");
+        tally.add();
+        tally.flush(&recorder);
+        assert_eq!(tally.count.load(Ordering::Relaxed), 1);
+    }
+}

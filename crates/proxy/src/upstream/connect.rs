@@ -1,0 +1,183 @@
+//! One new connection: the name resolved once, the addresses checked, and exactly those connected to.
+//!
+//! Invariant: no address is connected to that the guard did not permit, and no name is looked up twice for one connection, so an
+//! answer that changes in between changes nothing.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::TlsConnector;
+
+use super::error::{Failure, UpstreamError};
+use super::sender::Sender;
+use crate::run::Context;
+
+/// How long an address may take before the next one is tried beside it.
+const STAGGER: Duration = Duration::from_millis(250);
+/// Addresses of one name that are tried at most.
+const ADDRESSES: usize = 8;
+
+/// Where a request goes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Destination {
+    /// The host, as the gate permitted it.
+    pub(crate) host: Arc<str>,
+    /// Whether TLS is spoken.
+    pub(crate) tls: bool,
+}
+
+/// What may be spoken over a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocols {
+    /// HTTP/2 where the upstream offers it, else HTTP/1.1.
+    Any,
+    /// HTTP/1.1, for an upgrade.
+    Http1,
+}
+
+/// Makes connections.
+pub(crate) struct Dialer {
+    context: Arc<Context>,
+    any: TlsConnector,
+    http1: TlsConnector,
+}
+
+impl Dialer {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        let any = TlsConnector::from(Arc::clone(&context.upstream_tls));
+        let mut config = ClientConfig::clone(&context.upstream_tls);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let http1 = TlsConnector::from(Arc::new(config));
+        Self { context, any, http1 }
+    }
+
+    /// How long a connection may take to stand.
+    pub(super) fn patience(&self) -> Duration {
+        Duration::from_millis(self.context.limits.connect_timeout_ms)
+    }
+
+    /// A new connection to `destination`, ready for a request.
+    pub(crate) async fn dial(
+        &self,
+        destination: &Destination,
+        protocols: Protocols,
+    ) -> Result<Sender, UpstreamError> {
+        match timeout(self.patience(), self.connect(destination, protocols)).await {
+            Ok(connected) => connected,
+            Err(_elapsed) => Err(UpstreamError::told(
+                Failure::Timeout,
+                "the connection was not made in time",
+            )),
+        }
+    }
+
+    async fn connect(
+        &self,
+        destination: &Destination,
+        protocols: Protocols,
+    ) -> Result<Sender, UpstreamError> {
+        let addresses = self.addresses(destination).await?;
+        let stream = race(addresses).await?;
+        // Small requests must not wait for more.
+        let _ = stream.set_nodelay(true);
+        if !destination.tls {
+            return Sender::http1(stream).await;
+        }
+        let name = ServerName::try_from(destination.host.to_string())
+            .map_err(|error| UpstreamError::new(Failure::Tls, &error))?;
+        let connector = if protocols == Protocols::Any {
+            &self.any
+        } else {
+            &self.http1
+        };
+        let stream = connector
+            .connect(name, stream)
+            .await
+            .map_err(|error| UpstreamError::new(Failure::Tls, &error))?;
+        let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        if http2 && protocols == Protocols::Any {
+            Sender::http2(stream).await
+        } else {
+            Sender::http1(stream).await
+        }
+    }
+
+    /// The addresses of the host that the guard permits, IPv4 first.
+    async fn addresses(&self, destination: &Destination) -> Result<Vec<SocketAddr>, UpstreamError> {
+        let mut addresses = if let Ok(address) = destination.host.parse() {
+            vec![IpAddr::V4(address)]
+        } else {
+            let resolved = self.context.resolver.resolve(&destination.host).await;
+            resolved.map_err(|error| UpstreamError::new(Failure::Dns, &error))?
+        };
+        addresses.retain(|address| self.context.guard.permits(*address));
+        addresses.sort_by_key(IpAddr::is_ipv6);
+        addresses.truncate(ADDRESSES);
+        if addresses.is_empty() {
+            return Err(UpstreamError::told(
+                Failure::Address,
+                "the name has only private or reserved addresses",
+            ));
+        }
+        // A request goes to the port that it came to.
+        let listen = &self.context.listen;
+        let port = if destination.tls {
+            listen.https_port
+        } else {
+            listen.http_port
+        };
+        Ok(addresses
+            .into_iter()
+            .map(|address| SocketAddr::new(address, port))
+            .collect())
+    }
+}
+
+/// The first of `addresses` to answer; each has a head start of [`STAGGER`] over the next.
+async fn race(addresses: Vec<SocketAddr>) -> Result<TcpStream, UpstreamError> {
+    let mut waiting = addresses.into_iter();
+    let mut attempts = JoinSet::new();
+    let mut last = None;
+    loop {
+        if let Some(address) = waiting.next() {
+            attempts.spawn(TcpStream::connect(address));
+        } else if attempts.is_empty() {
+            let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+            return Err(UpstreamError::new(Failure::Connect, &last.unwrap_or(refused)));
+        }
+        let next = Instant::now() + STAGGER;
+        tokio::select! {
+            Some(attempt) = attempts.join_next() => match attempt {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => last = Some(error),
+                Err(error) => last = Some(std::io::Error::other(error)),
+            },
+            () = sleep_until(next), if waiting.len() > 0 => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_dead_address_does_not_stop_a_living_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let living = listener.local_addr().unwrap();
+        let dead = SocketAddr::new(living.ip(), 1);
+        assert_eq!(
+            race(vec![dead, living]).await.unwrap().peer_addr().unwrap(),
+            living
+        );
+        assert_eq!(race(vec![dead]).await.unwrap_err().kind(), Failure::Connect);
+    }
+}

@@ -1,0 +1,91 @@
+//! How an upstream fails.
+
+use std::error::Error;
+
+/// What failed, for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The name has no address.
+    Dns,
+    /// No address took the connection.
+    Connect,
+    /// TLS failed, or the certificate is not the host's.
+    Tls,
+    /// Something took too long.
+    Timeout,
+    /// The connection broke, or what came over it is no HTTP.
+    Reset,
+    /// Every address is one that the guard refuses: the proxy's decision, not the upstream's fault.
+    Address,
+}
+
+impl Failure {
+    /// As it stands in headers and pages.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Dns => "dns",
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Timeout => "timeout",
+            Self::Reset => "reset",
+            Self::Address => "address",
+        }
+    }
+
+    /// In a sentence for the client, free of what the proxy knows of its surroundings.
+    pub(crate) fn sentence(self) -> &'static str {
+        match self {
+            Self::Dns => "its name could not be resolved: check the spelling, or try again later",
+            Self::Connect => "it does not accept connections",
+            Self::Tls => "it did not prove with a valid certificate that it is this host",
+            Self::Timeout => "it did not answer in time",
+            Self::Reset => "the connection broke, or its answer was no HTTP",
+            Self::Address => "its address is private or reserved",
+        }
+    }
+}
+
+/// A failure in the words of the log.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct UpstreamError {
+    kind: Failure,
+    text: String,
+}
+
+impl UpstreamError {
+    /// A failure and what it came from, its causes included.
+    pub(crate) fn new(kind: Failure, cause: &(dyn Error + 'static)) -> Self {
+        let mut texts: Vec<String> = Vec::new();
+        let mut next = Some(cause);
+        while let Some(cause) = next {
+            let text = cause.to_string();
+            // Wrappers repeat what they wrap.
+            if !texts.iter().any(|known| known.contains(&text)) {
+                texts.push(text);
+            }
+            next = cause.source();
+        }
+        Self::told(kind, &texts.join(": "))
+    }
+
+    /// A failure in our own words.
+    pub(crate) fn told(kind: Failure, what: &str) -> Self {
+        let begin = match kind {
+            Failure::Dns | Failure::Connect => "Connection failed",
+            Failure::Tls => "TLS",
+            Failure::Timeout => "Timeout",
+            Failure::Reset => "Reset",
+            Failure::Address => "Address refused",
+        };
+        Self {
+            kind,
+            text: format!("{begin}: {what}"),
+        }
+    }
+
+    /// What failed.
+    pub(crate) fn kind(&self) -> Failure {
+        self.kind
+    }
+}

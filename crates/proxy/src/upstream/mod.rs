@@ -1,0 +1,10 @@
+//! The way to upstreams: resolve, guard, connect, verify, and keep connections for the next request.
+
+mod connect;
+mod error;
+mod pool;
+mod sender;
+
+pub(crate) use connect::{Destination, Dialer};
+pub(crate) use error::{Failure, UpstreamError};
+pub(crate) use pool::{Lease, Pool};

@@ -1,0 +1,275 @@
+//! Upstreams: one that answers by path, over HTTP and HTTPS, and one that only writes down what it gets.
+
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc};
+use tokio_rustls::TlsAcceptor;
+
+use super::{Body, HTTP, HTTPS, fresh_address, streaming_body};
+
+/// A server on an address of its own.
+pub(crate) struct Upstream {
+    pub(crate) address: Ipv4Addr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    connections: AtomicUsize,
+    open: AtomicUsize,
+    /// Lets `/events` go on, and `/drip` begin.
+    go_on: Notify,
+}
+
+impl Upstream {
+    /// Answers over plain HTTP, and over TLS as `tls` says.
+    pub(crate) async fn start(tls: Arc<ServerConfig>) -> Self {
+        let address = fresh_address();
+        let shared = Arc::new(Shared::default());
+        let plain = TcpListener::bind(SocketAddr::new(address.into(), HTTP))
+            .await
+            .unwrap();
+        let encrypted = TcpListener::bind(SocketAddr::new(address.into(), HTTPS))
+            .await
+            .unwrap();
+        let plain_shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = plain.accept().await {
+                tokio::spawn(serve(stream, false, Arc::clone(&plain_shared)));
+            }
+        });
+        let acceptor = TlsAcceptor::from(tls);
+        let tls_shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = encrypted.accept().await {
+                let (acceptor, shared) = (acceptor.clone(), Arc::clone(&tls_shared));
+                tokio::spawn(async move {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                        serve(stream, http2, shared).await;
+                    }
+                });
+            }
+        });
+        Self { address, shared }
+    }
+
+    /// Lets one answer that waits go on.
+    pub(crate) fn go_on(&self) {
+        self.shared.go_on.notify_one();
+    }
+
+    /// Connections at this moment.
+    pub(crate) fn open_connections(&self) -> usize {
+        self.shared.open.load(Ordering::SeqCst)
+    }
+
+    /// Connections so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+}
+
+async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    http2: bool,
+    shared: Arc<Shared>,
+) {
+    shared.connections.fetch_add(1, Ordering::SeqCst);
+    shared.open.fetch_add(1, Ordering::SeqCst);
+    let counted = Arc::clone(&shared);
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(answer(request, &shared).await) }
+    });
+    if http2 {
+        let _ = http2::Builder::new(TokioExecutor::new())
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+    } else {
+        let _ = http1::Builder::new()
+            .max_headers(256)
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades()
+            .await;
+    }
+    counted.open.fetch_sub(1, Ordering::SeqCst);
+}
+
+async fn answer(mut request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let query: usize = request
+        .uri()
+        .query()
+        .and_then(|query| query.parse().ok())
+        .unwrap_or(0);
+    match path.as_str() {
+        "/headers" => {
+            let mut dump = format!("{} {} {:?}\n", request.method(), request.uri(), request.version());
+            for (name, value) in request.headers() {
+                writeln!(dump, "{name}: {}", value.to_str().unwrap()).unwrap();
+            }
+            text(dump)
+        }
+        "/echo" => {
+            let frames = request
+                .into_body()
+                .map_err(|_| unreachable!("the client ends its bodies well"));
+            let mut response = Response::new(frames.boxed_unsync());
+            response
+                .headers_mut()
+                .insert("trailer", HeaderValue::from_static("x-sum"));
+            response
+        }
+        "/length" => {
+            let mut length = 0;
+            let mut body = request.into_body();
+            while let Some(frame) = body.frame().await {
+                let Ok(frame) = frame else { break };
+                length += frame.data_ref().map_or(0, Bytes::len);
+            }
+            text(length.to_string())
+        }
+        "/zeros" => Response::new(streaming_body(query)),
+        "/events" => Response::new(events(Arc::clone(shared))),
+        "/wait" => {
+            shared.go_on.notified().await;
+            text("at last".to_owned())
+        }
+        "/trailers" => Response::new(trailers()),
+        "/early" => {
+            let mut response = text("too large".to_owned());
+            *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
+            response
+        }
+        "/alternative" => {
+            let mut response = text("here".to_owned());
+            for (name, value) in [
+                ("alt-svc", "h3=\":443\""),
+                ("set-cookie", "a=1"),
+                ("set-cookie", "b=2"),
+            ] {
+                response
+                    .headers_mut()
+                    .append(name, HeaderValue::from_static(value));
+            }
+            response
+        }
+        "/socket" => socket(&mut request),
+        "/socket-refused" => {
+            let mut response = text("no".to_owned());
+            *response.status_mut() = StatusCode::FORBIDDEN;
+            response
+        }
+        _ if request.method() == http::Method::HEAD => {
+            let mut response = text(String::new());
+            response
+                .headers_mut()
+                .insert("content-length", HeaderValue::from_static("5"));
+            response
+        }
+        _ => text(format!("hello from {path}")),
+    }
+}
+
+fn text(text: String) -> Response<Body> {
+    Response::new(Full::new(Bytes::from(text)).boxed_unsync())
+}
+
+/// One event at once, the other when the test says so.
+fn events(shared: Arc<Shared>) -> Body {
+    let frames = stream::unfold((0, shared), |(count, shared)| async move {
+        match count {
+            0 => Some((
+                Ok(Frame::data(Bytes::from_static(b"data: first\n\n"))),
+                (1, shared),
+            )),
+            1 => {
+                shared.go_on.notified().await;
+                Some((
+                    Ok(Frame::data(Bytes::from_static(b"data: second\n\n"))),
+                    (2, shared),
+                ))
+            }
+            _ => None,
+        }
+    });
+    StreamBody::new(frames).boxed_unsync()
+}
+
+fn trailers() -> Body {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    let frames = [
+        Ok(Frame::data(Bytes::from_static(b"message"))),
+        Ok(Frame::trailers(trailers)),
+    ];
+    StreamBody::new(stream::iter(frames)).boxed_unsync()
+}
+
+fn socket(request: &mut Request<Incoming>) -> Response<Body> {
+    let upgrade = hyper::upgrade::on(request);
+    tokio::spawn(async move {
+        let mut stream = TokioIo::new(upgrade.await.unwrap());
+        let mut buffer = [0; 1024];
+        while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+            stream.write_all(&buffer[..length]).await.unwrap();
+        }
+    });
+    let mut response = text(String::new());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    response
+        .headers_mut()
+        .insert("connection", HeaderValue::from_static("upgrade"));
+    response
+        .headers_mut()
+        .insert("upgrade", HeaderValue::from_static("websocket"));
+    response.headers_mut().insert(
+        "sec-websocket-accept",
+        HeaderValue::from_static("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
+    );
+    response
+}
+
+/// A plain upstream that sends what it reads to the test, and `answer` after each read that ends a head.
+pub(crate) async fn plain_capture(answer: &'static str) -> (Ipv4Addr, mpsc::UnboundedReceiver<String>) {
+    let address = fresh_address();
+    let listener = TcpListener::bind(SocketAddr::new(address.into(), HTTP))
+        .await
+        .unwrap();
+    let (sender, receiver) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                let mut seen = Vec::new();
+                let mut buffer = [0; 4096];
+                while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+                    seen.extend_from_slice(&buffer[..length]);
+                    if seen.windows(4).any(|end| end == b"\r\n\r\n") {
+                        let _ = sender.send(String::from_utf8_lossy(&seen).into_owned());
+                        seen.clear();
+                        let _ = stream.write_all(answer.as_bytes()).await;
+                    }
+                }
+            });
+        }
+    });
+    (address, receiver)
+}

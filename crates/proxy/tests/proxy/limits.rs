@@ -1,0 +1,348 @@
+//! Limits: a clear answer at each, never a hang.
+
+use std::time::{Duration, Instant};
+
+use allowlist::Reason;
+use http::Request;
+use sandbox_proxy_protocol::{Event, Limits};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::harness::{Answer, PATIENCE, Pki, Proxy, Setup, Upstream, empty, raw};
+
+async fn start(limits: Limits) -> (Proxy, Upstream) {
+    let pki = Pki::new();
+    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
+    let mut setup = Setup::new(pki, upstream.address);
+    setup.limits = limits;
+    (setup.start().await, upstream)
+}
+
+async fn limit(proxy: &Proxy) -> String {
+    proxy
+        .record(|event| {
+            if let Event::Limit { limit, .. } = event {
+                Some(limit)
+            } else {
+                None
+            }
+        })
+        .await
+}
+
+async fn closes(mut stream: TcpStream) -> Vec<u8> {
+    let mut rest = Vec::new();
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut rest))
+        .await
+        .expect("the proxy closes the connection");
+    rest
+}
+
+#[tokio::test]
+async fn a_connection_too_many_is_closed() {
+    let (proxy, _upstream) = start(Limits {
+        connections: 2,
+        ..Limits::default()
+    })
+    .await;
+    let held = [
+        TcpStream::connect(proxy.http()).await.unwrap(),
+        TcpStream::connect(proxy.https()).await.unwrap(),
+    ];
+    let mut refused = TcpStream::connect(proxy.http()).await.unwrap();
+    // The refusal may come as a reset while this is written.
+    let _ = refused
+        .write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+        .await;
+    assert!(closes(refused).await.is_empty());
+    assert_eq!(limit(&proxy).await, "connections");
+    drop(held);
+    let served = async {
+        while raw_status(&proxy).await != 200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, served).await.expect("a place becomes free");
+    proxy.stop().await;
+}
+
+async fn raw_status(proxy: &Proxy) -> u16 {
+    let mut stream = TcpStream::connect(proxy.http()).await.unwrap();
+    let _ = stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
+        .await;
+    let answer = String::from_utf8(closes(stream).await).unwrap();
+    answer
+        .get(9..12)
+        .and_then(|status| status.parse().ok())
+        .unwrap_or(0)
+}
+
+#[tokio::test]
+async fn a_request_too_many_is_503() {
+    let (proxy, upstream) = start(Limits {
+        requests: 1,
+        ..Limits::default()
+    })
+    .await;
+    let client = proxy.http2("a.example").await;
+    let mut waiting = client.clone();
+    let request = Request::get("https://a.example/events").body(empty()).unwrap();
+    let open = waiting.send_request(request).await.unwrap();
+    let mut other = client.clone();
+    let refused = Answer::read(
+        other
+            .send_request(Request::get("https://a.example/").body(empty()).unwrap())
+            .await
+            .unwrap(),
+    )
+    .await;
+    assert_eq!((refused.status.as_u16(), refused.reason()), (503, "limit"));
+    assert_eq!(limit(&proxy).await, "requests");
+    upstream.go_on();
+    assert_eq!(Answer::read(open).await.status, 200);
+    proxy.request().await;
+    let answer = other
+        .send_request(Request::get("https://a.example/").body(empty()).unwrap())
+        .await
+        .unwrap();
+    assert_eq!(answer.status(), 200);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_head_that_dribbles_is_408() {
+    let (proxy, _upstream) = start(Limits {
+        head_timeout_ms: 300,
+        ..Limits::default()
+    })
+    .await;
+    let started = Instant::now();
+    let mut stream = TcpStream::connect(proxy.http()).await.unwrap();
+    let (mut read, mut write) = stream.split();
+    let dribble = async {
+        for byte in b"GET / HTTP/1.1\r\nHost: a.example\r\nX: "
+            .iter()
+            .chain(b"y".iter().cycle())
+        {
+            if write.write_all(&[*byte]).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let mut answer = Vec::new();
+    tokio::select! {
+        () = dribble => {}
+        _ = read.read_to_end(&mut answer) => {}
+    }
+    assert!(
+        String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 408 "),
+        "{answer:?}"
+    );
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert_eq!(proxy.request().await.reason, Some(Reason::Timeout));
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn silence_is_closed() {
+    let (proxy, _upstream) = start(Limits {
+        head_timeout_ms: 200,
+        ..Limits::default()
+    })
+    .await;
+    for address in [proxy.http(), proxy.https()] {
+        let stream = TcpStream::connect(address).await.unwrap();
+        assert!(closes(stream).await.is_empty());
+        assert_eq!(limit(&proxy).await, "head_timeout_ms");
+    }
+    // Half of a hello is no better than none.
+    let mut stream = TcpStream::connect(proxy.https()).await.unwrap();
+    stream.write_all(&[0x16, 3, 1, 2, 0, 1]).await.unwrap();
+    closes(stream).await;
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed() {
+    let (proxy, _upstream) = start(Limits {
+        idle_timeout_ms: 200,
+        ..Limits::default()
+    })
+    .await;
+    let mut http1 = proxy.http1("a.example").await;
+    Answer::read(
+        http1
+            .send_request(
+                Request::get("/")
+                    .header("host", "a.example")
+                    .body(empty())
+                    .unwrap(),
+            )
+            .await
+            .unwrap(),
+    )
+    .await;
+    let mut http2 = proxy.http2("a.example").await;
+    Answer::read(
+        http2
+            .send_request(Request::get("https://a.example/").body(empty()).unwrap())
+            .await
+            .unwrap(),
+    )
+    .await;
+    let closed = async {
+        while !http1.is_closed() || !http2.is_closed() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, closed)
+        .await
+        .expect("both connections are closed");
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_in_progress_is_not_idle() {
+    let (proxy, upstream) = start(Limits {
+        idle_timeout_ms: 100,
+        ..Limits::default()
+    })
+    .await;
+    let request = Request::get("https://a.example/wait").body(empty()).unwrap();
+    let mut client = proxy.http2("a.example").await;
+    let mut waiting = std::pin::pin!(client.send_request(request));
+    assert!(timeout(Duration::from_millis(500), &mut waiting).await.is_err());
+    upstream.go_on();
+    assert_eq!(Answer::read(waiting.await.unwrap()).await.body, "at last");
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn an_upstream_that_does_not_answer_in_time_is_502() {
+    let (proxy, _upstream) = start(Limits {
+        response_timeout_ms: Some(200),
+        ..Limits::default()
+    })
+    .await;
+    let answer = proxy
+        .ask2(Request::get("https://a.example/wait").body(empty()).unwrap())
+        .await;
+    assert_eq!(
+        (answer.status.as_u16(), &answer.headers["x-sandbox-error"]),
+        (502, &"timeout".parse().unwrap())
+    );
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_stopping_proxy_lets_requests_end_but_not_for_ever() {
+    let (proxy, _upstream) = start(Limits {
+        drain_ms: 300,
+        ..Limits::default()
+    })
+    .await;
+    let request = Request::get("https://a.example/wait").body(empty()).unwrap();
+    let mut client = proxy.http2("a.example").await;
+    let mut waiting = std::pin::pin!(client.send_request(request));
+    assert!(timeout(Duration::from_millis(200), &mut waiting).await.is_err());
+    let started = Instant::now();
+    proxy.stop().await;
+    assert!(started.elapsed() >= Duration::from_millis(300) && started.elapsed() < Duration::from_secs(10));
+    assert!(waiting.await.is_err());
+}
+
+#[tokio::test]
+async fn refusals_do_not_count_as_connections() {
+    let (proxy, _upstream) = start(Limits {
+        connections: 1,
+        ..Limits::default()
+    })
+    .await;
+    for _ in 0..5 {
+        let served = async {
+            while raw(
+                &proxy,
+                b"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
+            )
+            .await
+            .status()
+                != 403
+            {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, served)
+            .await
+            .expect("the place becomes free again");
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn few_connections_stay_open() {
+    for alpn in ["h2", "http/1.1"] {
+        let pki = Pki::new();
+        let names = ["a.example", "b.example", "c.example", "d.example", "e.example"];
+        let upstream = Upstream::start(pki.server(&names, &[alpn])).await;
+        let mut setup = Setup::new(pki, upstream.address);
+        setup.policy = "domains: [\"*.example\"]";
+        setup.limits.pooled_connections = 2;
+        let proxy = setup.start().await;
+        for name in names {
+            let answer = proxy
+                .ask2(Request::get(format!("https://{name}/")).body(empty()).unwrap())
+                .await;
+            assert_eq!(answer.status, 200);
+        }
+        let evicted = async {
+            while upstream.open_connections() != 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, evicted)
+            .await
+            .expect("the pool keeps two connections");
+        assert_eq!(upstream.connections(), 5);
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_recorded_is_not_served() {
+    let pki = Pki::new();
+    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
+    let mut setup = Setup::new(pki, upstream.address);
+    setup.owner_reads = false;
+    let proxy = setup.start().await;
+    let mut client = proxy.http2("a.example").await;
+    let mut statuses = Vec::new();
+    while statuses.len() < 10_000 && statuses.last() != Some(&503) {
+        let response = client
+            .send_request(Request::head("https://a.example/").body(empty()).unwrap())
+            .await
+            .unwrap();
+        statuses.push(response.status().as_u16());
+    }
+    assert_eq!(statuses.last(), Some(&503));
+    assert!(statuses.len() > 1000, "{}", statuses.len());
+}
+
+#[tokio::test]
+async fn too_many_headers_over_http2_are_431() {
+    let (proxy, _upstream) = start(Limits {
+        headers: 20,
+        ..Limits::default()
+    })
+    .await;
+    let request = |count| {
+        (0..count).fold(Request::get("https://a.example/"), |request, index| {
+            request.header(format!("x-{index}"), "1")
+        })
+    };
+    assert_eq!(proxy.ask2(request(20).body(empty()).unwrap()).await.status, 200);
+    assert_eq!(proxy.ask2(request(21).body(empty()).unwrap()).await.status, 431);
+    proxy.stop().await;
+}

@@ -1,0 +1,18 @@
+//! The proxy as its clients and its owner see it: real sockets on loopback, an upstream and a name server in this process.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that meets the unexpected has failed"
+)]
+
+mod forwarding;
+mod harness;
+mod identity;
+mod limits;
+mod memory;
+mod policy;
+mod streaming;
+mod tls;
+mod upgrade;
+mod wire;

@@ -1,0 +1,93 @@
+//! Live commands: a new policy, and quarantine.
+
+use allowlist::Allowlist;
+use http::Request;
+use sandbox_proxy_protocol::Command;
+use tokio::time::timeout;
+
+use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, empty};
+
+async fn start() -> (Proxy, Upstream) {
+    let pki = Pki::new();
+    let upstream = Upstream::start(pki.server(&["a.example", "b.example"], &["h2"])).await;
+    (Setup::new(pki, upstream.address).start().await, upstream)
+}
+
+async fn reason(proxy: &Proxy, host: &str) -> String {
+    proxy
+        .ask2(Request::get(format!("https://{host}/")).body(empty()).unwrap())
+        .await
+        .reason()
+        .to_owned()
+}
+
+#[tokio::test]
+async fn a_new_policy_is_in_force_for_the_next_request() {
+    let (proxy, _upstream) = start().await;
+    assert_eq!(
+        (
+            reason(&proxy, "a.example").await.as_str(),
+            reason(&proxy, "b.example").await.as_str()
+        ),
+        ("", "host")
+    );
+    let policy = Allowlist::from_yaml("domains: [b.example]", "policy.yaml").unwrap();
+    proxy.command(&Command::SetPolicy { policy }).await;
+    let follows = async {
+        while reason(&proxy, "b.example").await == "host" {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, follows).await.expect("the policy changes");
+    assert_eq!(reason(&proxy, "a.example").await, "host");
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn quarantine_ends_what_is_going_on_and_refuses_the_rest() {
+    let (proxy, _upstream) = start().await;
+    let mut client = proxy.http2("a.example").await;
+    let mut waiting = client.clone();
+    let pending = tokio::spawn(async move {
+        waiting
+            .send_request(Request::get("https://a.example/wait").body(empty()).unwrap())
+            .await
+    });
+    // Another request on the same connection, answered: the first one is with the upstream by then.
+    client
+        .send_request(Request::get("https://a.example/").body(empty()).unwrap())
+        .await
+        .unwrap();
+    proxy.command(&Command::Quarantine {}).await;
+    let ended = timeout(PATIENCE, pending)
+        .await
+        .expect("the request in progress ends")
+        .unwrap();
+    assert!(ended.is_err(), "{ended:?}");
+    let refused = async {
+        loop {
+            // A connection from before is closed; a new one is told why.
+            if let Ok(stream) = proxy.tls("a.example", &["h2"]).await {
+                let io = hyper_util::rt::TokioIo::new(stream);
+                let Ok((mut sender, connection)) =
+                    hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), io).await
+                else {
+                    continue;
+                };
+                tokio::spawn(connection);
+                if let Ok(answer) = sender
+                    .send_request(Request::get("https://a.example/").body(empty()).unwrap())
+                    .await
+                {
+                    return answer;
+                }
+            }
+        }
+    };
+    let answer = timeout(PATIENCE, refused).await.expect("a refusal comes");
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["x-sandbox-blocked"]),
+        (403, &"quarantine".parse().unwrap())
+    );
+    proxy.stop().await;
+}
