@@ -1,0 +1,155 @@
+//! Construction-time configuration of a [`Sandbox`](crate::Sandbox).
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+/// Where the engine listens: a unix socket.
+///
+/// ```
+/// let address: sandbox::EngineAddress = "unix:///run/podman/podman.sock".parse()?;
+/// assert_eq!(address.socket().to_str(), Some("/run/podman/podman.sock"));
+/// # Ok::<(), sandbox::InvalidConfig>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineAddress(PathBuf);
+
+impl EngineAddress {
+    /// The socket at `path`.
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// The socket's path.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl fmt::Display for EngineAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unix://{}", self.0.display())
+    }
+}
+
+impl FromStr for EngineAddress {
+    type Err = InvalidConfig;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let path = text.strip_prefix("unix://").unwrap_or(text);
+        if path.starts_with('/') && !path.contains('\0') {
+            return Ok(Self(PathBuf::from(path)));
+        }
+        Err(InvalidConfig(format!(
+            "`{text}` is no engine address; write unix:///run/podman/podman.sock (only unix sockets are supported)"
+        )))
+    }
+}
+
+/// A configuration that cannot be used, and the mend.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidConfig(pub(crate) String);
+
+/// How proxies reach the world.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UpstreamConfig {
+    /// The name server that proxies ask. Default: the host's first usable one.
+    pub dns: Option<SocketAddr>,
+    /// Authorities that proxies trust beside the web's, PEM. Default none.
+    pub extra_roots_pem: String,
+    /// Networks that may be reached although they are not public. Default none.
+    pub allow_addresses: Vec<IpNet>,
+}
+
+/// Construction-time configuration of a [`Sandbox`](crate::Sandbox).
+#[derive(Debug, Clone)]
+pub struct SandboxConfig {
+    /// The engine's socket.
+    pub engine: EngineAddress,
+    /// Separates gateways and command lines on one host: the names of all objects begin with it.
+    pub prefix: String,
+    /// Keeps the root authority, locks and public trust files; made with mode 0700.
+    pub state_dir: PathBuf,
+    /// The folder of the static `sandbox-proxy`. Default: beside the running program, then the checkout's build output.
+    pub proxy_dir: Option<PathBuf>,
+    /// How proxies reach the world.
+    pub upstream: UpstreamConfig,
+    /// An image that is older is built anew.
+    pub max_image_age: Duration,
+}
+
+impl SandboxConfig {
+    /// The defaults, on the engine at `engine`, with state in `state_dir`: prefix `sandbox`, images at most 24 h old.
+    #[must_use]
+    pub fn new(engine: EngineAddress, state_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            engine,
+            prefix: "sandbox".to_owned(),
+            state_dir: state_dir.into(),
+            proxy_dir: None,
+            upstream: UpstreamConfig::default(),
+            max_image_age: Duration::from_hours(24),
+        }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), InvalidConfig> {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let good = self.prefix.starts_with(|c: char| c.is_ascii_lowercase())
+            && self.prefix.len() <= 32
+            && self.prefix.chars().all(plain);
+        if !good {
+            return Err(InvalidConfig(format!(
+                "prefix `{}`: use 1 to 32 lower-case letters, digits and hyphens, a letter first",
+                self.prefix.escape_debug()
+            )));
+        }
+        if !self.state_dir.is_absolute() {
+            return Err(InvalidConfig(format!(
+                "state_dir `{}` must be absolute",
+                self.state_dir.display()
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_absolute_unix_sockets_are_addresses() {
+        for (text, good) in [
+            ("unix:///run/x.sock", true),
+            ("/run/x.sock", true),
+            ("tcp://127.0.0.1:2375", false),
+            ("ssh://host", false),
+            ("", false),
+            ("x.sock", false),
+        ] {
+            assert_eq!(text.parse::<EngineAddress>().is_ok(), good, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_that_would_not_make_an_object_name_is_refused() {
+        for (prefix, good) in [
+            ("sandbox", true),
+            ("a-1", true),
+            ("", false),
+            ("A", false),
+            ("-a", false),
+            ("a b", false),
+        ] {
+            let mut config = SandboxConfig::new(EngineAddress::unix("/x"), "/state");
+            prefix.clone_into(&mut config.prefix);
+            assert_eq!(config.validate().is_ok(), good, "{prefix:?}");
+        }
+    }
+}

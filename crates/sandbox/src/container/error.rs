@@ -1,0 +1,60 @@
+//! What can go wrong with a container before its process runs.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::engine::EngineError;
+
+/// A container could not be launched, or is not what was asked for. It has been removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContainerError {
+    /// The engine refused, failed or cannot be reached.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The engine made something else than what was planned.
+    #[error("container `{container}` is not as planned, so it was removed: {}", differences.join("; "))]
+    NotAsPlanned {
+        /// Its name.
+        container: String,
+        /// What differs, each with what was planned and what is.
+        differences: Vec<String>,
+    },
+    /// The image is not there.
+    #[error("the engine has no image `{image}`")]
+    NoImage {
+        /// Its name.
+        image: String,
+    },
+    /// What is to be mounted cannot be reached.
+    #[error("failed to find `{}`, which is to be mounted", path.display())]
+    MountSource {
+        /// The host's path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What the kernel enforces for the container cannot be read.
+    #[error(
+        "cannot verify the confinement of container `{container}`: {problem}; the sandbox must run in the process namespace of \
+         its engine"
+    )]
+    Unverifiable {
+        /// Its name.
+        container: String,
+        /// What could not be read.
+        problem: String,
+    },
+    /// The image lacks the program. A shell calls this 127.
+    #[error("no program `{program}` in the image")]
+    ProgramNotFound {
+        /// The program.
+        program: String,
+    },
+    /// The image has the program, and it cannot be executed. A shell calls this 126.
+    #[error("`{program}` cannot be executed in the image")]
+    ProgramNotExecutable {
+        /// The program.
+        program: String,
+    },
+}

@@ -1,0 +1,19 @@
+//! The one way to launch a container: plan, create, verify, attach, start.
+//!
+//! A plan is pure data. What the engine made of it is compared with it twice: after the creation (what the engine wrote down) and
+//! when the container stands but its process does not run yet (what the kernel enforces).
+
+mod capability;
+mod error;
+mod hardening;
+mod kernel;
+mod plan;
+mod run;
+mod verify;
+
+pub use error::ContainerError;
+pub(crate) use hardening::Hardening;
+pub(crate) use plan::{Attachment, ContainerPlan, PlannedNetwork};
+pub(crate) use run::{Attached, Created, Exit, Handle, Running};
+
+pub(crate) use crate::engine::{Chunk, Output, Stdin};

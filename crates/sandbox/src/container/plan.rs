@@ -1,0 +1,58 @@
+//! What is to be created, as pure data.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use crate::reap::Labels;
+use crate::spec::{ContainerEnv, Mount};
+
+use super::Hardening;
+
+/// Everything about a container that is decided before the engine is asked.
+#[derive(Debug, Clone)]
+pub(crate) struct ContainerPlan {
+    pub(crate) name: String,
+    /// A tag or an id of an image that the engine has.
+    pub(crate) image: String,
+    /// `None`: the image's. An empty list: none.
+    pub(crate) entrypoint: Option<Vec<String>>,
+    /// Empty: the image's, where the entry point is the image's too.
+    pub(crate) command: Vec<String>,
+    pub(crate) env: ContainerEnv,
+    /// `None`: the image's.
+    pub(crate) working_dir: Option<String>,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) network: PlannedNetwork,
+    /// The only name server. `None`: the engine's choice.
+    pub(crate) dns: Option<Ipv4Addr>,
+    pub(crate) sysctls: BTreeMap<String, String>,
+    pub(crate) hardening: Hardening,
+    /// Bytes, swap included.
+    pub(crate) memory: Option<u64>,
+    /// Billionths of a processor.
+    pub(crate) nano_cpus: Option<i64>,
+    /// Processes and threads.
+    pub(crate) pids: Option<u32>,
+    pub(crate) labels: Labels,
+    /// Whether the process gets a stdin; without, it reads from `/dev/null`.
+    pub(crate) stdin: bool,
+}
+
+/// The networks of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PlannedNetwork {
+    /// Loopback only.
+    None,
+    /// The engine's default network.
+    Default,
+    /// These networks and no other.
+    Attached(Vec<Attachment>),
+}
+
+/// A place on a network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Attachment {
+    pub(crate) network: String,
+    /// `None`: the engine picks one.
+    pub(crate) address: Option<Ipv4Addr>,
+}

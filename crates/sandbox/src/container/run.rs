@@ -1,0 +1,350 @@
+//! A container's life, one type per state. Each failed step removes the container; a future that is dropped leaves a labelled one.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::engine::{ContainerId, Engine, EngineError, ImageFacts, Inspection, Output, Stdin};
+use crate::spec::Mount;
+
+use super::error::ContainerError;
+use super::kernel;
+use super::plan::ContainerPlan;
+use super::verify;
+
+/// How long a process may take to be gone after SIGKILL. One in an uninterruptible sleep can take for ever.
+const KILL_DEADLINE: Duration = Duration::from_secs(30);
+
+/// A container that exists, and is what was planned as far as the engine knows.
+#[derive(Debug)]
+pub(crate) struct Created {
+    handle: Handle,
+    plan: ContainerPlan,
+    image: ImageFacts,
+}
+
+/// A container whose networks, mounts and limits stand, verified in the kernel; its process does not run yet.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    handle: Handle,
+    program: String,
+    stdin: Stdin,
+    output: Output,
+}
+
+/// A container whose process was started.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// What the process reads.
+    pub(crate) stdin: Stdin,
+    /// What the process writes.
+    pub(crate) output: Output,
+    /// Everything else.
+    pub(crate) handle: Handle,
+}
+
+/// Signals, waits for and removes a container.
+#[derive(Debug, Clone)]
+pub(crate) struct Handle {
+    engine: Engine,
+    id: ContainerId,
+    name: String,
+    pid: u32,
+    limits_memory: bool,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exit {
+    /// Its exit code; 128 and the signal's number where a signal ended it.
+    pub(crate) code: i64,
+    /// Whether one of the container's processes was killed for want of memory. Podman 4 does not notice it on every host.
+    pub(crate) oom_killed: bool,
+}
+
+impl Created {
+    /// Creates what `plan` says, and compares what the engine wrote down with it.
+    pub(crate) async fn create(engine: &Engine, plan: &ContainerPlan) -> Result<Self, ContainerError> {
+        let mounts = resolve(&plan.mounts).await?;
+        let image = engine
+            .image(&plan.image)
+            .await?
+            .ok_or_else(|| ContainerError::NoImage {
+                image: plan.image.clone(),
+            })?;
+        let hardening = plan.hardening.clone().for_user(&image.user);
+        let plan = ContainerPlan {
+            mounts,
+            hardening,
+            ..plan.clone()
+        };
+        let handle = Handle {
+            engine: engine.clone(),
+            id: engine.create_container(&plan).await?,
+            name: plan.name.clone(),
+            pid: 0,
+            limits_memory: plan.memory.is_some(),
+        };
+        let verified = async {
+            let differences = verify::created(&plan, &image, &handle.inspect().await?);
+            handle.as_planned(differences)
+        };
+        match verified.await {
+            Ok(()) => Ok(Self { handle, plan, image }),
+            Err(error) => Err(handle.give_up(error).await),
+        }
+    }
+
+    /// Attaches to the container, which makes the engine set it up, and compares what stands then with the plan.
+    pub(crate) async fn attach(self) -> Result<Attached, ContainerError> {
+        let Self {
+            mut handle,
+            plan,
+            image,
+        } = self;
+        let program = verify::command_line(&plan, &image)
+            .into_iter()
+            .next()
+            .unwrap_or_default();
+        let attached = async {
+            let streams = handle
+                .engine
+                .attach_container(handle.id.as_str(), plan.stdin)
+                .await;
+            let (stdin, output) = streams.map_err(|error| explain(error, &program))?;
+            let inspection = handle.inspect().await?;
+            let facts = kernel::read(Path::new("/proc"), inspection.state.pid, handle.id.as_str()).map_err(
+                |problem| ContainerError::Unverifiable {
+                    container: plan.name.clone(),
+                    problem,
+                },
+            )?;
+            handle.as_planned(verify::attached(&plan, &image, &inspection, &facts))?;
+            Ok::<_, ContainerError>((stdin, output, inspection.state.pid))
+        };
+        match attached.await {
+            Ok((stdin, output, pid)) => {
+                handle.pid = pid;
+                Ok(Attached {
+                    handle,
+                    program,
+                    stdin,
+                    output,
+                })
+            }
+            Err(error) => Err(handle.give_up(error).await),
+        }
+    }
+
+    /// What the container is known by; it does not run yet.
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Removes it.
+    pub(crate) async fn remove(self) -> Result<(), EngineError> {
+        self.handle.remove().await
+    }
+}
+
+impl Attached {
+    /// Starts the process.
+    pub(crate) async fn start(self) -> Result<Running, ContainerError> {
+        let Self {
+            handle,
+            program,
+            stdin,
+            output,
+        } = self;
+        match handle.engine.start_container(handle.id.as_str()).await {
+            Ok(()) => {
+                tracing::debug!(container = %handle.name, pid = handle.pid, "started");
+                Ok(Running {
+                    stdin,
+                    output,
+                    handle,
+                })
+            }
+            Err(error) => Err(handle.give_up(explain(error, &program)).await),
+        }
+    }
+
+    /// Removes it.
+    pub(crate) async fn remove(self) -> Result<(), EngineError> {
+        self.handle.remove().await
+    }
+}
+
+impl Handle {
+    /// The engine's id of the container.
+    pub(crate) fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    /// Sends a signal such as `TERM` to the first process. One that has ended is done.
+    pub(crate) async fn signal(&self, signal: &str) -> Result<(), EngineError> {
+        match self.engine.kill_container(self.id.as_str(), signal).await {
+            // 409, and on podman 4 500: it does not run. 404: it is gone.
+            Err(error) if error.status().is_some() && !self.is_running().await? => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Ends the process: SIGTERM, and SIGKILL after `grace`. Returns when it is dead.
+    pub(crate) async fn stop(&self, grace: Duration) -> Result<(), EngineError> {
+        self.signal("TERM").await?;
+        if let Ok(ended) = tokio::time::timeout(grace, self.engine.wait_container(self.id.as_str())).await {
+            return gone_is_done(ended.map(drop));
+        }
+        self.signal("KILL").await?;
+        match tokio::time::timeout(KILL_DEADLINE, self.engine.wait_container(self.id.as_str())).await {
+            Ok(ended) => gone_is_done(ended.map(drop)),
+            Err(_) => Err(EngineError::unkillable(&self.name, KILL_DEADLINE)),
+        }
+    }
+
+    /// Waits for the end of the process. An error tells that the engine's service went away meanwhile; the process may still run.
+    pub(crate) async fn wait(&self) -> Result<Exit, EngineError> {
+        let code = self.engine.wait_container(self.id.as_str()).await?;
+        // Costs a call on the way to the result, so only where the answer can be yes.
+        let oom_killed = self.limits_memory && self.inspect().await?.state.oom_killed;
+        tracing::debug!(container = %self.name, code, oom_killed, "ended");
+        Ok(Exit { code, oom_killed })
+    }
+
+    /// Kills the process and removes the container; one that is gone is done.
+    pub(crate) async fn remove(&self) -> Result<(), EngineError> {
+        self.engine.remove_container(self.id.as_str()).await?;
+        tracing::debug!(container = %self.name, "removed");
+        Ok(())
+    }
+
+    async fn inspect(&self) -> Result<Inspection, EngineError> {
+        self.engine.inspect_container(self.id.as_str()).await
+    }
+
+    async fn is_running(&self) -> Result<bool, EngineError> {
+        match self.inspect().await {
+            Ok(inspection) => Ok(matches!(
+                inspection.state.status.as_str(),
+                "running" | "paused" | "stopping"
+            )),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn as_planned(&self, differences: Vec<String>) -> Result<(), ContainerError> {
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(ContainerError::NotAsPlanned {
+            container: self.name.clone(),
+            differences,
+        })
+    }
+
+    /// Removes a container whose launch failed. When that fails too, it is found by its labels.
+    async fn give_up(&self, error: ContainerError) -> ContainerError {
+        if let Err(left) = self.remove().await {
+            tracing::warn!(container = %self.name, error = %left, "left behind; a sweep removes it");
+        }
+        error
+    }
+}
+
+fn gone_is_done(ended: Result<(), EngineError>) -> Result<(), EngineError> {
+    match ended {
+        Err(error) if error.is_not_found() => Ok(()),
+        other => other,
+    }
+}
+
+/// The mounts with real paths: the engine would make a source that is missing, and tells real paths when asked.
+async fn resolve(mounts: &[Mount]) -> Result<Vec<Mount>, ContainerError> {
+    let mut resolved = Vec::with_capacity(mounts.len());
+    for mount in mounts {
+        let path: PathBuf = tokio::fs::canonicalize(mount.host_path())
+            .await
+            .map_err(|source| ContainerError::MountSource {
+                path: mount.host_path().to_owned(),
+                source,
+            })?;
+        resolved.push(if mount.read_only() {
+            Mount::read_only_at(path, mount.container_path())
+        } else {
+            Mount::read_write(path, mount.container_path())
+        });
+    }
+    Ok(resolved)
+}
+
+/// What a failed launch means. Both versions of podman pass on what their runtime (crun, runc) says about the executable; what it says
+/// about anything else, such as a mount that is not found, is the engine's error.
+fn explain(error: EngineError, program: &str) -> ContainerError {
+    let message = error.message().unwrap_or_default().to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
+    let program = program.to_owned();
+    if says(&["executable file"]) && says(&["not found"]) {
+        ContainerError::ProgramNotFound { program }
+    } else if says(&[
+        "open executable",
+        "exec: ",
+        "is not executable",
+        "is not a regular file",
+    ]) && says(&["permission denied", "not permitted", "exec format error"])
+    {
+        ContainerError::ProgramNotExecutable { program }
+    } else {
+        error.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_runtime_says_about_the_executable_blames_the_program() {
+        let kind = |message: &str| match explain(EngineError::answered(500, message), "x") {
+            ContainerError::ProgramNotFound { .. } => 127,
+            ContainerError::ProgramNotExecutable { .. } => 126,
+            _ => 125,
+        };
+        for (message, expected) in [
+            (
+                "preparing container 0f for attach: crun: executable file `x` not found in $PATH: No such file or directory: OCI \
+                 runtime attempted to invoke a command that was not found",
+                127,
+            ),
+            (
+                "runc create failed: exec: \"x\": executable file not found in $PATH: unknown",
+                127,
+            ),
+            (
+                "preparing container 0f for attach: crun: open executable: Permission denied: OCI permission denied",
+                126,
+            ),
+            (
+                "crun: open executable: Operation not permitted: OCI permission denied",
+                126,
+            ),
+            (
+                "crun: the path `/etc/passwd` exists but it is not executable: Operation not permitted: OCI permission denied",
+                126,
+            ),
+            (
+                "crun: the path `/etc` is not a regular file: Operation not permitted: OCI permission denied",
+                126,
+            ),
+            ("runc: exec: \"/etc/passwd\": permission denied", 126),
+            (
+                "crun: cannot stat `/tmp/x`: No such file or directory: OCI runtime attempted to invoke a command that was not \
+                 found",
+                125,
+            ),
+            ("netavark: permission denied", 125),
+        ] {
+            assert_eq!(kind(message), expected, "{message}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The root authority's file: key and certificate in one, so that it is there whole or not at all.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::egress::ProxyError;
+
+const FOLDER: &str = "authority";
+const NAME: &str = "root.pem";
+
+/// Where the file is, and the lock that whoever makes it has to hold.
+#[derive(Debug)]
+pub(super) struct AuthorityFile {
+    path: PathBuf,
+    /// Held until this value is dropped: two processes that start together make one authority.
+    _lock: File,
+}
+
+impl AuthorityFile {
+    /// Blocks until no other process makes the authority.
+    pub(super) fn lock(state_dir: &Path) -> Result<Self, ProxyError> {
+        let folder = state_dir.join(FOLDER);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(ProxyError::file("create the folder", &folder))?;
+        let path = folder.join("lock");
+        let lock = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(&path);
+        let lock = lock
+            .and_then(|file| file.lock().map(|()| file))
+            .map_err(ProxyError::file("lock", &path))?;
+        Ok(Self {
+            path: Self::path_in(state_dir),
+            _lock: lock,
+        })
+    }
+
+    pub(super) fn path_in(state_dir: &Path) -> PathBuf {
+        state_dir.join(FOLDER).join(NAME)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file's text; `None` when it was never made.
+    pub(super) fn read(&self) -> Result<Option<String>, ProxyError> {
+        let metadata = match fs::metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            found => found.map_err(ProxyError::file("look at", &self.path))?,
+        };
+        if metadata.permissions().mode() & 0o077 != 0 {
+            return Err(self.damaged("others than its owner may use it"));
+        }
+        match fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(self.damaged("it is not text")),
+            read => read.map(Some).map_err(ProxyError::file("read", &self.path)),
+        }
+    }
+
+    /// Puts the file in place, on the disk before it has its name.
+    pub(super) fn write(&self, text: &str) -> Result<(), ProxyError> {
+        let new = self.path.with_extension("new");
+        let written = (|| {
+            // Left by a process that died between these lines; nobody else is here, because we hold the lock.
+            match fs::remove_file(&new) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&new)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &self.path)
+        })();
+        written.map_err(ProxyError::file("write the root authority to", &self.path))
+    }
+
+    pub(super) fn damaged(&self, problem: &str) -> ProxyError {
+        ProxyError::DamagedAuthority {
+            path: self.path.clone(),
+            problem: problem.to_owned(),
+        }
+    }
+}

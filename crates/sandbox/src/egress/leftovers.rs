@@ -1,0 +1,46 @@
+//! Removing what all instances of a prefix share, when none of them needs it any more.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::config::SandboxConfig;
+use crate::engine::Engine;
+use crate::image::FileLock;
+use crate::reap::{Labels, others_alive};
+
+use super::ProxyError;
+use super::network::egress_name;
+
+/// The file that whoever uses the network to the world holds a shared lock on.
+pub(super) fn lock_path(config: &SandboxConfig) -> PathBuf {
+    config
+        .state_dir
+        .join("locks")
+        .join(format!("{}.lock", egress_name(&config.prefix)))
+}
+
+/// Where the trust files of all images are kept.
+pub(super) fn trust_folder(config: &SandboxConfig) -> PathBuf {
+    config.state_dir.join("trust")
+}
+
+/// Removes the network to the world and the trust files, unless another instance than that of `own` lives. Tells whether it did.
+pub(crate) async fn remove_shared(
+    engine: &Engine,
+    config: &SandboxConfig,
+    own: &Labels,
+) -> Result<bool, ProxyError> {
+    let path = lock_path(config);
+    let alone = FileLock::try_exclusive(&path).map_err(ProxyError::file("lock", &path))?;
+    if alone.is_none() || others_alive(engine, own).await? {
+        return Ok(false);
+    }
+    engine.remove_network(&egress_name(own.owner())).await?;
+    let trust = trust_folder(config);
+    match std::fs::remove_dir_all(&trust) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(ProxyError::file("remove", &trust)(error))
+        }
+        _ => Ok(true),
+    }
+}

@@ -1,0 +1,176 @@
+//! Reads a network log that is there.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use super::entry::{InvalidLogEntry, LogEntry};
+use super::follow::LogFollower;
+use super::{JSON_NAME, TEXT_NAME};
+
+/// The network log of a task: two files in one folder, both perhaps not there yet.
+///
+/// ```no_run
+/// let log = sandbox::NetworkLog::new("/srv/conversation-42");
+/// for entry in log.entries()?.blocked_only() {
+///     println!("{:?}", entry?.event);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkLog {
+    dir: PathBuf,
+}
+
+impl NetworkLog {
+    /// The log in the folder `dir`.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    /// The text file, `network-sandbox.log`.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.dir.join(TEXT_NAME)
+    }
+
+    /// The JSON file, `network-sandbox.jsonl`.
+    #[must_use]
+    pub fn json_path(&self) -> PathBuf {
+        self.dir.join(JSON_NAME)
+    }
+
+    /// Whether the text file is there.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.path().is_file()
+    }
+
+    /// The text file as it is.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read; `NotFound` when no task with a log ran yet.
+    pub fn read_raw(&self) -> io::Result<String> {
+        std::fs::read_to_string(self.path())
+    }
+
+    /// The entries of the JSON file, read as they are asked for.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened; `NotFound` when no task with a log ran yet.
+    pub fn entries(&self) -> io::Result<LogEntries> {
+        Ok(LogEntries {
+            lines: BufReader::new(File::open(self.json_path())?),
+            blocked_only: false,
+        })
+    }
+
+    /// Follows the text file: first what is there, then what is added, whole lines only. Neither file has to be there yet; the
+    /// folder has to.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be watched.
+    pub fn follow(&self) -> io::Result<LogFollower> {
+        LogFollower::open(&self.dir, TEXT_NAME)
+    }
+
+    /// Follows the JSON file likewise; [`LogEntry::parse`] reads its lines.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be watched.
+    pub fn follow_json(&self) -> io::Result<LogFollower> {
+        LogFollower::open(&self.dir, JSON_NAME)
+    }
+}
+
+impl AsRef<Path> for NetworkLog {
+    fn as_ref(&self) -> &Path {
+        &self.dir
+    }
+}
+
+/// The entries of a log, in order. A half line at the end, which is still being written, is left out.
+#[derive(Debug)]
+pub struct LogEntries {
+    lines: BufReader<File>,
+    blocked_only: bool,
+}
+
+impl LogEntries {
+    /// Only what was refused; see [`LogEntry::blocked`].
+    #[must_use]
+    pub fn blocked_only(mut self) -> Self {
+        self.blocked_only = true;
+        self
+    }
+
+    fn read(&mut self) -> io::Result<Option<String>> {
+        let mut line = String::new();
+        self.lines.read_line(&mut line)?;
+        Ok(line.ends_with('\n').then_some(line))
+    }
+}
+
+impl Iterator for LogEntries {
+    type Item = io::Result<LogEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let line = match self.read() {
+                Ok(line) => line?,
+                Err(error) => return Some(Err(error)),
+            };
+            match LogEntry::parse(&line).map_err(invalid_data) {
+                Ok(entry) if self.blocked_only && !entry.blocked() => {}
+                other => return Some(other),
+            }
+        }
+    }
+}
+
+fn invalid_data(error: InvalidLogEntry) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const WARNING: &str = r#"{"v":1,"time":"2026-02-03T12:34:56.789Z","event":"warning","text":"x"}"#;
+    const REFUSED: &str = r#"{"v":1,"time":"2026-02-03T12:34:56.790Z","event":"tls_refused","server_name":null,"alert":"a","reason":null}"#;
+
+    fn log(text: &str) -> (tempfile::TempDir, NetworkLog) {
+        let dir = tempfile::tempdir().unwrap();
+        let log = NetworkLog::new(dir.path());
+        fs::write(log.json_path(), text).unwrap();
+        (dir, log)
+    }
+
+    #[test]
+    fn entries_come_in_order_and_can_be_filtered() {
+        let (_dir, log) = log(&format!("{WARNING}\n{REFUSED}\n{WARNING}\n"));
+        let blocked = |entries: LogEntries| entries.map(|entry| entry.unwrap().blocked()).collect::<Vec<_>>();
+        assert_eq!(blocked(log.entries().unwrap()), [false, true, false]);
+        assert_eq!(blocked(log.entries().unwrap().blocked_only()), [true]);
+    }
+
+    #[test]
+    fn half_a_line_is_left_out_and_a_bad_line_is_an_error() {
+        let (_dir, log) = log(&format!("{WARNING}\nnonsense\n{REFUSED}\n{{\"v\":1"));
+        let good: Vec<bool> = log.entries().unwrap().map(|entry| entry.is_ok()).collect();
+        assert_eq!(good, [true, false, true]);
+    }
+
+    #[test]
+    fn a_log_that_is_not_there_is_not_found() {
+        let log = NetworkLog::new("/no/such/folder");
+        assert!(!log.exists());
+        assert_eq!(log.entries().unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,113 @@
+//! Where the records of one proxy go: to the files, to the caller, to both or nowhere.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use sandbox_proxy_protocol::Record;
+
+use super::entry::LogEntry;
+use super::line;
+use super::writer::LogWriter;
+use crate::egress::ProxyError;
+
+/// Called with each event and its line of the text log, in order. It must not block.
+pub(crate) type RecordCallback = Arc<dyn Fn(&LogEntry, &str) + Send + Sync>;
+
+/// Takes the records of one proxy.
+#[derive(Default)]
+pub(crate) struct LogSink {
+    writer: Option<LogWriter>,
+    callback: Option<RecordCallback>,
+}
+
+impl LogSink {
+    /// Writes to the files in `dir`, which are created where they are missing.
+    pub(crate) fn open(dir: &Path) -> Result<Self, ProxyError> {
+        Ok(Self {
+            writer: Some(LogWriter::open(dir)?),
+            callback: None,
+        })
+    }
+
+    /// Also calls `callback`.
+    pub(crate) fn with_callback(self, callback: RecordCallback) -> Self {
+        Self {
+            callback: Some(callback),
+            ..self
+        }
+    }
+
+    /// One that can be opened and not be written.
+    #[cfg(test)]
+    pub(in crate::egress) fn full() -> Self {
+        Self {
+            writer: Some(LogWriter::full()),
+            callback: None,
+        }
+    }
+
+    /// Takes `records`; when it returns they are in the files.
+    pub(in crate::egress) async fn append(&mut self, records: Vec<Record>) -> Result<(), ProxyError> {
+        if let Some(callback) = &self.callback {
+            for record in &records {
+                callback(&LogEntry::of(record), &line::render(record));
+            }
+        }
+        let Some(mut writer) = self.writer.take() else {
+            return Ok(());
+        };
+        let written = tokio::task::spawn_blocking(move || writer.append(&records).map(|()| writer)).await;
+        let lost = |gone: tokio::task::JoinError| ProxyError::file("write to", super::TEXT_NAME)(gone.into());
+        self.writer = Some(written.map_err(lost)??);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for LogSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogSink")
+            .field("writer", &self.writer)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use sandbox_proxy_protocol::Event;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_callback_sees_the_same_lines_as_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        // Filled by the callback, read after the last record.
+        let seen = Arc::new(Mutex::new(String::new()));
+        let lines = Arc::clone(&seen);
+        let callback: RecordCallback = Arc::new(move |_, line| {
+            let mut lines = lines.lock().unwrap();
+            lines.push_str(line);
+            lines.push('\n');
+        });
+        let mut sink = LogSink::open(dir.path()).unwrap().with_callback(callback);
+        for text in ["a", "b"] {
+            let event = Event::Warning {
+                text: text.to_owned(),
+            };
+            sink.append(vec![
+                Record {
+                    at_ms: 0,
+                    event: event.clone(),
+                },
+                Record { at_ms: 1, event },
+            ])
+            .await
+            .unwrap();
+        }
+        let written = std::fs::read_to_string(dir.path().join(super::super::TEXT_NAME)).unwrap();
+        assert_eq!(*seen.lock().unwrap(), written);
+        assert_eq!(written.lines().count(), 4);
+    }
+}

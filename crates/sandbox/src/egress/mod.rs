@@ -1,0 +1,32 @@
+//! The way out of a task: a network of its own with nothing on it but the task and its proxy.
+//!
+//! [`Egress`] is what all tasks share. [`Egress::open`] makes one task's network and yields an [`Endpoint`]: that is all the rest of
+//! this crate knows about how traffic reaches the proxy. The proxy itself is started beside the task's container and becomes a
+//! [`RunningProxy`]. Addresses, networks and certificates are decided here and nowhere else.
+
+mod authority;
+mod endpoint;
+mod error;
+mod leftovers;
+mod log;
+mod network;
+mod opening;
+mod prerequisites;
+mod proxy;
+mod remains;
+mod resolver;
+mod running;
+mod shared;
+mod subnet;
+mod trust;
+
+pub(crate) use endpoint::Endpoint;
+pub use error::ProxyError;
+pub(crate) use leftovers::remove_shared;
+pub use log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
+pub(crate) use log::{LogSink, RecordCallback};
+pub(crate) use opening::Opening;
+pub use prerequisites::Prerequisites;
+pub(crate) use remains::Remains;
+pub(crate) use running::{ProxyControl, RunningProxy};
+pub(crate) use shared::Egress;

@@ -1,0 +1,74 @@
+//! The two networks: the one of a task, and the one to the world that all proxies share.
+
+use crate::engine::{Engine, NetworkPlan};
+use crate::reap::{Labels, Role, others_alive};
+
+use super::ProxyError;
+use super::subnet::Subnet;
+
+/// The name of the network to the world.
+pub(super) fn egress_name(prefix: &str) -> String {
+    format!("{prefix}-egress")
+}
+
+/// Makes the network to the world unless it is there. Whoever comes second finds it.
+pub(super) async fn ensure_egress(engine: &Engine, labels: &Labels) -> Result<(), ProxyError> {
+    let name = egress_name(labels.owner());
+    if engine.network_exists(&name).await? {
+        return Ok(());
+    }
+    let plan = NetworkPlan {
+        name: name.clone(),
+        subnet: None,
+        internal: false,
+        labels: labels.with_role(Role::Egress).to_map(),
+    };
+    match engine.create_network(&plan).await {
+        Err(error) if error.is_name_in_use() && engine.network_exists(&name).await? => Ok(()),
+        created => Ok(created?),
+    }
+}
+
+/// Makes the network to the world again if it is gone, and says whether it was: the sweep of another instance may have taken it
+/// for left behind.
+pub(super) async fn restore_egress(engine: &Engine, labels: &Labels) -> Result<bool, ProxyError> {
+    let gone = !engine.network_exists(&egress_name(labels.owner())).await?;
+    if gone {
+        ensure_egress(engine, labels).await?;
+    }
+    Ok(gone)
+}
+
+/// Removes the network to the world, unless another instance lives that has a state directory of its own.
+pub(super) async fn remove_egress(engine: &Engine, labels: &Labels) -> Result<(), ProxyError> {
+    if !others_alive(engine, labels).await? {
+        engine.remove_network(&egress_name(labels.owner())).await?;
+    }
+    Ok(())
+}
+
+/// Makes the network `name` of a task, on which there is no name server and the host has no address.
+pub(super) async fn create_task_network(
+    engine: &Engine,
+    name: String,
+    labels: &Labels,
+) -> Result<Subnet, ProxyError> {
+    let mut plan = NetworkPlan {
+        name,
+        subnet: None,
+        internal: true,
+        labels: labels.with_role(Role::Network).to_map(),
+    };
+    for subnet in Subnet::candidates(rand::random()) {
+        plan.subnet = Some(subnet.network());
+        match engine.create_network(&plan).await {
+            Ok(()) => return Ok(subnet),
+            Err(error) if error.is_subnet_in_use() => {
+                tracing::debug!(subnet = %subnet.network(), "subnet is in use");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (range, tried) = Subnet::exhausted();
+    Err(ProxyError::NoSubnet { range, tried })
+}

@@ -1,0 +1,384 @@
+//! The channel to a proxy: commands in, records out.
+//!
+//! One task owns both directions. It ends when it is told to, when the proxy ends, and when a record cannot be kept: without a log
+//! there is no egress.
+
+use std::time::Duration;
+
+use futures_util::stream::Fuse;
+use futures_util::{Stream, StreamExt as _};
+use sandbox_proxy_protocol::{Command, Event, ProxyMessage, Record, from_line, to_line};
+use time::OffsetDateTime;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use super::lines::Lines;
+use crate::container::{Chunk, Output, Stdin};
+use crate::egress::ProxyError;
+use crate::egress::log::{LogSink, escape_text};
+use crate::engine::EngineError;
+
+/// How long a proxy may take to read a command, and to end after its stdin has ended.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Of the proxy's standard error so much is kept for an error's text.
+const STDERR_KEPT: usize = 4096;
+/// Commands are rare; whoever sends many waits.
+const COMMANDS: usize = 16;
+
+/// Both directions of a proxy's stdio.
+pub(in crate::egress) struct Channel<W = Stdin, O = Output> {
+    stdin: W,
+    /// May be asked again after its end.
+    output: Fuse<O>,
+    lines: Lines,
+    /// Came with the ready message and is not looked at yet.
+    waiting: Vec<ProxyMessage>,
+    /// Came after what was received last.
+    nonsense: Option<String>,
+    stderr: Vec<u8>,
+}
+
+/// What is left to whoever uses a proxy.
+pub(in crate::egress) struct ChannelHandle {
+    /// Dropping it ends the channel, and with it the proxy.
+    pub(in crate::egress) commands: mpsc::Sender<Command>,
+    /// Why the proxy ended; `None` while it runs.
+    pub(in crate::egress) ended: watch::Receiver<Option<String>>,
+}
+
+impl<W, O> Channel<W, O>
+where
+    W: AsyncWrite + Send + Unpin + 'static,
+    O: Stream<Item = Result<Chunk, EngineError>> + Send + Unpin + 'static,
+{
+    pub(super) fn new(stdin: W, output: O) -> Self {
+        Self {
+            stdin,
+            output: output.fuse(),
+            lines: Lines::default(),
+            waiting: Vec::new(),
+            nonsense: None,
+            stderr: Vec::new(),
+        }
+    }
+
+    pub(super) async fn send(&mut self, line: &str) -> std::io::Result<()> {
+        self.stdin.write_all(line.as_bytes()).await?;
+        self.stdin.flush().await
+    }
+
+    /// The next messages; `None` when the proxy has closed its stdout. A line that is no message is an error.
+    pub(super) async fn receive(&mut self) -> Option<Result<Vec<ProxyMessage>, String>> {
+        loop {
+            if !self.waiting.is_empty() {
+                return Some(Ok(std::mem::take(&mut self.waiting)));
+            }
+            if let Some(problem) = self.nonsense.take() {
+                return Some(Err(problem));
+            }
+            match self.output.next().await? {
+                Ok(Chunk::Stdout(bytes)) => self.understand(&bytes),
+                Ok(Chunk::Stderr(bytes)) => self.keep_stderr(&bytes),
+                Err(error) => return Some(Err(format!("the channel to it broke: {error}"))),
+            }
+        }
+    }
+
+    /// Gives `messages` back, to be received next.
+    pub(super) fn put_back(&mut self, messages: Vec<ProxyMessage>) {
+        self.waiting = messages;
+    }
+
+    /// The end of the proxy's standard error, escaped.
+    pub(super) fn stderr(&self) -> String {
+        escape_text(String::from_utf8_lossy(&self.stderr).trim_end())
+    }
+
+    /// Moves records into `log` and commands to the proxy, in the background.
+    pub(in crate::egress) fn run(self, log: Option<LogSink>) -> ChannelHandle {
+        let (commands, receiver) = mpsc::channel(COMMANDS);
+        let (ended_sender, ended) = watch::channel(None);
+        tokio::spawn(async move {
+            let reason = self.serve(log, receiver).await;
+            ended_sender.send_replace(Some(reason));
+        });
+        ChannelHandle { commands, ended }
+    }
+
+    async fn serve(mut self, log: Option<LogSink>, mut commands: mpsc::Receiver<Command>) -> String {
+        let mut log = log;
+        let failure = loop {
+            tokio::select! {
+                received = self.receive() => match received {
+                    Some(Ok(messages)) => if let Err(reason) = keep(messages, &mut log).await { break Some(reason) },
+                    Some(Err(reason)) => break Some(reason),
+                    None => break Some(self.last_words()),
+                },
+                command = commands.recv() => match command {
+                    Some(command) => if let Err(reason) = self.command(&command).await { break Some(reason) },
+                    None => break None,
+                },
+            }
+        };
+        if let Some(reason) = &failure {
+            let text = format!("the egress proxy ended while the task ran: {reason}");
+            tracing::warn!("{text}");
+            let _ = append(
+                &mut log,
+                vec![Record {
+                    at_ms: now_ms(),
+                    event: Event::Warning { text },
+                }],
+            )
+            .await;
+        }
+        self.end(&mut log).await;
+        failure.unwrap_or_else(|| "it was told to".to_owned())
+    }
+
+    fn last_words(&self) -> String {
+        let stderr = self.stderr();
+        if stderr.is_empty() {
+            "it closed its output".to_owned()
+        } else {
+            stderr
+        }
+    }
+
+    async fn command(&mut self, command: &Command) -> Result<(), String> {
+        let line = to_line(command).map_err(|error| error.to_string())?;
+        match timeout(PATIENCE, self.send(&line)).await {
+            Ok(sent) => sent.map_err(|error| format!("it takes no commands: {error}")),
+            Err(_) => Err("it takes no commands".to_owned()),
+        }
+    }
+
+    /// Closes the proxy's stdin, which ends it, and keeps what it still tells.
+    async fn end(mut self, log: &mut Option<LogSink>) {
+        let _ = timeout(PATIENCE, self.stdin.shutdown()).await;
+        let rest = async {
+            while let Some(Ok(messages)) = self.receive().await {
+                if keep(messages, log).await.is_err() {
+                    break;
+                }
+            }
+        };
+        let _ = timeout(PATIENCE, rest).await;
+    }
+
+    /// Everything up to a line that is no message counts.
+    fn understand(&mut self, bytes: &[u8]) {
+        match self.lines.add(bytes) {
+            Ok(lines) => {
+                for line in lines {
+                    match from_line(&line) {
+                        Ok(message) => self.waiting.push(message),
+                        Err(error) => {
+                            self.nonsense = Some(format!("it said something that is {error}"));
+                            break;
+                        }
+                    }
+                }
+            }
+            Err(problem) => self.nonsense = Some(problem),
+        }
+    }
+
+    fn keep_stderr(&mut self, bytes: &[u8]) {
+        self.stderr.extend(bytes);
+        let excess = self.stderr.len().saturating_sub(STDERR_KEPT);
+        self.stderr.drain(..excess);
+    }
+}
+
+/// Keeps what was received; an error says why the proxy cannot go on.
+async fn keep(messages: Vec<ProxyMessage>, log: &mut Option<LogSink>) -> Result<(), String> {
+    let mut failed = None;
+    let mut records = Vec::new();
+    for message in messages {
+        match message {
+            ProxyMessage::Record(record) => records.push(record),
+            ProxyMessage::Failed { reason } => failed = Some(reason),
+            ProxyMessage::Ready { .. } => failed = Some("it said twice that it is ready".to_owned()),
+        }
+    }
+    append(log, records).await?;
+    failed.map_or(Ok(()), Err)
+}
+
+async fn append(log: &mut Option<LogSink>, records: Vec<Record>) -> Result<(), String> {
+    match log {
+        Some(sink) if !records.is_empty() => sink
+            .append(records)
+            .await
+            .map_err(|error| format!("its records cannot be kept: {}", chain(&error))),
+        _ => Ok(()),
+    }
+}
+
+/// An error and its causes in one line.
+fn chain(error: &ProxyError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use bytes::Bytes;
+    use futures_util::stream::{BoxStream, unfold};
+    use sandbox_proxy_protocol::PROTOCOL_VERSION;
+    use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, DuplexStream};
+
+    use super::*;
+
+    type Chunks = mpsc::UnboundedSender<Chunk>;
+    type TestChannel = Channel<DuplexStream, BoxStream<'static, Result<Chunk, EngineError>>>;
+
+    /// A channel, and the ends that a proxy would have.
+    fn channel() -> (TestChannel, BufReader<DuplexStream>, Chunks) {
+        let (stdin, proxy_stdin) = tokio::io::duplex(64 * 1024);
+        let (proxy_output, output) = mpsc::unbounded_channel();
+        let output = unfold(output, async |mut output| {
+            output.recv().await.map(|chunk| (Ok(chunk), output))
+        });
+        (
+            Channel::new(stdin, output.boxed()),
+            BufReader::new(proxy_stdin),
+            proxy_output,
+        )
+    }
+
+    fn says(proxy: &Chunks, text: &str) {
+        proxy
+            .send(Chunk::Stdout(Bytes::copy_from_slice(text.as_bytes())))
+            .unwrap();
+    }
+
+    fn warning(text: &str) -> String {
+        let event = Event::Warning {
+            text: text.to_owned(),
+        };
+        to_line(&ProxyMessage::Record(Record { at_ms: 0, event })).unwrap()
+    }
+
+    fn log(dir: &Path) -> String {
+        fs::read_to_string(dir.join("network-sandbox.log")).unwrap()
+    }
+
+    async fn ended(handle: &mut ChannelHandle) -> String {
+        let ended = timeout(Duration::from_secs(10), handle.ended.wait_for(Option::is_some));
+        ended
+            .await
+            .expect("the channel does not end")
+            .unwrap()
+            .clone()
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_comes_with_the_ready_message_is_not_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut channel, _stdin, proxy) = channel();
+        let ready = to_line(&ProxyMessage::Ready {
+            protocol: PROTOCOL_VERSION,
+        })
+        .unwrap();
+        let text = format!("{ready}{}", warning("early"));
+        let (half, rest) = text.split_at(9);
+        says(&proxy, half);
+        says(&proxy, rest);
+        let mut messages = channel.receive().await.unwrap().unwrap().into_iter();
+        assert!(matches!(messages.next(), Some(ProxyMessage::Ready { .. })));
+        channel.put_back(messages.collect());
+        let mut handle = channel.run(Some(LogSink::open(dir.path()).unwrap()));
+        drop(proxy);
+        ended(&mut handle).await;
+        assert!(log(dir.path()).starts_with("WARNING early\n"));
+    }
+
+    #[tokio::test]
+    async fn commands_reach_the_proxy_and_letting_go_ends_its_stdin() {
+        let dir = tempfile::tempdir().unwrap();
+        let (channel, mut stdin, proxy) = channel();
+        let mut handle = channel.run(Some(LogSink::open(dir.path()).unwrap()));
+        handle.commands.send(Command::Quarantine {}).await.unwrap();
+        let mut line = String::new();
+        stdin.read_line(&mut line).await.unwrap();
+        assert_eq!(line, to_line(&Command::Quarantine {}).unwrap());
+        let (closed, _) = mpsc::channel(1);
+        drop(std::mem::replace(&mut handle.commands, closed));
+        assert_eq!(stdin.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+        // A proxy that drains tells until its end.
+        says(&proxy, &warning("late"));
+        drop(proxy);
+        ended(&mut handle).await;
+        assert_eq!(log(dir.path()), "WARNING late\n");
+    }
+
+    #[tokio::test]
+    async fn a_proxy_that_ends_or_talks_nonsense_is_a_warning_in_the_log() {
+        let failed = to_line(&ProxyMessage::Failed {
+            reason: "no more sockets".to_owned(),
+        })
+        .unwrap();
+        for (said, expected) in [
+            ("", "it closed its output"),
+            (&*failed, "no more sockets"),
+            ("nonsense\n", "not a message"),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let (channel, mut stdin, proxy) = channel();
+            let mut handle = channel.run(Some(LogSink::open(dir.path()).unwrap()));
+            says(&proxy, &format!("{}{said}", warning("before")));
+            drop(proxy);
+            let reason = ended(&mut handle).await;
+            assert!(reason.contains(expected), "{reason}");
+            let log = log(dir.path());
+            assert!(log.starts_with("WARNING before\n"), "{log}");
+            let last = log.lines().last().unwrap();
+            assert!(
+                last.starts_with("WARNING the egress proxy ended while the task ran: ")
+                    && last.contains(expected),
+                "{log}"
+            );
+            assert_eq!(stdin.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn without_a_log_that_can_be_written_there_is_no_egress() {
+        let (channel, mut stdin, proxy) = channel();
+        let sink = LogSink::full();
+        let mut handle = channel.run(Some(sink));
+        says(&proxy, &warning("x"));
+        let reason = ended(&mut handle).await;
+        assert!(reason.contains("cannot be kept"), "{reason}");
+        assert_eq!(stdin.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn of_stderr_the_end_is_kept_and_escaped() {
+        let (mut channel, _stdin, proxy) = channel();
+        for text in ["x".repeat(STDERR_KEPT), "\u{1b}[31mlast words\n".to_owned()] {
+            proxy.send(Chunk::Stderr(text.into())).unwrap();
+        }
+        drop(proxy);
+        assert!(channel.receive().await.is_none());
+        assert!(channel.stderr().ends_with("x\\x1b\\x5b31mlast words"));
+        assert!(channel.stderr().len() < STDERR_KEPT + 100);
+    }
+}

@@ -1,0 +1,50 @@
+//! The image of proxies: the static program and nothing else.
+
+use bytes::Bytes;
+
+use super::binary::ProxyBinary;
+use crate::egress::ProxyError;
+use crate::engine::{BuildNetwork, BuildRequest, Engine};
+use crate::image::{self, ImageKind};
+
+/// Where the image has the program.
+pub(super) const PROGRAM: &str = "/sandbox-proxy";
+const DOCKERFILE: &str = "FROM scratch\nCOPY sandbox-proxy /sandbox-proxy\nENTRYPOINT [\"/sandbox-proxy\"]\n";
+
+/// Builds the image of `binary` unless it is there; returns its tag.
+pub(in crate::egress) async fn ensure_image(
+    engine: &Engine,
+    prefix: &str,
+    binary: &ProxyBinary,
+) -> Result<String, ProxyError> {
+    let tag = image::tag(prefix, ImageKind::Proxy, &binary.sha256);
+    if engine.image(&tag).await?.is_none() {
+        let tar = context(binary).map_err(ProxyError::file("archive", "sandbox-proxy"))?;
+        let request = BuildRequest {
+            tag: tag.clone(),
+            tar,
+            no_cache: false,
+            labels: image::labels(prefix, ImageKind::Proxy, None),
+            network: BuildNetwork::None,
+        };
+        engine
+            .build(request, &mut |line: &str| tracing::debug!(line, "proxy image"))
+            .await?;
+    }
+    Ok(tag)
+}
+
+fn context(binary: &ProxyBinary) -> std::io::Result<Bytes> {
+    let mut builder = tar::Builder::new(Vec::with_capacity(binary.program.len() + 4096));
+    for (name, mode, content) in [
+        ("Dockerfile", 0o644, DOCKERFILE.as_bytes()),
+        ("sandbox-proxy", 0o755, &binary.program),
+    ] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(mode);
+        header.set_mtime(0);
+        builder.append_data(&mut header, name, content)?;
+    }
+    Ok(builder.into_inner()?.into())
+}

@@ -1,0 +1,15 @@
+//! The proxy container of a task: its image, its start, and the channel to it.
+
+mod binary;
+mod channel;
+mod container;
+mod elf;
+mod image;
+mod lines;
+mod start;
+
+pub(super) use binary::ProxyBinary;
+pub(super) use channel::ChannelHandle;
+pub(super) use container::{Place, proxy_plan};
+pub(super) use image::ensure_image;
+pub(super) use start::start;

@@ -1,0 +1,239 @@
+//! What the tasks of one sandbox share: the root authority, the proxy's image, the network to the world.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::FutureExt as _;
+use sandbox_proxy_protocol::{Limits, Listen, PROTOCOL_VERSION, StartConfig, Upstream};
+use time::OffsetDateTime;
+
+use crate::config::SandboxConfig;
+use crate::engine::Engine;
+use crate::image::FileLock;
+use crate::reap::Labels;
+use crate::spec::{NetworkSandboxConfig, ObjectId};
+
+use super::authority::RootAuthority;
+use super::log::LogSink;
+use super::proxy::{self, Place, ProxyBinary};
+use super::trust::{TrustFiles, TrustStore};
+use super::{Endpoint, Opening, ProxyError, Remains, RunningProxy, leftovers, network, resolver};
+
+/// Closes the hole that an IPv6 link-local address of the host's bridge would be.
+const TASK_SYSCTLS: [(&str, &str); 2] = [
+    ("net.ipv6.conf.all.disable_ipv6", "1"),
+    ("net.ipv6.conf.default.disable_ipv6", "1"),
+];
+
+/// Opens ways out for tasks, each with a network and a proxy of its own.
+#[derive(Debug)]
+pub(crate) struct Egress {
+    inner: Arc<Inner>,
+    lock_path: PathBuf,
+    /// Says that this instance uses the network to the world. Taken at the shutdown; locked for single operations only.
+    in_use: Mutex<Option<FileLock>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    engine: Engine,
+    root: RootAuthority,
+    trust: TrustStore,
+    image: String,
+    upstream: Upstream,
+    labels: Labels,
+}
+
+impl Egress {
+    /// Makes what is shared, unless it is there. `labels` are those of what belongs to no single task.
+    pub(crate) async fn start(
+        engine: &Engine,
+        config: &SandboxConfig,
+        labels: Labels,
+    ) -> Result<Self, ProxyError> {
+        let lock_path = leftovers::lock_path(config);
+        let files = blocking({
+            let (state_dir, proxy_dir) = (config.state_dir.clone(), config.proxy_dir.clone());
+            move || {
+                Ok((
+                    RootAuthority::load_or_create(&state_dir)?,
+                    ProxyBinary::find(proxy_dir.as_deref())?,
+                ))
+            }
+        });
+        let prepared = async {
+            let (root, binary) = files.await?;
+            let image = proxy::ensure_image(engine, &config.prefix, &binary).await?;
+            Ok::<_, ProxyError>((root, image))
+        };
+        let network = async {
+            // The lock first: from here on no other instance removes the network.
+            let lock = FileLock::shared(&lock_path)
+                .await
+                .map_err(ProxyError::file("lock", &lock_path))?;
+            network::ensure_egress(engine, &labels).await?;
+            Ok(lock)
+        };
+        let ((root, image), lock, upstream) = tokio::try_join!(prepared, network, upstream(config))?;
+        let trust = TrustStore::new(&leftovers::trust_folder(config), &root);
+        let inner = Inner {
+            engine: engine.clone(),
+            root,
+            trust,
+            image,
+            upstream,
+            labels,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+            lock_path,
+            in_use: Mutex::new(Some(lock)),
+        })
+    }
+
+    /// Makes the network of the execution `id` and says how to attach to it; the proxy starts when the opening is polled.
+    /// `image_id` is the image of the task, whose tools are made to trust the proxy.
+    pub(crate) async fn open(
+        &self,
+        id: &ObjectId,
+        labels: &Labels,
+        config: &NetworkSandboxConfig,
+        image_id: &str,
+        log: LogSink,
+    ) -> Result<Opening, ProxyError> {
+        let inner = &self.inner;
+        let prefix = labels.owner();
+        let remains = Remains {
+            engine: inner.engine.clone(),
+            container: format!("{prefix}-proxy-{id}"),
+            network: format!("{prefix}-conv-{id}"),
+        };
+        let subnet = network::create_task_network(&inner.engine, remains.network.clone(), labels);
+        let trust = inner.trust.of_image(&inner.engine, image_id, labels);
+        let (subnet, trust) = match tokio::join!(subnet, trust) {
+            (Ok(subnet), Ok(trust)) => (subnet, trust),
+            (Err(error), _) => return Err(error),
+            (Ok(_), Err(error)) => {
+                remains.remove().await?;
+                return Err(error);
+            }
+        };
+        let endpoint = endpoint(remains.network.clone(), subnet.task(), subnet.proxy(), &trust);
+        let start = Start {
+            inner: Arc::clone(inner),
+            labels: labels.clone(),
+            config: config.clone(),
+            address: subnet.proxy(),
+            remains: remains.clone(),
+            log,
+        };
+        Ok(Opening {
+            endpoint,
+            proxy: start.run().boxed(),
+            remains,
+        })
+    }
+
+    /// Removes the network to the world unless another instance uses it. May be called more than once.
+    pub(crate) async fn shutdown(&self) -> Result<(), ProxyError> {
+        // Our own use ends here.
+        drop(self.in_use.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let alone =
+            FileLock::try_exclusive(&self.lock_path).map_err(ProxyError::file("lock", &self.lock_path))?;
+        if alone.is_some() {
+            network::remove_egress(&self.inner.engine, &self.inner.labels).await?;
+        }
+        Ok(())
+    }
+}
+
+/// All that a proxy is started with.
+struct Start {
+    inner: Arc<Inner>,
+    labels: Labels,
+    config: NetworkSandboxConfig,
+    address: Ipv4Addr,
+    remains: Remains,
+    log: LogSink,
+}
+
+impl Start {
+    async fn run(self) -> Result<RunningProxy, ProxyError> {
+        let Self {
+            inner,
+            labels,
+            config,
+            address,
+            remains,
+            log,
+        } = self;
+        let document = StartConfig {
+            protocol: PROTOCOL_VERSION,
+            policy: config.allowlist().clone(),
+            authority: inner.root.intermediate(OffsetDateTime::now_utc())?,
+            listen: Listen::new(address),
+            upstream: inner.upstream.clone(),
+            limits: Limits::default(),
+        };
+        let place = Place {
+            name: remains.container.clone(),
+            image: &inner.image,
+            egress_network: &network::egress_name(labels.owner()),
+            task_network: &remains.network,
+            address,
+        };
+        let plan = proxy::proxy_plan(place, &labels);
+        let mut started = proxy::start(&inner.engine, &plan, &document).await;
+        if started.is_err() && network::restore_egress(&inner.engine, &inner.labels).await? {
+            remains.remove_container().await?;
+            started = proxy::start(&inner.engine, &plan, &document).await;
+        }
+        match started {
+            Ok(channel) => Ok(RunningProxy::new(channel.run(Some(log)), remains)),
+            Err(error) => {
+                // The network stays for now: the task's container may be on it. What cannot be removed here is found by its
+                // labels, and the reason for the failure is worth more than that of the removal.
+                if let Err(removal) = remains.remove_container().await {
+                    tracing::warn!(error = %removal, container = %remains.container, "a proxy could not be removed");
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+async fn upstream(config: &SandboxConfig) -> Result<Upstream, ProxyError> {
+    let dns = match config.upstream.dns {
+        Some(dns) => dns,
+        None => blocking(resolver::host_resolver).await?,
+    };
+    Ok(Upstream {
+        dns,
+        extra_roots_pem: config.upstream.extra_roots_pem.clone(),
+        allow_addresses: config.upstream.allow_addresses.clone(),
+    })
+}
+
+fn endpoint(network: String, address: Ipv4Addr, dns: Ipv4Addr, trust: &TrustFiles) -> Endpoint {
+    let sysctls: BTreeMap<String, String> = TASK_SYSCTLS
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+    Endpoint {
+        network,
+        address,
+        dns,
+        mounts: trust.mounts(),
+        env: trust.variables(),
+        sysctls,
+    }
+}
+
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ProxyError> + Send + 'static,
+) -> Result<T, ProxyError> {
+    let gone =
+        |error: tokio::task::JoinError| ProxyError::file("use", Path::new("state directory"))(error.into());
+    tokio::task::spawn_blocking(work).await.map_err(gone)?
+}

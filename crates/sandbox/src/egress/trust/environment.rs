@@ -1,0 +1,91 @@
+//! Which variable makes which tool trust which file.
+//!
+//! Tools differ in what they read: some replace their authorities with the file and want the whole bundle, some add it to theirs
+//! and want the root alone, some look into a folder, and a few read a file of settings.
+
+use std::collections::BTreeMap;
+
+use super::files::{self, TrustFiles};
+
+/// What a variable names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The image's authorities and the root: the tool knows no others then.
+    Bundle,
+    /// The root alone: the tool adds it. Old versions read the first certificate of a file only.
+    Root,
+    /// A folder with the root under its hashed name.
+    Folder,
+    /// The option that names Java's store of the same.
+    JavaOption,
+    /// A folder of PHP settings, after the folders that it reads anyway.
+    PhpFolder,
+}
+
+/// One row a variable: its name, what it names, who reads it.
+const VARIABLES: [(&str, Kind, &str); 20] = [
+    (
+        "SSL_CERT_FILE",
+        Kind::Bundle,
+        "OpenSSL, Python ssl, httpx, Go, uv, rustls-native-certs, .NET, Ruby, curl",
+    ),
+    (
+        "SSL_CERT_DIR",
+        Kind::Folder,
+        "the same, where they look into a folder",
+    ),
+    ("CURL_CA_BUNDLE", Kind::Bundle, "curl, requests, pip"),
+    (
+        "REQUESTS_CA_BUNDLE",
+        Kind::Bundle,
+        "requests, pip, the AWS and Google Cloud tools",
+    ),
+    ("PIP_CERT", Kind::Bundle, "pip"),
+    (
+        "GIT_SSL_CAINFO",
+        Kind::Bundle,
+        "git, whose GnuTLS build reads nothing else",
+    ),
+    ("NODE_EXTRA_CA_CERTS", Kind::Root, "Node, bun, Claude Code"),
+    ("npm_config_cafile", Kind::Bundle, "npm, pnpm, yarn 1"),
+    ("YARN_HTTPS_CA_FILE_PATH", Kind::Bundle, "yarn berry"),
+    ("DENO_CERT", Kind::Root, "Deno"),
+    ("CARGO_HTTP_CAINFO", Kind::Bundle, "cargo"),
+    ("AWS_CA_BUNDLE", Kind::Bundle, "the AWS tools"),
+    ("CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", Kind::Bundle, "gcloud"),
+    ("CONDA_SSL_VERIFY", Kind::Bundle, "conda"),
+    ("HTTPLIB2_CA_CERTS", Kind::Bundle, "httplib2"),
+    ("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", Kind::Bundle, "gRPC"),
+    ("BUNDLE_SSL_CA_CERT", Kind::Bundle, "Bundler"),
+    ("NIX_SSL_CERT_FILE", Kind::Bundle, "Nix and what it builds"),
+    // `JDK_JAVA_OPTIONS` is read by the launcher of Java 9 and later only; this one by every virtual machine. Both make Java say so
+    // on standard error, so the one that reaches further is chosen.
+    ("JAVA_TOOL_OPTIONS", Kind::JavaOption, "Java"),
+    ("PHP_INI_SCAN_DIR", Kind::PhpFolder, "PHP"),
+];
+
+/// Two tools that have no variable for a file, only one for their settings. Setting it hides the user's own settings, so they are
+/// set only where the image has no bundle that these tools would read anyway.
+const SETTINGS: [(&str, &str); 2] = [("WGETRC", files::WGETRC), ("APT_CONFIG", files::APT_CONFIG)];
+
+/// The variables of a container that has `files`.
+pub(super) fn variables(files: &TrustFiles) -> BTreeMap<String, String> {
+    let mut variables: BTreeMap<String, String> = VARIABLES
+        .iter()
+        .map(|(name, kind, _)| ((*name).to_owned(), value(*kind)))
+        .collect();
+    if !files.image_has_bundle() {
+        variables.extend(SETTINGS.map(|(name, file)| (name.to_owned(), files::in_container(file))));
+    }
+    variables
+}
+
+fn value(kind: Kind) -> String {
+    match kind {
+        Kind::Bundle => files::in_container(files::BUNDLE),
+        Kind::Root => files::in_container(files::ROOT),
+        Kind::Folder => files::in_container(files::HASHED),
+        Kind::JavaOption => format!("-Djavax.net.ssl.trustStore={}", files::in_container(files::JAVA)),
+        Kind::PhpFolder => format!(":{}", files::in_container(files::PHP)),
+    }
+}

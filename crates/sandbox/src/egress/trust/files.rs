@@ -1,0 +1,331 @@
+//! The files that are mounted, kept in the state directory for each pair of image and root authority.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rand::RngExt as _;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::bundle::ImageTrust;
+use super::{environment, java};
+use crate::egress::ProxyError;
+use crate::egress::authority::{RootAuthority, certificates};
+use crate::egress::shared::blocking;
+use crate::engine::Engine;
+use crate::image::{Probe, hex};
+use crate::reap::Labels;
+use crate::spec::Mount;
+
+/// Our folder in the container.
+const FOLDER: &str = "/run/sandbox/trust";
+pub(super) const BUNDLE: &str = "bundle.pem";
+pub(super) const ROOT: &str = "root.pem";
+pub(super) const HASHED: &str = "hashed";
+pub(super) const JAVA: &str = "authorities.jks";
+pub(super) const PHP: &str = "php";
+pub(super) const WGETRC: &str = "wgetrc";
+pub(super) const APT_CONFIG: &str = "apt.conf";
+const LAYOUT: &str = "layout.json";
+
+/// Where a container sees `file` of our folder.
+pub(super) fn in_container(file: &str) -> String {
+    format!("{FOLDER}/{file}")
+}
+
+/// The trust files of one image, in place on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::egress) struct TrustFiles {
+    dir: PathBuf,
+    layout: Layout,
+}
+
+/// What is mounted where, beside our own folder; kept with the files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Layout {
+    bundle_paths: Vec<String>,
+    java_paths: Vec<String>,
+    hashed_folder: bool,
+}
+
+impl TrustFiles {
+    pub(in crate::egress) fn mounts(&self) -> Vec<Mount> {
+        let over = |file: &'static str| move |path: &String| Mount::read_only_at(self.dir.join(file), path);
+        let mut mounts = vec![Mount::read_only_at(&self.dir, FOLDER)];
+        mounts.extend(self.layout.bundle_paths.iter().map(over(BUNDLE)));
+        mounts.extend(self.layout.java_paths.iter().map(over(JAVA)));
+        if self.layout.hashed_folder {
+            let path = format!("/etc/ssl/certs/{}", RootAuthority::HASHED_NAME);
+            mounts.push(Mount::read_only_at(self.dir.join(ROOT), path));
+        }
+        mounts
+    }
+
+    pub(in crate::egress) fn variables(&self) -> BTreeMap<String, String> {
+        environment::variables(self)
+    }
+
+    pub(super) fn image_has_bundle(&self) -> bool {
+        !self.layout.bundle_paths.is_empty()
+    }
+}
+
+/// The folder of the state directory that holds trust files. Nothing in it is secret.
+#[derive(Debug, Clone)]
+pub(in crate::egress) struct TrustStore {
+    dir: PathBuf,
+    root_pem: String,
+}
+
+impl TrustStore {
+    pub(in crate::egress) fn new(folder: &Path, root: &RootAuthority) -> Self {
+        // A new root authority makes all files anew.
+        let digest = Sha256::digest(root.certificate_pem());
+        let fingerprint = hex(digest.first_chunk::<8>().map_or(&[], |bytes| bytes));
+        Self {
+            dir: folder.join(fingerprint),
+            root_pem: root.certificate_pem().to_owned(),
+        }
+    }
+
+    /// The files for the image `image_id`, made now unless they were made before.
+    pub(in crate::egress) async fn of_image(
+        &self,
+        engine: &Engine,
+        image_id: &str,
+        labels: &Labels,
+    ) -> Result<TrustFiles, ProxyError> {
+        let (store, id) = (self.clone(), image_id.to_owned());
+        if let Some(files) = blocking(move || Ok(store.find(&id))).await? {
+            return Ok(files);
+        }
+        let probe = Probe::create(engine, image_id, labels).await?;
+        let image = ImageTrust::read(&probe).await;
+        probe.remove().await?;
+        let (store, id, image) = (self.clone(), image_id.to_owned(), image?);
+        blocking(move || store.make(&id, &image)).await
+    }
+
+    /// The files for the image `image_id`, if they were made before. Blocks.
+    fn find(&self, image_id: &str) -> Option<TrustFiles> {
+        let dir = self.folder_of(image_id);
+        let layout = fs::read_to_string(dir.join(LAYOUT)).ok()?;
+        Some(TrustFiles {
+            layout: serde_json::from_str(&layout).ok()?,
+            dir,
+        })
+    }
+
+    /// Makes the files for the image `image_id`. When another process does the same, either's are kept: they are equal. Blocks.
+    fn make(&self, image_id: &str, image: &ImageTrust) -> Result<TrustFiles, ProxyError> {
+        let dir = self.folder_of(image_id);
+        let layout = Layout {
+            bundle_paths: image.bundle_paths.iter().map(|path| (*path).to_owned()).collect(),
+            java_paths: image.java_paths.iter().map(|path| (*path).to_owned()).collect(),
+            hashed_folder: image.has_hashed_folder(),
+        };
+        let written = self.write(&dir, &self.contents(image), &layout);
+        written.map_err(ProxyError::file("write trust files to", &dir))?;
+        Ok(TrustFiles { dir, layout })
+    }
+
+    fn contents(&self, image: &ImageTrust) -> Vec<(String, Vec<u8>)> {
+        let bundle = merged(&image.bundle, &self.root_pem);
+        let bundle_path = in_container(BUNDLE);
+        let text = |name: &str, text: String| (name.to_owned(), text.into_bytes());
+        vec![
+            (JAVA.to_owned(), java::key_store(&certificates(&bundle))),
+            text(BUNDLE, bundle),
+            text(ROOT, self.root_pem.clone()),
+            text(
+                &format!("{HASHED}/{}", RootAuthority::HASHED_NAME),
+                self.root_pem.clone(),
+            ),
+            text(
+                &format!("{PHP}/sandbox.ini"),
+                format!("openssl.cafile={bundle_path}\ncurl.cainfo={bundle_path}\n"),
+            ),
+            text(WGETRC, format!("ca_certificate = {bundle_path}\n")),
+            text(APT_CONFIG, format!("Acquire::https::CAInfo \"{bundle_path}\";\n")),
+        ]
+    }
+
+    /// Writes a whole folder under another name and renames it: nobody sees half of it.
+    fn write(&self, dir: &Path, contents: &[(String, Vec<u8>)], layout: &Layout) -> io::Result<()> {
+        let new = self.dir.join(format!("new-{:016x}", rand::rng().random::<u64>()));
+        for folder in [new.clone(), new.join(HASHED), new.join(PHP)] {
+            DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
+        }
+        let layout = serde_json::to_vec(layout)?;
+        for (name, content) in contents
+            .iter()
+            .map(|(name, content)| (&**name, content))
+            .chain([(LAYOUT, &layout)])
+        {
+            let path = new.join(name);
+            fs::write(&path, content)?;
+            // Whoever the task runs as has to read it, whatever our umask is.
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
+        }
+        match fs::rename(&new, dir) {
+            Err(_) if dir.join(LAYOUT).is_file() => fs::remove_dir_all(&new),
+            renamed => renamed,
+        }
+    }
+
+    fn folder_of(&self, image_id: &str) -> PathBuf {
+        let name: String = image_id
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+            .collect();
+        self.dir.join(name)
+    }
+}
+
+/// The root first, because old tools read one certificate only.
+fn merged(bundle: &str, root: &str) -> String {
+    let mut merged = format!("{root}{bundle}");
+    if !merged.ends_with('\n') {
+        merged.push('\n');
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(bundle_paths: Vec<&'static str>) -> ImageTrust {
+        let bundle = if bundle_paths.is_empty() {
+            String::new()
+        } else {
+            "# theirs\n".to_owned()
+        };
+        ImageTrust {
+            bundle,
+            bundle_paths,
+            java_paths: vec!["/etc/ssl/certs/java/cacerts"],
+        }
+    }
+
+    fn store() -> (tempfile::TempDir, TrustStore) {
+        let state = tempfile::tempdir().unwrap();
+        let root = RootAuthority::load_or_create(state.path()).unwrap();
+        let store = TrustStore::new(state.path(), &root);
+        (state, store)
+    }
+
+    #[test]
+    fn files_are_made_once_readable_by_all_and_without_keys() {
+        let (_state, store) = store();
+        assert_eq!(store.find("sha256:1"), None);
+        let made = store.make("sha256:1", &image(vec!["/etc/ssl/cert.pem"])).unwrap();
+        assert_eq!(store.find("sha256:1").as_ref(), Some(&made));
+        assert_eq!(
+            store.make("sha256:1", &image(vec!["/etc/ssl/cert.pem"])).unwrap(),
+            made
+        );
+        assert_eq!(
+            fs::read_dir(&store.dir).unwrap().count(),
+            1,
+            "nothing half made is left"
+        );
+        for name in [
+            BUNDLE,
+            ROOT,
+            JAVA,
+            WGETRC,
+            APT_CONFIG,
+            "php/sandbox.ini",
+            "hashed/59134a59.0",
+        ] {
+            let path = made.dir.join(name);
+            assert_eq!(
+                fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+                0o644,
+                "{name}"
+            );
+            assert!(
+                !String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("PRIVATE"),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bundle_keeps_what_the_image_trusts_and_begins_with_the_root() {
+        let (_state, store) = store();
+        let made = store.make("x", &image(vec!["/etc/ssl/cert.pem"])).unwrap();
+        let bundle = fs::read_to_string(made.dir.join(BUNDLE)).unwrap();
+        assert_eq!(bundle, format!("{}# theirs\n", store.root_pem));
+    }
+
+    #[test]
+    fn only_what_the_image_has_is_mounted_over() {
+        let (_state, store) = store();
+        let targets = |paths: Vec<&'static str>| {
+            let files = store
+                .make(&format!("image-{}", paths.len()), &image(paths))
+                .unwrap();
+            let mounts = files.mounts();
+            assert!(mounts.iter().all(Mount::read_only));
+            mounts
+                .iter()
+                .map(|mount| mount.container_path().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            targets(vec![]),
+            ["/run/sandbox/trust", "/etc/ssl/certs/java/cacerts"]
+        );
+        assert_eq!(
+            targets(vec!["/etc/ssl/certs/ca-certificates.crt"]),
+            [
+                "/run/sandbox/trust",
+                "/etc/ssl/certs/ca-certificates.crt",
+                "/etc/ssl/certs/java/cacerts",
+                "/etc/ssl/certs/59134a59.0"
+            ]
+        );
+    }
+
+    /// Every variable names a file or folder of the right kind.
+    #[test]
+    fn each_variable_names_what_its_tool_can_read() {
+        let (_state, store) = store();
+        let files = store.make("x", &image(vec![])).unwrap();
+        let variables = files.variables();
+        assert_eq!(variables.len(), 22);
+        for (name, value) in &variables {
+            let path = value
+                .trim_start_matches("-Djavax.net.ssl.trustStore=")
+                .trim_start_matches(':');
+            let path = files.dir.join(path.strip_prefix("/run/sandbox/trust/").unwrap());
+            let certificates = |path: &Path| certificates(&fs::read_to_string(path).unwrap()).len();
+            match &**name {
+                "SSL_CERT_DIR" => assert_eq!(certificates(&path.join(RootAuthority::HASHED_NAME)), 1),
+                "PHP_INI_SCAN_DIR" => assert!(path.join("sandbox.ini").is_file() && value.starts_with(':')),
+                "JAVA_TOOL_OPTIONS" => {
+                    assert!(fs::read(&path).unwrap().starts_with(&[0xfe, 0xed, 0xfe, 0xed]));
+                }
+                "WGETRC" | "APT_CONFIG" => assert!(fs::read_to_string(&path).unwrap().contains(BUNDLE)),
+                _ => assert_eq!(certificates(&path), 1, "{name}"),
+            }
+        }
+    }
+
+    #[test]
+    fn settings_of_the_users_own_are_left_alone_where_the_image_has_a_bundle() {
+        let (_state, store) = store();
+        let variables = store
+            .make("x", &image(vec!["/etc/ssl/cert.pem"]))
+            .unwrap()
+            .variables();
+        assert!(!variables.contains_key("WGETRC") && !variables.contains_key("APT_CONFIG"));
+    }
+}

@@ -1,0 +1,129 @@
+//! The three streams of a container's first process.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bollard::container::{AttachContainerResults, LogOutput};
+use bollard::errors::Error;
+use bollard::query_parameters::AttachContainerOptionsBuilder;
+use bytes::Bytes;
+use futures_util::Stream;
+use tokio::io::AsyncWrite;
+
+use super::connection::{CALL_DEADLINE, Engine, within};
+use super::error::{Cause, EngineError};
+
+/// A piece of output, as it arrived: at most 8 KiB, cut anywhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Chunk {
+    Stdout(Bytes),
+    Stderr(Bytes),
+}
+
+/// What the process writes, until it has ended. The order between stdout and stderr is not kept.
+///
+/// The end of the stream may also mean that the engine's service died: only [`Engine::wait_container`] tells.
+pub(crate) struct Output {
+    container: String,
+    frames: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>,
+    ended: bool,
+}
+
+/// What the process reads. Shutting it down is the end of the process's input. A process that ended, or closed its stdin, makes
+/// writing fail with `BrokenPipe`.
+pub(crate) struct Stdin(Pin<Box<dyn AsyncWrite + Send>>);
+
+impl Engine {
+    /// Connects to the streams of a created container. Podman sets its network up for that: what the container is can be inspected
+    /// afterwards, while its process does not run yet.
+    pub(crate) async fn attach_container(
+        &self,
+        container: &str,
+        stdin: bool,
+    ) -> Result<(Stdin, Output), EngineError> {
+        let options = AttachContainerOptionsBuilder::default()
+            .stream(true)
+            .stdin(stdin)
+            .stdout(true)
+            .stderr(true)
+            .build();
+        let call = self.docker().attach_container(container, Some(options));
+        let AttachContainerResults { output, input } =
+            within(CALL_DEADLINE, "attach to container", container, call).await?;
+        Ok((
+            Stdin(input),
+            Output {
+                container: container.to_owned(),
+                frames: output,
+                ended: false,
+            },
+        ))
+    }
+}
+
+impl Stream for Output {
+    type Item = Result<Chunk, EngineError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let Poll::Ready(frame) = self.frames.as_mut().poll_next(context) else {
+            return Poll::Pending;
+        };
+        let item = match frame {
+            Some(Ok(LogOutput::StdOut { message })) => return Poll::Ready(Some(Ok(Chunk::Stdout(message)))),
+            Some(Ok(LogOutput::StdErr { message })) => return Poll::Ready(Some(Ok(Chunk::Stderr(message)))),
+            // Podman 4 resets the connection of a process that ended without having read its input.
+            Some(Err(Error::IOError { err })) if err.kind() == io::ErrorKind::ConnectionReset => None,
+            None => None,
+            Some(Ok(LogOutput::StdIn { .. } | LogOutput::Console { .. })) => Some(Err(
+                self.failed(Cause::Answer("a frame of output belongs to no stream".to_owned()))
+            )),
+            Some(Err(error)) => Some(Err(self.failed(error.into()))),
+        };
+        self.ended = true;
+        Poll::Ready(item)
+    }
+}
+
+impl Output {
+    fn failed(&self, cause: Cause) -> EngineError {
+        EngineError::new("read the output of container", &self.container, cause)
+    }
+}
+
+impl AsyncWrite for Stdin {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.0.as_mut().poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.as_mut().poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.as_mut().poll_shutdown(context)
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output")
+            .field("container", &self.container)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Stdin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stdin")
+    }
+}

@@ -1,0 +1,194 @@
+//! Calls about containers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, KillContainerOptionsBuilder, RemoveContainerOptionsBuilder,
+};
+use http::Method;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::container::ContainerPlan;
+
+use super::connection::{CALL_DEADLINE, Engine, within};
+use super::convert;
+use super::error::{Cause, EngineError, printable};
+use super::inspection::Inspection;
+use super::libpod::{Call, escape};
+
+/// The id that the engine gave a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ContainerId(String);
+
+impl ContainerId {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ContainerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A container in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ContainerSummary {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    /// `created`, `running`, `exited` and so on, as the engine calls it.
+    pub(crate) state: String,
+}
+
+impl Engine {
+    /// Creates a container. Nothing of it runs yet.
+    pub(crate) async fn create_container(&self, plan: &ContainerPlan) -> Result<ContainerId, EngineError> {
+        const OPERATION: &str = "create container";
+        let options = CreateContainerOptionsBuilder::default().name(&plan.name).build();
+        let call = self
+            .docker()
+            .create_container(Some(options), convert::container(plan));
+        let created = within(CALL_DEADLINE, OPERATION, &plan.name, call)
+            .await
+            .map_err(|error| error.without(plan.env.variables().values()))?;
+        for warning in &created.warnings {
+            tracing::warn!(container = %plan.name, warning = %printable(warning), "the engine warns");
+        }
+        if created.id.is_empty() || !created.id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(EngineError::new(
+                OPERATION,
+                &plan.name,
+                Cause::Answer("it names no container id".to_owned()),
+            ));
+        }
+        tracing::debug!(container = %plan.name, id = %created.id, "created");
+        Ok(ContainerId(created.id))
+    }
+
+    /// What the engine says a container is.
+    pub(crate) async fn inspect_container(&self, container: &str) -> Result<Inspection, EngineError> {
+        let path = format!("/containers/{}/json", escape(container));
+        self.libpod()
+            .json(container_call("inspect container", container, Method::GET, path))
+            .await
+    }
+
+    /// Starts the process of a created container.
+    pub(crate) async fn start_container(&self, container: &str) -> Result<(), EngineError> {
+        within(
+            CALL_DEADLINE,
+            "start container",
+            container,
+            self.docker().start_container(container, None),
+        )
+        .await
+    }
+
+    /// Sends a signal to the first process of a container. Returns when SIGKILL has killed it.
+    pub(crate) async fn kill_container(&self, container: &str, signal: &str) -> Result<(), EngineError> {
+        let options = KillContainerOptionsBuilder::default().signal(signal).build();
+        within(
+            CALL_DEADLINE,
+            "signal container",
+            container,
+            self.docker().kill_container(container, Some(options)),
+        )
+        .await
+    }
+
+    /// Waits for the end of a container, however long it takes, and tells its exit code.
+    pub(crate) async fn wait_container(&self, container: &str) -> Result<i64, EngineError> {
+        const OPERATION: &str = "wait for container";
+        // The Docker-compatible wait burns a processor on podman 4. This one looks every 10 ms on podman 4 and sleeps on podman 5.
+        let query = "condition=exited&condition=stopped&interval=10ms";
+        let path = format!("/containers/{}/wait?{query}", escape(container));
+        let mut call = container_call(OPERATION, container, Method::POST, path);
+        call.deadline = None;
+        let body = self.libpod().call(call).await?;
+        std::str::from_utf8(&body)
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .ok_or_else(|| {
+                EngineError::new(
+                    OPERATION,
+                    container,
+                    Cause::Answer("it is no exit code".to_owned()),
+                )
+            })
+    }
+
+    /// Removes a container and its anonymous volumes, in whatever state it is; one that is gone is done.
+    pub(crate) async fn remove_container(&self, container: &str) -> Result<(), EngineError> {
+        match self.try_remove(container).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            // The engine's own clean-up of an exited container may have been in the way.
+            Err(error) if error.status().is_some() => match self.try_remove(container).await {
+                Err(second) if second.is_not_found() => Ok(()),
+                Err(_) => Err(error),
+                Ok(()) => Ok(()),
+            },
+            other => other,
+        }
+    }
+
+    async fn try_remove(&self, container: &str) -> Result<(), EngineError> {
+        let options = RemoveContainerOptionsBuilder::default()
+            .force(true)
+            .v(true)
+            .build();
+        within(
+            CALL_DEADLINE,
+            "remove container",
+            container,
+            self.docker().remove_container(container, Some(options)),
+        )
+        .await
+    }
+
+    /// The containers that carry all of `labels` (`name=value`), in any state.
+    ///
+    /// Not through the Docker-compatible API: podman has states that its clients cannot read (`initialized`, `stopping`).
+    pub(crate) async fn list_containers(
+        &self,
+        labels: &[String],
+    ) -> Result<Vec<ContainerSummary>, EngineError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct Listed {
+            id: String,
+            names: Vec<String>,
+            labels: Option<BTreeMap<String, String>>,
+            state: String,
+        }
+        const OPERATION: &str = "list containers with";
+        let filters = escape(&json!({ "label": labels }).to_string());
+        let object = labels.join(" ");
+        let path = format!("/containers/json?all=true&filters={filters}");
+        let found: Option<Vec<Listed>> = self
+            .libpod()
+            .json(container_call(OPERATION, &object, Method::GET, path))
+            .await?;
+        let summary = |found: Listed| ContainerSummary {
+            name: found.names.into_iter().next().unwrap_or_else(|| found.id.clone()),
+            id: found.id,
+            labels: found.labels.unwrap_or_default(),
+            state: found.state,
+        };
+        Ok(found.unwrap_or_default().into_iter().map(summary).collect())
+    }
+}
+
+fn container_call<'a>(operation: &'static str, container: &'a str, method: Method, path: String) -> Call<'a> {
+    Call {
+        operation,
+        object: container,
+        method,
+        path,
+        body: None,
+        deadline: Some(CALL_DEADLINE),
+    }
+}

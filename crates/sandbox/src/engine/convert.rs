@@ -1,0 +1,246 @@
+//! From a plan to what the engine's API calls its parts.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+use bollard::models::{
+    ContainerCreateBody, EndpointIpamConfig, EndpointSettings, HealthConfig, HostConfig, HostConfigLogConfig,
+    Mount as ApiMount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, NetworkingConfig,
+};
+
+use crate::container::{Attachment, ContainerPlan, PlannedNetwork};
+use crate::spec::Mount;
+
+/// The body of the call that creates `plan`.
+pub(super) fn container(plan: &ContainerPlan) -> ContainerCreateBody {
+    let env = plan
+        .env
+        .variables()
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"));
+    ContainerCreateBody {
+        image: Some(plan.image.clone()),
+        entrypoint: plan.entrypoint.clone(),
+        cmd: (!plan.command.is_empty()).then(|| plan.command.clone()),
+        env: Some(env.collect()),
+        working_dir: plan.working_dir.clone(),
+        user: plan.hardening.user.map(str::to_owned),
+        labels: Some(plan.labels.to_map().into_iter().collect()),
+        open_stdin: Some(plan.stdin),
+        stdin_once: Some(plan.stdin),
+        attach_stdin: Some(plan.stdin),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        tty: Some(false),
+        // Podman 5 waits this long before it kills on a forced removal.
+        stop_timeout: Some(0),
+        // What the image would have the engine run beside the task.
+        healthcheck: Some(HealthConfig {
+            test: Some(vec!["NONE".to_owned()]),
+            ..HealthConfig::default()
+        }),
+        host_config: Some(host(plan)),
+        networking_config: networking(&plan.network),
+        ..ContainerCreateBody::default()
+    }
+}
+
+fn host(plan: &ContainerPlan) -> HostConfig {
+    let hardening = &plan.hardening;
+    let memory = plan.memory.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+    HostConfig {
+        network_mode: Some(network_mode(&plan.network)),
+        mounts: Some(plan.mounts.iter().map(bind).collect()),
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        cap_add: Some(
+            hardening
+                .capabilities
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect(),
+        ),
+        security_opt: hardening
+            .no_new_privileges
+            .then(|| vec!["no-new-privileges".to_owned()]),
+        readonly_rootfs: Some(hardening.read_only_root),
+        init: Some(hardening.init),
+        memory,
+        // The same as the memory: no swap on top of it.
+        memory_swap: memory,
+        nano_cpus: plan.nano_cpus,
+        pids_limit: plan.pids.map(i64::from),
+        dns: plan.dns.map(|server| vec![server.to_string()]),
+        sysctls: Some(plan.sysctls.clone().into_iter().collect()),
+        // Output goes to us; a driver would write it to the host's disk without bound.
+        log_config: Some(HostConfigLogConfig {
+            typ: Some("none".to_owned()),
+            config: None,
+        }),
+        ..HostConfig::default()
+    }
+}
+
+fn network_mode(network: &PlannedNetwork) -> String {
+    match network {
+        PlannedNetwork::None => "none".to_owned(),
+        PlannedNetwork::Default => "default".to_owned(),
+        PlannedNetwork::Attached(attachments) => attachments
+            .first()
+            .map_or_else(|| "none".to_owned(), |first| first.network.clone()),
+    }
+}
+
+fn networking(network: &PlannedNetwork) -> Option<NetworkingConfig> {
+    let PlannedNetwork::Attached(attachments) = network else {
+        return None;
+    };
+    let endpoints = attachments
+        .iter()
+        .map(|Attachment { network, address }| (network.clone(), endpoint(*address)));
+    Some(NetworkingConfig {
+        endpoints_config: Some(endpoints.collect::<HashMap<_, _>>()),
+    })
+}
+
+fn endpoint(address: Option<Ipv4Addr>) -> EndpointSettings {
+    EndpointSettings {
+        ipam_config: address.map(|address| EndpointIpamConfig {
+            ipv4_address: Some(address.to_string()),
+            ..EndpointIpamConfig::default()
+        }),
+        ..EndpointSettings::default()
+    }
+}
+
+fn bind(mount: &Mount) -> ApiMount {
+    ApiMount {
+        typ: Some(MountType::BIND),
+        source: Some(mount.host_path().to_string_lossy().into_owned()),
+        target: Some(mount.container_path().to_owned()),
+        read_only: Some(mount.read_only()),
+        bind_options: Some(MountBindOptions {
+            // What the container mounts stays in it, and what the host mounts later does not appear in it.
+            propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
+            ..MountBindOptions::default()
+        }),
+        ..ApiMount::default()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::container::Hardening;
+    use crate::reap::{InstanceLock, Labels};
+    use crate::spec::ContainerEnv;
+
+    /// A plan for tests that need any.
+    pub(in crate::engine) fn a_plan() -> ContainerPlan {
+        plan(PlannedNetwork::None, Hardening::agent())
+    }
+
+    fn plan(network: PlannedNetwork, hardening: Hardening) -> ContainerPlan {
+        let state = tempfile::tempdir().unwrap();
+        ContainerPlan {
+            name: "n".to_owned(),
+            image: "localhost/base:1".to_owned(),
+            entrypoint: None,
+            command: Vec::new(),
+            env: ContainerEnv::default().with("A", "b=c"),
+            working_dir: None,
+            mounts: vec![Mount::read_only_at("/srv/a:b", "/data")],
+            network,
+            dns: None,
+            sysctls: BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "0".to_owned())]),
+            hardening,
+            memory: None,
+            nano_cpus: None,
+            pids: None,
+            labels: Labels::new("sandbox", &InstanceLock::acquire(state.path()).unwrap(), "c"),
+            stdin: false,
+        }
+    }
+
+    fn body(plan: &ContainerPlan) -> serde_json::Value {
+        serde_json::to_value(container(plan)).unwrap()
+    }
+
+    #[test]
+    fn a_task_gets_what_its_plan_says() {
+        let network = PlannedNetwork::Attached(vec![
+            Attachment {
+                network: "inner".to_owned(),
+                address: Some([10, 199, 0, 3].into()),
+            },
+            Attachment {
+                network: "outer".to_owned(),
+                address: None,
+            },
+        ]);
+        let plan = ContainerPlan {
+            memory: Some(64 << 20),
+            nano_cpus: Some(5),
+            pids: Some(7),
+            dns: Some([10, 199, 0, 2].into()),
+            stdin: true,
+            ..plan(network, Hardening::agent())
+        };
+        let body = body(&plan);
+        for (field, expected) in [
+            ("/Env", json!(["A=b=c"])),
+            ("/OpenStdin", json!(true)),
+            ("/StdinOnce", json!(true)),
+            ("/StopTimeout", json!(0)),
+            ("/Healthcheck/Test", json!(["NONE"])),
+            ("/Labels/sandbox.role", json!("task")),
+            ("/HostConfig/NetworkMode", json!("inner")),
+            ("/HostConfig/CapDrop", json!(["ALL"])),
+            ("/HostConfig/CapAdd", json!(Hardening::agent().capabilities)),
+            ("/HostConfig/SecurityOpt", json!(["no-new-privileges"])),
+            ("/HostConfig/LogConfig/Type", json!("none")),
+            ("/HostConfig/Memory", json!(64 << 20)),
+            ("/HostConfig/MemorySwap", json!(64 << 20)),
+            ("/HostConfig/NanoCpus", json!(5)),
+            ("/HostConfig/PidsLimit", json!(7)),
+            ("/HostConfig/Dns", json!(["10.199.0.2"])),
+            ("/HostConfig/Init", json!(true)),
+            ("/HostConfig/Sysctls", json!({"net.ipv4.ip_forward": "0"})),
+            ("/HostConfig/Mounts/0/Source", json!("/srv/a:b")),
+            ("/HostConfig/Mounts/0/ReadOnly", json!(true)),
+            ("/HostConfig/Mounts/0/BindOptions/Propagation", json!("rprivate")),
+            (
+                "/NetworkingConfig/EndpointsConfig/inner/IPAMConfig/IPv4Address",
+                json!("10.199.0.3"),
+            ),
+            ("/NetworkingConfig/EndpointsConfig/outer", json!({})),
+        ] {
+            assert_eq!(body.pointer(field), Some(&expected), "{field}");
+        }
+        assert_eq!(
+            body.pointer("/HostConfig/AutoRemove"),
+            None,
+            "podman 4 loses exit codes with it"
+        );
+    }
+
+    #[test]
+    fn without_a_network_nothing_is_attached() {
+        let body = body(&plan(PlannedNetwork::None, Hardening::proxy()));
+        assert_eq!(body.pointer("/HostConfig/NetworkMode"), Some(&json!("none")));
+        assert_eq!(body.pointer("/NetworkingConfig"), None);
+        assert_eq!(body.pointer("/HostConfig/CapAdd"), Some(&json!([])));
+        assert_eq!(body.pointer("/HostConfig/ReadonlyRootfs"), Some(&json!(true)));
+        assert_eq!(body.pointer("/User"), Some(&json!("65534:65534")));
+        assert_eq!(body.pointer("/Cmd"), None, "the image's");
+    }
+
+    #[test]
+    fn an_empty_list_of_networks_is_none_and_not_the_default() {
+        assert_eq!(network_mode(&PlannedNetwork::Attached(Vec::new())), "none");
+        assert_eq!(network_mode(&PlannedNetwork::Default), "default");
+    }
+}

@@ -1,0 +1,249 @@
+//! What can go wrong between us and the engine.
+
+use std::error::Error as StdError;
+use std::io;
+use std::time::Duration;
+
+/// A call to the engine that failed: what was tried, on which object, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {operation} `{object}`")]
+pub struct EngineError {
+    operation: &'static str,
+    object: String,
+    source: Box<Cause>,
+}
+
+/// Why a call failed. None of these texts holds the value of an environment variable.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Cause {
+    #[error("the engine answered {status}: {message}")]
+    Status { status: u16, message: String },
+    #[error("the engine cannot be reached; is its service running?")]
+    Unreachable(#[source] Box<dyn StdError + Send + Sync>),
+    #[error("the engine hung up in the middle of the call")]
+    HungUp(#[source] Box<dyn StdError + Send + Sync>),
+    #[error("the engine did not answer within {0:?}")]
+    Deadline(Duration),
+    #[error("the engine's answer is not understood: {0}")]
+    Answer(String),
+    #[error("{0}")]
+    Refused(String),
+    #[error("the other end of the copy failed")]
+    Local(#[source] io::Error),
+}
+
+impl EngineError {
+    pub(super) fn new(operation: &'static str, object: impl Into<String>, cause: Cause) -> Self {
+        Self {
+            operation,
+            object: object.into(),
+            source: Box::new(cause),
+        }
+    }
+
+    /// For `map_err`: what bollard said about `operation` on `object`.
+    pub(super) fn call(operation: &'static str, object: &str) -> impl FnOnce(bollard::errors::Error) -> Self {
+        move |error| Self::new(operation, object, error.into())
+    }
+
+    /// A container whose process is still there long after SIGKILL.
+    pub(crate) fn unkillable(container: &str, after: Duration) -> Self {
+        Self::new(
+            "kill container",
+            container,
+            Cause::Refused(format!("its process is still there {after:?} after SIGKILL")),
+        )
+    }
+
+    /// Whether the object is not there, which teardown counts as done.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.status() == Some(404)
+    }
+
+    /// Whether another object has the name.
+    #[must_use]
+    pub fn is_name_in_use(&self) -> bool {
+        // 409 for a network on podman 5; 500 for a container, and on podman 4 for both.
+        self.message().is_some_and(|text| {
+            text.contains("already in use")
+                || text.contains("already exists")
+                || text.contains("name") && text.contains("already used")
+        })
+    }
+
+    /// Whether the subnet of a network overlaps with one that is in use on the host.
+    #[must_use]
+    pub fn is_subnet_in_use(&self) -> bool {
+        self.message()
+            .is_some_and(|text| text.contains("subnet") && text.contains("already used on the host"))
+    }
+
+    /// Whether the object is in use in a way that forbids the call, or its name or subnet is taken.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.status() == Some(409) || self.is_name_in_use() || self.is_subnet_in_use()
+    }
+
+    /// Whether there is no engine at the other end (any more).
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        matches!(*self.source, Cause::Unreachable(_) | Cause::HungUp(_))
+    }
+
+    /// Whether the engine did not answer in time.
+    #[must_use]
+    pub fn is_deadline(&self) -> bool {
+        matches!(*self.source, Cause::Deadline(_))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn answered(status: u16, message: &str) -> Self {
+        Self::new(
+            "do something with",
+            "x",
+            Cause::Status {
+                status,
+                message: message.to_owned(),
+            },
+        )
+    }
+
+    /// What the engine said.
+    pub(crate) fn message(&self) -> Option<&str> {
+        match &*self.source {
+            Cause::Status { message, .. } => Some(message),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn status(&self) -> Option<u16> {
+        match *self.source {
+            Cause::Status { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+
+    /// The same error with the texts in `secrets` blotted out of what the engine said.
+    pub(super) fn without<'a>(mut self, secrets: impl IntoIterator<Item = &'a String>) -> Self {
+        if let Cause::Status { message, .. } | Cause::Answer(message) | Cause::Refused(message) =
+            &mut *self.source
+        {
+            // Shorter values say nothing, and blotting them out would make the message unreadable.
+            for secret in secrets.into_iter().filter(|secret| secret.len() >= 4) {
+                *message = message.replace(secret.as_str(), "[…]");
+            }
+        }
+        self
+    }
+}
+
+impl From<bollard::errors::Error> for Cause {
+    fn from(error: bollard::errors::Error) -> Self {
+        use bollard::errors::Error;
+        match error {
+            Error::DockerResponseServerError { status_code, message } => Self::Status {
+                status: status_code,
+                message: printable(&message),
+            },
+            Error::DockerStreamError { error } => Self::Refused(printable(&error)),
+            Error::RequestTimeoutError => Self::Deadline(super::connection::HEADERS_DEADLINE),
+            Error::SocketNotFoundError(path) => Self::Unreachable(format!("no socket at {path}").into()),
+            // Their texts quote the document, which may hold environment variables.
+            Error::JsonDataError { column, .. } => {
+                Self::Answer(format!("unexpected JSON at column {column}"))
+            }
+            Error::JsonSerdeError { err } => Self::Answer(json_place(&err)),
+            Error::IOError { err } => Self::HungUp(Box::new(err)),
+            Error::HyperResponseError { err } => Self::HungUp(Box::new(err)),
+            Error::HyperLegacyError { err } if err.is_connect() => Self::Unreachable(Box::new(err)),
+            Error::HyperLegacyError { err } => Self::HungUp(Box::new(err)),
+            other => Self::Answer(printable(&other.to_string())),
+        }
+    }
+}
+
+/// Where a JSON document is wrong, without quoting it.
+pub(super) fn json_place(error: &serde_json::Error) -> String {
+    format!(
+        "unexpected JSON at line {} column {} ({:?} error)",
+        error.line(),
+        error.column(),
+        error.classify()
+    )
+}
+
+/// What the engine says may quote what a container or an image said.
+pub(super) fn printable(text: &str) -> String {
+    const LONGEST: usize = 2000;
+    text.trim()
+        .chars()
+        .take(LONGEST)
+        .flat_map(|c| {
+            if c.is_control() {
+                c.escape_default().collect()
+            } else {
+                vec![c]
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(status: u16, message: &str) -> EngineError {
+        EngineError::new(
+            "create network",
+            "n",
+            Cause::Status {
+                status,
+                message: message.to_owned(),
+            },
+        )
+    }
+
+    #[test]
+    fn what_both_versions_of_the_engine_say_is_told_apart() {
+        let name4 = status(500, "network name n already used: network already exists");
+        let name5 = status(409, "network name n already used: network already exists");
+        let subnet = status(
+            500,
+            "subnet 10.0.0.0/28 is already used on the host or by another config",
+        );
+        let container = status(
+            500,
+            "creating container storage: the container name \"x\" is already in use by 0f",
+        );
+        let gone = status(404, "unable to find network with name or ID n: network not found");
+        let other = status(500, "disk full");
+        for (error, name, in_subnet, not_found) in [
+            (&name4, true, false, false),
+            (&name5, true, false, false),
+            (&subnet, false, true, false),
+            (&container, true, false, false),
+            (&gone, false, false, true),
+            (&other, false, false, false),
+        ] {
+            assert_eq!(error.is_name_in_use(), name, "{error:?}");
+            assert_eq!(error.is_subnet_in_use(), in_subnet, "{error:?}");
+            assert_eq!(error.is_conflict(), name || in_subnet, "{error:?}");
+            assert_eq!(error.is_not_found(), not_found, "{error:?}");
+            assert!(!error.is_unreachable());
+        }
+    }
+
+    #[test]
+    fn secrets_and_control_characters_do_not_reach_the_message() {
+        let error =
+            status(500, &printable("bad env TOKEN=hunter2\n\u{1b}[31m")).without([&"hunter2".to_owned()]);
+        assert_eq!(error.message(), Some("bad env TOKEN=[…]\\n\\u{1b}[31m"));
+        let secret = serde_json::from_str::<Vec<u8>>("[\"hunter2\"]").unwrap_err();
+        assert!(
+            secret.to_string().contains("hunter2"),
+            "the reason for json_place"
+        );
+        assert!(!json_place(&secret).contains("hunter2"));
+    }
+}

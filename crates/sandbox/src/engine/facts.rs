@@ -1,0 +1,137 @@
+//! What the engine says about itself and its host; for people who look for a fault.
+
+use http::Method;
+use serde::Deserialize;
+
+use super::connection::{CALL_DEADLINE, Engine};
+use super::error::EngineError;
+use super::libpod::Call;
+
+/// What the engine says about itself and its host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EngineFacts {
+    /// Whether it runs without the rights of root.
+    pub rootless: bool,
+    /// The version of control groups: `v1` or `v2`.
+    pub cgroup_version: String,
+    /// What makes its networks: `netavark` or `cni`.
+    pub network_backend: String,
+    /// What runs its containers, such as `crun`.
+    pub runtime: String,
+    /// What keeps its images, such as `overlay`.
+    pub storage_driver: String,
+    /// Whether the kernel filters system calls.
+    pub seccomp: bool,
+    /// The programs that connect networks of an engine without root: those that are installed.
+    pub rootless_network_programs: Vec<String>,
+}
+
+impl Engine {
+    /// Asks for what the engine says about itself.
+    pub(crate) async fn facts(&self) -> Result<EngineFacts, EngineError> {
+        let object = self.libpod().socket().display().to_string();
+        let call = Call {
+            operation: "ask the engine at",
+            object: &object,
+            method: Method::GET,
+            path: "/info".to_owned(),
+            body: None,
+            deadline: Some(CALL_DEADLINE),
+        };
+        Ok(self.libpod().json::<Info>(call).await?.into())
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Info {
+    host: Host,
+    store: Store,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Host {
+    cgroup_version: String,
+    network_backend: String,
+    oci_runtime: Runtime,
+    security: Security,
+    slirp4netns: Program,
+    pasta: Program,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Security {
+    rootless: bool,
+    seccomp_enabled: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Runtime {
+    name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Program {
+    executable: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Store {
+    graph_driver_name: String,
+}
+
+impl From<Info> for EngineFacts {
+    fn from(Info { host, store }: Info) -> Self {
+        let programs = [host.pasta.executable, host.slirp4netns.executable];
+        Self {
+            rootless: host.security.rootless,
+            cgroup_version: host.cgroup_version,
+            network_backend: host.network_backend,
+            runtime: host.oci_runtime.name,
+            storage_driver: store.graph_driver_name,
+            seccomp: host.security.seccomp_enabled,
+            rootless_network_programs: programs
+                .into_iter()
+                .filter(|program| !program.is_empty())
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_both_versions_say_and_needs_nothing_of_it() {
+        let old = r#"{"host": {"cgroupVersion": "v1", "networkBackend": "netavark", "ociRuntime": {"name": "crun"},
+            "security": {"rootless": false, "seccompEnabled": true},
+            "slirp4netns": {"executable": "/usr/bin/slirp4netns"}}, "store": {"graphDriverName": "overlay"}}"#;
+        let facts = EngineFacts::from(serde_json::from_str::<Info>(old).unwrap());
+        let expected = EngineFacts {
+            rootless: false,
+            cgroup_version: "v1".to_owned(),
+            network_backend: "netavark".to_owned(),
+            runtime: "crun".to_owned(),
+            storage_driver: "overlay".to_owned(),
+            seccomp: true,
+            rootless_network_programs: vec!["/usr/bin/slirp4netns".to_owned()],
+        };
+        assert_eq!(facts, expected);
+        let new = r#"{"host": {"security": {"rootless": true}, "slirp4netns": {"executable": ""},
+            "pasta": {"executable": "/usr/bin/pasta"}}}"#;
+        let facts = EngineFacts::from(serde_json::from_str::<Info>(new).unwrap());
+        assert!(facts.rootless);
+        assert_eq!(facts.rootless_network_programs, ["/usr/bin/pasta"]);
+        assert_eq!(
+            EngineFacts::from(serde_json::from_str::<Info>("{}").unwrap()),
+            EngineFacts::default()
+        );
+    }
+}

@@ -1,0 +1,452 @@
+//! Calls about images.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::time::SystemTime;
+
+use bollard::models::{BuildInfo, ImageInspect};
+use bollard::query_parameters::{
+    BuildImageOptionsBuilder, ImportImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder,
+};
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use crate::spec::ContainerEnv;
+
+use super::connection::{CALL_DEADLINE, Engine, IMAGE_DEADLINE, within};
+use super::error::{Cause, EngineError, printable};
+
+/// What we use of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ImageFacts {
+    /// 64 hexadecimal digits.
+    pub(crate) id: String,
+    pub(crate) created: SystemTime,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) entrypoint: Vec<String>,
+    pub(crate) command: Vec<String>,
+    pub(crate) env: ContainerEnv,
+    /// Empty: `/`.
+    pub(crate) working_dir: String,
+    /// Empty: root.
+    pub(crate) user: String,
+    pub(crate) architecture: String,
+}
+
+/// An image in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ImageSummary {
+    /// 64 hexadecimal digits.
+    pub(crate) id: String,
+    pub(crate) tags: Vec<String>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) created: SystemTime,
+    /// Bytes, layers that other images share included.
+    pub(crate) size: u64,
+}
+
+/// The network of a build's steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BuildNetwork {
+    /// Loopback only.
+    None,
+    /// The engine's default network.
+    Default,
+}
+
+/// An image that is to be built.
+#[derive(Debug, Clone)]
+pub(crate) struct BuildRequest {
+    pub(crate) tag: String,
+    /// The context, with its `Dockerfile` at the top.
+    pub(crate) tar: Bytes,
+    pub(crate) no_cache: bool,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) network: BuildNetwork,
+}
+
+impl Engine {
+    /// The image of this name or id; `None` when there is none.
+    pub(crate) async fn image(&self, reference: &str) -> Result<Option<ImageFacts>, EngineError> {
+        const OPERATION: &str = "inspect image";
+        check(OPERATION, reference)?;
+        match within(
+            CALL_DEADLINE,
+            OPERATION,
+            reference,
+            self.docker().inspect_image(reference),
+        )
+        .await
+        {
+            Ok(inspect) => match facts(inspect) {
+                Ok(facts) => Ok(Some(facts)),
+                Err(problem) => Err(EngineError::new(
+                    OPERATION,
+                    reference,
+                    Cause::Answer(problem.to_owned()),
+                )),
+            },
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Builds an image and gives its id; `on_line` gets each line of output.
+    pub(crate) async fn build(
+        &self,
+        request: BuildRequest,
+        on_line: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<String, EngineError> {
+        const OPERATION: &str = "build image";
+        let BuildRequest {
+            tag,
+            tar,
+            no_cache,
+            labels,
+            network,
+        } = request;
+        check(OPERATION, &tag)?;
+        let options = BuildImageOptionsBuilder::default()
+            .dockerfile("Dockerfile")
+            .t(&tag)
+            .nocache(no_cache)
+            .rm(true)
+            .forcerm(true)
+            // Pulls a base image only when it is missing.
+            .pull("false")
+            .labels(&labels.into_iter().collect::<HashMap<_, _>>());
+        let options = match network {
+            BuildNetwork::None => options.networkmode("none"),
+            BuildNetwork::Default => options,
+        };
+        let docker = self.patient_docker();
+        let mut answers = docker.build_image(options.build(), None, Some(bollard::body_full(tar)));
+        let mut lines = Lines::default();
+        let mut id = None;
+        let build = async {
+            while let Some(BuildInfo {
+                stream,
+                aux,
+                error_detail,
+                ..
+            }) = answers.try_next().await?
+            {
+                if let Some(message) = error_detail.and_then(|detail| detail.message) {
+                    return Err(bollard::errors::Error::DockerStreamError { error: message });
+                }
+                lines.push(stream.as_deref().unwrap_or_default(), on_line);
+                id = aux.and_then(|aux| aux.id).or(id.take());
+            }
+            lines.finish(on_line);
+            Ok(())
+        };
+        within(IMAGE_DEADLINE, OPERATION, &tag, build).await?;
+        id.as_deref().and_then(plain_id).ok_or_else(|| {
+            EngineError::new(
+                OPERATION,
+                tag,
+                Cause::Answer("the build ended without an image".to_owned()),
+            )
+        })
+    }
+
+    /// The images that carry all of `labels` (`name=value`).
+    pub(crate) async fn list_images(&self, labels: &[String]) -> Result<Vec<ImageSummary>, EngineError> {
+        const OPERATION: &str = "list images with";
+        let object = labels.join(" ");
+        let filters = HashMap::from([("label".to_owned(), labels.to_vec())]);
+        let options = ListImagesOptionsBuilder::default().filters(&filters).build();
+        let found = within(
+            CALL_DEADLINE,
+            OPERATION,
+            &object,
+            self.docker().list_images(Some(options)),
+        )
+        .await?;
+        let summary = |found: bollard::models::ImageSummary| {
+            Some(ImageSummary {
+                id: plain_id(&found.id)?,
+                tags: found.repo_tags,
+                labels: found.labels.into_iter().collect(),
+                created: OffsetDateTime::from_unix_timestamp(found.created).ok()?.into(),
+                size: u64::try_from(found.size).ok()?,
+            })
+        };
+        found
+            .into_iter()
+            .map(summary)
+            .collect::<Option<_>>()
+            .ok_or_else(|| {
+                EngineError::new(
+                    OPERATION,
+                    object,
+                    Cause::Answer("an image lacks its id, time or size".to_owned()),
+                )
+            })
+    }
+
+    /// Removes a name of an image, and the image with its last name; one that is gone is done.
+    pub(crate) async fn remove_image(&self, reference: &str) -> Result<(), EngineError> {
+        const OPERATION: &str = "remove image";
+        check(OPERATION, reference)?;
+        let options = RemoveImageOptionsBuilder::default().build();
+        match within(
+            CALL_DEADLINE,
+            OPERATION,
+            reference,
+            self.docker().remove_image(reference, Some(options), None),
+        )
+        .await
+        {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Writes the images `references`, with their names, to `writer` as one archive.
+    pub(crate) async fn export_images(
+        &self,
+        references: &[&str],
+        writer: &mut (dyn AsyncWrite + Send + Unpin),
+    ) -> Result<(), EngineError> {
+        const OPERATION: &str = "save images";
+        let object = references.join(" ");
+        for reference in references {
+            check(OPERATION, reference)?;
+        }
+        let local = |error| EngineError::new(OPERATION, object.as_str(), Cause::Local(error));
+        let mut pieces = self.docker().export_images(references);
+        while let Some(piece) = within(CALL_DEADLINE, OPERATION, &object, pieces.try_next()).await? {
+            writer.write_all(&piece).await.map_err(local)?;
+        }
+        writer.flush().await.map_err(local)
+    }
+
+    /// Loads the images of an archive and gives their names.
+    pub(crate) async fn load_images(
+        &self,
+        reader: impl AsyncRead + Send + Unpin + 'static,
+    ) -> Result<Vec<String>, EngineError> {
+        const OPERATION: &str = "load images from";
+        const OBJECT: &str = "archive";
+        let options = ImportImageOptionsBuilder::default().quiet(true).build();
+        let mut answers = self
+            .patient_docker()
+            .import_image_stream(options, pieces(reader), None)
+            .boxed();
+        let mut tags = Vec::new();
+        let load = async {
+            while let Some(BuildInfo {
+                stream, error_detail, ..
+            }) = answers.try_next().await?
+            {
+                if let Some(message) = error_detail.and_then(|detail| detail.message) {
+                    return Err(bollard::errors::Error::DockerStreamError { error: message });
+                }
+                tags.extend(stream.iter().flat_map(|text| text.lines()).flat_map(loaded));
+            }
+            Ok(())
+        };
+        within(IMAGE_DEADLINE, OPERATION, OBJECT, load).await?;
+        if tags.is_empty() {
+            let cause = Cause::Answer("it names no image; is the file an archive of images?".to_owned());
+            return Err(EngineError::new(OPERATION, OBJECT, cause));
+        }
+        Ok(tags)
+    }
+}
+
+/// The names in a line such as `Loaded image: localhost/x:1,localhost/y:1`.
+fn loaded(line: &str) -> Vec<String> {
+    let names = line
+        .strip_prefix("Loaded image(s): ")
+        .or_else(|| line.strip_prefix("Loaded image: "))
+        .unwrap_or_default();
+    names
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// A reader as a stream of pieces.
+fn pieces(
+    reader: impl AsyncRead + Send + Unpin + 'static,
+) -> impl Stream<Item = Result<Bytes, io::Error>> + Send + 'static {
+    const PIECE: usize = 256 * 1024;
+    futures_util::stream::try_unfold(reader, async |mut reader| {
+        let mut piece = BytesMut::with_capacity(PIECE);
+        let read = reader.read_buf(&mut piece).await?;
+        Ok((read > 0).then(|| (piece.freeze(), reader)))
+    })
+}
+
+/// A reference becomes part of a request's path: nothing else may be in it.
+fn check(operation: &'static str, reference: &str) -> Result<(), EngineError> {
+    let good = |c: char| c.is_ascii_alphanumeric() || "._/:@-".contains(c);
+    if !reference.is_empty()
+        && reference.chars().all(good)
+        && !reference.contains("..")
+        && !reference.starts_with('/')
+    {
+        return Ok(());
+    }
+    Err(EngineError::new(
+        operation,
+        printable(reference),
+        Cause::Refused("that is no name of an image".to_owned()),
+    ))
+}
+
+fn plain_id(id: &str) -> Option<String> {
+    let digits = id.strip_prefix("sha256:").unwrap_or(id);
+    (digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| digits.to_owned())
+}
+
+fn facts(inspect: ImageInspect) -> Result<ImageFacts, &'static str> {
+    let config = inspect.config.ok_or("it has no configuration")?;
+    let created = inspect.created.ok_or("it has no time of creation")?;
+    let created = OffsetDateTime::parse(&created, &Rfc3339).map_err(|_| "its time of creation is no time")?;
+    let variables = config.env.unwrap_or_default();
+    Ok(ImageFacts {
+        id: inspect.id.as_deref().and_then(plain_id).ok_or("it has no id")?,
+        created: created.into(),
+        labels: config.labels.unwrap_or_default().into_iter().collect(),
+        entrypoint: config.entrypoint.unwrap_or_default(),
+        command: config.cmd.unwrap_or_default(),
+        env: variables
+            .iter()
+            .filter_map(|variable| variable.split_once('='))
+            .collect(),
+        working_dir: config.working_dir.unwrap_or_default(),
+        user: config.user.unwrap_or_default(),
+        architecture: inspect.architecture.unwrap_or_default(),
+    })
+}
+
+/// Puts the lines of a build's output together, which arrive in pieces.
+#[derive(Debug, Default)]
+struct Lines {
+    begun: String,
+}
+
+impl Lines {
+    /// A line that never ends is cut here.
+    const LONGEST: usize = 64 * 1024;
+
+    fn push(&mut self, piece: &str, on_line: &mut (dyn FnMut(&str) + Send)) {
+        self.begun.push_str(piece);
+        while let Some((line, rest)) = self.begun.split_once('\n') {
+            on_line(line.trim_end_matches('\r'));
+            self.begun = rest.to_owned();
+        }
+        if self.begun.len() > Self::LONGEST {
+            on_line(&std::mem::take(&mut self.begun));
+        }
+    }
+
+    fn finish(&mut self, on_line: &mut (dyn FnMut(&str) + Send)) {
+        if !self.begun.is_empty() {
+            on_line(&std::mem::take(&mut self.begun));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_cannot_leave_its_place_in_the_path() {
+        for (reference, good) in [
+            ("localhost/sandbox-base:bookworm", true),
+            ("registry.example:5000/a/b@sha256:0f", true),
+            ("", false),
+            ("a b", false),
+            ("a?x=1", false),
+            ("a%2f", false),
+            ("../containers", false),
+            ("/x", false),
+            ("a\nb", false),
+        ] {
+            assert_eq!(check("inspect image", reference).is_ok(), good, "{reference:?}");
+        }
+    }
+
+    #[test]
+    fn lines_are_put_together_from_pieces() {
+        let mut seen = Vec::new();
+        let mut on_line = |line: &str| seen.push(line.to_owned());
+        let mut lines = Lines::default();
+        for piece in ["STEP 1", "/2: FROM x\nSTEP 2/2\r\n", "", "\nlast"] {
+            lines.push(piece, &mut on_line);
+        }
+        lines.finish(&mut on_line);
+        assert_eq!(seen, ["STEP 1/2: FROM x", "STEP 2/2", "", "last"]);
+    }
+
+    #[test]
+    fn names_of_loaded_images_in_the_wording_of_both_versions() {
+        assert_eq!(loaded("Loaded image: localhost/a:1"), ["localhost/a:1"]);
+        assert_eq!(
+            loaded("Loaded image(s): localhost/a:1,localhost/b:2"),
+            ["localhost/a:1", "localhost/b:2"]
+        );
+        assert!(loaded("Getting image source signatures").is_empty());
+    }
+
+    #[test]
+    fn an_image_that_lacks_what_we_need_is_no_answer() {
+        let whole = ImageInspect {
+            id: Some(format!("sha256:{}", "0f".repeat(32))),
+            created: Some("2026-11-21T09:44:05.125842226Z".to_owned()),
+            config: Some(bollard::models::ImageConfig {
+                env: Some(vec!["A=b=c".to_owned(), "broken".to_owned()]),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let facts_of_whole = facts(whole.clone()).unwrap();
+        assert_eq!(facts_of_whole.id, "0f".repeat(32));
+        assert_eq!(facts_of_whole.env, ContainerEnv::default().with("A", "b=c"));
+        assert!(
+            facts(ImageInspect {
+                id: None,
+                ..whole.clone()
+            })
+            .is_err()
+        );
+        assert!(
+            facts(ImageInspect {
+                id: Some("sha256:0f".to_owned()),
+                ..whole.clone()
+            })
+            .is_err()
+        );
+        assert!(
+            facts(ImageInspect {
+                created: None,
+                ..whole.clone()
+            })
+            .is_err()
+        );
+        assert!(
+            facts(ImageInspect {
+                created: Some("yesterday".to_owned()),
+                ..whole.clone()
+            })
+            .is_err()
+        );
+        assert!(
+            facts(ImageInspect {
+                config: None,
+                ..whole
+            })
+            .is_err()
+        );
+    }
+}

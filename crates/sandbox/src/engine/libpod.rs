@@ -1,0 +1,201 @@
+//! The few calls that the Docker-compatible API lacks, over the same socket. The only user of hyper.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+
+use super::error::{Cause, EngineError, json_place, printable};
+
+/// The oldest version of podman's own API; every podman since 4.0 serves it.
+const API: &str = "/v4.0.0/libpod";
+
+/// No answer that we ask for is near this size.
+const LARGEST_ANSWER: usize = 32 * 1024 * 1024;
+
+/// Podman's own API on a unix socket. Each call has a connection of its own.
+#[derive(Debug, Clone)]
+pub(super) struct Libpod {
+    socket: PathBuf,
+}
+
+/// An answer of any status.
+#[derive(Debug)]
+pub(super) struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+/// A call to be made.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    /// For errors: what is tried, and on what.
+    pub(super) operation: &'static str,
+    pub(super) object: &'a str,
+    pub(super) method: Method,
+    /// Below the API's root, with the query.
+    pub(super) path: String,
+    pub(super) body: Option<serde_json::Value>,
+    /// `None` for calls that end when a container does.
+    pub(super) deadline: Option<Duration>,
+}
+
+impl Libpod {
+    pub(super) fn new(socket: &Path) -> Self {
+        Self {
+            socket: socket.to_owned(),
+        }
+    }
+
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The answer to a ping; its headers tell what the engine is.
+    pub(super) async fn ping(&self, deadline: Duration) -> Result<HeaderMap, EngineError> {
+        let object = self.socket.display().to_string();
+        let call = Call {
+            operation: "reach the engine at",
+            object: &object,
+            method: Method::GET,
+            path: "/_ping".to_owned(),
+            body: None,
+            deadline: Some(deadline),
+        };
+        Ok(self.exchange(&call, "/_ping").await?.headers)
+    }
+
+    /// Makes a call and reads its answer. A status that is no success is an error.
+    pub(super) async fn call(&self, call: Call<'_>) -> Result<Bytes, EngineError> {
+        let target = format!("{API}{}", call.path);
+        Ok(self.exchange(&call, &target).await?.body)
+    }
+
+    /// Likewise, for an answer in JSON.
+    pub(super) async fn json<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T, EngineError> {
+        let (operation, object) = (call.operation, call.object.to_owned());
+        let body = self.call(call).await?;
+        serde_json::from_slice(&body)
+            .map_err(|error| EngineError::new(operation, object, Cause::Answer(json_place(&error))))
+    }
+
+    async fn exchange(&self, call: &Call<'_>, target: &str) -> Result<Answer, EngineError> {
+        let exchange = self.send(call, target);
+        let answer = match call.deadline {
+            Some(deadline) => tokio::time::timeout(deadline, exchange)
+                .await
+                .unwrap_or(Err(Cause::Deadline(deadline))),
+            None => exchange.await,
+        };
+        answer
+            .and_then(success)
+            .map_err(|cause| EngineError::new(call.operation, call.object, cause))
+    }
+
+    async fn send(&self, call: &Call<'_>, target: &str) -> Result<Answer, Cause> {
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|error| Cause::Unreachable(Box::new(error)))?;
+        let hung_up = |error: hyper::Error| Cause::HungUp(Box::new(error));
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(hung_up)?;
+        let body = call
+            .body
+            .as_ref()
+            .map(|body| Bytes::from(body.to_string()))
+            .unwrap_or_default();
+        let request = Request::builder()
+            .method(&call.method)
+            .uri(target)
+            .header(http::header::HOST, "engine")
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
+            .map_err(|error| Cause::Answer(format!("no request can be made: {error}")))?;
+        let exchange = async {
+            let response = sender.send_request(request).await.map_err(unreadable)?;
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, LARGEST_ANSWER)
+                .collect()
+                .await
+                .map_err(broken_body)?
+                .to_bytes();
+            Ok(Answer {
+                status: head.status,
+                headers: head.headers,
+                body,
+            })
+        };
+        // The connection is driven here and not by a task of its own: dropping this future closes it.
+        tokio::pin!(exchange, connection);
+        tokio::select! {
+            biased;
+            answer = &mut exchange => answer,
+            _ = &mut connection => exchange.await,
+        }
+    }
+}
+
+/// What cannot be parsed is an answer; what ends too early is none.
+fn unreadable(error: hyper::Error) -> Cause {
+    if error.is_parse() {
+        Cause::Answer(format!("no HTTP: {error}"))
+    } else {
+        Cause::HungUp(Box::new(error))
+    }
+}
+
+fn broken_body(error: Box<dyn std::error::Error + Send + Sync>) -> Cause {
+    if error.is::<http_body_util::LengthLimitError>() {
+        return Cause::Answer(format!("it is longer than {LARGEST_ANSWER} bytes"));
+    }
+    Cause::HungUp(error)
+}
+
+/// What podman answers when a call fails.
+#[derive(serde::Deserialize)]
+struct Failure {
+    message: String,
+}
+
+fn success(answer: Answer) -> Result<Answer, Cause> {
+    if answer.status.is_success() {
+        return Ok(answer);
+    }
+    let message = match serde_json::from_slice::<Failure>(&answer.body) {
+        Ok(failure) => printable(&failure.message),
+        Err(_) => printable(&String::from_utf8_lossy(&answer.body)),
+    };
+    Err(Cause::Status {
+        status: answer.status.as_u16(),
+        message,
+    })
+}
+
+/// Makes `text` fit for a segment of a path or a value of a query.
+pub(super) fn escape(text: &str) -> String {
+    let piece = |byte: u8| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            char::from(byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
+    };
+    text.bytes().map(piece).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_name_can_change_the_path() {
+        assert_eq!(escape("a-b_c.d~1"), "a-b_c.d~1");
+        assert_eq!(escape("../x?a=b&c#d e/é"), "..%2Fx%3Fa%3Db%26c%23d%20e%2F%C3%A9");
+    }
+}

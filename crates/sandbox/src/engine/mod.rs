@@ -1,0 +1,29 @@
+//! The engine: the only module that names bollard.
+//!
+//! Most calls go through podman's Docker-compatible API; `libpod` makes the few for which that API has no answer, or a wrong one.
+//! Every call has a deadline, except those that end when a container does.
+
+mod archive;
+mod attach;
+mod capabilities;
+mod connection;
+mod container;
+mod convert;
+mod error;
+mod facts;
+mod image;
+mod inspection;
+mod libpod;
+mod network;
+#[cfg(test)]
+mod scripted;
+
+pub(crate) use attach::{Chunk, Output, Stdin};
+pub use capabilities::{Capabilities, Version};
+pub(crate) use connection::Engine;
+pub(crate) use container::ContainerId;
+pub use error::EngineError;
+pub use facts::EngineFacts;
+pub(crate) use image::{BuildNetwork, BuildRequest, ImageFacts, ImageSummary};
+pub(crate) use inspection::{BindFacts, Inspection, MountFacts};
+pub(crate) use network::NetworkPlan;

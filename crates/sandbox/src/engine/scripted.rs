@@ -1,0 +1,416 @@
+//! Tests of the client against an engine that answers as a script says: garbage, failures, and nothing at all.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::config::EngineAddress;
+
+use super::error::EngineError;
+use super::libpod::Libpod;
+use super::*;
+
+const PING: &str = "HTTP/1.1 200 OK\r\nLibpod-Api-Version: 5.4.2\r\nContent-Length: 2\r\n\r\nOK";
+
+/// A socket whose connections get one answer each, in order. A connection without an answer is closed at once.
+struct Script {
+    _folder: tempfile::TempDir,
+    socket: PathBuf,
+}
+
+impl Script {
+    fn new(answers: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("engine.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let mut answers = answers
+            .into_iter()
+            .map(Into::into)
+            .collect::<Vec<Vec<u8>>>()
+            .into_iter();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                if let Some(answer) = answers.next() {
+                    read_request(&mut stream).await;
+                    stream.write_all(&answer).await.unwrap();
+                }
+            }
+        });
+        Self {
+            _folder: folder,
+            socket,
+        }
+    }
+
+    async fn connect(&self) -> Result<Engine, EngineError> {
+        Engine::connect(&EngineAddress::unix(&self.socket)).await
+    }
+
+    /// An engine that is well at first, and then answers the next call with `answer`.
+    async fn engine_then(answer: impl Into<Vec<u8>>) -> (Self, Engine) {
+        let script = Self::new([PING.as_bytes().to_vec(), answer.into()]);
+        let engine = script.connect().await.unwrap();
+        (script, engine)
+    }
+}
+
+/// Reads a request with its body.
+async fn read_request(stream: &mut UnixStream) {
+    let mut request = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&request).to_ascii_lowercase();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "))
+                .unwrap_or("0");
+            if body.len() >= length.parse().unwrap() {
+                return;
+            }
+        }
+        if stream.read_buf(&mut request).await.unwrap() == 0 {
+            return;
+        }
+    }
+}
+
+fn json(status: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// The error with its causes.
+fn chain(error: &EngineError) -> String {
+    let first: &dyn std::error::Error = error;
+    let causes = std::iter::successors(Some(first), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[tokio::test]
+async fn only_a_podman_of_a_known_version_is_connected_to() {
+    let pong = |header: &str| format!("HTTP/1.1 200 OK\r\n{header}Content-Length: 2\r\n\r\nOK");
+    for (answer, expected) in [
+        (PING.to_owned(), None),
+        (pong("Libpod-API-Version: 4.3.1\r\n"), None),
+        (pong(""), Some("is this podman's socket")),
+        (
+            pong("Libpod-Api-Version: new\r\n"),
+            Some("is this podman's socket"),
+        ),
+        (pong("Libpod-Api-Version: 4.2.9\r\n"), Some("too old")),
+        (pong("Libpod-Api-Version: 3.4.4\r\n"), Some("too old")),
+        (
+            json("500 Internal Server Error", r#"{"message":"broken"}"#),
+            Some("answered 500: broken"),
+        ),
+        ("SSH-2.0-OpenSSH_9.2\r\n".to_owned(), Some("not understood")),
+        ("HTTP/1.1 200 OK\r\nLibpod-Ap".to_owned(), Some("hung up")),
+        (String::new(), Some("hung up")),
+    ] {
+        let connected = Script::new([answer.clone()]).connect().await;
+        match (connected, expected) {
+            (Ok(_), None) => {}
+            (Err(error), Some(expected)) => {
+                assert!(chain(&error).contains(expected), "{answer:?}: {}", chain(&error));
+            }
+            (connected, expected) => panic!("{answer:?}: expected {expected:?}, got {connected:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_socket_without_an_engine_is_unreachable() {
+    let error = Engine::connect(&EngineAddress::unix("/no/such.sock"))
+        .await
+        .unwrap_err();
+    assert!(error.is_unreachable(), "{error:?}");
+    let (script, engine) = Script::engine_then("").await;
+    drop(script);
+    assert!(engine.inspect_container("0f").await.unwrap_err().is_unreachable());
+    assert!(engine.start_container("0f").await.unwrap_err().is_unreachable());
+}
+
+#[tokio::test]
+async fn an_engine_that_says_nothing_meets_the_deadline() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("engine.sock");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    let error = Libpod::new(&socket)
+        .ping(Duration::from_millis(20))
+        .await
+        .unwrap_err();
+    assert!(error.is_deadline(), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_exit_code_is_a_number_or_an_error() {
+    for (answer, expected) in [
+        (json("200 OK", "0\n"), Some(0)),
+        (json("200 OK", "137\n"), Some(137)),
+        (json("200 OK", "-1"), Some(-1)),
+        (json("200 OK", ""), None),
+        (json("200 OK", "null"), None),
+        (json("200 OK", r#"{"StatusCode":0}"#), None),
+        (json("404 Not Found", r#"{"message":"no such container"}"#), None),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n0".to_owned(), None),
+        (String::new(), None),
+    ] {
+        let (_script, engine) = Script::engine_then(answer.clone()).await;
+        assert_eq!(engine.wait_container("0f").await.ok(), expected, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_dies_during_the_wait_is_told_as_such() {
+    let (_script, engine) =
+        Script::engine_then("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+    let error = engine.wait_container("0f").await.unwrap_err();
+    assert!(
+        error.is_unreachable() && chain(&error).contains("hung up"),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_inspection_that_is_not_understood_is_an_error_without_its_content() {
+    let endless = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n{}",
+        " ".repeat(33 * 1024 * 1024)
+    );
+    for answer in [
+        json("200 OK", "{}"),
+        json("200 OK", "[]"),
+        json("200 OK", r#"{"Config":{"Env":["TOKEN=hunter2"]"#),
+        json("200 OK", r#"{"Id":"0f","Config":{"Env":"TOKEN=hunter2"}}"#),
+        json("503 Service Unavailable", "<html>"),
+        endless,
+    ] {
+        let (_script, engine) = Script::engine_then(answer).await;
+        let error = engine.inspect_container("0f").await.unwrap_err();
+        assert!(
+            !chain(&error).contains("hunter2") && !format!("{error:?}").contains("hunter2"),
+            "{error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_container_without_an_id_was_not_created() {
+    let plan = crate::engine::convert::tests::a_plan();
+    for body in [
+        "{}",
+        r#"{"Id":"","Warnings":[]}"#,
+        r#"{"Id":"../x","Warnings":[]}"#,
+        "null",
+        "{",
+    ] {
+        let (_script, engine) = Script::engine_then(json("201 Created", body)).await;
+        assert!(engine.create_container(&plan).await.is_err(), "{body}");
+    }
+    let (_script, engine) = Script::engine_then(json("201 Created", r#"{"Id":"0f","Warnings":["x"]}"#)).await;
+    assert_eq!(engine.create_container(&plan).await.unwrap().as_str(), "0f");
+}
+
+#[tokio::test]
+async fn values_of_variables_that_the_engine_quotes_are_blotted_out() {
+    let plan = crate::engine::convert::tests::a_plan();
+    let plan = crate::container::ContainerPlan {
+        env: crate::spec::ContainerEnv::default().with("TOKEN", "hunter2"),
+        ..plan
+    };
+    let (_script, engine) = Script::engine_then(json(
+        "500 Internal Server Error",
+        r#"{"message":"bad variable TOKEN=hunter2"}"#,
+    ))
+    .await;
+    let error = engine.create_container(&plan).await.unwrap_err();
+    let text = format!("{error:?} {}", chain(&error));
+    assert!(
+        text.contains("bad variable TOKEN=") && !text.contains("hunter2"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_network_that_is_not_as_planned_is_removed_and_an_error() {
+    let plan = NetworkPlan {
+        name: "n".to_owned(),
+        subnet: Some("10.199.0.0/28".parse().unwrap()),
+        internal: true,
+        labels: std::collections::BTreeMap::new(),
+    };
+    let leaky = r#"{"name":"n","driver":"bridge","internal":false,"dns_enabled":true,"ipv6_enabled":false,
+        "subnets":[{"subnet":"10.199.0.0/28","gateway":"10.199.0.1"}]}"#;
+    let removed = json("200 OK", r#"[{"Name":"n","Err":null}]"#);
+    let script = Script::new([PING.to_owned(), json("200 OK", leaky), removed]);
+    let error = script
+        .connect()
+        .await
+        .unwrap()
+        .create_network(&plan)
+        .await
+        .unwrap_err();
+    assert!(
+        chain(&error).contains("internal, dns, gateway"),
+        "{}",
+        chain(&error)
+    );
+}
+
+#[tokio::test]
+async fn removing_a_network_reads_the_answer_and_not_only_its_status() {
+    for (answer, good) in [
+        (json("200 OK", r#"[{"Name":"n","Err":null}]"#), true),
+        (json("404 Not Found", r#"{"message":"network not found"}"#), true),
+        (json("200 OK", r#"[{"Name":"n","Err":"in use"}]"#), false),
+        (json("200 OK", "OK"), false),
+        (
+            json(
+                "500 Internal Server Error",
+                r#"{"message":"network is being used"}"#,
+            ),
+            false,
+        ),
+    ] {
+        let (_script, engine) = Script::engine_then(answer.clone()).await;
+        assert_eq!(engine.remove_network("n").await.is_ok(), good, "{answer:?}");
+    }
+}
+
+const UPGRADED: &str = "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n";
+
+fn frame(stream: u8, text: &str) -> Vec<u8> {
+    let length = u32::try_from(text.len()).unwrap().to_be_bytes();
+    [&[stream, 0, 0, 0][..], &length, text.as_bytes()].concat()
+}
+
+async fn output_of(frames: &[Vec<u8>]) -> Vec<Result<Chunk, EngineError>> {
+    let (_script, engine) = Script::engine_then([UPGRADED.as_bytes(), &frames.concat()].concat()).await;
+    let (_stdin, output) = engine.attach_container("0f", true).await.unwrap();
+    output.collect().await
+}
+
+#[tokio::test]
+async fn output_comes_by_stream_and_ends_with_the_connection() {
+    let chunks = output_of(&[frame(1, "out"), frame(2, "err"), frame(1, "")]).await;
+    let chunks: Vec<Chunk> = chunks.into_iter().map(Result::unwrap).collect();
+    let expected = [
+        Chunk::Stdout("out".into()),
+        Chunk::Stderr("err".into()),
+        Chunk::Stdout(Bytes::new()),
+    ];
+    assert_eq!(chunks, expected);
+}
+
+#[tokio::test]
+async fn output_that_is_not_framed_or_breaks_off_is_an_error_and_the_end() {
+    for frames in [
+        vec![frame(1, "ok"), b"no frame at all\n".to_vec()],
+        vec![frame(1, "ok"), frame(0, "stdin?")],
+        vec![frame(1, "ok"), frame(1, "half of it")[..10].to_vec()],
+        vec![frame(1, "ok"), vec![1, 0, 0]],
+    ] {
+        let chunks = output_of(&frames).await;
+        assert!(
+            matches!(chunks.as_slice(), [Ok(Chunk::Stdout(_)), Err(_)]),
+            "{frames:?}: {chunks:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_does_not_read_its_input_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("engine.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let (written, may_close) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        let (mut ping, _) = listener.accept().await.unwrap();
+        read_request(&mut ping).await;
+        ping.write_all(PING.as_bytes()).await.unwrap();
+        let (mut attach, _) = listener.accept().await.unwrap();
+        read_request(&mut attach).await;
+        attach.write_all(UPGRADED.as_bytes()).await.unwrap();
+        attach.write_all(&frame(1, "out")).await.unwrap();
+        // Closed with input unread: the other end's connection is reset.
+        let _ = may_close.await;
+    });
+    let engine = Engine::connect(&EngineAddress::unix(&socket)).await.unwrap();
+    let (mut stdin, mut output) = engine.attach_container("0f", true).await.unwrap();
+    stdin.write_all(b"prompt").await.unwrap();
+    stdin.flush().await.unwrap();
+    written.send(()).unwrap();
+    assert!(matches!(output.next().await, Some(Ok(Chunk::Stdout(_)))));
+    assert!(output.next().await.is_none(), "a reset is the end");
+    assert!(output.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_build_that_ends_without_an_image_has_failed() {
+    let request = BuildRequest {
+        tag: "localhost/x:1".to_owned(),
+        tar: Bytes::new(),
+        no_cache: false,
+        labels: std::collections::BTreeMap::new(),
+        network: BuildNetwork::None,
+    };
+    let id = "0f".repeat(32);
+    for (body, good) in [
+        (
+            format!("{{\"stream\":\"STEP 1\\n\"}}\n{{\"aux\":{{\"ID\":\"sha256:{id}\"}}}}\n"),
+            true,
+        ),
+        ("{\"stream\":\"STEP 1\\n\"}\n".to_owned(), false),
+        ("{\"aux\":{\"ID\":\"latest\"}}\n".to_owned(), false),
+        (
+            format!(
+                "{{\"aux\":{{\"ID\":\"sha256:{id}\"}}}}\n{{\"errorDetail\":{{\"message\":\"exit status 9\"}}}}\n"
+            ),
+            false,
+        ),
+        ("no json\n".to_owned(), false),
+    ] {
+        let (_script, engine) = Script::engine_then(json("200 OK", &body)).await;
+        let built = engine.build(request.clone(), &mut |_: &str| {}).await;
+        assert_eq!(built.ok(), good.then(|| id.clone()), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_none_and_removing_it_is_done() {
+    let missing = || json("404 Not Found", r#"{"message":"no such object"}"#);
+    for call in 0..5 {
+        let (_script, engine) = Script::engine_then(missing()).await;
+        match call {
+            0 => assert!(engine.image("localhost/x:1").await.unwrap().is_none()),
+            1 => assert!(engine.download("0f", "/etc/x").await.unwrap().is_none()),
+            2 => engine.remove_container("0f").await.unwrap(),
+            3 => engine.remove_image("localhost/x:1").await.unwrap(),
+            _ => assert!(!engine.network_exists("n").await.unwrap()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn containers_are_listed_in_states_that_only_podman_has() {
+    let body = r#"[{"Id":"0f","Names":["a"],"Labels":{"x":"y"},"State":"initialized"},{"Id":"0e","Names":[],"Labels":null,"State":""}]"#;
+    let (_script, engine) = Script::engine_then(json("200 OK", body)).await;
+    let found = engine.list_containers(&["x=y".to_owned()]).await.unwrap();
+    assert_eq!(
+        found
+            .iter()
+            .map(|found| (found.name.as_str(), found.state.as_str()))
+            .collect::<Vec<_>>(),
+        [("a", "initialized"), ("0e", "")]
+    );
+    for body in ["[{}]", r#"[{"Id":"0f"}]"#, "{}", ""] {
+        let (_script, engine) = Script::engine_then(json("200 OK", body)).await;
+        assert!(engine.list_containers(&[]).await.is_err(), "{body}");
+    }
+}

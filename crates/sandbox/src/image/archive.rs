@@ -1,0 +1,30 @@
+//! Images as archives, for moving them between machines.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::ImageBuildError;
+use crate::engine::Engine;
+
+/// Writes one archive of the images `tags`, all their layers included.
+pub(crate) async fn save(
+    engine: &Engine,
+    tags: &[&str],
+    writer: &mut (dyn AsyncWrite + Send + Unpin),
+) -> Result<(), ImageBuildError> {
+    for tag in tags {
+        if engine.image(tag).await?.is_none() {
+            return Err(ImageBuildError::NotFound {
+                name: tag.escape_debug().to_string(),
+            });
+        }
+    }
+    Ok(engine.export_images(tags, writer).await?)
+}
+
+/// Loads the images of an archive; returns their tags.
+pub(crate) async fn load(
+    engine: &Engine,
+    reader: impl AsyncRead + Send + Unpin + 'static,
+) -> Result<Vec<String>, ImageBuildError> {
+    Ok(engine.load_images(reader).await?)
+}

@@ -1,0 +1,174 @@
+//! Names for images, made from what they are made of.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+use super::inventory::ImageKind;
+use super::{entrypoint, overlay};
+use crate::spec::ImageSource;
+
+/// The tags of an image's two layers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageTags {
+    /// `localhost/<prefix>-repo:<sha256>`: what the Dockerfile makes. `None` for an image that is not built here.
+    pub repo: Option<String>,
+    /// `localhost/<prefix>-overlay:<sha256>`: the same with the entry point. Tasks run in this one.
+    pub overlay: String,
+}
+
+impl ImageTags {
+    /// The tags that `source` gets under `prefix`, told without an engine. `None` for an image that the engine already has: its tag
+    /// is made from the engine's id of it, see [`Sandbox::image_tags`](crate::Sandbox::image_tags).
+    #[must_use]
+    pub fn of_build(prefix: &str, source: &ImageSource) -> Option<Self> {
+        match source {
+            ImageSource::Build { .. } => Some(tags(prefix, source, "")),
+            ImageSource::Existing(_) => None,
+        }
+    }
+}
+
+/// The tags of `source`. An image that the engine already has is known by `existing_id`.
+pub(crate) fn tags(prefix: &str, source: &ImageSource, existing_id: &str) -> ImageTags {
+    match source {
+        ImageSource::Build {
+            dockerfile,
+            context_files,
+        } => {
+            let repo = repo_tag(prefix, dockerfile, context_files);
+            ImageTags {
+                overlay: overlay_tag(prefix, &repo),
+                repo: Some(repo),
+            }
+        }
+        ImageSource::Existing(_) => ImageTags {
+            repo: None,
+            overlay: overlay_tag(prefix, existing_id),
+        },
+    }
+}
+
+pub(super) fn repo_tag(prefix: &str, dockerfile: &[u8], context_files: &BTreeMap<String, Vec<u8>>) -> String {
+    let mut hash = FramedHash::new("repo");
+    hash.part(dockerfile);
+    for (path, content) in context_files {
+        hash.part(path.as_bytes());
+        hash.part(content);
+    }
+    tag(prefix, ImageKind::Repo, &hash.finish())
+}
+
+/// Covers everything that ends up in the overlay: the lower layer, known by tag or id, and the generated files of either form.
+pub(super) fn overlay_tag(prefix: &str, lower: &str) -> String {
+    let mut hash = FramedHash::new("overlay");
+    hash.part(lower.as_bytes());
+    hash.part(entrypoint::SCRIPT.as_bytes());
+    for form in overlay::FORMS {
+        hash.part(form.as_bytes());
+    }
+    tag(prefix, ImageKind::Overlay, &hash.finish())
+}
+
+/// The tag of an image of ours. It says `localhost`, because an engine takes a name without a registry for one of a registry.
+pub(crate) fn tag(prefix: &str, kind: ImageKind, sha256: &str) -> String {
+    format!("localhost/{prefix}-{}:{sha256}", kind.as_str())
+}
+
+/// SHA-256 over parts, each with its length before it: no two different lists of parts give the same bytes.
+struct FramedHash(Sha256);
+
+impl FramedHash {
+    fn new(kind: &str) -> Self {
+        let mut hash = Self(Sha256::new());
+        hash.part(kind.as_bytes());
+        hash
+    }
+
+    fn part(&mut self, part: &[u8]) {
+        self.0.update((part.len() as u64).to_le_bytes());
+        self.0.update(part);
+    }
+
+    fn finish(self) -> String {
+        hex(&self.0.finalize())
+    }
+}
+
+/// Bytes in hexadecimal, lower case.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut hex, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn build(dockerfile: &str, files: &[(&str, &str)]) -> ImageSource {
+        let files: BTreeMap<String, Vec<u8>> = files
+            .iter()
+            .map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec()))
+            .collect();
+        ImageSource::build(dockerfile, files)
+    }
+
+    #[test]
+    fn what_differs_hashes_differently_wherever_the_border_lies() {
+        let sources = [
+            build("FROM a", &[]),
+            build("FROM a", &[("", "")]),
+            build("FROM aa", &[]),
+            build("FROM ", &[("a", "")]),
+            build("FROM a", &[("b", "c")]),
+            build("FROM a", &[("bc", "")]),
+            build("FROM a", &[("", "bc")]),
+            build("FROM a", &[("b", "c"), ("d", "e")]),
+            build("FROM a", &[("b", "cde")]),
+            build("FROM ab", &[("", "c")]),
+        ];
+        let all: Vec<ImageTags> = sources.iter().map(|source| tags("p", source, "")).collect();
+        assert_eq!(
+            all.iter()
+                .map(|tags| tags.repo.clone().unwrap())
+                .collect::<HashSet<_>>()
+                .len(),
+            sources.len()
+        );
+        assert_eq!(
+            all.iter().map(|tags| &tags.overlay).collect::<HashSet<_>>().len(),
+            sources.len()
+        );
+    }
+
+    #[test]
+    fn tags_have_the_documented_form_and_stay_the_same() {
+        let tags = tags("sandbox", &build("FROM scratch\n", &[("a", "b")]), "");
+        let repo = tags.repo.unwrap();
+        assert_eq!(
+            repo,
+            "localhost/sandbox-repo:4b213f47f081c877c6616be1adc52852bfa315af16b594e25cb3b79e43325260"
+        );
+        let hash = tags.overlay.strip_prefix("localhost/sandbox-overlay:").unwrap();
+        assert!(
+            hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            "{hash}"
+        );
+    }
+
+    #[test]
+    fn an_existing_image_is_known_by_its_id() {
+        let source = ImageSource::existing("localhost/base:latest");
+        let (one, two) = (tags("p", &source, "sha256:1"), tags("p", &source, "sha256:2"));
+        assert_eq!(one.repo, None);
+        assert_ne!(one.overlay, two.overlay);
+    }
+}

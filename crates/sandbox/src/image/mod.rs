@@ -1,0 +1,29 @@
+//! Images for tasks, in two layers: what the caller's Dockerfile makes, and an overlay with the generated entry point.
+//!
+//! Both are cached under a tag made from their content. A lower layer that is too old is built anew without the engine's cache, and
+//! an overlay always stands on the lower layer of now. One tag is built once at a time, also over several processes; different tags
+//! are built side by side.
+//!
+//! A build runs on the engine with the engine's network, because it installs packages: **it is outside the sandbox**. Whoever
+//! controls a Dockerfile controls what its build does.
+
+mod archive;
+mod build_context;
+mod ensure;
+mod entrypoint;
+mod error;
+mod hash;
+mod inventory;
+mod lock;
+mod overlay;
+mod probe;
+
+pub(crate) use archive::{load, save};
+pub(crate) use ensure::ensure;
+pub use error::ImageBuildError;
+pub use hash::ImageTags;
+pub(crate) use hash::{hex, tag, tags};
+pub use inventory::{ImageKind, ImageSummary};
+pub(crate) use inventory::{labels, list, prune};
+pub(crate) use lock::FileLock;
+pub(crate) use probe::Probe;

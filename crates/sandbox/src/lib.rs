@@ -1,0 +1,78 @@
+//! Runs headless Claude Code, or any command, in a podman container that reaches only what an allowlist permits.
+//!
+//! A [`Sandbox`] is a connection to one engine and what all tasks share: images, a root authority, an egress network. A [`Task`]
+//! is Claude Code in one execution context, with a session on disk that survives it; a [`Command`] is any other program. Each
+//! execution gets a network of its own, on which there is nothing but its own egress proxy: the proxy answers every name with its
+//! own address, terminates TLS with a certificate of the task's own authority, asks the policy, and only then looks the name up and
+//! connects. The proxy's configuration reaches it over its stdin, so no key touches a disk, an argument list or an environment;
+//! when the process that owns the sandbox dies, that stdin ends, and with it all egress.
+//!
+//! What a task came to is an [`Outcome`] to match on. Errors ([`SandboxError`]) are failures of the infrastructure only.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use allowlist::Allowlist;
+//! use sandbox::{
+//!     ContainerEnv, ImageSource, Mount, Network, NetworkSandboxConfig, Outcome, Prompt, ResourceLimits, Sandbox, SandboxConfig,
+//!     TaskSpec,
+//! };
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = "unix:///run/podman/podman.sock".parse()?;
+//! let sandbox = Sandbox::connect(SandboxConfig::new(engine, "/var/lib/my-gateway/sandbox")).await?;
+//! sandbox.startup().await?;
+//!
+//! let image = sandbox.ensure_image(&ImageSource::existing("localhost/agent:latest")).await?;
+//! let policy = Allowlist::from_yaml("domains: [api.anthropic.com]", "policy.yaml")?;
+//! let task = sandbox.create_task(
+//!     TaskSpec::new("conversation-42", image, "/var/lib/my-gateway/conversations/42")
+//!         .mount(Mount::read_write("/srv/work/42", "/workspace"))
+//!         .working_dir("/workspace")
+//!         .env(ContainerEnv::default().with("CI", "true"))
+//!         .network(Network::Sandboxed(NetworkSandboxConfig::new(policy)))
+//!         .network_log_dir("/var/lib/my-gateway/conversations/42")
+//!         .limits(ResourceLimits { timeout: Some(Duration::from_mins(10)), ..ResourceLimits::default() }),
+//! )?;
+//!
+//! let resume = task.session_store().session_id_for_resume()?;
+//! let result = task.execute(Prompt::new("fix the failing test").resume(resume), |event| println!("{event:?}")).await?;
+//! match result.outcome {
+//!     Outcome::Success => println!("{}", result.response_text),
+//!     Outcome::PromptTooLong | Outcome::SessionCorrupted => println!("begin a fresh session"),
+//!     Outcome::RateLimited | Outcome::ApiUnavailable => println!("try again later"),
+//!     other => println!("{}: {}", other.as_str(), result.error_summary.unwrap_or_default()),
+//! }
+//! sandbox.shutdown().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! How it is built, and why, is in the repository's `ARCHITECTURE.md`; what it defends against, in `SECURITY.md`.
+
+mod config;
+mod container;
+mod egress;
+mod engine;
+mod error;
+mod image;
+mod reap;
+mod sandbox;
+mod session;
+mod spec;
+mod task;
+
+pub use config::{EngineAddress, InvalidConfig, SandboxConfig, UpstreamConfig};
+pub use container::ContainerError;
+pub use egress::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog, Prerequisites, ProxyError};
+pub use engine::{Capabilities, EngineError, EngineFacts, Version};
+pub use error::SandboxError;
+pub use image::{ImageBuildError, ImageKind, ImageSummary, ImageTags};
+pub use reap::{Inventory, InventoryInstance, InventoryObject, LockError, ObjectKind, Role, SweepReport};
+pub use sandbox::Sandbox;
+pub use session::{SessionError, SessionMetadata, SessionReply, SessionStore};
+pub use spec::{
+    CommandSpec, ContainerEnv, ImageSource, ImageTag, InvalidSpec, Mount, Network, NetworkSandboxConfig,
+    ResourceLimits, TaskSpec,
+};
+pub use task::{Command, CommandResult, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings};

@@ -1,0 +1,226 @@
+//! The lock that tells other instances that this one lives.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The first line of a lock file: only such files are ever removed.
+const MARK: &str = "sandbox instance";
+const FOLDER: &str = "instances";
+
+/// The lock of this instance could not be taken.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {operation} `{}`", path.display())]
+pub struct LockError {
+    operation: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Whether an instance lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Liveness {
+    /// Its lock is held, or it cannot be told: what may live is left alone.
+    Alive,
+    /// Its lock is free, or its file is gone.
+    Dead,
+}
+
+/// An exclusive lock on `<state_dir>/instances/<id>.lock`, held until this is dropped or the process ends in any way.
+#[derive(Debug)]
+pub(crate) struct InstanceLock {
+    id: String,
+    path: PathBuf,
+    /// Never read: the lock goes with it.
+    _file: File,
+}
+
+impl InstanceLock {
+    /// Makes a new instance in `state_dir` (made if missing, mode 0700) and removes the files of dead ones.
+    pub(crate) fn acquire(state_dir: &Path) -> Result<Self, LockError> {
+        let folder = state_dir.join(FOLDER);
+        let failed = |operation, path: &Path| {
+            let path = path.to_owned();
+            move |source| LockError {
+                operation,
+                path,
+                source,
+            }
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(failed("create", &folder))?;
+        // The labels name this path, and other processes have other working directories.
+        let folder = folder.canonicalize().map_err(failed("resolve", &folder))?;
+        remove_dead_files(&folder);
+        let id = format!("{:016x}", rand::random::<u64>());
+        let path = folder.join(Self::file_name(&id));
+        // Locked under another name first: nobody can find the file while its lock is still free.
+        let fresh = folder.join(format!("{id}.new"));
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&fresh)
+            .map_err(failed("create", &fresh))?;
+        file.try_lock()
+            .map_err(|error| failed("lock", &fresh)(error.into()))?;
+        writeln!(file, "{MARK}\npid {}", std::process::id()).map_err(failed("write", &fresh))?;
+        fs::rename(&fresh, &path).map_err(failed("rename", &fresh))?;
+        tracing::debug!(instance = %id, "instance lock taken");
+        Ok(Self {
+            id,
+            path,
+            _file: file,
+        })
+    }
+
+    /// The id of this instance: 16 hexadecimal digits.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The locked file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The name of the lock file of `instance`.
+    pub(crate) fn file_name(instance: &str) -> String {
+        format!("{instance}.lock")
+    }
+}
+
+impl Drop for InstanceLock {
+    fn drop(&mut self) {
+        // The file first, while the lock is still ours. Without the file, what this instance left counts as dead.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Whether the instance that holds `lock` lives.
+pub(crate) fn liveness(lock: &Path) -> Liveness {
+    match open(lock) {
+        Ok(file) => match file.try_lock() {
+            Ok(()) => Liveness::Dead,
+            Err(TryLockError::WouldBlock) => Liveness::Alive,
+            Err(TryLockError::Error(error)) => unknown(lock, &error),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Liveness::Dead,
+        Err(error) => unknown(lock, &error),
+    }
+}
+
+/// The process that holds `lock`, as it wrote itself down.
+pub(crate) fn pid(lock: &Path) -> Option<u32> {
+    let text = read_marked(&mut open(lock).ok()?)?;
+    text.lines().nth(1)?.strip_prefix("pid ")?.parse().ok()
+}
+
+/// Removes the lock file of a dead instance. A path that came from a label could name any file: one that is locked, or that no
+/// instance wrote, stays.
+pub(crate) fn remove_dead_file(lock: &Path) -> bool {
+    let Ok(mut file) = open(lock) else { return false };
+    file.try_lock().is_ok() && read_marked(&mut file).is_some() && fs::remove_file(lock).is_ok()
+}
+
+fn remove_dead_files(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| is_lock_file(path))
+    {
+        remove_dead_file(&path);
+    }
+}
+
+fn is_lock_file(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "lock")
+}
+
+/// Not through a symbolic link, and without waiting for the other end of a pipe.
+fn open(lock: &Path) -> io::Result<File> {
+    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK)
+        .bits()
+        .cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(lock)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("not a regular file"))
+    }
+}
+
+fn read_marked(file: &mut File) -> Option<String> {
+    let mut text = String::new();
+    file.take(256).read_to_string(&mut text).ok()?;
+    (text.lines().next() == Some(MARK)).then_some(text)
+}
+
+fn unknown(lock: &Path, error: &io::Error) -> Liveness {
+    tracing::warn!(lock = %lock.display(), %error, "cannot tell whether an instance lives; its objects stay");
+    Liveness::Alive
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_lock_is_alive_until_it_is_dropped() {
+        let state = tempfile::tempdir().unwrap();
+        let lock = InstanceLock::acquire(&state.path().join("state")).unwrap();
+        let path = lock.path().to_owned();
+        assert_eq!(liveness(&path), Liveness::Alive);
+        assert_eq!(pid(&path), Some(std::process::id()));
+        assert!(!remove_dead_file(&path));
+        let mode = fs::metadata(path.parent().unwrap().parent().unwrap())
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o700);
+        drop(lock);
+        assert_eq!(liveness(&path), Liveness::Dead);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_killed_instance_leaves_is_dead_and_goes_with_the_next_start() {
+        let state = tempfile::tempdir().unwrap();
+        let folder = state.path().join(FOLDER);
+        fs::create_dir(&folder).unwrap();
+        let left = folder.join("00.lock");
+        fs::write(&left, "sandbox instance\npid 1\n").unwrap();
+        assert_eq!(liveness(&left), Liveness::Dead);
+        let lock = InstanceLock::acquire(state.path()).unwrap();
+        assert!(!left.exists() && lock.path().exists());
+    }
+
+    #[test]
+    fn what_cannot_be_told_counts_as_alive() {
+        let state = tempfile::tempdir().unwrap();
+        let folder = state.path().join("folder.lock");
+        fs::create_dir(&folder).unwrap();
+        let link = state.path().join("link.lock");
+        fs::write(state.path().join("target"), "").unwrap();
+        symlink(state.path().join("target"), &link).unwrap();
+        assert_eq!(liveness(&folder), Liveness::Alive);
+        assert_eq!(liveness(&link), Liveness::Alive);
+        assert_eq!(liveness(&state.path().join("missing.lock")), Liveness::Dead);
+    }
+
+    #[test]
+    fn a_file_that_no_instance_wrote_is_never_removed() {
+        let state = tempfile::tempdir().unwrap();
+        let other = state.path().join("00.lock");
+        fs::write(&other, "precious").unwrap();
+        assert!(!remove_dead_file(&other));
+        assert!(other.exists());
+    }
+}

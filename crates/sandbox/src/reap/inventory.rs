@@ -1,0 +1,144 @@
+//! What exists on the engine, and whose it is.
+
+use std::collections::BTreeMap;
+
+use crate::engine::{Engine, EngineError};
+
+use super::instance::{self, Liveness};
+use super::labels::{Labels, Role};
+
+/// Everything on the engine under one prefix.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// By instance id.
+    pub instances: Vec<InventoryInstance>,
+}
+
+/// An instance that has objects on the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InventoryInstance {
+    /// Its id.
+    pub id: String,
+    /// Whether its lock is held.
+    pub alive: bool,
+    /// The process that holds the lock, where it can be told.
+    pub pid: Option<u32>,
+    /// Its containers first, then its networks, each in the order of their names.
+    pub objects: Vec<InventoryObject>,
+}
+
+/// What kind of thing an object is to the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ObjectKind {
+    /// A container.
+    Container,
+    /// A network.
+    Network,
+}
+
+/// A container or a network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InventoryObject {
+    /// Container or network.
+    pub kind: ObjectKind,
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// The execution context it belongs to; empty for what all share.
+    pub context: String,
+    /// A container's state as the engine calls it (`running`, `exited`); empty for a network.
+    pub state: String,
+}
+
+/// An object with the labels it was found with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) kind: ObjectKind,
+    /// What the engine knows it by.
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) state: String,
+    pub(super) labels: Labels,
+}
+
+/// What exists under `prefix`.
+pub(crate) async fn inventory(engine: &Engine, prefix: &str) -> Result<Inventory, EngineError> {
+    let mut by_instance: BTreeMap<String, InventoryInstance> = BTreeMap::new();
+    for Found {
+        kind,
+        name,
+        state,
+        labels,
+        ..
+    } in find(engine, prefix).await?
+    {
+        let instance = by_instance
+            .entry(labels.instance().to_owned())
+            .or_insert_with(|| {
+                let alive = instance::liveness(labels.lock()) == Liveness::Alive;
+                InventoryInstance {
+                    id: labels.instance().to_owned(),
+                    alive,
+                    pid: alive.then(|| instance::pid(labels.lock())).flatten(),
+                    objects: Vec::new(),
+                }
+            });
+        let (role, context) = (labels.role(), labels.context().to_owned());
+        instance.objects.push(InventoryObject {
+            kind,
+            name,
+            role,
+            context,
+            state,
+        });
+    }
+    let mut instances: Vec<_> = by_instance.into_values().collect();
+    for instance in &mut instances {
+        instance
+            .objects
+            .sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+    }
+    Ok(Inventory { instances })
+}
+
+/// All objects under `prefix` whose labels are whole.
+pub(super) async fn find(engine: &Engine, prefix: &str) -> Result<Vec<Found>, EngineError> {
+    let filter = [Labels::owned_by(prefix)];
+    let (containers, networks) =
+        tokio::try_join!(engine.list_containers(&filter), engine.list_networks(&filter))?;
+    let containers = containers.into_iter().map(|container| {
+        (
+            ObjectKind::Container,
+            container.id,
+            container.name,
+            container.state,
+            container.labels,
+        )
+    });
+    let networks = networks.into_iter().map(|network| {
+        (
+            ObjectKind::Network,
+            network.name.clone(),
+            network.name,
+            String::new(),
+            network.labels,
+        )
+    });
+    let found = containers
+        .chain(networks)
+        .filter_map(|(kind, id, name, state, labels)| {
+            let Some(labels) = Labels::from_map(&labels).filter(|labels| labels.owner() == prefix) else {
+                tracing::warn!(object = %name, "carries our owner label, but not all labels; it stays");
+                return None;
+            };
+            Some(Found {
+                kind,
+                id,
+                name,
+                state,
+                labels,
+            })
+        });
+    Ok(found.collect())
+}

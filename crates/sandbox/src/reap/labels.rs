@@ -1,0 +1,193 @@
+//! The labels that say whose an object is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::InstanceLock;
+
+const OWNER: &str = "sandbox.owner";
+const INSTANCE: &str = "sandbox.instance";
+const CONTEXT: &str = "sandbox.context";
+const ROLE: &str = "sandbox.role";
+const LOCK: &str = "sandbox.lock";
+
+/// What an object is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// The container of a task or command.
+    Task,
+    /// The container of an egress proxy.
+    Proxy,
+    /// The network of one task.
+    Network,
+    /// The network through which proxies reach the world; shared by all instances of a prefix.
+    Egress,
+    /// A container that is created to look into an image and never started.
+    Probe,
+}
+
+impl Role {
+    const ALL: [Self; 5] = [Self::Task, Self::Proxy, Self::Network, Self::Egress, Self::Probe];
+
+    /// As it stands in the label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Proxy => "proxy",
+            Self::Network => "network",
+            Self::Egress => "egress",
+            Self::Probe => "probe",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Whose an object is and what it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Labels {
+    owner: String,
+    instance: String,
+    context: String,
+    role: Role,
+    lock: PathBuf,
+}
+
+impl Labels {
+    /// Labels of an object of `instance` under `prefix`, for the execution context `context` (empty: for all), with the role of a
+    /// task.
+    pub(crate) fn new(prefix: &str, instance: &InstanceLock, context: &str) -> Self {
+        Self {
+            owner: prefix.to_owned(),
+            instance: instance.id().to_owned(),
+            context: context.to_owned(),
+            role: Role::Task,
+            lock: instance.path().to_owned(),
+        }
+    }
+
+    /// The same owner's labels for another kind of object.
+    #[must_use]
+    pub(crate) fn with_role(&self, role: Role) -> Self {
+        Self { role, ..self.clone() }
+    }
+
+    /// The prefix of the names of the owner's objects.
+    pub(crate) fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// The id of the instance.
+    pub(crate) fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// The execution context; empty for what all share.
+    pub(crate) fn context(&self) -> &str {
+        &self.context
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The file that the instance holds a lock on.
+    pub(crate) fn lock(&self) -> &Path {
+        &self.lock
+    }
+
+    /// As the engine keeps them.
+    pub(crate) fn to_map(&self) -> BTreeMap<String, String> {
+        [
+            (OWNER, self.owner.clone()),
+            (INSTANCE, self.instance.clone()),
+            (CONTEXT, self.context.clone()),
+            (ROLE, self.role.as_str().to_owned()),
+            (LOCK, self.lock.to_string_lossy().into_owned()),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+
+    /// Reads labels back. `None` when one is missing or makes no sense: such an object is not ours to touch.
+    pub(crate) fn from_map(map: &BTreeMap<String, String>) -> Option<Self> {
+        let role = map.get(ROLE)?;
+        let instance = map.get(INSTANCE)?;
+        let lock = PathBuf::from(map.get(LOCK)?);
+        if !lock.is_absolute() || lock.file_name()?.to_str()? != InstanceLock::file_name(instance) {
+            return None;
+        }
+        Some(Self {
+            owner: map.get(OWNER)?.clone(),
+            instance: instance.clone(),
+            context: map.get(CONTEXT)?.clone(),
+            role: Role::ALL.into_iter().find(|known| known.as_str() == role)?,
+            lock,
+        })
+    }
+
+    /// The filter that finds all objects of `prefix`.
+    pub(crate) fn owned_by(prefix: &str) -> String {
+        format!("{OWNER}={prefix}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels() -> Labels {
+        Labels {
+            owner: "sandbox".to_owned(),
+            instance: "0f".to_owned(),
+            context: "conversation 42, \"quoted\"=x".to_owned(),
+            role: Role::Proxy,
+            lock: PathBuf::from("/state/instances/0f.lock"),
+        }
+    }
+
+    #[test]
+    fn what_the_engine_keeps_reads_back_the_same() {
+        for role in Role::ALL {
+            let labels = labels().with_role(role);
+            assert_eq!(Labels::from_map(&labels.to_map()), Some(labels));
+        }
+    }
+
+    #[test]
+    fn labels_that_lack_something_or_make_no_sense_are_not_ours() {
+        for name in [OWNER, INSTANCE, CONTEXT, ROLE, LOCK] {
+            let mut map = labels().to_map();
+            map.remove(name);
+            assert_eq!(Labels::from_map(&map), None, "without {name}");
+        }
+        for (name, value) in [
+            (ROLE, "root"),
+            (LOCK, "instances/0f.lock"),
+            (LOCK, "/etc/passwd"),
+            (LOCK, "/state/instances/0e.lock"),
+            (INSTANCE, "../0f"),
+        ] {
+            let mut map = labels().to_map();
+            map.insert(name.to_owned(), value.to_owned());
+            assert_eq!(Labels::from_map(&map), None, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn the_filter_names_the_label_that_objects_carry() {
+        let labels = labels();
+        let (name, value) = Labels::owned_by(labels.owner())
+            .split_once('=')
+            .map(|(n, v)| (n.to_owned(), v.to_owned()))
+            .unwrap();
+        assert_eq!(labels.to_map().get(&name), Some(&value));
+    }
+}

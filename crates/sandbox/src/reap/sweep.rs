@@ -1,0 +1,202 @@
+//! Removing what nobody owns any more.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use futures_util::{StreamExt as _, stream};
+
+use crate::engine::{Engine, EngineError};
+
+use super::instance::{self, Liveness};
+use super::inventory::{Found, ObjectKind, find};
+use super::labels::{Labels, Role};
+
+/// How many objects are removed at once; the engine does the removals of one lock in turn anyway.
+const AT_ONCE: usize = 4;
+
+/// What a sweep removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SweepReport {
+    /// Names of containers.
+    pub containers: Vec<String>,
+    /// Names of networks.
+    pub networks: Vec<String>,
+    /// Ids of the dead instances they belonged to.
+    pub instances: Vec<String>,
+    /// Names of objects that could not be removed; the log says why.
+    pub failed: Vec<String>,
+}
+
+/// Removes what dead instances of `prefix` left: containers, then networks, then lock files. The egress network stays, whoever made
+/// it: an instance that lives may be about to use it.
+pub(crate) async fn sweep(engine: &Engine, prefix: &str) -> Result<SweepReport, EngineError> {
+    let found = find(engine, prefix).await?;
+    let doomed = doomed(found, instance::liveness);
+    let locks: BTreeSet<PathBuf> = doomed
+        .iter()
+        .map(|found| found.labels.lock().to_owned())
+        .collect();
+    let (report, _) = remove(engine, doomed).await;
+    if report.failed.is_empty() {
+        for lock in &locks {
+            instance::remove_dead_file(lock);
+        }
+    }
+    if !report.instances.is_empty() {
+        tracing::info!(
+            instances = report.instances.len(),
+            containers = report.containers.len(),
+            networks = report.networks.len(),
+            "removed what dead instances left"
+        );
+    }
+    Ok(report)
+}
+
+/// Removes everything that the instance `id` made, but the egress network, which others may use.
+pub(crate) async fn remove_instance(
+    engine: &Engine,
+    prefix: &str,
+    id: &str,
+) -> Result<SweepReport, EngineError> {
+    let mut found = find(engine, prefix).await?;
+    found.retain(|found| found.labels.instance() == id && found.labels.role() != Role::Egress);
+    match remove(engine, found).await {
+        (_, Some(error)) => Err(error),
+        (report, None) => Ok(report),
+    }
+}
+
+/// Whether another living instance than that of `own` has objects under the same prefix.
+pub(crate) async fn others_alive(engine: &Engine, own: &Labels) -> Result<bool, EngineError> {
+    let found = find(engine, own.owner()).await?;
+    Ok(found.iter().any(|found| {
+        found.labels.instance() != own.instance()
+            && instance::liveness(found.labels.lock()) == Liveness::Alive
+    }))
+}
+
+/// Which of `found` nobody owns any more.
+fn doomed(found: Vec<Found>, liveness: impl Fn(&Path) -> Liveness) -> Vec<Found> {
+    // Each lock is asked once: an instance that ends meanwhile is dead for all its objects or for none.
+    let locks: BTreeSet<PathBuf> = found.iter().map(|found| found.labels.lock().to_owned()).collect();
+    let dead: BTreeSet<PathBuf> = locks
+        .iter()
+        .filter(|lock| liveness(lock) == Liveness::Dead)
+        .cloned()
+        .collect();
+    found
+        .into_iter()
+        .filter(|found| dead.contains(found.labels.lock()) && found.labels.role() != Role::Egress)
+        .collect()
+}
+
+/// Removes containers first: the engine keeps a network that a container is on. Goes on after a failure, and gives the first.
+async fn remove(engine: &Engine, doomed: Vec<Found>) -> (SweepReport, Option<EngineError>) {
+    let mut report = SweepReport::default();
+    let mut first_error = None;
+    let instances: BTreeSet<String> = doomed
+        .iter()
+        .map(|found| found.labels.instance().to_owned())
+        .collect();
+    report.instances = instances.into_iter().collect();
+    let (containers, networks): (Vec<_>, Vec<_>) = doomed
+        .into_iter()
+        .partition(|found| found.kind == ObjectKind::Container);
+    for kind in [containers, networks] {
+        let removals = stream::iter(kind).map(async |found| {
+            let removed = match found.kind {
+                ObjectKind::Container => engine.remove_container(&found.id).await,
+                ObjectKind::Network => engine.remove_network(&found.id).await,
+            };
+            (found, removed)
+        });
+        let mut removals = std::pin::pin!(removals.buffered(AT_ONCE));
+        while let Some((found, removed)) = removals.next().await {
+            match (removed, found.kind) {
+                (Ok(()), ObjectKind::Container) => report.containers.push(found.name),
+                (Ok(()), ObjectKind::Network) => report.networks.push(found.name),
+                (Err(error), _) => {
+                    tracing::warn!(%error, object = %found.name, "left behind");
+                    report.failed.push(found.name);
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+    }
+    (report, first_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::InstanceLock;
+    use super::*;
+
+    fn object(kind: ObjectKind, role: Role, name: &str, lock: &InstanceLock) -> Found {
+        Found {
+            kind,
+            id: name.to_owned(),
+            name: name.to_owned(),
+            state: String::new(),
+            labels: Labels::new("sandbox", lock, "c").with_role(role),
+        }
+    }
+
+    fn names(found: &[Found]) -> Vec<&str> {
+        found.iter().map(|found| found.name.as_str()).collect()
+    }
+
+    /// Objects of two instances: a task each, and the egress network, which the first one made.
+    fn objects(first: &InstanceLock, second: &InstanceLock) -> Vec<Found> {
+        vec![
+            object(ObjectKind::Container, Role::Task, "task-1", first),
+            object(ObjectKind::Network, Role::Egress, "egress", first),
+            object(ObjectKind::Container, Role::Proxy, "proxy-2", second),
+        ]
+    }
+
+    #[test]
+    fn only_what_the_dead_left_is_removed_and_never_the_shared_network() {
+        let state = tempfile::tempdir().unwrap();
+        let first = InstanceLock::acquire(state.path()).unwrap();
+        let second = InstanceLock::acquire(state.path()).unwrap();
+        let all = objects(&first, &second);
+        assert!(doomed(all.clone(), instance::liveness).is_empty(), "both live");
+
+        drop(first);
+        let left = doomed(all.clone(), instance::liveness);
+        assert_eq!(names(&left), ["task-1"], "the second lives");
+
+        // As after kill -9: the file is there, and its lock is free.
+        let file = second.path().to_owned();
+        let content = fs::read(&file).unwrap();
+        drop(second);
+        fs::write(&file, content).unwrap();
+        assert_eq!(names(&doomed(all, instance::liveness)), ["task-1", "proxy-2"]);
+    }
+
+    #[test]
+    fn what_cannot_be_told_stays() {
+        let state = tempfile::tempdir().unwrap();
+        let lock = InstanceLock::acquire(state.path()).unwrap();
+        let all = vec![object(ObjectKind::Container, Role::Task, "task", &lock)];
+        fs::remove_file(lock.path()).unwrap();
+        fs::create_dir(lock.path()).unwrap();
+        assert!(doomed(all, instance::liveness).is_empty());
+    }
+
+    #[test]
+    fn each_lock_is_asked_once() {
+        let state = tempfile::tempdir().unwrap();
+        let first = InstanceLock::acquire(state.path()).unwrap();
+        let second = InstanceLock::acquire(state.path()).unwrap();
+        let asked = std::cell::Cell::new(0);
+        doomed(objects(&first, &second), |_| {
+            asked.set(asked.get() + 1);
+            Liveness::Alive
+        });
+        assert_eq!(asked.get(), 2);
+    }
+}

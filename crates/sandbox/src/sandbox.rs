@@ -1,0 +1,348 @@
+//! The façade: shared infrastructure, and the tasks that use it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
+
+use crate::config::SandboxConfig;
+use crate::container::Handle;
+use crate::egress::{self, Egress, RunningProxy};
+use crate::engine::{Capabilities, Engine, EngineFacts};
+use crate::error::SandboxError;
+use crate::image::{self, ImageBuildError, ImageSummary, ImageTags};
+use crate::reap::{self, InstanceLock, Inventory, Labels, Role, SweepReport};
+use crate::spec::{CommandSpec, ImageSource, ImageTag, ObjectId, TaskSpec};
+use crate::task::{Command, StopSwitch, Task, take_down};
+
+/// Runs tasks in containers of one engine. See the crate's example for its life.
+#[derive(Debug)]
+pub struct Sandbox {
+    shared: Arc<Shared>,
+}
+
+impl Sandbox {
+    /// Connects to the engine and takes a lock of its own, which tells other instances that this one lives.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration cannot be used, the engine cannot be reached or is too old, or `state_dir` cannot be written.
+    pub async fn connect(config: SandboxConfig) -> Result<Self, SandboxError> {
+        config.validate()?;
+        let engine = Engine::connect(&config.engine).await?;
+        let instance = InstanceLock::acquire(&config.state_dir)?;
+        Ok(Self {
+            shared: Arc::new(Shared::new(config, engine, instance)),
+        })
+    }
+
+    /// Prepares what all tasks share: removes what dead instances left, makes the proxy's image, the root authority and the
+    /// egress network. Must come before [`Sandbox::create_task`] with a network.
+    ///
+    /// # Errors
+    ///
+    /// When any of these steps fails.
+    pub async fn startup(&self) -> Result<SweepReport, SandboxError> {
+        let shared = &self.shared;
+        let swept = async {
+            reap::sweep(&shared.engine, &shared.config.prefix)
+                .await
+                .map_err(SandboxError::from)
+        };
+        let labels = shared.labels("").with_role(Role::Egress);
+        let egress = async {
+            Egress::start(&shared.engine, &shared.config, labels)
+                .await
+                .map_err(SandboxError::from)
+        };
+        let (swept, egress) = tokio::try_join!(swept, egress)?;
+        // A second start-up keeps what the first one made.
+        let _ = shared.egress.set(egress);
+        Ok(swept)
+    }
+
+    /// Builds an image for tasks, or finds the one that was built before.
+    ///
+    /// # Errors
+    ///
+    /// When the build fails.
+    pub async fn ensure_image(&self, source: &ImageSource) -> Result<ImageTag, SandboxError> {
+        self.ensure_image_with(source, |_| {}).await
+    }
+
+    /// Likewise; `on_line` gets each line of the build's output as it comes.
+    ///
+    /// # Errors
+    ///
+    /// When the build fails.
+    pub async fn ensure_image_with(
+        &self,
+        source: &ImageSource,
+        on_line: impl FnMut(&str) + Send,
+    ) -> Result<ImageTag, SandboxError> {
+        Ok(image::ensure(
+            &self.shared.engine,
+            &self.shared.config,
+            &self.shared.labels(""),
+            source,
+            on_line,
+        )
+        .await?)
+    }
+
+    /// A task that runs Claude Code. Nothing is started yet.
+    ///
+    /// # Errors
+    ///
+    /// When the specification cannot be used, or the session folder cannot be read or made.
+    pub fn create_task(&self, spec: TaskSpec) -> Result<Task, SandboxError> {
+        Task::new(Arc::clone(&self.shared), spec)
+    }
+
+    /// A command. Nothing is started yet.
+    ///
+    /// # Errors
+    ///
+    /// When the specification cannot be used.
+    pub fn create_command(&self, spec: CommandSpec) -> Result<Command, SandboxError> {
+        Command::new(Arc::clone(&self.shared), spec)
+    }
+
+    /// The id of this instance, as [`Inventory`] and the labels of its objects have it.
+    #[must_use]
+    pub fn instance_id(&self) -> &str {
+        self.shared.instance.id()
+    }
+
+    /// The tags that [`Sandbox::ensure_image`] gives `source`, built or not.
+    ///
+    /// # Errors
+    ///
+    /// When the engine fails, or has no image of that name.
+    pub async fn image_tags(&self, source: &ImageSource) -> Result<ImageTags, SandboxError> {
+        let id = match source {
+            ImageSource::Build { .. } => String::new(),
+            ImageSource::Existing(name) => {
+                let image = self.shared.engine.image(name).await?;
+                image
+                    .ok_or_else(|| ImageBuildError::NotFound {
+                        name: name.escape_debug().to_string(),
+                    })?
+                    .id
+            }
+        };
+        Ok(image::tags(&self.shared.config.prefix, source, &id))
+    }
+
+    /// The images that were built under this prefix, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// When the engine fails.
+    pub async fn list_images(&self) -> Result<Vec<ImageSummary>, SandboxError> {
+        Ok(image::list(&self.shared.engine, &self.shared.config.prefix).await?)
+    }
+
+    /// Removes the images of this prefix that are older than `age` or were replaced, and tells which. Images in use stay.
+    ///
+    /// # Errors
+    ///
+    /// When the engine fails.
+    pub async fn prune_images(&self, age: Duration) -> Result<Vec<ImageSummary>, SandboxError> {
+        Ok(image::prune(&self.shared.engine, &self.shared.config.prefix, age).await?)
+    }
+
+    /// Writes one archive of the images `tags`, for [`Sandbox::load_images`] on another machine.
+    ///
+    /// # Errors
+    ///
+    /// When an image is not there, the engine fails, or `writer` does.
+    pub async fn save_images(
+        &self,
+        tags: &[&str],
+        writer: &mut (dyn AsyncWrite + Send + Unpin),
+    ) -> Result<(), SandboxError> {
+        Ok(image::save(&self.shared.engine, tags, writer).await?)
+    }
+
+    /// Loads the images of an archive; returns their tags.
+    ///
+    /// # Errors
+    ///
+    /// When the engine fails, `reader` does, or it is no such archive.
+    pub async fn load_images(
+        &self,
+        reader: impl AsyncRead + Send + Unpin + 'static,
+    ) -> Result<Vec<String>, SandboxError> {
+        Ok(image::load(&self.shared.engine, reader).await?)
+    }
+
+    /// What the engine's version can do.
+    #[must_use]
+    pub fn capabilities(&self) -> &Capabilities {
+        self.shared.engine.capabilities()
+    }
+
+    /// What the engine says about itself and its host.
+    ///
+    /// # Errors
+    ///
+    /// When the engine fails.
+    pub async fn engine_facts(&self) -> Result<EngineFacts, SandboxError> {
+        Ok(self.shared.engine.facts().await?)
+    }
+
+    /// What exists on the engine under this prefix, and whose it is.
+    ///
+    /// # Errors
+    ///
+    /// When the engine fails.
+    pub async fn inventory(&self) -> Result<Inventory, SandboxError> {
+        Ok(reap::inventory(&self.shared.engine, &self.shared.config.prefix).await?)
+    }
+
+    /// Removes what dead instances left. [`Sandbox::startup`] does this too.
+    ///
+    /// # Errors
+    ///
+    /// When the engine fails.
+    pub async fn sweep(&self) -> Result<SweepReport, SandboxError> {
+        Ok(reap::sweep(&self.shared.engine, &self.shared.config.prefix).await?)
+    }
+
+    /// Removes what all instances share and the next start-up makes anew: the egress network and the trust files of images. Tells
+    /// whether it did: it does not while another instance lives.
+    ///
+    /// The root authority stays.
+    ///
+    /// # Errors
+    ///
+    /// When the engine fails.
+    pub async fn remove_shared(&self) -> Result<bool, SandboxError> {
+        let shared = &self.shared;
+        Ok(egress::remove_shared(&shared.engine, &shared.config, &shared.labels("")).await?)
+    }
+
+    /// Stops all executions of this instance, waits for their ends, and removes everything it made; the egress network too,
+    /// when no other instance uses it.
+    ///
+    /// # Errors
+    ///
+    /// When something could not be removed; the next start-up removes it.
+    pub async fn shutdown(&self) -> Result<(), SandboxError> {
+        self.shared.stop_all().await;
+        self.shared.wait_for_take_downs().await;
+        reap::remove_instance(
+            &self.shared.engine,
+            &self.shared.config.prefix,
+            self.shared.instance.id(),
+        )
+        .await?;
+        if let Some(egress) = self.shared.egress.get() {
+            egress.shutdown().await?;
+        }
+        Ok(())
+    }
+}
+
+/// What tasks need of their sandbox.
+pub(crate) struct Shared {
+    config: SandboxConfig,
+    engine: Engine,
+    instance: InstanceLock,
+    egress: OnceLock<Egress>,
+    /// The switches of tasks that exist, so that a shutdown can stop them. Locked for single operations only.
+    switches: Mutex<Vec<Weak<StopSwitch>>>,
+    /// Executions being taken down in the background. Locked for single operations only.
+    take_downs: Mutex<JoinSet<Result<(), SandboxError>>>,
+    /// Image ids by tag: tags are made from content, so an id never changes while we run. Locked for single operations only.
+    image_ids: Mutex<HashMap<ImageTag, String>>,
+}
+
+impl Shared {
+    fn new(config: SandboxConfig, engine: Engine, instance: InstanceLock) -> Self {
+        Self {
+            config,
+            engine,
+            instance,
+            egress: OnceLock::new(),
+            switches: Mutex::default(),
+            take_downs: Mutex::default(),
+            image_ids: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn egress(&self) -> Result<&Egress, SandboxError> {
+        self.egress.get().ok_or(SandboxError::NotStarted)
+    }
+
+    pub(crate) fn labels(&self, context: &str) -> Labels {
+        Labels::new(&self.config.prefix, &self.instance, context)
+    }
+
+    pub(crate) fn object_name(&self, kind: &str, id: &ObjectId) -> String {
+        format!("{}-{kind}-{id}", self.config.prefix)
+    }
+
+    pub(crate) async fn image_id(&self, tag: &ImageTag) -> Result<String, SandboxError> {
+        let known = lock(&self.image_ids).get(tag).cloned();
+        if let Some(id) = known {
+            return Ok(id);
+        }
+        let facts = self
+            .engine
+            .image(tag.as_str())
+            .await?
+            .ok_or_else(|| SandboxError::NoImage(tag.clone()))?;
+        lock(&self.image_ids).insert(tag.clone(), facts.id.clone());
+        Ok(facts.id)
+    }
+
+    pub(crate) fn new_switch(&self) -> Arc<StopSwitch> {
+        let switch = Arc::new(StopSwitch::new());
+        let mut switches = lock(&self.switches);
+        switches.retain(|known| known.strong_count() > 0);
+        switches.push(Arc::downgrade(&switch));
+        switch
+    }
+
+    /// Takes an execution down in the background: its caller has its result already.
+    pub(crate) fn take_down(&self, handle: Handle, proxy: Option<RunningProxy>) {
+        lock(&self.take_downs).spawn(take_down(handle, proxy));
+    }
+
+    async fn stop_all(&self) {
+        let switches: Vec<_> = lock(&self.switches).iter().filter_map(Weak::upgrade).collect();
+        futures_util::future::join_all(switches.iter().map(|switch| switch.stop())).await;
+    }
+
+    async fn wait_for_take_downs(&self) {
+        let mut running = std::mem::take(&mut *lock(&self.take_downs));
+        while let Some(done) = running.join_next().await {
+            if let Ok(Err(error)) = done {
+                tracing::warn!(%error, "an execution could not be taken down; its objects are removed by label");
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("prefix", &self.config.prefix)
+            .field("engine", &self.config.engine)
+            .finish_non_exhaustive()
+    }
+}
+
+/// No code that holds one of these locks can panic.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

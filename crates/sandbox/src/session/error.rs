@@ -1,0 +1,52 @@
+//! What can go wrong with a session's files.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A session cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The operating system refused.
+    #[error("failed to {operation} `{}`", path.display())]
+    Io {
+        /// What was tried, such as `write`.
+        operation: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Another execution, of this process or of another, has the session.
+    #[error("session directory `{}` is in use by another execution; wait for it or stop it", path.display())]
+    Busy {
+        /// The session directory.
+        path: PathBuf,
+    },
+    /// A file is there but is not what it should be. It is never overwritten.
+    #[error("session file `{}` is damaged ({reason}); restore it from a copy, or move it away to go on without it", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The directory holds the session of another execution context.
+    #[error("session directory `{}` belongs to execution context `{found}`, not to `{expected}`; give each context its own", path.display())]
+    OtherContext {
+        /// The session directory.
+        path: PathBuf,
+        /// The context that the directory's files name.
+        found: String,
+        /// The context that was asked for.
+        expected: String,
+    },
+    /// A name that the session owns is a symbolic link, a device or something else that must not be followed.
+    #[error("refused to use `{}`: it is no {expected} of its own; remove it", path.display())]
+    Planted {
+        /// The name.
+        path: PathBuf,
+        /// What it should be: `file` or `folder`.
+        expected: &'static str,
+    },
+}

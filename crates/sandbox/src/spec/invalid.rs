@@ -1,0 +1,24 @@
+//! What is wrong with a specification.
+
+/// A value that cannot be used, where it stands and how to mend it.
+#[derive(Debug, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct InvalidSpec {
+    field: String,
+    problem: String,
+}
+
+impl InvalidSpec {
+    pub(crate) fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            problem: problem.into(),
+        }
+    }
+
+    /// The field that is wrong, as it is called in `sandbox.yaml`.
+    #[must_use]
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+}

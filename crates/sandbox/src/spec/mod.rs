@@ -1,0 +1,22 @@
+//! What a caller asks for: validated values, nothing else.
+
+mod env;
+mod image;
+mod invalid;
+mod limits;
+mod mount;
+mod network;
+mod network_callback;
+mod object_id;
+mod task;
+
+pub use env::ContainerEnv;
+pub use image::{ImageSource, ImageTag};
+pub use invalid::InvalidSpec;
+pub use limits::ResourceLimits;
+pub use mount::Mount;
+pub use network::{Network, NetworkSandboxConfig};
+pub(crate) use network_callback::NetworkCallback;
+pub(crate) use object_id::ObjectId;
+pub(crate) use task::Launch;
+pub use task::{CommandSpec, TaskSpec};

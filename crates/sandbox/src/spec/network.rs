@@ -1,0 +1,36 @@
+//! What a task may reach.
+
+use allowlist::Allowlist;
+
+/// The network of a task.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Network {
+    /// No network at all.
+    #[default]
+    Disabled,
+    /// A network of its own, on which only the task's egress proxy can be reached.
+    Sandboxed(NetworkSandboxConfig),
+    /// The engine's default network: the task reaches whatever the host reaches, the host's own services included. For trusted
+    /// code only.
+    Unrestricted,
+}
+
+/// What the egress proxy of a task permits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NetworkSandboxConfig {
+    allowlist: Allowlist,
+}
+
+impl NetworkSandboxConfig {
+    /// Permits what `allowlist` permits; an empty one permits nothing.
+    #[must_use]
+    pub fn new(allowlist: Allowlist) -> Self {
+        Self { allowlist }
+    }
+
+    /// The policy.
+    #[must_use]
+    pub fn allowlist(&self) -> &Allowlist {
+        &self.allowlist
+    }
+}

@@ -1,0 +1,15 @@
+//! Who is told of each network event.
+
+use std::fmt;
+
+use crate::egress::RecordCallback;
+
+/// A function that is called with each network event and its line of the text log, in order.
+#[derive(Clone)]
+pub(crate) struct NetworkCallback(pub(crate) RecordCallback);
+
+impl fmt::Debug for NetworkCallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NetworkCallback(..)")
+    }
+}

@@ -1,0 +1,250 @@
+//! Tasks and commands.
+
+use std::path::{Path, PathBuf};
+
+use super::{ContainerEnv, ImageTag, InvalidSpec, Mount, Network, NetworkCallback, ResourceLimits};
+use crate::egress::LogEntry;
+
+/// What is common to tasks and commands.
+#[derive(Debug, Clone)]
+pub(crate) struct Launch {
+    pub(crate) context: String,
+    pub(crate) image: ImageTag,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) env: ContainerEnv,
+    pub(crate) network: Network,
+    pub(crate) network_log_dir: Option<PathBuf>,
+    pub(crate) on_network_event: Option<NetworkCallback>,
+    pub(crate) limits: ResourceLimits,
+    pub(crate) working_dir: Option<String>,
+}
+
+impl Launch {
+    fn new(context: String, image: ImageTag) -> Self {
+        Self {
+            context,
+            image,
+            mounts: Vec::new(),
+            env: ContainerEnv::default(),
+            network: Network::default(),
+            network_log_dir: None,
+            on_network_event: None,
+            limits: ResourceLimits::default(),
+            working_dir: None,
+        }
+    }
+
+    fn validate(&self) -> Result<(), InvalidSpec> {
+        if self.context.is_empty() || self.context.len() > 512 || self.context.contains(char::is_control) {
+            return Err(InvalidSpec::new(
+                "execution_context_id",
+                "must be 1 to 512 bytes without control characters",
+            ));
+        }
+        for mount in &self.mounts {
+            mount.validate()?;
+        }
+        self.refuse_shadowing("/run/sandbox")?;
+        self.refuse_twice()?;
+        self.env.validate()?;
+        self.limits.validate()
+    }
+
+    /// A mount at or above `owned` would hide what the sandbox puts there; one below it would change it.
+    fn refuse_shadowing(&self, owned: &str) -> Result<(), InvalidSpec> {
+        let owned_path = Path::new(owned);
+        let shadows = |mount: &&Mount| {
+            let target = Path::new(mount.container_path());
+            target.starts_with(owned_path) || owned_path.starts_with(target)
+        };
+        match self.mounts.iter().find(shadows) {
+            Some(mount) => Err(InvalidSpec::new(
+                "mounts",
+                format!(
+                    "`{}` would hide `{owned}`, which is the sandbox's own",
+                    mount.container_path()
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn refuse_twice(&self) -> Result<(), InvalidSpec> {
+        let mut targets: Vec<&str> = self.mounts.iter().map(Mount::container_path).collect();
+        targets.sort_unstable();
+        match targets.windows(2).find(|pair| pair.first() == pair.last()) {
+            Some(pair) => Err(InvalidSpec::new(
+                "mounts",
+                format!("`{}` is mounted twice", pair.first().copied().unwrap_or_default()),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Builder methods that a [`TaskSpec`] and a [`CommandSpec`] share.
+macro_rules! launch_settings {
+    () => {
+        /// Adds a mount.
+        #[must_use]
+        pub fn mount(mut self, mount: Mount) -> Self {
+            self.launch.mounts.push(mount);
+            self
+        }
+
+        /// The variables of the container. Default none.
+        #[must_use]
+        pub fn env(mut self, env: ContainerEnv) -> Self {
+            self.launch.env = env;
+            self
+        }
+
+        /// What the container may reach. Default nothing.
+        #[must_use]
+        pub fn network(mut self, network: Network) -> Self {
+            self.launch.network = network;
+            self
+        }
+
+        /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log is kept.
+        #[must_use]
+        pub fn network_log_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+            self.launch.network_log_dir = Some(dir.into());
+            self
+        }
+
+        /// Calls `callback` with each network event and its line of the text log, in order, as it comes. It must not block: the
+        /// proxy serves nothing that cannot be told.
+        #[must_use]
+        pub fn on_network_event(
+            mut self,
+            callback: impl Fn(&LogEntry, &str) + Send + Sync + 'static,
+        ) -> Self {
+            self.launch.on_network_event = Some(NetworkCallback(std::sync::Arc::new(callback)));
+            self
+        }
+
+        /// How much it may use. Default: no limits of ours.
+        #[must_use]
+        pub fn limits(mut self, limits: ResourceLimits) -> Self {
+            self.launch.limits = limits;
+            self
+        }
+
+        /// The working directory in the container. Default: the image's.
+        #[must_use]
+        pub fn working_dir(mut self, dir: impl Into<String>) -> Self {
+            self.launch.working_dir = Some(dir.into());
+            self
+        }
+    };
+}
+
+/// Headless Claude Code in a container, with a session that survives it.
+#[derive(Debug, Clone)]
+pub struct TaskSpec {
+    pub(crate) launch: Launch,
+    pub(crate) session_dir: PathBuf,
+    pub(crate) claude_binary: Option<PathBuf>,
+}
+
+impl TaskSpec {
+    /// Where Claude Code keeps its state in the container.
+    pub(crate) const CLAUDE_STATE: &'static str = "/root/.claude";
+    /// Where a program given by [`TaskSpec::claude_binary`] is mounted.
+    pub(crate) const CLAUDE_PROGRAM: &'static str = "/opt/claude/claude";
+
+    /// A task of the execution context `context`: an opaque key that groups session, network and container names.
+    ///
+    /// `session_dir` keeps `context.json` and `claude/`, which is mounted at `/root/.claude`.
+    pub fn new(context: impl Into<String>, image: ImageTag, session_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            launch: Launch::new(context.into(), image),
+            session_dir: session_dir.into(),
+            claude_binary: None,
+        }
+    }
+
+    launch_settings!();
+
+    /// A Claude Code executable of the host, mounted read-only. Default: the image's `claude`.
+    #[must_use]
+    pub fn claude_binary(mut self, path: impl Into<PathBuf>) -> Self {
+        self.claude_binary = Some(path.into());
+        self
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
+        self.launch.validate()?;
+        self.launch.refuse_shadowing(Self::CLAUDE_STATE)?;
+        if let Some(binary) = &self.claude_binary {
+            self.launch.refuse_shadowing(Self::CLAUDE_PROGRAM)?;
+            if !binary.is_file() {
+                return Err(InvalidSpec::new(
+                    "claude_binary",
+                    format!("`{}` is no file", binary.display()),
+                ));
+            }
+        }
+        self.refuse_session_in_reach()
+    }
+
+    /// A task that can write its own session folder could forge its history.
+    fn refuse_session_in_reach(&self) -> Result<(), InvalidSpec> {
+        let session = self
+            .session_dir
+            .canonicalize()
+            .unwrap_or_else(|_| self.session_dir.clone());
+        let reaches = |mount: &&Mount| {
+            mount
+                .host_path()
+                .canonicalize()
+                .is_ok_and(|path| session.starts_with(&path) || path.starts_with(&session))
+                && !mount.read_only()
+        };
+        match self.launch.mounts.iter().find(reaches) {
+            Some(mount) => Err(InvalidSpec::new(
+                "mounts",
+                format!(
+                    "`{}` would give the task the session folder `{}`; keep them apart or mount it read-only",
+                    mount.host_path().display(),
+                    self.session_dir.display()
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Any command in a container.
+#[derive(Debug, Clone)]
+pub struct CommandSpec {
+    pub(crate) launch: Launch,
+    pub(crate) command: Vec<String>,
+}
+
+impl CommandSpec {
+    /// The command `command` (program first) in the execution context `context`.
+    pub fn new(
+        context: impl Into<String>,
+        image: ImageTag,
+        command: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        Self {
+            launch: Launch::new(context.into(), image),
+            command: command.into_iter().map(Into::into).collect(),
+        }
+    }
+
+    launch_settings!();
+
+    pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
+        if self.command.first().is_none_or(String::is_empty) {
+            return Err(InvalidSpec::new("command", "is empty; name a program to run"));
+        }
+        if self.command.iter().any(|argument| argument.contains('\0')) {
+            return Err(InvalidSpec::new("command", "holds a NUL character"));
+        }
+        self.launch.validate()
+    }
+}

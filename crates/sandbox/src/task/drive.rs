@@ -1,0 +1,115 @@
+//! Moving the output of a running process, and ending it when its time is over or someone asks.
+
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt as _};
+use tokio::io::{AsyncRead, AsyncWriteExt as _};
+
+use crate::container::{Chunk, Exit, Handle, Stdin};
+use crate::error::SandboxError;
+
+use super::outcome::Ended;
+use super::stop::StopSwitch;
+
+/// From SIGTERM to SIGKILL.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long output may still come after the process ended: what the engine holds, and what a slow reader has to take.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// How a process came to its end.
+pub(super) struct End {
+    pub(super) exit: Exit,
+    pub(super) ended: Ended,
+}
+
+/// Moves output into `sink` until the process has ended. The process is stopped after `timeout`, when `switch` says so, and when
+/// `sink` returns `false`.
+pub(super) async fn drive<S, F>(
+    output: S,
+    handle: &Handle,
+    timeout: Option<Duration>,
+    switch: &StopSwitch,
+    mut sink: F,
+) -> Result<End, SandboxError>
+where
+    S: Stream<Item = Result<Chunk, crate::engine::EngineError>> + Unpin,
+    F: AsyncFnMut(Chunk) -> bool,
+{
+    let refused = tokio::sync::Notify::new();
+    let pump = async {
+        let mut output = output;
+        let mut wanted = true;
+        while let Some(chunk) = output.next().await {
+            // What comes after a refusal is still read: a full pipe would keep the process from ending.
+            if wanted && !sink(chunk?).await {
+                wanted = false;
+                refused.notify_one();
+            }
+        }
+        Ok::<(), SandboxError>(())
+    };
+    let (ended_sender, ended_receiver) = tokio::sync::oneshot::channel();
+    let supervise = async {
+        let end = supervise(handle, timeout, switch, &refused).await;
+        let _ = ended_sender.send(());
+        end
+    };
+    let pump = async {
+        tokio::pin!(pump);
+        tokio::select! {
+            moved = &mut pump => moved,
+            () = after(ended_receiver, DRAIN) => {
+                tracing::warn!("output was still coming {DRAIN:?} after the process had ended; the rest is lost");
+                Ok(())
+            }
+        }
+    };
+    let (end, moved) = tokio::join!(supervise, pump);
+    let end = end?;
+    moved?;
+    Ok(end)
+}
+
+/// Ends `delay` after `event`.
+async fn after(event: tokio::sync::oneshot::Receiver<()>, delay: Duration) {
+    let _ = event.await;
+    // tidy: sleep: a deadline, not a poll
+    tokio::time::sleep(delay).await;
+}
+
+async fn supervise(
+    handle: &Handle,
+    timeout: Option<Duration>,
+    switch: &StopSwitch,
+    refused: &tokio::sync::Notify,
+) -> Result<End, SandboxError> {
+    let ended = tokio::select! {
+        exit = handle.wait() => return Ok(End { exit: exit?, ended: Ended::Itself }),
+        () = deadline(timeout) => Ended::Timeout,
+        () = switch.requested() => Ended::Stopped,
+        () = refused.notified() => Ended::Itself,
+    };
+    tracing::debug!(?ended, "stopping");
+    handle.stop(GRACE).await?;
+    Ok(End {
+        exit: handle.wait().await?,
+        ended,
+    })
+}
+
+async fn deadline(timeout: Option<Duration>) {
+    match timeout {
+        // tidy: sleep: a deadline, not a poll
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Copies `input` to the process and closes its stdin. A process that does not read its input is none of our faults.
+pub(super) async fn feed(mut input: impl AsyncRead + Unpin, mut stdin: Stdin) {
+    if let Err(error) = tokio::io::copy(&mut input, &mut stdin).await {
+        tracing::debug!(%error, "the process closed its stdin");
+    }
+    let _ = stdin.shutdown().await;
+}

@@ -1,0 +1,202 @@
+//! Bringing network, proxy and container of one execution up, and taking them down.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::container::{
+    Attached, Attachment, ContainerPlan, Created, Handle, Hardening, PlannedNetwork, Running,
+};
+use crate::egress::{Endpoint, LogSink, Opening, ProxyError, Remains, RunningProxy};
+use crate::error::SandboxError;
+use crate::reap::Role;
+use crate::sandbox::Shared;
+use crate::spec::{ContainerEnv, Launch, Mount, Network, ObjectId};
+
+use super::result::Timings;
+
+/// What tasks and commands differ in.
+pub(super) struct Program {
+    pub(super) command: Vec<String>,
+    pub(super) mounts: Vec<Mount>,
+}
+
+/// An execution whose process runs.
+pub(super) struct Started {
+    pub(super) running: Running,
+    pub(super) proxy: Option<RunningProxy>,
+    pub(super) timings: Timings,
+    pub(super) since: Instant,
+}
+
+/// Milliseconds since `since`.
+pub(super) fn elapsed_ms(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Launches `program` as `launch` says. On any error nothing is left.
+pub(super) async fn start(
+    shared: &Shared,
+    launch: &Launch,
+    program: Program,
+) -> Result<Started, SandboxError> {
+    let since = Instant::now();
+    let id = ObjectId::random(&launch.context);
+    let mut timings = Timings::default();
+    let (attached, proxy) = match &launch.network {
+        Network::Sandboxed(config) => {
+            let image = shared.image_id(&launch.image).await?;
+            let log = log_sink(launch)?;
+            let labels = shared.labels(&launch.context);
+            let Opening {
+                endpoint,
+                proxy,
+                remains,
+            } = shared.egress()?.open(&id, &labels, config, &image, log).await?;
+            timings.network_ready_ms = elapsed_ms(since);
+            let plan = plan(shared, launch, &id, program, Some(&endpoint));
+            let container = async {
+                let attached = attach(shared, &plan).await;
+                (attached, elapsed_ms(since))
+            };
+            let proxy = async {
+                let proxy = proxy.await;
+                (proxy, elapsed_ms(since))
+            };
+            // Neither is dropped half done when the other fails: both are taken down again.
+            let ((attached, container_ms), (proxy, proxy_ms)) = tokio::join!(container, proxy);
+            timings.container_ready_ms = container_ms;
+            timings.proxy_ready_ms = proxy_ms;
+            pair(attached, proxy, &remains).await?
+        }
+        Network::Disabled | Network::Unrestricted => {
+            let plan = plan(shared, launch, &id, program, None);
+            let attached = attach(shared, &plan).await?;
+            timings.container_ready_ms = elapsed_ms(since);
+            (attached, None)
+        }
+    };
+    match attached.start().await {
+        Ok(running) => {
+            timings.started_ms = elapsed_ms(since);
+            Ok(Started {
+                running,
+                proxy,
+                timings,
+                since,
+            })
+        }
+        Err(error) => {
+            if let Some(proxy) = proxy {
+                proxy.close().await?;
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// The files, the caller, both or nobody.
+fn log_sink(launch: &Launch) -> Result<LogSink, SandboxError> {
+    let sink = launch
+        .network_log_dir
+        .as_deref()
+        .map(LogSink::open)
+        .transpose()?
+        .unwrap_or_default();
+    Ok(match &launch.on_network_event {
+        Some(callback) => sink.with_callback(Arc::clone(&callback.0)),
+        None => sink,
+    })
+}
+
+async fn attach(shared: &Shared, plan: &ContainerPlan) -> Result<Attached, SandboxError> {
+    Ok(Created::create(shared.engine(), plan).await?.attach().await?)
+}
+
+/// Both or neither.
+async fn pair(
+    attached: Result<Attached, SandboxError>,
+    proxy: Result<RunningProxy, ProxyError>,
+    remains: &Remains,
+) -> Result<(Attached, Option<RunningProxy>), SandboxError> {
+    match (attached, proxy) {
+        (Ok(attached), Ok(proxy)) => Ok((attached, Some(proxy))),
+        (Err(error), Ok(proxy)) => {
+            proxy.close().await?;
+            Err(error)
+        }
+        (Ok(attached), Err(error)) => {
+            attached.remove().await?;
+            remains.remove().await?;
+            Err(error.into())
+        }
+        (Err(error), Err(_)) => {
+            remains.remove().await?;
+            Err(error)
+        }
+    }
+}
+
+/// The container of an execution. Pure: what is created is decided here and nowhere else.
+fn plan(
+    shared: &Shared,
+    launch: &Launch,
+    id: &ObjectId,
+    program: Program,
+    endpoint: Option<&Endpoint>,
+) -> ContainerPlan {
+    let mut mounts = launch.mounts.clone();
+    mounts.extend(program.mounts);
+    let mut env = launch.env.clone();
+    let mut sysctls = std::collections::BTreeMap::new();
+    let network = match (endpoint, &launch.network) {
+        (Some(endpoint), _) => {
+            mounts.extend(endpoint.mounts.iter().cloned());
+            // What the caller says of a tool's trust is left alone.
+            env = ContainerEnv::new(endpoint.env.clone()).merge(env.variables());
+            sysctls.clone_from(&endpoint.sysctls);
+            PlannedNetwork::Attached(vec![Attachment {
+                network: endpoint.network.clone(),
+                address: Some(endpoint.address),
+            }])
+        }
+        (None, Network::Unrestricted) => PlannedNetwork::Default,
+        (None, _) => PlannedNetwork::None,
+    };
+    ContainerPlan {
+        name: shared.object_name("task", id),
+        image: launch.image.as_str().to_owned(),
+        entrypoint: None,
+        command: program.command,
+        env,
+        working_dir: launch.working_dir.clone(),
+        mounts,
+        network,
+        dns: endpoint.map(|endpoint| endpoint.dns),
+        sysctls,
+        hardening: Hardening::agent(),
+        memory: launch.limits.memory,
+        nano_cpus: launch.limits.cpus.map(nano_cpus),
+        pids: launch.limits.pids,
+        labels: shared.labels(&launch.context).with_role(Role::Task),
+        stdin: true,
+    }
+}
+
+/// Processors in the engine's unit; the spec was validated to lie between 0.01 and 1024.
+#[expect(clippy::cast_possible_truncation, reason = "at most 1024e9, far below 2^53")]
+fn nano_cpus(cpus: f64) -> i64 {
+    (cpus * 1e9).round() as i64
+}
+
+/// Takes everything of an execution down.
+pub(crate) async fn take_down(handle: Handle, proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
+    let proxy = async {
+        match proxy {
+            Some(proxy) => proxy.close().await.map_err(SandboxError::from),
+            None => Ok(()),
+        }
+    };
+    // The network goes with the proxy, and the engine does not remove a network that a container is still on.
+    handle.remove().await?;
+    proxy.await
+}

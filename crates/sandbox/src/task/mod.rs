@@ -1,0 +1,21 @@
+//! Executions: headless Claude Code, or any command, from its launch to its outcome.
+//!
+//! `launch` brings network, proxy and container up; `drive` moves output and enforces the time limit; `agent` and `command` say
+//! what runs and what its end means.
+
+mod agent;
+mod capture;
+mod command;
+mod drive;
+mod launch;
+mod live;
+mod outcome;
+mod result;
+mod stop;
+
+pub use agent::{Prompt, Task};
+pub use command::{Command, Input, OutputChunk};
+pub(crate) use launch::take_down;
+pub use outcome::Outcome;
+pub use result::{CommandResult, ExecutionResult, Timings};
+pub(crate) use stop::StopSwitch;

@@ -1,0 +1,78 @@
+//! What an execution came to.
+
+use std::time::Duration;
+
+use claude_output::{StreamEvent, Usage};
+use serde::Serialize;
+
+use super::Outcome;
+
+/// What an execution of Claude Code came to. Always returned: only infrastructure failures are errors.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ExecutionResult {
+    /// What a caller matches on.
+    pub outcome: Outcome,
+    /// The session to resume, where Claude Code named one.
+    pub session_id: Option<String>,
+    /// The reply's text; empty where there is none.
+    pub response_text: String,
+    /// Why it failed, in the words of Claude Code or its stderr; `None` on success.
+    pub error_summary: Option<String>,
+    /// All events, in order.
+    pub events: Vec<StreamEvent>,
+    /// Milliseconds, as Claude Code reports them, else as measured.
+    pub duration_ms: u64,
+    /// Cost in US dollars, as Claude Code reports it.
+    pub total_cost_usd: f64,
+    /// Turns of the conversation.
+    pub num_turns: u64,
+    /// Tokens.
+    pub usage: Usage,
+    /// What was written on stdout, at most 16 MiB of it: both ends are kept, the gap is marked.
+    pub stdout: Vec<u8>,
+    /// Likewise for stderr.
+    pub stderr: Vec<u8>,
+    /// The exit code; 128 + signal when a signal ended it.
+    pub exit_code: i64,
+    /// Where the time went.
+    pub timings: Timings,
+}
+
+/// What a command came to.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CommandResult {
+    /// The command's own exit code; 128 + signal when a signal ended it.
+    pub exit_code: i64,
+    /// What was written on stdout, at most 16 MiB of it: both ends are kept, the gap is marked.
+    pub stdout: Vec<u8>,
+    /// Likewise for stderr.
+    pub stderr: Vec<u8>,
+    /// From the start of the process to its end.
+    pub duration: Duration,
+    /// Whether the time limit ended it.
+    pub timed_out: bool,
+    /// Whether [`Command::stop`](crate::Command::stop) or a shutdown ended it.
+    pub stopped: bool,
+    /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not tell.
+    pub oom_killed: bool,
+    /// Where the time went.
+    pub timings: Timings,
+}
+
+/// Where the time of an execution went, in milliseconds since it was asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Timings {
+    /// The task's network stood and its proxy was being created.
+    pub network_ready_ms: u64,
+    /// The proxy served.
+    pub proxy_ready_ms: u64,
+    /// The task's container stood, its process not yet started.
+    pub container_ready_ms: u64,
+    /// The process was started.
+    pub started_ms: u64,
+    /// Its exit code was known.
+    pub exited_ms: u64,
+}
