@@ -165,7 +165,7 @@ impl From<PathRefusal> for Denial {
     fn from(refusal: PathRefusal) -> Self {
         let mend = match refusal {
             PathRefusal::NotAbsolute => "begin it with `/`",
-            PathRefusal::Unprintable(_) => "percent-encode it",
+            PathRefusal::Unprintable(_) | PathRefusal::Unencoded(_) => "percent-encode it, or leave it out",
             PathRefusal::MalformedEscape => "write a literal `%` as `%25`",
             PathRefusal::InvalidUtf8 => "encode it as UTF-8",
             PathRefusal::ControlCharacter | PathRefusal::Backslash => "leave it out",

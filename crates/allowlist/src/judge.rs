@@ -86,7 +86,9 @@ url_prefixes:
         let policy = Allowlist::from_yaml(POLICY, "policy.yaml").unwrap();
         for (method, url, expected) in [
             ("GET", "https://example.com", None),
-            ("GET", "https://example.com/a?b#c", None),
+            ("GET", "https://example.com/a?b", None),
+            ("GET", "https://example.com/a?b#c", Some(Reason::Path)),
+            ("GET", "https://example.com/a#c", Some(Reason::Path)),
             ("DELETE", "http://EXAMPLE.com.:80/", None),
             ("GET", "https://bücher.example/", None),
             ("GET", "http://10.0.0.1/", None),
@@ -156,6 +158,9 @@ url_prefixes:
             policy.judge("GET", b"https://b\xfccher.example/").reason,
             Some(Reason::Identity)
         );
-        assert!(policy.judge("GET", b"https://example.com/?\xff").allowed);
+        assert_eq!(
+            policy.judge("GET", b"https://example.com/?\xff").reason,
+            Some(Reason::Path)
+        );
     }
 }

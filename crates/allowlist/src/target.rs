@@ -35,6 +35,10 @@ pub enum PathRefusal {
     /// A raw space, control or non-ASCII byte.
     #[error("the path holds the raw byte 0x{0:02x}, which must be percent-encoded")]
     Unprintable(u8),
+    /// A byte that no request line carries: `#`, `<` and `>` anywhere, a backquote in the path; in the query a double quote and
+    /// whatever is not printable ASCII.
+    #[error("the URL holds the raw byte 0x{0:02x}, which must be percent-encoded")]
+    Unencoded(u8),
     /// `%`, `%2`, `%zz`, `%u002e`.
     #[error("the path holds a `%` that begins no valid escape")]
     MalformedEscape,
@@ -55,11 +59,11 @@ pub enum PathRefusal {
 impl Target {
     /// Reads the target as it stands in the request line or in `:path`.
     ///
-    /// Only the path decides; the query may hold anything.
+    /// The query may hold anything that a request line carries; all else is asked of the path alone.
     ///
     /// # Errors
     ///
-    /// A path that servers could read in two ways.
+    /// A path that servers could read in two ways, and a byte that only travels percent-encoded.
     pub fn from_wire(bytes: &[u8]) -> Result<Self, PathRefusal> {
         let query_start = bytes.iter().position(|byte| *byte == b'?').unwrap_or(bytes.len());
         let (path, query) = bytes.split_at(query_start);
@@ -73,6 +77,9 @@ impl Target {
             String::from_utf8(decode_for_matching(path)?).map_err(|_| PathRefusal::InvalidUtf8)?;
         if let Some(refusal) = refusal_once_decoded(path, true) {
             return Err(refusal);
+        }
+        if let Some(other) = unencoded(path, query) {
+            return Err(PathRefusal::Unencoded(other));
         }
         let matching_query_start = matching.len();
         matching.push_str(&String::from_utf8_lossy(query));
@@ -91,8 +98,6 @@ impl Target {
     }
 
     /// What rules see: the path decoded once, `%3F` excepted, then the query as it came.
-    ///
-    /// Bytes of the query that are not UTF-8 are shown as U+FFFD.
     #[must_use]
     pub fn for_matching(&self) -> &str {
         &self.matching
@@ -109,6 +114,16 @@ impl Target {
     pub fn query(&self) -> Option<&[u8]> {
         self.received.get(self.query_start + 1..)
     }
+}
+
+/// The first byte that HTTP readers cut the target at, or refuse: what the rules see must be what travels.
+fn unencoded(path: &[u8], query: &[u8]) -> Option<u8> {
+    let in_path = |byte: &&u8| matches!(**byte, b'#' | b'<' | b'>' | b'`');
+    let in_query = |byte: &&u8| matches!(**byte, b'#' | b'<' | b'>' | b'"') || !byte.is_ascii_graphic();
+    path.iter()
+        .find(in_path)
+        .or_else(|| query.iter().find(in_query))
+        .copied()
 }
 
 /// Decodes once; `%3F` stays, in upper case, so that it never looks like the beginning of a query.
@@ -217,7 +232,9 @@ mod tests {
             ("/...", "/..."),
             ("/..a/.b/a..", "/..a/.b/a.."),
             ("/a;..", "/a;.."),
-            ("/a#b", "/a#b"),
+            ("/a%23b?%23", "/a#b?%23"),
+            ("/\"{a|b}^", "/\"{a|b}^"),
+            ("/a?{`|^}", "/a?{`|^}"),
             ("/%25zz", "/%zz"),
         ] {
             let target = Target::from_wire(raw.as_bytes()).unwrap();
@@ -232,7 +249,8 @@ mod tests {
     #[test]
     fn refusals() {
         use PathRefusal::{
-            Backslash, ControlCharacter, DotSegment, InvalidUtf8, MalformedEscape, NotAbsolute, Unprintable,
+            Backslash, ControlCharacter, DotSegment, InvalidUtf8, MalformedEscape, NotAbsolute, Unencoded,
+            Unprintable,
         };
         for (raw, expected) in [
             ("", NotAbsolute),
@@ -259,6 +277,15 @@ mod tests {
             ("/%25C2%2585", ControlCharacter),
             ("/%2500", ControlCharacter),
             ("/%252500", ControlCharacter),
+            ("/a#b", Unencoded(b'#')),
+            ("/a?b#c", Unencoded(b'#')),
+            ("/a#?", Unencoded(b'#')),
+            ("/<", Unencoded(b'<')),
+            ("/`", Unencoded(b'`')),
+            ("/?a=\"b\"", Unencoded(b'"')),
+            ("/?a>b", Unencoded(b'>')),
+            ("/?a b", Unencoded(b' ')),
+            ("/?ü", Unencoded(0xc3)),
             ("/a\\b", Backslash),
             ("/%5c", Backslash),
             ("/%255C", Backslash),
@@ -292,8 +319,8 @@ mod tests {
         let query = |raw: &[u8]| Target::from_wire(raw).unwrap().query().map(<[u8]>::to_vec);
         assert_eq!(query(b"/a"), None);
         assert_eq!(query(b"/a?"), Some(vec![]));
-        assert_eq!(query(b"/a?b?\xff"), Some(b"b?\xff".to_vec()));
-        assert_eq!(Target::from_wire(b"/a%20b?\xff").unwrap().path(), "/a b");
+        assert_eq!(query(b"/a?b?%ff"), Some(b"b?%ff".to_vec()));
+        assert_eq!(Target::from_wire(b"/a%20b?%20").unwrap().path(), "/a b");
     }
 
     /// The nesting makes as many decodings as there are characters; decoding one by one would be quadratic.

@@ -23,7 +23,7 @@ mod private_key;
 mod record;
 
 pub use config::{Limits, Listen, ProxyAuthority, StartConfig, Upstream};
-pub use line::{LineError, from_line, to_line};
+pub use line::{LineError, LineFault, from_line, to_line};
 pub use message::{Command, ProxyMessage};
 pub use private_key::PrivateKeyPem;
 pub use record::{Decision, DnsAnswer, Event, Record, RequestRecord, Scheme, TunnelRecord};

@@ -1,12 +1,76 @@
 //! One message, one line of JSON.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 
 /// A message that could not be written or read.
-#[derive(Debug, thiserror::Error)]
-#[error("not a message of this protocol")]
-pub struct LineError(#[from] serde_json::Error);
+///
+/// It tells where, and what kind of fault, never what stands there: the line may hold a key, and a JSON error may quote it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("failed to read a message of this protocol at line {line}, column {column}: {fault}")]
+pub struct LineError {
+    fault: LineFault,
+    line: usize,
+    column: usize,
+}
+
+/// What is wrong with a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineFault {
+    /// It is no JSON.
+    Syntax,
+    /// It is JSON of another shape than the message's.
+    Shape,
+    /// It ends too early.
+    CutShort,
+    /// It could not be written.
+    Write,
+}
+
+impl fmt::Display for LineFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Syntax => "this is no JSON",
+            Self::Shape => "this is no such message",
+            Self::CutShort => "the line is cut short",
+            Self::Write => "the message cannot be written",
+        })
+    }
+}
+
+impl LineError {
+    /// What is wrong.
+    #[must_use]
+    pub fn fault(&self) -> LineFault {
+        self.fault
+    }
+
+    /// Where the line stopped making sense, in bytes from 1; 0 where that is not known.
+    #[must_use]
+    pub fn column(&self) -> usize {
+        self.column
+    }
+}
+
+// The original is dropped: it may quote the line.
+impl From<serde_json::Error> for LineError {
+    fn from(error: serde_json::Error) -> Self {
+        let fault = match error.classify() {
+            Category::Syntax => LineFault::Syntax,
+            Category::Data => LineFault::Shape,
+            Category::Eof => LineFault::CutShort,
+            Category::Io => LineFault::Write,
+        };
+        Self {
+            fault,
+            line: error.line(),
+            column: error.column(),
+        }
+    }
+}
 
 /// The line of `message`, newline included.
 ///
@@ -26,4 +90,34 @@ pub fn to_line<T: Serialize>(message: &T) -> Result<String, LineError> {
 /// When the line is no JSON, or no such message. The error never quotes the line: it may hold a key.
 pub fn from_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, LineError> {
     Ok(serde_json::from_slice(line)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+    use crate::{Command, StartConfig};
+
+    #[test]
+    fn no_error_quotes_the_line() {
+        for (line, fault) in [
+            (&b"\"SECRET\""[..], LineFault::Shape),
+            (b"{\"SECRET\": 1}", LineFault::Shape),
+            (b"{\"protocol\": \"SECRET\"}", LineFault::Shape),
+            (
+                b"{\"authority\": {\"certificate_pem\": \"\", \"private_key_pem\": {\"SECRET\": 1}}}",
+                LineFault::Shape,
+            ),
+            (b"{\"protocol\": 1, SECRET", LineFault::Syntax),
+            (b"{\"protocol\": ", LineFault::CutShort),
+        ] {
+            let error = from_line::<StartConfig>(line).unwrap_err();
+            assert_eq!(error.fault(), fault, "{error}");
+            assert!(!format!("{error} {error:?}").contains("SECRET"), "{error:?}");
+            assert!(error.source().is_none() && error.column() > 0, "{error:?}");
+        }
+        let error = from_line::<Command>(b"{\"command\": \"SECRET\"}").unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("SECRET"));
+    }
 }

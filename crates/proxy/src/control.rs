@@ -2,8 +2,6 @@
 //!
 //! A line that is not understood ends the proxy: an owner that thinks it has closed a door must not be left in that belief.
 
-use std::error::Error;
-
 use sandbox_proxy_protocol::{Command, LineError, PROTOCOL_VERSION, StartConfig, from_line};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
@@ -45,12 +43,8 @@ pub enum ControlError {
 pub struct Place(usize);
 
 impl Place {
-    /// The parser's own message is left out, because it may quote what it read.
     fn of(error: &LineError) -> Self {
-        let syntax = error
-            .source()
-            .and_then(|source| source.downcast_ref::<serde_json::Error>());
-        Self(syntax.map_or(0, serde_json::Error::column))
+        Self(error.column())
     }
 }
 

@@ -56,12 +56,26 @@ impl Gate {
         }
     }
 
-    /// Ends when the task is put into quarantine from now on: who comes later is told so by [`Gate::admit`].
-    pub(crate) async fn quarantined(&self) {
-        let mut policy = self.policy.clone();
+    /// A watch for a quarantine that begins from now on: who comes later is told so by [`Gate::admit`].
+    pub(crate) fn watch(&self) -> QuarantineWatch {
+        let policy = self.policy.clone();
         let already = policy.borrow().quarantined;
+        QuarantineWatch { policy, already }
+    }
+}
+
+/// Sees a quarantine begin. One watch covers the whole life of a connection, so that none begins unseen between two phases of it.
+#[derive(Debug)]
+pub(crate) struct QuarantineWatch {
+    policy: watch::Receiver<LivePolicy>,
+    already: bool,
+}
+
+impl QuarantineWatch {
+    /// Ends when a quarantine has begun since the watch was made, at once if that was before the call.
+    pub(crate) async fn begun(&mut self) {
         // An error means that the policy can no longer change.
-        if already || policy.wait_for(|policy| policy.quarantined).await.is_err() {
+        if self.already || self.policy.wait_for(|policy| policy.quarantined).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -109,11 +123,12 @@ mod tests {
         assert_eq!(ask(&gate), Err(Reason::Host));
         live.send_replace(LivePolicy::new(policy("domains: [a.example]")));
         assert_eq!(ask(&gate), Ok(()));
-        let mut quarantined = std::pin::pin!(gate.quarantined());
-        assert!(quarantined.as_mut().now_or_never().is_none());
+        let mut watch = gate.watch();
+        assert!(watch.begun().now_or_never().is_none());
         live.send_modify(|policy| policy.quarantined = true);
         assert_eq!(ask(&gate), Err(Reason::Quarantine));
-        quarantined.await;
-        assert!(gate.quarantined().now_or_never().is_none());
+        watch.begun().await;
+        watch.begun().await;
+        assert!(gate.watch().begun().now_or_never().is_none());
     }
 }

@@ -3,7 +3,7 @@
 //! It answers every DNS query with its own address, ends the TLS that then arrives with certificates of the task's own authority,
 //! asks the allowlist about each request, forwards what is permitted to a verified upstream, and records everything.
 //!
-//! A proxy serves one task and is driven over one channel ([`run`]): the start document comes in, the ready message goes out, then
+//! A proxy serves one task and is driven over one channel ([`run()`]): the start document comes in, the ready message goes out, then
 //! records out and commands in. When the channel ends, so does the proxy. The messages are those of [`sandbox_proxy_protocol`].
 //!
 //! ```

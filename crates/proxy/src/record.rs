@@ -13,8 +13,10 @@ use tokio::sync::mpsc;
 const QUEUE: usize = 4096;
 /// Records that are written at once at most.
 const BATCH: usize = 64;
-/// Bytes of one text in a record at most: the queue is full of what the task wrote, and must not fill the memory.
+/// Bytes of one text in a record at most: a full queue holds what the task wrote, and must not fill the memory.
 const TEXT: usize = 4096;
+/// Bytes of a name or a method at most: none that is good is longer.
+const NAME: usize = 512;
 /// How long a request may wait for a place in the queue.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -54,6 +56,12 @@ impl Recorder {
             Ok(Ok(place)) => Ok(Slot { place }),
             Ok(Err(_)) | Err(_) => Err(Stalled),
         }
+    }
+
+    /// A place in the queue for one record, if there is one now.
+    pub(crate) fn try_reserve(&self) -> Result<Slot, Stalled> {
+        let place = self.queue.clone().try_reserve_owned().map_err(|_| Stalled)?;
+        Ok(Slot { place })
     }
 
     /// Records `event` if there is a place for it now.
@@ -97,41 +105,49 @@ impl Records {
 }
 
 fn stamp(mut event: Event) -> ProxyMessage {
-    for text in texts_of(&mut event) {
-        shorten(text);
+    for (text, most) in texts_of(&mut event) {
+        shorten(text, most);
     }
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let at_ms = u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX);
     ProxyMessage::Record(Record { at_ms, event })
 }
 
-/// Every text that may come from outside.
-fn texts_of(event: &mut Event) -> Vec<&mut String> {
+/// Every text that may come from outside, and how long it may be.
+fn texts_of(event: &mut Event) -> Vec<(&mut String, usize)> {
     match event {
         Event::TaskStart | Event::Limit { .. } => Vec::new(),
         Event::Dns {
             kind: _,
             name,
             answer: _,
-        } => vec![name],
+        } => vec![(name, 2 * NAME)],
         Event::Request(request) => {
-            let texts = [&mut request.method, &mut request.host, &mut request.target];
-            texts.into_iter().chain(&mut request.error).collect()
+            let mut texts = vec![
+                (&mut request.method, NAME),
+                (&mut request.host, NAME),
+                (&mut request.target, TEXT),
+            ];
+            texts.extend(request.error.as_mut().map(|error| (error, NAME)));
+            texts
         }
-        Event::Tunnel(tunnel) => vec![&mut tunnel.host, &mut tunnel.target],
+        Event::Tunnel(tunnel) => vec![(&mut tunnel.host, NAME), (&mut tunnel.target, TEXT)],
         Event::TlsRefused {
             server_name,
             alert,
             reason: _,
-        } => server_name.iter_mut().chain([alert]).collect(),
-        Event::Warning { text } => vec![text],
+        } => {
+            let texts = server_name.iter_mut().chain([alert]);
+            texts.map(|text| (text, NAME)).collect()
+        }
+        Event::Warning { text } => vec![(text, TEXT)],
     }
 }
 
 /// Cuts a text that is too long; an ellipsis says so.
-fn shorten(text: &mut String) {
-    if text.len() > TEXT {
-        text.truncate(text.floor_char_boundary(TEXT));
+fn shorten(text: &mut String, most: usize) {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
         text.push('…');
         text.shrink_to_fit();
     }
@@ -248,12 +264,12 @@ mod tests {
             let ProxyMessage::Record(mut record) = stamp(event) else {
                 panic!("no record")
             };
-            for text in texts_of(&mut record.event) {
-                assert!(text.len() <= TEXT + '…'.len_utf8() && text.ends_with('…'));
+            for (text, most) in texts_of(&mut record.event) {
+                assert!(text.len() <= most + '…'.len_utf8() && text.ends_with('…'));
             }
         }
         let mut short = "é".repeat(TEXT / 2);
-        shorten(&mut short);
+        shorten(&mut short, TEXT);
         assert_eq!(short, "é".repeat(TEXT / 2));
     }
 }

@@ -96,11 +96,11 @@ where
     run_until(input, output, std::future::pending()).await
 }
 
-/// Like [`run`], and ends also when `stop` does, in the same way.
+/// Like [`run()`], and ends also when `stop` does, in the same way.
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// As [`run()`].
 pub async fn run_until<R, W>(input: R, output: W, stop: impl Future<Output = ()>) -> Result<(), ProxyError>
 where
     R: AsyncRead + Unpin,

@@ -9,7 +9,7 @@ use sandbox_proxy_protocol::{Event, Scheme};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::gate::Gate;
 use crate::http::{self, Client, ConnectionEnd};
@@ -20,6 +20,8 @@ use crate::upstream::{Dialer, Pool};
 
 /// How long to wait after the operating system had no descriptor for a new connection.
 const EXHAUSTED: Duration = Duration::from_millis(50);
+/// HTTP/2 connections that may have many streams at once; later ones have few while these are open.
+const WIDE_CONNECTIONS: usize = 16;
 /// Names for which distrust was explained already.
 const EXPLAINED: std::num::NonZeroUsize = std::num::NonZeroUsize::MIN.saturating_add(63);
 
@@ -39,6 +41,8 @@ pub(crate) struct Server {
     /// A permit for each request in progress.
     pub(crate) requests: Arc<Semaphore>,
     pub(crate) refused_requests: Tally,
+    /// A permit for each HTTP/2 connection that may have many streams.
+    pub(crate) wide_connections: Arc<Semaphore>,
     refused_connections: Tally,
     late_clients: Tally,
     /// Names that clients refused to believe us; one explanation each is enough.
@@ -106,6 +110,7 @@ impl Server {
             pool: Pool::new(Dialer::new(Arc::clone(&context)), limits.pooled_connections),
             requests: Arc::new(Semaphore::new(limits.requests)),
             refused_requests: Tally::new("requests"),
+            wide_connections: Arc::new(Semaphore::new(WIDE_CONNECTIONS)),
             refused_connections: Tally::new("connections"),
             late_clients: Tally::new("head_timeout_ms"),
             explained: Mutex::new(LruCache::new(EXPLAINED)),
@@ -145,7 +150,8 @@ impl Server {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection");
-                sleep(EXHAUSTED).await;
+                // tidy: sleep: there is no event for a descriptor that becomes free.
+                tokio::time::sleep(EXHAUSTED).await;
                 return None;
             }
         };

@@ -40,6 +40,7 @@ impl Tally {
     pub(crate) async fn report(&self, recorder: &Recorder) -> Infallible {
         loop {
             self.grown.notified().await;
+            // tidy: sleep: the window that one record is for.
             tokio::time::sleep(WINDOW).await;
             self.flush(recorder);
         }

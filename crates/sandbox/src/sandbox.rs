@@ -1,6 +1,5 @@
 //! The façade: shared infrastructure, and the tasks that use it.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -258,8 +257,6 @@ pub(crate) struct Shared {
     switches: Mutex<Vec<Weak<StopSwitch>>>,
     /// Executions being taken down in the background. Locked for single operations only.
     take_downs: Mutex<JoinSet<Result<(), SandboxError>>>,
-    /// Image ids by tag: tags are made from content, so an id never changes while we run. Locked for single operations only.
-    image_ids: Mutex<HashMap<ImageTag, String>>,
 }
 
 impl Shared {
@@ -271,7 +268,6 @@ impl Shared {
             egress: OnceLock::new(),
             switches: Mutex::default(),
             take_downs: Mutex::default(),
-            image_ids: Mutex::default(),
         }
     }
 
@@ -292,17 +288,10 @@ impl Shared {
     }
 
     pub(crate) async fn image_id(&self, tag: &ImageTag) -> Result<String, SandboxError> {
-        let known = lock(&self.image_ids).get(tag).cloned();
-        if let Some(id) = known {
-            return Ok(id);
-        }
-        let facts = self
-            .engine
-            .image(tag.as_str())
-            .await?
-            .ok_or_else(|| SandboxError::NoImage(tag.clone()))?;
-        lock(&self.image_ids).insert(tag.clone(), facts.id.clone());
-        Ok(facts.id)
+        let facts = self.engine.image(tag.as_str()).await?;
+        facts
+            .map(|facts| facts.id)
+            .ok_or_else(|| SandboxError::NoImage(tag.clone()))
     }
 
     pub(crate) fn new_switch(&self) -> Arc<StopSwitch> {

@@ -104,6 +104,7 @@ async fn serve_udp(desk: &Desk, socket: &UdpSocket) -> Infallible {
                     let _ = socket.try_send_to(&answer, client);
                 }
             }
+            // tidy: sleep: a socket that fails must not be asked again at once.
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
@@ -127,6 +128,7 @@ async fn serve_tcp(desk: &Arc<Desk>, listener: &TcpListener) -> Infallible {
                 });
             }
             (Ok(_), Err(_)) => desk.refused.add(),
+            // tidy: sleep: likewise.
             (Err(_), _) => tokio::time::sleep(PAUSE).await,
         }
     }

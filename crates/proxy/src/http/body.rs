@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
 use super::exchange::Exchange;
+use super::headers::trailers;
 use crate::upstream::Lease;
 
 /// A client that begins a body and then sends nothing of it for so long has abandoned it.
@@ -57,9 +58,10 @@ impl Body for Upload {
                     let bytes = frame.data_ref().map_or(0, Bytes::len);
                     this.counter.fetch_add(bytes as u64, Ordering::Relaxed);
                 }
-                Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)))
+                Poll::Ready(frame.map(|frame| frame.map(fit).map_err(BodyError::from)))
             }
             Poll::Pending => {
+                // tidy: sleep: the deadline of a peer.
                 let stall = this
                     .stall
                     .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + UPLOAD_STALL)));
@@ -79,6 +81,14 @@ impl Body for Upload {
 
     fn size_hint(&self) -> SizeHint {
         self.incoming.size_hint()
+    }
+}
+
+/// A frame without the trailers that must not travel.
+fn fit(frame: Frame<Bytes>) -> Frame<Bytes> {
+    match frame.into_trailers() {
+        Ok(received) => Frame::trailers(trailers(&received)),
+        Err(frame) => frame,
     }
 }
 
@@ -150,7 +160,7 @@ impl Body for Download {
                     }
                     None
                 }
-                Poll::Ready(Some(Ok(frame))) => Some(Ok(frame)),
+                Poll::Ready(Some(Ok(frame))) => Some(Ok(fit(frame))),
                 Poll::Ready(Some(Err(error))) => {
                     if let Some(exchange) = &mut this.exchange {
                         exchange.failed(format!("Reset: {error}"));

@@ -18,24 +18,27 @@ use super::framing::{Framed, Framing, HeadLimits};
 use super::head::RefusedHead;
 use super::service;
 use super::upgrade::Tunnel;
-use crate::gate::Gate;
+use crate::gate::{Gate, QuarantineWatch};
 use crate::record::Recorder;
 use crate::server::Server;
 use crate::upstream::Pool;
 
 /// How long a connection that is asked to close may take to do so.
 const CLOSING: Duration = Duration::from_secs(5);
-/// What a client may send on one HTTP/2 stream, and on a whole connection, before the upstream has taken it. The client is near, so
-/// small windows cost nothing.
-const STREAM_WINDOW: u32 = 256 * 1024;
-const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// What a client may send on one HTTP/2 connection before the upstream has taken it. The client is near, so a small window costs
+/// nothing; but one that is smaller than what clients write at once makes them wait for delayed acknowledgements.
+const WINDOW: u32 = 256 * 1024;
 /// Bytes of answers that wait for the client on one HTTP/2 stream.
-const SEND_BUFFER: usize = 128 * 1024;
-/// Requests at once on one HTTP/2 connection.
-const STREAMS: u32 = 256;
+const SEND_BUFFER: usize = 32 * 1024;
+/// Requests at once on one HTTP/2 connection: on one that came while few were open, and on any other. A stream costs memory before
+/// anything is known of it, so that all connections together must not have too many.
+const WIDE_STREAMS: u32 = 128;
+const NARROW_STREAMS: u32 = 8;
 /// How often a quiet HTTP/2 connection is asked whether it still lives, and how long it may take to say so.
 const PING: Duration = Duration::from_mins(1);
 const PONG: Duration = Duration::from_secs(20);
+/// How far a head may go beyond the limit before it is refused unseen.
+const COUNTED_BEYOND: usize = 16 * 1024;
 /// What hyper needs at least to read a head into.
 const SMALLEST_BUFFER: usize = 8 * 1024;
 
@@ -109,6 +112,11 @@ impl Client {
         self.server.refused_requests.add();
     }
 
+    /// Bytes of a request head at most.
+    pub(super) fn max_head_bytes(&self) -> usize {
+        self.limits().head_bytes
+    }
+
     /// Headers of a request at most.
     pub(super) fn max_headers(&self) -> usize {
         self.limits().headers
@@ -158,10 +166,11 @@ pub(crate) async fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let mut quarantine = client.gate().watch();
     let ended = if http2 {
-        serve_http2(&client, stream, &mut stop).await
+        serve_http2(&client, stream, &mut stop, &mut quarantine).await
     } else {
-        serve_http1(&client, stream, &mut stop).await
+        serve_http1(&client, stream, &mut stop, &mut quarantine).await
     };
     let tunnel = client
         .tunnel
@@ -171,7 +180,7 @@ where
     if let Some(tunnel) = tunnel {
         tokio::select! {
             () = tunnel.run() => {}
-            () = client.gate().quarantined() => {}
+            () = quarantine.begun() => {}
             _ = stop.wait_for(|stop| *stop) => {}
         }
     }
@@ -191,6 +200,7 @@ async fn serve_http1<S>(
     client: &Arc<Client>,
     stream: S,
     stop: &mut watch::Receiver<bool>,
+    quarantine: &mut QuarantineWatch,
 ) -> hyper::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -204,7 +214,8 @@ where
     let framed = Framed::new(stream, heads, Arc::clone(&client.framing));
     let service = service_fn({
         let client = Arc::clone(client);
-        move |request| service::answer(Arc::clone(&client), request)
+        // Boxed: a stream whose answer waits for its client must not keep the room that finding the answer took.
+        move |request| Box::pin(service::answer(Arc::clone(&client), request))
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -220,6 +231,7 @@ where
         http1::UpgradeableConnection::graceful_shutdown,
         client,
         stop,
+        quarantine,
     )
     .await
 }
@@ -228,22 +240,33 @@ async fn serve_http2<S>(
     client: &Arc<Client>,
     stream: S,
     stop: &mut watch::Receiver<bool>,
+    quarantine: &mut QuarantineWatch,
 ) -> hyper::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = client.limits();
+    let wide = Arc::clone(&client.server.wide_connections).try_acquire_owned();
+    let streams = if wide.is_ok() {
+        WIDE_STREAMS
+    } else {
+        NARROW_STREAMS
+    };
     let service = service_fn({
         let client = Arc::clone(client);
-        move |request| service::answer(Arc::clone(&client), request)
+        // Boxed: a stream whose answer waits for its client must not keep the room that finding the answer took.
+        move |request| Box::pin(service::answer(Arc::clone(&client), request))
     });
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_concurrent_streams(streams)
         .max_send_buf_size(SEND_BUFFER)
-        .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+        // Beyond this the answer is 431 without a record; up to it the service counts for itself, and records.
+        .max_header_list_size(
+            u32::try_from(limits.head_bytes.saturating_add(COUNTED_BEYOND)).unwrap_or(u32::MAX),
+        )
         .keep_alive_interval(PING)
         .keep_alive_timeout(PONG)
         .serve_connection(TokioIo::new(stream), service);
@@ -252,6 +275,7 @@ where
         http2::Connection::graceful_shutdown,
         client,
         stop,
+        quarantine,
     )
     .await
 }
@@ -262,6 +286,7 @@ async fn supervise<C>(
     close: impl Fn(Pin<&mut C>),
     client: &Client,
     stop: &mut watch::Receiver<bool>,
+    quarantine: &mut QuarantineWatch,
 ) -> hyper::Result<()>
 where
     C: Future<Output = hyper::Result<()>>,
@@ -269,7 +294,7 @@ where
     let idle = Duration::from_millis(client.limits().idle_timeout_ms);
     let mut deadline = Instant::now() + idle;
     let mut closing = false;
-    let mut quarantined = std::pin::pin!(client.gate().quarantined());
+    let mut quarantined = std::pin::pin!(quarantine.begun());
     loop {
         tokio::select! {
             ended = connection.as_mut() => return ended,

@@ -34,14 +34,13 @@ pub(super) fn blocked(
     denial: &Denial,
     exchange: Option<Exchange>,
 ) -> Response<Download> {
-    let status = StatusCode::from_u16(denial.reason().http_status()).unwrap_or(StatusCode::FORBIDDEN);
     let body = Body {
         error: "blocked_by_network_allowlist",
         reason: denial.reason().as_str(),
         message: denial.message(),
         header: BLOCKED,
     };
-    let mut response = answer(audience, status, &body, exchange);
+    let mut response = answer(audience, status(denial), &body, exchange);
     if closes(denial.reason()) {
         response
             .headers_mut()
@@ -54,6 +53,11 @@ pub(super) fn blocked(
         );
     }
     response
+}
+
+/// The status of the refusal.
+pub(super) fn status(denial: &Denial) -> StatusCode {
+    StatusCode::from_u16(denial.reason().http_status()).unwrap_or(StatusCode::FORBIDDEN)
 }
 
 /// The answer in the place of an upstream that failed.

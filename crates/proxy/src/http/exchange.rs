@@ -33,13 +33,18 @@ pub(super) struct Exchange {
     slot: Option<Slot>,
     record: RequestRecord,
     uploaded: Arc<AtomicU64>,
-    _permit: OwnedSemaphorePermit,
+    _permit: Option<OwnedSemaphorePermit>,
     _active: Active,
 }
 
 impl Exchange {
-    /// Begins an exchange whose record goes to `slot`.
-    pub(super) fn begin(asked: Asked, slot: Slot, permit: OwnedSemaphorePermit, active: Active) -> Self {
+    /// Begins an exchange whose record goes to `slot`; without a permit where there was none to be had.
+    pub(super) fn begin(
+        asked: Asked,
+        slot: Slot,
+        permit: Option<OwnedSemaphorePermit>,
+        active: Active,
+    ) -> Self {
         let record = RequestRecord {
             decision: Decision::Blocked,
             method: asked.method,

@@ -146,6 +146,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
             ready: 0,
             searched: 0,
             heads: 0,
+            // tidy: sleep: the deadline of a peer.
             deadline: Box::pin(tokio::time::sleep(limits.time)),
             timed: true,
             ended: false,

@@ -339,6 +339,22 @@ mod tests {
         }
     }
 
+    /// What the rules accept, the request line carries: so a verdict without a network is that of the whole gate.
+    #[test]
+    fn the_rules_accept_no_target_that_cannot_travel() {
+        for byte in 0..=255 {
+            for target in [&[b'/', byte, b'a'][..], &[b'/', b'?', byte, b'a']] {
+                let accepted = allowlist::Target::from_wire(target).is_ok();
+                let travels = request_line(&[b"GET ", target, b" HTTP/1.1"].concat()).is_ok();
+                assert!(travels || !accepted, "{target:?}");
+                let forwarded = http::uri::PathAndQuery::try_from(target).ok();
+                assert!(
+                    !accepted || forwarded.is_some_and(|forwarded| forwarded.as_str().as_bytes() == target)
+                );
+            }
+        }
+    }
+
     #[test]
     fn too_many_headers() {
         assert_eq!(

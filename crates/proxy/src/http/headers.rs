@@ -20,11 +20,34 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 ];
 
 /// Headers by which some servers take another method than that of the request line.
-const METHOD_OVERRIDE: [HeaderName; 4] = [
-    HeaderName::from_static("x-http-method-override"),
-    HeaderName::from_static("x-http-method"),
-    HeaderName::from_static("x-method-override"),
-    HeaderName::from_static("x-method"),
+const METHOD_OVERRIDE: [&str; 4] = [
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "x-method",
+];
+
+/// What no trailer may be, beside what concerns one connection: whoever merges trailers into the headers would be asked something
+/// else than was judged, or read another message.
+const NO_TRAILER: [&str; 18] = [
+    "host",
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "content-range",
+    "authorization",
+    "cookie",
+    "set-cookie",
+    "www-authenticate",
+    "expect",
+    "max-forwards",
+    "cache-control",
+    "range",
+    "if-match",
+    "if-none-match",
+    "location",
+    "alt-svc",
+    "trailer",
 ];
 
 /// Would lead clients to another port and protocol, which the proxy does not serve.
@@ -51,7 +74,7 @@ pub(super) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Optio
         let dropped = HOP_BY_HOP.contains(name)
             || *name == EXPECT
             || named.contains(name)
-            || (rules.strip_method_override && METHOD_OVERRIDE.contains(name));
+            || (rules.strip_method_override && is_method_override(name));
         if !dropped {
             kept.append(name.clone(), value.clone());
         }
@@ -77,6 +100,19 @@ pub(super) fn response_headers(headers: &HeaderMap) -> HeaderMap {
             || *name == ALT_SVC
             || (named.contains(name) && !is_essential(name))
             || (reframed && *name == CONTENT_LENGTH);
+        if !dropped {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    kept
+}
+
+/// The trailers that travel, either way.
+pub(super) fn trailers(received: &HeaderMap) -> HeaderMap {
+    let mut kept = HeaderMap::with_capacity(received.len());
+    for (name, value) in received {
+        let dropped =
+            HOP_BY_HOP.contains(name) || NO_TRAILER.contains(&name.as_str()) || is_method_override(name);
         if !dropped {
             kept.append(name.clone(), value.clone());
         }
@@ -122,12 +158,17 @@ pub(super) fn asks_for_websocket(headers: &HeaderMap) -> bool {
 
 /// Whether a header names another method than the request line.
 pub(super) fn overrides_method(headers: &HeaderMap) -> bool {
-    METHOD_OVERRIDE.iter().any(|name| headers.contains_key(name))
+    headers.keys().any(is_method_override)
 }
 
 /// Whether the client waits for a go-ahead before it sends the body.
 pub(super) fn expects_continue(headers: &HeaderMap) -> bool {
     headers.contains_key(EXPECT)
+}
+
+/// Whether some server takes the method from this header: gateways turn hyphens and underscores into the same.
+fn is_method_override(name: &HeaderName) -> bool {
+    METHOD_OVERRIDE.contains(&name.as_str().replace('_', "-").as_str())
 }
 
 fn joined_cookies(headers: &HeaderMap) -> Option<HeaderValue> {
@@ -240,14 +281,29 @@ mod tests {
             ("x-http-method-override", "DELETE"),
             ("x-method-override", "PUT"),
             ("x-http-method", "PUT"),
+            ("x_http_method-override", "PUT"),
             ("a", "b"),
         ]);
-        assert_eq!(request_headers(&headers, PLAIN).unwrap().len(), 4);
+        assert_eq!(request_headers(&headers, PLAIN).unwrap().len(), 5);
         let strict = RequestRules {
             strip_method_override: true,
             ..PLAIN
         };
         assert_eq!(lines(&request_headers(&headers, strict).unwrap()), ["a: b"]);
+    }
+
+    #[test]
+    fn trailers_change_no_message() {
+        let received = map(&[
+            ("grpc-status", "0"),
+            ("content-length", "5"),
+            ("transfer-encoding", "chunked"),
+            ("host", "b"),
+            ("authorization", "Bearer x"),
+            ("x_http_method_override", "DELETE"),
+            ("x-sum", "1"),
+        ]);
+        assert_eq!(lines(&trailers(&received)), ["grpc-status: 0", "x-sum: 1"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use allowlist::{Authority, Denial, Reason};
-use http::header::{CONNECTION, HOST, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Limited};
@@ -55,14 +55,21 @@ async fn handle(
 ) -> Response<Download> {
     let (parts, body) = request.into_parts();
     let (asked, audience) = describe(client, &parts, refused.as_ref());
+    let http2 = parts.version == Version::HTTP_2;
     let Ok(permit) = Arc::clone(client.requests()).try_acquire_owned() else {
         client.count_refused_request();
-        return deny::blocked(&audience, &too_busy("too many requests are in progress"), None);
+        return turn_away(
+            client,
+            asked,
+            &audience,
+            http2,
+            "too many requests are in progress",
+        );
     };
     let Ok(slot) = client.recorder().reserve().await else {
-        return deny::blocked(&audience, &too_busy("requests cannot be recorded"), None);
+        return turn_away(client, asked, &audience, http2, "requests cannot be recorded");
     };
-    let exchange = Exchange::begin(asked, slot, permit, client.begin());
+    let exchange = Exchange::begin(asked, slot, Some(permit), client.begin());
     let judged = match &refused {
         Some(head) => Err(head_denial(head.fault)),
         None => judge(client, &parts),
@@ -130,8 +137,29 @@ fn judge(client: &Client, parts: &Parts) -> Result<Permit, Denial> {
     if parts.headers.len() > client.max_headers() {
         return Err(head_denial(HeadFault::TooManyHeaders));
     }
+    if parts.version == Version::HTTP_2 {
+        check_http2(parts, client.max_head_bytes())?;
+    }
     let request = identify(parts, policy_scheme(client.scheme()), client.server_name())?;
     client.gate().admit(request)
+}
+
+/// What the reader of HTTP/1 heads checks, as far as it can be wrong in HTTP/2.
+fn check_http2(parts: &Parts, max_bytes: usize) -> Result<(), Denial> {
+    // As RFC 9113 counts the size of a header list.
+    let lines = parts.headers.iter();
+    let bytes: usize = lines
+        .map(|(name, value)| name.as_str().len() + value.len() + 32)
+        .sum();
+    if bytes > max_bytes {
+        return Err(head_denial(HeadFault::TooLarge));
+    }
+    if parts.headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
+        return Err(head_denial(HeadFault::Malformed(
+            "the request has more than one content-length",
+        )));
+    }
+    Ok(())
 }
 
 fn head_denial(fault: HeadFault) -> Denial {
@@ -148,16 +176,46 @@ fn too_busy(what: &str) -> Denial {
     Denial::new(Reason::Limit, format!("{what}: try again later"))
 }
 
+/// Refuses a request that there is no room for, so that nothing of it stays: its record is written at once, and over HTTP/2, where
+/// there may be thousands more of them, the headers alone say why. Where the queue has no place, nothing was done that would need a
+/// record.
+fn turn_away(
+    client: &Client,
+    asked: Asked,
+    audience: &Audience,
+    http2: bool,
+    what: &str,
+) -> Response<Download> {
+    let denial = too_busy(what);
+    if let Ok(slot) = client.recorder().try_reserve() {
+        let mut exchange = Exchange::begin(asked, slot, None, client.begin());
+        exchange.blocked(&denial);
+        exchange.answered(deny::status(&denial));
+    }
+    let mut response = deny::blocked(audience, &denial, None);
+    if http2 {
+        *response.body_mut() = Download::page(bytes::Bytes::new(), None);
+        response
+            .headers_mut()
+            .insert(CONTENT_LENGTH, HeaderValue::from(0));
+    }
+    response
+}
+
 fn refuse(audience: &Audience, denial: &Denial, mut exchange: Exchange) -> Response<Download> {
     exchange.blocked(denial);
     deny::blocked(audience, denial, Some(exchange))
 }
 
-/// Reads the rest of a refused request, within limits.
+/// Reads the rest of a refused request, within limits, and keeps nothing of it.
 fn drain(body: Incoming) {
-    if !http_body::Body::is_end_stream(&body) {
-        tokio::spawn(timeout(DRAIN, Limited::new(body, DRAINED).collect()));
+    if http_body::Body::is_end_stream(&body) {
+        return;
     }
+    let mut body = Limited::new(body, DRAINED);
+    tokio::spawn(timeout(DRAIN, async move {
+        while let Some(Ok(_)) = body.frame().await {}
+    }));
 }
 
 /// Passes a permitted request on.

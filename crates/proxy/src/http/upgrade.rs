@@ -14,7 +14,6 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use sandbox_proxy_protocol::{Event, TunnelRecord};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
-use tokio::time::sleep;
 
 use super::exchange::milliseconds;
 use crate::record::Slot;
@@ -86,7 +85,8 @@ impl Tunnel {
         let passed = || self.up.load(Ordering::Relaxed) + self.down.load(Ordering::Relaxed);
         let mut before = passed();
         loop {
-            sleep(IDLE).await;
+            // tidy: sleep: the deadline of two peers.
+            tokio::time::sleep(IDLE).await;
             let now = passed();
             if now == before {
                 return;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
@@ -22,6 +23,8 @@ use crate::run::Context;
 const STAGGER: Duration = Duration::from_millis(250);
 /// Addresses of one name that are tried at most.
 const ADDRESSES: usize = 8;
+/// HTTP/2 connections with wide windows at once.
+const WIDE: usize = 4;
 
 /// Where a request goes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -46,6 +49,8 @@ pub(crate) struct Dialer {
     context: Arc<Context>,
     any: TlsConnector,
     http1: TlsConnector,
+    /// A permit for each connection with wide windows.
+    wide: Arc<Semaphore>,
 }
 
 impl Dialer {
@@ -54,7 +59,12 @@ impl Dialer {
         let mut config = ClientConfig::clone(&context.upstream_tls);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let http1 = TlsConnector::from(Arc::new(config));
-        Self { context, any, http1 }
+        Self {
+            context,
+            any,
+            http1,
+            wide: Arc::new(Semaphore::new(WIDE)),
+        }
     }
 
     /// How long a connection may take to stand.
@@ -102,7 +112,7 @@ impl Dialer {
             .map_err(|error| UpstreamError::new(Failure::Tls, &error))?;
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         if http2 && protocols == Protocols::Any {
-            Sender::http2(stream).await
+            Sender::http2(stream, Arc::clone(&self.wide).try_acquire_owned().ok()).await
         } else {
             Sender::http1(stream).await
         }

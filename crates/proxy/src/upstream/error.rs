@@ -59,7 +59,7 @@ impl UpstreamError {
         let mut texts: Vec<String> = Vec::new();
         let mut next = Some(cause);
         while let Some(cause) = next {
-            let text = cause.to_string();
+            let text = without_number(cause.to_string());
             // Wrappers repeat what they wrap.
             if !texts.iter().any(|known| known.contains(&text)) {
                 texts.push(text);
@@ -87,5 +87,47 @@ impl UpstreamError {
     /// What failed.
     pub(crate) fn kind(&self) -> Failure {
         self.kind
+    }
+}
+
+/// The words of the operating system, without the number that it gives them.
+fn without_number(mut text: String) -> String {
+    if let Some(at) = text.rfind(" (os error ").filter(|_| text.ends_with(')')) {
+        text.truncate(at);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+
+    use super::*;
+
+    #[test]
+    fn failures_read_as_the_log_has_them() {
+        let refused = Error::from_raw_os_error(111);
+        let wrapped = Error::other(Error::from_raw_os_error(113));
+        let cases: [(Failure, &Error, &str); 4] = [
+            (
+                Failure::Connect,
+                &refused,
+                "Connection failed: Connection refused",
+            ),
+            (Failure::Connect, &wrapped, "Connection failed: No route to host"),
+            (
+                Failure::Dns,
+                &Error::other("Name or service not known"),
+                "Connection failed: Name or service not known",
+            ),
+            (
+                Failure::Tls,
+                &Error::other("invalid peer certificate: UnknownIssuer"),
+                "TLS: invalid peer certificate: UnknownIssuer",
+            ),
+        ];
+        for (kind, cause, text) in cases {
+            assert_eq!(UpstreamError::new(kind, cause).to_string(), text);
+        }
     }
 }

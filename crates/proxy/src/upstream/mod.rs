@@ -2,6 +2,7 @@
 
 mod connect;
 mod error;
+mod interim;
 mod pool;
 mod sender;
 

@@ -10,18 +10,22 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::error::{Failure, UpstreamError};
+use super::interim::Guarded;
 use crate::http::Upload;
 
 /// Bytes of an HTTP/1 response head at most, and of what is read ahead of a slow client.
-const BUFFER: usize = 128 * 1024;
+const BUFFER: usize = 64 * 1024;
 /// Headers of a response at most.
 const HEADERS: usize = 256;
-/// What an upstream may send on one HTTP/2 stream, and on a whole connection, before the client has read it: enough for a fast
-/// upstream far away.
-const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
-const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+/// What an upstream may send on one HTTP/2 stream, and on a whole connection, before the client has read it: on a wide connection
+/// enough for a fast upstream far away.
+const WIDE_STREAM: u32 = 2 * 1024 * 1024;
+const WIDE_CONNECTION: u32 = 4 * 1024 * 1024;
+/// Likewise on all others: there may be as many of them as requests, and their windows must not fill the memory.
+const NARROW: u32 = 64 * 1024 - 1;
 /// How often a connection with streams in progress is asked whether it still lives, and how long it may take to say so.
 const PING: Duration = Duration::from_mins(1);
 const PONG: Duration = Duration::from_secs(20);
@@ -79,19 +83,23 @@ impl Sender {
         Ok(Self::Http1(sender))
     }
 
-    /// Speaks HTTP/2 over `stream`.
-    pub(super) async fn http2<S>(stream: S) -> Result<Self, UpstreamError>
+    /// Speaks HTTP/2 over `stream`, with wide windows as long as it holds `wide`.
+    pub(super) async fn http2<S>(stream: S, wide: Option<OwnedSemaphorePermit>) -> Result<Self, UpstreamError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let (stream_window, connection_window) = match &wide {
+            Some(_) => (WIDE_STREAM, WIDE_CONNECTION),
+            None => (NARROW, NARROW),
+        };
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_stream_window_size(stream_window)
+            .initial_connection_window_size(connection_window)
             .max_header_list_size(u32::try_from(BUFFER).unwrap_or(u32::MAX))
             .keep_alive_interval(PING)
             .keep_alive_timeout(PONG)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(Guarded::new(stream)))
             .await
             .map_err(|error| UpstreamError::new(Failure::Reset, &error))?;
         let mut connection = Box::pin(connection);
@@ -106,6 +114,7 @@ impl Sender {
             if let Err(error) = driven.await {
                 tracing::debug!(%error, "an upstream connection ended");
             }
+            drop(wide);
         });
         Ok(Self::Http2(Shareable { sender, room }))
     }

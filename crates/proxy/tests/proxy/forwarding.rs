@@ -154,18 +154,19 @@ async fn trailers_go_both_ways() {
         }
         let mut trailers = HeaderMap::new();
         trailers.insert("x-sum", HeaderValue::from_static("42"));
+        // Who merges trailers into the headers must not find these.
+        trailers.insert("authorization", HeaderValue::from_static("Bearer x"));
+        trailers.insert("x-http-method-override", HeaderValue::from_static("DELETE"));
         let upload = streaming_body(4)
             .with_trailers(std::future::ready(Some(Ok(trailers))))
             .boxed_unsync();
         let request = Request::post("https://a.example/echo")
             .header("te", "trailers")
-            .header("trailer", "x-sum");
+            .header("trailer", "x-sum, authorization, x-http-method-override");
         let answer = proxy.ask2(request.body(upload).unwrap()).await;
-        assert_eq!(
-            answer.trailers.unwrap_or_default().get("x-sum"),
-            Some(&HeaderValue::from_static("42")),
-            "{alpn}"
-        );
+        let mut expected = HeaderMap::new();
+        expected.insert("x-sum", HeaderValue::from_static("42"));
+        assert_eq!(answer.trailers, Some(expected), "{alpn}");
         proxy.stop().await;
     }
 }
@@ -196,6 +197,7 @@ async fn a_method_cannot_hide_where_methods_count() {
     let request = || {
         Request::post("https://a.example/headers")
             .header("x-http-method-override", "DELETE")
+            .header("x_method_override", "DELETE")
             .header("x-kept", "1")
     };
     let answer = proxy.ask2(request().body(empty()).unwrap()).await;
@@ -294,7 +296,7 @@ async fn failures_have_names() {
     let proxy = setup.start().await;
     for (host, reason, begin) in [
         ("a.example", "tls", "TLS: "),
-        ("a.unknown", "dns", "Connection failed: "),
+        ("a.unknown", "dns", "Connection failed: Name or service not known"),
     ] {
         let answer = proxy
             .ask2(Request::get(format!("https://{host}/")).body(empty()).unwrap())
@@ -326,10 +328,12 @@ async fn failures_have_names() {
     )
     .await;
     assert_eq!(answer.status(), 502);
-    let error = proxy.request().await.error.unwrap();
-    assert!(
-        error.starts_with("Connection failed: Connection refused"),
-        "{error}"
+    for detail in ["127.", "111", "refused", "os error"] {
+        assert!(!answer.0.contains(detail), "{answer:?}");
+    }
+    assert_eq!(
+        proxy.request().await.error.unwrap(),
+        "Connection failed: Connection refused"
     );
     proxy.stop().await;
 

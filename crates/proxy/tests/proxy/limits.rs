@@ -99,6 +99,11 @@ async fn a_request_too_many_is_503() {
     )
     .await;
     assert_eq!((refused.status.as_u16(), refused.reason()), (503, "limit"));
+    let record = proxy.request().await;
+    assert_eq!(
+        (record.status, record.reason, record.host.as_str()),
+        (Some(503), Some(Reason::Limit), "a.example")
+    );
     assert_eq!(limit(&proxy).await, "requests");
     upstream.go_on();
     assert_eq!(Answer::read(open).await.status, 200);
@@ -129,6 +134,7 @@ async fn a_head_that_dribbles_is_408() {
             if write.write_all(&[*byte]).await.is_err() {
                 return;
             }
+            // tidy: sleep: a client that dribbles is what is tested.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -344,5 +350,11 @@ async fn too_many_headers_over_http2_are_431() {
     };
     assert_eq!(proxy.ask2(request(20).body(empty()).unwrap()).await.status, 200);
     assert_eq!(proxy.ask2(request(21).body(empty()).unwrap()).await.status, 431);
+    proxy.request().await;
+    let record = proxy.request().await;
+    assert_eq!(record.reason, Some(Reason::HeadTooLarge));
+    let long = Request::get("https://a.example/").header("x", "y".repeat(70 * 1024));
+    assert_eq!(proxy.ask2(long.body(empty()).unwrap()).await.status, 431);
+    assert_eq!(proxy.request().await.reason, Some(Reason::HeadTooLarge));
     proxy.stop().await;
 }

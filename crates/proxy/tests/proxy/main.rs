@@ -6,6 +6,7 @@
     reason = "a test that meets the unexpected has failed"
 )]
 
+mod abuse;
 mod forwarding;
 mod harness;
 mod identity;

@@ -4,22 +4,12 @@ use futures_util::future::join_all;
 use http::Request;
 use http_body_util::BodyExt;
 
-use crate::harness::{Answer, Pki, Setup, Upstream, empty, streaming_body};
+use crate::harness::{Answer, Pki, Setup, Upstream, empty, peak_memory, streaming_body};
 
 /// What goes through, each way and for each protocol.
 const LARGE: usize = 128 * 1024 * 1024;
 /// What the program may ever have had resident, in kilobytes.
 const MOST: u64 = 40_000;
-
-/// The highest resident size that the process ever had, in kilobytes.
-fn peak(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_bodies_and_many_streams_stay_below_the_bound() {
@@ -73,7 +63,7 @@ async fn large_bodies_and_many_streams_stay_below_the_bound() {
         )
         .await;
     assert_eq!(Answer::read(answer.unwrap()).await.status, 200);
-    let peak = peak(process);
+    let peak = peak_memory(process);
     assert!(peak < MOST, "{peak} kB");
     drop(stalled);
     proxy.stop().await;

@@ -1,8 +1,9 @@
 //! Bytes in, answers out: what two readers could delimit in two ways never gets through.
 
+use http::Request;
 use sandbox_proxy_protocol::Decision;
 
-use crate::harness::{Pki, Proxy, Setup, Upstream, plain_capture, raw};
+use crate::harness::{Pki, Proxy, Setup, Upstream, body, plain_capture, raw};
 
 async fn start() -> (Proxy, Upstream) {
     let pki = Pki::new();
@@ -50,6 +51,18 @@ async fn ambiguous_framing_is_refused_and_the_connection_ends() {
             "{case:?}"
         );
     }
+    assert_eq!(upstream.connections(), 0);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn over_http2_too_a_length_is_given_once() {
+    let (proxy, upstream) = start().await;
+    let request = Request::post("https://a.example/length")
+        .header("content-length", "2")
+        .header("content-length", "2");
+    let answer = proxy.ask2(request.body(body("ab")).unwrap()).await;
+    assert_eq!((answer.status.as_u16(), answer.reason()), (400, "framing"));
     assert_eq!(upstream.connections(), 0);
     proxy.stop().await;
 }

@@ -45,6 +45,14 @@ pub enum ProxyError {
         /// What was looked at, and what is wrong with it.
         problem: String,
     },
+    /// The proxy's image was removed as soon as it was built.
+    #[error(
+        "the proxy's image `{tag}` vanished after it was built; does something prune images on this engine?"
+    )]
+    ImageVanished {
+        /// Its tag.
+        tag: String,
+    },
     /// Every subnet that was tried is in use.
     #[error("no free subnet in {range} after {tried} attempts; is that range in use on this host?")]
     NoSubnet {

@@ -29,6 +29,23 @@ pub(super) async fn ensure_egress(engine: &Engine, labels: &Labels) -> Result<()
     }
 }
 
+/// Makes the network `name` through which one proxy alone reaches the world; nothing where there is no name.
+pub(super) async fn create_own_egress(
+    engine: &Engine,
+    name: Option<&str>,
+    labels: &Labels,
+) -> Result<(), ProxyError> {
+    let Some(name) = name else { return Ok(()) };
+    let labels = labels.with_role(Role::Network).to_map();
+    let plan = NetworkPlan {
+        name: name.to_owned(),
+        subnet: None,
+        internal: false,
+        labels,
+    };
+    Ok(engine.create_network(&plan).await?)
+}
+
 /// Makes the network to the world again if it is gone, and says whether it was: the sweep of another instance may have taken it
 /// for left behind.
 pub(super) async fn restore_egress(engine: &Engine, labels: &Labels) -> Result<bool, ProxyError> {

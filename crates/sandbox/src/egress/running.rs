@@ -47,7 +47,7 @@ impl RunningProxy {
         drop(commands);
         // When the time is over the container is killed; the last records of a proxy that hangs are lost then.
         let _ = timeout(END, ended.wait_for(Option::is_some)).await;
-        Ok(remains.remove().await?)
+        remains.remove().await
     }
 }
 

@@ -65,7 +65,7 @@ impl Egress {
         });
         let prepared = async {
             let (root, binary) = files.await?;
-            let image = proxy::ensure_image(engine, &config.prefix, &binary).await?;
+            let image = proxy::ensure_image(engine, config, &binary).await?;
             Ok::<_, ProxyError>((root, image))
         };
         let network = async {
@@ -73,7 +73,9 @@ impl Egress {
             let lock = FileLock::shared(&lock_path)
                 .await
                 .map_err(ProxyError::file("lock", &lock_path))?;
-            network::ensure_egress(engine, &labels).await?;
+            if engine.capabilities().has_stable_bridges() {
+                network::ensure_egress(engine, &labels).await?;
+            }
             Ok(lock)
         };
         let ((root, image), lock, upstream) = tokio::try_join!(prepared, network, upstream(config))?;
@@ -109,13 +111,15 @@ impl Egress {
             engine: inner.engine.clone(),
             container: format!("{prefix}-proxy-{id}"),
             network: format!("{prefix}-conv-{id}"),
+            own_egress: (!inner.engine.capabilities().has_stable_bridges())
+                .then(|| format!("{}-{id}", network::egress_name(prefix))),
         };
         let subnet = network::create_task_network(&inner.engine, remains.network.clone(), labels);
+        let egress = network::create_own_egress(&inner.engine, remains.own_egress.as_deref(), labels);
         let trust = inner.trust.of_image(&inner.engine, image_id, labels);
-        let (subnet, trust) = match tokio::join!(subnet, trust) {
-            (Ok(subnet), Ok(trust)) => (subnet, trust),
-            (Err(error), _) => return Err(error),
-            (Ok(_), Err(error)) => {
+        let (subnet, trust) = match tokio::join!(subnet, egress, trust) {
+            (Ok(subnet), Ok(()), Ok(trust)) => (subnet, trust),
+            (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
                 remains.remove().await?;
                 return Err(error);
             }
@@ -177,16 +181,18 @@ impl Start {
             upstream: inner.upstream.clone(),
             limits: Limits::default(),
         };
+        let shared_egress = network::egress_name(labels.owner());
         let place = Place {
             name: remains.container.clone(),
             image: &inner.image,
-            egress_network: &network::egress_name(labels.owner()),
+            egress_network: remains.own_egress.as_deref().unwrap_or(&shared_egress),
             task_network: &remains.network,
             address,
         };
         let plan = proxy::proxy_plan(place, &labels);
         let mut started = proxy::start(&inner.engine, &plan, &document).await;
-        if started.is_err() && network::restore_egress(&inner.engine, &inner.labels).await? {
+        let shared = remains.own_egress.is_none();
+        if started.is_err() && shared && network::restore_egress(&inner.engine, &inner.labels).await? {
             remains.remove_container().await?;
             started = proxy::start(&inner.engine, &plan, &document).await;
         }

@@ -85,6 +85,14 @@ impl EngineError {
         self.status() == Some(409) || self.is_name_in_use() || self.is_subnet_in_use()
     }
 
+    /// Whether the engine stumbled over an image that somebody removed while it looked at all of them. Made again, the call succeeds.
+    pub(crate) fn is_image_race(&self) -> bool {
+        let (Cause::Status { message: said, .. } | Cause::Refused(said)) = &*self.source else {
+            return false;
+        };
+        said.contains("layer not known") || said.contains("image not known") && !self.is_not_found()
+    }
+
     /// Whether there is no engine at the other end (any more).
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
@@ -231,6 +239,35 @@ mod tests {
             assert_eq!(error.is_conflict(), name || in_subnet, "{error:?}");
             assert_eq!(error.is_not_found(), not_found, "{error:?}");
             assert!(!error.is_unreachable());
+        }
+    }
+
+    #[test]
+    fn an_image_that_goes_meanwhile_is_no_failure_for_good() {
+        let status = |status, message: &str| Cause::Status {
+            status,
+            message: message.to_owned(),
+        };
+        for (cause, expected) in [
+            (
+                status(
+                    500,
+                    "reading image \"1\": locating image with ID \"1\": image not known",
+                ),
+                true,
+            ),
+            (
+                Cause::Refused(
+                    "checking if cached image exists: getting top layer info: layer not known".to_owned(),
+                ),
+                true,
+            ),
+            (status(404, "no such image: image not known"), false),
+            (status(500, "disk full"), false),
+            (Cause::Answer("image not known".to_owned()), false),
+        ] {
+            let error = EngineError::new("list images with", "x", cause);
+            assert_eq!(error.is_image_race(), expected, "{error:?}");
         }
     }
 

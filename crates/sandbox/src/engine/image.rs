@@ -19,6 +19,9 @@ use crate::spec::ContainerEnv;
 use super::connection::{CALL_DEADLINE, Engine, IMAGE_DEADLINE, within};
 use super::error::{Cause, EngineError, printable};
 
+/// How often a list is asked for while images go meanwhile.
+const LIST_ATTEMPTS: usize = 5;
+
 /// What we use of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImageFacts {
@@ -155,6 +158,16 @@ impl Engine {
 
     /// The images that carry all of `labels` (`name=value`).
     pub(crate) async fn list_images(&self, labels: &[String]) -> Result<Vec<ImageSummary>, EngineError> {
+        for _ in 1..LIST_ATTEMPTS {
+            match self.list_images_once(labels).await {
+                Err(error) if error.is_image_race() => tracing::debug!(%error, "looking again"),
+                listed => return listed,
+            }
+        }
+        self.list_images_once(labels).await
+    }
+
+    async fn list_images_once(&self, labels: &[String]) -> Result<Vec<ImageSummary>, EngineError> {
         const OPERATION: &str = "list images with";
         let object = labels.join(" ");
         let filters = HashMap::from([("label".to_owned(), labels.to_vec())]);

@@ -115,13 +115,26 @@ impl Builder<'_> {
         kind: ImageKind,
         lower: Option<&str>,
     ) -> Result<String, ImageBuildError> {
-        let request = BuildRequest {
+        let mut request = BuildRequest {
             tag: tag.to_owned(),
             tar: context,
             no_cache,
             labels: labels(&self.config.prefix, kind, lower),
             network: BuildNetwork::Default,
         };
+        match self.build_once(request.clone()).await {
+            // Looking through the cache, the engine met an image that somebody was removing: it need not look.
+            Err(ImageBuildError::Failed { source, .. }) if source.is_image_race() => {
+                tracing::debug!(tag, error = %source, "building again without the engine's cache");
+                request.no_cache = true;
+                self.build_once(request).await
+            }
+            built => built,
+        }
+    }
+
+    async fn build_once(&mut self, request: BuildRequest) -> Result<String, ImageBuildError> {
+        let tag = request.tag.clone();
         let mut output: Vec<String> = Vec::new();
         let built = self
             .engine
@@ -133,11 +146,7 @@ impl Builder<'_> {
                 (self.on_line)(line);
             })
             .await;
-        built.map_err(|source| ImageBuildError::Failed {
-            tag: tag.to_owned(),
-            output,
-            source,
-        })
+        built.map_err(|source| ImageBuildError::Failed { tag, output, source })
     }
 
     async fn lock(&self, tag: &str) -> Result<FileLock, ImageBuildError> {

@@ -41,10 +41,10 @@ pub(super) async fn start(
 ) -> Result<Started, SandboxError> {
     let since = Instant::now();
     let id = ObjectId::random(&launch.context);
+    let image = shared.image_id(&launch.image).await?;
     let mut timings = Timings::default();
     let (attached, proxy) = match &launch.network {
         Network::Sandboxed(config) => {
-            let image = shared.image_id(&launch.image).await?;
             let log = log_sink(launch)?;
             let labels = shared.labels(&launch.context);
             let Opening {
@@ -53,7 +53,7 @@ pub(super) async fn start(
                 remains,
             } = shared.egress()?.open(&id, &labels, config, &image, log).await?;
             timings.network_ready_ms = elapsed_ms(since);
-            let plan = plan(shared, launch, &id, program, Some(&endpoint));
+            let plan = plan(shared, launch, &id, &image, program, Some(&endpoint));
             let container = async {
                 let attached = attach(shared, &plan).await;
                 (attached, elapsed_ms(since))
@@ -69,7 +69,7 @@ pub(super) async fn start(
             pair(attached, proxy, &remains).await?
         }
         Network::Disabled | Network::Unrestricted => {
-            let plan = plan(shared, launch, &id, program, None);
+            let plan = plan(shared, launch, &id, &image, program, None);
             let attached = attach(shared, &plan).await?;
             timings.container_ready_ms = elapsed_ms(since);
             (attached, None)
@@ -141,6 +141,7 @@ fn plan(
     shared: &Shared,
     launch: &Launch,
     id: &ObjectId,
+    image: &str,
     program: Program,
     endpoint: Option<&Endpoint>,
 ) -> ContainerPlan {
@@ -164,7 +165,8 @@ fn plan(
     };
     ContainerPlan {
         name: shared.object_name("task", id),
-        image: launch.image.as_str().to_owned(),
+        // The id, not the tag: whoever builds that tag anew meanwhile does not change what runs.
+        image: image.to_owned(),
         entrypoint: None,
         command: program.command,
         env,

@@ -175,7 +175,7 @@ where
                     match from_line(&line) {
                         Ok(message) => self.waiting.push(message),
                         Err(error) => {
-                            self.nonsense = Some(format!("it said something that is {error}"));
+                            self.nonsense = Some(format!("it said something that makes no sense: {error}"));
                             break;
                         }
                     }
@@ -338,7 +338,7 @@ mod tests {
         for (said, expected) in [
             ("", "it closed its output"),
             (&*failed, "no more sockets"),
-            ("nonsense\n", "not a message"),
+            ("nonsense\n", "makes no sense"),
         ] {
             let dir = tempfile::tempdir().unwrap();
             let (channel, mut stdin, proxy) = channel();

@@ -3,21 +3,33 @@
 use bytes::Bytes;
 
 use super::binary::ProxyBinary;
+use crate::config::SandboxConfig;
 use crate::egress::ProxyError;
 use crate::engine::{BuildNetwork, BuildRequest, Engine};
-use crate::image::{self, ImageKind};
+use crate::image::{self, FileLock, ImageKind};
 
 /// Where the image has the program.
 pub(super) const PROGRAM: &str = "/sandbox-proxy";
 const DOCKERFILE: &str = "FROM scratch\nCOPY sandbox-proxy /sandbox-proxy\nENTRYPOINT [\"/sandbox-proxy\"]\n";
 
-/// Builds the image of `binary` unless it is there; returns its tag.
+/// Builds the image of `binary` unless it is there; returns its id, which stays the same whoever builds that tag anew.
 pub(in crate::egress) async fn ensure_image(
     engine: &Engine,
-    prefix: &str,
+    config: &SandboxConfig,
     binary: &ProxyBinary,
 ) -> Result<String, ProxyError> {
+    let prefix = &config.prefix;
     let tag = image::tag(prefix, ImageKind::Proxy, &binary.sha256);
+    if let Some(image) = engine.image(&tag).await? {
+        return Ok(image.id);
+    }
+    let path = config
+        .state_dir
+        .join("locks")
+        .join(format!("{prefix}-proxy-image.lock"));
+    let _turn = FileLock::exclusive(&path)
+        .await
+        .map_err(ProxyError::file("lock", &path))?;
     if engine.image(&tag).await?.is_none() {
         let tar = context(binary).map_err(ProxyError::file("archive", "sandbox-proxy"))?;
         let request = BuildRequest {
@@ -31,7 +43,10 @@ pub(in crate::egress) async fn ensure_image(
             .build(request, &mut |line: &str| tracing::debug!(line, "proxy image"))
             .await?;
     }
-    Ok(tag)
+    let image = engine.image(&tag).await?;
+    image
+        .map(|image| image.id)
+        .ok_or_else(|| ProxyError::ImageVanished { tag })
 }
 
 fn context(binary: &ProxyBinary) -> std::io::Result<Bytes> {

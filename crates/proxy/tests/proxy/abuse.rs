@@ -1,0 +1,200 @@
+//! Clients that take all they can get and give nothing back: the program stays far below the memory of its container.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{StreamExt, stream};
+use http::{HeaderValue, Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::harness::{Body, PATIENCE, Pki, Proxy, Setup, Upstream, empty, peak_memory, streaming_body};
+
+/// Connections that the limits let in.
+const CONNECTIONS: usize = 256;
+/// Requests that they let in.
+const REQUESTS: usize = 512;
+/// More than any window or buffer.
+const LARGE: usize = 64 * 1024 * 1024;
+/// What the program may ever have had resident, in kilobytes: its container has 128 MiB.
+const MOST: u64 = 96_000;
+/// How long a request that is not to be answered is given to get as far as it can.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// An HTTP/2 connection whose streams take no byte of a body.
+async fn deaf(proxy: &Proxy, server_name: &str) -> http2::SendRequest<Body> {
+    let stream = proxy.tls(server_name, &["h2"]).await.unwrap();
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(0)
+        .handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+/// As many connections as are let in, each for the name that `name` makes of its number.
+async fn crowd(proxy: &Proxy, name: impl Fn(usize) -> String) -> Vec<http2::SendRequest<Body>> {
+    let made = stream::iter(0..CONNECTIONS).map(|number| {
+        let name = name(number);
+        async move { deaf(proxy, &name).await }
+    });
+    made.buffered(32).collect().await
+}
+
+/// A request with so many header lines, which is not let through.
+async fn deny(
+    client: &http2::SendRequest<Body>,
+    url: &str,
+    lines: usize,
+) -> hyper::Result<Response<Incoming>> {
+    let request = Request::get(url).body(empty()).unwrap();
+    let (mut parts, body) = request.into_parts();
+    for _ in 0..lines {
+        parts.headers.append("x", HeaderValue::from_static("y"));
+    }
+    client
+        .clone()
+        .send_request(Request::from_parts(parts, body))
+        .await
+}
+
+/// The answers that come until none comes any more: whoever reads none of their bodies does not get all.
+async fn answered<F>(mut asked: FuturesUnordered<F>) -> Vec<Response<Incoming>>
+where
+    F: Future<Output = hyper::Result<Response<Incoming>>>,
+{
+    let mut held = Vec::new();
+    let mut patience = PATIENCE;
+    while let Ok(Some(response)) = timeout(patience, asked.next()).await {
+        held.extend(response.ok());
+        patience = SETTLE;
+    }
+    held
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_nobody_reads() {
+    let pki = Pki::new();
+    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
+    let (proxy, process) = Setup::new(pki, upstream.address).start_process().await;
+    let clients = crowd(&proxy, |_| "evil.example".to_owned()).await;
+    let requests = (0..64).flat_map(|_| clients.iter());
+    let asked: FuturesUnordered<_> = requests
+        .map(|client| deny(client, "https://evil.example/", 0))
+        .collect();
+    let held = answered(asked).await;
+    for status in [403, 503] {
+        assert!(
+            held.iter().any(|response| response.status() == status),
+            "{status}"
+        );
+    }
+    let peak = peak_memory(process);
+    assert!(peak < MOST, "{peak} kB");
+    drop(held);
+    drop(clients);
+    proxy.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_of_very_many_lines() {
+    let pki = Pki::new();
+    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
+    let (proxy, process) = Setup::new(pki, upstream.address).start_process().await;
+    let clients = crowd(&proxy, |_| "evil.example".to_owned()).await;
+    let requests = (0..2).flat_map(|_| clients.iter());
+    // Each of them is one byte on the wire.
+    let asked = requests
+        .map(|client| deny(client, "https://evil.example/", 1500))
+        .collect();
+    let held = answered(asked).await;
+    assert!(held.iter().any(|response| response.status() == 431));
+    let peak = peak_memory(process);
+    assert!(peak < MOST, "{peak} kB");
+    drop(held);
+    drop(clients);
+    proxy.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_that_nobody_takes() {
+    let pki = Pki::new();
+    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
+    let (proxy, process) = Setup::new(pki, upstream.address).start_process().await;
+    let clients = crowd(&proxy, |_| "a.example".to_owned()).await;
+    // The upstream reads nothing of these; of the others, which the gate refuses, the proxy itself reads some.
+    let paths = ["https://a.example/wait", "https://b.example/"];
+    let uploads = clients.iter().flat_map(|client| {
+        paths.into_iter().cycle().take(16).map(|path| {
+            let mut client = client.clone();
+            async move {
+                let request = Request::post(path).body(streaming_body(LARGE)).unwrap();
+                client.send_request(request).await
+            }
+        })
+    });
+    let _ = timeout(3 * SETTLE, join_all(uploads)).await;
+    let peak = peak_memory(process);
+    assert!(peak < MOST, "{peak} kB");
+    drop(clients);
+    proxy.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn downloads_from_many_hosts_that_nobody_reads() {
+    for alpn in ["h2", "http/1.1"] {
+        let pki = Pki::new();
+        let upstream = Upstream::start(pki.server(&["*.a.example"], &[alpn])).await;
+        let mut setup = Setup::new(pki, upstream.address);
+        setup.policy = "domains: [\"*.a.example\"]";
+        let (proxy, process) = setup.start_process().await;
+        let clients = crowd(&proxy, |number| format!("h{number}.a.example")).await;
+        let downloads = (0..REQUESTS).map(|number| {
+            let number = number % CONNECTIONS;
+            let mut client = clients[number].clone();
+            async move {
+                let url = format!("https://h{number}.a.example/zeros?{LARGE}");
+                client
+                    .send_request(Request::get(url).body(empty()).unwrap())
+                    .await
+                    .unwrap()
+            }
+        });
+        let held = join_all(downloads).await;
+        assert!(held.iter().all(|response| response.status() == 200));
+        let _ = timeout(SETTLE, std::future::pending::<()>()).await;
+        let peak = peak_memory(process);
+        assert!(peak < MOST, "{alpn}: {peak} kB");
+        drop(held);
+        drop(clients);
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_that_never_end() {
+    let pki = Pki::new();
+    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
+    let (proxy, process) = Setup::new(pki, upstream.address).start_process().await;
+    let head = format!(
+        "GET / HTTP/1.1\r\nHost: a.example\r\nX: {}",
+        "x".repeat(60 * 1024)
+    );
+    let clients = (0..CONNECTIONS).map(|_| async {
+        let mut stream = TcpStream::connect(proxy.http()).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream
+    });
+    let clients = join_all(clients).await;
+    let _ = timeout(SETTLE, std::future::pending::<()>()).await;
+    let peak = peak_memory(process);
+    assert!(peak < MOST, "{peak} kB");
+    drop(clients);
+    proxy.stop().await;
+}

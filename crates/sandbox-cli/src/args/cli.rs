@@ -1,0 +1,164 @@
+//! The program and its subcommands.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use sandbox::EngineAddress;
+
+use super::{AgentArgs, AllowlistCommand, ImageCommand, LogsArgs, RunArgs};
+
+const GLOBAL: &str = "Global options";
+
+const AFTER_HELP: &str = "\
+Settings are read from .sandbox/ in the current folder: sandbox.yaml, network-allowlist.yaml and container/Dockerfile.
+
+Exit codes: the command's own; 124 time limit; 125 sandbox, configuration or engine; 126 not executable; 127 not found; 2 usage; \
+128 + signal when a signal stopped it.";
+
+/// Runs an AI agent, or any command, in a container that reaches only what an allowlist permits.
+#[derive(Debug, Parser)]
+#[command(name = "sandbox", version, after_help = AFTER_HELP, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GlobalArgs {
+    /// Podman's socket [default: the configuration, `CONTAINER_HOST`, `DOCKER_HOST`, podman's usual sockets]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
+    pub(crate) engine: Option<EngineAddress>,
+    /// The configuration [default: .sandbox/sandbox.yaml]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Says more on stderr; twice: everything
+    #[arg(short, long, global = true, help_heading = GLOBAL, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs a command in the sandbox
+    Run(RunArgs),
+    /// Runs Claude Code in the sandbox
+    Agent(AgentArgs),
+    /// Builds, lists and moves images
+    #[command(subcommand)]
+    Image(ImageCommand),
+    /// Asks the network policy, without running anything
+    #[command(subcommand)]
+    Allowlist(AllowlistCommand),
+    /// Shows what a run did on the network
+    Logs(LogsArgs),
+    /// Shows what exists on the engine, and whose it is
+    Status(StatusArgs),
+    /// Removes what ended runs left on the engine
+    Clean(CleanArgs),
+    /// Looks for what is missing, and says how to mend it
+    Doctor(DoctorArgs),
+    /// Prints a completion script
+    Completions {
+        /// The shell that it is for
+        shell: Shell,
+    },
+    /// Prints the manual page, or writes all of them
+    Man {
+        /// Writes one page for each command into this folder
+        dir: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// What to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CleanArgs {
+    /// Also what all runs share: the egress network and cached trust files
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// What to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+/// For people or for programs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    #[default]
+    Text,
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{ColorChoice, CommandFactory as _};
+
+    use super::*;
+
+    /// The help of `command` and of all below it.
+    fn help(command: &mut clap::Command, text: &mut String) {
+        text.push_str(&command.render_long_help().to_string());
+        text.push_str("\n========\n");
+        for command in command
+            .get_subcommands_mut()
+            .filter(|command| command.get_name() != "help")
+        {
+            help(command, text);
+        }
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_of_everything() {
+        let mut command = Cli::command().term_width(100).color(ColorChoice::Never);
+        command.build();
+        let mut text = String::new();
+        help(&mut command, &mut text);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn the_first_double_dash_ends_the_options() {
+        let cli = Cli::try_parse_from(["sandbox", "run", "--timeout", "3", "--", "ls", "--", "-v"]).unwrap();
+        let Command::Run(run) = cli.command else {
+            panic!("no run")
+        };
+        assert_eq!(run.command, ["ls", "--", "-v"]);
+        assert_eq!((run.task.timeout, cli.global.verbose), (Some(3), 0));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for arguments in [
+            &["run"][..],
+            &["run", "ls"],
+            &["run", "--timeout", "0", "--", "ls"],
+            &["run", "--image", "a", "--dockerfile", "b", "--", "ls"],
+            &["run", "--mount", "/a", "--", "ls"],
+            &["run", "--engine", "tcp://1.2.3.4:5", "--", "ls"],
+            &["allowlist", "check"],
+            &["logs", "--run", "a", "--file", "b"],
+            &["completions", "cmd"],
+        ] {
+            assert!(
+                Cli::try_parse_from([&["sandbox"], arguments].concat()).is_err(),
+                "{arguments:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `image …`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{ImageArgs, Output};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImageCommand {
+    /// Builds the project's image unless it is there, and prints its tag
+    Build(BuildArgs),
+    /// Prints the tags that the project's image has or would get: a key for caches
+    Hash(HashArgs),
+    /// Lists the images that were built here
+    List(ListArgs),
+    /// Writes the project's image to DIR/images.tar
+    Save(SaveArgs),
+    /// Loads what `image save` wrote
+    Load(LoadArgs),
+    /// Removes images that are old or were replaced
+    Prune(PruneArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HashArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+    /// What to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// What to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SaveArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+    /// The folder to write to
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// The folder to read from
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PruneArgs {
+    /// How old an image may be
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
+    pub(crate) max_image_age: u64,
+}

@@ -1,0 +1,37 @@
+//! `logs`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// The run [default: this project's newest]
+    #[arg(long, value_name = "ID", conflicts_with = "file")]
+    pub(crate) run: Option<String>,
+    /// A log somewhere else, such as one written by --network-log
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Lists this project's runs instead, the newest last
+    #[arg(long, conflicts_with_all = ["run", "file", "follow", "blocked"])]
+    pub(crate) list: bool,
+    /// Goes on as the log grows, until the run ends
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Shows only what was refused
+    #[arg(long)]
+    pub(crate) blocked: bool,
+    /// What to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: LogOutput,
+}
+
+/// Which of the two logs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogOutput {
+    /// One line an event, for people
+    #[default]
+    Text,
+    /// One JSON object an event
+    Json,
+}

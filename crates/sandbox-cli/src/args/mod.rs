@@ -1,0 +1,17 @@
+//! The command line, in clap's words and nothing else.
+
+mod agent;
+mod allowlist;
+mod cli;
+mod image;
+mod logs;
+mod run;
+mod task;
+
+pub(crate) use agent::{AgentArgs, AgentOutput};
+pub(crate) use allowlist::{AllowlistCommand, CheckArgs};
+pub(crate) use cli::{Cli, Command, GlobalArgs, Output};
+pub(crate) use image::ImageCommand;
+pub(crate) use logs::{LogOutput, LogsArgs};
+pub(crate) use run::RunArgs;
+pub(crate) use task::{ImageArgs, TaskArgs};

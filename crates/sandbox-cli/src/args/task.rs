@@ -1,0 +1,46 @@
+//! What `run` and `agent` have in common.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use sandbox::Mount;
+
+#[derive(Debug, Args)]
+pub(crate) struct ImageArgs {
+    /// An image that the engine has
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["dockerfile", "context"])]
+    pub(crate) image: Option<String>,
+    /// Builds the image from this file [default: .sandbox/container/Dockerfile]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) dockerfile: Option<PathBuf>,
+    /// The folder that the Dockerfile copies from [default: the Dockerfile's]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) context: Option<PathBuf>,
+    /// Builds an image anew that is older; 0: always [default: a day]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) max_image_age: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TaskArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+    /// What may be reached [default: .sandbox/network-allowlist.yaml]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) allowlist: Option<PathBuf>,
+    /// Stops it after this time, with exit code 124
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) timeout: Option<u64>,
+    /// Mounts a file or folder of this machine; :ro for reading only
+    #[arg(long = "mount", value_name = "SRC:DST[:ro]")]
+    pub(crate) mounts: Vec<Mount>,
+    /// Writes the network log to this file too, and FILE.jsonl for programs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) network_log: Option<PathBuf>,
+    /// Shows the network log on stderr as it grows
+    #[arg(long)]
+    pub(crate) network_log_live: bool,
+    /// Writes what the sandbox itself does to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+}

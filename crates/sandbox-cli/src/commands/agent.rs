@@ -1,0 +1,352 @@
+//! `agent`: Claude Code, its session, and its answer for people or programs.
+
+use std::fs;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::path::PathBuf;
+
+use claude_output::Usage;
+use sandbox::{ExecutionResult, Outcome, Prompt, Task, TaskSpec};
+use serde::Serialize;
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::{Notify, mpsc};
+
+use crate::args::{AgentArgs, AgentOutput};
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::launch::{Stage, on_stage, watched};
+use crate::printer::Printer;
+use crate::settings::{Project, TaskSettings};
+
+use super::transcript;
+
+/// Where a session is kept, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SessionPlace {
+    dir: PathBuf,
+    context: String,
+}
+
+impl SessionPlace {
+    /// The project's own, unless a folder was named; a folder belongs to no project, so that it can be moved.
+    pub(crate) fn new(named: Option<PathBuf>, project: &Project) -> Self {
+        match named {
+            Some(dir) => Self {
+                dir,
+                context: "agent".to_owned(),
+            },
+            None => Self {
+                dir: project.places.session(&project.key),
+                context: project.key.clone(),
+            },
+        }
+    }
+}
+
+/// What is asked of Claude Code, and how its answer is printed.
+#[derive(Debug)]
+pub(crate) struct AgentSettings {
+    prompt: String,
+    resume: Resume,
+    model: Option<String>,
+    session: SessionPlace,
+    claude_bin: Option<PathBuf>,
+    output: AgentOutput,
+}
+
+/// Which session goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Resume {
+    None,
+    Last,
+    Id(String),
+}
+
+impl AgentSettings {
+    /// Reads the prompt, from stdin where it was not given.
+    pub(crate) fn new(args: AgentArgs, session: SessionPlace) -> Result<Self, Failure> {
+        let (resume, prompt) = resume_and_prompt(args.resume, args.prompt);
+        let prompt = match prompt {
+            Some(prompt) if prompt != "-" => prompt,
+            None if io::stdin().is_terminal() => {
+                return Err(Failure::usage("there is no prompt")
+                    .with_hint("write it as the last argument, or `-` to type it"));
+            }
+            _ => {
+                let mut prompt = String::new();
+                io::stdin()
+                    .read_to_string(&mut prompt)
+                    .map_err(Failure::doing("read the prompt from stdin"))?;
+                prompt
+            }
+        };
+        if prompt.trim().is_empty() {
+            return Err(Failure::usage("the prompt is empty"));
+        }
+        let claude_bin = args.claude_bin.map(|path| {
+            // The engine would mount the link, which leads nowhere in the container.
+            fs::canonicalize(&path).map_err(Failure::doing(format!("find `{}`", path.display())))
+        });
+        Ok(Self {
+            prompt,
+            resume,
+            model: args.model,
+            session,
+            claude_bin: claude_bin.transpose()?,
+            output: args.output,
+        })
+    }
+}
+
+/// `--resume` takes an id or nothing, so a prompt that follows it is taken for the id; only what looks like one is.
+fn resume_and_prompt(resume: Option<String>, prompt: Option<String>) -> (Resume, Option<String>) {
+    match (resume, prompt) {
+        (None, prompt) => (Resume::None, prompt),
+        (Some(id), prompt) if id.is_empty() => (Resume::Last, prompt),
+        (Some(text), None) if !is_session_id(&text) => (Resume::Last, Some(text)),
+        (Some(id), prompt) => (Resume::Id(id), prompt),
+    }
+}
+
+/// Whether `text` has the form of a UUID.
+fn is_session_id(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
+        && groups
+            .iter()
+            .all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Runs Claude Code once.
+pub(crate) async fn agent(
+    settings: TaskSettings,
+    agent: AgentSettings,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let work = async |stage: Stage<'_>| Box::pin(execute(stage, &settings, agent, printer)).await;
+    Box::pin(on_stage(&settings, printer, work)).await
+}
+
+async fn execute(
+    stage: Stage<'_>,
+    settings: &TaskSettings,
+    agent: AgentSettings,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let task = stage.sandbox.create_task(spec(&stage, settings, &agent))?;
+    let mut prompt = Prompt::new(agent.prompt).resume(resumed(agent.resume, &task)?);
+    if let Some(model) = agent.model {
+        prompt = prompt.model(model);
+    }
+    let closed = Notify::new();
+    let (events, mut shown) = mpsc::unbounded_channel::<String>();
+    let output = agent.output;
+    let on_event = move |event: &claude_output::StreamEvent| {
+        let text = match output {
+            AgentOutput::StreamJson => serde_json::to_string(event).ok().map(|line| line + "\n"),
+            AgentOutput::Text if printer.is_live() => transcript::lines(event, printer),
+            AgentOutput::Text | AgentOutput::Json => None,
+        };
+        if let Some(text) = text {
+            // The receiver goes away only when nobody reads any more.
+            let _ = events.send(text);
+        }
+    };
+    let printing = async {
+        let mut stdout = tokio::io::stdout();
+        while let Some(text) = shown.recv().await {
+            if stdout.write_all(text.as_bytes()).await.is_err() || stdout.flush().await.is_err() {
+                closed.notify_one();
+                return;
+            }
+        }
+    };
+    // With the execution goes its end of the channel: what the events print comes before what the result does.
+    let execution = task.execute(prompt, on_event);
+    let both = Box::pin(async { tokio::join!(execution, printing).0 });
+    let (result, why) = watched(both, async || task.stop().await, stage.interrupts, &closed).await;
+    match (result, why) {
+        (Some(Err(error)), _) => Err(error.into()),
+        (_, Some(why)) => Ok(why),
+        (Some(Ok(result)), None) => Ok(report(&result, output, printer)),
+        (None, None) => Ok(ExitStatus::Infrastructure),
+    }
+}
+
+fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> TaskSpec {
+    let mut spec = TaskSpec::new(&agent.session.context, stage.image.clone(), &agent.session.dir)
+        .env(settings.env.clone())
+        .network(settings.network.clone())
+        .limits(settings.limits)
+        .working_dir(TaskSettings::working_dir())
+        .network_log_dir(stage.run);
+    for mount in &settings.mounts {
+        spec = spec.mount(mount.clone());
+    }
+    if let Some(program) = &agent.claude_bin {
+        spec = spec.claude_binary(program);
+    }
+    spec
+}
+
+fn resumed(resume: Resume, task: &Task) -> Result<Option<String>, Failure> {
+    Ok(match resume {
+        Resume::None => None,
+        Resume::Id(id) => Some(id),
+        Resume::Last => {
+            let last = task
+                .session_store()
+                .session_id_for_resume()
+                .map_err(sandbox::SandboxError::from)?;
+            let none =
+                || Failure::new("there is no session to resume").with_hint("leave --resume out to begin one");
+            Some(last.ok_or_else(none)?)
+        }
+    })
+}
+
+/// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
+#[derive(Debug, Serialize)]
+struct AgentReport<'a> {
+    version: u32,
+    outcome: Outcome,
+    session_id: Option<&'a str>,
+    response_text: &'a str,
+    error_summary: Option<&'a str>,
+    usage: &'a Usage,
+    /// US dollars.
+    cost: f64,
+    turns: u64,
+    duration_ms: u64,
+    exit_code: i64,
+}
+
+fn report(result: &ExecutionResult, output: AgentOutput, printer: Printer) -> ExitStatus {
+    match output {
+        AgentOutput::Json => {
+            printer.line(json(result));
+        }
+        AgentOutput::Text if !printer.is_live() && !result.response_text.is_empty() => {
+            printer.line(&result.response_text);
+        }
+        AgentOutput::Text | AgentOutput::StreamJson => {}
+    }
+    if result.outcome != Outcome::Success && output != AgentOutput::Json {
+        let summary = result
+            .error_summary
+            .as_deref()
+            .unwrap_or("Claude Code did not say why");
+        printer.warning(format_args!(
+            "{}: {}",
+            result.outcome.as_str(),
+            crate::printer::harmless(summary)
+        ));
+        if let Some(hint) = hint(result.outcome, summary) {
+            printer.hint(hint);
+        }
+    }
+    status(result.outcome)
+}
+
+fn json(result: &ExecutionResult) -> String {
+    let report = AgentReport {
+        version: 1,
+        outcome: result.outcome,
+        session_id: result.session_id.as_deref(),
+        response_text: &result.response_text,
+        error_summary: result.error_summary.as_deref(),
+        usage: &result.usage,
+        cost: result.total_cost_usd,
+        turns: result.num_turns,
+        duration_ms: result.duration_ms,
+        exit_code: result.exit_code,
+    };
+    // Texts and numbers always have a form in JSON.
+    serde_json::to_string(&report).unwrap_or_default()
+}
+
+fn status(outcome: Outcome) -> ExitStatus {
+    match outcome {
+        Outcome::Success => ExitStatus::Success,
+        Outcome::Timeout => ExitStatus::Timeout,
+        _ => ExitStatus::Negative,
+    }
+}
+
+fn hint(outcome: Outcome, summary: &str) -> Option<&'static str> {
+    match outcome {
+        // The proxy's own refusal, which Claude Code takes for the API's; it names the mend.
+        _ if summary.contains("network-allowlist.yaml") => None,
+        Outcome::AuthenticationFailed => Some(CREDENTIALS),
+        _ if summary.contains("/login") || summary.contains("API key") => Some(CREDENTIALS),
+        Outcome::PromptTooLong | Outcome::SessionCorrupted => {
+            Some("begin a fresh session: leave --resume out")
+        }
+        Outcome::RateLimited | Outcome::ApiUnavailable => {
+            Some("try again later; `sandbox logs` shows what the API answered")
+        }
+        Outcome::Timeout => Some("give it more time with --timeout"),
+        _ => None,
+    }
+}
+
+const CREDENTIALS: &str = "Claude Code gets no credentials by itself: write `pass_env: [ANTHROPIC_API_KEY]` into .sandbox/sandbox.yaml, \
+                           and allow api.anthropic.com";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_after_resume_is_no_id() {
+        let id = "0f8fad5b-d9cb-469f-a165-70867728950e";
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        for (resume, prompt, expected, text) in [
+            (None, Some("do"), Resume::None, Some("do")),
+            (Some(""), Some("do"), Resume::Last, Some("do")),
+            (Some(""), None, Resume::Last, None),
+            (Some("and now"), None, Resume::Last, Some("and now")),
+            (Some("-"), None, Resume::Last, Some("-")),
+            (Some(id), None, Resume::Id(id.to_owned()), None),
+            (Some(id), Some("do"), Resume::Id(id.to_owned()), Some("do")),
+            (
+                Some("custom"),
+                Some("do"),
+                Resume::Id("custom".to_owned()),
+                Some("do"),
+            ),
+        ] {
+            let read = resume_and_prompt(owned(resume), owned(prompt));
+            assert_eq!(read, (expected, owned(text)), "{resume:?} {prompt:?}");
+        }
+        assert!(!is_session_id("0f8fad5b-d9cb-469f-a165-7086772895zz") && !is_session_id(""));
+    }
+
+    #[test]
+    fn a_refusal_of_our_own_is_not_blamed_on_the_credentials() {
+        let refused = "API Error: 403 api.anthropic.com is not allowed: to allow it, add it in .sandbox/network-allowlist.yaml";
+        assert_eq!(hint(Outcome::AuthenticationFailed, refused), None);
+        assert_eq!(
+            hint(Outcome::AuthenticationFailed, "API Error: 401"),
+            Some(CREDENTIALS)
+        );
+        assert_eq!(
+            hint(Outcome::ContainerFailed, "Not logged in · Please run /login"),
+            Some(CREDENTIALS)
+        );
+        assert_eq!(hint(Outcome::ContainerFailed, "crashed"), None);
+    }
+
+    #[test]
+    fn outcomes_have_their_codes() {
+        for (outcome, code) in [
+            (Outcome::Success, 0),
+            (Outcome::Timeout, 124),
+            (Outcome::PromptTooLong, 1),
+            (Outcome::RateLimited, 1),
+            (Outcome::Stopped, 1),
+            (Outcome::ContainerFailed, 1),
+        ] {
+            assert_eq!(status(outcome).code(), code, "{outcome:?}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! `allowlist …`: the policy, asked without a network.
+
+use std::io::{self, BufRead as _};
+use std::os::unix::ffi::OsStrExt as _;
+
+use allowlist::{Allowlist, Reason, Verdict};
+
+use crate::args::{AllowlistCommand, CheckArgs, Output};
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::{Printer, Style};
+use crate::settings::Project;
+
+/// Runs the subcommand.
+pub(crate) fn allowlist(
+    command: AllowlistCommand,
+    project: &Project,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    match command {
+        AllowlistCommand::Check(args) => check(&args, project, printer),
+        AllowlistCommand::Lint(args) => {
+            let policy = project.allowlist(args.allowlist.as_deref(), printer)?;
+            Ok(lint(&policy, printer))
+        }
+    }
+}
+
+fn check(args: &CheckArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
+    let policy = project.allowlist(args.allowlist.as_deref(), printer)?;
+    let mut worst = Worst::default();
+    for url in &args.urls {
+        if url != "-" {
+            if !worst.tell(&policy.judge(&args.method, url.as_bytes()), args.output, printer) {
+                return Ok(worst.status());
+            }
+            continue;
+        }
+        for line in io::stdin().lock().split(b'\n') {
+            let line = line.map_err(Failure::doing("read stdin"))?;
+            let line = line.strip_suffix(b"\r").unwrap_or(&line);
+            if !line.iter().all(u8::is_ascii_whitespace)
+                && !worst.tell(&judge_line(&policy, line), args.output, printer)
+            {
+                return Ok(worst.status());
+            }
+        }
+    }
+    Ok(worst.status())
+}
+
+/// A line `METHOD URL`; the URL is what stands after the first run of blanks, byte for byte.
+fn judge_line(policy: &Allowlist, line: &[u8]) -> Verdict {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let start = line.iter().position(|byte| !is_blank(byte)).unwrap_or(line.len());
+    let line = line.get(start..).unwrap_or_default();
+    let parts = line.iter().position(is_blank).and_then(|end| {
+        let (method, rest) = line.split_at(end);
+        let url = rest
+            .iter()
+            .position(|byte| !is_blank(byte))
+            .and_then(|at| rest.get(at..))?;
+        Some((std::str::from_utf8(method).ok()?, url))
+    });
+    match parts {
+        Some((method, url)) => policy.judge(method, url),
+        None => Verdict {
+            method: String::new(),
+            url: String::from_utf8_lossy(line).into_owned(),
+            allowed: false,
+            rule: None,
+            reason: Some(Reason::Unreadable),
+            message: Some(
+                "the line cannot be read: write a method and a URL, as in `GET https://example.com/`"
+                    .to_owned(),
+            ),
+        },
+    }
+}
+
+/// The worst of the verdicts so far.
+#[derive(Debug, Default)]
+struct Worst {
+    blocked: bool,
+    unreadable: bool,
+}
+
+impl Worst {
+    /// Prints the verdict. Tells whether anybody still reads.
+    fn tell(&mut self, verdict: &Verdict, output: Output, printer: Printer) -> bool {
+        self.blocked |= !verdict.allowed;
+        self.unreadable |= verdict.reason == Some(Reason::Unreadable);
+        match output {
+            // Texts and numbers always have a form in JSON.
+            Output::Json => printer.line(serde_json::to_string(verdict).unwrap_or_default()),
+            Output::Text => printer.line(text(verdict, printer)),
+        }
+    }
+
+    fn status(&self) -> ExitStatus {
+        match self {
+            Self { unreadable: true, .. } => ExitStatus::Usage,
+            Self { blocked: true, .. } => ExitStatus::Negative,
+            _ => ExitStatus::Success,
+        }
+    }
+}
+
+fn text(verdict: &Verdict, printer: Printer) -> String {
+    let Verdict {
+        method,
+        url,
+        rule,
+        reason,
+        message,
+        ..
+    } = verdict;
+    let request = printer.harmless(format!("{method} {url}").trim_start());
+    match rule {
+        Some(rule) => {
+            let path = rule.path.as_deref().filter(|path| !path.is_empty());
+            let pattern = format!("{}{}", rule.host, path.unwrap_or_default());
+            format!(
+                "{} {request} by {}[{}]: {pattern}",
+                printer.styled(Style::Good, "allowed"),
+                rule.kind.list(),
+                rule.index
+            )
+        }
+        None => format!(
+            "{} {request} [reason: {}]\n        {}",
+            printer.styled(Style::Bad, "BLOCKED"),
+            reason.map(Reason::as_str).unwrap_or_default(),
+            printer.harmless(message.as_deref().unwrap_or_default())
+        ),
+    }
+}
+
+fn lint(policy: &Allowlist, printer: Printer) -> ExitStatus {
+    let warnings = policy.lint();
+    for warning in &warnings {
+        if !printer.line(warning) {
+            break;
+        }
+    }
+    if warnings.is_empty() {
+        ExitStatus::Success
+    } else {
+        ExitStatus::Negative
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> Allowlist {
+        Allowlist::from_yaml(
+            "domains: [a.example]\nurl_prefixes: [{host: b.example, path: /v1/*, methods: [GET]}]",
+            "t",
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn lines_are_read_byte_for_byte() {
+        for (line, allowed, reason) in [
+            ("GET https://a.example/", true, None),
+            ("  GET \t https://a.example/x", true, None),
+            ("POST https://b.example/v1/x", false, Some(Reason::Method)),
+            ("https://a.example/", false, Some(Reason::Unreadable)),
+            ("GET ", false, Some(Reason::Unreadable)),
+            ("GET https://a.example/ ", false, Some(Reason::Path)),
+            ("G(T https://a.example/", false, Some(Reason::Unreadable)),
+        ] {
+            let verdict = judge_line(&policy(), line.as_bytes());
+            assert_eq!((verdict.allowed, verdict.reason), (allowed, reason), "{line:?}");
+        }
+        assert_eq!(
+            judge_line(&policy(), b"GET\xff https://a.example/").reason,
+            Some(Reason::Unreadable)
+        );
+    }
+
+    #[test]
+    fn the_worst_verdict_is_the_exit_code() {
+        let printer = Printer::new(0, true);
+        let mut worst = Worst::default();
+        assert_eq!(worst.status().code(), 0);
+        worst.tell(
+            &policy().judge("GET", "https://a.example/"),
+            Output::Text,
+            printer,
+        );
+        assert_eq!(worst.status().code(), 0);
+        worst.tell(
+            &policy().judge("GET", "https://c.example/"),
+            Output::Text,
+            printer,
+        );
+        assert_eq!(worst.status().code(), 1);
+        worst.tell(&policy().judge("GET", "nonsense"), Output::Json, printer);
+        assert_eq!(worst.status().code(), 2);
+        worst.tell(
+            &policy().judge("GET", "https://a.example/"),
+            Output::Text,
+            printer,
+        );
+        assert_eq!(worst.status().code(), 2);
+    }
+
+    #[test]
+    fn a_verdict_names_the_rule_or_the_mend() {
+        let printer = Printer::new(0, true);
+        let shown = |method: &str, url: &str| text(&policy().judge(method, url), printer);
+        insta::assert_snapshot!(shown("GET", "https://a.example/x"), @"allowed GET https://a.example/x by domains[0]: a.example");
+        insta::assert_snapshot!(shown("GET", "https://b.example/v1/x"), @"allowed GET https://b.example/v1/x by url_prefixes[0]: b.example/v1/*");
+        insta::assert_snapshot!(shown("POST", "https://b.example/v1/x"), @r#"
+        BLOCKED POST https://b.example/v1/x [reason: method]
+                POST is not allowed for this path of b.example: to allow it, add {host: "b.example", path: "/v1/x", methods: [POST]} to `url_prefixes` in .sandbox/network-allowlist.yaml
+        "#);
+    }
+}

@@ -1,0 +1,56 @@
+//! From the command line to the command.
+
+use crate::args::{Cli, Command};
+use crate::config::Environment;
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Project;
+use crate::trace;
+
+use super::{agent, allowlist, clean, doctor, generate, image, logs, run, status};
+
+/// Runs the command.
+pub(crate) async fn dispatch(
+    cli: Cli,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let Cli { global, command } = cli;
+    let log = match &command {
+        Command::Run(args) => args.task.log.as_deref(),
+        Command::Agent(args) => args.task.log.as_deref(),
+        _ => None,
+    };
+    trace::begin(printer, log)?;
+    let project = || Project::load(&global, environment, printer);
+    let sandbox = || project()?.sandbox(&global, environment, printer);
+    match command {
+        Command::Run(args) => {
+            let settings = project()?.task(&args.task, &global, environment, printer)?;
+            run::run(settings, args.command, printer).await
+        }
+        Command::Agent(args) => {
+            let project = project()?;
+            let settings = project.task(&args.task, &global, environment, printer)?;
+            let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
+            let session = agent::SessionPlace::new(session, &project);
+            agent::agent(settings, agent::AgentSettings::new(args, session)?, printer).await
+        }
+        Command::Image(command) => image::image(command, &project()?, sandbox, printer).await,
+        Command::Allowlist(command) => allowlist::allowlist(command, &project()?, printer),
+        Command::Logs(args) => logs::logs(args, &project()?, printer).await,
+        Command::Status(args) => status::status(sandbox()?, args.output, printer).await,
+        Command::Clean(args) => clean::clean(sandbox()?, args.all, printer).await,
+        Command::Doctor(args) => {
+            let project = project();
+            let sandbox = project
+                .as_ref()
+                .ok()
+                .map(|project| project.sandbox(&global, environment, printer));
+            doctor::doctor(project, sandbox, args.output, printer).await
+        }
+        Command::Completions { shell } => Ok(generate::completions(shell, printer)),
+        Command::Man { dir } => generate::man(dir.as_deref(), printer),
+    }
+}

@@ -1,0 +1,191 @@
+//! The engine: its version, and what it runs on.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use sandbox::{Capabilities, EngineFacts, Sandbox};
+
+use super::report::Check;
+
+/// Where distributions put programs that give a user more than one id.
+const PROGRAM_FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/bin", "/usr/local/bin"];
+
+/// What the engine says of itself.
+pub(super) async fn checks(sandbox: &Sandbox, address: &str) -> Vec<Check> {
+    let mut checks = vec![version(sandbox.capabilities(), address)];
+    match sandbox.engine_facts().await {
+        Ok(facts) => {
+            checks.extend([control_groups(&facts), networks(&facts), system_calls(&facts)]);
+            if facts.rootless {
+                checks.extend([
+                    tunnel(Path::new("/dev/net/tun")),
+                    network_program(&facts),
+                    user_ids(),
+                ]);
+            }
+        }
+        Err(error) => checks.push(Check::failed("engine facts", &error.into())),
+    }
+    checks.push(left_behind(sandbox).await);
+    checks
+}
+
+fn version(capabilities: &Capabilities, address: &str) -> Check {
+    let lacks = capabilities.limitations();
+    let mut detail = format!("podman {} at {address}", capabilities.version());
+    for limitation in lacks {
+        detail.push_str("\nof no consequence here: ");
+        detail.push_str(limitation);
+    }
+    Check::ok("engine", detail)
+}
+
+fn control_groups(facts: &EngineFacts) -> Check {
+    let name = "control groups";
+    match (facts.cgroup_version.as_str(), facts.rootless) {
+        ("v1", true) => Check::warn(
+            name,
+            "version 1: an engine without root ignores limits of memory, processors and processes",
+            "boot with version 2 (`systemd.unified_cgroup_hierarchy=1`), or use the engine of root",
+        ),
+        ("v1", false) => Check::ok(
+            name,
+            "version 1; that a task ran out of memory is not always told",
+        ),
+        (version, _) => Check::ok(name, format!("version {}", version.trim_start_matches('v'))),
+    }
+}
+
+fn networks(facts: &EngineFacts) -> Check {
+    let detail = format!(
+        "{}, {}",
+        facts.network_backend,
+        if facts.rootless {
+            "without root"
+        } else {
+            "with root"
+        }
+    );
+    match facts.network_backend.as_str() {
+        "netavark" => Check::ok("networks", detail),
+        _ => Check::fail(
+            "networks",
+            format!("{detail}; only netavark isolates as the sandbox needs it"),
+            "install netavark, write `network_backend = \"netavark\"` under `[network]` in /etc/containers/containers.conf, and \
+             run `podman system reset`",
+        ),
+    }
+}
+
+fn system_calls(facts: &EngineFacts) -> Check {
+    let detail = format!("{}, images in {}", facts.runtime, facts.storage_driver);
+    if facts.seccomp {
+        return Check::ok("containers", format!("{detail}, system calls filtered"));
+    }
+    Check::warn(
+        "containers",
+        format!("{detail}; system calls are not filtered"),
+        "use a podman and a kernel with seccomp",
+    )
+}
+
+fn tunnel(device: &Path) -> Check {
+    match OpenOptions::new().read(true).write(true).open(device) {
+        Ok(_) => Check::ok("tunnel device", device.display().to_string()),
+        Err(error) => Check::fail(
+            "tunnel device",
+            format!("`{}` cannot be used: {error}", device.display()),
+            "an engine without root connects its networks through it: `sudo modprobe tun`, and `sudo chmod 0666 /dev/net/tun`",
+        ),
+    }
+}
+
+fn network_program(facts: &EngineFacts) -> Check {
+    match facts.rootless_network_programs.first() {
+        Some(program) => Check::ok("rootless networks", program),
+        None => Check::fail(
+            "rootless networks",
+            "neither pasta nor slirp4netns is installed",
+            "install the package passt (podman 5) or slirp4netns (podman 4)",
+        ),
+    }
+}
+
+fn user_ids() -> Check {
+    let found = PROGRAM_FOLDERS
+        .iter()
+        .map(|folder| Path::new(folder).join("newuidmap"))
+        .find(|path| path.is_file());
+    match found {
+        Some(path) => Check::ok("user ids", path.display().to_string()),
+        None => Check::fail(
+            "user ids",
+            "newuidmap is not installed",
+            "install the package uidmap (shadow-utils on Fedora)",
+        ),
+    }
+}
+
+async fn left_behind(sandbox: &Sandbox) -> Check {
+    let inventory = match sandbox.inventory().await {
+        Ok(inventory) => inventory,
+        Err(error) => return Check::failed("objects", &error.into()),
+    };
+    let dead = inventory.instances.iter().filter(|instance| !instance.alive);
+    let containers = dead
+        .flat_map(|instance| &instance.objects)
+        .filter(|object| object.kind == sandbox::ObjectKind::Container)
+        .count();
+    let alive = inventory
+        .instances
+        .iter()
+        .filter(|instance| instance.alive)
+        .count();
+    match containers {
+        0 => Check::ok("objects", format!("{alive} runs going on, nothing left behind")),
+        _ => Check::warn(
+            "objects",
+            format!("{containers} containers of ended runs"),
+            "`sandbox clean` removes them",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Verdict;
+    use super::*;
+
+    fn facts(change: impl FnOnce(&mut EngineFacts)) -> EngineFacts {
+        let mut facts = EngineFacts::default();
+        "v2".clone_into(&mut facts.cgroup_version);
+        "netavark".clone_into(&mut facts.network_backend);
+        facts.seccomp = true;
+        change(&mut facts);
+        facts
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_engine_is_told() {
+        let good = facts(|_| {});
+        let cni = facts(|facts| "cni".clone_into(&mut facts.network_backend));
+        let unlimited = facts(|facts| {
+            facts.rootless = true;
+            "v1".clone_into(&mut facts.cgroup_version);
+        });
+        let unfiltered = facts(|facts| facts.seccomp = false);
+        for (check, expected) in [
+            (networks(&good), Verdict::Ok),
+            (networks(&cni), Verdict::Fail),
+            (control_groups(&good), Verdict::Ok),
+            (control_groups(&unlimited), Verdict::Warn),
+            (system_calls(&good), Verdict::Ok),
+            (system_calls(&unfiltered), Verdict::Warn),
+            (network_program(&good), Verdict::Fail),
+            (tunnel(Path::new("/no/such/device")), Verdict::Fail),
+            (tunnel(Path::new("/dev/null")), Verdict::Ok),
+        ] {
+            assert_eq!(check.verdict(), expected, "{check:?}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! This machine: what proxies need of it, and the limits of this process.
+
+use rustix::process::{Resource, Rlimit, getrlimit};
+use sandbox::{Prerequisites, ProxyError, SandboxConfig, SandboxError};
+
+use super::report::Check;
+
+/// Files that a busy proxy, its log and the engine's socket need open.
+const FEWEST_FILES: u64 = 1024;
+
+/// What can be said without an engine.
+pub(super) fn checks(config: &SandboxConfig) -> Vec<Check> {
+    let found = Prerequisites::look(config);
+    vec![
+        prerequisite(
+            "proxy program",
+            found.proxy_binary.map(|path| path.display().to_string()),
+        ),
+        prerequisite(
+            "root authority",
+            found.root_authority.map(|path| path.display().to_string()),
+        ),
+        prerequisite("name server", found.resolver.map(|address| address.to_string())),
+        open_files(getrlimit(Resource::Nofile)),
+    ]
+}
+
+fn prerequisite(name: &'static str, found: Result<String, ProxyError>) -> Check {
+    match found {
+        Ok(detail) => Check::ok(name, detail),
+        Err(error) => Check::failed(name, &SandboxError::from(error).into()),
+    }
+}
+
+fn open_files(limit: Rlimit) -> Check {
+    match limit.current {
+        Some(current) if current < FEWEST_FILES => Check::warn(
+            "open files",
+            format!("this process may have {current} files open"),
+            format!("raise the limit: `ulimit -n {FEWEST_FILES}`"),
+        ),
+        Some(current) => Check::ok("open files", format!("{current} at once")),
+        None => Check::ok("open files", "no limit"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Verdict;
+    use super::*;
+
+    #[test]
+    fn few_open_files_are_worth_a_warning() {
+        for (current, expected) in [
+            (Some(256), Verdict::Warn),
+            (Some(1024), Verdict::Ok),
+            (None, Verdict::Ok),
+        ] {
+            assert_eq!(
+                open_files(Rlimit {
+                    current,
+                    maximum: None
+                })
+                .verdict(),
+                expected,
+                "{current:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_said_with_its_mend() {
+        let state = tempfile::tempdir().unwrap();
+        let mut config = SandboxConfig::new(sandbox::EngineAddress::unix("/no/such.sock"), state.path());
+        config.proxy_dir = Some(state.path().to_owned());
+        config.upstream.dns = Some("192.0.2.1:53".parse().unwrap());
+        let checks = checks(&config);
+        let verdicts: Vec<_> = checks.iter().take(3).map(Check::verdict).collect();
+        assert_eq!(verdicts, [Verdict::Fail, Verdict::Ok, Verdict::Ok], "{checks:?}");
+    }
+}

@@ -1,0 +1,46 @@
+//! The order in which things are looked at: what others stand on comes first.
+
+use sandbox::{Sandbox, SandboxConfig};
+
+use crate::args::Output;
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Project;
+
+use super::report::{Check, Report};
+use super::{engine, host, project, trial};
+
+/// Looks at everything that can be looked at, whatever is wrong with the rest. `config` is missing when the project cannot be read.
+pub(crate) async fn doctor(
+    project: Result<Project, Failure>,
+    config: Option<Result<SandboxConfig, Failure>>,
+    output: Output,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let mut checks = project::checks(&project);
+    match config {
+        Some(Ok(config)) => checks.extend(with_config(config).await),
+        Some(Err(failure)) => checks.push(Check::failed("engine", &failure)),
+        None => {}
+    }
+    Ok(Report::new(checks).print(output, printer))
+}
+
+async fn with_config(config: SandboxConfig) -> Vec<Check> {
+    let mut checks = host::checks(&config);
+    let address = config.engine.to_string();
+    let sandbox = match Sandbox::connect(config).await {
+        Ok(sandbox) => sandbox,
+        Err(error) => {
+            checks.push(Check::failed("engine", &error.into()));
+            return checks;
+        }
+    };
+    checks.extend(engine::checks(&sandbox, &address).await);
+    checks.push(trial::check(&sandbox).await);
+    if let Err(error) = sandbox.shutdown().await {
+        checks.push(Check::failed("clean-up", &error.into()));
+    }
+    checks
+}

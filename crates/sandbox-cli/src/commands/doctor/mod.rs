@@ -1,0 +1,13 @@
+//! `doctor`: what the sandbox needs, looked at one by one, each fault with its mend.
+//!
+//! `engine` looks at the engine, `host` at this machine, `project` at the current folder, `trial` runs a container; `report` is
+//! what they find and how it is printed.
+
+mod engine;
+mod host;
+mod look;
+mod project;
+mod report;
+mod trial;
+
+pub(crate) use look::doctor;

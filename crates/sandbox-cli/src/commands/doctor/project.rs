@@ -1,0 +1,72 @@
+//! The current folder: configuration, policy, image.
+
+use sandbox::ImageSource;
+
+use crate::args::ImageArgs;
+use crate::failure::Failure;
+use crate::settings::Project;
+
+use super::report::Check;
+
+/// What can be said of the project without an engine.
+pub(super) fn checks(project: &Result<Project, Failure>) -> Vec<Check> {
+    match project {
+        Ok(project) => vec![configuration(project), policy(project), image(project)],
+        Err(failure) => vec![Check::failed("configuration", failure)],
+    }
+}
+
+fn configuration(project: &Project) -> Check {
+    match project.config_path() {
+        Some(path) => Check::ok("configuration", path.display().to_string()),
+        None => Check::ok("configuration", "none; the defaults hold"),
+    }
+}
+
+fn policy(project: &Project) -> Check {
+    let path = project.allowlist_path();
+    match project.read_allowlist(&path) {
+        Err(failure) => Check::failed("allowlist", &failure),
+        Ok(None) => Check::warn(
+            "allowlist",
+            "none, so nothing can be reached",
+            format!("write `domains: [api.example.com]` to {}", path.display()),
+        ),
+        Ok(Some(policy)) => match policy.lint().len() {
+            0 => Check::ok("allowlist", path.display().to_string()),
+            count => Check::warn(
+                "allowlist",
+                format!(
+                    "{}: {count} warning{}",
+                    path.display(),
+                    if count == 1 { "" } else { "s" }
+                ),
+                "`sandbox allowlist lint` shows them",
+            ),
+        },
+    }
+}
+
+fn image(project: &Project) -> Check {
+    let args = ImageArgs {
+        image: None,
+        dockerfile: None,
+        context: None,
+        max_image_age: None,
+    };
+    match project.image(&args) {
+        Ok(ImageSource::Existing(name)) => Check::ok("image", name),
+        Ok(ImageSource::Build { context_files, .. }) => Check::ok(
+            "image",
+            format!(
+                "built from a Dockerfile and {} files beside it",
+                context_files.len()
+            ),
+        ),
+        Err(failure) => Check::warn(
+            "image",
+            failure.to_string(),
+            failure.hint().unwrap_or("mend what it says"),
+        ),
+    }
+}

@@ -1,0 +1,186 @@
+//! What was found, for people and for programs.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::args::Output;
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::{Printer, Style};
+
+/// How something stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Verdict {
+    fn shown(self) -> (Style, &'static str) {
+        match self {
+            Self::Ok => (Style::Good, "ok  "),
+            Self::Warn => (Style::Warning, "warn"),
+            Self::Fail => (Style::Bad, "FAIL"),
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Check {
+    name: &'static str,
+    verdict: Verdict,
+    detail: String,
+    /// What to do about it.
+    mend: Option<String>,
+}
+
+impl Check {
+    pub(super) fn ok(name: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            name,
+            verdict: Verdict::Ok,
+            detail: detail.into(),
+            mend: None,
+        }
+    }
+
+    pub(super) fn warn(name: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            name,
+            verdict: Verdict::Warn,
+            detail: detail.into(),
+            mend: Some(mend.into()),
+        }
+    }
+
+    pub(super) fn fail(name: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            name,
+            verdict: Verdict::Fail,
+            detail: detail.into(),
+            mend: Some(mend.into()),
+        }
+    }
+
+    /// A failure with the mend that it names.
+    pub(super) fn failed(name: &'static str, failure: &Failure) -> Self {
+        let mut detail = failure.to_string();
+        for cause in failure.causes() {
+            detail.push_str(": ");
+            detail.push_str(&cause);
+        }
+        Self {
+            name,
+            verdict: Verdict::Fail,
+            detail,
+            mend: failure.hint().map(str::to_owned),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+}
+
+/// Everything that was looked at.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// Rises when a field changes its meaning or goes away.
+    version: u32,
+    /// Whether nothing fails.
+    ok: bool,
+    checks: Vec<Check>,
+}
+
+impl Report {
+    pub(super) fn new(checks: Vec<Check>) -> Self {
+        Self {
+            version: 1,
+            ok: checks.iter().all(|check| check.verdict < Verdict::Fail),
+            checks,
+        }
+    }
+
+    /// Prints it and says how the program ends.
+    pub(super) fn print(&self, output: Output, printer: Printer) -> ExitStatus {
+        match output {
+            Output::Json => {
+                // Texts always have a form in JSON.
+                printer.line(serde_json::to_string(self).unwrap_or_default());
+            }
+            Output::Text => {
+                printer.data(self.text(printer).as_bytes());
+            }
+        }
+        if self.ok {
+            ExitStatus::Success
+        } else {
+            ExitStatus::Negative
+        }
+    }
+
+    fn text(&self, printer: Printer) -> String {
+        let width = self
+            .checks
+            .iter()
+            .map(|check| check.name.len())
+            .max()
+            .unwrap_or_default();
+        let mut text = String::new();
+        for Check {
+            name,
+            verdict,
+            detail,
+            mend,
+        } in &self.checks
+        {
+            let (style, word) = verdict.shown();
+            let indent = " ".repeat(width + 8);
+            let detail = printer.harmless(detail).replace('\n', &format!("\n{indent}"));
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{}  {name:<width$}  {detail}", printer.styled(style, word));
+            if let Some(mend) = mend {
+                let _ = writeln!(text, "{indent}hint: {mend}");
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        Report::new(vec![
+            Check::ok("engine", "podman 5.4.2"),
+            Check::warn("control groups", "version 1", "boot with version 2"),
+            Check::fail("proxy", "there is none", "build it"),
+        ])
+    }
+
+    #[test]
+    fn each_fault_has_its_mend() {
+        insta::assert_snapshot!(report().text(Printer::new(0, true)), @r"
+        ok    engine          podman 5.4.2
+        warn  control groups  version 1
+                              hint: boot with version 2
+        FAIL  proxy           there is none
+                              hint: build it
+        ");
+        insta::assert_snapshot!(serde_json::to_string(&report()).unwrap(), @r#"{"version":1,"ok":false,"checks":[{"name":"engine","verdict":"ok","detail":"podman 5.4.2","mend":null},{"name":"control groups","verdict":"warn","detail":"version 1","mend":"boot with version 2"},{"name":"proxy","verdict":"fail","detail":"there is none","mend":"build it"}]}"#);
+    }
+
+    #[test]
+    fn only_a_failure_is_an_exit_code() {
+        let printer = Printer::new(0, true);
+        assert_eq!(report().print(Output::Json, printer).code(), 1);
+        let warned = Report::new(vec![Check::warn("x", "y", "z")]);
+        assert_eq!(warned.print(Output::Json, printer).code(), 0);
+    }
+}

@@ -1,0 +1,62 @@
+//! A trial run: the proxy's own program as a task, because its image is there and needs nothing else.
+
+use std::time::{Duration, Instant};
+
+use allowlist::Allowlist;
+use sandbox::{
+    CommandSpec, ImageKind, ImageSource, Input, Network, NetworkSandboxConfig, OutputChunk, ResourceLimits,
+    Sandbox, SandboxError,
+};
+
+use crate::failure::Failure;
+
+use super::report::Check;
+
+const NAME: &str = "trial run";
+/// A program of the proxy's image; without a configuration on its stdin it ends at once.
+const PROGRAM: &str = "/sandbox-proxy";
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// Starts a network, a proxy and a task, and takes them down again.
+pub(super) async fn check(sandbox: &Sandbox) -> Check {
+    let begun = Instant::now();
+    match run(sandbox).await {
+        Ok(true) => Check::ok(
+            NAME,
+            format!("network, proxy and task in {} ms", begun.elapsed().as_millis()),
+        ),
+        Ok(false) => Check::fail(
+            NAME,
+            format!("the task did not end within {LONGEST:?}"),
+            "`sandbox doctor -vv` says what happens",
+        ),
+        Err(error) => Check::failed(NAME, &Failure::from(error)),
+    }
+}
+
+/// Whether the task ended by itself.
+async fn run(sandbox: &Sandbox) -> Result<bool, SandboxError> {
+    sandbox.startup().await?;
+    let images = sandbox.list_images().await?;
+    let proxy = images
+        .iter()
+        .rev()
+        .filter(|image| image.kind == ImageKind::Proxy)
+        .find_map(|image| image.tag.as_deref());
+    let image = sandbox
+        .ensure_image(&ImageSource::existing(proxy.unwrap_or_default()))
+        .await?;
+    let spec = CommandSpec::new("doctor", image, [PROGRAM])
+        .network(Network::Sandboxed(
+            NetworkSandboxConfig::new(Allowlist::default()),
+        ))
+        .limits(ResourceLimits {
+            timeout: Some(LONGEST),
+            ..ResourceLimits::default()
+        });
+    let result = sandbox
+        .create_command(spec)?
+        .execute(Input::Empty, async |_: OutputChunk| {})
+        .await?;
+    Ok(!result.timed_out)
+}

@@ -1,0 +1,217 @@
+//! `image …`: building, naming and moving images.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use sandbox::{ImageSource, ImageSummary, ImageTags, Sandbox, SandboxConfig};
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::fs::{self, File};
+use tokio::io::AsyncWriteExt as _;
+
+use crate::args::{ImageArgs, ImageCommand, Output};
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::printer::Printer;
+use crate::settings::Project;
+use crate::table::aligned;
+
+/// The archive in a folder of `image save`.
+const ARCHIVE: &str = "images.tar";
+
+/// Runs the subcommand; `config` is asked only when an engine is needed.
+pub(crate) async fn image(
+    command: ImageCommand,
+    project: &Project,
+    config: impl Fn() -> Result<SandboxConfig, Failure>,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    if let ImageCommand::Hash(args) = &command {
+        // Without an engine, where that can be: it is a key for caches.
+        let source = project.image(&args.image)?;
+        let tags = ImageTags::of_build(&project.prefix(), &source);
+        if let Some(tags) = tags {
+            return Ok(print_tags(&tags, args.output, printer));
+        }
+    }
+    let config = config()?;
+    let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
+    let work = async {
+        let config = with_age(config, &command);
+        let sandbox = Sandbox::connect(config).await?;
+        let done = with_engine(command, project, &sandbox, printer).await;
+        sandbox.shutdown().await?;
+        done
+    };
+    tokio::select! {
+        done = work => done,
+        interrupt = interrupts.next() => Ok(ExitStatus::Interrupted(interrupt)),
+    }
+}
+
+async fn with_engine(
+    command: ImageCommand,
+    project: &Project,
+    sandbox: &Sandbox,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    match command {
+        ImageCommand::Build(args) => {
+            let source = project.image(&args.image)?;
+            let tag = sandbox
+                .ensure_image_with(&source, |line| printer.progress(line))
+                .await?;
+            printer.line(tag);
+        }
+        ImageCommand::Hash(args) => {
+            let tags = sandbox.image_tags(&project.image(&args.image)?).await?;
+            return Ok(print_tags(&tags, args.output, printer));
+        }
+        ImageCommand::List(args) => print_images(&sandbox.list_images().await?, args.output, printer),
+        ImageCommand::Save(args) => save(sandbox, &project.image(&args.image)?, &args.dir, printer).await?,
+        ImageCommand::Load(args) => {
+            let path = args.dir.join(ARCHIVE);
+            let file = File::open(&path)
+                .await
+                .map_err(Failure::doing(format!("open `{}`", path.display())))?;
+            for tag in sandbox.load_images(file).await? {
+                printer.line(tag);
+            }
+        }
+        ImageCommand::Prune(args) => {
+            for image in sandbox
+                .prune_images(Duration::from_secs(args.max_image_age))
+                .await?
+            {
+                printer.line(format_args!("removed {}", image.tag.unwrap_or(image.id)));
+            }
+        }
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn with_age(mut config: SandboxConfig, command: &ImageCommand) -> SandboxConfig {
+    let age = |args: &ImageArgs| args.max_image_age.map(Duration::from_secs);
+    let age = match command {
+        ImageCommand::Build(args) => age(&args.image),
+        ImageCommand::Save(args) => age(&args.image),
+        _ => None,
+    };
+    config.max_image_age = age.unwrap_or(config.max_image_age);
+    config
+}
+
+/// Writes beside the archive first: what has its name is whole.
+async fn save(sandbox: &Sandbox, source: &ImageSource, dir: &Path, printer: Printer) -> Result<(), Failure> {
+    sandbox
+        .ensure_image_with(source, |line| printer.progress(line))
+        .await?;
+    let tags = sandbox.image_tags(source).await?;
+    let tags: Vec<&str> = tags
+        .repo
+        .iter()
+        .chain([&tags.overlay])
+        .map(String::as_str)
+        .collect();
+    let (path, unfinished): (PathBuf, PathBuf) = (dir.join(ARCHIVE), dir.join("images.tar.unfinished"));
+    let writing = || format!("write `{}`", path.display());
+    fs::create_dir_all(dir).await.map_err(Failure::doing(writing()))?;
+    let mut file = File::create(&unfinished)
+        .await
+        .map_err(Failure::doing(writing()))?;
+    let saved = sandbox.save_images(&tags, &mut file).await;
+    if let Err(error) = saved {
+        // The first failure is the one to tell.
+        let _ = fs::remove_file(&unfinished).await;
+        return Err(error.into());
+    }
+    file.flush().await.map_err(Failure::doing(writing()))?;
+    file.sync_all().await.map_err(Failure::doing(writing()))?;
+    fs::rename(&unfinished, &path)
+        .await
+        .map_err(Failure::doing(writing()))?;
+    for tag in tags {
+        printer.line(tag);
+    }
+    Ok(())
+}
+
+fn print_tags(tags: &ImageTags, output: Output, printer: Printer) -> ExitStatus {
+    #[derive(Serialize)]
+    struct Tags<'a> {
+        version: u32,
+        repo: Option<&'a str>,
+        overlay: &'a str,
+    }
+    match output {
+        Output::Json => {
+            let tags = Tags {
+                version: 1,
+                repo: tags.repo.as_deref(),
+                overlay: &tags.overlay,
+            };
+            printer.line(serde_json::to_string(&tags).unwrap_or_default());
+        }
+        Output::Text => {
+            if let Some(repo) = &tags.repo {
+                printer.line(format_args!("repo={repo}"));
+            }
+            printer.line(format_args!("overlay={}", tags.overlay));
+        }
+    }
+    ExitStatus::Success
+}
+
+/// One image of `image list --output json`.
+#[derive(Debug, Serialize)]
+struct ListedImage<'a> {
+    tag: Option<&'a str>,
+    kind: &'static str,
+    id: &'a str,
+    created: String,
+    size: u64,
+}
+
+fn print_images(images: &[ImageSummary], output: Output, printer: Printer) {
+    if output == Output::Json {
+        let images: Vec<_> = images
+            .iter()
+            .map(|image| ListedImage {
+                tag: image.tag.as_deref(),
+                kind: image.kind.as_str(),
+                id: &image.id,
+                created: created(image.created),
+                size: image.size,
+            })
+            .collect();
+        printer.line(serde_json::json!({"version": 1, "images": images}));
+        return;
+    }
+    let mut rows = vec![["KIND", "CREATED", "MIB", "TAG"].map(str::to_owned).to_vec()];
+    rows.extend(images.iter().map(|image| {
+        let tag = image
+            .tag
+            .clone()
+            .unwrap_or_else(|| format!("(replaced) {}", image.id));
+        vec![
+            image.kind.as_str().to_owned(),
+            created(image.created),
+            (image.size >> 20).to_string(),
+            tag,
+        ]
+    }));
+    for line in aligned(&rows) {
+        if !printer.line(line) {
+            return;
+        }
+    }
+}
+
+/// To the second: images are old or they are not.
+fn created(time: SystemTime) -> String {
+    let time = OffsetDateTime::from(time).replace_nanosecond(0).ok();
+    time.and_then(|time| time.format(&Rfc3339).ok())
+        .unwrap_or_default()
+}

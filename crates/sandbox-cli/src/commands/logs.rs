@@ -1,0 +1,216 @@
+//! `logs`: what a run did on the network.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use sandbox::{LogEntry, LogFollower, NetworkLog};
+
+use crate::args::{LogOutput, LogsArgs};
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::network_log::json_path;
+use crate::printer::Printer;
+use crate::run_folder;
+use crate::settings::Project;
+
+/// Prints a log.
+pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
+    let logs = project.places.logs(&project.key);
+    if args.list {
+        return Ok(list(&logs, printer));
+    }
+    let (path, run) = if let Some(path) = args.file {
+        (of_file(path, args.output), None)
+    } else {
+        let run = run(&logs, args.run.as_deref())?;
+        let log = NetworkLog::new(&run);
+        let path = if args.output == LogOutput::Json {
+            log.json_path()
+        } else {
+            log.path()
+        };
+        (path, Some(run))
+    };
+    let wanted = Filter {
+        blocked: args.blocked,
+        output: args.output,
+    };
+    if args.follow {
+        return follow(&path, run, wanted, printer).await;
+    }
+    print(&path, wanted, printer)
+}
+
+fn list(logs: &Path, printer: Printer) -> ExitStatus {
+    for id in run_folder::ids(logs) {
+        let running = if run_folder::is_running(&logs.join(&id)) {
+            "  (running)"
+        } else {
+            ""
+        };
+        if !printer.line(format_args!("{id}{running}")) {
+            break;
+        }
+    }
+    ExitStatus::Success
+}
+
+/// The folder of the run `id`, else of the newest.
+fn run(logs: &Path, id: Option<&str>) -> Result<PathBuf, Failure> {
+    let ids = run_folder::ids(logs);
+    match id {
+        Some(id) if ids.iter().any(|known| known == id) => Ok(logs.join(id)),
+        Some(id) => Err(Failure::new(format!("this project has no run `{id}`"))
+            .with_hint("`sandbox logs --list` names those that are kept")),
+        None => {
+            let newest = ids.last().map(|id| logs.join(id));
+            let none = || {
+                Failure::new("this project has no run yet")
+                    .with_hint("`sandbox run -- CMD` makes one, in this folder")
+            };
+            newest.ok_or_else(none)
+        }
+    }
+}
+
+/// The file that was named, or the other one beside it.
+fn of_file(path: PathBuf, output: LogOutput) -> PathBuf {
+    let is_json = path.extension().is_some_and(|extension| extension == "jsonl");
+    match output {
+        LogOutput::Json if !is_json => {
+            // The sandbox's own logs lie side by side with different endings.
+            let sibling = path.with_extension("jsonl");
+            let copy = json_path(&path);
+            if !copy.exists() && sibling.exists() {
+                sibling
+            } else {
+                copy
+            }
+        }
+        _ => path,
+    }
+}
+
+fn print(path: &Path, wanted: Filter, printer: Printer) -> Result<ExitStatus, Failure> {
+    let reading = || format!("read the network log `{}`", path.display());
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let missing = Failure::doing(reading())(error);
+            return Err(missing.with_hint("a run with `network_sandbox: false` keeps no log"));
+        }
+        opened => opened.map_err(Failure::doing(reading()))?,
+    };
+    for line in BufReader::new(file).lines() {
+        let line = line.map_err(Failure::doing(reading()))?;
+        if wanted.passes(&line) && !printer.line(printer.harmless(&line)) {
+            break;
+        }
+    }
+    Ok(ExitStatus::Success)
+}
+
+async fn follow(
+    path: &Path,
+    run: Option<PathBuf>,
+    wanted: Filter,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let following = || format!("follow the network log `{}`", path.display());
+    let mut follower = LogFollower::of_file(path).map_err(Failure::doing(following()))?;
+    if let Some(run) = run {
+        let ended = tokio::task::spawn_blocking(move || run_folder::wait_for_end(&run));
+        follower = follower.until(async move { drop(ended.await) });
+    }
+    let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
+    loop {
+        let line = tokio::select! {
+            line = follower.next_line() => line.map_err(Failure::doing(following()))?,
+            interrupt = interrupts.next() => return Ok(ExitStatus::Interrupted(interrupt)),
+        };
+        match line {
+            Some(line) if wanted.passes(&line) && !printer.line(printer.harmless(&line)) => break,
+            Some(_) => {}
+            None => break,
+        }
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// Which lines are printed.
+#[derive(Debug, Clone, Copy)]
+struct Filter {
+    blocked: bool,
+    output: LogOutput,
+}
+
+impl Filter {
+    fn passes(self, line: &str) -> bool {
+        match self.output {
+            _ if !self.blocked => true,
+            LogOutput::Text => line.starts_with("BLOCKED "),
+            // An entry that cannot be read is shown rather than lost.
+            LogOutput::Json => LogEntry::parse(line).map_or(true, |entry| entry.blocked()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocked_only_is_what_was_refused() {
+        let text = Filter {
+            blocked: true,
+            output: LogOutput::Text,
+        };
+        assert!(text.passes("BLOCKED GET https://evil.test/ -> 403 [reason: host]"));
+        assert!(!text.passes("allowed GET https://BLOCKED/ -> 200"));
+        let json = Filter {
+            blocked: true,
+            output: LogOutput::Json,
+        };
+        let refused = r#"{"v":1,"time":"2026-02-03T12:34:56.790Z","event":"tls_refused","server_name":null,"alert":"a","reason":null}"#;
+        assert!(json.passes(refused));
+        assert!(!json.passes(r#"{"v":1,"time":"2026-02-03T12:34:56.789Z","event":"warning","text":"x"}"#));
+        assert!(json.passes("of another version"));
+        assert!(
+            Filter {
+                blocked: false,
+                ..text
+            }
+            .passes("anything")
+        );
+    }
+
+    #[test]
+    fn the_json_of_a_log_is_found_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("net.log");
+        assert_eq!(of_file(log.clone(), LogOutput::Text), log);
+        assert_eq!(
+            of_file(log.clone(), LogOutput::Json),
+            dir.path().join("net.log.jsonl")
+        );
+        std::fs::write(dir.path().join("net.jsonl"), "").unwrap();
+        assert_eq!(of_file(log, LogOutput::Json), dir.path().join("net.jsonl"));
+        let json = dir.path().join("net.jsonl");
+        assert_eq!(of_file(json.clone(), LogOutput::Json), json);
+    }
+
+    #[test]
+    fn runs_are_named_by_their_folders_only() {
+        let logs = tempfile::tempdir().unwrap();
+        assert!(run(logs.path(), None).unwrap_err().hint().is_some());
+        for id in ["1", "2"] {
+            std::fs::create_dir(logs.path().join(id)).unwrap();
+        }
+        assert_eq!(run(logs.path(), None).unwrap(), logs.path().join("2"));
+        assert_eq!(run(logs.path(), Some("1")).unwrap(), logs.path().join("1"));
+        for id in ["3", "..", ".", ""] {
+            assert!(run(logs.path(), Some(id)).is_err(), "{id:?}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! One module a command: it gets its settings and a printer, and says how the program ends.
+
+mod agent;
+mod allowlist;
+mod clean;
+mod dispatch;
+mod doctor;
+mod generate;
+mod image;
+mod logs;
+mod run;
+mod status;
+mod transcript;
+
+pub(crate) use dispatch::dispatch;

@@ -1,0 +1,157 @@
+//! `run`: any command, its three streams passed through byte for byte.
+
+use std::io;
+
+use sandbox::{CommandResult, CommandSpec, Input, OutputChunk, SandboxError};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::Notify;
+
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::launch::{Stage, on_stage, watched};
+use crate::printer::Printer;
+use crate::settings::TaskSettings;
+
+/// Runs `command` and passes its exit code on.
+pub(crate) async fn run(
+    settings: TaskSettings,
+    command: Vec<String>,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let work = async |stage: Stage<'_>| Box::pin(execute(stage, &settings, command, printer)).await;
+    Box::pin(on_stage(&settings, printer, work)).await
+}
+
+async fn execute(
+    stage: Stage<'_>,
+    settings: &TaskSettings,
+    command: Vec<String>,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let mut spec = CommandSpec::new(&settings.key, stage.image, command)
+        .env(settings.env.clone())
+        .network(settings.network.clone())
+        .limits(settings.limits)
+        .working_dir(TaskSettings::working_dir())
+        .network_log_dir(stage.run);
+    for mount in &settings.mounts {
+        spec = spec.mount(mount.clone());
+    }
+    let command = stage.sandbox.create_command(spec)?;
+    let closed = Notify::new();
+    let mut stdout = Outlet::new(tokio::io::stdout());
+    let mut stderr = Outlet::new(tokio::io::stderr());
+    let on_output = async |chunk: OutputChunk| match chunk {
+        OutputChunk::Stdout(bytes) => {
+            if !stdout.write(&bytes).await {
+                closed.notify_one();
+            }
+        }
+        OutputChunk::Stderr(bytes) => {
+            stderr.write(&bytes).await;
+        }
+    };
+    let execution = command.execute(Input::Reader(Box::new(tokio::io::stdin())), on_output);
+    let (result, why) = watched(
+        execution,
+        async || command.stop().await,
+        stage.interrupts,
+        &closed,
+    )
+    .await;
+    ended(result, why, stdout.failure, settings, printer)
+}
+
+/// What the end of the command means for ours.
+fn ended(
+    result: Option<Result<CommandResult, SandboxError>>,
+    why: Option<ExitStatus>,
+    output: Option<io::Error>,
+    settings: &TaskSettings,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    if let Some(error) = output {
+        return Err(Failure::doing("write the command's output to stdout")(error));
+    }
+    let result = match (result, why) {
+        // The command was on its way to its end when this happened: that it had to be stopped says more.
+        (_, Some(why)) => return Ok(why),
+        (Some(result), None) => result?,
+        (None, None) => return Ok(ExitStatus::Infrastructure),
+    };
+    if result.timed_out {
+        let limit = settings.limits.timeout.unwrap_or_default().as_secs();
+        printer.warning(format_args!(
+            "the command was stopped: its time limit of {limit} s was over"
+        ));
+        return Ok(ExitStatus::Timeout);
+    }
+    if result.oom_killed {
+        printer.warning("a process of the command was killed for want of memory");
+        printer.hint("raise `resource_limits.memory` in .sandbox/sandbox.yaml");
+    }
+    Ok(ExitStatus::of_command(result.exit_code))
+}
+
+/// One of our streams, as long as somebody reads it.
+struct Outlet<W> {
+    writer: Option<W>,
+    /// Why it was given up, where that was not the reader's going away.
+    failure: Option<io::Error>,
+}
+
+impl<W: AsyncWrite + Unpin> Outlet<W> {
+    fn new(writer: W) -> Self {
+        Self {
+            writer: Some(writer),
+            failure: None,
+        }
+    }
+
+    /// Writes all of it. `false` when it failed just now or before.
+    async fn write(&mut self, bytes: &[u8]) -> bool {
+        let Some(writer) = &mut self.writer else {
+            return false;
+        };
+        let written = async {
+            writer.write_all(bytes).await?;
+            writer.flush().await
+        };
+        match written.await {
+            Ok(()) => true,
+            Err(error) => {
+                self.writer = None;
+                self.failure = Some(error).filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_pass_and_a_reader_that_went_away_is_no_failure() {
+        let (ours, theirs) = tokio::io::duplex(64);
+        let mut outlet = Outlet::new(ours);
+        assert!(outlet.write(b"\x00\xff").await);
+        drop(theirs);
+        assert!(!outlet.write(b"x").await);
+        assert!(outlet.failure.is_none());
+        assert!(!outlet.write(b"y").await);
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_a_failure() {
+        let full = tokio::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .await
+            .unwrap();
+        let mut outlet = Outlet::new(full);
+        assert!(!outlet.write(b"x").await);
+        assert!(outlet.failure.is_some());
+    }
+}

@@ -1,0 +1,47 @@
+//! The environment: the only file that reads it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+/// The environment of this process, read once; tests bring their own.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Environment(BTreeMap<OsString, OsString>);
+
+impl Environment {
+    /// Reads it.
+    pub(crate) fn of_this_process() -> Self {
+        Self(std::env::vars_os().collect())
+    }
+
+    /// A variable that is text. One that is empty counts as not set.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.value(name)?.to_str()
+    }
+
+    /// A variable that is a path.
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.value(name).map(PathBuf::from)
+    }
+
+    /// A variable as it is, empty or not; `None` where it is not set.
+    pub(crate) fn exact(&self, name: &str) -> Option<&OsStr> {
+        self.0.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    fn value(&self, name: &str) -> Option<&OsStr> {
+        self.exact(name).filter(|value| !value.is_empty())
+    }
+}
+
+#[cfg(test)]
+impl<const N: usize> From<[(&str, &str); N]> for Environment {
+    fn from(variables: [(&str, &str); N]) -> Self {
+        Self(
+            variables
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        )
+    }
+}

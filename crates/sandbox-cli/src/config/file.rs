@@ -1,0 +1,210 @@
+//! `sandbox.yaml`: the one place that knows what a valid one is.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use sandbox::{EngineAddress, Mount, ResourceLimits};
+
+use super::document::Node;
+use super::quantity;
+use super::reader::{Place, Problem};
+use super::yaml::{self, InvalidFile};
+use crate::failure::Failure;
+
+/// What `sandbox.yaml` says. Paths are absolute; what is absent is not decided yet.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ConfigFile {
+    pub(crate) engine: Option<EngineAddress>,
+    pub(crate) prefix: Option<String>,
+    pub(crate) image: Option<String>,
+    pub(crate) dockerfile: Option<PathBuf>,
+    pub(crate) context: Option<PathBuf>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) pass_env: Vec<String>,
+    pub(crate) network_sandbox: Option<bool>,
+    pub(crate) upstream: UpstreamFile,
+    pub(crate) resource_limits: ResourceLimits,
+    pub(crate) mounts: Vec<Mount>,
+}
+
+/// The part `upstream`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct UpstreamFile {
+    pub(crate) dns: Option<SocketAddr>,
+    pub(crate) extra_roots: Option<PathBuf>,
+    pub(crate) allow_addresses: Vec<IpNet>,
+}
+
+const KEYS: [&str; 11] = [
+    "engine",
+    "prefix",
+    "image",
+    "dockerfile",
+    "context",
+    "env",
+    "pass_env",
+    "network_sandbox",
+    "upstream",
+    "resource_limits",
+    "mounts",
+];
+const UPSTREAM_KEYS: [&str; 3] = ["dns", "extra_roots", "allow_addresses"];
+const LIMIT_KEYS: [&str; 4] = ["memory", "cpus", "pids_limit", "timeout"];
+
+impl ConfigFile {
+    /// Reads the file at `path`, which errors call `label`; `None` when it is not there.
+    pub(crate) fn read(path: &Path, label: &str) -> Result<Option<Self>, Failure> {
+        let text = match fs::read_to_string(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(Failure::doing(format!("read `{}`", path.display())))?,
+        };
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        Ok(Some(Self::parse(&text, label, folder)?))
+    }
+
+    /// Reads a document; `folder` is what relative paths are relative to.
+    fn parse(text: &str, file: &str, folder: &Path) -> Result<Self, InvalidFile> {
+        let invalid = |(position, message)| InvalidFile {
+            file: file.to_owned(),
+            position,
+            message,
+        };
+        let node = yaml::parse(text).map_err(invalid)?;
+        let node = if node == Node::Null {
+            Node::Map(Vec::new())
+        } else {
+            node
+        };
+        Self::build(&Place::root(&node), folder)
+            .map_err(|problem| invalid((yaml::locate(text, &problem.steps), problem.message)))
+    }
+
+    fn build(root: &Place<'_>, folder: &Path) -> Result<Self, Problem> {
+        let mut file = Self::default();
+        root.entries("a configuration is a mapping", &KEYS, |key, name, value| {
+            let path = |place: &Place<'_>| Ok(folder.join(place.text(&format!("`{name}` is a path"))?));
+            match name {
+                "engine" => {
+                    let text = value.text("`engine` is a text such as unix:///run/podman/podman.sock")?;
+                    file.engine = Some(text.parse().map_err(|error: sandbox::InvalidConfig| value.problem(error.to_string()))?);
+                }
+                "prefix" => file.prefix = Some(value.text("`prefix` is a text: put it in quotes")?.to_owned()),
+                "image" => file.image = Some(value.text("`image` is the name of an image: put it in quotes")?.to_owned()),
+                "dockerfile" => file.dockerfile = Some(path(value)?),
+                "context" => file.context = Some(path(value)?),
+                "env" => file.env = variables(value)?,
+                "pass_env" => {
+                    let shape = "`pass_env` is a list of names of variables, as in [TERM, LANG]";
+                    file.pass_env = value.items(shape, |item| variable_name(item).map(str::to_owned))?;
+                }
+                "network_sandbox" => {
+                    file.network_sandbox = Some(value.boolean("`network_sandbox` is true or false")?);
+                }
+                "upstream" => file.upstream = upstream(value, folder)?,
+                "resource_limits" => file.resource_limits = limits(value)?,
+                _ => file.mounts = mounts(value, folder)?,
+            }
+            match (&file.image, &file.dockerfile, &file.context) {
+                (Some(_), Some(_), _) | (Some(_), _, Some(_)) => {
+                    Err(key.problem("`image` names an image that is there, `dockerfile` and `context` one to build: keep one way"))
+                }
+                _ => Ok(()),
+            }
+        })?;
+        Ok(file)
+    }
+}
+
+fn variables(place: &Place<'_>) -> Result<BTreeMap<String, String>, Problem> {
+    let mut variables = BTreeMap::new();
+    place.any_entries("`env` is a mapping of names to texts", |key, _, value| {
+        let text = value.text("the value of a variable is a text: put it in quotes")?;
+        variables.insert(variable_name(key)?.to_owned(), text.to_owned());
+        Ok(())
+    })?;
+    Ok(variables)
+}
+
+fn variable_name<'a>(place: &Place<'a>) -> Result<&'a str, Problem> {
+    let name = place.text("the name of a variable is a text: put it in quotes")?;
+    if name.is_empty() || name.contains('=') {
+        return Err(place.problem("this is no name of a variable: it must not be empty or hold `=`"));
+    }
+    Ok(name)
+}
+
+fn upstream(place: &Place<'_>, folder: &Path) -> Result<UpstreamFile, Problem> {
+    let mut upstream = UpstreamFile::default();
+    place.entries("`upstream` is a mapping", &UPSTREAM_KEYS, |_, name, value| {
+        match name {
+            "dns" => {
+                upstream.dns =
+                    Some(value.parsed("`dns` is an address such as 192.0.2.53 or 192.0.2.53:5353", dns)?);
+            }
+            "extra_roots" => {
+                upstream.extra_roots =
+                    Some(folder.join(value.text("`extra_roots` is the path of a PEM file")?));
+            }
+            _ => {
+                let shape = "`allow_addresses` is a list of networks, as in [10.20.0.0/16]";
+                upstream.allow_addresses = value.items(shape, |item| {
+                    item.parsed("a network is written as in 10.20.0.0/16", network)
+                })?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(upstream)
+}
+
+fn dns(text: &str) -> Option<SocketAddr> {
+    text.parse()
+        .ok()
+        .or_else(|| Some(SocketAddr::new(text.parse().ok()?, 53)))
+}
+
+fn network(text: &str) -> Option<IpNet> {
+    text.parse()
+        .ok()
+        .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+}
+
+fn limits(place: &Place<'_>) -> Result<ResourceLimits, Problem> {
+    let mut limits = ResourceLimits::default();
+    place.entries("`resource_limits` is a mapping", &LIMIT_KEYS, |_, name, value| {
+        match name {
+            "memory" => {
+                limits.memory = Some(value.parsed("`memory` is a size such as 512m or 4g", quantity::bytes)?);
+            }
+            "cpus" => limits.cpus = Some(value.number("`cpus` is a number such as 2 or 0.5")?),
+            "pids_limit" => {
+                limits.pids = Some(value.whole_number("`pids_limit` is a whole number of processes")?);
+            }
+            _ => {
+                let seconds = value.whole_number("`timeout` is a whole number of seconds")?;
+                limits.timeout = Some(Duration::from_secs(seconds));
+            }
+        }
+        Ok(())
+    })?;
+    Ok(limits)
+}
+
+fn mounts(place: &Place<'_>, folder: &Path) -> Result<Vec<Mount>, Problem> {
+    let shape = "`mounts` is a list, as in [\"../data:/data:ro\"]";
+    place.items(shape, |item| {
+        let text = item.text("a mount is a text such as \"../data:/data:ro\"")?;
+        let mount: Mount = text
+            .parse()
+            .map_err(|error: sandbox::InvalidSpec| item.problem(error.to_string()))?;
+        Ok(mount.relative_to(folder))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! What `sandbox.yaml` may say, and what is said about what it may not.
+
+use super::*;
+
+fn parse(text: &str) -> Result<ConfigFile, String> {
+    ConfigFile::parse(text, "sandbox.yaml", Path::new("/project/.sandbox")).map_err(|error| error.to_string())
+}
+
+#[test]
+fn everything_at_once() {
+    let file = parse(
+        r#"
+engine: unix:///run/podman/podman.sock
+prefix: mine
+dockerfile: Dockerfile
+context: ../context
+env: {CI: "true", EMPTY: ""}
+pass_env: [TERM, LANG]
+network_sandbox: true
+upstream:
+  dns: 192.0.2.1
+  extra_roots: corporate-ca.pem
+  allow_addresses: [10.20.0.0/16, 192.0.2.7]
+resource_limits: {memory: 4g, cpus: 1.5, pids_limit: 256, timeout: 600}
+mounts: ["../data:/data:ro", "/abs:/abs"]
+"#,
+    )
+    .unwrap();
+    let expected = ConfigFile {
+        engine: Some(EngineAddress::unix("/run/podman/podman.sock")),
+        prefix: Some("mine".to_owned()),
+        image: None,
+        dockerfile: Some("/project/.sandbox/Dockerfile".into()),
+        context: Some("/project/.sandbox/../context".into()),
+        env: [("CI", "true"), ("EMPTY", "")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        pass_env: vec!["TERM".to_owned(), "LANG".to_owned()],
+        network_sandbox: Some(true),
+        upstream: UpstreamFile {
+            dns: Some("192.0.2.1:53".parse().unwrap()),
+            extra_roots: Some("/project/.sandbox/corporate-ca.pem".into()),
+            allow_addresses: vec!["10.20.0.0/16".parse().unwrap(), "192.0.2.7/32".parse().unwrap()],
+        },
+        resource_limits: ResourceLimits {
+            memory: Some(4 << 30),
+            cpus: Some(1.5),
+            pids: Some(256),
+            timeout: Some(Duration::from_mins(10)),
+        },
+        mounts: vec![
+            Mount::read_only_at("/project/.sandbox/../data", "/data"),
+            Mount::read_write("/abs", "/abs"),
+        ],
+    };
+    assert_eq!(file, expected);
+}
+
+#[test]
+fn an_empty_file_says_nothing() {
+    for text in ["", "# nothing\n", "---\n", "{}", "\u{feff}"] {
+        assert_eq!(parse(text), Ok(ConfigFile::default()), "{text:?}");
+    }
+}
+
+/// Documents, and how their errors begin.
+const FAULTS: &[(&str, &str)] = &[
+    (
+        "imge: x",
+        "sandbox.yaml:1:1: unknown key `imge`: use `engine`, `prefix`, `image`, `dockerfile`, `context`, `env`, `pass_env`, `network_sandbox`, `upstream`, `resource_limits` or `mounts`",
+    ),
+    (
+        "masked_secrets: {}",
+        "sandbox.yaml:1:1: unknown key `masked_secrets`: use",
+    ),
+    (
+        "image: a\nimage: b",
+        "sandbox.yaml:2:1: `image` stands here a second time: merge the two",
+    ),
+    (
+        "image:",
+        "sandbox.yaml:1:1: `image` has no value: give it one or remove the key",
+    ),
+    (
+        "image: 3",
+        "sandbox.yaml:1:8: `image` is the name of an image: put it in quotes, not a number",
+    ),
+    (
+        "image: a\ndockerfile: b",
+        "sandbox.yaml:2:1: `image` names an image that is there",
+    ),
+    (
+        "context: b\nimage: a",
+        "sandbox.yaml:2:1: `image` names an image that is there",
+    ),
+    (
+        "- a",
+        "sandbox.yaml:1:1: a configuration is a mapping, not a list",
+    ),
+    (
+        "text",
+        "sandbox.yaml:1:1: a configuration is a mapping, not a text",
+    ),
+    (
+        "env: [A]",
+        "sandbox.yaml:1:6: `env` is a mapping of names to texts, not a list",
+    ),
+    (
+        "env:\n  CI: true",
+        "sandbox.yaml:2:7: the value of a variable is a text: put it in quotes, not true or false",
+    ),
+    (
+        "env:\n  CI: 1\n",
+        "sandbox.yaml:2:7: the value of a variable is a text: put it in quotes, not a number",
+    ),
+    (
+        "env:\n  A: x\n  A: y",
+        "sandbox.yaml:3:3: `A` stands here a second time: merge the two",
+    ),
+    (
+        "env: {\"A=B\": x}",
+        "sandbox.yaml:1:7: this is no name of a variable",
+    ),
+    (
+        "env: {A: !env B}",
+        "sandbox.yaml:1:10: the value of a variable is a text: put it in quotes, not a tagged value",
+    ),
+    (
+        "pass_env: TERM",
+        "sandbox.yaml:1:11: `pass_env` is a list of names of variables, as in [TERM, LANG], not a text",
+    ),
+    (
+        "pass_env: [TERM, 3]",
+        "sandbox.yaml:1:18: the name of a variable is a text: put it in quotes, not a number",
+    ),
+    (
+        "network_sandbox: no",
+        "sandbox.yaml:1:18: `network_sandbox` is true or false, not a text",
+    ),
+    (
+        "network_sandbox: 'false'",
+        "sandbox.yaml:1:18: `network_sandbox` is true or false, not a text",
+    ),
+    (
+        "engine: tcp://127.0.0.1:1",
+        "sandbox.yaml:1:9: `tcp://127.0.0.1:1` is no engine address; write unix://",
+    ),
+    (
+        "upstream: {dns: here}",
+        "sandbox.yaml:1:17: `dns` is an address such as 192.0.2.53 or 192.0.2.53:5353, not `here`",
+    ),
+    (
+        "upstream: {dsn: here}",
+        "sandbox.yaml:1:12: unknown key `dsn`: use `dns`, `extra_roots` or `allow_addresses`",
+    ),
+    (
+        "upstream:\n  allow_addresses: [10.0.0.0/8, 10.0.0.0/99]",
+        "sandbox.yaml:2:33: a network is written as in 10.20.0.0/16, not `10.0.0.0/99`",
+    ),
+    (
+        "resource_limits: {memory: lots}",
+        "sandbox.yaml:1:27: `memory` is a size such as 512m or 4g, not `lots`",
+    ),
+    (
+        "resource_limits: {cpus: two}",
+        "sandbox.yaml:1:25: `cpus` is a number such as 2 or 0.5, not a text",
+    ),
+    (
+        "resource_limits: {pids_limit: -1}",
+        "sandbox.yaml:1:31: `pids_limit` is a whole number of processes; -1 is out of range",
+    ),
+    (
+        "resource_limits: {timeout: 1.5}",
+        "sandbox.yaml:1:28: `timeout` is a whole number of seconds, not a number",
+    ),
+    (
+        "mounts: [\"/a\"]",
+        "sandbox.yaml:1:10: mounts: `/a` is no mount; write SRC:DST or SRC:DST:ro with an absolute DST",
+    ),
+    (
+        "mounts: /a:/b",
+        "sandbox.yaml:1:9: `mounts` is a list, as in [\"../data:/data:ro\"], not a text",
+    ),
+    (
+        "image: a\n---\nimage: b",
+        "sandbox.yaml:1:1: the file holds more than one document",
+    ),
+    ("image: [", "sandbox.yaml:2:1: not valid YAML: "),
+    ("\timage: a", "sandbox.yaml:1:1: not valid YAML: "),
+];
+
+#[test]
+fn a_fault_has_its_place_and_its_mend() {
+    for (text, expected) in FAULTS {
+        let error = parse(text).unwrap_err();
+        assert!(
+            error.starts_with(expected),
+            "{text:?}:\n  got      {error}\n  expected {expected}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_none() {
+    assert_eq!(
+        ConfigFile::read(Path::new("/no/such/sandbox.yaml"), "x").unwrap(),
+        None
+    );
+}

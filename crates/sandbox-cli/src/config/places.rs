@@ -1,0 +1,154 @@
+//! Where a project's settings are, and where what outlives a run is kept.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use super::Environment;
+use crate::failure::Failure;
+
+/// The folder with a project's settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    pub(crate) const NAME: &str = ".sandbox";
+    /// Read where the other is absent.
+    pub(crate) const FORMER_NAME: &str = ".airut";
+
+    /// The folder of the project in `root`; it need not be there.
+    pub(crate) fn of(root: &Path) -> Self {
+        let (own, former) = (root.join(Self::NAME), root.join(Self::FORMER_NAME));
+        let path = if !own.exists() && former.is_dir() {
+            former
+        } else {
+            own
+        };
+        Self { path }
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.path.join("sandbox.yaml")
+    }
+
+    pub(crate) fn allowlist(&self) -> PathBuf {
+        self.path.join("network-allowlist.yaml")
+    }
+
+    pub(crate) fn dockerfile(&self) -> PathBuf {
+        self.path.join("container/Dockerfile")
+    }
+}
+
+/// Folders outside of the project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Places {
+    /// Root authority, locks, logs, sessions.
+    pub(crate) state: PathBuf,
+}
+
+impl Places {
+    /// `$XDG_STATE_HOME/sandbox`, else `~/.local/state/sandbox`.
+    pub(crate) fn find(environment: &Environment) -> Result<Self, Failure> {
+        let absolute = |path: &PathBuf| path.is_absolute();
+        let base = environment.path("XDG_STATE_HOME").filter(absolute);
+        let base = base.or_else(|| Some(environment.path("HOME").filter(absolute)?.join(".local/state")));
+        match base {
+            Some(base) => Ok(Self {
+                state: base.join("sandbox"),
+            }),
+            None => Err(Failure::new(
+                "no folder for state: neither XDG_STATE_HOME nor HOME names an absolute path",
+            )),
+        }
+    }
+
+    /// The logs of a project, one folder a run.
+    pub(crate) fn logs(&self, key: &str) -> PathBuf {
+        self.state.join("logs").join(key)
+    }
+
+    /// The session of a project.
+    pub(crate) fn session(&self, key: &str) -> PathBuf {
+        self.state.join("sessions").join(key)
+    }
+}
+
+/// A name for the project in `root` that no other has, and that says which one it is.
+pub(crate) fn project_key(root: &Path) -> String {
+    let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
+    let name = root
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
+            c
+        } else {
+            '-'
+        }
+    };
+    let name: String = name.chars().take(32).map(plain).collect();
+    let hash = digest.iter().take(6).fold(String::new(), |mut hash, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(hash, "{byte:02x}");
+        hash
+    });
+    let name = name.trim_start_matches(['.', '-']);
+    format!("{}-{hash}", if name.is_empty() { "root" } else { name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_is_where_the_environment_says() {
+        let state = |environment| {
+            Places::find(&environment)
+                .map(|places| places.state.display().to_string())
+                .ok()
+        };
+        assert_eq!(
+            state(Environment::from([("XDG_STATE_HOME", "/s"), ("HOME", "/h")])).as_deref(),
+            Some("/s/sandbox")
+        );
+        assert_eq!(
+            state(Environment::from([("HOME", "/h")])).as_deref(),
+            Some("/h/.local/state/sandbox")
+        );
+        assert_eq!(
+            state(Environment::from([
+                ("XDG_STATE_HOME", "relative"),
+                ("HOME", "/h")
+            ]))
+            .as_deref(),
+            Some("/h/.local/state/sandbox")
+        );
+        assert_eq!(state(Environment::default()), None);
+    }
+
+    #[test]
+    fn the_former_folder_counts_only_without_the_other() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(Folder::of(root.path()).path.ends_with(".sandbox"));
+        std::fs::create_dir(root.path().join(".airut")).unwrap();
+        assert!(Folder::of(root.path()).path.ends_with(".airut"));
+        std::fs::create_dir(root.path().join(".sandbox")).unwrap();
+        assert!(Folder::of(root.path()).path.ends_with(".sandbox"));
+    }
+
+    #[test]
+    fn projects_of_one_name_have_different_keys() {
+        let (a, b) = (project_key(Path::new("/a/app")), project_key(Path::new("/b/app")));
+        assert!(
+            a.starts_with("app-") && b.starts_with("app-") && a != b,
+            "{a} {b}"
+        );
+        assert!(project_key(Path::new("/")).starts_with("root-"));
+        assert!(project_key(Path::new("/x/.höme ")).starts_with("h-me--"));
+    }
+}

@@ -1,0 +1,101 @@
+//! The exit codes of the `sandbox` command.
+
+use std::process::ExitCode;
+
+use crate::interrupt::Interrupt;
+
+/// How the `sandbox` command ends.
+///
+/// | Code | Meaning |
+/// |---|---|
+/// | the command's own | `run`: the command ended by itself |
+/// | 0 | done |
+/// | 1 | `agent`: an outcome other than success; `allowlist check`: something is blocked; `allowlist lint`: there are warnings; `doctor`: something fails |
+/// | 2 | wrong usage; `allowlist check`: a line that cannot be read |
+/// | 124 | the time limit ended it |
+/// | 125 | the sandbox, its configuration or its engine failed |
+/// | 126 | the program is in the image and cannot be executed |
+/// | 127 | the program is not in the image |
+/// | 129, 130, 143 | stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM |
+/// | 141 | whoever read our stdout went away, so the command was stopped |
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExitStatus {
+    /// Done.
+    Success,
+    /// Done, and the answer is no.
+    Negative,
+    /// The command line, or a line of input, cannot be read.
+    Usage,
+    /// The time limit ended the command.
+    Timeout,
+    /// The sandbox, its configuration or its engine failed.
+    Infrastructure,
+    /// The program cannot be executed.
+    NotExecutable,
+    /// The image lacks the program.
+    NotFound,
+    /// A signal to us stopped it.
+    Interrupted(Interrupt),
+    /// Nobody reads our output any more.
+    OutputClosed,
+    /// The command's own code.
+    Command(u8),
+}
+
+impl ExitStatus {
+    /// The code that a shell sees.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Negative => 1,
+            Self::Usage => 2,
+            Self::Timeout => 124,
+            Self::Infrastructure => 125,
+            Self::NotExecutable => 126,
+            Self::NotFound => 127,
+            Self::Interrupted(interrupt) => interrupt.exit_code(),
+            Self::OutputClosed => 141,
+            Self::Command(code) => code,
+        }
+    }
+
+    /// The code of a command; one that no process can have is the sandbox's failure.
+    pub(crate) fn of_command(code: i64) -> Self {
+        u8::try_from(code).map_or(Self::Infrastructure, Self::Command)
+    }
+}
+
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        Self::from(status.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_the_documented_ones() {
+        for (status, code) in [
+            (ExitStatus::Success, 0),
+            (ExitStatus::Negative, 1),
+            (ExitStatus::Usage, 2),
+            (ExitStatus::Timeout, 124),
+            (ExitStatus::Infrastructure, 125),
+            (ExitStatus::NotExecutable, 126),
+            (ExitStatus::NotFound, 127),
+            (ExitStatus::Interrupted(Interrupt::HangUp), 129),
+            (ExitStatus::Interrupted(Interrupt::KeyPress), 130),
+            (ExitStatus::Interrupted(Interrupt::Terminate), 143),
+            (ExitStatus::OutputClosed, 141),
+            (ExitStatus::of_command(0), 0),
+            (ExitStatus::of_command(77), 77),
+            (ExitStatus::of_command(255), 255),
+            (ExitStatus::of_command(256), 125),
+            (ExitStatus::of_command(-1), 125),
+        ] {
+            assert_eq!(status.code(), code, "{status:?}");
+        }
+    }
+}

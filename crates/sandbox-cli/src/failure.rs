@@ -1,0 +1,184 @@
+//! Why a command could not do its work, and what to do about it.
+
+use std::error::Error;
+use std::fmt;
+
+use sandbox::{ContainerError, ImageBuildError, ProxyError, SandboxError, SessionError};
+
+use crate::exit_status::ExitStatus;
+
+/// How to get an engine.
+pub(crate) const START_ENGINE: &str = "start podman's service with `systemctl --user start podman.socket` (as root without `--user`), \
+                                       or with `cargo xtask engine` in a checkout";
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: ExitStatus,
+    error: anyhow::Error,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure in our own words.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self::of(anyhow::Error::msg(message.into()))
+    }
+
+    /// The command line asks for what cannot be.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self {
+            status: ExitStatus::Usage,
+            ..Self::new(message)
+        }
+    }
+
+    /// For `map_err`: what was tried on which object.
+    pub(crate) fn doing<E: Into<anyhow::Error>>(operation: impl fmt::Display) -> impl FnOnce(E) -> Self {
+        move |error| Self::of(error.into().context(format!("failed to {operation}")))
+    }
+
+    /// Says what to do about it.
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+
+    /// How the program ends.
+    pub(crate) fn status(&self) -> ExitStatus {
+        self.status
+    }
+
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// What is behind it, the nearest first. A cause that only repeats the words before it is left out.
+    pub(crate) fn causes(&self) -> Vec<String> {
+        let mut causes: Vec<String> = Vec::new();
+        let mut last = self.error.to_string();
+        for cause in self.error.chain().skip(1) {
+            let text = cause.to_string();
+            if !last.contains(&text) {
+                causes.push(text.clone());
+            }
+            last = text;
+        }
+        causes
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<E: Error + Send + Sync + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::of(error.into())
+    }
+}
+
+impl Failure {
+    fn of(error: anyhow::Error) -> Self {
+        let cause = error
+            .chain()
+            .find_map(|cause| cause.downcast_ref::<SandboxError>());
+        let (status, hint) = match cause {
+            Some(cause) => (status_of(cause), hint_for(cause)),
+            None => (ExitStatus::Infrastructure, None),
+        };
+        Self { status, error, hint }
+    }
+}
+
+fn status_of(error: &SandboxError) -> ExitStatus {
+    match error {
+        SandboxError::Container(ContainerError::ProgramNotFound { .. }) => ExitStatus::NotFound,
+        SandboxError::Container(ContainerError::ProgramNotExecutable { .. }) => ExitStatus::NotExecutable,
+        _ => ExitStatus::Infrastructure,
+    }
+}
+
+fn hint_for(error: &SandboxError) -> Option<String> {
+    let hint = match error {
+        SandboxError::ImageBuild(ImageBuildError::NotFound { .. }) => {
+            "`podman images` lists what is there; `sandbox image build` makes an image of .sandbox/container/Dockerfile"
+        }
+        SandboxError::Session(SessionError::Busy { .. }) => {
+            "wait for the other run to end, or give this one a session of its own with --session-dir"
+        }
+        SandboxError::Proxy(ProxyError::NoResolver { .. }) => {
+            "write `upstream: {dns: 192.0.2.53}` with your name server's address into .sandbox/sandbox.yaml"
+        }
+        SandboxError::Container(ContainerError::ProgramNotFound { .. }) => {
+            "install the program in the image's Dockerfile, or name the file in the container by its full path"
+        }
+        _ if is_unreachable(error) => START_ENGINE,
+        _ if mentions(error, "catatonit") || mentions(error, "init binary") => {
+            "the engine needs an init program: install the package catatonit"
+        }
+        _ if mentions(error, "/dev/net/tun") => {
+            "an engine without root needs /dev/net/tun: `sudo chmod 0666 /dev/net/tun` (`sudo modprobe tun` where it is missing)"
+        }
+        SandboxError::Engine(_) | SandboxError::Proxy(ProxyError::Engine(_)) => {
+            "`sandbox doctor` looks for what is missing"
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+fn is_unreachable(error: &SandboxError) -> bool {
+    match error {
+        SandboxError::Engine(error)
+        | SandboxError::Container(ContainerError::Engine(error))
+        | SandboxError::ImageBuild(ImageBuildError::Engine(error))
+        | SandboxError::Proxy(ProxyError::Engine(error)) => error.is_unreachable(),
+        _ => false,
+    }
+}
+
+fn mentions(error: &(dyn Error + 'static), text: &str) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.to_string().contains(text) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_cannot_run_have_the_codes_of_a_shell() {
+        let missing = ContainerError::ProgramNotFound {
+            program: "x".to_owned(),
+        };
+        let failure = Failure::from(SandboxError::from(missing));
+        assert_eq!(failure.status().code(), 127);
+        assert!(failure.hint().is_some());
+        let forbidden = ContainerError::ProgramNotExecutable {
+            program: "x".to_owned(),
+        };
+        assert_eq!(Failure::from(SandboxError::from(forbidden)).status().code(), 126);
+        assert_eq!(Failure::from(SandboxError::Busy).status().code(), 125);
+        assert_eq!(Failure::usage("x").status().code(), 2);
+    }
+
+    #[test]
+    fn causes_do_not_repeat_what_was_said() {
+        let inner = std::io::Error::other("the disk is full");
+        let failure = Failure::doing::<std::io::Error>("write `x`")(inner);
+        assert_eq!(failure.to_string(), "failed to write `x`");
+        assert_eq!(failure.causes(), ["the disk is full"]);
+    }
+}

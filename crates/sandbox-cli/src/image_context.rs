@@ -1,0 +1,101 @@
+//! The files that a Dockerfile copies from.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use crate::failure::Failure;
+
+/// What is read into memory at most, in bytes.
+const LARGEST: u64 = 512 * 1024 * 1024;
+const MOST_FILES: usize = 50_000;
+
+/// All files below `folder`, by their paths relative to it. The `Dockerfile` at its top is left out: the one that was named counts.
+///
+/// Symbolic links are refused: one in a repository could lead anywhere on this machine.
+pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
+    let mut walk = Walk {
+        files: BTreeMap::new(),
+        bytes: 0,
+    };
+    walk.folder(folder, "").map_err(|failure| match failure.hint() {
+        Some(_) => failure,
+        None => failure.with_hint(
+            "give the image a folder of its own with --context, or with `context` in the configuration",
+        ),
+    })?;
+    walk.files.remove("Dockerfile");
+    Ok(walk.files)
+}
+
+struct Walk {
+    files: BTreeMap<String, Vec<u8>>,
+    bytes: u64,
+}
+
+impl Walk {
+    fn folder(&mut self, folder: &Path, prefix: &str) -> Result<(), Failure> {
+        let reading = || format!("read the build context `{}`", folder.display());
+        for entry in fs::read_dir(folder).map_err(Failure::doing(reading()))? {
+            let entry = entry.map_err(Failure::doing(reading()))?;
+            let path = entry.path();
+            let refused =
+                |why: &str| Failure::new(format!("`{}` in the build context {why}", path.display()));
+            let name = entry
+                .file_name()
+                .into_string()
+                .map_err(|_| refused("has a name that is not UTF-8"))?;
+            let name = format!("{prefix}{name}");
+            let kind = entry.file_type().map_err(Failure::doing(reading()))?;
+            if kind.is_dir() {
+                self.folder(&path, &format!("{name}/"))?;
+            } else if kind.is_file() {
+                let content =
+                    fs::read(&path).map_err(Failure::doing(format!("read `{}`", path.display())))?;
+                self.bytes += content.len() as u64;
+                self.files.insert(name, content);
+            } else if kind.is_symlink() {
+                return Err(refused("is a symbolic link").with_hint("put the file itself there"));
+            } else {
+                return Err(refused("is no regular file"));
+            }
+            if self.bytes > LARGEST || self.files.len() > MOST_FILES {
+                return Err(Failure::new(format!(
+                    "the build context is larger than {} MiB or {MOST_FILES} files",
+                    LARGEST / 1024 / 1024
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn files_come_with_their_paths_and_without_the_dockerfile() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        for path in ["Dockerfile", "one", "a/b/two", "a/Dockerfile"] {
+            fs::write(dir.path().join(path), path).unwrap();
+        }
+        let files = read(dir.path()).unwrap();
+        assert_eq!(
+            files.keys().collect::<Vec<_>>(),
+            ["a/Dockerfile", "a/b/two", "one"]
+        );
+    }
+
+    #[test]
+    fn a_link_to_the_machines_files_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        symlink("/etc/passwd", dir.path().join("link")).unwrap();
+        let error = read(dir.path()).unwrap_err();
+        assert!(error.to_string().contains("symbolic link"), "{error}");
+        assert!(read(Path::new("/no/such/folder")).is_err());
+    }
+}

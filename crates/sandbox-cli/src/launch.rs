@@ -1,0 +1,142 @@
+//! Everything around one execution: engine, image, proxy, network log, signals, and taking it all down again.
+
+use std::path::Path;
+
+use sandbox::{ImageTag, Sandbox, SandboxError};
+use tokio::sync::Notify;
+
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::network_log::LogTap;
+use crate::printer::Printer;
+use crate::run_folder::RunFolder;
+use crate::settings::TaskSettings;
+
+/// What an execution finds prepared.
+#[derive(Debug)]
+pub(crate) struct Stage<'a> {
+    pub(crate) sandbox: &'a Sandbox,
+    pub(crate) image: ImageTag,
+    /// The folder for the network log.
+    pub(crate) run: &'a Path,
+    pub(crate) interrupts: &'a mut Interrupts,
+}
+
+/// Runs `work` on a stage of its own. Whatever happens, nothing of it is left on the engine.
+pub(crate) async fn on_stage(
+    settings: &TaskSettings,
+    printer: Printer,
+    work: impl AsyncFnOnce(Stage<'_>) -> Result<ExitStatus, Failure>,
+) -> Result<ExitStatus, Failure> {
+    let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
+    let sandbox = tokio::select! {
+        connected = Sandbox::connect(settings.sandbox.clone()) => connected?,
+        interrupt = interrupts.next() => return Ok(ExitStatus::Interrupted(interrupt)),
+    };
+    let run = RunFolder::create(&settings.logs)?;
+    let tap = LogTap::start(run.path(), &settings.copies, printer)?;
+    let prepared = tokio::select! {
+        prepared = prepare(&sandbox, settings, printer) => prepared.map_err(Failure::from).map(Ok),
+        interrupt = interrupts.next() => Ok(Err(interrupt)),
+    };
+    let ended = match prepared {
+        Ok(Ok(image)) => {
+            work(Stage {
+                sandbox: &sandbox,
+                image,
+                run: run.path(),
+                interrupts: &mut interrupts,
+            })
+            .await
+        }
+        Ok(Err(interrupt)) => Ok(ExitStatus::Interrupted(interrupt)),
+        Err(failure) => Err(failure),
+    };
+    tokio::select! {
+        cleaned = sandbox.shutdown() => if let Err(error) = cleaned {
+            printer.warning(format_args!("something is left on the engine, and goes with the next run: {error}"));
+        },
+        _ = interrupts.next() => printer.warning("stopped while cleaning up; what is left goes with the next run"),
+    }
+    tap.finish(printer).await;
+    run.close();
+    ended
+}
+
+/// Image and proxy at the same time: neither needs the other.
+async fn prepare(
+    sandbox: &Sandbox,
+    settings: &TaskSettings,
+    printer: Printer,
+) -> Result<ImageTag, SandboxError> {
+    let swept = async {
+        if settings.has_proxy() {
+            sandbox.startup().await
+        } else {
+            sandbox.sweep().await
+        }
+    };
+    let image = sandbox.ensure_image_with(&settings.image, |line| printer.progress(line));
+    let (swept, image) = tokio::try_join!(swept, image)?;
+    if !swept.instances.is_empty() {
+        printer.note(format_args!(
+            "removed {} objects that ended runs had left",
+            swept.containers.len() + swept.networks.len()
+        ));
+    }
+    Ok(image)
+}
+
+/// Waits for `execution`, and calls `stop` when a signal says so or `closed` does: nobody reads our output any more. The result is
+/// missing only when a second signal came before the execution had stopped.
+pub(crate) async fn watched<T>(
+    execution: impl Future<Output = T>,
+    stop: impl AsyncFnOnce() -> bool,
+    interrupts: &mut Interrupts,
+    closed: &Notify,
+) -> (Option<T>, Option<ExitStatus>) {
+    tokio::pin!(execution);
+    let why = tokio::select! {
+        // The execution begins before anything can stop it.
+        biased;
+        result = &mut execution => return (Some(result), None),
+        interrupt = interrupts.next() => ExitStatus::Interrupted(interrupt),
+        () = closed.notified() => ExitStatus::OutputClosed,
+    };
+    let stopping = async { tokio::join!(&mut execution, stop()) };
+    tokio::select! {
+        (result, _) = stopping => (Some(result), Some(why)),
+        interrupt = interrupts.next() => (None, Some(ExitStatus::Interrupted(interrupt))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_execution_that_ends_is_not_stopped() {
+        let mut interrupts = Interrupts::listen().unwrap();
+        let stop = async || panic!("nobody asked");
+        let ended = watched(async { 7 }, stop, &mut interrupts, &Notify::new()).await;
+        assert_eq!(ended, (Some(7), None));
+    }
+
+    #[tokio::test]
+    async fn when_nobody_reads_any_more_it_is_stopped() {
+        let (closed, stopped) = (Notify::new(), Notify::new());
+        let mut interrupts = Interrupts::listen().unwrap();
+        let execution = async {
+            closed.notify_one();
+            stopped.notified().await;
+            7
+        };
+        let stop = async || {
+            stopped.notify_one();
+            true
+        };
+        let ended = watched(execution, stop, &mut interrupts, &closed).await;
+        assert_eq!(ended, (Some(7), Some(ExitStatus::OutputClosed)));
+    }
+}

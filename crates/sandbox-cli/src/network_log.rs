@@ -1,0 +1,134 @@
+//! Copies of a run's network log: in a file of the user's, and live on stderr.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use sandbox::{LogFollower, NetworkLog};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// What precedes each line on stderr.
+const LIVE_PREFIX: &str = "[net] ";
+
+/// Which copies are wanted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LogCopies {
+    /// A file for the text; the JSON goes beside it.
+    pub(crate) file: Option<PathBuf>,
+    /// Each line on stderr.
+    pub(crate) live: bool,
+}
+
+/// The copying.
+#[derive(Debug)]
+pub(crate) struct LogTap {
+    copies: Vec<Copy>,
+}
+
+#[derive(Debug)]
+struct Copy {
+    end: oneshot::Sender<()>,
+    task: JoinHandle<io::Result<()>>,
+}
+
+impl LogTap {
+    /// Begins to copy the log in `folder`. The files are opened now: what happens to their names later changes nothing.
+    pub(crate) fn start(folder: &Path, wanted: &LogCopies, printer: Printer) -> Result<Self, Failure> {
+        let log = NetworkLog::new(folder);
+        let mut copies = Vec::new();
+        let follow =
+            |follower: io::Result<LogFollower>| follower.map_err(Failure::doing("follow the network log"));
+        if let Some(path) = &wanted.file {
+            let (mut text, mut json) = (open(path)?, open(&json_path(path))?);
+            copies.push(Copy::start(follow(log.follow())?, move |line| {
+                writeln!(text, "{line}")
+            }));
+            copies.push(Copy::start(follow(log.follow_json())?, move |line| {
+                writeln!(json, "{line}")
+            }));
+        }
+        if wanted.live {
+            copies.push(Copy::start(follow(log.follow())?, move |line| {
+                printer.message(format_args!("{LIVE_PREFIX}{line}"));
+                Ok(())
+            }));
+        }
+        Ok(Self { copies })
+    }
+
+    /// Waits until everything that is in the log by now is copied.
+    pub(crate) async fn finish(self, printer: Printer) {
+        for Copy { end, task } in self.copies {
+            // A task that has ended already has nobody to tell.
+            let _ = end.send(());
+            if let Ok(Err(error)) = task.await {
+                printer.warning(format_args!("the copy of the network log is not whole: {error}"));
+            }
+        }
+    }
+}
+
+impl Copy {
+    fn start(follower: LogFollower, write: impl FnMut(&str) -> io::Result<()> + Send + 'static) -> Self {
+        let (end, ended) = oneshot::channel::<()>();
+        let follower = follower.until(async move { drop(ended.await) });
+        Self {
+            end,
+            task: tokio::spawn(copy(follower, write)),
+        }
+    }
+}
+
+async fn copy(mut follower: LogFollower, mut write: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
+    while let Some(line) = follower.next_line().await? {
+        write(&line)?;
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> Result<File, Failure> {
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    opened.map_err(Failure::doing(format!(
+        "open the network log `{}`",
+        path.display()
+    )))
+}
+
+/// Where the JSON of the log `text` goes: the same name with `.jsonl` after it.
+pub(crate) fn json_path(text: &Path) -> PathBuf {
+    let mut path = text.as_os_str().to_owned();
+    path.push(".jsonl");
+    path.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn both_logs_are_copied_to_their_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        std::fs::create_dir(&run).unwrap();
+        let wanted = LogCopies {
+            file: Some(dir.path().join("net.log")),
+            live: false,
+        };
+        let tap = LogTap::start(&run, &wanted, Printer::new(0, true)).unwrap();
+        std::fs::write(run.join("network-sandbox.log"), "one\ntwo\n").unwrap();
+        std::fs::write(run.join("network-sandbox.jsonl"), "{}\n").unwrap();
+        tap.finish(Printer::new(0, true)).await;
+        assert_eq!(
+            std::fs::read_to_string(dir.path().join("net.log")).unwrap(),
+            "one\ntwo\n"
+        );
+        assert_eq!(
+            std::fs::read_to_string(dir.path().join("net.log.jsonl")).unwrap(),
+            "{}\n"
+        );
+    }
+}

@@ -1,0 +1,495 @@
+//! What command line, environment and `sandbox.yaml` come to, decided once.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use allowlist::Allowlist;
+use sandbox::{
+    ContainerEnv, ImageSource, Mount, Network, NetworkSandboxConfig, ResourceLimits, SandboxConfig,
+};
+
+use crate::args::{GlobalArgs, ImageArgs, TaskArgs};
+use crate::config::{ConfigFile, Environment, Folder, Places, UpstreamFile, find_engine, project_key};
+use crate::failure::Failure;
+use crate::image_context;
+use crate::network_log::LogCopies;
+use crate::printer::Printer;
+
+/// Where the work tree is mounted.
+const WORKSPACE: &str = "/workspace";
+/// That of the library.
+const DEFAULT_PREFIX: &str = "sandbox";
+
+/// The current folder and its settings.
+#[derive(Debug)]
+pub(crate) struct Project {
+    /// The work tree.
+    pub(crate) root: PathBuf,
+    /// Names the project in the state directory.
+    pub(crate) key: String,
+    pub(crate) places: Places,
+    folder: Folder,
+    file: ConfigFile,
+    config_path: Option<PathBuf>,
+}
+
+impl Project {
+    /// Reads the settings of the current folder.
+    pub(crate) fn load(
+        global: &GlobalArgs,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<Self, Failure> {
+        let root = fs::canonicalize(".").map_err(Failure::doing("find the current folder"))?;
+        let folder = Folder::of(&root);
+        let path = match &global.config {
+            Some(path) => std::path::absolute(path)?,
+            None => folder.config(),
+        };
+        let label = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
+        let (file, config_path) = match ConfigFile::read(&path, &label)? {
+            Some(file) => {
+                printer.note(format_args!("settings from {}", path.display()));
+                (file, Some(path))
+            }
+            None if global.config.is_some() => {
+                return Err(Failure::new(format!(
+                    "there is no configuration at `{}`",
+                    path.display()
+                )));
+            }
+            None => (ConfigFile::default(), None),
+        };
+        let places = Places::find(environment)?;
+        Ok(Self {
+            key: project_key(&root),
+            root,
+            places,
+            folder,
+            file,
+            config_path,
+        })
+    }
+
+    /// How to reach the engine and the world.
+    pub(crate) fn sandbox(
+        &self,
+        global: &GlobalArgs,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<SandboxConfig, Failure> {
+        let is_there = |path: &Path| path.exists();
+        let (engine, source) = find_engine(
+            global.engine.as_ref(),
+            self.file.engine.as_ref(),
+            environment,
+            is_there,
+        )?;
+        printer.note(format_args!("engine {engine}, from {source}"));
+        let mut config = SandboxConfig::new(engine, &self.places.state);
+        config.prefix = self.prefix();
+        config.proxy_dir = environment.path("SANDBOX_PROXY_DIR");
+        let UpstreamFile {
+            dns,
+            extra_roots,
+            allow_addresses,
+        } = &self.file.upstream;
+        config.upstream.dns = *dns;
+        config.upstream.allow_addresses.clone_from(allow_addresses);
+        if let Some(path) = extra_roots {
+            config.upstream.extra_roots_pem = pem(path)?;
+        }
+        Ok(config)
+    }
+
+    /// What the names of all objects begin with.
+    pub(crate) fn prefix(&self) -> String {
+        self.file
+            .prefix
+            .clone()
+            .unwrap_or_else(|| DEFAULT_PREFIX.to_owned())
+    }
+
+    /// Where images come from.
+    pub(crate) fn image(&self, args: &ImageArgs) -> Result<ImageSource, Failure> {
+        if let Some(name) = &args.image {
+            return Ok(ImageSource::existing(name));
+        }
+        if args.dockerfile.is_none()
+            && args.context.is_none()
+            && let Some(name) = &self.file.image
+        {
+            return Ok(ImageSource::existing(name));
+        }
+        let named = args.dockerfile.as_ref().or(self.file.dockerfile.as_ref());
+        let dockerfile = named.cloned().unwrap_or_else(|| self.folder.dockerfile());
+        let text = match fs::read(&dockerfile) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => {
+                return Err(Failure::new(
+                    "no image: neither --image nor `image` in the configuration names one",
+                )
+                .with_hint(format!(
+                    "write {}, or name an image that the engine has with --image",
+                    dockerfile.display()
+                )));
+            }
+            read => read.map_err(Failure::doing(format!("read `{}`", dockerfile.display())))?,
+        };
+        let folder = dockerfile
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).to_owned();
+        let context = args
+            .context
+            .clone()
+            .or_else(|| self.file.context.clone())
+            .unwrap_or(folder);
+        Ok(ImageSource::build(text, image_context::read(&context)?))
+    }
+
+    /// What may be reached: the file named by a flag, else the project's; nothing where there is none.
+    pub(crate) fn allowlist(&self, flag: Option<&Path>, printer: Printer) -> Result<Allowlist, Failure> {
+        let path = flag.map_or_else(|| self.allowlist_path(), Path::to_owned);
+        match self.read_allowlist(&path)? {
+            Some(policy) => {
+                printer.note(format_args!("allowlist from {}", path.display()));
+                Ok(policy)
+            }
+            None if flag.is_some() => Err(Failure::new(format!(
+                "there is no allowlist at `{}`",
+                path.display()
+            ))),
+            None => {
+                printer.warning(format_args!(
+                    "there is no {}, so nothing can be reached; write `domains: [api.example.com]` there to allow a host",
+                    self.shown(&path)
+                ));
+                Ok(Allowlist::default())
+            }
+        }
+    }
+
+    /// Where the project's policy is, or would be.
+    pub(crate) fn allowlist_path(&self) -> PathBuf {
+        self.folder.allowlist()
+    }
+
+    /// The policy at `path`; `None` when it is not there.
+    pub(crate) fn read_allowlist(&self, path: &Path) -> Result<Option<Allowlist>, Failure> {
+        let text = match fs::read_to_string(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(Failure::doing(format!("read `{}`", path.display())))?,
+        };
+        let label = self.shown(path);
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        let read = if is_json {
+            Allowlist::from_json(&text, &label)
+        } else {
+            Allowlist::from_yaml(&text, &label)
+        };
+        Ok(Some(read?))
+    }
+
+    /// The configuration that was read; `None` where there is none.
+    pub(crate) fn config_path(&self) -> Option<&Path> {
+        self.config_path.as_deref()
+    }
+
+    /// Everything that `run` and `agent` need.
+    pub(crate) fn task(
+        &self,
+        args: &TaskArgs,
+        global: &GlobalArgs,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<TaskSettings, Failure> {
+        let mut sandbox = self.sandbox(global, environment, printer)?;
+        if let Some(seconds) = args.image.max_image_age {
+            sandbox.max_image_age = Duration::from_secs(seconds);
+        }
+        let network = if self.file.network_sandbox == Some(false) {
+            printer.warning("`network_sandbox: false`: the task reaches whatever this machine reaches, and nothing is logged");
+            Network::Unrestricted
+        } else {
+            Network::Sandboxed(NetworkSandboxConfig::new(
+                self.allowlist(args.allowlist.as_deref(), printer)?,
+            ))
+        };
+        let mut limits = self.file.resource_limits;
+        limits.timeout = args.timeout.map(Duration::from_secs).or(limits.timeout);
+        let mounts = self.mounts(&args.mounts);
+        self.refuse_state_in_reach(&mounts)?;
+        Ok(TaskSettings {
+            image: self.image(&args.image)?,
+            sandbox,
+            network,
+            env: self.env(environment, printer)?,
+            mounts,
+            limits,
+            logs: self.places.logs(&self.key),
+            copies: LogCopies {
+                file: args.network_log.clone(),
+                live: args.network_log_live,
+            },
+            key: self.key.clone(),
+        })
+    }
+
+    /// The work tree first, unless another mount takes its place; those of the command line win over those of the file.
+    fn mounts(&self, flags: &[Mount]) -> Vec<Mount> {
+        let mut mounts = vec![Mount::read_write(&self.root, WORKSPACE)];
+        let named = self
+            .file
+            .mounts
+            .iter()
+            .cloned()
+            .chain(flags.iter().map(|mount| mount.clone().relative_to(&self.root)));
+        for mount in named {
+            mounts.retain(|other| other.container_path() != mount.container_path());
+            mounts.push(mount);
+        }
+        let guards: Vec<Mount> = mounts.iter().flat_map(guards).collect();
+        mounts.extend(guards);
+        mounts
+    }
+
+    /// A task that sees the state directory has the key of the root authority.
+    fn refuse_state_in_reach(&self, mounts: &[Mount]) -> Result<(), Failure> {
+        let state = resolved(&self.places.state);
+        let reaches = |mount: &&Mount| {
+            let path = resolved(mount.host_path());
+            state.starts_with(&path) || path.starts_with(&state)
+        };
+        match mounts.iter().find(reaches) {
+            Some(mount) => Err(Failure::new(format!(
+                "`{}`, mounted at {}, would show the task the sandbox's own keys in `{}`",
+                mount.host_path().display(),
+                mount.container_path(),
+                self.places.state.display()
+            ))
+            .with_hint(
+                "run in the project's own folder, or point XDG_STATE_HOME outside of what is mounted",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn env(&self, environment: &Environment, printer: Printer) -> Result<ContainerEnv, Failure> {
+        let mut passed = BTreeMap::new();
+        for name in &self.file.pass_env {
+            match environment.exact(name) {
+                None => printer.note(format_args!("pass_env: `{name}` is not set")),
+                Some(value) => {
+                    let value = value.to_str();
+                    let value = value.ok_or_else(|| {
+                        Failure::new(format!("pass_env: the value of `{name}` is not UTF-8"))
+                    })?;
+                    passed.insert(name.clone(), value.to_owned());
+                }
+            }
+        }
+        Ok(ContainerEnv::new(self.file.env.clone()).merge(&passed))
+    }
+
+    /// A path as a reader in the project knows it.
+    fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.root)
+            .unwrap_or(path)
+            .display()
+            .to_string()
+    }
+}
+
+/// What `run` and `agent` need.
+#[derive(Debug)]
+pub(crate) struct TaskSettings {
+    pub(crate) sandbox: SandboxConfig,
+    pub(crate) image: ImageSource,
+    pub(crate) network: Network,
+    pub(crate) env: ContainerEnv,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) limits: ResourceLimits,
+    /// Where the folders of this project's runs are.
+    pub(crate) logs: PathBuf,
+    pub(crate) copies: LogCopies,
+    /// The project.
+    pub(crate) key: String,
+}
+
+impl TaskSettings {
+    /// Whether there is a proxy, and so a log.
+    pub(crate) fn has_proxy(&self) -> bool {
+        matches!(self.network, Network::Sandboxed(_))
+    }
+
+    /// The working directory.
+    pub(crate) fn working_dir() -> &'static str {
+        WORKSPACE
+    }
+}
+
+/// What keeps a task from writing the rules of its next run: the settings that lie in a writable work tree are read-only there.
+fn guards(workspace: &Mount) -> Vec<Mount> {
+    if workspace.container_path() != WORKSPACE || workspace.read_only() {
+        return Vec::new();
+    }
+    let folders = [Folder::NAME, Folder::FORMER_NAME]
+        .map(|name| (workspace.host_path().join(name), format!("{WORKSPACE}/{name}")));
+    folders
+        .into_iter()
+        .filter(|(folder, _)| folder.symlink_metadata().is_ok_and(|facts| facts.is_dir()))
+        .map(|(folder, target)| Mount::read_only_at(folder, target))
+        .collect()
+}
+
+fn pem(path: &Path) -> Result<String, Failure> {
+    let text = fs::read_to_string(path).map_err(Failure::doing(format!("read `{}`", path.display())))?;
+    if text.contains("-----BEGIN CERTIFICATE-----") {
+        return Ok(text);
+    }
+    Err(Failure::new(format!(
+        "`{}`, named by `upstream.extra_roots`, holds no certificate",
+        path.display()
+    ))
+    .with_hint("convert it with `openssl x509 -inform der -in FILE -out FILE.pem`"))
+}
+
+/// The path without symbolic links, as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    let there = path
+        .ancestors()
+        .find_map(|part| Some((part, part.canonicalize().ok()?)));
+    match there {
+        Some((part, real)) => real.join(path.strip_prefix(part).unwrap_or(Path::new(""))),
+        None => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn project(root: &Path, state: &Path) -> Project {
+        Project {
+            root: root.to_owned(),
+            key: "key".to_owned(),
+            places: Places {
+                state: state.to_owned(),
+            },
+            folder: Folder::of(root),
+            file: ConfigFile::default(),
+            config_path: None,
+        }
+    }
+
+    #[test]
+    fn the_default_prefix_is_that_of_the_library() {
+        let config = SandboxConfig::new(sandbox::EngineAddress::unix("/x"), "/y");
+        assert_eq!(config.prefix, DEFAULT_PREFIX);
+    }
+
+    fn image_args() -> ImageArgs {
+        ImageArgs {
+            image: None,
+            dockerfile: None,
+            context: None,
+            max_image_age: None,
+        }
+    }
+
+    #[test]
+    fn the_work_tree_is_mounted_unless_something_else_takes_its_place() {
+        let mut project = project(Path::new("/srv/app"), Path::new("/state"));
+        project.file.mounts = vec!["/data:/data".parse().unwrap()];
+        let mounts = |flags: &[&str]| {
+            let flags: Vec<Mount> = flags.iter().map(|flag| flag.parse().unwrap()).collect();
+            let mounts = project.mounts(&flags);
+            mounts
+                .iter()
+                .map(|mount| format!("{}:{}", mount.host_path().display(), mount.container_path()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(mounts(&[]), ["/srv/app:/workspace", "/data:/data"]);
+        assert_eq!(
+            mounts(&["sub:/workspace"]),
+            ["/data:/data", "/srv/app/sub:/workspace"]
+        );
+        assert_eq!(
+            mounts(&["/other:/data:ro"]),
+            ["/srv/app:/workspace", "/other:/data"]
+        );
+    }
+
+    #[test]
+    fn a_task_never_sees_the_state_directory() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let state = home.join(".local/state/sandbox");
+        let app = home.join("app");
+        fs::create_dir(&app).unwrap();
+        for (mounted, good) in [
+            (home.clone(), false),
+            (state.join("logs"), false),
+            (app, true),
+            (home.join(".local"), false),
+        ] {
+            let mounts = [Mount::read_only_at(&mounted, "/x")];
+            let refused = project(&home, &state).refuse_state_in_reach(&mounts);
+            assert_eq!(refused.is_ok(), good, "{}", mounted.display());
+        }
+    }
+
+    #[test]
+    fn an_image_comes_from_a_flag_the_file_or_the_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let mut project = project(root.path(), Path::new("/state"));
+        let error = project.image(&image_args()).unwrap_err();
+        assert!(error.hint().unwrap().contains("container/Dockerfile"), "{error}");
+
+        fs::create_dir_all(root.path().join(".sandbox/container")).unwrap();
+        fs::write(root.path().join(".sandbox/container/Dockerfile"), "FROM a").unwrap();
+        fs::write(root.path().join(".sandbox/container/file"), "x").unwrap();
+        let files = BTreeMap::from([("file".to_owned(), b"x".to_vec())]);
+        assert_eq!(
+            project.image(&image_args()).unwrap(),
+            ImageSource::build("FROM a", files)
+        );
+
+        project.file.image = Some("from-the-file".to_owned());
+        assert_eq!(
+            project.image(&image_args()).unwrap(),
+            ImageSource::existing("from-the-file")
+        );
+        let flag = ImageArgs {
+            image: Some("from-the-flag".to_owned()),
+            ..image_args()
+        };
+        assert_eq!(
+            project.image(&flag).unwrap(),
+            ImageSource::existing("from-the-flag")
+        );
+        let dockerfile = root.path().join(".sandbox/container/Dockerfile");
+        let flag = ImageArgs {
+            dockerfile: Some(dockerfile),
+            ..image_args()
+        };
+        assert!(matches!(project.image(&flag).unwrap(), ImageSource::Build { .. }));
+    }
+
+    #[test]
+    fn roots_that_hold_no_certificate_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("roots.pem");
+        fs::write(&path, "binary").unwrap();
+        assert!(
+            pem(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("holds no certificate")
+        );
+        assert!(pem(Path::new("/no/such/file")).is_err());
+    }
+}
