@@ -1,0 +1,47 @@
+//! The authorities of the measured proxy: a root that the client trusts, an intermediate that the proxy gets.
+
+use anyhow::{Context, Result};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use sandbox_proxy_protocol::{PrivateKeyPem, ProxyAuthority};
+
+/// A root and its intermediate.
+pub(crate) struct Authorities {
+    /// The root's certificate.
+    pub(crate) root_pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authorities {
+    /// New ones.
+    pub(crate) fn generate() -> Result<Self> {
+        let key = KeyPair::generate().context("cannot make the root's key")?;
+        let params = authority("benchmark root", BasicConstraints::Constrained(1));
+        let root_pem = params.self_signed(&key).context("cannot sign the root")?.pem();
+        Ok(Self {
+            root_pem,
+            issuer: Issuer::new(params, key),
+        })
+    }
+
+    /// An intermediate for one proxy.
+    pub(crate) fn intermediate(&self) -> Result<ProxyAuthority> {
+        let key = KeyPair::generate().context("cannot make the intermediate's key")?;
+        let params = authority("benchmark intermediate", BasicConstraints::Constrained(0));
+        let certificate = params
+            .signed_by(&key, &self.issuer)
+            .context("cannot sign the intermediate")?;
+        Ok(ProxyAuthority {
+            certificate_pem: certificate.pem(),
+            private_key_pem: PrivateKeyPem::new(key.serialize_pem()),
+        })
+    }
+}
+
+fn authority(name: &str, constraints: BasicConstraints) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(constraints);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}

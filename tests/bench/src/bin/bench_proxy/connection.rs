@@ -1,0 +1,197 @@
+//! A client's connection to the origin or to the proxy in its place.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Empty, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::client::conn::{http1, http2};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::process::HOST;
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// The version of HTTP that a client asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// Where a client connects to, and whom it trusts there.
+#[derive(Clone)]
+pub(crate) struct Destination {
+    address: SocketAddr,
+    roots: Arc<RootCertStore>,
+}
+
+impl Destination {
+    pub(crate) fn new(address: Ipv4Addr, roots_pem: &str) -> Result<Self> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(roots_pem.as_bytes()) {
+            roots
+                .add(certificate.context("cannot read a root")?)
+                .context("cannot trust a root")?;
+        }
+        Ok(Self {
+            address: (address, 443).into(),
+            roots: Arc::new(roots),
+        })
+    }
+}
+
+/// An open connection. Clones share it where the protocol can.
+pub(crate) enum Connection {
+    Http1(http1::SendRequest<Body>),
+    Http2(http2::SendRequest<Body>),
+}
+
+impl Connection {
+    pub(crate) async fn open(to: &Destination, protocol: Protocol) -> Result<Self> {
+        let stream = TcpStream::connect(to.address)
+            .await
+            .with_context(|| format!("cannot connect to {}", to.address))?;
+        stream.set_nodelay(true).context("cannot set an option")?;
+        let name = ServerName::try_from(HOST).context("no server name")?;
+        let tls = TlsConnector::from(Arc::new(tls_config(to, protocol)?))
+            .connect(name, stream)
+            .await
+            .with_context(|| format!("no TLS with {}", to.address))?;
+        let io = TokioIo::new(tls);
+        Ok(match protocol {
+            Protocol::Http1 => {
+                let (sender, connection) = http1::handshake(io).await.context("no HTTP/1.1")?;
+                tokio::spawn(connection);
+                Self::Http1(sender)
+            }
+            Protocol::Http2 => {
+                let (sender, connection) = http2::handshake(TokioExecutor::new(), io)
+                    .await
+                    .context("no HTTP/2")?;
+                tokio::spawn(connection);
+                Self::Http2(sender)
+            }
+        })
+    }
+
+    /// Another handle of the same connection; only HTTP/2 has one.
+    pub(crate) fn share(&self) -> Option<Self> {
+        match self {
+            Self::Http1(_) => None,
+            Self::Http2(sender) => Some(Self::Http2(sender.clone())),
+        }
+    }
+
+    /// One small response.
+    pub(crate) async fn small(&mut self) -> Result<()> {
+        let response = self.send(Method::GET, "/", Empty::new().boxed_unsync()).await?;
+        response
+            .into_body()
+            .collect()
+            .await
+            .context("the response broke off")?;
+        Ok(())
+    }
+
+    /// Reads so many bytes.
+    pub(crate) async fn download(&mut self, length: u64) -> Result<()> {
+        let response = self
+            .send(
+                Method::GET,
+                &format!("/bytes/{length}"),
+                Empty::new().boxed_unsync(),
+            )
+            .await?;
+        let mut body = response.into_body();
+        let mut received = 0;
+        while let Some(frame) = body.frame().await {
+            received += frame
+                .context("the response broke off")?
+                .data_ref()
+                .map_or(0, |data| data.len() as u64);
+        }
+        if received != length {
+            bail!("{received} of {length} bytes arrived");
+        }
+        Ok(())
+    }
+
+    /// Sends so many bytes.
+    pub(crate) async fn upload(&mut self, length: u64) -> Result<()> {
+        let response = self.send(Method::POST, "/sink", zeros(length)).await?;
+        let told = response
+            .into_body()
+            .collect()
+            .await
+            .context("the response broke off")?
+            .to_bytes();
+        if told != length.to_string().as_bytes() {
+            bail!("{} of {length} bytes arrived", String::from_utf8_lossy(&told));
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, method: Method, path: &str, body: Body) -> Result<Response<Incoming>> {
+        let request = Request::builder().method(method);
+        let response = match self {
+            Self::Http1(sender) => {
+                let request = request
+                    .uri(path)
+                    .header("host", HOST)
+                    .body(body)
+                    .context("no request")?;
+                sender.ready().await.context("the connection ended")?;
+                sender.send_request(request).await
+            }
+            Self::Http2(sender) => {
+                let request = request
+                    .uri(format!("https://{HOST}{path}"))
+                    .body(body)
+                    .context("no request")?;
+                sender.ready().await.context("the connection ended")?;
+                sender.send_request(request).await
+            }
+        };
+        let response = response.context("no response")?;
+        if !response.status().is_success() {
+            bail!("{path} was answered with {}", response.status());
+        }
+        Ok(response)
+    }
+}
+
+fn tls_config(to: &Destination, protocol: Protocol) -> Result<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .context("no TLS version")?
+        .with_root_certificates(Arc::clone(&to.roots))
+        .with_no_client_auth();
+    config.alpn_protocols = match protocol {
+        Protocol::Http1 => vec![b"http/1.1".to_vec()],
+        Protocol::Http2 => vec![b"h2".to_vec()],
+    };
+    Ok(config)
+}
+
+fn zeros(length: u64) -> Body {
+    const PIECE: Bytes = Bytes::from_static(&[0; 64 * 1024]);
+    let pieces = stream::unfold(length, |left| async move {
+        let now = left.min(PIECE.len() as u64);
+        let piece = PIECE.slice(..usize::try_from(now).unwrap_or_default());
+        (now > 0).then(|| (Ok(Frame::data(piece)), left - now))
+    });
+    StreamBody::new(pieces).boxed_unsync()
+}

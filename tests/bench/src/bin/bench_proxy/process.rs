@@ -1,0 +1,129 @@
+//! The proxy as a process, driven over its stdio as the sandbox drives it.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use allowlist::Allowlist;
+use anyhow::{Context, Result, bail};
+use sandbox_proxy_protocol::{
+    Limits, Listen, PROTOCOL_VERSION, ProxyMessage, StartConfig, Upstream, from_line, to_line,
+};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+
+use super::authority::Authorities;
+
+/// The host that all requests are for.
+pub(crate) const HOST: &str = "origin.bench";
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Everything that a start document is made of.
+pub(crate) struct Plan<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) listen: Ipv4Addr,
+    pub(crate) origin: Ipv4Addr,
+    pub(crate) origin_roots_pem: &'a str,
+    pub(crate) authorities: &'a Authorities,
+}
+
+impl Plan<'_> {
+    fn start_line(&self) -> Result<String> {
+        let policy = format!("domains: [{HOST}]");
+        let config = StartConfig {
+            protocol: PROTOCOL_VERSION,
+            policy: Allowlist::from_yaml(&policy, "bench.yaml").context("cannot read the policy")?,
+            authority: self.authorities.intermediate()?,
+            listen: Listen::new(self.listen),
+            upstream: Upstream {
+                dns: (self.origin, 53).into(),
+                extra_roots_pem: self.origin_roots_pem.to_owned(),
+                allow_addresses: vec![std::net::IpAddr::from(self.origin).into()],
+            },
+            limits: Limits::default(),
+        };
+        to_line(&config).context("cannot write the start document")
+    }
+}
+
+/// A proxy that serves.
+pub(crate) struct Proxy {
+    child: Child,
+    stdin: ChildStdin,
+    /// From the spawn to the ready message.
+    pub(crate) start: Duration,
+}
+
+/// Memory of a process, in KiB.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory {
+    pub(crate) resident: u64,
+    pub(crate) peak: u64,
+}
+
+impl Proxy {
+    /// Starts it and waits until it serves. Its records are read and thrown away: it would refuse service if nobody read them.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the proxy itself is measured, outside any container"
+    )]
+    pub(crate) async fn start(plan: &Plan<'_>) -> Result<Self> {
+        let line = plan.start_line()?;
+        let mut command = std::process::Command::new(plan.program);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut command = Command::from(command);
+        let begin = Instant::now();
+        let mut child = command
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start the proxy")?;
+        let mut stdin = child.stdin.take().context("the proxy has no stdin")?;
+        let mut stdout = BufReader::new(child.stdout.take().context("the proxy has no stdout")?);
+        stdin
+            .write_all(line.as_bytes())
+            .await
+            .context("cannot write to the proxy")?;
+        let mut answer = Vec::new();
+        tokio::time::timeout(PATIENCE, stdout.read_until(b'\n', &mut answer))
+            .await
+            .context("the proxy did not become ready")?
+            .context("cannot read from the proxy")?;
+        let start = begin.elapsed();
+        match from_line(&answer).context("the proxy's first message cannot be read")? {
+            ProxyMessage::Ready { .. } => {}
+            other => bail!("the proxy did not become ready: {other:?}"),
+        }
+        tokio::spawn(async move { tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await });
+        Ok(Self { child, stdin, start })
+    }
+
+    /// What it uses now, and the most it used.
+    pub(crate) fn memory(&self) -> Result<Memory> {
+        let id = self.child.id().context("the proxy has ended")?;
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))
+            .context("cannot read the proxy's status")?;
+        let field = |name: &str| -> Option<u64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse().ok()
+        };
+        let (resident, peak) = (field("VmRSS:"), field("VmHWM:"));
+        Ok(Memory {
+            resident: resident.context("no VmRSS")?,
+            peak: peak.context("no VmHWM")?,
+        })
+    }
+
+    /// Ends it as the sandbox does: by the end of its stdin.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        drop(self.stdin);
+        let status = tokio::time::timeout(PATIENCE, self.child.wait())
+            .await
+            .context("the proxy did not end with its stdin")?
+            .context("cannot await the proxy")?;
+        if !status.success() {
+            bail!("the proxy ended with {status}");
+        }
+        Ok(())
+    }
+}

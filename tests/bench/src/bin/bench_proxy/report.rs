@@ -1,0 +1,40 @@
+//! What is printed: the numbers of both sides, unrounded.
+
+use benchmarks::Spread;
+use serde::Serialize;
+
+/// Everything that was measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// From the spawn of the process to its ready message, in milliseconds.
+    pub(crate) start_ms: Spread,
+    /// Resident before the first request.
+    pub(crate) idle_kib: u64,
+    /// Resident after the last request.
+    pub(crate) loaded_kib: u64,
+    /// The most that was resident.
+    pub(crate) peak_kib: u64,
+    /// Requests in progress at once, where the rate was measured.
+    pub(crate) concurrency: usize,
+    /// Bytes of each transfer.
+    pub(crate) transfer_bytes: u32,
+    pub(crate) http1: Comparison,
+    pub(crate) http2: Comparison,
+}
+
+/// Straight to the origin, and through the proxy.
+#[derive(Debug, Serialize)]
+pub(crate) struct Comparison {
+    pub(crate) direct: Side,
+    pub(crate) proxied: Side,
+}
+
+/// Medians over the rounds.
+#[derive(Debug, Serialize)]
+pub(crate) struct Side {
+    pub(crate) requests_per_second: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) down_mb_per_second: f64,
+    pub(crate) up_mb_per_second: f64,
+}

@@ -1,0 +1,128 @@
+//! The measurements in their order: the two sides take turns, so that both see the same machine.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use benchmarks::Sample;
+
+use super::Args;
+use super::authority::Authorities;
+use super::connection::{Destination, Protocol};
+use super::load::{self, CONCURRENCY};
+use super::process::{Plan, Proxy};
+use super::report::{Comparison, Report, Side};
+
+/// How much is measured.
+struct Effort {
+    starts: u32,
+    rounds: u32,
+    latency: Duration,
+    rate: Duration,
+    transfer: u32,
+}
+
+const FULL: Effort = Effort {
+    starts: 20,
+    rounds: 5,
+    latency: Duration::from_secs(1),
+    rate: Duration::from_secs(2),
+    transfer: 256 * 1024 * 1024,
+};
+const QUICK: Effort = Effort {
+    starts: 20,
+    rounds: 3,
+    latency: Duration::from_millis(300),
+    rate: Duration::from_millis(500),
+    transfer: 64 * 1024 * 1024,
+};
+
+/// Measures everything.
+pub(crate) async fn measure(args: &Args, origin_roots_pem: &str) -> Result<Report> {
+    let effort = if args.quick { QUICK } else { FULL };
+    let authorities = Authorities::generate()?;
+    let plan = Plan {
+        program: &args.program,
+        listen: args.listen,
+        origin: args.origin,
+        origin_roots_pem,
+        authorities: &authorities,
+    };
+    let mut starts = Sample::default();
+    for _ in 0..effort.starts {
+        let proxy = Proxy::start(&plan).await?;
+        starts.push(proxy.start.as_secs_f64() * 1e3);
+        proxy.stop().await?;
+    }
+    let proxy = Proxy::start(&plan).await?;
+    let idle = proxy.memory()?;
+    let sides = Sides {
+        direct: Destination::new(args.origin, origin_roots_pem)?,
+        proxied: Destination::new(args.listen, &authorities.root_pem)?,
+    };
+    let http1 = sides.compare(Protocol::Http1, &effort).await?;
+    let http2 = sides.compare(Protocol::Http2, &effort).await?;
+    let loaded = proxy.memory()?;
+    proxy.stop().await?;
+    Ok(Report {
+        start_ms: starts.spread(),
+        idle_kib: idle.resident,
+        loaded_kib: loaded.resident,
+        peak_kib: loaded.peak,
+        concurrency: CONCURRENCY,
+        transfer_bytes: effort.transfer,
+        http1,
+        http2,
+    })
+}
+
+struct Sides {
+    direct: Destination,
+    proxied: Destination,
+}
+
+impl Sides {
+    async fn compare(&self, protocol: Protocol, effort: &Effort) -> Result<Comparison> {
+        let (mut direct, mut proxied) = (Samples::default(), Samples::default());
+        for _ in 0..effort.rounds {
+            direct.round(&self.direct, protocol, effort).await?;
+            proxied.round(&self.proxied, protocol, effort).await?;
+        }
+        Ok(Comparison {
+            direct: direct.side(),
+            proxied: proxied.side(),
+        })
+    }
+}
+
+/// One number a round.
+#[derive(Default)]
+struct Samples {
+    rate: Sample,
+    p50: Sample,
+    p99: Sample,
+    down: Sample,
+    up: Sample,
+}
+
+impl Samples {
+    async fn round(&mut self, to: &Destination, protocol: Protocol, effort: &Effort) -> Result<()> {
+        let latency = load::latency(to, protocol, effort.latency).await?;
+        self.p50.push(latency.median());
+        self.p99.push(latency.quantile(99));
+        self.rate.push(load::rate(to, protocol, effort.rate).await?);
+        let (down, up) = load::throughput(to, protocol, effort.transfer).await?;
+        self.down.push(down);
+        self.up.push(up);
+        Ok(())
+    }
+
+    fn side(&self) -> Side {
+        Side {
+            requests_per_second: self.rate.median(),
+            p50_us: self.p50.median() * 1e6,
+            p99_us: self.p99.median() * 1e6,
+            down_mb_per_second: self.down.median(),
+            up_mb_per_second: self.up.median(),
+        }
+    }
+}

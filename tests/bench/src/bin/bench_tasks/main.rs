@@ -1,0 +1,42 @@
+//! What a task costs: a sandboxed `true` beside a bare container of the same image on the same socket.
+//!
+//! Each round runs the same `true` in four ways, one after the other, and waits until the engine has cleaned up after each.
+
+mod bare;
+mod report;
+mod rounds;
+mod sandboxed;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+/// Measures tasks and prints the result as JSON.
+#[derive(Parser)]
+struct Args {
+    /// The engine's socket, as `unix:///path`.
+    #[arg(long)]
+    engine: String,
+    /// The image, which the engine has.
+    #[arg(long)]
+    image: String,
+    /// The `sandbox` command.
+    #[arg(long)]
+    sandbox: PathBuf,
+    /// The folder of the static `sandbox-proxy`.
+    #[arg(long)]
+    proxy_dir: PathBuf,
+    /// Rounds that count; one more before them fills caches.
+    #[arg(long)]
+    rounds: u32,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let args = Args::parse();
+    let report = rounds::measure(&args).await?;
+    let text = serde_json::to_string_pretty(&report).context("cannot write the report")?;
+    writeln!(std::io::stdout(), "{text}").context("cannot print the report")
+}

@@ -1,0 +1,29 @@
+//! What is printed, in milliseconds.
+
+use benchmarks::Spread;
+use serde::Serialize;
+
+/// Everything that was measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// A bare container on the engine's default network, until it was removed.
+    pub(crate) bare_ms: Spread,
+    /// The same, until its exit code was known.
+    pub(crate) bare_exited_ms: Spread,
+    /// A bare container without a network, until it was removed.
+    pub(crate) bare_without_network_ms: Spread,
+    /// `sandbox run -- true`, until it ended, all cleaned up.
+    pub(crate) command_ms: Spread,
+    /// The library on a started sandbox, until the exit code was known.
+    pub(crate) library_ms: Spread,
+    /// What the library's time is made of.
+    pub(crate) steps: Vec<Step>,
+}
+
+/// A moment of an execution of the library.
+#[derive(Debug, Serialize)]
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    /// Since the execution was asked for.
+    pub(crate) at_ms: Spread,
+}

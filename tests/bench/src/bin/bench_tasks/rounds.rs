@@ -1,0 +1,100 @@
+//! The rounds: the ways take turns, so that all see the same machine.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use benchmarks::Sample;
+use sandbox::Timings;
+
+use super::Args;
+use super::bare::{BareEngine, BareNetwork};
+use super::report::{Report, Step};
+use super::sandboxed::{CommandLine, Library};
+
+/// A moment of an execution, by the name that readers see.
+type Moment = (&'static str, fn(&Timings) -> u64);
+const MOMENTS: [Moment; 5] = [
+    ("the task's network stands", |timings| timings.network_ready_ms),
+    ("the task's container stands", |timings| {
+        timings.container_ready_ms
+    }),
+    ("the proxy serves", |timings| timings.proxy_ready_ms),
+    ("the process is started", |timings| timings.started_ms),
+    ("the exit code is known", |timings| timings.exited_ms),
+];
+
+/// Measures everything; also where a measurement fails, the library's objects are removed.
+pub(crate) async fn measure(args: &Args) -> Result<Report> {
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    let command = CommandLine::new(args, folder.path())?;
+    let library = Library::start(args, &folder.path().join("library")).await?;
+    let measured = rounds(args, &library, &command).await;
+    let ended = library.shutdown().await;
+    let samples = measured?;
+    ended?;
+    Ok(samples.report())
+}
+
+async fn rounds(args: &Args, library: &Library, command: &CommandLine<'_>) -> Result<Samples> {
+    let bare = BareEngine::new(&args.engine);
+    // The first round warms up and does not count.
+    let mut samples = round(args, &bare, library, command, Samples::default())
+        .await
+        .map(|_| Samples::default())?;
+    for _ in 0..args.rounds {
+        samples = round(args, &bare, library, command, samples).await?;
+    }
+    Ok(samples)
+}
+
+async fn round(
+    args: &Args,
+    bare: &BareEngine,
+    library: &Library,
+    command: &CommandLine<'_>,
+    mut samples: Samples,
+) -> Result<Samples> {
+    let run = bare.run(&args.image, BareNetwork::Bridge).await?;
+    samples.bare.push(milliseconds(run.removed));
+    samples.bare_exited.push(milliseconds(run.exited));
+    samples.command.push(milliseconds(command.run().await?));
+    let run = bare.run(&args.image, BareNetwork::None).await?;
+    samples.bare_without_network.push(milliseconds(run.removed));
+    let (wall, timings) = library.run().await?;
+    samples.library.push(milliseconds(wall));
+    for ((_, moment), sample) in MOMENTS.iter().zip(&mut samples.steps) {
+        sample.push(milliseconds(Duration::from_millis(moment(&timings))));
+    }
+    Ok(samples)
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+#[derive(Default)]
+struct Samples {
+    bare: Sample,
+    bare_exited: Sample,
+    bare_without_network: Sample,
+    command: Sample,
+    library: Sample,
+    steps: [Sample; MOMENTS.len()],
+}
+
+impl Samples {
+    fn report(&self) -> Report {
+        let step = |((name, _), sample): (&Moment, &Sample)| Step {
+            name,
+            at_ms: sample.spread(),
+        };
+        Report {
+            bare_ms: self.bare.spread(),
+            bare_exited_ms: self.bare_exited.spread(),
+            bare_without_network_ms: self.bare_without_network.spread(),
+            command_ms: self.command.spread(),
+            library_ms: self.library.spread(),
+            steps: MOMENTS.iter().zip(&self.steps).map(step).collect(),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The same `true` in a sandbox: through the library, and through the `sandbox` command.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use allowlist::Allowlist;
+use anyhow::{Context, Result, bail};
+use sandbox::{
+    CommandSpec, ImageSource, ImageTag, Input, Network, NetworkSandboxConfig, ObjectKind, OutputChunk,
+    Sandbox, SandboxConfig, Timings,
+};
+
+use super::Args;
+
+/// No request is made, so nobody need answer there.
+const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
+const ALLOWLIST: &str = "domains: [origin.bench]\n";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A started sandbox of the library.
+pub(crate) struct Library {
+    sandbox: Sandbox,
+    image: ImageTag,
+}
+
+impl Library {
+    pub(crate) async fn start(args: &Args, state: &Path) -> Result<Self> {
+        let engine = args
+            .engine
+            .parse()
+            .context("the engine's address cannot be used")?;
+        let mut config = SandboxConfig::new(engine, state);
+        "sandbox-bench".clone_into(&mut config.prefix);
+        config.proxy_dir = Some(args.proxy_dir.clone());
+        config.upstream.dns = Some(SocketAddr::from((NAME_SERVER, 53)));
+        let sandbox = Sandbox::connect(config).await.context("cannot connect")?;
+        sandbox.startup().await.context("cannot start up")?;
+        let image = sandbox
+            .ensure_image(&ImageSource::existing(&args.image))
+            .await
+            .context("there is no image")?;
+        Ok(Self { sandbox, image })
+    }
+
+    /// Runs it; gives the time until its exit code was known, and where that time went.
+    pub(crate) async fn run(&self) -> Result<(Duration, Timings)> {
+        let policy = Allowlist::from_yaml(ALLOWLIST, "bench.yaml").context("cannot read the policy")?;
+        let spec = CommandSpec::new("bench", self.image.clone(), ["true"])
+            .network(Network::Sandboxed(NetworkSandboxConfig::new(policy)));
+        let begin = Instant::now();
+        let command = self
+            .sandbox
+            .create_command(spec)
+            .context("cannot create the command")?;
+        let result = command
+            .execute(Input::Empty, async |_: OutputChunk| {})
+            .await
+            .context("cannot execute")?;
+        let wall = begin.elapsed();
+        if result.exit_code != 0 {
+            bail!("`true` ended with {}", result.exit_code);
+        }
+        self.await_cleaning().await?;
+        Ok((wall, result.timings))
+    }
+
+    /// The library takes executions down in the background; the next measurement must not share the machine with that.
+    async fn await_cleaning(&self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            let inventory = self.sandbox.inventory().await.context("cannot list")?;
+            let mut objects = inventory.instances.iter().flat_map(|instance| &instance.objects);
+            if !objects.any(|object| object.kind == ObjectKind::Container) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        bail!(
+            "containers of an execution are still there after {} s",
+            PATIENCE.as_secs()
+        )
+    }
+
+    pub(crate) async fn shutdown(self) -> Result<()> {
+        self.sandbox.shutdown().await.context("cannot shut down")
+    }
+}
+
+/// A project in which the `sandbox` command runs.
+pub(crate) struct CommandLine<'a> {
+    sandbox: &'a Path,
+    project: PathBuf,
+    state: PathBuf,
+}
+
+impl<'a> CommandLine<'a> {
+    /// The project lies in `folder`, the state beside it: what is mounted into tasks must not hold it.
+    pub(crate) fn new(args: &'a Args, folder: &Path) -> Result<Self> {
+        let project = folder.join("project");
+        let settings = project.join(".sandbox");
+        fs::create_dir_all(&settings).with_context(|| format!("cannot make {}", settings.display()))?;
+        let configuration = format!(
+            "engine: \"{}\"\nimage: \"{}\"\nupstream: {{dns: {NAME_SERVER}}}\n",
+            args.engine, args.image
+        );
+        fs::write(settings.join("sandbox.yaml"), configuration).context("cannot write the configuration")?;
+        fs::write(settings.join("network-allowlist.yaml"), ALLOWLIST).context("cannot write the policy")?;
+        Ok(Self {
+            sandbox: &args.sandbox,
+            project,
+            state: folder.join("state"),
+        })
+    }
+
+    /// Runs `sandbox run -- true`; gives the time until it ended, all cleaned up.
+    #[expect(clippy::disallowed_methods, reason = "the command itself is measured")]
+    pub(crate) async fn run(&self) -> Result<Duration> {
+        let mut command = std::process::Command::new(self.sandbox);
+        command
+            .args(["run", "--", "true"])
+            .current_dir(&self.project)
+            // Private engines see nothing of the user's home.
+            .env("XDG_STATE_HOME", &self.state)
+            .stdin(Stdio::null());
+        let begin = Instant::now();
+        let output = tokio::process::Command::from(command)
+            .output()
+            .await
+            .context("cannot start the command")?;
+        let wall = begin.elapsed();
+        if !output.status.success() {
+            bail!(
+                "`sandbox run -- true` ended with {}: {}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(wall)
+    }
+}

@@ -1,0 +1,204 @@
+//! A sandbox for one test.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use allowlist::Allowlist;
+use sandbox::{
+    CommandResult, CommandSpec, ContainerEnv, EngineAddress, ImageSource, ImageTag, Input, Mount, Network,
+    NetworkSandboxConfig, OutputChunk, ResourceLimits, Role, Sandbox, SandboxConfig, TaskSpec,
+};
+use tempfile::TempDir;
+
+use crate::setting::Setting;
+use crate::world::World;
+
+/// The prefix that all beds share: they live side by side, as two gateways on one host would.
+pub const PREFIX: &str = "e2e";
+
+/// A started sandbox, an image, and folders of its own.
+#[derive(Debug)]
+pub struct Bed {
+    /// The sandbox.
+    pub sandbox: Sandbox,
+    /// An image with all clients, ready for tasks.
+    pub image: ImageTag,
+    folder: TempDir,
+}
+
+/// What a script came to.
+#[derive(Debug)]
+pub struct Ran {
+    /// Its exit code.
+    pub code: i64,
+    /// What it printed.
+    pub stdout: String,
+    /// What it complained about.
+    pub stderr: String,
+    /// The network log.
+    pub log: String,
+    /// Everything else.
+    pub result: CommandResult,
+}
+
+impl Ran {
+    /// The log's lines that contain `text`.
+    #[must_use]
+    pub fn log_lines(&self, text: &str) -> Vec<&str> {
+        self.log.lines().filter(|line| line.contains(text)).collect()
+    }
+}
+
+/// The configuration that reaches the world, with state in `state_dir`.
+///
+/// # Panics
+///
+/// When the setting names no engine.
+#[must_use]
+pub fn config(state_dir: &Path) -> SandboxConfig {
+    let setting = Setting::of_this_run();
+    let world = World::shared();
+    let engine: EngineAddress = setting.engine.parse().expect("SANDBOX_E2E_ENGINE is an address");
+    let mut config = SandboxConfig::new(engine, state_dir);
+    PREFIX.clone_into(&mut config.prefix);
+    config.proxy_dir = Some(setting.proxy_dir.clone());
+    config.upstream.dns = Some(world.dns());
+    world.roots_pem().clone_into(&mut config.upstream.extra_roots_pem);
+    config.upstream.allow_addresses = vec!["203.0.113.0/24".parse().expect("a network")];
+    config
+}
+
+/// The state folder that all beds of this engine share.
+#[must_use]
+pub fn state_dir() -> PathBuf {
+    std::env::temp_dir().join(format!("sandbox-e2e-podman{}", Setting::of_this_run().podman))
+}
+
+impl Bed {
+    /// A started sandbox with the clients' image.
+    pub async fn new() -> Self {
+        Self::with(config(&state_dir())).await
+    }
+
+    /// Likewise with a configuration of the test's own.
+    ///
+    /// # Panics
+    ///
+    /// When the sandbox cannot be started: that is what is under test.
+    pub async fn with(config: SandboxConfig) -> Self {
+        let sandbox = Sandbox::connect(config).await.expect("the engine answers");
+        sandbox.startup().await.expect("the sandbox starts");
+        let source = ImageSource::existing(&Setting::of_this_run().clients_image);
+        let image = sandbox
+            .ensure_image(&source)
+            .await
+            .expect("the clients' image is there");
+        Self {
+            sandbox,
+            image,
+            folder: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    /// A folder of the test's own, on the host.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// `command`, on a network that permits what the YAML document `allowlist` does.
+    ///
+    /// # Panics
+    ///
+    /// When the document cannot be read.
+    #[must_use]
+    pub fn command(&self, allowlist: &str, command: &[&str]) -> CommandSpec {
+        CommandSpec::new("test", self.image.clone(), command.iter().copied())
+            .network(network(allowlist))
+            .network_log_dir(self.folder.path())
+            .limits(ResourceLimits {
+                timeout: Some(Duration::from_mins(2)),
+                ..ResourceLimits::default()
+            })
+            .mount(Mount::read_only_at(&Setting::of_this_run().probe, "/probe"))
+    }
+
+    /// Runs the bash script `script`.
+    pub async fn run(&self, allowlist: &str, script: &str) -> Ran {
+        self.run_spec(self.command(allowlist, &["bash", "-c", script]))
+            .await
+    }
+
+    /// Runs a command.
+    ///
+    /// # Panics
+    ///
+    /// When the infrastructure fails.
+    pub async fn run_spec(&self, spec: CommandSpec) -> Ran {
+        let command = self.sandbox.create_command(spec).expect("a good command");
+        let result = command
+            .execute(Input::Empty, async |_: OutputChunk| {})
+            .await
+            .expect("the sandbox works");
+        Ran {
+            code: result.exit_code,
+            stdout: String::from_utf8_lossy(&result.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&result.stderr).into_owned(),
+            log: std::fs::read_to_string(self.folder.path().join("network-sandbox.log")).unwrap_or_default(),
+            result,
+        }
+    }
+
+    /// A task that runs the real Claude Code against the stand-in for its API.
+    #[must_use]
+    pub fn agent(&self) -> TaskSpec {
+        let env = ContainerEnv::default()
+            .with("ANTHROPIC_API_KEY", "sk-ant-api03-e2e")
+            .with("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+            .with("CLAUDE_CODE_MAX_RETRIES", "1");
+        TaskSpec::new("agent", self.image.clone(), self.folder.path().join("session"))
+            .claude_binary(&Setting::of_this_run().claude)
+            .env(env)
+            .network(network("domains: [api.anthropic.com]"))
+            .network_log_dir(self.folder.path())
+            .limits(ResourceLimits {
+                timeout: Some(Duration::from_mins(2)),
+                ..ResourceLimits::default()
+            })
+    }
+
+    /// The name of this bed's container with `role`, of which there must be one.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub async fn container(&self, role: Role) -> String {
+        let inventory = self.sandbox.inventory().await.expect("the engine answers");
+        let ours = inventory
+            .instances
+            .iter()
+            .find(|instance| instance.id == self.sandbox.instance_id());
+        let object = ours.and_then(|instance| instance.objects.iter().find(|object| object.role == role));
+        object.expect("a container with this role").name.clone()
+    }
+
+    /// Takes the bed down.
+    ///
+    /// # Panics
+    ///
+    /// When something is left.
+    pub async fn close(self) {
+        self.sandbox.shutdown().await.expect("nothing is left");
+    }
+}
+
+/// The network that permits what the YAML document `allowlist` does.
+///
+/// # Panics
+///
+/// When the document cannot be read.
+#[must_use]
+pub fn network(allowlist: &str) -> Network {
+    let allowlist = Allowlist::from_yaml(allowlist, "test.yaml").expect("a good allowlist");
+    Network::Sandboxed(NetworkSandboxConfig::new(allowlist))
+}

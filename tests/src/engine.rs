@@ -1,0 +1,133 @@
+//! The engine behind the sandbox's back: what a control needs to weaken a set-up, and what a test needs to look at it.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::Request;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::UnixStream;
+
+use crate::setting::Setting;
+
+/// One call of the engine's own API: status and body.
+///
+/// # Panics
+///
+/// When the engine cannot be reached.
+pub async fn call(method: &str, path: &str, body: Option<&Value>) -> (u16, Bytes) {
+    let socket: PathBuf = Setting::of_this_run().engine.trim_start_matches("unix://").into();
+    let stream = UnixStream::connect(socket).await.expect("the engine's socket");
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .expect("the engine speaks HTTP");
+    tokio::spawn(connection);
+    let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+    let request = Request::builder()
+        .method(method)
+        .uri(format!("/v4.0.0/libpod{path}"))
+        .header("host", "engine")
+        .header("content-type", "application/json")
+        .body(Full::new(body))
+        .expect("a good request");
+    let response = sender.send_request(request).await.expect("the engine answers");
+    let status = response.status().as_u16();
+    (
+        status,
+        response
+            .into_body()
+            .collect()
+            .await
+            .expect("a whole answer")
+            .to_bytes(),
+    )
+}
+
+/// Likewise, for calls that must succeed and answer JSON.
+///
+/// # Panics
+///
+/// When the call fails.
+pub async fn json(method: &str, path: &str, body: Option<&Value>) -> Value {
+    let (status, bytes) = call(method, path, body).await;
+    assert!(
+        (200..300).contains(&status),
+        "{method} {path}: {status} {}",
+        String::from_utf8_lossy(&bytes)
+    );
+    serde_json::from_slice(&bytes).unwrap_or_default()
+}
+
+/// The names of all containers with the label `sandbox.owner` of `prefix`.
+pub async fn containers(prefix: &str) -> Vec<String> {
+    let path =
+        format!("/containers/json?all=true&filters=%7B%22label%22%3A%5B%22sandbox.owner%3D{prefix}%22%5D%7D");
+    names(&json("GET", &path, None).await, "Names")
+}
+
+/// The names of all networks with the label `sandbox.owner` of `prefix`.
+pub async fn networks(prefix: &str) -> Vec<String> {
+    let path = format!("/networks/json?filters=%7B%22label%22%3A%5B%22sandbox.owner%3D{prefix}%22%5D%7D");
+    names(&json("GET", &path, None).await, "name")
+}
+
+fn names(list: &Value, key: &str) -> Vec<String> {
+    let name = |entry: &Value| match entry.get(key) {
+        Some(Value::Array(names)) => names.first().and_then(Value::as_str).map(str::to_owned),
+        Some(Value::String(name)) => Some(name.clone()),
+        _ => None,
+    };
+    list.as_array()
+        .map(|entries| entries.iter().filter_map(name).collect())
+        .unwrap_or_default()
+}
+
+/// Runs the probe in a container that the test describes: for controls.
+///
+/// `overrides` is merged into the engine's own specification of a container.
+///
+/// # Panics
+///
+/// When the container cannot be run.
+pub async fn weakened(arguments: &[&str], overrides: &Value) -> String {
+    let setting = Setting::of_this_run();
+    let command: Vec<&str> = std::iter::once("/probe")
+        .chain(arguments.iter().copied())
+        .collect();
+    let mut spec = json!({
+        "image": setting.clients_image,
+        "command": command,
+        "entrypoint": [],
+        "log_configuration": {"driver": "k8s-file"},
+        "mounts": [{"type": "bind", "source": setting.probe, "destination": "/probe", "options": ["ro"]}],
+    });
+    if let (Some(spec), Some(overrides)) = (spec.as_object_mut(), overrides.as_object()) {
+        spec.extend(overrides.clone());
+    }
+    let created = json("POST", "/containers/create", Some(&spec)).await;
+    let id = created
+        .get("Id")
+        .and_then(Value::as_str)
+        .expect("an id")
+        .to_owned();
+    call("POST", &format!("/containers/{id}/start"), None).await;
+    call(
+        "POST",
+        &format!("/containers/{id}/wait?condition=exited&condition=stopped"),
+        None,
+    )
+    .await;
+    let (_, log) = call(
+        "GET",
+        &format!("/containers/{id}/logs?stdout=true&stderr=true"),
+        None,
+    )
+    .await;
+    call("DELETE", &format!("/containers/{id}?force=true&timeout=0"), None).await;
+    // Each frame of the log has a head of eight bytes, none of which is `{`.
+    let text = String::from_utf8_lossy(&log).into_owned();
+    text.find('{')
+        .and_then(|start| text.get(start..))
+        .map_or_else(|| text.clone(), str::to_owned)
+}

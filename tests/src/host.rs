@@ -1,0 +1,72 @@
+//! Listeners on the engine's host: what a task must not reach.
+
+use std::net::{Ipv6Addr, TcpListener};
+use std::os::fd::AsFd as _;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::setting::Setting;
+
+/// Runs `work` on a thread of its own in the engine's network namespace.
+///
+/// # Panics
+///
+/// When the namespace cannot be entered: the tests need root.
+pub fn inside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    std::thread::spawn(move || {
+        let namespace =
+            std::fs::File::open(&Setting::of_this_run().host_netns).expect("the engine's namespace");
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("root");
+        work()
+    })
+    .join()
+    .expect("the work on the host")
+}
+
+/// A TCP service of the host, on all its addresses, both families.
+#[derive(Debug)]
+pub struct HostService {
+    port: u16,
+}
+
+impl HostService {
+    /// Starts it; it lives as long as the process.
+    ///
+    /// # Panics
+    ///
+    /// When the host cannot listen.
+    #[must_use]
+    pub fn start() -> Self {
+        let listener = inside(|| TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).expect("a port of the host"));
+        let port = listener.local_addr().expect("a bound listener").port();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                drop(stream);
+            }
+        });
+        Self { port }
+    }
+
+    /// Its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+/// The link-local IPv6 addresses of the host's interfaces, with the interfaces' names.
+#[must_use]
+pub fn link_local_addresses() -> Vec<(Ipv6Addr, String)> {
+    let table = inside(|| std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default());
+    table.lines().filter_map(link_local).collect()
+}
+
+/// A line of the kernel's table: address in hexadecimal, four numbers, name.
+fn link_local(line: &str) -> Option<(Ipv6Addr, String)> {
+    let mut fields = line.split_whitespace();
+    let address = Ipv6Addr::from(u128::from_str_radix(fields.next()?, 16).ok()?);
+    let name = fields.last()?;
+    address
+        .is_unicast_link_local()
+        .then(|| (address, name.to_owned()))
+}

@@ -1,0 +1,12 @@
+//! End-to-end tests: real podman, the real proxy, real clients.
+//!
+//! `cargo xtask e2e` runs them. It makes two network namespaces: the engine's *host*, and the *world*, in which the tests run
+//! and which [`world`] fills with servers. [`bed`] gives a test its sandbox, [`engine`] speaks to the engine behind the sandbox's
+//! back (for controls: what a weakened set-up lets through), [`host`] puts listeners on the engine's host.
+
+pub mod bed;
+pub mod engine;
+pub mod host;
+pub mod setting;
+
+pub use test_world::{messages_api, world};

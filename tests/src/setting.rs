@@ -1,0 +1,64 @@
+//! What `cargo xtask e2e` prepared, read from the environment in one place.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// What `cargo xtask e2e` prepared.
+#[derive(Debug)]
+pub struct Setting {
+    /// The engine, as `unix:///path`.
+    pub engine: String,
+    /// Podman's major version.
+    pub podman: String,
+    /// The network namespace of the engine.
+    pub host_netns: PathBuf,
+    /// An image with bash, curl and git.
+    pub image: String,
+    /// An image with Python, Node and more.
+    pub clients_image: String,
+    /// The Claude Code program.
+    pub claude: PathBuf,
+    /// npm, unpacked.
+    pub npm: PathBuf,
+    /// The folder of the static proxy.
+    pub proxy_dir: PathBuf,
+    /// The `sandbox` command.
+    pub sandbox_bin: PathBuf,
+    /// The folder of the crates' examples, built.
+    pub examples: PathBuf,
+    /// The probe.
+    pub probe: PathBuf,
+}
+
+impl Setting {
+    /// The setting of this run.
+    ///
+    /// # Panics
+    ///
+    /// When a variable is missing: the tests were not started by `cargo xtask e2e`. That is a failure, never a skip.
+    pub fn of_this_run() -> &'static Setting {
+        static SETTING: OnceLock<Setting> = OnceLock::new();
+        SETTING.get_or_init(|| Setting {
+            engine: variable("ENGINE"),
+            podman: variable("PODMAN"),
+            host_netns: variable("HOST_NETNS").into(),
+            image: variable("IMAGE"),
+            clients_image: variable("CLIENTS_IMAGE"),
+            claude: variable("CLAUDE").into(),
+            npm: variable("NPM").into(),
+            proxy_dir: variable("PROXY_DIR").into(),
+            sandbox_bin: variable("SANDBOX_BIN").into(),
+            examples: variable("EXAMPLES").into(),
+            probe: variable("PROBE").into(),
+        })
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the environment"
+)]
+fn variable(name: &str) -> String {
+    let name = format!("SANDBOX_E2E_{name}");
+    std::env::var(&name).unwrap_or_else(|_| panic!("{name} is not set; run the tests with `cargo xtask e2e`"))
+}

@@ -1,0 +1,235 @@
+//! The real Claude Code program, against a streaming stand-in for its API.
+
+use std::time::Duration;
+
+use e2e_tests::bed::Bed;
+use e2e_tests::engine;
+use sandbox::{Mount, Outcome, Prompt, ResourceLimits, Role, Task};
+use serde_json::Value;
+
+/// `context.json` as another program reads it.
+fn context(bed: &Bed) -> Value {
+    let text = std::fs::read_to_string(bed.folder().join("session/context.json")).expect("context.json");
+    serde_json::from_str(&text).expect("whole JSON")
+}
+
+async fn outcome_of(prompt: &str) -> (Outcome, String) {
+    let bed = Bed::new().await;
+    let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
+    let result = task
+        .execute(Prompt::new(prompt), |_| {})
+        .await
+        .expect("the sandbox works");
+    let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).unwrap_or_default();
+    let facts = format!(
+        "exit {} summary {:?}\nstdout {}\nstderr {}\nlog {log}",
+        result.exit_code,
+        result.error_summary,
+        String::from_utf8_lossy(&result.stdout),
+        String::from_utf8_lossy(&result.stderr)
+    );
+    bed.close().await;
+    (result.outcome, facts)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_turns_the_second_resumes_the_first() {
+    let bed = Bed::new().await;
+    let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
+    let mut live = 0;
+    let first = task
+        .execute(Prompt::new("remember the word heliotrope"), |_| live += 1)
+        .await
+        .expect("the sandbox works");
+    assert_eq!(
+        first.outcome,
+        Outcome::Success,
+        "{:?} {}",
+        first.error_summary,
+        String::from_utf8_lossy(&first.stderr)
+    );
+    assert!(live > 1 && live == first.events.len(), "{live} events");
+    let resume = task.session_store().session_id_for_resume().expect("a session");
+    assert_eq!(resume, first.session_id);
+    let second = task
+        .execute(Prompt::new("which word?").resume(resume), |_| {})
+        .await
+        .expect("the sandbox works");
+    assert_eq!(second.outcome, Outcome::Success, "{:?}", second.error_summary);
+    assert!(
+        second.response_text.contains("heliotrope"),
+        "the first turn is part of the second: {}",
+        second.response_text
+    );
+    let context = context(&bed);
+    assert_eq!(context["execution_context_id"], "agent");
+    let replies = context["replies"].as_array().expect("replies");
+    assert_eq!(replies.len(), 2);
+    assert_eq!(replies[0]["request_text"], "remember the word heliotrope");
+    assert_eq!(replies[0]["response_text"], first.response_text.as_str());
+    assert_eq!(replies[1]["response_text"], second.response_text.as_str());
+    assert!(replies.iter().all(|reply| {
+        reply["is_error"] == false
+            && reply["events"]
+                .as_array()
+                .is_some_and(|events| !events.is_empty())
+    }));
+    let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).expect("a log");
+    assert!(
+        log.contains("allowed POST https://api.anthropic.com/v1/messages"),
+        "{log}"
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_call_runs_in_the_container_on_the_mounted_workspace() {
+    let bed = Bed::new().await;
+    let workspace = bed.folder().join("workspace");
+    std::fs::create_dir(&workspace).expect("a folder");
+    let spec = bed
+        .agent()
+        .mount(Mount::read_write(&workspace, "/workspace"))
+        .working_dir("/workspace");
+    let task = bed.sandbox.create_task(spec).expect("a good task");
+    let result = task
+        .execute(
+            Prompt::new("scenario:tool-use\ncommand: echo made by a tool > made.txt && cat made.txt"),
+            |_| {},
+        )
+        .await
+        .expect("the sandbox works");
+    assert_eq!(result.outcome, Outcome::Success, "{:?}", result.error_summary);
+    assert_eq!(
+        std::fs::read_to_string(workspace.join("made.txt")).expect("the tool's file"),
+        "made by a tool\n"
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_arrive_live_and_killing_the_container_keeps_what_there_is() {
+    let bed = Bed::new().await;
+    let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
+    let (seen, wait) = tokio::sync::oneshot::channel();
+    let mut seen = Some(seen);
+    let running = task.execute(Prompt::new("scenario:slow"), |event| {
+        if event.session_id().is_some()
+            && let Some(seen) = seen.take()
+        {
+            let _ = seen.send(());
+        }
+    });
+    let killing = async {
+        wait.await.expect("an event while the program runs");
+        let name = bed.container(Role::Task).await;
+        engine::call("POST", &format!("/containers/{name}/kill?signal=KILL"), None).await;
+    };
+    let (result, ()) = tokio::join!(running, killing);
+    let result = result.expect("a killed container is an outcome");
+    assert_eq!(result.outcome, Outcome::ContainerFailed);
+    assert_eq!(result.exit_code, 137);
+    let id = result.session_id.expect("the session id of the init event");
+    assert!(!result.events.is_empty());
+    let context = context(&bed);
+    assert_eq!(context["replies"][0]["session_id"], id.as_str());
+    assert_eq!(context["replies"][0]["is_error"], true);
+    assert_eq!(
+        context["replies"][0]["events"].as_array().map(Vec::len),
+        Some(result.events.len())
+    );
+    assert_eq!(
+        task.session_store().session_id_for_resume().expect("a session"),
+        Some(id)
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stopping_a_task_is_an_outcome_and_a_second_execution_at_once_is_refused() {
+    let bed = Bed::new().await;
+    let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
+    let (seen, wait) = tokio::sync::oneshot::channel();
+    let mut seen = Some(seen);
+    let running = task.execute(Prompt::new("scenario:hang"), |_| {
+        if let Some(seen) = seen.take() {
+            let _ = seen.send(());
+        }
+    });
+    let stopping = async {
+        wait.await.expect("an event");
+        let second = task.execute(Prompt::new("me too"), |_| {}).await;
+        assert!(matches!(second, Err(sandbox::SandboxError::Busy)), "{second:?}");
+        assert!(task.stop().await);
+        assert!(!task.stop().await);
+    };
+    let (result, ()) = tokio::join!(running, stopping);
+    assert_eq!(result.expect("a stop is an outcome").outcome, Outcome::Stopped);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_limit_is_an_outcome() {
+    let bed = Bed::new().await;
+    let limits = ResourceLimits {
+        timeout: Some(Duration::from_secs(4)),
+        ..ResourceLimits::default()
+    };
+    let task: Task = bed
+        .sandbox
+        .create_task(bed.agent().limits(limits))
+        .expect("a good task");
+    let result = task
+        .execute(Prompt::new("scenario:hang"), |_| {})
+        .await
+        .expect("a timeout is an outcome");
+    assert_eq!(result.outcome, Outcome::Timeout);
+    assert!(result.session_id.is_some());
+    bed.close().await;
+}
+
+/// Every outcome that the real program can be brought to by what the API answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_api_answers_decides_the_outcome() {
+    for (scenario, expected) in [
+        ("prompt-too-long", Outcome::PromptTooLong),
+        ("request-too-large", Outcome::PromptTooLong),
+        ("unauthorized", Outcome::AuthenticationFailed),
+        ("forbidden", Outcome::AuthenticationFailed),
+        ("rate-limit", Outcome::RateLimited),
+        ("server-error", Outcome::ApiUnavailable),
+        ("overloaded", Outcome::ApiUnavailable),
+        ("drop-at-once", Outcome::ApiUnavailable),
+        ("session-corrupted", Outcome::SessionCorrupted),
+        ("no-credit", Outcome::AuthenticationFailed),
+        ("unprocessable", Outcome::SessionCorrupted),
+        ("not-found", Outcome::ContainerFailed),
+        ("quoted-error", Outcome::Success),
+    ] {
+        let (outcome, facts) = outcome_of(&format!("scenario:{scenario}")).await;
+        assert_eq!(outcome, expected, "{scenario}: {facts}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_that_the_allowlist_does_not_permit_is_an_authentication_failure_with_the_reason_in_the_log() {
+    let bed = Bed::new().await;
+    let spec = bed.agent().network(e2e_tests::bed::network("domains: []"));
+    let task = bed.sandbox.create_task(spec).expect("a good task");
+    let result = task
+        .execute(Prompt::new("hello"), |_| {})
+        .await
+        .expect("the sandbox works");
+    assert_eq!(
+        result.outcome,
+        Outcome::AuthenticationFailed,
+        "403 is all that the program sees: {:?}",
+        result.error_summary
+    );
+    let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).expect("a log");
+    assert!(
+        log.contains("BLOCKED POST https://api.anthropic.com/v1/messages"),
+        "{log}"
+    );
+    bed.close().await;
+}

@@ -1,0 +1,125 @@
+//! `status`, `clean` and `doctor`.
+
+use e2e_tests::engine;
+use e2e_tests::setting::Setting;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::project::{Ended, Project, assert_nothing_left};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_and_clean_tell_the_living_from_the_dead() {
+    let prefix = "e2e-cli-status";
+    let project = Project::with_prefix(prefix);
+    let (mut living, _living_out) = project.start("echo ready; sleep 600");
+    let (mut dead, _dead_out) = project.start("echo ready; sleep 600");
+    dead.kill().expect("our own child");
+    dead.wait().expect("our own child");
+
+    let status = project.output(&["status", "--output", "json"]).json();
+    let instances = status["instances"].as_array().expect("a list");
+    let alive = |alive: bool| {
+        instances
+            .iter()
+            .filter(move |instance| instance["alive"] == alive)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(alive(true).len(), 1, "{status}");
+    assert_eq!(alive(true)[0]["pid"], living.id());
+    let left = alive(false)
+        .iter()
+        .flat_map(|instance| instance["objects"].as_array().cloned().unwrap_or_default())
+        .count();
+    assert!(left >= 3, "task, proxy and network: {status}");
+    assert!(
+        project
+            .output(&["status"])
+            .stdout
+            .contains(&format!("pid {}", living.id()))
+    );
+
+    let cleaned = project.output(&["clean"]);
+    assert_eq!(
+        cleaned.stdout.matches("removed container").count(),
+        2,
+        "{cleaned:?}"
+    );
+    let networks = |kind: &str| {
+        cleaned
+            .stdout
+            .lines()
+            .filter(|line| line.contains("removed network") && line.contains(kind))
+            .count()
+    };
+    assert_eq!(networks("-conv-"), 1, "{cleaned:?}");
+    // On podman 4 each proxy has a network to the world of its own.
+    assert!(networks("") <= 2, "{cleaned:?}");
+    assert!(
+        living.try_wait().expect("our own child").is_none(),
+        "the living one still runs"
+    );
+    assert_eq!(engine::containers(prefix).await.len(), 2);
+    let all = project.output(&["clean", "--all"]);
+    assert!(all.stderr.contains("another run uses them"), "{all:?}");
+
+    kill_process(Pid::from_child(&living), Signal::TERM).expect("our own child");
+    assert_eq!(living.wait().expect("our own child").code(), Some(143));
+    let all = project.output(&["clean", "--all"]);
+    assert!(
+        all.stdout
+            .contains("no ended run left anything\nremoved the egress network"),
+        "{all:?}"
+    );
+    assert_nothing_left(prefix).await;
+    assert_eq!(project.output(&["status"]).stdout, "nothing is there\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_finds_nothing_here_and_says_what_is_missing_elsewhere() {
+    let project = Project::new();
+    let report = project.output(&["doctor", "--output", "json"]);
+    assert_eq!(report.code, Some(0), "{report:?}");
+    let report = report.json();
+    assert_eq!((&report["version"], &report["ok"]), (&1.into(), &true.into()));
+    let named = |report: &Value, name: &str| {
+        let checks = report["checks"].as_array().expect("a list");
+        checks
+            .iter()
+            .find(|check| check["name"] == name)
+            .cloned()
+            .unwrap_or_else(|| panic!("{name}: {report}"))
+    };
+    let engine = named(&report, "engine");
+    let podman = format!("podman {}.", Setting::of_this_run().podman);
+    assert!(
+        engine["detail"]
+            .as_str()
+            .is_some_and(|detail| detail.starts_with(&podman)),
+        "{engine}"
+    );
+    assert_eq!(named(&report, "trial run")["verdict"], "ok");
+
+    let nowhere = tempfile::tempdir().expect("a folder");
+    let broken: Ended = project
+        .sandbox(&["doctor", "--output", "json"])
+        .env("SANDBOX_PROXY_DIR", nowhere.path())
+        .output()
+        .expect("the sandbox command")
+        .into();
+    assert_eq!(broken.code, Some(1));
+    let proxy = named(&broken.json(), "proxy program");
+    assert!(
+        proxy["verdict"] == "fail"
+            && proxy["detail"]
+                .as_str()
+                .is_some_and(|text| text.contains("cargo xtask proxy-image")),
+        "{proxy}"
+    );
+
+    let unreachable = project.output(&["doctor", "--engine", "unix:///no/such.sock"]);
+    assert_eq!(unreachable.code, Some(1));
+    assert!(
+        unreachable.stdout.contains("FAIL  engine") && unreachable.stdout.contains("hint: start podman"),
+        "{unreachable:?}"
+    );
+}

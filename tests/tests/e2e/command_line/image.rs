@@ -1,0 +1,56 @@
+//! `image …`.
+
+use e2e_tests::setting::Setting;
+
+use super::project::{Project, config};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_have_keys_and_move_between_machines() {
+    let prefix = "e2e-cli-images";
+    let project = Project::with_prefix(prefix);
+    project.write(
+        ".sandbox/sandbox.yaml",
+        &config(prefix, "X").replace("image: X\n", ""),
+    );
+    project.write(
+        ".sandbox/container/Dockerfile",
+        &format!("FROM {}\nRUN date +%N > /stamp\n", Setting::of_this_run().image),
+    );
+    let hash = project
+        .output(&["image", "hash", "--engine", "unix:///no/engine/needed.sock"])
+        .stdout;
+    let tags: Vec<&str> = hash
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(_, tag)| tag)
+        .collect();
+    assert_eq!(tags.len(), 2, "{hash}");
+    let built = project.output(&["image", "build"]);
+    assert_eq!(built.stdout, format!("{}\n", tags[1]), "{built:?}");
+    let stamp = project.run("cat /stamp").stdout;
+
+    let saved = project.output(&["image", "save", "saved"]);
+    assert_eq!(saved.code, Some(0), "{saved:?}");
+    let listed = project.output(&["image", "list", "--output", "json"]).json();
+    let kinds: Vec<&str> = listed["images"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|image| image["kind"].as_str())
+        .collect();
+    assert!(
+        kinds.contains(&"repo") && kinds.contains(&"overlay") && kinds.contains(&"proxy"),
+        "{listed}"
+    );
+    let pruned = project.output(&["image", "prune", "--max-image-age", "0"]);
+    assert!(tags.iter().all(|tag| pruned.stdout.contains(tag)), "{pruned:?}");
+    let loaded = project.output(&["image", "load", "saved"]);
+    assert!(tags.iter().all(|tag| loaded.stdout.contains(tag)), "{loaded:?}");
+    assert_eq!(project.run("cat /stamp").stdout, stamp, "it was not built again");
+    let anew = project.output(&["run", "--max-image-age", "0", "--", "cat", "/stamp"]);
+    assert!(
+        anew.code == Some(0) && anew.stdout != stamp,
+        "the control: built again, it differs: {anew:?}"
+    );
+    project.output(&["image", "prune", "--max-image-age", "0"]);
+}

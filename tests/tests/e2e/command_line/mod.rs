@@ -1,0 +1,10 @@
+//! The `sandbox` command, as people and scripts use it.
+
+mod agent;
+mod care;
+mod image;
+mod logs;
+mod policy;
+mod project;
+mod run;
+mod settings;

@@ -1,0 +1,69 @@
+//! `allowlist check` and `allowlist lint`.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use super::project::{Ended, Project};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_policy_can_be_asked_and_linted() {
+    let project = Project::new();
+    project.write(
+        ".sandbox/network-allowlist.yaml",
+        "domains: [open.test]\nurl_prefixes: [{host: api.test, path: /v1/*, methods: [GET]}]\n",
+    );
+    let check = |arguments: &[&str]| project.output(&[&["allowlist", "check"], arguments].concat());
+    let allowed = check(&["https://open.test/x", "https://api.test/v1/x"]);
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    assert_eq!(
+        allowed.stdout,
+        "allowed GET https://open.test/x by domains[0]: open.test\nallowed GET https://api.test/v1/x by url_prefixes[0]: api.test/v1/*\n"
+    );
+    let blocked = check(&["--method", "POST", "--output", "json", "https://api.test/v1/x"]);
+    assert_eq!(blocked.code, Some(1));
+    let verdict = blocked.json();
+    let keys: Vec<&str> = verdict
+        .as_object()
+        .expect("an object")
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(keys, ["allowed", "message", "method", "reason", "rule", "url"]);
+    assert_eq!(
+        (&verdict["allowed"], &verdict["reason"]),
+        (&false.into(), &"method".into())
+    );
+    assert_eq!(check(&["nonsense"]).code, Some(2));
+
+    let mut child = project
+        .sandbox(&["allowlist", "check", "--output", "json", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the sandbox command");
+    let lines = b"GET https://open.test/\n\nPOST https://api.test/v1/x\nwhat\n";
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(lines)
+        .expect("all was read");
+    let ended = Ended::from(child.wait_with_output().expect("our own child"));
+    let verdicts: Vec<Value> = ended
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let reasons: Vec<&Value> = verdicts.iter().map(|verdict| &verdict["reason"]).collect();
+    assert_eq!(reasons, [&Value::Null, &"method".into(), &"unreadable".into()]);
+    assert_eq!(verdicts[0]["rule"]["kind"], "domain");
+    assert_eq!(ended.code, Some(2));
+
+    assert_eq!(project.output(&["allowlist", "lint"]).code, Some(0));
+    project.write(".sandbox/network-allowlist.yaml", "domains: ['*']\n");
+    let lint = project.output(&["allowlist", "lint"]);
+    assert_eq!(lint.code, Some(1));
+    assert!(lint.stdout.starts_with("domains[0]: "), "{lint:?}");
+}

@@ -1,0 +1,141 @@
+//! A project folder, the `sandbox` command in it, and what it came to.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use e2e_tests::engine;
+use e2e_tests::setting::Setting;
+use e2e_tests::world::World;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The prefix that tests share that do not count what is left.
+pub(super) const PREFIX: &str = "e2e-cli";
+
+/// A folder with settings, and the command in it.
+pub(super) struct Project {
+    folder: TempDir,
+    state: PathBuf,
+}
+
+impl Project {
+    pub(super) fn new() -> Self {
+        Self::with_prefix(PREFIX)
+    }
+
+    pub(super) fn with_prefix(prefix: &str) -> Self {
+        let state = std::env::temp_dir().join(format!(
+            "sandbox-{prefix}-podman{}",
+            Setting::of_this_run().podman
+        ));
+        let project = Self {
+            folder: tempfile::tempdir().expect("a folder"),
+            state,
+        };
+        project.write(".sandbox/roots.pem", World::shared().roots_pem());
+        project.write(
+            ".sandbox/network-allowlist.yaml",
+            "domains: [open.test, api.anthropic.com]\n",
+        );
+        project.write(
+            ".sandbox/sandbox.yaml",
+            &config(prefix, &Setting::of_this_run().image),
+        );
+        project
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(super) fn write(&self, path: &str, content: &str) {
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, content).expect("a file");
+    }
+
+    pub(super) fn append(&self, path: &str, content: &str) {
+        let path = self.path().join(path);
+        let old = fs::read_to_string(&path).expect("a file");
+        fs::write(path, old + content).expect("a file");
+    }
+
+    pub(super) fn sandbox(&self, arguments: &[&str]) -> Command {
+        let setting = Setting::of_this_run();
+        let mut command = Command::new(&setting.sandbox_bin);
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env("SANDBOX_PROXY_DIR", &setting.proxy_dir)
+            .env("XDG_STATE_HOME", &self.state)
+            .env_remove("CONTAINER_HOST")
+            .env_remove("DOCKER_HOST")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(super) fn output(&self, arguments: &[&str]) -> Ended {
+        self.sandbox(arguments)
+            .output()
+            .expect("the sandbox command")
+            .into()
+    }
+
+    pub(super) fn run(&self, script: &str) -> Ended {
+        self.output(&["run", "--", "bash", "-c", script])
+    }
+
+    /// Starts a run and waits until its script has said `ready`.
+    pub(super) fn start(&self, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+        let mut child = self
+            .sandbox(&["run", "--", "bash", "-c", script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the sandbox command");
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("output");
+        assert_eq!(line, "ready\n");
+        (child, stdout)
+    }
+}
+
+pub(super) fn config(prefix: &str, image: &str) -> String {
+    format!(
+        "engine: {}\nprefix: {prefix}\nimage: {image}\nupstream: {{dns: {}, extra_roots: roots.pem, allow_addresses: [203.0.113.0/24]}}\n",
+        Setting::of_this_run().engine,
+        World::shared().dns(),
+    )
+}
+
+/// What a command came to.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) code: Option<i32>,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Ended {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+pub(super) async fn assert_nothing_left(prefix: &str) {
+    assert_eq!(engine::containers(prefix).await, Vec::<String>::new());
+    assert_eq!(engine::networks(prefix).await, Vec::<String>::new());
+}

@@ -1,0 +1,157 @@
+//! `run`: streams, exit codes, limits, signals.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use e2e_tests::engine;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::project::{Project, assert_nothing_left};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exit_code_and_streams_are_the_commands_own() {
+    let ended = Project::new().run("echo out; echo err >&2; exit 77");
+    assert_eq!(
+        (ended.code, ended.stdout.as_str(), ended.stderr.as_str()),
+        (Some(77), "out\n", "err\n")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mebibyte_of_anything_passes_unchanged() {
+    let mut bytes = vec![0; 1 << 20];
+    fs::File::open("/dev/urandom")
+        .expect("a device")
+        .read_exact(&mut bytes)
+        .expect("bytes");
+    let project = Project::new();
+    let mut child = project
+        .sandbox(&["run", "--", "sh", "-c", "tee /dev/stderr"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the sandbox command");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let sent = bytes.clone();
+    let sending = std::thread::spawn(move || stdin.write_all(&sent));
+    let output = child.wait_with_output().expect("our own child");
+    sending.join().expect("a thread").expect("all was read");
+    assert!(output.status.success());
+    assert!(output.stdout == bytes, "{} bytes came back", output.stdout.len());
+    assert!(
+        output.stderr == bytes,
+        "{} bytes came back on stderr",
+        output.stderr.len()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_work_tree_is_the_working_directory_and_mounts_can_be_read_only() {
+    let project = Project::new();
+    let data = tempfile::tempdir().expect("a folder");
+    fs::write(data.path().join("given"), "given").expect("a file");
+    let mount = format!("{}:/data:ro", data.path().display());
+    let script = "pwd; echo made > made; cat /data/given; echo x > /data/x && echo written";
+    let ended = project.output(&["run", "--mount", &mount, "--", "bash", "-c", script]);
+    assert_eq!(ended.stdout, "/workspace\ngiven", "{ended:?}");
+    assert_ne!(ended.code, Some(0));
+    assert_eq!(
+        fs::read_to_string(project.path().join("made")).expect("a file"),
+        "made\n"
+    );
+    assert!(!data.path().join("x").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_limit_is_124() {
+    let begun = Instant::now();
+    let ended = Project::new().output(&["run", "--timeout", "2", "--", "sleep", "300"]);
+    assert_eq!(ended.code, Some(124), "{ended:?}");
+    assert!(ended.stderr.contains("time limit of 2 s"), "{ended:?}");
+    assert!(begun.elapsed() < Duration::from_mins(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_missing_is_127_and_one_that_cannot_run_is_126() {
+    let project = Project::new();
+    assert_eq!(project.output(&["run", "--", "no-such-program"]).code, Some(127));
+    assert_eq!(project.output(&["run", "--", "/etc/passwd"]).code, Some(126));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_stops_the_command_and_leaves_nothing() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let prefix = format!("e2e-cli-signal-{code}");
+        let project = Project::with_prefix(&prefix);
+        let (mut child, mut stdout) =
+            project.start("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.1; done");
+        assert_eq!(
+            engine::containers(&prefix).await.len(),
+            2,
+            "the control: task and proxy are there"
+        );
+        kill_process(Pid::from_child(&child), signal).expect("our own child");
+        let mut rest = String::new();
+        stdout.read_to_string(&mut rest).expect("output");
+        assert_eq!(rest, "bye\n", "it was asked to stop, and could");
+        assert_eq!(child.wait().expect("our own child").code(), Some(code));
+        assert_nothing_left(&prefix).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_nobody_reads_any_more_the_command_is_stopped_and_nothing_is_left() {
+    let prefix = "e2e-cli-pipe";
+    let (mut child, stdout) = Project::with_prefix(prefix).start("echo ready; exec yes");
+    drop(stdout);
+    assert_eq!(child.wait().expect("our own child").code(), Some(141));
+    let mut stderr = String::new();
+    child
+        .stderr
+        .take()
+        .expect("a pipe")
+        .read_to_string(&mut stderr)
+        .expect("output");
+    assert_eq!(stderr, "", "without a word");
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_runs_of_one_project_side_by_side() {
+    let project = Project::new();
+    // Each waits for the other.
+    let (mut first, mut first_out) =
+        project.start("echo ready; until [ -e b ]; do sleep 0.1; done; echo a; curl -s https://open.test/a");
+    let second = project.run("touch b; echo b; curl -s https://open.test/b");
+    assert_eq!(
+        (second.code, second.stdout.as_str()),
+        (Some(0), "b\nhello from open.test\n"),
+        "{second:?}"
+    );
+    let mut rest = String::new();
+    first_out.read_to_string(&mut rest).expect("output");
+    assert_eq!(
+        rest, "a\nhello from open.test\n",
+        "the end of the other changed nothing"
+    );
+    assert!(first.wait().expect("our own child").success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_cannot_write_the_rules_of_its_next_run() {
+    let project = Project::new();
+    let script = "echo control > beside; echo 'domains: [\"*\"]' > .sandbox/network-allowlist.yaml || echo refused; \
+         rm -rf .sandbox 2>/dev/null || echo kept; mv .sandbox away 2>/dev/null || echo stays";
+    let ended = project.run(script);
+    assert_eq!(ended.stdout, "refused\nkept\nstays\n", "{ended:?}");
+    let read = |name: &str| fs::read_to_string(project.path().join(name)).unwrap_or_default();
+    assert_eq!(
+        read("beside"),
+        "control\n",
+        "the control: the rest of the work tree is writable"
+    );
+    assert!(!read(".sandbox/network-allowlist.yaml").contains('*'));
+}

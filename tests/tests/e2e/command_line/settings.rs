@@ -1,0 +1,184 @@
+//! Where settings come from, and what is said about faults in them.
+
+use std::fs;
+
+use e2e_tests::setting::Setting;
+
+use super::project::{Ended, PREFIX, Project, config};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_in_the_settings_is_125_with_its_place() {
+    let project = Project::new();
+    project.append(".sandbox/sandbox.yaml", "imgae: x\n");
+    let ended = project.run("true");
+    assert_eq!(ended.code, Some(125));
+    assert!(
+        ended
+            .stderr
+            .contains("error: .sandbox/sandbox.yaml:5:1: unknown key `imgae`: use `engine`"),
+        "{ended:?}"
+    );
+
+    let project = Project::new();
+    project.write(".sandbox/network-allowlist.yaml", "domains: open.test\n");
+    let ended = project.run("true");
+    assert_eq!(ended.code, Some(125));
+    assert!(
+        ended
+            .stderr
+            .contains(".sandbox/network-allowlist.yaml:1:10: `domains` is a list"),
+        "{ended:?}"
+    );
+
+    let ended = Project::new().output(&["run", "--mount", "/no/such/folder:/x", "--", "true"]);
+    assert_eq!(ended.code, Some(125));
+    assert!(
+        ended.stderr.contains("`/no/such/folder` does not exist"),
+        "{ended:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_usage_is_2_and_an_engine_that_is_not_there_is_125_with_a_hint() {
+    let project = Project::new();
+    assert_eq!(project.output(&["run"]).code, Some(2));
+    assert_eq!(
+        project.output(&["run", "--timeout", "0", "--", "true"]).code,
+        Some(2)
+    );
+    let ended = project.output(&["run", "--engine", "unix:///no/such.sock", "--", "true"]);
+    assert_eq!(ended.code, Some(125));
+    assert!(
+        ended.stderr.contains("/no/such.sock") && ended.stderr.contains("hint: start podman"),
+        "{ended:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_policy_nothing_is_reached_and_that_is_said() {
+    let project = Project::new();
+    fs::remove_file(project.path().join(".sandbox/network-allowlist.yaml")).expect("a file");
+    let ended = project.run("curl -sS -o /dev/null -w '%{http_code}' https://open.test/");
+    assert_eq!(ended.stdout, "403", "{ended:?}");
+    let warning = "warning: there is no .sandbox/network-allowlist.yaml, so nothing can be reached; write ";
+    assert!(
+        ended.stderr.starts_with(warning) && ended.stderr.lines().count() == 1,
+        "{ended:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_network_sandbox_that_is_said() {
+    let project = Project::new();
+    project.append(".sandbox/sandbox.yaml", "network_sandbox: false\n");
+    let ended =
+        project.run("curl -sS --max-time 20 --resolve open.test:80:203.0.113.10 http://open.test/free");
+    assert_eq!(ended.stdout, "hello from open.test\n", "{ended:?}");
+    assert!(
+        ended.stderr.contains("warning: `network_sandbox: false`"),
+        "{ended:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn variables_come_from_the_settings_and_by_name_from_outside() {
+    let project = Project::new();
+    project.append(
+        ".sandbox/sandbox.yaml",
+        "env: {GIVEN: \"a b\"}\npass_env: [PASSED, ABSENT]\n",
+    );
+    let script = [
+        "run",
+        "-v",
+        "--",
+        "bash",
+        "-c",
+        "echo $GIVEN-$PASSED-${ABSENT-unset}-${SECRET-unset}-$IS_SANDBOX",
+    ];
+    let ended: Ended = project
+        .sandbox(&script)
+        .env("PASSED", "p")
+        .env("SECRET", "s")
+        .env_remove("ABSENT")
+        .output()
+        .expect("the sandbox command")
+        .into();
+    assert_eq!(ended.stdout, "a b-p-unset-unset-1\n", "{ended:?}");
+    assert!(
+        ended.stderr.contains("note: pass_env: `ABSENT` is not set"),
+        "{ended:?}"
+    );
+    let quiet = project.run("true");
+    assert_eq!(quiet.stderr, "", "without -v nothing is said");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_former_folder_is_read_where_the_other_is_absent() {
+    let project = Project::new();
+    fs::rename(project.path().join(".sandbox"), project.path().join(".airut")).expect("a folder");
+    let ended = project.output(&["run", "-v", "--", "curl", "-sS", "https://open.test/"]);
+    assert_eq!(ended.stdout, "hello from open.test\n", "{ended:?}");
+    assert!(
+        ended.stderr.contains("/.airut/sandbox.yaml")
+            && ended.stderr.contains("/.airut/network-allowlist.yaml"),
+        "{ended:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dockerfile_of_the_project_is_built_and_a_failing_one_says_why() {
+    let project = Project::new();
+    let without_image = config(PREFIX, "X").replace("image: X\n", "");
+    project.write(".sandbox/sandbox.yaml", &without_image);
+    let none = project.run("true");
+    assert_eq!(none.code, Some(125));
+    assert!(
+        none.stderr.contains("error: no image") && none.stderr.contains("hint: write "),
+        "{none:?}"
+    );
+
+    let dockerfile = format!(
+        "FROM {}\nCOPY greeting /greeting\nRUN echo built >> /greeting\n",
+        Setting::of_this_run().image
+    );
+    project.write(".sandbox/container/Dockerfile", &dockerfile);
+    project.write(".sandbox/container/greeting", "hello\n");
+    let ended = project.run("cat /greeting");
+    assert_eq!(
+        (ended.code, ended.stdout.as_str(), ended.stderr.as_str()),
+        (Some(0), "hello\nbuilt\n", ""),
+        "{ended:?}"
+    );
+
+    project.write(
+        ".sandbox/container/Dockerfile",
+        &format!("{dockerfile}RUN echo the-reason; exit 3\n"),
+    );
+    let failed = project.run("true");
+    assert_eq!(failed.code, Some(125));
+    assert!(
+        failed
+            .stderr
+            .contains("error: failed to build `localhost/e2e-cli-repo:")
+            && failed.stderr.contains("the-reason"),
+        "{failed:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_not_shown_the_keys_of_the_sandbox() {
+    let project = Project::new();
+    let ended: Ended = project
+        .sandbox(&["run", "--", "true"])
+        .env("XDG_STATE_HOME", project.path().join("state"))
+        .output()
+        .expect("the sandbox command")
+        .into();
+    assert_eq!(ended.code, Some(125));
+    assert!(
+        ended
+            .stderr
+            .contains("would show the task the sandbox's own keys"),
+        "{ended:?}"
+    );
+}

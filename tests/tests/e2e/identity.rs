@@ -1,0 +1,150 @@
+//! One identity, one reading of the path: what a client inside a task says about itself is not believed.
+
+use e2e_tests::bed::Bed;
+use e2e_tests::world::World;
+
+const POLICY: &str = "
+domains: [open.test]
+url_prefixes:
+  - {host: repo.test, path: /repos/ours/*}
+";
+
+/// Sends raw requests and prints the status of each answer.
+const RAW: &str = "
+import socket, ssl, sys
+def status(sock, request):
+    sock.settimeout(10)
+    sock.sendall(request)
+    answer = b''
+    while b'\\r\\n' not in answer:
+        piece = sock.recv(4096)
+        if not piece: break
+        answer += piece
+    return answer.split(b' ')[1].decode() if b' ' in answer else 'closed'
+def plain(request, host='open.test'):
+    with socket.create_connection((host, 80), timeout=10) as sock:
+        return status(sock, request)
+def tls(request, sni='open.test'):
+    context = ssl.create_default_context()
+    with socket.create_connection((sni, 443), timeout=10) as sock:
+        with context.wrap_socket(sock, server_hostname=sni) as sock:
+            return status(sock, request)
+";
+
+async fn statuses(program: &str) -> (Vec<String>, String) {
+    let bed = Bed::new().await;
+    let ran = bed
+        .run(POLICY, &format!("python3 - <<'EOF'\n{RAW}\n{program}\nEOF"))
+        .await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    bed.close().await;
+    (ran.stdout.lines().map(str::to_owned).collect(), ran.log)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_not_the_servers_name_is_misdirected() {
+    let (statuses, log) = statuses(
+        r"
+print(tls(b'GET / HTTP/1.1\r\nHost: open.test\r\n\r\n'))
+print(tls(b'GET / HTTP/1.1\r\nHost: victim.test\r\n\r\n'))
+print(tls(b'GET https://victim.test/ HTTP/1.1\r\nHost: open.test\r\n\r\n'))
+print(plain(b'GET http://victim.test/ HTTP/1.1\r\nHost: open.test\r\n\r\n'))
+",
+    )
+    .await;
+    assert_eq!(statuses, ["200", "421", "421", "421"], "{log}");
+    assert!(World::shared().seen("victim.test").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_identity_is_refused() {
+    let (statuses, log) = statuses(
+        r"
+for request in (
+    b'GET / HTTP/1.1\r\nHost: open.test\r\nHost: evil.test\r\n\r\n',
+    b'GET / HTTP/1.1\r\n\r\n',
+    b'GET / HTTP/1.1\r\nHost: user@open.test\r\n\r\n',
+    b'GET / HTTP/1.1\r\nHost: [::1]\r\n\r\n',
+    b'GET / HTTP/1.1\r\nHost: 2130706433\r\n\r\n',
+    b'GET / HTTP/1.1\r\nHost: 0x7f.1\r\n\r\n',
+    b'GET / HTTP/1.1\r\nHost: 0177.0.0.1\r\n\r\n',
+    b'GET / HTTP/1.1\r\nHost: open.test:22\r\n\r\n',
+    b'GET / HTTP/1.1\r\nHost: 203.0.113.10\r\n\r\n',
+    b'CONNECT open.test:443 HTTP/1.1\r\nHost: open.test:443\r\n\r\n',
+    b'TRACE / HTTP/1.1\r\nHost: open.test\r\n\r\n',
+):
+    print(plain(request))
+",
+    )
+    .await;
+    assert_eq!(
+        statuses,
+        [
+            "400", "400", "400", "400", "400", "400", "400", "403", "403", "403", "403"
+        ],
+        "{log}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_with_two_readings_is_refused() {
+    let (statuses, log) = statuses(
+        r"
+for path in (b'/repos/ours/x', b'/repos/ours/../theirs', b'/repos/ours/%2e%2e/theirs', b'/repos/ours/%252e%252e/theirs',
+             b'/repos/ours/..%2ftheirs', b'/repos/ours/..;v=1/theirs', b'/repos/ours/..?x=1', b'/repos/ours/%5c..%5ctheirs',
+             b'/repos/ours/%00', b'/repos/ours/%zz', b'/repos/ours/..\\theirs'):
+    print(tls(b'GET ' + path + b' HTTP/1.1\r\nHost: repo.test\r\n\r\n', 'repo.test'))
+",
+    )
+    .await;
+    let (first, rest) = statuses.split_first().expect("answers");
+    assert_eq!(first, "200", "{log}");
+    assert!(
+        rest.iter().all(|status| status == "403" || status == "400"),
+        "{statuses:?}\n{log}"
+    );
+    assert_eq!(
+        World::shared()
+            .seen("repo.test")
+            .iter()
+            .filter(|seen| seen.target != "/repos/ours/x")
+            .count(),
+        0
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn smuggled_framing_is_refused() {
+    let (statuses, log) = statuses(
+        r"
+for request in (
+    b'POST / HTTP/1.1\r\nHost: open.test\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    b'POST / HTTP/1.1\r\nHost: open.test\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n',
+    b'POST / HTTP/1.1\r\nHost: open.test\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n',
+    b'GET / HTTP/1.1\r\nHost: open.test\r\nX: a\r\n b\r\n\r\n',
+    b'GET / HTTP/1.1\nHost: open.test\n\n',
+    b'POST / HTTP/1.1\r\nHost: open.test\r\nContent-Length: +3\r\n\r\nabc',
+):
+    print(plain(request))
+",
+    )
+    .await;
+    assert_eq!(statuses, ["400"; 6], "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_without_a_servers_name_is_refused() {
+    let bed = Bed::new().await;
+    let ran = bed
+        .run(POLICY, "openssl s_client -noservername -connect open.test:443 </dev/null 2>&1 | grep -ci alert; echo raw | socat -t 2 - TCP:open.test:443 >/dev/null; true")
+        .await;
+    assert_ne!(ran.stdout.trim(), "0", "{}", ran.stdout);
+    assert!(
+        ran.log_lines("BLOCKED TLS - -> ")
+            .iter()
+            .any(|line| line.ends_with("[reason: no_sni]")),
+        "{}",
+        ran.log
+    );
+    bed.close().await;
+}

@@ -1,0 +1,284 @@
+//! Images: built from what they are made of, once, and built again when that is no longer so.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use e2e_tests::bed;
+use e2e_tests::engine;
+use e2e_tests::setting::Setting;
+use sandbox::{CommandSpec, ImageSource, ImageTag, Input, Sandbox, SandboxConfig};
+use tempfile::TempDir;
+
+/// A sandbox that is not started: building needs no proxy.
+struct Workshop {
+    config: SandboxConfig,
+    sandbox: Sandbox,
+    _state: TempDir,
+}
+
+impl Workshop {
+    async fn new(prefix: &str) -> Self {
+        let state = tempfile::tempdir().expect("a folder");
+        let mut config = bed::config(state.path());
+        prefix.clone_into(&mut config.prefix);
+        let sandbox = Sandbox::connect(config.clone())
+            .await
+            .expect("the engine answers");
+        // What an earlier run left that did not come to its end.
+        sandbox.prune_images(Duration::ZERO).await.expect("old images go");
+        Self {
+            config,
+            sandbox,
+            _state: state,
+        }
+    }
+
+    /// Another instance, as another process would be one, to which no image is fresh that is older than `age`.
+    async fn with_age(&self, age: Duration) -> Sandbox {
+        let config = SandboxConfig {
+            max_image_age: age,
+            ..self.config.clone()
+        };
+        Sandbox::connect(config).await.expect("the engine answers")
+    }
+
+    async fn close(self) {
+        // A container that is still being taken down holds its image.
+        self.sandbox.shutdown().await.expect("nothing is left");
+        self.sandbox
+            .prune_images(Duration::ZERO)
+            .await
+            .expect("old images go");
+        let left = self.sandbox.list_images().await.expect("the engine answers");
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+/// The tag, and what the build said; nothing when there was none.
+async fn ensure(sandbox: &Sandbox, source: &ImageSource) -> (ImageTag, Vec<String>) {
+    let mut lines = Vec::new();
+    let tag = sandbox
+        .ensure_image_with(source, |line| lines.push(line.to_owned()))
+        .await
+        .expect("the image is built");
+    (tag, lines)
+}
+
+async fn run(sandbox: &Sandbox, image: &ImageTag, command: &[&str]) -> (i64, String) {
+    let command = CommandSpec::new("image", image.clone(), command.iter().copied());
+    let command = sandbox.create_command(command).expect("a good command");
+    let result = command
+        .execute(Input::Empty, async |_| {})
+        .await
+        .expect("the sandbox works");
+    (
+        result.exit_code,
+        String::from_utf8_lossy(&result.stdout).into_owned(),
+    )
+}
+
+/// An image that is another each time it is built without a cache, and that holds `file`. Each test has a content of its own: what
+/// shares layers with a build that is going on cannot be removed.
+fn stamped(file: &str) -> ImageSource {
+    // The engine keeps what earlier runs built: the process id makes this run's images its own.
+    let dockerfile = format!(
+        "FROM {}\nCOPY folder/file /file\nRUN date +%s%N > /stamp # {}\n",
+        Setting::of_this_run().image,
+        std::process::id()
+    );
+    ImageSource::build(dockerfile, files(&[("folder/file", file.as_bytes())]))
+}
+
+fn files(files: &[(&str, &[u8])]) -> BTreeMap<String, Vec<u8>> {
+    files
+        .iter()
+        .map(|(path, content)| ((*path).to_owned(), content.to_vec()))
+        .collect()
+}
+
+fn steps(lines: &[String]) -> usize {
+    lines.iter().filter(|line| line.contains("RUN date")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn built_once_and_again_when_what_it_is_made_of_changes() {
+    let workshop = Workshop::new("e2e-image-cache").await;
+    let sandbox = &workshop.sandbox;
+    let (first, lines) = ensure(sandbox, &stamped("one")).await;
+    assert!(
+        steps(&lines) > 0,
+        "the control: a build says what it does: {lines:?}"
+    );
+    assert_eq!(
+        run(sandbox, &first, &["cat", "/file"]).await,
+        (0, "one".to_owned())
+    );
+    assert_eq!(
+        run(sandbox, &first, &["sh", "-c", "echo $IS_SANDBOX"]).await,
+        (0, "1\n".to_owned())
+    );
+
+    let (second, lines) = ensure(sandbox, &stamped("one")).await;
+    assert_eq!((&second, lines.len()), (&first, 0), "{lines:?}");
+    let tags = sandbox.image_tags(&stamped("one")).await.expect("tags");
+    assert_eq!(tags.overlay, first.as_str());
+
+    let (changed, lines) = ensure(sandbox, &stamped("two")).await;
+    assert!(changed != first && steps(&lines) > 0, "{lines:?}");
+    assert_eq!(
+        run(sandbox, &changed, &["cat", "/file"]).await,
+        (0, "two".to_owned())
+    );
+    workshop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_old_is_built_anew_with_the_overlay_on_it() {
+    let workshop = Workshop::new("e2e-image-age").await;
+    let (tag, _) = ensure(&workshop.sandbox, &stamped("old")).await;
+    let (_, old) = run(&workshop.sandbox, &tag, &["cat", "/stamp"]).await;
+    let impatient = workshop.with_age(Duration::ZERO).await;
+    let (again, lines) = ensure(&impatient, &stamped("old")).await;
+    assert_eq!(again, tag, "the name is made from the content");
+    assert!(steps(&lines) > 0, "{lines:?}");
+    let (_, new) = run(&impatient, &again, &["cat", "/stamp"]).await;
+    assert_ne!(
+        new, old,
+        "no layer came from the engine's cache, and the overlay stands on the new image"
+    );
+    impatient.shutdown().await.expect("nothing is left");
+    workshop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_overlay_follows_the_image_that_was_rebuilt_below_it() {
+    let workshop = Workshop::new("e2e-image-lower").await;
+    let sandbox = &workshop.sandbox;
+    let (tag, _) = ensure(sandbox, &stamped("lower")).await;
+    let tags = sandbox.image_tags(&stamped("lower")).await.expect("tags");
+    let repo = tags.repo.expect("it is built here");
+    // The lower layer goes; the overlay keeps its name and what it was built on.
+    let (status, body) = engine::call("DELETE", &format!("/images/{repo}?force=false"), None).await;
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+    let before = engine::json("GET", &format!("/images/{tag}/json"), None).await;
+    let fresh = workshop.with_age(Duration::ZERO).await;
+    let (again, _) = ensure(&fresh, &stamped("lower")).await;
+    let after = engine::json("GET", &format!("/images/{again}/json"), None).await;
+    assert_ne!(before["Id"], after["Id"]);
+    fresh.shutdown().await.expect("nothing is left");
+    workshop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_who_want_one_image_at_once_build_it_once() {
+    let workshop = Workshop::new("e2e-image-once").await;
+    let other = workshop.with_age(workshop.config.max_image_age).await;
+    let source = stamped("once");
+    let ((first, one), (second, two)) =
+        tokio::join!(ensure(&workshop.sandbox, &source), ensure(&other, &source));
+    assert_eq!(first, second);
+    assert_eq!(
+        [&one, &two].iter().filter(|lines| steps(lines) > 0).count(),
+        1,
+        "{one:?}\n{two:?}"
+    );
+    other.shutdown().await.expect("nothing is left");
+    workshop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_different_images_at_once() {
+    let workshop = Workshop::new("e2e-image-many").await;
+    let sandbox = &workshop.sandbox;
+    let sources: Vec<ImageSource> = (0..6).map(|number| stamped(&format!("many-{number}"))).collect();
+    let built = futures_util::future::join_all(sources.iter().map(|source| ensure(sandbox, source))).await;
+    for (number, (tag, lines)) in built.iter().enumerate() {
+        assert!(steps(lines) > 0, "{number}: {lines:?}");
+        assert_eq!(
+            run(sandbox, tag, &["cat", "/file"]).await,
+            (0, format!("many-{number}"))
+        );
+    }
+    workshop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_that_fails_shows_its_output() {
+    let workshop = Workshop::new("e2e-image-fails").await;
+    let dockerfile = format!(
+        "FROM {}\nRUN echo before; echo the-reason >&2; exit 3\n",
+        Setting::of_this_run().image
+    );
+    let mut lines = Vec::new();
+    let source = ImageSource::build(dockerfile, BTreeMap::new());
+    let error = workshop
+        .sandbox
+        .ensure_image_with(&source, |line| lines.push(line.to_owned()))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("before") && error.contains("the-reason"),
+        "{error}"
+    );
+    assert!(lines.iter().any(|line| line.contains("the-reason")), "{lines:?}");
+    let missing = ImageSource::existing("localhost/no-such-image:latest");
+    let error = workshop
+        .sandbox
+        .ensure_image(&missing)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("localhost/no-such-image:latest"), "{error}");
+    workshop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_with_nothing_but_a_static_program_runs() {
+    let workshop = Workshop::new("e2e-image-scratch").await;
+    let probe = std::fs::read(&Setting::of_this_run().probe).expect("the probe");
+    let dockerfile = "FROM scratch\nCOPY probe /probe\nENTRYPOINT [\"/not/this\"]\n";
+    let source = ImageSource::build(dockerfile, files(&[("probe", &probe)]));
+    let (tag, _) = ensure(&workshop.sandbox, &source).await;
+    let (code, printed) = run(&workshop.sandbox, &tag, &["/probe", "addresses"]).await;
+    assert!(code == 0 && printed.contains("\"outcome\""), "{code} {printed}");
+    workshop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_saved_is_loaded_and_not_built_again() {
+    let workshop = Workshop::new("e2e-image-save").await;
+    let sandbox = &workshop.sandbox;
+    let (tag, _) = ensure(sandbox, &stamped("saved")).await;
+    let (_, stamp) = run(sandbox, &tag, &["cat", "/stamp"]).await;
+    sandbox.shutdown().await.expect("nothing is left");
+    let tags = sandbox.image_tags(&stamped("saved")).await.expect("tags");
+    let repo = tags.repo.expect("it is built here");
+    let mut archive = Vec::new();
+    sandbox
+        .save_images(&[&repo, &tags.overlay], &mut archive)
+        .await
+        .expect("an archive");
+    let removed = sandbox.prune_images(Duration::ZERO).await.expect("images go");
+    for tag in [&repo, &tags.overlay] {
+        assert!(
+            removed.iter().any(|image| image.tag.as_ref() == Some(tag)),
+            "{tag}: {removed:?}"
+        );
+    }
+
+    let mut loaded = sandbox
+        .load_images(std::io::Cursor::new(archive))
+        .await
+        .expect("the archive is good");
+    loaded.sort_unstable();
+    assert!(
+        loaded.iter().any(|name| name.contains(&repo))
+            && loaded.iter().any(|name| name.contains(&tags.overlay)),
+        "{loaded:?}"
+    );
+    let (again, lines) = ensure(sandbox, &stamped("saved")).await;
+    assert_eq!((&again, lines.len()), (&tag, 0), "{lines:?}");
+    assert_eq!(run(sandbox, &again, &["cat", "/stamp"]).await, (0, stamp));
+    workshop.close().await;
+}

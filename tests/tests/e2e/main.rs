@@ -1,0 +1,16 @@
+//! The end-to-end tests; `cargo xtask e2e` runs them. One module a subject.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start the programs that they test"
+)]
+
+mod agent;
+mod clients;
+mod command_line;
+mod examples;
+mod identity;
+mod images;
+mod isolation;
+mod lifecycle;
+mod protocols;
+mod requests;

@@ -1,0 +1,165 @@
+//! HTTP/2, WebSocket, server-sent events, trailers, gRPC, and bodies that are too large for any buffer.
+
+use std::time::Duration;
+
+use e2e_tests::bed::Bed;
+use e2e_tests::engine;
+use e2e_tests::world::World;
+use sandbox::{Input, OutputChunk, Role};
+
+const POLICY: &str = "domains: [open.test]";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_2_is_spoken_on_both_sides() {
+    let bed = Bed::new().await;
+    let ran = bed
+        .run(
+            "domains: [h2.test]",
+            "curl -sS --http2 -w '%{http_version} %{http_code}' -o /dev/null https://h2.test/",
+        )
+        .await;
+    assert_eq!(ran.stdout, "2 200", "{}", ran.stderr);
+    assert_eq!(
+        World::shared()
+            .seen("h2.test")
+            .first()
+            .map(|seen| seen.version.as_str()),
+        Some("HTTP/2.0")
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_websocket_passes_the_gate_and_flows_both_ways() {
+    let bed = Bed::new().await;
+    let script = "
+python3 - <<'EOF'
+import asyncio, websockets
+async def main():
+    async with websockets.connect('wss://open.test/ws') as socket:
+        for text in ('one', 'two'):
+            await socket.send(text)
+            print(await socket.recv())
+asyncio.run(main())
+EOF";
+    let ran = bed.run(POLICY, script).await;
+    assert_eq!(ran.stdout, "one\ntwo\n", "{}{}", ran.stderr, ran.log);
+    assert_eq!(
+        ran.log_lines("allowed GET https://open.test/ws -> 101").len(),
+        1,
+        "{}",
+        ran.log
+    );
+    let refused = bed.run("domains: []", script).await;
+    assert!(refused.stderr.contains("403"), "{}", refused.stderr);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_server_sent_event_arrives_while_the_stream_is_open() {
+    let bed = Bed::new().await;
+    let name = format!("stream-{}", std::process::id());
+    let spec = bed.command(
+        POLICY,
+        &["bash", "-c", &format!("curl -sSN https://open.test/sse/{name}")],
+    );
+    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let mut output = Vec::new();
+    let result = command
+        .execute(Input::Empty, async |chunk| {
+            if let OutputChunk::Stdout(bytes) = chunk {
+                // The second event is sent only once the first has arrived here: were it held back, this test would time out.
+                if output.is_empty() {
+                    World::shared().release(&name);
+                }
+                output.extend_from_slice(&bytes);
+            }
+        })
+        .await
+        .expect("the sandbox works");
+    assert!(!result.timed_out);
+    assert_eq!(
+        String::from_utf8_lossy(&output),
+        "data: first\n\ndata: second\n\n"
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trailers_and_grpc_come_through() {
+    let bed = Bed::new().await;
+    let script = "
+curl -sS --http2 -D - https://open.test/trailers | tr -d '\\r' | grep -c '^x-checksum: abc'
+python3 - <<'EOF'
+import grpc, os
+roots = open(os.environ['GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'], 'rb').read()
+with grpc.secure_channel('open.test:443', grpc.ssl_channel_credentials(roots)) as channel:
+    say = channel.unary_unary('/grpc.Echo/Say', request_serializer=bytes, response_deserializer=bytes)
+    print(say(b'hello', timeout=20).decode())
+EOF";
+    let ran = bed.run(POLICY, script).await;
+    assert_eq!(ran.stdout, "1\nhello\n", "{}{}", ran.stderr, ran.log);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gibibyte_each_way_leaves_the_proxy_under_40_mb() {
+    let bed = Bed::new().await;
+    let gibibyte = 1_u64 << 30;
+    let script = format!(
+        "set -e
+curl -sS https://open.test/bytes/{gibibyte} | wc -c
+curl -sS --http1.1 https://open.test/bytes/{gibibyte} | wc -c
+head -c {gibibyte} /dev/zero | curl -sS -T - https://open.test/sink; echo
+head -c {gibibyte} /dev/zero | curl -sS --http1.1 -T - https://open.test/sink; echo
+echo done; sleep 3600"
+    );
+    let spec = bed.command(POLICY, &["bash", "-c", &script]);
+    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let (done, finished) = tokio::sync::oneshot::channel();
+    let mut done = Some(done);
+    let mut output = String::new();
+    let running = command.execute(Input::Empty, async |chunk| {
+        if let OutputChunk::Stdout(bytes) = chunk {
+            output.push_str(&String::from_utf8_lossy(&bytes));
+            if output.contains("done")
+                && let Some(done) = done.take()
+            {
+                let _ = done.send(());
+            }
+        }
+    });
+    let watching = async {
+        tokio::time::timeout(Duration::from_secs(110), finished)
+            .await
+            .expect("four gibibytes in time")
+            .expect("the end");
+        let peak = proxy_peak_memory(&bed).await;
+        command.stop().await;
+        peak
+    };
+    let (result, peak) = tokio::join!(running, watching);
+    assert!(result.is_ok_and(|result| result.stopped));
+    assert_eq!(
+        output,
+        format!("{gibibyte}\n{gibibyte}\n{gibibyte}\n{gibibyte}\ndone\n")
+    );
+    assert!(peak < 40 * 1024, "the proxy's peak was {peak} KiB");
+    bed.close().await;
+}
+
+/// The largest resident set, in KiB, that the proxy of this bed has had.
+async fn proxy_peak_memory(bed: &Bed) -> u64 {
+    let proxy = bed.container(Role::Proxy).await;
+    let facts = engine::json("GET", &format!("/containers/{proxy}/json"), None).await;
+    let pid = facts
+        .pointer("/State/Pid")
+        .and_then(serde_json::Value::as_u64)
+        .expect("a pid");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the proxy's process");
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .expect("a peak");
+    peak.trim().trim_end_matches(" kB").parse().expect("a number")
+}

@@ -1,0 +1,192 @@
+//! What is allowed, what is blocked, what a blocked client sees, and what the log says.
+
+use e2e_tests::bed::Bed;
+use e2e_tests::world::World;
+
+const POLICY: &str = "
+domains: [open.test]
+url_prefixes:
+  - {host: api.test, path: /v1/*, methods: [GET]}
+  - {host: down.test, path: ''}
+  - {host: nx.test, path: ''}
+  - {host: private.test, path: ''}
+  - {host: loopback.test, path: ''}
+  - {host: metadata.test, path: ''}
+  - {host: wrong-certificate.test, path: ''}
+";
+
+/// Prints `STATUS BODY` of one request.
+fn curl(arguments: &str) -> String {
+    format!("curl -sS --max-time 20 -w '\\n%{{http_code}}\\n' {arguments}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allowed_request_reaches_the_origin_and_is_logged() {
+    let bed = Bed::new().await;
+    let ran = bed.run(POLICY, &curl("https://open.test/hello")).await;
+    assert_eq!(ran.stdout, "hello from open.test\n\n200\n", "{}", ran.stderr);
+    let lines: Vec<&str> = ran.log.lines().collect();
+    let [start, dns @ .., last] = lines.as_slice() else {
+        panic!("{}", ran.log)
+    };
+    assert!(
+        start.starts_with("=== TASK START 20") && start.ends_with("Z ==="),
+        "{start}"
+    );
+    assert!(
+        dns.iter()
+            .any(|line| line.starts_with("DNS A open.test -> 10.199.")),
+        "{}",
+        ran.log
+    );
+    assert!(dns.contains(&"DNS AAAA open.test -> NODATA"), "{}", ran.log);
+    assert_eq!(*last, "allowed GET https://open.test/hello -> 200");
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_rule_allows_gets_403_with_the_reason_and_the_mend() {
+    let bed = Bed::new().await;
+    let script = [
+        curl("https://evil.test/steal"),
+        curl("https://api.test/v2/x"),
+        curl("-X DELETE https://api.test/v1/x"),
+        curl("http://evil.test/plain"),
+        "curl -sSI --max-time 20 https://evil.test/ | tr -d '\\r' | grep -i '^x-sandbox-blocked'".to_owned(),
+    ]
+    .join("\n");
+    let ran = bed.run(POLICY, &script).await;
+    for (reason, host) in [
+        ("host", "evil.test"),
+        ("path_not_allowed", "api.test"),
+        ("method", "api.test"),
+    ] {
+        let body = ran
+            .stdout
+            .lines()
+            .find(|line| line.contains(&format!("\"reason\":\"{reason}\"")));
+        let body: serde_json::Value = serde_json::from_str(body.expect(reason)).expect("a JSON body");
+        assert_eq!(body["error"], "blocked_by_network_allowlist");
+        assert_eq!(body["host"], host);
+        assert!(
+            body["message"]
+                .as_str()
+                .is_some_and(|text| text.contains("network-allowlist.yaml")),
+            "{body}"
+        );
+    }
+    assert_eq!(ran.stdout.matches("\n403\n").count(), 4, "{}", ran.stdout);
+    assert!(ran.stdout.contains("x-sandbox-blocked: host"), "{}", ran.stdout);
+    for line in [
+        "BLOCKED GET https://evil.test/steal -> 403 [reason: host]",
+        "BLOCKED GET https://api.test/v2/x -> 403 [reason: path_not_allowed]",
+        "BLOCKED DELETE https://api.test/v1/x -> 403 [reason: method]",
+        "BLOCKED GET http://evil.test/plain -> 403 [reason: host]",
+        "BLOCKED HEAD https://evil.test/ -> 403 [reason: host]",
+    ] {
+        assert_eq!(ran.log_lines(line).len(), 1, "{line} in\n{}", ran.log);
+    }
+    assert!(World::shared().seen("evil.test").is_empty());
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_that_fails_is_502_with_the_reason_and_an_error_line() {
+    let bed = Bed::new().await;
+    let script =
+        ["down.test", "nx.test", "wrong-certificate.test"].map(|host| curl(&format!("https://{host}/api")));
+    let ran = bed.run(POLICY, &script.join("\n")).await;
+    assert_eq!(
+        ran.stdout.matches("\n502\n").count(),
+        3,
+        "{}{}",
+        ran.stdout,
+        ran.log
+    );
+    for (host, words) in [
+        ("down.test", "Connection refused"),
+        ("nx.test", "Name or service not known"),
+        ("wrong-certificate.test", "TLS: "),
+    ] {
+        let lines = ran.log_lines(&format!("ERROR GET https://{host}/api -> "));
+        assert!(lines.len() == 1 && lines[0].contains(words), "{host}: {lines:?}");
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_leads_to_a_private_address_is_refused() {
+    let bed = Bed::new().await;
+    let script =
+        ["private.test", "loopback.test", "metadata.test"].map(|host| curl(&format!("http://{host}/")));
+    let ran = bed.run(POLICY, &script.join("\n")).await;
+    assert_eq!(
+        ran.stdout.matches("\n403\n").count(),
+        3,
+        "{}{}",
+        ran.stdout,
+        ran.log
+    );
+    assert_eq!(ran.log_lines("[reason: address]").len(), 3, "{}", ran.log);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_without_an_exception_even_the_world_is_refused() {
+    let mut config = e2e_tests::bed::config(&e2e_tests::bed::state_dir());
+    config.upstream.allow_addresses.clear();
+    let bed = Bed::with(config).await;
+    let ran = bed.run(POLICY, &curl("https://open.test/")).await;
+    assert!(ran.stdout.ends_with("\n403\n"), "{}", ran.stdout);
+    assert_eq!(
+        ran.log_lines("BLOCKED GET https://open.test/ -> 403 [reason: address]")
+            .len(),
+        1,
+        "{}",
+        ran.log
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_to_a_host_that_is_not_allowed_ends_there() {
+    let bed = Bed::new().await;
+    let ran = bed
+        .run(POLICY, &curl("-L https://open.test/redirect/elsewhere.test/x"))
+        .await;
+    assert!(ran.stdout.ends_with("\n403\n"), "{}", ran.stdout);
+    assert!(World::shared().seen("elsewhere.test").is_empty());
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_a_container_says_can_forge_a_line_of_the_log() {
+    let bed = Bed::new().await;
+    let script = "
+python3 - <<'EOF'
+import socket, ssl
+name = b'\\x0aallowed\\x07GET x'
+query = b'\\x00\\x01\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00' + bytes([len(name)]) + name + b'\\x00\\x00\\x01\\x00\\x01'
+resolver = [line.split()[1] for line in open('/etc/resolv.conf') if line.startswith('nameserver')][0]
+dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+dns.settimeout(5)
+dns.sendto(query, (resolver, 53))
+dns.recv(512)
+web = socket.create_connection(('evil.test', 80))
+web.sendall(b'GET /%0aallowed\\x20[reason:\\x20none] HTTP/1.1\\r\\nHost: evil.test\\r\\n\\r\\n')
+web.recv(4096)
+web = socket.create_connection(('evil.test', 80))
+web.sendall(b'GET /a[reason:none]->200 HTTP/1.1\\r\\nHost: evil.test\\r\\nConnection: close\\r\\n\\r\\n')
+web.recv(4096)
+EOF";
+    let ran = bed.run(POLICY, script).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for line in ran.log.lines() {
+        let known = ["=== TASK START", "DNS ", "BLOCKED "]
+            .iter()
+            .any(|start| line.starts_with(start));
+        assert!(known && line.chars().all(|c| !c.is_control()), "forged: {line:?}");
+    }
+    assert!(!ran.log.contains("\nallowed"), "{}", ran.log);
+    bed.close().await;
+}

@@ -1,0 +1,46 @@
+//! Installing what a task needs, where root and apt allow it.
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{self, command};
+use crate::report::{say, step};
+
+/// A program and the Debian package that brings it.
+#[derive(Clone, Copy)]
+pub(crate) struct Needed {
+    pub(crate) program: &'static str,
+    pub(crate) package: &'static str,
+}
+
+/// Makes sure that every program is there; installs the packages of those that are not.
+pub(crate) fn ensure(needed: &[Needed]) -> Result<()> {
+    let missing: Vec<_> = needed
+        .iter()
+        .filter(|n| process::find_program(n.program).is_none())
+        .map(|n| n.package)
+        .collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        install(&missing)
+    }
+}
+
+/// Installs packages, saying so.
+pub(crate) fn install(packages: &[&str]) -> Result<()> {
+    let list = packages.join(" ");
+    if process::find_program("apt-get").is_none() {
+        bail!("these Debian packages, or their like, are needed and there is no apt-get here: {list}");
+    }
+    if !process::is_root() {
+        bail!("these packages are missing; install them with `sudo apt-get install {list}`");
+    }
+    say(format!("installing with apt-get: {list}"));
+    step("apt-get install", || {
+        let mut update = command("apt-get", ["update", "-q"]);
+        process::run_quietly(&mut update).context("cannot refresh apt's package lists")?;
+        let mut install = command("apt-get", ["install", "-q", "-y", "--no-install-recommends"]);
+        install.args(packages).env("DEBIAN_FRONTEND", "noninteractive");
+        process::run_quietly(&mut install).with_context(|| format!("cannot install {list}"))
+    })
+}

@@ -1,0 +1,3 @@
+//! What `bench` prints of what was measured.
+
+pub(crate) mod table;

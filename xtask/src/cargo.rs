@@ -1,0 +1,233 @@
+//! Building the workspace's programs with cargo.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::process::{self, command};
+use crate::workspace;
+
+/// A `cargo` invocation in the workspace, with the cargo that runs us.
+pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut cargo = Command::new(program);
+    cargo.current_dir(workspace::root()).args(args);
+    // Set by the cargo that runs us, for us: they would reach build scripts, and make cargo rebuild what a plain cargo built.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_PRIMARY_PACKAGE"]
+            .iter()
+            .any(|prefix| text.starts_with(prefix))
+        {
+            cargo.env_remove(&name);
+        }
+    }
+    cargo
+}
+
+/// Builds and gives the executables by target name. Diagnostics go to stderr as usual.
+pub(crate) fn executables<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<BTreeMap<String, PathBuf>> {
+    executables_of(&mut cargo(args))
+}
+
+fn executables_of(cargo: &mut Command) -> Result<BTreeMap<String, PathBuf>> {
+    cargo
+        .arg("--message-format=json-render-diagnostics")
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    let output = cargo
+        .output()
+        .with_context(|| format!("cannot start {}", process::describe(cargo)))?;
+    // What went wrong stands on stderr; stdout has only messages for programs.
+    if !output.status.success() {
+        bail!("{} ended with {}", process::describe(cargo), output.status);
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    Ok(messages
+        .lines()
+        .filter_map(|line| executable(&serde_json::from_str(line).ok()?))
+        .collect())
+}
+
+/// A file of integration tests: `tests/NAME.rs` of a package.
+pub(crate) struct IntegrationTest {
+    pub(crate) package: String,
+    pub(crate) name: String,
+}
+
+/// Every file of integration tests in the workspace.
+pub(crate) fn integration_tests() -> Result<Vec<IntegrationTest>> {
+    let text = process::output(&mut cargo(["metadata", "--format-version=1", "--no-deps"]))?;
+    let metadata: Value = serde_json::from_str(&text).context("cargo metadata printed no JSON")?;
+    let packages = metadata
+        .get("packages")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    Ok(packages.flat_map(integration_tests_of).collect())
+}
+
+fn integration_tests_of(package: &Value) -> Vec<IntegrationTest> {
+    let text = |value: &Value, key: &str| {
+        value
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let targets = package
+        .get("targets")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    targets
+        .filter(|target| target.pointer("/kind/0").and_then(Value::as_str) == Some("test"))
+        .map(|target| IntegrationTest {
+            package: text(package, "name"),
+            name: text(target, "name"),
+        })
+        .collect()
+}
+
+/// Builds one program of the workspace and gives where it lies.
+///
+/// The whole workspace selects the features, as it does for lints and tests, so that nothing is built twice.
+pub(crate) fn program(name: &str, profile: &[&str]) -> Result<PathBuf> {
+    let args = ["build", "--workspace", "--bin", name]
+        .into_iter()
+        .chain(profile.iter().copied());
+    executables(args)?
+        .remove(name)
+        .with_context(|| format!("cargo built no program {name}"))
+}
+
+/// Builds one program so that it runs in an empty container, and puts it at `destination`.
+///
+/// The explicit target keeps these objects apart from the ordinary build's: neither invalidates the other.
+pub(crate) fn static_program(package: &str, name: &str, profile: &[&str], destination: &Path) -> Result<()> {
+    let target = static_target()?;
+    let flags = format!(
+        "CARGO_TARGET_{}_RUSTFLAGS",
+        target.to_uppercase().replace('-', "_")
+    );
+    let mut cargo = cargo(["build", "--package", package, "--bin", name, "--target", &target]);
+    cargo.args(profile).env(flags, "-C target-feature=+crt-static");
+    let built = executables_of(&mut cargo)?
+        .remove(name)
+        .with_context(|| format!("cargo built no program {name} of {package}"))?;
+    let bytes = fs::read(&built).with_context(|| format!("cannot read {}", built.display()))?;
+    if asks_for_a_loader(&bytes) {
+        bail!("{} is not static: it asks for a dynamic loader", built.display());
+    }
+    place(&bytes, destination)
+}
+
+/// The target for static programs: musl where the toolchain and a C compiler for it are installed, else glibc.
+pub(crate) fn static_target() -> Result<String> {
+    let host = host_target()?;
+    let architecture = host.split('-').next().unwrap_or_default();
+    let musl = format!("{architecture}-unknown-linux-musl");
+    let sysroot = process::output(command("rustc", ["--print", "sysroot"]).current_dir(workspace::root()))?;
+    let installed = Path::new(sysroot.trim())
+        .join("lib/rustlib")
+        .join(&musl)
+        .join("lib")
+        .is_dir();
+    if installed && process::find_program("musl-gcc").is_some() {
+        return Ok(musl);
+    }
+    Ok(format!("{architecture}-unknown-linux-gnu"))
+}
+
+/// The target that this toolchain builds for by default.
+pub(crate) fn host_target() -> Result<String> {
+    let text = process::output(command("rustc", ["-vV"]).current_dir(workspace::root()))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .map(str::to_owned)
+        .context("rustc names no host")
+}
+
+fn executable(message: &Value) -> Option<(String, PathBuf)> {
+    let path = message.get("executable")?.as_str()?;
+    let name = message.pointer("/target/name")?.as_str()?;
+    Some((name.to_owned(), PathBuf::from(path)))
+}
+
+/// An ELF program that the kernel starts through a loader has a segment of type `PT_INTERP`.
+fn asks_for_a_loader(elf: &[u8]) -> bool {
+    const PT_INTERP: u32 = 3;
+    let number = |at: usize, width: usize| -> Option<usize> {
+        let bytes = elf.get(at..at + width)?;
+        bytes.iter().rev().try_fold(0_usize, |sum, byte| {
+            sum.checked_mul(256)?.checked_add(usize::from(*byte))
+        })
+    };
+    let (Some(table), Some(size), Some(count)) = (number(0x20, 8), number(0x36, 2), number(0x38, 2)) else {
+        return true;
+    };
+    (0..count).any(|index| number(table + index * size, 4) == Some(PT_INTERP as usize))
+}
+
+/// Replaces the file in one step; an equal one keeps its time, so that what was made from it stays fresh.
+fn place(bytes: &[u8], destination: &Path) -> Result<()> {
+    if fs::read(destination).is_ok_and(|present| present == bytes) {
+        return Ok(());
+    }
+    let parent = destination.parent().context("the destination has no folder")?;
+    fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+    let unfinished = destination.with_extension("unfinished");
+    fs::write(&unfinished, bytes).with_context(|| format!("cannot write {}", unfinished.display()))?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&unfinished, mode)?;
+    fs::rename(&unfinished, destination).with_context(|| format!("cannot place {}", destination.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dynamic_program_is_told_from_a_static_one() {
+        let dynamic = fs::read("/proc/self/exe").unwrap();
+        assert!(asks_for_a_loader(&dynamic));
+        let mut header = vec![0; 0x40];
+        header.extend([1, 0, 0, 0]); // one segment, PT_LOAD
+        for (at, value) in [(0x20, 0x40), (0x36, 0x38), (0x38, 1)] {
+            header[at] = value;
+        }
+        assert!(!asks_for_a_loader(&header));
+        header[0x40] = 3;
+        assert!(asks_for_a_loader(&header));
+        assert!(
+            asks_for_a_loader(b"#!/bin/sh"),
+            "what is no program is no static program"
+        );
+    }
+
+    #[test]
+    fn integration_tests_are_told_from_other_targets() {
+        let package = serde_json::json!({"name": "p", "targets": [
+            {"name": "p", "kind": ["lib"]}, {"name": "e2e", "kind": ["test"]}, {"name": "b", "kind": ["bench"]},
+        ]});
+        let found: Vec<_> = integration_tests_of(&package)
+            .into_iter()
+            .map(|t| (t.package, t.name))
+            .collect();
+        assert_eq!(found, [("p".to_owned(), "e2e".to_owned())]);
+    }
+
+    #[test]
+    fn executables_are_found_among_cargo_messages() {
+        let message = serde_json::json!({"reason": "compiler-artifact", "target": {"name": "probe"}, "executable": "/t/probe"});
+        assert_eq!(executable(&message), Some(("probe".into(), "/t/probe".into())));
+        assert_eq!(
+            executable(&serde_json::json!({"target": {"name": "x"}, "executable": null})),
+            None
+        );
+    }
+}

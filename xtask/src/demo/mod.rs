@@ -1,0 +1,9 @@
+//! The pieces of `demo`: an internet in a container, a project that uses the sandbox, and what is shown of it.
+
+mod project;
+mod show;
+mod stand_in;
+
+pub(crate) use self::project::{ALLOWLIST, Api, KEY, Project, Settings};
+pub(crate) use self::show::{block, command_line, heading};
+pub(crate) use self::stand_in::StandIn;

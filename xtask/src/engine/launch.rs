@@ -1,0 +1,197 @@
+//! The scripts and the configuration with which a private engine is started.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::process;
+
+/// How an engine is kept apart from the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Separation {
+    /// A root folder, a network and mounts of its own.
+    Root,
+    /// The machine's podman as root: mounts of its own.
+    Mounts,
+    /// The machine's podman without root, which makes namespaces of its own.
+    User,
+}
+
+/// Runs inside a new mount namespace before the engine. Paths arrive as variables, never inside the text.
+///
+/// - Where cgroup v2 is mounted beside v1 (hybrid), podman takes the machine for one with cgroup v2 and fails.
+/// - `/dev/shm`, like `/run` further down, is the engine's own: podman keeps locks and network state there under
+///   fixed names, and what is left there by an engine that was killed must not be seen by the next.
+const OWN_MOUNTS: &str = "
+set -eu
+mount --make-rprivate /
+if mountpoint -q /sys/fs/cgroup/unified; then umount /sys/fs/cgroup/unified; fi
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+";
+
+/// Makes a Debian folder the root, sharing the folders that callers mount from. `pivot_root`, not `chroot`: unpacking
+/// layers remounts `/`, which fails where `/` is no mount point.
+const OWN_ROOT: &str = r#"
+mount --bind "$NEW_ROOT" "$NEW_ROOT"
+for folder in /proc /sys /dev /tmp; do mount --rbind "$folder" "$NEW_ROOT$folder"; done
+mkdir -p "$NEW_ROOT$CHECKOUT"
+mount --bind "$CHECKOUT" "$NEW_ROOT$CHECKOUT"
+mkdir -p "$NEW_ROOT/.old"
+cd "$NEW_ROOT"
+pivot_root . .old
+umount -l /.old
+cd /
+mount -t tmpfs -o mode=755 tmpfs /run
+"#;
+
+/// The machine's `/run` stays: its resolver's configuration may lie there.
+const OWN_STATE: &str = r#"
+for folder in /run/containers /run/libpod /run/crun /run/netns; do
+    mkdir -p "$folder"
+    mount -t tmpfs -o mode=755 tmpfs "$folder"
+done
+"#;
+
+const SERVE: &str = r#" --log-level warn system service --time=0 "unix://$SOCKET""#;
+
+impl Separation {
+    /// The script that becomes the engine.
+    pub(super) fn script(self) -> String {
+        let before = match self {
+            Self::Root => [OWN_MOUNTS, OWN_ROOT].concat(),
+            Self::Mounts => [OWN_MOUNTS, OWN_STATE].concat(),
+            Self::User => String::new(),
+        };
+        format!("{before}\nexec {}{SERVE}\n", self.podman())
+    }
+
+    /// A script that runs podman's command line where the engine runs, with the engine's storage.
+    ///
+    /// `network` is the engine's namespace where it has one of its own. The service's process does not tell it: podman's first
+    /// thread, which `/proc` shows, may have been left behind in a container's.
+    pub(super) fn client_script(self, state: &Path, network: Option<&Path>) -> String {
+        let network = network
+            .map(|path| format!("--net='{}' ", path.display()))
+            .unwrap_or_default();
+        let enter = match self {
+            Self::Root | Self::Mounts => {
+                format!("nsenter --target \"$(cat \"$STATE/pid\")\" --mount {network}-- ")
+            }
+            Self::User => String::new(),
+        };
+        let (state, driver, podman) = (state.display(), storage_driver(state), self.podman());
+        format!(
+            "#!/bin/sh\n# podman, beside the private engine: sees its mounts, its network and its storage.\n\
+             export STATE='{state}' DRIVER={driver} PODMAN_IGNORE_CGROUPSV1_WARNING=1\n\
+             export CONTAINERS_CONF=\"$STATE/containers.conf\"\nexec {enter}{podman} \"$@\"\n"
+        )
+    }
+
+    /// The program with the flags that select the engine's storage.
+    fn podman(self) -> &'static str {
+        match self {
+            Self::Root | Self::Mounts => {
+                r#"podman --root "$STATE/storage" --runroot /run/containers/storage --storage-driver "$DRIVER" --cgroup-manager cgroupfs"#
+            }
+            Self::User => r#"podman --root "$STATE/storage" --runroot "$STATE/run""#,
+        }
+    }
+}
+
+/// Overlay storage cannot lie on an overlay, as inside a container.
+pub(super) fn storage_driver(state: &Path) -> &'static str {
+    let kind = process::output(process::command("stat", ["-f", "-c", "%T"]).arg(state));
+    if kind.is_ok_and(|kind| kind.trim() == "overlayfs") {
+        "vfs"
+    } else {
+        "overlay"
+    }
+}
+
+/// Writes the engine's containers.conf and gives its path.
+pub(super) fn write_configuration(state: &Path) -> Result<PathBuf> {
+    let networks = state.join("networks");
+    fs::create_dir_all(&networks).with_context(|| format!("cannot make {}", networks.display()))?;
+    let text = configuration(&networks, capped_limits());
+    let file = state.join("containers.conf");
+    fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(file)
+}
+
+fn configuration(networks: &Path, limits: Option<Limits>) -> String {
+    let limits = limits.map_or(String::new(), |Limits { files, processes }| {
+        format!("default_ulimits = [\"nofile={files}:{files}\", \"nproc={processes}:{processes}\"]\n")
+    });
+    format!(
+        "[containers]\n{limits}\n[engine]\nevents_logger = \"file\"\n\n[network]\nnetwork_backend = \"netavark\"\n\
+         network_config_dir = \"{}\"\n",
+        networks.display()
+    )
+}
+
+#[derive(Clone, Copy)]
+struct Limits {
+    files: u64,
+    processes: u64,
+}
+
+/// podman raises two limits for every container; without `CAP_SYS_RESOURCE` the kernel refuses what is above ours.
+fn capped_limits() -> Option<Limits> {
+    const CAP_SYS_RESOURCE: u64 = 1 << 24;
+    let effective = process::proc_status("CapEff").and_then(|hex| u64::from_str_radix(&hex, 16).ok())?;
+    if effective & CAP_SYS_RESOURCE != 0 {
+        return None;
+    }
+    let text = fs::read_to_string("/proc/self/limits").ok()?;
+    // podman 4 lowers its own hard limit on processes to the kernel's `pid_max` before it starts a container.
+    let pid_max = fs::read_to_string("/proc/sys/kernel/pid_max")
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
+    let processes = hard_limit(&text, "Max processes").min(pid_max);
+    Some(Limits {
+        files: hard_limit(&text, "Max open files"),
+        processes,
+    })
+}
+
+fn hard_limit(text: &str, name: &str) -> u64 {
+    const PODMAN_ASKS_FOR: u64 = 1_048_576;
+    let hard = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.split_whitespace().nth(1)?.parse().ok());
+    hard.unwrap_or(PODMAN_ASKS_FOR).min(PODMAN_ASKS_FOR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: &str = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                          Max processes             96365                unlimited            processes \n\
+                          Max open files            1024                 20000                files     \n";
+
+    #[test]
+    fn hard_limits_are_read_and_bounded() {
+        assert_eq!(hard_limit(LIMITS, "Max open files"), 20_000);
+        assert_eq!(hard_limit(LIMITS, "Max processes"), 1_048_576);
+    }
+
+    #[test]
+    fn limits_are_configured_only_where_they_must_be() {
+        let with = configuration(
+            Path::new("/n"),
+            Some(Limits {
+                files: 7,
+                processes: 8,
+            }),
+        );
+        assert!(
+            with.contains("default_ulimits = [\"nofile=7:7\", \"nproc=8:8\"]\n"),
+            "{with}"
+        );
+        assert!(!configuration(Path::new("/n"), None).contains("ulimits"));
+    }
+}

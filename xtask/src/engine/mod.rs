@@ -1,0 +1,15 @@
+//! Podman engines: the user's, or private ones with storage of their own.
+
+mod find;
+mod http;
+mod image;
+mod launch;
+mod leftovers;
+mod private;
+mod program;
+
+pub(crate) use self::find::find_running;
+pub(crate) use self::http::{Socket, ping};
+pub(crate) use self::image::{Image, ensure_image};
+pub(crate) use self::private::{Podman, PrivateEngine};
+pub(crate) use self::program::ensure_program_image;

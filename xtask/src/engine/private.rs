@@ -1,0 +1,383 @@
+//! A podman service with storage of its own, found again by whoever asks next.
+//!
+//! Its state lies under `target/xtask/NAME`; its socket under a short folder in `/tmp`, since a socket's path must stay
+//! below 108 bytes. One that runs is reused; one that died is cleaned up and started anew.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::http::{Socket, ping};
+use super::launch::{self, Separation};
+use super::leftovers;
+use crate::apt::{self, Needed};
+use crate::debian::Debian;
+use crate::netns::{self, Pair};
+use crate::process::{self, command};
+use crate::report::{say, seconds};
+use crate::workspace;
+
+/// The podman versions that the project supports and tests, each from the Debian release that has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Podman {
+    /// 4.3.1, from Debian 12.
+    #[value(name = "4")]
+    Four,
+    /// 5.4.2, from Debian 13.
+    #[value(name = "5")]
+    Five,
+}
+
+const PODMAN_FOUR: Debian = Debian {
+    suite: "bookworm",
+    packages: &[
+        "podman",
+        "crun",
+        "netavark",
+        "aardvark-dns",
+        "catatonit",
+        "iptables",
+        "iproute2",
+        "ca-certificates",
+        "slirp4netns",
+        "uidmap",
+        "busybox-static",
+    ],
+};
+const PODMAN_FIVE: Debian = Debian {
+    suite: "trixie",
+    packages: &[
+        "podman",
+        "crun",
+        "netavark",
+        "aardvark-dns",
+        "catatonit",
+        "nftables",
+        "iproute2",
+        "ca-certificates",
+        "passt",
+        "uidmap",
+        "busybox-static",
+    ],
+};
+
+impl Podman {
+    /// The engine's name: of its state folder, its socket, its namespaces.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Four => "podman4",
+            Self::Five => "podman5",
+        }
+    }
+
+    fn debian(self) -> &'static Debian {
+        match self {
+            Self::Four => &PODMAN_FOUR,
+            Self::Five => &PODMAN_FIVE,
+        }
+    }
+}
+
+/// A private engine, running or not.
+pub(crate) struct PrivateEngine {
+    podman: Option<Podman>,
+    state: PathBuf,
+    socket: Socket,
+}
+
+impl PrivateEngine {
+    /// The engine of one podman version, or of the podman that this machine has.
+    pub(crate) fn new(podman: Option<Podman>) -> Self {
+        let name = podman.map_or("own", Podman::name);
+        let folder = socket_folder();
+        Self {
+            podman,
+            state: workspace::state().join(name),
+            socket: Socket::new(folder.join(format!("{name}.sock"))),
+        }
+    }
+
+    /// The namespaces of an engine of a named version; the machine's own podman stays in the machine's network.
+    pub(crate) fn network(&self) -> Option<Pair> {
+        self.podman.map(|podman| Pair::of(podman.name()))
+    }
+
+    /// What selects it on the command line, with the space before it.
+    pub(crate) fn version_flag(&self) -> &'static str {
+        match self.podman {
+            Some(Podman::Four) => " --podman 4",
+            Some(Podman::Five) => " --podman 5",
+            None => "",
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// The process that serves, if it does.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        let pid: u32 = fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()?;
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        // The kernel gives process numbers out again: only one that serves our socket is ours.
+        String::from_utf8_lossy(&line)
+            .contains(&self.socket.url())
+            .then_some(pid)
+    }
+
+    /// Starts the engine unless it runs; gives its version.
+    pub(crate) fn ensure(&self) -> Result<String> {
+        let _lock = self.lock()?;
+        if self.pid().is_some()
+            && let Some(version) = ping(&self.socket)
+        {
+            return Ok(version);
+        }
+        self.clean_up();
+        self.start()
+    }
+
+    /// Ends the engine with its containers and namespaces. What is not there is no fault.
+    pub(crate) fn stop(&self) -> Result<()> {
+        let _lock = self.lock()?;
+        if ping(&self.socket).is_some() {
+            self.remove_containers();
+        }
+        self.clean_up();
+        if let Some(pair) = self.network() {
+            pair.remove();
+        }
+        Ok(())
+    }
+
+    fn start(&self) -> Result<String> {
+        let begin = Instant::now();
+        let mut launch = self.launch_command()?;
+        self.write_client()?;
+        let log = self.state.join("service.log");
+        let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        launch
+            .stdin(Stdio::null())
+            .stderr(output.try_clone()?)
+            .stdout(output);
+        // A group of its own: Ctrl-C in the terminal that started it does not end it.
+        let mut child = launch.process_group(0).spawn()?;
+        fs::write(self.pid_file(), child.id().to_string())?;
+        let version = self.await_ping(&mut child, &log)?;
+        // What an engine that was killed had running is dead; only its names are still taken.
+        self.remove_containers();
+        say(format!(
+            "podman {version} serves {} ({})",
+            self.socket.url(),
+            seconds(begin.elapsed())
+        ));
+        Ok(version)
+    }
+
+    /// Every program in the chain replaces itself by the next, so that the child's number becomes the engine's.
+    fn launch_command(&self) -> Result<Command> {
+        apt::ensure(&[Needed {
+            program: "unshare",
+            package: "util-linux",
+        }])?;
+        let separation = self.separation();
+        let script = separation.script();
+        let mut launch = match self.network() {
+            Some(pair) => {
+                pair.ensure()?;
+                netns::enter(&pair.host, ["unshare", "--mount", "sh", "-c", &script])
+            }
+            None if separation == Separation::Mounts => command("unshare", ["--mount", "sh", "-c", &script]),
+            None => command("sh", ["-c", &script]),
+        };
+        launch.env_clear().env(
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        );
+        launch.envs(
+            ["HOME", "XDG_RUNTIME_DIR"]
+                .into_iter()
+                .filter_map(|name| Some((name, std::env::var_os(name)?))),
+        );
+        match self.podman {
+            Some(podman) => launch.env("NEW_ROOT", Self::own_root(podman)?),
+            None => install_podman().map(|()| &mut launch)?,
+        };
+        make_socket_folder()?;
+        launch
+            .env("STATE", &self.state)
+            .env("DRIVER", launch::storage_driver(&self.state))
+            .env("SOCKET", self.socket.path())
+            .env("CHECKOUT", workspace::root())
+            .env("CONTAINERS_CONF", launch::write_configuration(&self.state)?)
+            .env("PODMAN_IGNORE_CGROUPSV1_WARNING", "1");
+        Ok(launch)
+    }
+
+    fn separation(&self) -> Separation {
+        match self.podman {
+            Some(_) => Separation::Root,
+            None if process::is_root() => Separation::Mounts,
+            None => Separation::User,
+        }
+    }
+
+    /// The Debian system that an engine of a named version runs in.
+    fn own_root(podman: Podman) -> Result<PathBuf> {
+        if !process::is_root() {
+            bail!(
+                "a private {} needs root, for mount and network namespaces",
+                podman.name()
+            );
+        }
+        let root = podman.debian().folder(podman.name())?;
+        // Containers ask the world for names, never the machine's own resolver.
+        for (file, text) in [
+            ("etc/resolv.conf", "nameserver 203.0.113.10\n"),
+            // Without it podman asks the name server for `localhost`, and waits where there is none.
+            ("etc/hosts", "127.0.0.1 localhost\n"),
+        ] {
+            let file = root.join(file);
+            fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        }
+        Ok(root)
+    }
+
+    /// Waits until the engine answers. The socket's appearing cannot be awaited without the engine's help.
+    fn await_ping(&self, child: &mut Child, log: &Path) -> Result<String> {
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while Instant::now() < deadline {
+            if let Some(version) = ping(&self.socket) {
+                return Ok(version);
+            }
+            if let Some(status) = child.try_wait()? {
+                let text = fs::read_to_string(log).unwrap_or_default();
+                bail!("the engine ended with {status} before it served; it said:\n{text}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        bail!("the engine did not answer within a minute; see {}", log.display())
+    }
+
+    /// Ends whatever an engine has left, also one that was killed.
+    fn clean_up(&self) {
+        if let Some(pid) = self.pid() {
+            drop(process::run_quietly(&mut command(
+                "kill",
+                ["-TERM", &pid.to_string()],
+            )));
+            await_end(pid, Duration::from_secs(5));
+        }
+        let network = self.network().map(|pair| Pair::path(&pair.host));
+        if process::is_root() {
+            leftovers::end(&self.state, network.as_deref());
+        }
+        drop(fs::remove_file(self.pid_file()));
+        drop(fs::remove_file(self.socket.path()));
+    }
+
+    /// Through the engine, so that it takes down cgroups and bridges as well.
+    fn remove_containers(&self) {
+        let Ok(text) = self
+            .socket
+            .request("GET", "/v4.0.0/libpod/containers/json?all=true")
+            .and_then(super::http::Answer::ok)
+        else {
+            return;
+        };
+        let list: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        for id in list
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|container| container.get("Id")?.as_str())
+        {
+            let target = format!("/v4.0.0/libpod/containers/{id}?force=true&timeout=0");
+            drop(self.socket.request("DELETE", &target));
+        }
+    }
+
+    /// A `podman` for people, which sees what the engine sees. The tasks themselves use the socket alone.
+    fn write_client(&self) -> Result<()> {
+        let file = self.client();
+        let network = self.network().map(|pair| Pair::path(&pair.host));
+        let text = self.separation().client_script(&self.state, network.as_deref());
+        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+        Ok(())
+    }
+
+    /// The `podman` for people.
+    pub(crate) fn client(&self) -> PathBuf {
+        self.state.join("podman")
+    }
+
+    fn pid_file(&self) -> PathBuf {
+        self.state.join("pid")
+    }
+
+    /// Two callers at once must not both start it.
+    fn lock(&self) -> Result<File> {
+        fs::create_dir_all(&self.state).with_context(|| format!("cannot make {}", self.state.display()))?;
+        let path = self.state.join("lock");
+        let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        file.lock()
+            .with_context(|| format!("cannot lock {}", path.display()))?;
+        Ok(file)
+    }
+}
+
+/// podman and what it needs for bridges, for an engine on the machine itself.
+fn install_podman() -> Result<()> {
+    let netavark = ["/usr/libexec/podman", "/usr/lib/podman"]
+        .iter()
+        .any(|f| Path::new(f).join("netavark").exists());
+    if process::find_program("podman").is_some() && netavark {
+        return Ok(());
+    }
+    say("this machine lacks podman or its network program");
+    apt::install(&[
+        "podman",
+        "crun",
+        "netavark",
+        "aardvark-dns",
+        "catatonit",
+        "uidmap",
+        "slirp4netns",
+        "iptables",
+        "nftables",
+    ])
+}
+
+fn socket_folder() -> PathBuf {
+    PathBuf::from(format!("/tmp/sbx-{}", workspace::tag()))
+}
+
+/// The folder's name can be guessed, so whoever may have made it before us is checked.
+fn make_socket_folder() -> Result<()> {
+    let folder = socket_folder();
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)?;
+    let found = fs::symlink_metadata(&folder)?;
+    let own = fs::metadata("/proc/self")?.uid();
+    if !found.is_dir() || found.uid() != own {
+        bail!("{} belongs to somebody else; remove it", folder.display());
+    }
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+    Ok(())
+}
+
+fn await_end(pid: u32, patience: Duration) {
+    let deadline = Instant::now() + patience;
+    let process = PathBuf::from(format!("/proc/{pid}/ns/mnt"));
+    while Instant::now() < deadline && fs::metadata(&process).is_ok() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

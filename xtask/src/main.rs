@@ -1,0 +1,102 @@
+//! Developer tasks: `cargo xtask TASK`.
+//!
+//! One file per task (`task_*.rs`); what tasks share lies in modules named after the thing they handle. stdout
+//! carries only what another program may want to read (a socket URL, a path); everything else goes to stderr.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a developer tool whose work is to run programs and to say what they do"
+)]
+
+mod apt;
+mod bench;
+mod cargo;
+mod claude_code;
+mod debian;
+mod demo;
+mod engine;
+mod messages_api;
+mod netns;
+mod npm;
+mod process;
+mod report;
+mod scrub;
+mod suite;
+mod task_base_image;
+mod task_bench;
+mod task_claude_bin;
+mod task_demo;
+mod task_dist;
+mod task_e2e;
+mod task_engine;
+mod task_fixtures;
+mod task_proxy_image;
+mod task_test;
+mod task_tidy;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Developer tasks of the sandbox workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_version_flag = true)]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Shows what the sandbox does, on this machine, from nothing.
+    Demo(task_demo::DemoArgs),
+    /// Finds or starts a podman engine and prints its socket URL.
+    Engine(task_engine::EngineArgs),
+    /// Makes Debian images for tasks and imports them into an engine.
+    BaseImage(task_base_image::BaseImageArgs),
+    /// Builds the static proxy.
+    ProxyImage(task_proxy_image::ProxyImageArgs),
+    /// Prints where Claude Code's program lies; fetches it with npm where there is none.
+    ClaudeBin(task_claude_bin::ClaudeBinArgs),
+    /// Runs the end-to-end tests on real podman.
+    E2e(task_e2e::E2eArgs),
+    /// Runs everything that must hold: format, lints, tidy, unit tests, docs, end to end.
+    Test(task_test::TestArgs),
+    /// Checks the house rules that a program can check.
+    Tidy(task_tidy::TidyArgs),
+    /// Records what the real Claude Code prints.
+    Fixtures(task_fixtures::FixturesArgs),
+    /// Measures what the sandbox costs.
+    Bench(task_bench::BenchArgs),
+    /// Packs both programs into one archive.
+    Dist(task_dist::DistArgs),
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> anyhow::Result<()> {
+    match task {
+        Task::Demo(args) => task_demo::run(&args),
+        Task::Engine(args) => task_engine::run(&args),
+        Task::BaseImage(args) => task_base_image::run(&args),
+        Task::ProxyImage(args) => task_proxy_image::run(&args),
+        Task::ClaudeBin(args) => task_claude_bin::run(&args),
+        Task::E2e(args) => task_e2e::run(&args),
+        Task::Test(args) => task_test::run(&args),
+        Task::Tidy(args) => task_tidy::run(&args),
+        Task::Fixtures(args) => task_fixtures::run(&args),
+        Task::Bench(args) => task_bench::run(&args),
+        Task::Dist(args) => task_dist::run(&args),
+    }
+}

@@ -1,0 +1,60 @@
+//! The stand-in for the Messages API as a child process.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace;
+
+/// A running stand-in; it ends when this is dropped, or when this process dies.
+pub(crate) struct StandIn {
+    child: Child,
+    url: String,
+}
+
+impl StandIn {
+    /// Builds it if need be and waits until it listens.
+    pub(crate) fn start() -> Result<Self> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut child = Command::new(cargo)
+            .args([
+                "run",
+                "--quiet",
+                "--package",
+                "test-world",
+                "--bin",
+                "messages-api",
+            ])
+            .current_dir(workspace::root())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the stand-in for the Messages API")?;
+        let stdout = child.stdout.take().context("the stand-in has no stdout")?;
+        let mut url = String::new();
+        BufReader::new(stdout)
+            .read_line(&mut url)
+            .context("cannot read the stand-in's address")?;
+        if url.trim().is_empty() {
+            bail!("the stand-in for the Messages API ended without an address");
+        }
+        Ok(Self {
+            child,
+            url: url.trim().to_owned(),
+        })
+    }
+
+    /// What `ANTHROPIC_BASE_URL` must be.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        // The end of its standard input is what it waits for; killing cargo would leave the stand-in itself running.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,140 @@
+//! Two network namespaces for one engine: its *host*, and the *world* that the host reaches over a cable.
+//!
+//! The engine and its bridges live in the host namespace; test servers and the tests themselves live in the world.
+//! Nothing leads from either to the machine's own network, so test traffic cannot leave the machine.
+//!
+//! ```text
+//! container ─ bridge ─ host 203.0.113.254 ══ veth ══ 203.0.113.1 … .20 world
+//! ```
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use crate::apt::{self, Needed};
+use crate::process::{self, command};
+use crate::workspace;
+
+/// The name of the cable's end in either namespace.
+const CABLE: &str = "cable0";
+/// The host's address on the cable, as the world sees every container.
+pub(crate) const HOST_ADDRESS: &str = "203.0.113.254";
+/// How many addresses the world has, from 203.0.113.1 on.
+const WORLD_ADDRESSES: u8 = 20;
+
+/// A pair of namespaces by name.
+pub(crate) struct Pair {
+    pub(crate) host: String,
+    pub(crate) world: String,
+}
+
+impl Pair {
+    /// The pair of the engine called `engine` in this checkout.
+    pub(crate) fn of(engine: &str) -> Self {
+        let tag = workspace::tag();
+        Self {
+            host: format!("sbx-{tag}-{engine}-host"),
+            world: format!("sbx-{tag}-{engine}-world"),
+        }
+    }
+
+    /// The path that `nsenter --net=` and `setns` take.
+    pub(crate) fn path(name: &str) -> PathBuf {
+        PathBuf::from("/run/netns").join(name)
+    }
+
+    /// Makes both namespaces and the cable between them, unless they are there and whole.
+    pub(crate) fn ensure(&self) -> Result<()> {
+        apt::ensure(&[
+            Needed {
+                program: "ip",
+                package: "iproute2",
+            },
+            Needed {
+                program: "nsenter",
+                package: "util-linux",
+            },
+        ])?;
+        if self.is_whole() {
+            return Ok(());
+        }
+        self.remove();
+        self.make().context("cannot make the engine's network namespaces")
+    }
+
+    /// Removes both namespaces; what is not there is no fault.
+    pub(crate) fn remove(&self) {
+        for name in [&self.host, &self.world] {
+            if Self::path(name).exists() {
+                drop(process::run_quietly(&mut command(
+                    "ip",
+                    ["netns", "delete", name],
+                )));
+            }
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        let address = |name: &str, wanted: &str| {
+            process::output(&mut command(
+                "ip",
+                ["-n", name, "-4", "address", "show", "dev", CABLE],
+            ))
+            .is_ok_and(|text| text.contains(wanted))
+        };
+        address(&self.host, HOST_ADDRESS) && address(&self.world, &world_address(WORLD_ADDRESSES))
+    }
+
+    fn make(&self) -> Result<()> {
+        let (host, world) = (self.host.as_str(), self.world.as_str());
+        ip(&["netns", "add", host])?;
+        ip(&["netns", "add", world])?;
+        ip(&[
+            "-n", world, "link", "add", CABLE, "type", "veth", "peer", "name", CABLE, "netns", host,
+        ])?;
+        for number in 1..=WORLD_ADDRESSES {
+            ip(&[
+                "-n",
+                world,
+                "address",
+                "add",
+                &format!("{}/24", world_address(number)),
+                "dev",
+                CABLE,
+            ])?;
+        }
+        ip(&[
+            "-n",
+            host,
+            "address",
+            "add",
+            &format!("{HOST_ADDRESS}/24"),
+            "dev",
+            CABLE,
+        ])?;
+        for name in [host, world] {
+            ip(&["-n", name, "link", "set", "lo", "up"])?;
+            ip(&["-n", name, "link", "set", CABLE, "up"])?;
+        }
+        ip(&["-n", host, "route", "add", "default", "via", &world_address(1)])?;
+        // The engine would switch forwarding on with its first bridge; tests must not depend on which came first.
+        let switches = "echo 1 > /proc/sys/net/ipv4/ip_forward; echo 0 > /proc/sys/net/ipv6/conf/all/disable_ipv6; \
+                        echo 0 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
+        process::run_quietly(&mut enter(host, ["sh", "-c", switches]))
+    }
+}
+
+/// A command inside a namespace; the mount namespace stays ours, unlike with `ip netns exec`, which hides cgroups.
+pub(crate) fn enter<'a>(name: &str, args: impl IntoIterator<Item = &'a str>) -> std::process::Command {
+    let mut nsenter = command("nsenter", [format!("--net={}", Pair::path(name).display())]);
+    nsenter.arg("--").args(args);
+    nsenter
+}
+
+fn world_address(number: u8) -> String {
+    format!("203.0.113.{number}")
+}
+
+fn ip(args: &[&str]) -> Result<()> {
+    process::run_quietly(&mut command("ip", args))
+}

@@ -1,0 +1,67 @@
+//! `base-image`: Debian images for tasks, made without a registry.
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::debian::Debian;
+use crate::engine::{Image, Podman, ensure_image};
+use crate::task_engine;
+
+#[derive(Args)]
+pub(crate) struct BaseImageArgs {
+    /// Brings the images into the private engine of this podman version.
+    #[arg(long, value_name = "VERSION")]
+    podman: Option<Podman>,
+    /// Also makes the image with the clients that the end-to-end tests try.
+    #[arg(long)]
+    clients: bool,
+}
+
+/// What an image for tasks needs at least.
+pub(crate) const BASE: Image = Image {
+    name: "sandbox-base",
+    debian: Debian {
+        suite: "bookworm",
+        packages: &["bash", "ca-certificates", "curl", "git"],
+    },
+};
+
+/// Every client whose trust in the CA and whose way through the proxy the end-to-end tests try.
+pub(crate) const CLIENTS: Image = Image {
+    name: "sandbox-clients",
+    debian: Debian {
+        suite: "bookworm",
+        packages: &[
+            "bash",
+            "ca-certificates",
+            "curl",
+            "git",
+            "python3",
+            "python3-requests",
+            "python3-httpx",
+            "python3-websockets",
+            "python3-grpcio",
+            "python3-pip",
+            "nodejs",
+            "openssl",
+            "wget",
+            "iproute2",
+            "iputils-ping",
+            "bind9-dnsutils",
+            "procps",
+            "busybox",
+            "socat",
+        ],
+    },
+};
+
+pub(crate) fn run(args: &BaseImageArgs) -> Result<()> {
+    let socket = task_engine::find_or_start(args.podman)?;
+    ensure_image(&socket, &BASE)?;
+    println!("{}", BASE.reference());
+    if args.clients {
+        ensure_image(&socket, &CLIENTS)?;
+        println!("{}", CLIENTS.reference());
+    }
+    Ok(())
+}

@@ -1,0 +1,249 @@
+//! `e2e`: the end-to-end tests, against real podman, the real proxy and real clients.
+//!
+//! The tests run in the *world* namespace of a private engine, where they start the servers that tasks reach. What they
+//! need is made first and named to them in `SANDBOX_E2E_…`; nothing is skipped when something is missing.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::cargo;
+use crate::claude_code;
+use crate::engine::{Podman, PrivateEngine, Socket, ensure_image, ping};
+use crate::netns::{self, Pair};
+use crate::npm;
+use crate::process::command;
+use crate::report::{say, step};
+use crate::suite::{self, Tally};
+use crate::task_base_image::{BASE, CLIENTS};
+use crate::task_proxy_image;
+use crate::workspace;
+
+#[derive(Args)]
+pub(crate) struct E2eArgs {
+    /// The podman versions to test on.
+    #[arg(long, value_name = "VERSION", default_value = "both")]
+    podman: Versions,
+    /// Tests on the engine behind this socket instead, in the network where you are.
+    #[arg(long, value_name = "SOCKET", conflicts_with = "podman")]
+    engine: Option<String>,
+    /// How many tests run at once.
+    #[arg(long, value_name = "N")]
+    test_threads: Option<usize>,
+    /// Ends the private engines after the tests; they are kept otherwise and found again next time.
+    #[arg(long)]
+    stop_engines: bool,
+    /// Claude Code's program.
+    #[arg(long, value_name = "PATH")]
+    claude_bin: Option<PathBuf>,
+    /// Runs only tests whose names contain one of these.
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Versions {
+    #[value(name = "4")]
+    Four,
+    #[value(name = "5")]
+    Five,
+    Both,
+}
+
+impl Default for E2eArgs {
+    fn default() -> Self {
+        Self {
+            podman: Versions::Both,
+            engine: None,
+            test_threads: None,
+            stop_engines: false,
+            claude_bin: None,
+            filters: Vec::new(),
+        }
+    }
+}
+
+/// Whose integration tests these are.
+pub(crate) const PACKAGE: &str = "e2e-tests";
+/// The last npm that runs on the Node.js of the image with clients.
+const NPM: &str = "npm@10";
+
+/// What the tests use, whichever engine they run on.
+struct Programs {
+    tests: Vec<PathBuf>,
+    examples: PathBuf,
+    sandbox: PathBuf,
+    proxy: PathBuf,
+    probe: PathBuf,
+    claude: PathBuf,
+    npm: PathBuf,
+}
+
+/// Fails if a test fails.
+pub(crate) fn run(args: &E2eArgs) -> Result<()> {
+    let tally = run_all(args)?;
+    println!("{}", tally.line());
+    if tally.failed + tally.broken > 0 {
+        bail!("end-to-end tests failed");
+    }
+    if tally.passed == 0 {
+        bail!("no end-to-end test ran");
+    }
+    Ok(())
+}
+
+/// Prepares everything and runs the tests on every engine asked for.
+pub(crate) fn run_all(args: &E2eArgs) -> Result<Tally> {
+    let programs = prepare(args)?;
+    if let Some(socket) = &args.engine {
+        return on_named_engine(args, &programs, socket);
+    }
+    let versions: &[Podman] = match args.podman {
+        Versions::Four => &[Podman::Four],
+        Versions::Five => &[Podman::Five],
+        Versions::Both => &[Podman::Four, Podman::Five],
+    };
+    let mut total = Tally::default();
+    for podman in versions {
+        total += on_private_engine(args, &programs, *podman)?;
+    }
+    Ok(total)
+}
+
+/// What fails fast comes first.
+fn prepare(args: &E2eArgs) -> Result<Programs> {
+    let claude = claude_code::visible_program(args.claude_bin.as_deref())?;
+    let npm = npm::unpacked(NPM, "npm")?;
+    let probe = workspace::target().join("probe/probe");
+    step("building the static probe", || {
+        cargo::static_program("sandbox-probe", "probe", &[], &probe)
+    })?;
+    let sandbox = step("building the sandbox command", || cargo::program("sandbox", &[]))?;
+    let tests = step("building the tests", build_tests)?;
+    let examples = step("building the examples", build_examples)?;
+    let proxy = task_proxy_image::build()?;
+    Ok(Programs {
+        tests,
+        examples,
+        sandbox,
+        proxy,
+        probe,
+        claude,
+        npm,
+    })
+}
+
+fn build_tests() -> Result<Vec<PathBuf>> {
+    let mut names: Vec<String> = cargo::integration_tests()?
+        .into_iter()
+        .filter(|test| test.package == PACKAGE)
+        .map(|test| test.name)
+        .collect();
+    names.sort();
+    if names.is_empty() {
+        bail!("the package {PACKAGE} has no test");
+    }
+    let selection = names.iter().flat_map(|name| ["--test", name.as_str()]);
+    let mut built = cargo::executables(["test", "--workspace", "--no-run"].into_iter().chain(selection))?;
+    names
+        .iter()
+        .map(|name| {
+            built
+                .remove(name)
+                .with_context(|| format!("cargo built no test {name}"))
+        })
+        .collect()
+}
+
+/// The folder of the libraries' examples.
+fn build_examples() -> Result<PathBuf> {
+    let built = cargo::executables(["build", "--workspace", "--examples"])?;
+    let example = built
+        .get("run_command")
+        .context("cargo built no example run_command")?;
+    Ok(example.parent().unwrap_or(example).to_owned())
+}
+
+fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Result<Tally> {
+    let engine = PrivateEngine::new(Some(podman));
+    let version = step(&format!("starting {}", podman.name()), || engine.ensure())?;
+    prepare_images(engine.socket())?;
+    let pair = Pair::of(podman.name());
+    let tally = step(&format!("end-to-end tests on podman {version}"), || {
+        on_engine(args, programs, engine.socket(), &version, Some(&pair))
+    })?;
+    say(format!("podman {version}: {}", tally.line()));
+    if args.stop_engines {
+        step(&format!("stopping {}", podman.name()), || engine.stop())?;
+    }
+    Ok(tally)
+}
+
+fn on_named_engine(args: &E2eArgs, programs: &Programs, socket: &str) -> Result<Tally> {
+    let socket = Socket::parse(socket).with_context(|| format!("{socket} is no unix socket"))?;
+    let version = ping(&socket).with_context(|| format!("no podman answers on {}", socket.url()))?;
+    say("this engine has no namespaces of its own: tests that need them will fail");
+    prepare_images(&socket)?;
+    step(&format!("end-to-end tests on podman {version}"), || {
+        on_engine(args, programs, &socket, &version, None)
+    })
+}
+
+fn prepare_images(socket: &Socket) -> Result<()> {
+    ensure_image(socket, &BASE)?;
+    ensure_image(socket, &CLIENTS)
+}
+
+fn on_engine(
+    args: &E2eArgs,
+    programs: &Programs,
+    socket: &Socket,
+    version: &str,
+    pair: Option<&Pair>,
+) -> Result<Tally> {
+    let environment = environment(programs, socket, version, pair);
+    let mut tally = Tally::default();
+    for test in &programs.tests {
+        let mut command = match pair {
+            Some(pair) => netns::enter(&pair.world, []),
+            None => command("env", ["--"]),
+        };
+        command
+            .arg(test)
+            .args(&args.filters)
+            .envs(environment.iter().cloned());
+        command.args(args.test_threads.map(|number| format!("--test-threads={number}")));
+        command.current_dir(workspace::root().join("tests"));
+        tally += suite::run(&mut command)?;
+    }
+    Ok(tally)
+}
+
+fn environment(
+    programs: &Programs,
+    socket: &Socket,
+    version: &str,
+    pair: Option<&Pair>,
+) -> Vec<(&'static str, OsString)> {
+    let major = version.split('.').next().unwrap_or_default();
+    let folder = |program: &Path| program.parent().unwrap_or(program).into();
+    let mut environment: Vec<(&'static str, OsString)> = vec![
+        ("SANDBOX_E2E_ENGINE", socket.url().into()),
+        ("SANDBOX_E2E_PODMAN", major.into()),
+        ("SANDBOX_E2E_IMAGE", BASE.reference().into()),
+        ("SANDBOX_E2E_CLIENTS_IMAGE", CLIENTS.reference().into()),
+        ("SANDBOX_E2E_CLAUDE", programs.claude.clone().into()),
+        ("SANDBOX_E2E_NPM", programs.npm.clone().into()),
+        ("SANDBOX_E2E_PROXY_DIR", folder(&programs.proxy)),
+        ("SANDBOX_E2E_SANDBOX_BIN", programs.sandbox.clone().into()),
+        ("SANDBOX_E2E_EXAMPLES", programs.examples.clone().into()),
+        ("SANDBOX_E2E_PROBE", programs.probe.clone().into()),
+    ];
+    if let Some(pair) = pair {
+        environment.push(("SANDBOX_E2E_HOST_NETNS", Pair::path(&pair.host).into()));
+        environment.push(("SANDBOX_E2E_WORLD_NETNS", Pair::path(&pair.world).into()));
+    }
+    environment
+}

@@ -1,0 +1,30 @@
+//! `tidy`: checks the house rules that a program can check.
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::report::say;
+use crate::tidy::{self, Finding, Source};
+
+#[derive(Args)]
+pub(crate) struct TidyArgs {}
+
+/// Fails with every finding, each with file and line.
+pub(crate) fn run(_: &TidyArgs) -> Result<()> {
+    let sources = tidy::sources()?;
+    let mut findings = tidy::check_arrows()?;
+    findings.extend(sources.iter().flat_map(of_file));
+    for finding in &findings {
+        eprintln!("{finding}");
+    }
+    if findings.is_empty() {
+        say(format!("tidy: {} files in order", sources.len()));
+        return Ok(());
+    }
+    bail!("tidy found {} breaches of the house rules", findings.len())
+}
+
+fn of_file(source: &Source) -> Vec<Finding> {
+    let checks = [tidy::check_shape, tidy::check_bans, tidy::check_hosts];
+    checks.iter().flat_map(|check| check(source)).collect()
+}

@@ -1,0 +1,235 @@
+//! The dependency arrows between our crates, and what each must never link.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::source::Finding;
+use crate::cargo::cargo;
+use crate::process;
+
+/// What a package may depend on among ours, and what it must not link at any depth.
+struct Rule {
+    package: &'static str,
+    may_use: &'static [&'static str],
+    never_links: &'static [&'static str],
+}
+
+const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
+
+/// Every member of the workspace has a rule; a new one must get its own.
+const RULES: [Rule; 12] = [
+    Rule {
+        package: "allowlist",
+        may_use: &[],
+        never_links: PURE,
+    },
+    Rule {
+        package: "claude-output",
+        may_use: &[],
+        never_links: PURE,
+    },
+    Rule {
+        package: "sandbox-credentials",
+        may_use: &[],
+        never_links: PURE,
+    },
+    Rule {
+        package: "sandbox-proxy-protocol",
+        may_use: &["allowlist", "sandbox-credentials"],
+        never_links: PURE,
+    },
+    Rule {
+        package: "sandbox-proxy",
+        may_use: &["allowlist", "sandbox-credentials", "sandbox-proxy-protocol"],
+        never_links: &["bollard", "aws-lc-rs", "openssl"],
+    },
+    Rule {
+        package: "sandbox",
+        may_use: &[
+            "allowlist",
+            "claude-output",
+            "sandbox-credentials",
+            "sandbox-proxy-protocol",
+        ],
+        never_links: &["rustls", "openssl"],
+    },
+    Rule {
+        package: "sandbox-cli",
+        may_use: &["sandbox", "allowlist", "claude-output"],
+        never_links: &["rustls", "openssl"],
+    },
+    Rule {
+        package: "sandbox-probe",
+        may_use: &[],
+        never_links: PURE,
+    },
+    Rule {
+        package: "xtask",
+        may_use: &[],
+        never_links: &["tokio"],
+    },
+    Rule {
+        package: "e2e-tests",
+        may_use: &["sandbox", "allowlist", "claude-output", "test-world"],
+        never_links: &["openssl"],
+    },
+    Rule {
+        package: "test-world",
+        may_use: &[],
+        never_links: &["bollard", "aws-lc-rs", "openssl"],
+    },
+    Rule {
+        package: "benchmarks",
+        may_use: &["sandbox", "allowlist", "sandbox-proxy-protocol", "test-world"],
+        never_links: &["openssl"],
+    },
+];
+
+/// Reads the workspace and compares it with the rules.
+pub(crate) fn check_arrows() -> Result<Vec<Finding>> {
+    let text = process::output(&mut cargo([
+        "metadata",
+        "--format-version=1",
+        "--no-deps",
+        "--offline",
+    ]))
+    .or_else(|_| process::output(&mut cargo(["metadata", "--format-version=1", "--no-deps"])))?;
+    let metadata: Value = serde_json::from_str(&text).context("cargo metadata printed no JSON")?;
+    let mut findings = direct(&metadata);
+    for rule in RULES
+        .iter()
+        .filter(|rule| members(&metadata).any(|member| name(member) == rule.package))
+    {
+        let linked = linked(rule.package)?;
+        findings.extend(forbidden(rule, &linked));
+    }
+    Ok(findings)
+}
+
+fn direct(metadata: &Value) -> Vec<Finding> {
+    let ours: BTreeSet<&str> = members(metadata).map(name).collect();
+    members(metadata)
+        .flat_map(|member| direct_of(member, &ours))
+        .collect()
+}
+
+fn direct_of(member: &Value, ours: &BTreeSet<&str>) -> Vec<Finding> {
+    let package = name(member);
+    let manifest = format!("the manifest of {package}");
+    let Some(rule) = RULES.iter().find(|rule| rule.package == package) else {
+        return vec![Finding::whole(
+            &manifest,
+            "no dependency rule covers this package; add one to xtask's tidy",
+        )];
+    };
+    let dependencies = member
+        .get("dependencies")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    dependencies
+        // Tests may look at what a crate itself may not.
+        .filter(|dependency| dependency.get("kind").and_then(Value::as_str) != Some("dev"))
+        .map(name)
+        .filter(|dependency| ours.contains(dependency) && !rule.may_use.contains(dependency))
+        .map(|dependency| Finding::whole(&manifest, format!("{package} must not depend on {dependency}")))
+        .collect()
+}
+
+fn forbidden(rule: &Rule, linked: &BTreeSet<String>) -> Vec<Finding> {
+    let manifest = format!("the dependencies of {}", rule.package);
+    let found = rule.never_links.iter().filter(|name| linked.contains(**name));
+    found
+        .map(|name| {
+            let how = format!("cargo tree -p {} -e normal -i {name}", rule.package);
+            Finding::whole(
+                &manifest,
+                format!("{} must not link {name}; see `{how}`", rule.package),
+            )
+        })
+        .collect()
+}
+
+/// Everything that ends up in the package, with the features that it alone selects.
+fn linked(package: &str) -> Result<BTreeSet<String>> {
+    let args = [
+        "tree",
+        "--package",
+        package,
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}",
+    ];
+    let text = process::output(&mut cargo(args))?;
+    Ok(text
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .map(str::to_owned)
+        .collect())
+}
+
+fn members(metadata: &Value) -> impl Iterator<Item = &Value> {
+    metadata
+        .get("packages")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+fn name(value: &Value) -> &str {
+    value.get("name").and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn findings(metadata: &Value) -> Vec<String> {
+        direct(metadata).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn arrows_against_the_design_are_found() {
+        let metadata = json!({"packages": [
+            {"name": "allowlist", "dependencies": [{"name": "sandbox", "kind": null}, {"name": "serde", "kind": null}]},
+            {"name": "sandbox", "dependencies": [{"name": "allowlist", "kind": null}]},
+        ]});
+        assert_eq!(
+            findings(&metadata),
+            ["the manifest of allowlist: allowlist must not depend on sandbox"]
+        );
+    }
+
+    #[test]
+    fn tests_may_use_more() {
+        let metadata = json!({"packages": [
+            {"name": "xtask", "dependencies": [{"name": "allowlist", "kind": "dev"}]},
+            {"name": "allowlist", "dependencies": []},
+        ]});
+        assert_eq!(findings(&metadata), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_package_without_a_rule_is_found() {
+        let metadata = json!({"packages": [{"name": "newcomer", "dependencies": []}]});
+        assert!(findings(&metadata)[0].contains("no dependency rule"));
+    }
+
+    #[test]
+    fn what_must_not_be_linked_is_found() {
+        let linked = BTreeSet::from(["tokio".to_owned(), "serde".to_owned()]);
+        assert!(
+            forbidden(&RULES[0], &linked)[0]
+                .to_string()
+                .contains("allowlist must not link tokio")
+        );
+        assert!(forbidden(&RULES[5], &linked).is_empty());
+    }
+}

@@ -1,0 +1,209 @@
+//! What code must not name, and where.
+
+use super::source::{Finding, Source, is_comment};
+
+/// The reason that makes a sleep acceptable stands on the line itself or shortly before it.
+const SLEEP_REASON: &str = "// tidy: sleep:";
+
+/// Everything this module checks.
+pub(crate) fn check_bans(source: &Source) -> Vec<Finding> {
+    // The rules are spelled out in this module.
+    if !source.is_rust() || source.is_under("xtask/src/tidy/") {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    findings.extend(foreign_interfaces(source));
+    findings.extend(subprocesses(source));
+    findings.extend(sleeps(source));
+    findings.extend(ignored_tests(source));
+    findings
+}
+
+/// One folder or file names a foreign API; the rest of the code sees our own types.
+fn foreign_interfaces(source: &Source) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !source.is_under("crates/sandbox/src/engine/") {
+        let lines = source.lines().filter(|(_, line)| names(line, "bollard"));
+        findings
+            .extend(lines.map(|(n, _)| source.finding(n, "only crates/sandbox/src/engine/ names bollard")));
+    }
+    if source.is_under("crates/sandbox/src/") && source.path != "crates/sandbox/src/engine/libpod.rs" {
+        let hyper = |line: &str| ["hyper", "hyper_util"].iter().any(|name| names(line, name));
+        let lines = source.lines().filter(|(_, line)| hyper(line));
+        findings.extend(
+            lines.map(|(n, _)| source.finding(n, "the sandbox names hyper only in engine/libpod.rs")),
+        );
+    }
+    findings
+}
+
+fn subprocesses(source: &Source) -> Vec<Finding> {
+    if !source.is_under("crates/") || source.is_test() {
+        return Vec::new();
+    }
+    source
+        .program_lines()
+        .filter(|(_, line)| !is_comment(line) && starts_programs(line))
+        .map(|(n, _)| {
+            source.finding(
+                n,
+                "no subprocess in crates/: the engine is driven through its socket",
+            )
+        })
+        .collect()
+}
+
+fn sleeps(source: &Source) -> Vec<Finding> {
+    if !source.is_under("crates/") {
+        return Vec::new();
+    }
+    let lines: Vec<_> = source.lines().collect();
+    let explained = |number: usize| {
+        let from = number.saturating_sub(4);
+        lines
+            .iter()
+            .take(number)
+            .skip(from)
+            .any(|(_, line)| line.contains(SLEEP_REASON))
+    };
+    lines
+        .iter()
+        .filter(|(_, line)| {
+            !is_comment(line) && (line.contains("thread::sleep") || line.contains("time::sleep"))
+        })
+        .filter(|(number, _)| !explained(*number))
+        .map(|(n, _)| {
+            source.finding(
+                *n,
+                format!("await an event, or say why not with `{SLEEP_REASON} …`"),
+            )
+        })
+        .collect()
+}
+
+fn ignored_tests(source: &Source) -> Vec<Finding> {
+    source
+        .lines()
+        .filter(|(_, line)| line.trim_start().starts_with("#[ignore"))
+        .map(|(n, _)| source.finding(n, "a test that does not run is no test"))
+        .collect()
+}
+
+/// Types of our own and of clap's are called `Command` as well: it is the standard library's and tokio's that count.
+fn starts_programs(line: &str) -> bool {
+    line.contains("tokio::process") || (line.contains("process::") && line.contains("Command"))
+}
+
+/// Whether code on this line uses the crate: as a word, outside a comment.
+fn names(line: &str, krate: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    code.match_indices(krate).any(|(at, _)| {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '"' || c == '-';
+        let before = code.get(..at).and_then(|text| text.chars().next_back());
+        let after = code.get(at + krate.len()..).and_then(|text| text.chars().next());
+        !before.is_some_and(is_word) && !after.is_some_and(is_word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::source;
+    use super::*;
+
+    fn check(path: &str, text: &str, expected: &[&str]) {
+        let found: Vec<_> = check_bans(&source(path, text))
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(found.len(), expected.len(), "{path} {text:?}: {found:?}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.contains(expected), "{found:?} lacks {expected:?}");
+        }
+    }
+
+    #[test]
+    fn bollard_stays_in_the_engine() {
+        check(
+            "crates/sandbox/src/engine/connect.rs",
+            "use bollard::Docker;",
+            &[],
+        );
+        check("crates/sandbox/src/task/agent.rs", "//! No bollard here.", &[]);
+        check(
+            "crates/sandbox/src/task/agent.rs",
+            "\nuse bollard::Docker;",
+            &["agent.rs:2: only crates"],
+        );
+        check(
+            "crates/proxy/src/x.rs",
+            "fn f(e: bollard::errors::Error)",
+            &["names bollard"],
+        );
+    }
+
+    #[test]
+    fn hyper_stays_in_libpod_and_in_the_proxy() {
+        check("crates/sandbox/src/engine/libpod.rs", "use hyper::Request;", &[]);
+        check("crates/proxy/src/server.rs", "use hyper::Request;", &[]);
+        check(
+            "crates/sandbox/src/engine/image.rs",
+            "use hyper_util::rt::TokioIo;",
+            &["engine/libpod.rs"],
+        );
+        check("crates/sandbox/src/spec/env.rs", "let hyperlink = 1;", &[]);
+    }
+
+    #[test]
+    fn crates_start_no_programs() {
+        let library = "crates/sandbox/src/x.rs";
+        check(
+            library,
+            "std::process::Command::new(\"podman\")",
+            &["no subprocess"],
+        );
+        check(
+            library,
+            "use std::process::{Command, ExitCode};",
+            &["no subprocess"],
+        );
+        check(library, "use tokio::process;", &["no subprocess"]);
+        check(library, "use std::process::ExitCode;", &[]);
+        check(library, "Command::new(shared, spec)", &[]);
+        check(
+            library,
+            "//!\n#[cfg(test)]\nstd::process::Command::new(\"id\")",
+            &[],
+        );
+        check(
+            "crates/sandbox-cli/tests/cli.rs",
+            "std::process::Command::new(\"sandbox\")",
+            &[],
+        );
+        check("xtask/src/process.rs", "std::process::Command::new(\"ip\")", &[]);
+    }
+
+    #[test]
+    fn sleeps_need_a_reason() {
+        check(
+            "crates/proxy/src/x.rs",
+            "tokio::time::sleep(d).await",
+            &["await an event"],
+        );
+        check(
+            "crates/proxy/src/x.rs",
+            "// tidy: sleep: the deadline itself\ntokio::time::sleep(d).await",
+            &[],
+        );
+        check(
+            "crates/proxy/src/x.rs",
+            "// tidy: sleep: far\n\n\n\n\nthread::sleep(d)",
+            &["x.rs:6:"],
+        );
+        check("xtask/src/x.rs", "thread::sleep(d)", &[]);
+    }
+
+    #[test]
+    fn every_test_runs() {
+        check("tests/src/x.rs", "    #[ignore = \"slow\"]", &["no test"]);
+    }
+}

@@ -1,0 +1,14 @@
+//! The house rules that a program can check: dependency arrows, the shape of files, what code must not name.
+
+mod arrows;
+mod bans;
+mod hosts;
+mod shape;
+mod source;
+
+pub(crate) use self::arrows::check_arrows;
+pub(crate) use self::source::{Finding, Source, sources};
+
+pub(crate) use self::bans::check_bans;
+pub(crate) use self::hosts::check_hosts;
+pub(crate) use self::shape::check_shape;

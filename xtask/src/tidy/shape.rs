@@ -1,0 +1,214 @@
+//! The shape of source files: an opening comment, a bounded size, no logic in façades, names that say something.
+
+use super::source::{Finding, Source, is_comment};
+
+/// Lines of a file before its tests.
+const FILE_CEILING: usize = 600;
+/// Lines of a function, except behind a comment that begins with [`FLAT_TABLE`].
+const FUNCTION_CEILING: usize = 80;
+const FLAT_TABLE: &str = "// tidy: flat table";
+/// Names that say where code was put, not what it is.
+const EMPTY_NAMES: [&str; 9] = [
+    "utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "stuff",
+];
+
+/// Everything this module checks.
+pub(crate) fn check_shape(source: &Source) -> Vec<Finding> {
+    if !source.is_rust() {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    findings.extend(opening(source));
+    findings.extend(size(source));
+    findings.extend(name(source));
+    findings.extend(functions(source));
+    findings.extend(facade(source));
+    findings
+}
+
+fn opening(source: &Source) -> Option<Finding> {
+    let first = source.text.lines().next().unwrap_or_default();
+    (!first.starts_with("//!"))
+        .then(|| source.finding(1, "the file must open with `//!`, saying what it is for"))
+}
+
+fn size(source: &Source) -> Option<Finding> {
+    let lines = source.program_lines().count();
+    (lines > FILE_CEILING).then(|| {
+        Finding::whole(
+            &source.path,
+            format!("{lines} lines before the tests; the ceiling is {FILE_CEILING}"),
+        )
+    })
+}
+
+fn name(source: &Source) -> Option<Finding> {
+    let path = source.path.trim_end_matches(".rs");
+    let empty = path.split('/').find(|part| {
+        EMPTY_NAMES.iter().any(|name| {
+            part == name || part.ends_with(&format!("_{name}")) || part.ends_with(&format!("-{name}"))
+        })
+    })?;
+    Some(Finding::whole(
+        &source.path,
+        format!("`{empty}` says nothing about what is inside; name the concept"),
+    ))
+}
+
+/// `mod.rs` and `lib.rs` hold docs, declarations and re-exports.
+fn facade(source: &Source) -> Vec<Finding> {
+    if !(source.path.ends_with("/mod.rs") || source.path.ends_with("/lib.rs")) {
+        return Vec::new();
+    }
+    source
+        .program_lines()
+        .filter(|(_, line)| !is_comment(line) && (function_name(line).is_some() || line.starts_with("impl")))
+        .map(|(number, _)| {
+            source.finding(
+                number,
+                "a façade holds docs, declarations and re-exports, no code",
+            )
+        })
+        .collect()
+}
+
+/// Functions end where a brace stands at the indentation of their first line; rustfmt guarantees it.
+fn functions(source: &Source) -> Vec<Finding> {
+    let lines: Vec<_> = if source.is_test() {
+        source.lines().collect()
+    } else {
+        source.program_lines().collect()
+    };
+    let mut findings = Vec::new();
+    for (index, (number, line)) in lines.iter().enumerate() {
+        let Some(name) = function_name(line) else { continue };
+        let before = index
+            .checked_sub(1)
+            .and_then(|i| lines.get(i))
+            .map_or("", |(_, line)| *line);
+        let length = length(lines.iter().skip(index).map(|(_, line)| *line));
+        if length > FUNCTION_CEILING && !before.trim_start().starts_with(FLAT_TABLE) {
+            let message = format!("`{name}` has {length} lines; the ceiling is {FUNCTION_CEILING}");
+            findings.push(source.finding(*number, message));
+        }
+    }
+    findings
+}
+
+fn function_name(line: &str) -> Option<&str> {
+    let mut rest = line.trim_start();
+    if rest.starts_with("//") {
+        return None;
+    }
+    if let Some(after) = rest.strip_prefix("pub") {
+        rest = after
+            .strip_prefix('(')
+            .and_then(|r| r.split_once(')'))
+            .map_or(after, |(_, r)| r)
+            .trim_start();
+    }
+    for word in ["default ", "const ", "async ", "unsafe ", "extern \"C\" "] {
+        rest = rest.strip_prefix(word).unwrap_or(rest);
+    }
+    let name = rest.strip_prefix("fn ")?;
+    name.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+}
+
+fn length<'a>(mut lines: impl Iterator<Item = &'a str>) -> usize {
+    let Some(first) = lines.next() else { return 0 };
+    let indentation = first.len() - first.trim_start().len();
+    // A declaration, or a body on the same line.
+    if first.ends_with(';') || first.ends_with('}') {
+        return 1;
+    }
+    let mut count = 1;
+    for line in lines {
+        count += 1;
+        let at_level = line.len() - line.trim_start().len() == indentation;
+        let ends = line.trim_start().starts_with('}') || line.ends_with(';') || line.ends_with("{}");
+        if at_level && ends {
+            break;
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::source;
+    use super::*;
+
+    fn messages(path: &str, text: &str) -> Vec<String> {
+        check_shape(&source(path, text))
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn a_good_file_passes() {
+        assert_eq!(
+            messages("crates/a/src/name.rs", "//! Names.\n\nfn one() {}\n"),
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn a_file_must_open_with_its_purpose() {
+        assert!(
+            messages("crates/a/src/name.rs", "use std::fs;\n")[0].starts_with("crates/a/src/name.rs:1: ")
+        );
+    }
+
+    #[test]
+    fn the_ceilings_are_the_last_lengths_allowed() {
+        let body = |lines: usize| {
+            format!(
+                "//! X.\n    pub(crate) async fn long(\n{}    }}\n",
+                "        x;\n".repeat(lines)
+            )
+        };
+        assert_eq!(messages("a/src/x.rs", &body(78)), Vec::<String>::new());
+        assert!(messages("a/src/x.rs", &body(79))[0].contains("`long` has 81 lines"));
+        let table = body(79).replace("    pub", "    // tidy: flat table of codes\n    pub");
+        assert_eq!(messages("a/src/x.rs", &table), Vec::<String>::new());
+        let file = |lines: usize| format!("//! X.\n{}#[cfg(test)]\nmod tests {{}}\n", "x\n".repeat(lines));
+        assert_eq!(messages("a/src/x.rs", &file(599)), Vec::<String>::new());
+        assert!(messages("a/src/x.rs", &file(600))[0].contains("601 lines"));
+    }
+
+    #[test]
+    fn declarations_do_not_run_into_what_follows() {
+        let text = format!(
+            "//! X.\ntrait T {{\n    fn a();\n    fn b(\n        x: u8,\n    );\n{}}}\n",
+            "    x\n".repeat(90)
+        );
+        assert_eq!(messages("a/src/x.rs", &text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn names_must_say_something() {
+        for path in [
+            "a/src/utils.rs",
+            "a/src/common/x.rs",
+            "a/src/net_helpers.rs",
+            "crates/x-common/src/x.rs",
+        ] {
+            assert!(
+                messages(path, "//! X.\n")[0].contains("name the concept"),
+                "{path}"
+            );
+        }
+        assert_eq!(
+            messages("a/src/commonwealth.rs", "//! X.\n"),
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn facades_hold_no_code() {
+        let good = "//! X.\n//! fn example() {}\nmod a;\npub use a::A;\n#[cfg(test)]\nmod tests {\n    fn t() {}\n}\n";
+        assert_eq!(messages("a/src/lib.rs", good), Vec::<String>::new());
+        assert!(messages("a/src/x/mod.rs", "//! X.\npub fn code() {}\n")[0].contains("mod.rs:2: a façade"));
+    }
+}
