@@ -1,7 +1,7 @@
 //! The `sandbox` command.
 //!
 //! [`args`] is the command line, [`config`] the environment and `sandbox.yaml`, [`settings`] what both come to, decided once;
-//! each module of [`commands`] does one thing with its settings and a [`Printer`](printer::Printer) and says how the program ends
+//! each module of [`commands`] does one thing with its settings and a [`Printer`] and says how the program ends
 //! ([`exit_status`]). stdout is data, stderr everything else.
 
 mod args;

@@ -28,7 +28,7 @@ pub enum Scenario {
     Refusal,
     /// `empty`: a reply without any content.
     Empty,
-    /// `slow`: a text block at once, then a long text that trickles, one word each [`TRICKLE`](super::script::TRICKLE).
+    /// `slow`: a text block at once, then a long text that trickles, one word each tenth of a second.
     Slow,
     /// `hang`: the head of the stream, then nothing for an hour.
     Hang,
