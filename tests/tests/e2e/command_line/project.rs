@@ -64,8 +64,11 @@ impl Project {
 
     pub(super) fn sandbox(&self, arguments: &[&str]) -> Command {
         let setting = Setting::of_this_run();
-        let mut command = Command::new(&setting.sandbox_bin);
+        // As from a shell: a test runner in the background may have been started with signals ignored, which children inherit.
+        let mut command = Command::new("env");
         command
+            .arg("--default-signal=INT,TERM,HUP")
+            .arg(&setting.sandbox_bin)
             .args(arguments)
             .current_dir(self.path())
             .env("SANDBOX_PROXY_DIR", &setting.proxy_dir)
