@@ -22,7 +22,8 @@ pub(in crate::egress) struct ProxyBinary {
 }
 
 impl ProxyBinary {
-    /// The program in `proxy_dir`; without one, the program beside the running one, then the checkout's. Blocks.
+    /// The program in `proxy_dir`; without one, the checkout's for a program of the checkout, else the one beside the running program.
+    /// Blocks.
     pub(in crate::egress) fn find(proxy_dir: Option<&Path>) -> Result<Self, ProxyError> {
         let candidates = match proxy_dir {
             Some(dir) => vec![dir.join(NAME)],
@@ -61,16 +62,17 @@ impl ProxyBinary {
     }
 }
 
-/// Beside the running program, and where the checkout's build puts it: in `target/proxy`, when the running program lies below
-/// `target`; in a debug build of this crate also when it lies elsewhere.
+/// Where the checkout's build puts it, in `target/proxy`, when the running program lies below `target`; then beside the running program;
+/// in a debug build of this crate the checkout's also when the running program lies elsewhere.
 fn default_places(running: Option<&Path>) -> Vec<PathBuf> {
     let mut places = Vec::new();
     if let Some(running) = running {
-        places.extend(running.parent().map(|folder| folder.join(NAME)));
         let target = running
             .ancestors()
             .find(|folder| folder.file_name().is_some_and(|name| name == "target"));
+        // First: beside a program that cargo built there may be a proxy that cargo built too, which is not static.
         places.extend(target.map(|target| target.join("proxy").join(NAME)));
+        places.extend(running.parent().map(|folder| folder.join(NAME)));
     }
     if cfg!(debug_assertions) {
         // A release must not look into a path of the machine it was built on.
@@ -117,15 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn beside_the_program_comes_before_the_checkout() {
-        let places = default_places(Some(Path::new("/src/target/debug/deps/test")));
-        assert_eq!(
-            places.first().unwrap(),
-            Path::new("/src/target/debug/deps/sandbox-proxy")
-        );
-        assert_eq!(
-            places.get(1).unwrap(),
-            Path::new("/src/target/proxy/sandbox-proxy")
-        );
+    fn a_program_of_the_checkout_takes_the_checkouts_proxy_and_a_shipped_one_that_beside_it() {
+        for (running, expected) in [
+            ("/src/target/debug/sandbox", "/src/target/proxy/sandbox-proxy"),
+            ("/usr/local/bin/sandbox", "/usr/local/bin/sandbox-proxy"),
+        ] {
+            let places = default_places(Some(Path::new(running)));
+            assert_eq!(places.first().unwrap(), Path::new(expected));
+        }
     }
 }
