@@ -278,14 +278,15 @@ for port in $(seq 1 1024) 3128 8080 8081 8443 9090; do (exec 3<>/dev/tcp/$server
 async fn two_tasks_see_nothing_of_each_other() {
     let first = Bed::new().await;
     let second = Bed::new().await;
-    // Each task prints its proxy's address, then tries the other's.
-    let waiting = "awk '/nameserver/ {print $2}' /etc/resolv.conf; read other; /probe tcp $other 80; curl -sS https://open.test/mine";
-    let (a, b) = tokio::join!(conversation(&first, waiting), conversation(&second, waiting));
-    assert!(!answered(&a) && !answered(&b), "{a}\n{b}");
-    assert!(
-        a.contains("hello from open.test") && b.contains("hello from open.test"),
-        "{a}\n{b}"
-    );
+    // Each task prints its proxy's address, then tries the other's, and then its own: that is the control.
+    let script = "own=$(awk '/nameserver/ {print $2}' /etc/resolv.conf); echo $own; read other; \
+         /probe tcp $other 80; echo control; /probe tcp $own 80; curl -sS https://open.test/mine";
+    let (a, b) = tokio::join!(conversation(&first, script), conversation(&second, script));
+    for output in [a, b] {
+        let (other, own) = output.split_once("control").expect("both were tried");
+        assert!(!answered(other) && answered(own), "{output}");
+        assert!(own.contains("hello from open.test"), "{output}");
+    }
     first.close().await;
     second.close().await;
 }

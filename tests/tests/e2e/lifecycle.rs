@@ -102,7 +102,6 @@ async fn kill_9_stops_the_traffic_and_the_next_start_leaves_nothing() {
 
     survivor.kill().expect("our own child");
     survivor.wait().expect("our own child");
-    until_quiet("open.test.").await;
     let output = sandbox_run(&project, &state, "true")
         .output()
         .expect("the sandbox command");
