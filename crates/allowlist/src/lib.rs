@@ -40,6 +40,7 @@
 mod authority;
 mod decision;
 mod denial;
+mod glob;
 mod host;
 mod host_pattern;
 mod invalid_rule;
@@ -62,6 +63,7 @@ pub use decision::Decision;
 pub use decision::Match;
 pub use decision::RuleKind;
 pub use denial::Denial;
+pub use glob::Glob;
 pub use host::HostName;
 pub use host::InvalidHost;
 pub use host_pattern::HostPattern;

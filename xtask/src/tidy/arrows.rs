@@ -32,7 +32,7 @@ const RULES: [Rule; 12] = [
     },
     Rule {
         package: "sandbox-credentials",
-        may_use: &[],
+        may_use: &["allowlist"],
         never_links: PURE,
     },
     Rule {

@@ -1,0 +1,117 @@
+//! What is wrong with credentials.
+
+use crate::limits::VALUE_LIMIT;
+
+/// A credential that cannot be masked. It names the credential and the mend; no message ever quotes a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// No environment variable can have this name.
+    #[error("`{}` is no name of an environment variable: it must not be empty or contain `=` or NUL", variable.escape_debug())]
+    VariableName {
+        /// The name, up to a `=` or NUL: behind it may stand a value.
+        variable: String,
+    },
+    /// Two secrets, or two parts of a key, go to the same variable.
+    #[error("the variable `{}` would get two secrets: give each secret a variable of its own", variable.escape_debug())]
+    DuplicateVariable {
+        /// The variable.
+        variable: String,
+    },
+    /// Two signing credentials have the same name.
+    #[error("there are two signing credentials `{}`: give each a name of its own", name.escape_debug())]
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// Nothing says which hosts get the credential.
+    #[error("the credential `{}` has no scopes: name the hosts that get it, such as `scopes: [api.example.com]`", credential.escape_debug())]
+    NoScopes {
+        /// The variable of a masked secret, the name of a signing credential.
+        credential: String,
+    },
+    /// Nothing says which headers carry the credential.
+    #[error("the credential `{}` has no headers: name those that carry it, such as `headers: [Authorization]`", credential.escape_debug())]
+    NoHeaders {
+        /// The variable of the masked secret.
+        credential: String,
+    },
+    /// An environment variable cannot hold the value.
+    #[error("the value for `{}` contains NUL, which no variable and no header can hold: check where it comes from", variable.escape_debug())]
+    Nul {
+        /// The variable.
+        variable: String,
+    },
+    /// No header can hold the value.
+    #[error("the value for `{}` is longer than {VALUE_LIMIT} bytes, which no header can hold: check where it comes from", variable.escape_debug())]
+    TooLong {
+        /// The variable.
+        variable: String,
+    },
+    /// The value has too few letters and digits for another of its form.
+    #[error("the value for `{}` is too short to be masked by another of its length: use a longer key", variable.escape_debug())]
+    TooShort {
+        /// The variable.
+        variable: String,
+    },
+    /// One half of a key is empty, the other is not.
+    #[error("the signing credential `{}` has half a key: the value for `{}` is empty; set both parts or none", name.escape_debug(), variable.escape_debug())]
+    HalfKey {
+        /// The credential.
+        name: String,
+        /// The variable of the empty part.
+        variable: String,
+    },
+    /// No header has such a name, or none that may carry a credential.
+    #[error("`{}` is no pattern of a header's name: {fault}", pattern.escape_debug())]
+    HeaderPattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
+    /// There is no such preset.
+    #[error("there is no preset `{}`: choose one of {}", name.escape_debug(), crate::preset::names())]
+    UnknownPreset {
+        /// What was asked for.
+        name: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_credential_and_mend_on_one_line() {
+        let variable = || "A\nB".to_owned();
+        for error in [
+            SecretError::VariableName { variable: variable() },
+            SecretError::DuplicateVariable { variable: variable() },
+            SecretError::DuplicateName { name: variable() },
+            SecretError::NoScopes {
+                credential: variable(),
+            },
+            SecretError::NoHeaders {
+                credential: variable(),
+            },
+            SecretError::Nul { variable: variable() },
+            SecretError::TooLong { variable: variable() },
+            SecretError::TooShort { variable: variable() },
+            SecretError::HalfKey {
+                name: "AWS".to_owned(),
+                variable: variable(),
+            },
+            SecretError::HeaderPattern {
+                pattern: variable(),
+                fault: "too long",
+            },
+            SecretError::UnknownPreset { name: variable() },
+        ] {
+            let message = error.to_string();
+            assert!(
+                message.contains(r"`A\nB`") && message.contains(':') && !message.contains('\n'),
+                "{message}"
+            );
+        }
+    }
+}

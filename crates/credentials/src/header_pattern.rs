@@ -1,0 +1,157 @@
+//! Which headers may carry a credential.
+
+use allowlist::Glob;
+
+use crate::SecretError;
+use crate::limits::HEADER_LIMIT;
+
+/// Headers that say where a message begins, ends or goes. Were one of them named as the carrier of a credential, foreign ones would be
+/// stripped from it, and the message with it.
+const FRAMING: [&str; 8] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// The name of a header, or a pattern over names (`*`, `?`, `[…]`), without regard to case.
+///
+/// ```
+/// use sandbox_credentials::HeaderPattern;
+///
+/// let exact = HeaderPattern::new("Authorization")?;
+/// assert!(exact.is_exact() && exact.matches("authorization"));
+/// let wildcard = HeaderPattern::new("X-*-Key")?;
+/// assert!(!wildcard.is_exact() && wildcard.matches("x-api-key"));
+/// # Ok::<(), sandbox_credentials::SecretError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeaderPattern(Glob);
+
+impl HeaderPattern {
+    /// Reads a pattern. With `*`, `?` or `[` in it, it is a wildcard pattern.
+    ///
+    /// # Errors
+    ///
+    /// When no header can have such a name, and when it names a header that frames the message, such as `Host`.
+    pub fn new(text: &str) -> Result<Self, SecretError> {
+        let glob = Glob::new(&text.to_ascii_lowercase());
+        match fault(&glob) {
+            None => Ok(Self(glob)),
+            Some(fault) => Err(SecretError::HeaderPattern {
+                pattern: text.chars().take(HEADER_LIMIT).collect(),
+                fault,
+            }),
+        }
+    }
+
+    /// Whether it covers the header `name`, which must be in lower case.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        self.0.matches(name)
+    }
+
+    /// Whether it names one header: only such a pattern strips foreign credentials.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.0.is_exact()
+    }
+
+    /// The pattern, in lower case.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+fn fault(glob: &Glob) -> Option<&'static str> {
+    let text = glob.as_str();
+    if text.is_empty() {
+        return Some("it is empty");
+    }
+    if text.len() > HEADER_LIMIT {
+        return Some("it is too long");
+    }
+    if glob.literals().any(|literal| literal == '[') {
+        return Some("a `[` is not closed");
+    }
+    // Inside a class, brackets may stand for themselves; elsewhere the literals are checked one by one.
+    let in_class = |character| matches!(character, '[' | ']');
+    if glob.literals().any(|literal| !is_token(literal))
+        || text
+            .chars()
+            .any(|character| !is_token(character) && !in_class(character) && character != '?')
+    {
+        return Some("only letters, digits and !#$%&'*+-.^_`|~ may stand in one");
+    }
+    if glob.is_exact() && FRAMING.contains(&text) {
+        return Some("this header frames the message and carries no credential");
+    }
+    None
+}
+
+/// The characters of a header's name.
+fn is_token(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_patterns_are_read_without_regard_to_case() {
+        for (text, exact, name, matches) in [
+            ("Authorization", true, "authorization", true),
+            ("Authorization", true, "authorization2", false),
+            ("X-API-Key", true, "x-api-key", true),
+            ("X-*-Key", false, "x-api-key", true),
+            ("X-*-Key", false, "x-key", false),
+            ("*", false, "anything", true),
+            ("x-key-?", false, "x-key-1", true),
+            ("X-[A-C]", false, "x-b", true),
+            ("X-[!A-C]", false, "x-b", false),
+            ("x_`|~!#$%&'+.^", true, "x_`|~!#$%&'+.^", true),
+        ] {
+            let pattern = HeaderPattern::new(text).unwrap();
+            assert_eq!(
+                (pattern.is_exact(), pattern.matches(name)),
+                (exact, matches),
+                "{text} {name}"
+            );
+            assert_eq!(pattern.as_str(), text.to_ascii_lowercase());
+            assert_eq!(
+                HeaderPattern::new(pattern.as_str()),
+                Ok(pattern),
+                "reading again changes nothing"
+            );
+        }
+    }
+
+    #[test]
+    fn what_no_header_can_be_called_is_refused() {
+        for (text, expected) in [
+            ("", "empty"),
+            ("x key", "letters"),
+            ("x:key", "letters"),
+            (":authority", "letters"),
+            ("x-kéy", "letters"),
+            ("x\nkey", "letters"),
+            ("x\0", "letters"),
+            ("x-[a", "not closed"),
+            ("x-a]", "letters"),
+            ("x-[:]", "letters"),
+            ("x-[é]*", "letters"),
+            ("Host", "frames"),
+            ("Transfer-Encoding", "frames"),
+            (&"x".repeat(257), "too long"),
+        ] {
+            let error = HeaderPattern::new(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Credentials that never enter a container.
+//!
+//! A program in a container that calls an API needs a credential, and what has a credential can leak it. So the container gets a
+//! **surrogate**: a random text of the same form, worth nothing anywhere. All of its traffic goes through a proxy outside of it, and the
+//! proxy puts the real value in the surrogate's place, in requests to the hosts the credential is for, in the headers that carry it, and
+//! nowhere else. This crate makes surrogates and says what goes where; it does no I/O, and what the proxy does with it is the proxy's.
+//!
+//! ```
+//! use allowlist::HostPattern;
+//! use sandbox_credentials::{MaskedSecret, Preset, SecretReplacements, SecretValue, SigningCredential, prepare_secrets};
+//!
+//! // A secret that requests carry: a variable, its value, and where it goes.
+//! let token = MaskedSecret::new(
+//!     "GH_TOKEN",
+//!     SecretValue::new("ghp_R8sPdn4zmLx2Vq7JtWc9KbYf3HgEu6AoT1iQ"),
+//!     Preset::Github.injection(),
+//! );
+//! // A key that requests are signed with: it never travels, so the proxy signs anew.
+//! let key = SigningCredential::aws(
+//!     "AWS",
+//!     ("AWS_ACCESS_KEY_ID".into(), SecretValue::new("AKIAIOSFODNN7EXAMPLE")),
+//!     ("AWS_SECRET_ACCESS_KEY".into(), SecretValue::new("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")),
+//!     vec![HostPattern::new("*.eu-west-1.amazonaws.com")?],
+//! );
+//! let prepared = prepare_secrets(&[token], &[key])?;
+//!
+//! // For the container: surrogates.
+//! let surrogate = &prepared.env_vars()["GH_TOKEN"];
+//! assert!(surrogate.starts_with("ghp_") && surrogate.len() == 40);
+//! assert_ne!(surrogate, "ghp_R8sPdn4zmLx2Vq7JtWc9KbYf3HgEu6AoT1iQ");
+//!
+//! // For the proxy: the way back, as JSON over a channel that nobody else reads.
+//! let json = serde_json::to_string(prepared.replacements())?;
+//! let replacements: SecretReplacements = serde_json::from_str(&json)?;
+//! assert_eq!(&replacements, prepared.replacements());
+//! assert_eq!(format!("{replacements:?}"), "SecretReplacements(2 entries)");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Surrogates
+//!
+//! A beginning by which tokens are known (`ghp_`, `sk-ant-api03-`, `AKIA` and others) stays, so do all characters that are no ASCII letter
+//! or digit. Each letter and digit becomes a random one of its class: upper case, lower case, digit, or hexadecimal digit where all
+//! letters are such and of one case. With fewer than 16 random characters, letters and digits are appended until there are 16; only
+//! the parts of an access key keep their length. Session tokens become 512 letters and digits. No surrogate is equal to a
+//! real value of the task or to another of its surrogates.
+//!
+//! What stays is known to the container: a password of punctuation alone would be there in full.
+//!
+//! # Invariants
+//!
+//! - A real value is held in a [`SecretValue`] only, which is wiped when dropped and cannot be shown by accident.
+//! - No error, `Debug` or `Display` of this crate shows a real value, nor anything of a replacement map that cannot be read.
+//! - Only [`SecretReplacements`] is ever serialised with real values in it.
+
+mod check;
+mod error;
+mod header_pattern;
+mod injection;
+mod limits;
+mod masked_secret;
+mod prepare;
+mod preset;
+mod replacement;
+mod secret_value;
+mod signing_credential;
+mod surrogate;
+mod wire;
+
+pub use error::SecretError;
+pub use header_pattern::HeaderPattern;
+pub use injection::Injection;
+pub use masked_secret::MaskedSecret;
+pub use prepare::{PreparedSecrets, prepare_secrets};
+pub use preset::Preset;
+pub use replacement::{MaskedReplacement, Replacement, SecretReplacements, SigningReplacement};
+pub use secret_value::SecretValue;
+pub use signing_credential::SigningCredential;

@@ -1,0 +1,153 @@
+//! From secrets to surrogates.
+
+use std::collections::BTreeMap;
+
+use rand::CryptoRng;
+
+use crate::check::check;
+use crate::replacement::{MaskedReplacement, Replacement, SigningReplacement};
+use crate::surrogate::{Form, Mint};
+use crate::{MaskedSecret, SecretError, SecretReplacements, SigningCredential};
+
+/// What a container gets instead of secrets, and what its proxy gets to put them back.
+#[derive(Debug)]
+pub struct PreparedSecrets {
+    env_vars: BTreeMap<String, String>,
+    replacements: SecretReplacements,
+}
+
+impl PreparedSecrets {
+    /// The container's environment: surrogates only.
+    #[must_use]
+    pub fn env_vars(&self) -> &BTreeMap<String, String> {
+        &self.env_vars
+    }
+
+    /// The map from surrogates to real values, for the proxy.
+    #[must_use]
+    pub fn replacements(&self) -> &SecretReplacements {
+        &self.replacements
+    }
+
+    /// Likewise.
+    #[must_use]
+    pub fn into_replacements(self) -> SecretReplacements {
+        self.replacements
+    }
+}
+
+/// Makes a surrogate for each secret, two even for the same value. Surrogates are new with each call.
+///
+/// An empty secret sets its variable empty and has no replacement.
+///
+/// # Errors
+///
+/// See [`SecretError`]: credentials without a name, scope or header, two for one variable, and values that no header can hold.
+pub fn prepare_secrets(
+    masked: &[MaskedSecret],
+    signing: &[SigningCredential],
+) -> Result<PreparedSecrets, SecretError> {
+    prepare_with(masked, signing, &mut rand::rng())
+}
+
+fn prepare_with(
+    masked: &[MaskedSecret],
+    signing: &[SigningCredential],
+    rng: &mut impl CryptoRng,
+) -> Result<PreparedSecrets, SecretError> {
+    check(masked, signing)?;
+    let parts = signing.iter().flat_map(SigningCredential::parts);
+    let real = masked
+        .iter()
+        .map(|secret| &secret.value)
+        .chain(parts.map(|(_, value)| value));
+    let mut preparation = Preparation {
+        mint: Mint::new(real, rng),
+        env_vars: BTreeMap::new(),
+        replacements: BTreeMap::new(),
+    };
+    for secret in masked {
+        preparation.mask(secret)?;
+    }
+    for credential in signing {
+        preparation.sign(credential)?;
+    }
+    Ok(PreparedSecrets {
+        env_vars: preparation.env_vars,
+        replacements: SecretReplacements::new(preparation.replacements),
+    })
+}
+
+/// The work in progress.
+struct Preparation<'a, R> {
+    mint: Mint<'a, R>,
+    env_vars: BTreeMap<String, String>,
+    replacements: BTreeMap<String, Replacement>,
+}
+
+impl<R: CryptoRng> Preparation<'_, R> {
+    fn mask(&mut self, secret: &MaskedSecret) -> Result<(), SecretError> {
+        let MaskedSecret {
+            variable,
+            value,
+            injection,
+        } = secret;
+        if value.is_empty() {
+            self.set(variable, "");
+            return Ok(());
+        }
+        let surrogate = self.mint.surrogate(Form::Token, variable, value)?;
+        self.set(variable, &surrogate);
+        let replacement = Replacement::Masked(MaskedReplacement {
+            value: value.clone(),
+            injection: injection.clone(),
+        });
+        self.replacements.insert(surrogate, replacement);
+        Ok(())
+    }
+
+    fn sign(&mut self, credential: &SigningCredential) -> Result<(), SecretError> {
+        let (id_variable, access_key_id) = &credential.access_key_id;
+        let (key_variable, secret_access_key) = &credential.secret_access_key;
+        let token = credential.session_token.as_ref();
+        let token = token.filter(|(_, value)| !value.is_empty());
+        if access_key_id.is_empty() {
+            // So is the other half, which was checked; and a token without a key is worth nothing.
+            for variable in [id_variable, key_variable]
+                .into_iter()
+                .chain(token.map(|(name, _)| name))
+            {
+                self.set(variable, "");
+            }
+            return Ok(());
+        }
+        let surrogate_id = self.mint.surrogate(Form::Key, id_variable, access_key_id)?;
+        self.set(id_variable, &surrogate_id);
+        let surrogate_key = self.mint.surrogate(Form::Key, key_variable, secret_access_key)?;
+        self.set(key_variable, &surrogate_key);
+        let session_token = match token {
+            Some((variable, value)) => {
+                let surrogate = self.mint.surrogate(Form::SessionToken, variable, value)?;
+                self.set(variable, &surrogate);
+                Some((value.clone(), surrogate))
+            }
+            None => None,
+        };
+        let replacement = Replacement::Signing(SigningReplacement {
+            access_key_id: access_key_id.clone(),
+            secret_access_key: secret_access_key.clone(),
+            surrogate_secret_access_key: surrogate_key,
+            session_token,
+            scopes: credential.scopes.clone(),
+        });
+        self.replacements.insert(surrogate_id, replacement);
+        Ok(())
+    }
+
+    fn set(&mut self, variable: &str, value: &str) {
+        self.env_vars.insert(variable.to_owned(), value.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,288 @@
+//! Tests of [`prepare_secrets`], from the outside.
+
+use allowlist::HostPattern;
+use proptest::prelude::*;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use super::*;
+use crate::{HeaderPattern, Injection, SecretValue};
+
+const TOKEN: &str = "ghp_aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5";
+const KEY_ID: &str = "ASIAIOSFODNN7EXAMPLE";
+const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+
+fn hosts(texts: &[&str]) -> Vec<HostPattern> {
+    texts.iter().map(|text| HostPattern::new(text).unwrap()).collect()
+}
+
+fn injection() -> Injection {
+    Injection {
+        scopes: hosts(&["api.example.com"]),
+        headers: vec![HeaderPattern::new("Authorization").unwrap()],
+        ..Injection::default()
+    }
+}
+
+fn masked(variable: &str, value: &str) -> MaskedSecret {
+    MaskedSecret::new(variable, SecretValue::new(value), injection())
+}
+
+fn part(variable: &str, value: &str) -> (String, SecretValue) {
+    (variable.to_owned(), SecretValue::new(value))
+}
+
+fn aws(name: &str, variables: [&str; 2], values: [&str; 2]) -> SigningCredential {
+    let [id, key] = variables;
+    let [id_value, key_value] = values;
+    SigningCredential::aws(
+        name,
+        part(id, id_value),
+        part(key, key_value),
+        hosts(&["*.amazonaws.com"]),
+    )
+}
+
+fn error(masked: &[MaskedSecret], signing: &[SigningCredential]) -> String {
+    prepare_secrets(masked, signing).unwrap_err().to_string()
+}
+
+#[test]
+fn a_masked_secret_becomes_a_variable_and_an_entry() {
+    let prepared = prepare_secrets(&[masked("GH_TOKEN", TOKEN)], &[]).unwrap();
+    let surrogate = &prepared.env_vars()["GH_TOKEN"];
+    assert_ne!(surrogate, TOKEN);
+    assert!(surrogate.starts_with("ghp_") && surrogate.len() == TOKEN.len());
+    let entries: Vec<_> = prepared.replacements().iter().collect();
+    let expected = Replacement::Masked(MaskedReplacement {
+        value: SecretValue::new(TOKEN),
+        injection: injection(),
+    });
+    assert_eq!(entries, [(surrogate.as_str(), &expected)]);
+    assert_eq!(prepared.replacements().clone(), prepared.into_replacements());
+}
+
+#[test]
+fn a_signing_credential_becomes_three_variables_and_one_entry() {
+    let credential = aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY])
+        .session_token("TOKEN", SecretValue::new("IQoJb3JpZ2luX2VjEJr"));
+    let prepared = prepare_secrets(&[], &[credential]).unwrap();
+    let variables = prepared.env_vars();
+    assert_eq!(variables["ID"].len(), KEY_ID.len());
+    assert!(variables["ID"].starts_with("ASIA") && variables["ID"] != KEY_ID);
+    assert_eq!(variables["KEY"].len(), SECRET_KEY.len());
+    assert_ne!(variables["KEY"], SECRET_KEY);
+    assert_eq!(variables["TOKEN"].len(), 512);
+    let entries: Vec<_> = prepared.replacements().iter().collect();
+    let expected = Replacement::Signing(SigningReplacement {
+        access_key_id: SecretValue::new(KEY_ID),
+        secret_access_key: SecretValue::new(SECRET_KEY),
+        surrogate_secret_access_key: variables["KEY"].clone(),
+        session_token: Some((
+            SecretValue::new("IQoJb3JpZ2luX2VjEJr"),
+            variables["TOKEN"].clone(),
+        )),
+        scopes: hosts(&["*.amazonaws.com"]),
+    });
+    assert_eq!(entries, [(variables["ID"].as_str(), &expected)]);
+}
+
+#[test]
+fn short_keys_keep_their_length() {
+    let prepared = prepare_secrets(&[], &[aws("S3", ["ID", "KEY"], ["minio", "minio123"])]).unwrap();
+    assert_eq!(prepared.env_vars()["ID"].len(), 5);
+    assert_eq!(prepared.env_vars()["KEY"].len(), 8);
+}
+
+#[test]
+fn empty_values_make_no_entry() {
+    let credential = aws("AWS", ["ID", "KEY"], ["", ""]).session_token("TOKEN", SecretValue::new(""));
+    let stale = aws("OLD", ["ID2", "KEY2"], ["", ""]).session_token("TOKEN2", SecretValue::new("stale"));
+    let prepared = prepare_secrets(&[masked("GH_TOKEN", "")], &[credential, stale]).unwrap();
+    assert!(prepared.replacements().is_empty());
+    let expected =
+        ["GH_TOKEN", "ID", "ID2", "KEY", "KEY2", "TOKEN2"].map(|name| (name.to_owned(), String::new()));
+    assert_eq!(prepared.env_vars(), &BTreeMap::from(expected));
+}
+
+#[test]
+fn an_empty_session_token_is_none() {
+    let credential =
+        aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]).session_token("TOKEN", SecretValue::new(""));
+    let prepared = prepare_secrets(&[], &[credential]).unwrap();
+    assert!(!prepared.env_vars().contains_key("TOKEN"));
+    let replacements = prepared.into_replacements();
+    let (_, replacement) = replacements.iter().next().unwrap();
+    assert!(matches!(replacement, Replacement::Signing(key) if key.session_token.is_none()));
+}
+
+#[test]
+fn the_same_value_gets_two_surrogates() {
+    let prepared = prepare_secrets(&[masked("GH_TOKEN", TOKEN), masked("GITHUB_TOKEN", TOKEN)], &[]).unwrap();
+    assert_ne!(
+        prepared.env_vars()["GH_TOKEN"],
+        prepared.env_vars()["GITHUB_TOKEN"]
+    );
+    assert_eq!(prepared.replacements().iter().count(), 2);
+}
+
+#[test]
+fn surrogates_are_new_with_each_call() {
+    let secrets = [masked("GH_TOKEN", TOKEN)];
+    let first = prepare_secrets(&secrets, &[]).unwrap();
+    let second = prepare_secrets(&secrets, &[]).unwrap();
+    assert_ne!(first.env_vars(), second.env_vars());
+}
+
+#[test]
+fn one_variable_takes_one_secret() {
+    let expected = "the variable `X` would get two secrets: give each secret a variable of its own";
+    for (secrets, credentials) in [
+        (vec![masked("X", "a"), masked("X", "b")], vec![]),
+        (vec![masked("X", "a"), masked("X", "")], vec![]),
+        (
+            vec![masked("X", "a")],
+            vec![aws("AWS", ["X", "KEY"], [KEY_ID, SECRET_KEY])],
+        ),
+        (vec![], vec![aws("AWS", ["X", "X"], [KEY_ID, SECRET_KEY])]),
+        (
+            vec![masked("X", "a")],
+            vec![aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]).session_token("X", SecretValue::new(""))],
+        ),
+    ] {
+        assert_eq!(error(&secrets, &credentials), expected);
+    }
+}
+
+#[test]
+fn two_signing_credentials_have_two_names() {
+    let credentials = [
+        aws("AWS", ["A", "B"], [KEY_ID, SECRET_KEY]),
+        aws("AWS", ["C", "D"], [KEY_ID, SECRET_KEY]),
+    ];
+    assert_eq!(
+        error(&[], &credentials),
+        "there are two signing credentials `AWS`: give each a name of its own"
+    );
+}
+
+#[test]
+fn variables_must_be_names_and_a_value_in_one_is_not_shown() {
+    for (variable, shown) in [
+        ("", "``"),
+        ("=", "``"),
+        ("GH_TOKEN=hunter2", "`GH_TOKEN`"),
+        ("A\0hunter2", "`A`"),
+    ] {
+        let message = error(&[masked(variable, "x")], &[]);
+        assert!(
+            message.starts_with(shown) && !message.contains("hunter2"),
+            "{message}"
+        );
+    }
+    let message = error(&[], &[aws("AWS", ["ID", "B=C"], [KEY_ID, SECRET_KEY])]);
+    assert!(message.starts_with("`B` is no name"), "{message}");
+}
+
+#[test]
+fn places_are_required_even_of_empty_secrets() {
+    for value in ["x", ""] {
+        let mut secret = masked("GH_TOKEN", value);
+        secret.injection.scopes.clear();
+        assert_eq!(
+            error(&[secret], &[]),
+            "the credential `GH_TOKEN` has no scopes: name the hosts that get it, such as `scopes: [api.example.com]`"
+        );
+        let mut secret = masked("GH_TOKEN", value);
+        secret.injection.headers.clear();
+        assert_eq!(
+            error(&[secret], &[]),
+            "the credential `GH_TOKEN` has no headers: name those that carry it, such as `headers: [Authorization]`"
+        );
+    }
+    let mut credential = aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]);
+    credential.scopes.clear();
+    assert!(error(&[], &[credential]).starts_with("the credential `AWS` has no scopes: "));
+}
+
+#[test]
+fn half_a_key_is_an_error() {
+    for (values, variable) in [(["", SECRET_KEY], "ID"), ([KEY_ID, ""], "KEY")] {
+        assert_eq!(
+            error(&[], &[aws("AWS", ["ID", "KEY"], values)]),
+            format!(
+                "the signing credential `AWS` has half a key: the value for `{variable}` is empty; set both parts or none"
+            )
+        );
+    }
+}
+
+#[test]
+fn values_that_no_header_holds_are_errors_that_do_not_show_them() {
+    let longest = "x".repeat(32 * 1024);
+    assert!(prepare_secrets(&[masked("X", &longest)], &[]).is_ok());
+    for (value, expected) in [
+        ("hunter2\0".to_owned(), "contains NUL"),
+        ("\0".to_owned(), "contains NUL"),
+        (format!("{longest}x"), "longer than 32768 bytes"),
+    ] {
+        let signing = |id: &str, key: &str, token: &str| {
+            aws("AWS", ["ID", "KEY"], [id, key]).session_token("X", SecretValue::new(token))
+        };
+        for (message, variable) in [
+            (error(&[masked("X", &value)], &[]), "`X`"),
+            (error(&[], &[signing(&value, SECRET_KEY, "t")]), "`ID`"),
+            (error(&[], &[signing(KEY_ID, &value, "t")]), "`KEY`"),
+            (error(&[], &[signing(KEY_ID, SECRET_KEY, &value)]), "`X`"),
+        ] {
+            assert!(
+                message.contains(expected) && message.contains(variable),
+                "{message}"
+            );
+            assert!(!message.contains("hunter2") && message.len() < 200, "{message}");
+        }
+    }
+}
+
+#[test]
+fn debug_shows_no_value() {
+    let secrets = [masked("GH_TOKEN", TOKEN)];
+    let credentials = [aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY])
+        .session_token("TOKEN", SecretValue::new("session-token-value"))];
+    let prepared = prepare_secrets(&secrets, &credentials).unwrap();
+    let entries: Vec<_> = prepared.replacements().iter().collect();
+    let shown = format!("{secrets:?} {credentials:?} {prepared:?} {entries:?}");
+    for value in [TOKEN, KEY_ID, SECRET_KEY, "session-token-value"] {
+        assert!(!shown.contains(value), "{shown}");
+    }
+    assert!(shown.contains("SecretReplacements(2 entries)"));
+}
+
+proptest! {
+    #[test]
+    fn surrogates_differ_from_one_another_and_from_all_real_values(
+        values in prop::collection::vec("[ -~é]{0,24}", 1..12),
+        seed: u64,
+    ) {
+        let secrets: Vec<_> = values
+            .iter()
+            .enumerate()
+            .map(|(index, value)| masked(&format!("S{index}"), value))
+            .collect();
+        let prepared = prepare_with(&secrets, &[], &mut StdRng::seed_from_u64(seed)).unwrap();
+        prop_assert_eq!(prepared.env_vars().len(), values.len());
+        let filled = values.iter().filter(|value| !value.is_empty()).count();
+        prop_assert_eq!(prepared.replacements().iter().count(), filled);
+        for (surrogate, replacement) in prepared.replacements().iter() {
+            prop_assert!(values.iter().all(|value| value != surrogate));
+            let Replacement::Masked(masked) = replacement else {
+                return Err(TestCaseError::fail("a masked secret became a key"));
+            };
+            let variables = prepared.env_vars().iter();
+            let holders: Vec<_> = variables.filter(|(_, held)| *held == surrogate).collect();
+            prop_assert_eq!(holders.len(), 1);
+            let index: usize = holders[0].0[1..].parse().unwrap();
+            prop_assert_eq!(masked.value.expose(), values[index].as_str());
+        }
+    }
+}

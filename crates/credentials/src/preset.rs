@@ -1,0 +1,297 @@
+//! Well-known credentials.
+
+use std::str::FromStr;
+
+use allowlist::{Glob, HostPattern};
+
+use crate::{HeaderPattern, Injection, SecretError};
+
+/// A well-known kind of credential: its usual hosts and headers.
+///
+/// A preset is as narrow as the usual clients allow. What it says may be replaced field by field:
+///
+/// ```
+/// use allowlist::HostPattern;
+/// use sandbox_credentials::{Injection, Preset};
+///
+/// let preset: Preset = "gitlab".parse()?;
+/// let injection = Injection {
+///     scopes: vec![HostPattern::new("gitlab.example.org")?],
+///     ..preset.injection()
+/// };
+/// assert!(injection.headers.iter().any(|header| header.matches("private-token")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Preset {
+    /// GitHub tokens, for git over HTTPS (gists too), the API and uploads to releases.
+    ///
+    /// In `Basic`, the other half must begin with `x-`: `x-access-token` as the user, which gh's credential helper and GitHub's own
+    /// documentation use, or `x-oauth-basic` as the password. GitHub ignores that half unless it is a token, and no token begins so. For
+    /// scripts with another user name, set `basic_user` to that name.
+    Github,
+    /// GitLab tokens on gitlab.com: `Private-Token`, `Job-Token`, `Deploy-Token`, and `Authorization` as `Bearer` or for git.
+    ///
+    /// In `Basic`, the user must be `oauth2`, which glab's credential helper uses. A job's token needs `basic_user: gitlab-ci-token`, a
+    /// deploy token the user that belongs to it.
+    Gitlab,
+    /// Anthropic API keys (`X-Api-Key`) and OAuth tokens (`Authorization`).
+    Anthropic,
+    /// `OpenAI` API keys.
+    Openai,
+    /// AWS access keys: for signing credentials, not for masked secrets.
+    Aws,
+    /// Tokens of npm-style registries, sent as `Bearer`. They have no scopes: the user names the registry's hosts.
+    Npm,
+    /// Tokens of `PyPI`-style indexes, sent as the password of `__token__`. They have no scopes: the user names the index's hosts.
+    Pypi,
+}
+
+impl Preset {
+    /// Every preset, in the order of the documentation.
+    pub const ALL: &[Self] = &[
+        Self::Github,
+        Self::Gitlab,
+        Self::Anthropic,
+        Self::Openai,
+        Self::Aws,
+        Self::Npm,
+        Self::Pypi,
+    ];
+
+    /// How it is written in a configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Github => "github",
+            Self::Gitlab => "gitlab",
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+            Self::Aws => "aws",
+            Self::Npm => "npm",
+            Self::Pypi => "pypi",
+        }
+    }
+
+    /// Where a masked secret of this kind goes. Scopes are empty where the service has no host of its own (package registries): then the
+    /// user names them. For [`Preset::Aws`] headers are empty too: a signature does not carry the key.
+    ///
+    /// Without scopes or headers, [`prepare_secrets`](crate::prepare_secrets) refuses the secret and says what to add.
+    #[must_use]
+    pub fn injection(self) -> Injection {
+        let table = self.table();
+        Injection {
+            scopes: hosts(table.scopes),
+            headers: table
+                .headers
+                .iter()
+                .filter_map(|text| HeaderPattern::new(text).ok())
+                .collect(),
+            basic_user: table.basic_user.map(Glob::new),
+            ..Injection::default()
+        }
+    }
+
+    /// The hosts whose requests a signing credential of this kind signs; empty for kinds that sign nothing.
+    ///
+    /// Those of AWS are the endpoints of its public partitions, dual-stack ones included. They are many, and whoever has an account can
+    /// put up something under them, so where the task needs few, name those instead.
+    #[must_use]
+    pub fn signing_scopes(self) -> Vec<HostPattern> {
+        hosts(match self {
+            Self::Aws => &[
+                "*.amazonaws.com",
+                "*.api.aws",
+                "*.amazonaws.com.cn",
+                "*.api.amazonwebservices.com.cn",
+                "*.amazonaws.eu",
+                "*.api.amazonwebservices.eu",
+            ],
+            _ => &[],
+        })
+    }
+
+    fn table(self) -> Table {
+        match self {
+            Self::Github => Table {
+                scopes: &[
+                    "github.com",
+                    "api.github.com",
+                    "uploads.github.com",
+                    "gist.github.com",
+                ],
+                headers: &["Authorization"],
+                basic_user: Some("x-*"),
+            },
+            Self::Gitlab => Table {
+                scopes: &["gitlab.com"],
+                headers: &["Authorization", "Private-Token", "Job-Token", "Deploy-Token"],
+                basic_user: Some("oauth2"),
+            },
+            Self::Anthropic => Table {
+                scopes: &["api.anthropic.com"],
+                headers: &["X-Api-Key", "Authorization"],
+                basic_user: Some(""),
+            },
+            Self::Openai => Table {
+                scopes: &["api.openai.com"],
+                headers: &["Authorization"],
+                // The API takes a key as either half; nothing may stand in the other.
+                basic_user: Some(""),
+            },
+            Self::Aws => Table {
+                scopes: &[],
+                headers: &[],
+                basic_user: None,
+            },
+            Self::Npm => Table {
+                scopes: &[],
+                headers: &["Authorization"],
+                basic_user: Some(""),
+            },
+            Self::Pypi => Table {
+                scopes: &[],
+                headers: &["Authorization"],
+                basic_user: Some("__token__"),
+            },
+        }
+    }
+}
+
+impl FromStr for Preset {
+    type Err = SecretError;
+
+    fn from_str(text: &str) -> Result<Self, SecretError> {
+        let found = Self::ALL.iter().find(|preset| preset.name() == text);
+        found.copied().ok_or_else(|| SecretError::UnknownPreset {
+            name: text.to_owned(),
+        })
+    }
+}
+
+/// What a preset says, as texts.
+struct Table {
+    scopes: &'static [&'static str],
+    headers: &'static [&'static str],
+    basic_user: Option<&'static str>,
+}
+
+/// The names of all presets, for messages.
+pub(crate) fn names() -> String {
+    let names: Vec<_> = Preset::ALL.iter().map(|preset| preset.name()).collect();
+    names.join(", ")
+}
+
+/// Every text is a pattern, which a test says; so none is left out.
+fn hosts(texts: &[&str]) -> Vec<HostPattern> {
+    texts
+        .iter()
+        .filter_map(|text| HostPattern::new(text).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use allowlist::HostName;
+
+    use super::*;
+    use crate::{MaskedSecret, SecretValue, prepare_secrets};
+
+    #[test]
+    fn names_are_read_back_and_others_list_them() {
+        for preset in Preset::ALL {
+            assert_eq!(preset.name().parse(), Ok(*preset));
+        }
+        for name in ["", "GitHub", "github ", "gh"] {
+            let error = name.parse::<Preset>().unwrap_err().to_string();
+            let expected = "choose one of github, gitlab, anthropic, openai, aws, npm, pypi";
+            assert!(error.starts_with(&format!("there is no preset `{name}`")) && error.ends_with(expected));
+        }
+    }
+
+    #[test]
+    fn every_text_of_a_preset_is_a_pattern() {
+        for preset in Preset::ALL {
+            let table = preset.table();
+            let injection = preset.injection();
+            assert_eq!(injection.scopes.len(), table.scopes.len(), "{preset:?}");
+            assert_eq!(injection.headers.len(), table.headers.len(), "{preset:?}");
+            assert!(
+                injection.headers.iter().all(HeaderPattern::is_exact),
+                "foreign credentials are stripped of exact headers only: {preset:?}"
+            );
+        }
+        assert_eq!(Preset::Aws.signing_scopes().len(), 6);
+    }
+
+    #[test]
+    fn presets_reach_their_service_and_no_lookalike() {
+        let covers = |scopes: &[HostPattern], host: &str| {
+            let host = HostName::from_wire(host.as_bytes()).unwrap();
+            scopes.iter().any(|scope| scope.matches(&host))
+        };
+        for (preset, host, expected) in [
+            (Preset::Github, "github.com", true),
+            (Preset::Github, "api.github.com", true),
+            (Preset::Github, "github.com.evil.example", false),
+            (Preset::Github, "user.github.io", false),
+            (Preset::Github, "objects.githubusercontent.com", false),
+            (Preset::Gitlab, "gitlab.com", true),
+            (Preset::Gitlab, "evil.gitlab.com", false),
+            (Preset::Anthropic, "api.anthropic.com", true),
+            (Preset::Anthropic, "anthropic.com", false),
+            (Preset::Openai, "api.openai.com", true),
+        ] {
+            assert_eq!(covers(&preset.injection().scopes, host), expected, "{host}");
+        }
+        for (host, expected) in [
+            ("s3.amazonaws.com", true),
+            ("bucket.s3.dualstack.eu-west-1.amazonaws.com", true),
+            ("bedrock-runtime.us-east-1.api.aws", true),
+            ("sts.cn-north-1.amazonaws.com.cn", true),
+            ("sts.eusc-de-east-1.amazonaws.eu", true),
+            ("evil-amazonaws.com", false),
+            ("amazonaws.com.evil.example", false),
+            ("abc.lambda-url.us-east-1.on.aws", false),
+        ] {
+            assert_eq!(covers(&Preset::Aws.signing_scopes(), host), expected, "{host}");
+        }
+        assert_eq!(Preset::Github.signing_scopes(), []);
+    }
+
+    #[test]
+    fn the_other_half_of_basic_is_no_key() {
+        for (preset, half, expected) in [
+            (Preset::Github, "x-access-token", true),
+            (Preset::Github, "x-oauth-basic", true),
+            (Preset::Github, "ghp_attacker", false),
+            (Preset::Github, "github_pat_attacker", false),
+            (Preset::Github, "0123456789abcdef0123456789abcdef01234567", false),
+            (Preset::Github, "", false),
+            (Preset::Gitlab, "oauth2", true),
+            (Preset::Gitlab, "glpat-attacker", false),
+            (Preset::Openai, "", true),
+            (Preset::Openai, "sk-attacker", false),
+            (Preset::Anthropic, "sk-ant-attacker", false),
+            (Preset::Npm, "npm_attacker", false),
+            (Preset::Pypi, "__token__", true),
+            (Preset::Pypi, "attacker", false),
+        ] {
+            let pattern = preset.injection().basic_user.unwrap();
+            assert_eq!(pattern.matches(half), expected, "{preset:?} {half}");
+        }
+    }
+
+    #[test]
+    fn presets_without_hosts_ask_for_them() {
+        for preset in Preset::ALL {
+            let secret = MaskedSecret::new("TOKEN", SecretValue::new("x"), preset.injection());
+            let message = prepare_secrets(&[secret], &[])
+                .err()
+                .map(|error| error.to_string());
+            let asks = message.is_some_and(|message| message.contains("name the hosts that get it"));
+            let expected = matches!(preset, Preset::Aws | Preset::Npm | Preset::Pypi);
+            assert_eq!(asks, expected, "{preset:?}");
+        }
+    }
+}

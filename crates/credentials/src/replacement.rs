@@ -1,0 +1,106 @@
+//! The replacement map: surrogate to real value.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use allowlist::HostPattern;
+
+use crate::{Injection, SecretValue};
+
+/// What the proxy puts in the place of surrogates. Cheap to clone; `Debug` shows how many there are; its JSON holds the real values
+/// and goes over the proxy's control channel only.
+///
+/// The JSON is keyed by surrogate. For a masked secret there are `value`, `scopes` and `headers`, and of [`Injection`]'s other fields those
+/// that are not the default; for a signing credential `type` is `aws-sigv4`, the key is the surrogate of the access key id, and both
+/// session tokens are there or neither. `surrogate_secret_access_key` may be missing. Unknown keys are errors, and no error quotes
+/// anything of the document.
+///
+/// ```
+/// use sandbox_credentials::SecretReplacements;
+///
+/// let replacements: SecretReplacements = serde_json::from_str(
+///     r#"{
+///         "ghp_Xk3vTq8ZpLm2Rw9BnYc5Hd7JfGs4AeUo6QiW": {
+///             "value": "the real token",
+///             "scopes": ["github.com", "api.github.com"],
+///             "headers": ["authorization"],
+///             "allow_foreign_credentials": true,
+///             "allow_plaintext": true,
+///             "allow_echo": true,
+///             "basic_user": "x-*"
+///         },
+///         "AKIAQJ4XWZ7LMPD2TRSV": {
+///             "type": "aws-sigv4",
+///             "access_key_id": "the real id",
+///             "secret_access_key": "the real key",
+///             "surrogate_secret_access_key": "what the container has",
+///             "session_token": "the real token",
+///             "surrogate_session_token": "what the container has",
+///             "scopes": ["*.amazonaws.com"]
+///         }
+///     }"#,
+/// )?;
+/// assert_eq!(format!("{replacements:?}"), "SecretReplacements(2 entries)");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct SecretReplacements(Arc<BTreeMap<String, Replacement>>);
+
+impl SecretReplacements {
+    pub(crate) fn new(entries: BTreeMap<String, Replacement>) -> Self {
+        Self(Arc::new(entries))
+    }
+
+    /// Each surrogate (of a signing credential: the surrogate of the access key id) and what takes its place.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Replacement)> {
+        self.0
+            .iter()
+            .map(|(surrogate, replacement)| (surrogate.as_str(), replacement))
+    }
+
+    /// Whether there is nothing to replace.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for SecretReplacements {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretReplacements({} entries)", self.0.len())
+    }
+}
+
+/// What takes the place of one surrogate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replacement {
+    /// A value in a header.
+    Masked(MaskedReplacement),
+    /// A key that requests are signed with again.
+    Signing(SigningReplacement),
+}
+
+/// The real value of a masked secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MaskedReplacement {
+    /// The real value.
+    pub value: SecretValue,
+    /// Where it goes.
+    pub injection: Injection,
+}
+
+/// The real key of a signing credential.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SigningReplacement {
+    /// The real access key id.
+    pub access_key_id: SecretValue,
+    /// The real secret access key.
+    pub secret_access_key: SecretValue,
+    /// What the container has instead of the secret access key; only needed to scrub responses.
+    pub surrogate_secret_access_key: String,
+    /// The real session token of a temporary key, and what the container has instead.
+    pub session_token: Option<(SecretValue, String)>,
+    /// The hosts whose requests are signed again.
+    pub scopes: Vec<HostPattern>,
+}

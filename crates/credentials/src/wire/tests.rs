@@ -1,0 +1,393 @@
+//! The JSON, both ways, and that no error shows what it holds.
+
+use std::collections::BTreeMap;
+
+use allowlist::{Glob, HostPattern};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::{
+    HeaderPattern, Injection, MaskedReplacement, Replacement, SecretReplacements, SecretValue,
+    SigningReplacement,
+};
+
+fn masked(change: impl Fn(&mut Value)) -> Value {
+    let mut entry = json!({"value": "real", "scopes": ["example.com"], "headers": ["x-key"]});
+    change(&mut entry);
+    json!({"surrogate": entry})
+}
+
+fn signing(change: impl Fn(&mut Value)) -> Value {
+    let mut entry = json!({
+        "type": "aws-sigv4", "access_key_id": "real-id", "secret_access_key": "real-key", "session_token": "real-token",
+        "surrogate_session_token": "token-surrogate", "surrogate_secret_access_key": "key-surrogate", "scopes": ["*.amazonaws.com"],
+    });
+    change(&mut entry);
+    json!({"id-surrogate": entry})
+}
+
+fn read(document: &Value) -> Result<SecretReplacements, String> {
+    serde_json::from_str(&document.to_string()).map_err(|error| error.to_string())
+}
+
+fn only(replacements: &SecretReplacements) -> (&str, &Replacement) {
+    assert_eq!(replacements.iter().count(), 1);
+    replacements.iter().next().unwrap()
+}
+
+#[test]
+fn a_masked_entry_is_read_and_written_without_defaults() {
+    let document = masked(|_| ());
+    let replacements = read(&document).unwrap();
+    let expected = Replacement::Masked(MaskedReplacement {
+        value: SecretValue::new("real"),
+        injection: Injection {
+            scopes: vec![HostPattern::new("example.com").unwrap()],
+            headers: vec![HeaderPattern::new("X-Key").unwrap()],
+            ..Injection::default()
+        },
+    });
+    assert_eq!(only(&replacements), ("surrogate", &expected));
+    assert_eq!(serde_json::to_value(&replacements).unwrap(), document);
+}
+
+#[test]
+fn options_are_read_and_written() {
+    let document = masked(|entry| {
+        for key in ["allow_foreign_credentials", "allow_plaintext", "allow_echo"] {
+            entry[key] = json!(true);
+        }
+        entry["basic_user"] = json!("x-*");
+    });
+    let replacements = read(&document).unwrap();
+    let (_, Replacement::Masked(entry)) = only(&replacements) else {
+        panic!("a masked secret became a key");
+    };
+    let injection = &entry.injection;
+    assert!(injection.allow_foreign_credentials && injection.allow_plaintext && injection.allow_echo);
+    assert_eq!(injection.basic_user, Some(Glob::new("x-*")));
+    assert_eq!(serde_json::to_value(&replacements).unwrap(), document);
+}
+
+#[test]
+fn a_signing_entry_is_read_and_written() {
+    let document = signing(|_| ());
+    let replacements = read(&document).unwrap();
+    let expected = Replacement::Signing(SigningReplacement {
+        access_key_id: SecretValue::new("real-id"),
+        secret_access_key: SecretValue::new("real-key"),
+        surrogate_secret_access_key: "key-surrogate".to_owned(),
+        session_token: Some((SecretValue::new("real-token"), "token-surrogate".to_owned())),
+        scopes: vec![HostPattern::new("*.amazonaws.com").unwrap()],
+    });
+    assert_eq!(only(&replacements), ("id-surrogate", &expected));
+    assert_eq!(serde_json::to_value(&replacements).unwrap(), document);
+}
+
+#[test]
+fn optional_fields_may_be_missing_or_null() {
+    let keys = [
+        "session_token",
+        "surrogate_session_token",
+        "surrogate_secret_access_key",
+    ];
+    for remove in [true, false] {
+        let document = signing(|entry| {
+            for key in keys {
+                if remove {
+                    entry.as_object_mut().unwrap().remove(key);
+                } else {
+                    entry[key] = Value::Null;
+                }
+            }
+        });
+        let replacements = read(&document).unwrap();
+        let (_, Replacement::Signing(entry)) = only(&replacements) else {
+            panic!("a key became a masked secret");
+        };
+        assert_eq!(
+            (
+                entry.session_token.as_ref(),
+                entry.surrogate_secret_access_key.as_str()
+            ),
+            (None, "")
+        );
+        let written = serde_json::to_value(&replacements).unwrap();
+        assert!(keys.iter().all(|key| written["id-surrogate"].get(*key).is_none()));
+    }
+    assert_eq!(read(&json!({})), Ok(SecretReplacements::default()));
+    let null = masked(|entry| entry["basic_user"] = Value::Null);
+    assert_eq!(read(&null), read(&masked(|_| ())));
+}
+
+fn remove(key: &'static str) -> impl Fn(&mut Value) {
+    move |entry| drop(entry.as_object_mut().unwrap().remove(key))
+}
+
+fn set(key: &'static str, value: Value) -> impl Fn(&mut Value) {
+    move |entry| entry[key] = value.clone()
+}
+
+#[track_caller]
+fn check_fault(document: &Value, expected: &str) {
+    let message = read(document).unwrap_err();
+    assert!(message.contains(expected), "{message} instead of {expected}");
+    assert!(!message.contains("hunter2"), "{message}");
+}
+
+#[test]
+fn faults_of_a_masked_secret_name_entry_and_field() {
+    for (document, expected) in [
+        (json!([]), "the replacement map is no map"),
+        (json!("hunter2"), "the replacement map is no map"),
+        (json!({"a": "hunter2"}), "replacement 1: it is no map"),
+        (json!({"": {}}), "replacement 1: its surrogate is empty"),
+        (masked(remove("value")), "replacement 1: `value` is missing"),
+        (masked(remove("scopes")), "`scopes` is missing"),
+        (masked(remove("headers")), "`headers` is missing"),
+        (masked(set("value", json!(""))), "`value` is empty"),
+        (masked(set("value", json!(7))), "`value` is no text"),
+        (masked(set("value", Value::Null)), "`value` is missing"),
+        (
+            masked(set("value", json!("x".repeat(32 * 1024 + 1)))),
+            "`value` is longer than 32768 bytes",
+        ),
+        (
+            masked(set("value", json!("surrogate"))),
+            "its surrogate is a real value",
+        ),
+        (masked(set("scopes", json!("hunter2"))), "`scopes` is no list"),
+        (
+            masked(set("scopes", json!(["example.com", "hunter2/"]))),
+            "pattern 2 of `scopes` is none",
+        ),
+        (
+            masked(set("headers", json!(["hunter2:"]))),
+            "pattern 1 of `headers` is none",
+        ),
+        (
+            masked(set("headers", json!([true]))),
+            "pattern 1 of `headers` is none",
+        ),
+        (
+            masked(set("allow_echo", json!("hunter2"))),
+            "`allow_echo` is no boolean",
+        ),
+        (
+            masked(set("basic_user", json!(["hunter2"]))),
+            "`basic_user` is no text",
+        ),
+        (
+            masked(set("hunter2", json!(1))),
+            "it has a key that is unknown for its type",
+        ),
+        (
+            masked(set("access_key_id", json!("x"))),
+            "it has a key that is unknown for its type",
+        ),
+        (masked(set("type", json!("hunter2"))), "its `type` is unknown"),
+        (masked(set("type", json!(1))), "`type` is no text"),
+    ] {
+        check_fault(&document, expected);
+    }
+}
+
+#[test]
+fn faults_of_a_signing_credential_name_entry_and_field() {
+    for (document, expected) in [
+        (
+            signing(set("headers", json!([]))),
+            "it has a key that is unknown for its type",
+        ),
+        (signing(remove("access_key_id")), "`access_key_id` is missing"),
+        (
+            signing(remove("secret_access_key")),
+            "`secret_access_key` is missing",
+        ),
+        (signing(remove("session_token")), "go together"),
+        (signing(remove("surrogate_session_token")), "go together"),
+        (
+            signing(set("session_token", json!(""))),
+            "`session_token` is empty",
+        ),
+        (
+            signing(set("surrogate_session_token", json!(""))),
+            "`surrogate_session_token` is empty",
+        ),
+        (
+            signing(set("access_key_id", json!("id-surrogate"))),
+            "its surrogate is a real value",
+        ),
+        (signing(set("scopes", json!({}))), "`scopes` is no list"),
+    ] {
+        check_fault(&document, expected);
+    }
+}
+
+#[test]
+fn repeated_keys_are_errors() {
+    let entry = r#"{"value": "real", "scopes": [], "headers": []}"#;
+    for (document, expected) in [
+        (
+            format!(r#"{{"a": {entry}, "a": {entry}}}"#),
+            "replacement 2: its surrogate is that of an earlier one",
+        ),
+        (
+            r#"{"a": {"value": "x", "value": "y", "scopes": [], "headers": []}}"#.to_owned(),
+            "`value` is there twice",
+        ),
+        (
+            r#"{"a": {"value": null, "value": "y", "scopes": [], "headers": []}}"#.to_owned(),
+            "`value` is there twice",
+        ),
+    ] {
+        let error = serde_json::from_str::<SecretReplacements>(&document).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+/// Every document that `whole` becomes when one part of it, at whatever depth, is `marker` in one guise or another.
+fn spoiled(whole: &Value, marker: &str) -> Vec<Value> {
+    let guises = [
+        json!(marker),
+        json!([marker]),
+        json!({marker: marker}),
+        json!([[{marker: 1}]]),
+        json!(-1),
+        json!(1.5),
+        json!(u64::MAX),
+        json!(false),
+    ];
+    let mut all = guises.to_vec();
+    match whole {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let with = |key: &str, value: Value| {
+                    let mut fields = fields.clone();
+                    fields.insert(key.to_owned(), value);
+                    Value::Object(fields)
+                };
+                all.extend(spoiled(value, marker).into_iter().map(|value| with(key, value)));
+                all.push(with(marker, value.clone()));
+            }
+        }
+        Value::Array(list) => {
+            for index in 0..list.len() {
+                for value in spoiled(&list[index], marker) {
+                    let mut list = list.clone();
+                    list[index] = value;
+                    all.push(Value::Array(list));
+                }
+            }
+        }
+        _ => (),
+    }
+    all
+}
+
+#[test]
+fn no_error_quotes_anything_of_a_document() {
+    let mut refused = 0;
+    for marker in ["hunter2", "hunter2 with \"quotes\"", "hunter2/\n\u{1b}"] {
+        for whole in [masked(|_| ()), signing(|_| ())] {
+            for document in spoiled(&whole, marker) {
+                let text = document.to_string();
+                let errors = [
+                    serde_json::from_str::<SecretReplacements>(&text).err(),
+                    serde_json::from_slice::<SecretReplacements>(text.as_bytes()).err(),
+                    serde_json::from_value::<SecretReplacements>(document).err(),
+                ];
+                for error in errors.into_iter().flatten() {
+                    refused += 1;
+                    let shown = format!("{error} {error:?}");
+                    assert!(!shown.contains("hunter2") && !shown.contains("real-"), "{shown}");
+                }
+            }
+        }
+    }
+    assert!(refused > 500, "{refused}");
+}
+
+#[test]
+fn cut_documents_are_errors_that_quote_nothing() {
+    for whole in [masked(|_| ()), signing(|_| ())] {
+        let text = whole.to_string();
+        for length in 0..text.len() {
+            let error = serde_json::from_str::<SecretReplacements>(&text[..length]).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("real"), "{error}");
+        }
+    }
+}
+
+fn scopes() -> impl Strategy<Value = Vec<HostPattern>> {
+    let scope = prop::sample::select(vec![
+        "example.com",
+        "*.example.com",
+        "[a-c].Example.com",
+        "10.0.0.1",
+        "bücher.example",
+    ]);
+    prop::collection::vec(scope.prop_map(|text| HostPattern::new(text).unwrap()), 0..4)
+}
+
+fn injections() -> impl Strategy<Value = Injection> {
+    let header = prop::sample::select(vec!["Authorization", "x-*", "X-[!a]?", "cookie"]);
+    let headers = prop::collection::vec(header.prop_map(|text| HeaderPattern::new(text).unwrap()), 0..4);
+    let basic_user = prop::option::of(any::<String>().prop_map(|text| Glob::new(&text)));
+    (scopes(), headers, basic_user, any::<[bool; 3]>()).prop_map(|(scopes, headers, basic_user, flags)| {
+        let [allow_foreign_credentials, allow_plaintext, allow_echo] = flags;
+        Injection {
+            scopes,
+            headers,
+            basic_user,
+            allow_foreign_credentials,
+            allow_plaintext,
+            allow_echo,
+        }
+    })
+}
+
+fn secrets() -> impl Strategy<Value = SecretValue> {
+    "(?s).{1,40}".prop_map(SecretValue::new)
+}
+
+fn replacements() -> impl Strategy<Value = Replacement> {
+    let masked = (secrets(), injections())
+        .prop_map(|(value, injection)| Replacement::Masked(MaskedReplacement { value, injection }));
+    let token = prop::option::of((secrets(), "[a-z]{1,9}"));
+    let signing = (secrets(), secrets(), "[a-z]{0,9}", token, scopes()).prop_map(
+        |(access_key_id, secret_access_key, surrogate_secret_access_key, session_token, scopes)| {
+            Replacement::Signing(SigningReplacement {
+                access_key_id,
+                secret_access_key,
+                surrogate_secret_access_key,
+                session_token,
+                scopes,
+            })
+        },
+    );
+    prop_oneof![masked, signing]
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(
+        // Longer than any real value above, so never equal to one.
+        entries in prop::collection::btree_map("(?s).{41,50}", replacements(), 0..5),
+    ) {
+        let entries: BTreeMap<String, Replacement> = entries;
+        let map = SecretReplacements::new(entries);
+        let text = serde_json::to_string(&map).unwrap();
+        prop_assert_eq!(&serde_json::from_str::<SecretReplacements>(&text).unwrap(), &map);
+        let value = serde_json::to_value(&map).unwrap();
+        prop_assert_eq!(serde_json::from_value::<SecretReplacements>(value).unwrap(), map);
+    }
+
+    #[test]
+    fn any_text_is_an_error_or_a_map(text in "(?s).{0,60}|[{}\\[\\]\":,a-z0-9 ]{0,60}") {
+        if let Ok(map) = serde_json::from_str::<SecretReplacements>(&text) {
+            let written = serde_json::to_string(&map).unwrap();
+            prop_assert_eq!(serde_json::from_str::<SecretReplacements>(&written).unwrap(), map);
+        }
+    }
+}
