@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use allowlist::Allowlist;
 use ipnet::IpNet;
+use sandbox_credentials::SecretReplacements;
 use serde::{Deserialize, Serialize};
 
 use crate::PrivateKeyPem;
@@ -16,6 +17,9 @@ pub struct StartConfig {
     pub protocol: u32,
     /// What the task may reach.
     pub policy: Allowlist,
+    /// What takes the place of surrogates in requests. Default nothing.
+    #[serde(default)]
+    pub replacements: SecretReplacements,
     /// The authority that the proxy mints its leaf certificates with.
     pub authority: ProxyAuthority,
     /// Where the proxy listens.

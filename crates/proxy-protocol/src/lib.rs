@@ -5,7 +5,7 @@
 //! [`ProxyMessage::Record`] lines out, and the sandbox may send [`Command`] lines in. When stdin ends, the proxy ends: there is no
 //! egress without an owner. Nothing secret ever touches a disk, an argument list or an environment.
 //!
-//! This crate does no I/O: it owns the types and their one-line form ([`to_line`], [`from_line`]), nothing else.
+//! This crate does no I/O: it owns the types and their one-line form ([`to_line`], [`to_secret_line`], [`from_line`]), nothing else.
 //!
 //! ```
 //! use sandbox_proxy_protocol::{Command, from_line, to_line};
@@ -23,10 +23,10 @@ mod private_key;
 mod record;
 
 pub use config::{Limits, Listen, ProxyAuthority, StartConfig, Upstream};
-pub use line::{LineError, LineFault, from_line, to_line};
+pub use line::{LineError, LineFault, from_line, to_line, to_secret_line};
 pub use message::{Command, ProxyMessage};
 pub use private_key::PrivateKeyPem;
 pub use record::{Decision, DnsAnswer, Event, Record, RequestRecord, Scheme, TunnelRecord};
 
 /// The version of everything in this crate. A proxy refuses a [`StartConfig`] of any other version.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;

@@ -1,10 +1,12 @@
 //! One message, one line of JSON.
 
 use std::fmt;
+use std::io;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
+use zeroize::Zeroizing;
 
 /// A message that could not be written or read.
 ///
@@ -83,6 +85,36 @@ pub fn to_line<T: Serialize>(message: &T) -> Result<String, LineError> {
     Ok(line)
 }
 
+/// As [`to_line`], for a message that holds secrets: the line is wiped from memory when it is dropped, and writing it leaves no
+/// pieces of it behind.
+///
+/// # Errors
+///
+/// Likewise.
+pub fn to_secret_line<T: Serialize>(message: &T) -> Result<Zeroizing<Vec<u8>>, LineError> {
+    let mut length = Length(0);
+    serde_json::to_writer(&mut length, message)?;
+    // A vector that grows moves, and leaves what it held where it was.
+    let mut line = Zeroizing::new(Vec::with_capacity(length.0.saturating_add(1)));
+    serde_json::to_writer(&mut *line, message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Counts what is written.
+struct Length(usize);
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The message of `line`; a newline at its end is accepted.
 ///
 /// # Errors
@@ -119,5 +151,15 @@ mod tests {
         }
         let error = from_line::<Command>(b"{\"command\": \"SECRET\"}").unwrap_err();
         assert!(!format!("{error} {error:?}").contains("SECRET"));
+    }
+
+    #[test]
+    fn a_secret_line_is_the_same_and_does_not_grow() {
+        let message = Command::SetPolicy {
+            policy: allowlist::Allowlist::from_yaml("domains: [\"b\\xFCcher.example\"]", "t").unwrap(),
+        };
+        let line = to_secret_line(&message).unwrap();
+        assert_eq!(line.as_slice(), to_line(&message).unwrap().as_bytes());
+        assert_eq!(line.capacity(), line.len());
     }
 }

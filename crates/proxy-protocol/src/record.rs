@@ -116,6 +116,18 @@ pub struct RequestRecord {
     pub reason: Option<Reason>,
     /// What failed upstream, for [`Decision::Error`].
     pub error: Option<String>,
+    /// Surrogates that were replaced by real values.
+    #[serde(default)]
+    pub masked: u32,
+    /// Headers that were removed because they carried somebody else's credential.
+    #[serde(default)]
+    pub dropped: u32,
+    /// Real values that the upstream sent back and that were replaced by their surrogates.
+    #[serde(default)]
+    pub scrubbed: u32,
+    /// The region that the request was signed for.
+    #[serde(default)]
+    pub region: Option<String>,
     /// Bytes of the request body that went to the upstream.
     pub bytes_up: u64,
     /// Bytes of the response body that went to the client.

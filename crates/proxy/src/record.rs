@@ -129,6 +129,7 @@ fn texts_of(event: &mut Event) -> Vec<(&mut String, usize)> {
                 (&mut request.target, TEXT),
             ];
             texts.extend(request.error.as_mut().map(|error| (error, NAME)));
+            texts.extend(request.region.as_mut().map(|region| (region, NAME)));
             texts
         }
         Event::Tunnel(tunnel) => vec![(&mut tunnel.host, NAME), (&mut tunnel.target, TEXT)],

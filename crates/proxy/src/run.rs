@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::control::{Control, ControlError};
+use crate::credential::Vault;
 use crate::dns::{AddressGuard, DnsSockets, Resolver};
 use crate::interfaces::own_addresses;
 use crate::policy::LivePolicy;
@@ -68,6 +69,8 @@ pub(crate) struct Context {
     pub(crate) listen: Listen,
     /// The policy in force.
     pub(crate) policy: watch::Receiver<LivePolicy>,
+    /// The task's credentials.
+    pub(crate) vault: Vault,
     /// Where records go.
     pub(crate) recorder: Recorder,
     /// Names to addresses.
@@ -160,6 +163,7 @@ async fn begin(
     let StartConfig {
         protocol: _,
         policy,
+        replacements,
         authority,
         listen,
         upstream,
@@ -203,6 +207,7 @@ async fn begin(
         limits,
         listen,
         policy,
+        vault: Vault::new(&replacements),
         recorder: recorder.clone(),
         resolver: Resolver::new(upstream.dns),
         guard: AddressGuard::new(upstream.allow_addresses, own),
@@ -315,6 +320,7 @@ mod tests {
         let config = StartConfig {
             protocol: PROTOCOL_VERSION,
             policy: allowlist::Allowlist::default(),
+            replacements: sandbox_credentials::SecretReplacements::default(),
             authority: sandbox_proxy_protocol::ProxyAuthority {
                 certificate_pem: certificate,
                 private_key_pem: sandbox_proxy_protocol::PrivateKeyPem::new(key.serialize_pem()),

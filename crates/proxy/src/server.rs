@@ -43,6 +43,8 @@ pub(crate) struct Server {
     pub(crate) refused_requests: Tally,
     /// A permit for each HTTP/2 connection that may have many streams.
     pub(crate) wide_connections: Arc<Semaphore>,
+    /// A permit for each byte of a body that waits to be signed.
+    pub(crate) signing_room: Arc<Semaphore>,
     refused_connections: Tally,
     late_clients: Tally,
     /// Names that clients refused to believe us; one explanation each is enough.
@@ -111,6 +113,7 @@ impl Server {
             requests: Arc::new(Semaphore::new(limits.requests)),
             refused_requests: Tally::new("requests"),
             wide_connections: Arc::new(Semaphore::new(WIDE_CONNECTIONS)),
+            signing_room: Arc::new(Semaphore::new(http::ROOM)),
             refused_connections: Tally::new("connections"),
             late_clients: Tally::new("head_timeout_ms"),
             explained: Mutex::new(LruCache::new(EXPLAINED)),

@@ -56,6 +56,11 @@ impl Failure {
         self.hint.as_deref()
     }
 
+    /// The error of type `E` that it is or that is behind it.
+    pub(crate) fn find<E: Error + Send + Sync + 'static>(&self) -> Option<&E> {
+        self.error.chain().find_map(|cause| cause.downcast_ref())
+    }
+
     /// What is behind it, the nearest first. A cause that only repeats the words before it is left out.
     pub(crate) fn causes(&self) -> Vec<String> {
         let mut causes: Vec<String> = Vec::new();

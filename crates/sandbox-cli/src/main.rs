@@ -7,6 +7,7 @@
 mod args;
 mod commands;
 mod config;
+mod credentials;
 mod exit_status;
 mod failure;
 mod image_context;
@@ -22,6 +23,7 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
 use crate::args::Cli;
 use crate::config::Environment;
@@ -30,6 +32,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 
 fn main() -> ExitCode {
+    no_core_dumps();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -50,6 +53,17 @@ fn main() -> ExitCode {
         failure.status()
     });
     status.into()
+}
+
+/// What this program holds of real credentials is not to land in a file when it is killed. Where the kernel does not let us, the
+/// program is as good as any other.
+fn no_core_dumps() {
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    let _ = setrlimit(Resource::Core, none);
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
 fn start(cli: Cli, environment: &Environment, printer: Printer) -> Result<ExitStatus, Failure> {

@@ -9,10 +9,15 @@ use std::time::Duration;
 use allowlist::Allowlist;
 use sandbox::{
     ContainerEnv, ImageSource, Mount, Network, NetworkSandboxConfig, ResourceLimits, SandboxConfig,
+    SecretReplacements,
 };
 
 use crate::args::{GlobalArgs, ImageArgs, TaskArgs};
-use crate::config::{ConfigFile, Environment, Folder, Places, UpstreamFile, find_engine, project_key};
+use crate::config::{
+    ConfigFile, CredentialsFile, Environment, Folder, InvalidFile, Location, Places, UpstreamFile,
+    find_engine, project_key,
+};
+use crate::credentials;
 use crate::failure::Failure;
 use crate::image_context;
 use crate::network_log::LogCopies;
@@ -44,18 +49,27 @@ impl Project {
         printer: Printer,
     ) -> Result<Self, Failure> {
         let root = fs::canonicalize(".").map_err(Failure::doing("find the current folder"))?;
-        let folder = Folder::of(&root);
-        let path = match &global.config {
-            Some(path) => std::path::absolute(path)?,
-            None => folder.config(),
-        };
-        let label = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
+        let named = global.config.as_ref().map(std::path::absolute).transpose()?;
+        Self::load_at(&root, named, environment, printer)
+    }
+
+    /// Reads the settings of the folder `root`, from the configuration at `named` where there is one.
+    pub(crate) fn load_at(
+        root: &Path,
+        named: Option<PathBuf>,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<Self, Failure> {
+        let folder = Folder::of(root);
+        let is_named = named.is_some();
+        let path = named.unwrap_or_else(|| folder.config());
+        let label = path.strip_prefix(root).unwrap_or(&path).display().to_string();
         let (file, config_path) = match ConfigFile::read(&path, &label)? {
             Some(file) => {
                 printer.note(format_args!("settings from {}", path.display()));
                 (file, Some(path))
             }
-            None if global.config.is_some() => {
+            None if is_named => {
                 return Err(Failure::new(format!(
                     "there is no configuration at `{}`",
                     path.display()
@@ -65,8 +79,8 @@ impl Project {
         };
         let places = Places::find(environment)?;
         Ok(Self {
-            key: project_key(&root),
-            root,
+            key: project_key(root),
+            root: root.to_owned(),
             places,
             folder,
             file,
@@ -163,13 +177,18 @@ impl Project {
                 path.display()
             ))),
             None => {
-                printer.warning(format_args!(
-                    "there is no {}, so nothing can be reached; write `domains: [api.example.com]` there to allow a host",
-                    self.shown(&path)
-                ));
+                printer.warning(self.no_allowlist(&path));
                 Ok(Allowlist::default())
             }
         }
+    }
+
+    /// What it means that the project has no policy.
+    pub(crate) fn no_allowlist(&self, path: &Path) -> String {
+        format!(
+            "there is no {}, so nothing can be reached; write `domains: [api.example.com]` there to allow a host",
+            self.shown(path)
+        )
     }
 
     /// Where the project's policy is, or would be.
@@ -198,6 +217,43 @@ impl Project {
         self.config_path.as_deref()
     }
 
+    /// The credentials of the configuration.
+    pub(crate) fn credentials(&self) -> &CredentialsFile {
+        &self.file.credentials
+    }
+
+    /// Whether tasks reach only what the policy permits.
+    pub(crate) fn is_sandboxed(&self) -> bool {
+        self.file.network_sandbox != Some(false)
+    }
+
+    /// What is wrong with the configuration although it can be read: a run would not start.
+    pub(crate) fn faults(&self, environment: &Environment) -> Vec<Failure> {
+        let values = self
+            .file
+            .env
+            .values()
+            .map(|value| value.resolve(environment).err());
+        let passed = self.file.pass_env.iter();
+        let passed = passed.map(|(name, location)| passed_value(environment, name, location).err());
+        let credentials = self
+            .file
+            .credentials
+            .prepare(environment)
+            .err()
+            .unwrap_or_default();
+        let mut faults: Vec<Failure> = values
+            .chain(passed)
+            .flatten()
+            .chain(credentials)
+            .map(Failure::from)
+            .collect();
+        let roots = self.file.upstream.extra_roots.as_deref();
+        faults.extend(roots.and_then(|path| pem(path).err()));
+        faults.extend(self.refuse_state_in_reach(&self.mounts(&[])).err());
+        faults
+    }
+
     /// Everything that `run` and `agent` need.
     pub(crate) fn task(
         &self,
@@ -210,14 +266,9 @@ impl Project {
         if let Some(seconds) = args.image.max_image_age {
             sandbox.max_image_age = Duration::from_secs(seconds);
         }
-        let network = if self.file.network_sandbox == Some(false) {
-            printer.warning("`network_sandbox: false`: the task reaches whatever this machine reaches, and nothing is logged");
-            Network::Unrestricted
-        } else {
-            Network::Sandboxed(NetworkSandboxConfig::new(
-                self.allowlist(args.allowlist.as_deref(), printer)?,
-            ))
-        };
+        let secrets = credentials::prepare(&self.file.credentials, environment)?;
+        let env = self.env(environment, printer)?.merge(secrets.env_vars());
+        let network = self.network(args, secrets.into_replacements(), environment, printer)?;
         let mut limits = self.file.resource_limits;
         limits.timeout = args.timeout.map(Duration::from_secs).or(limits.timeout);
         let mounts = self.mounts(&args.mounts);
@@ -226,7 +277,7 @@ impl Project {
             image: self.image(&args.image)?,
             sandbox,
             network,
-            env: self.env(environment, printer)?,
+            env,
             mounts,
             limits,
             logs: self.places.logs(&self.key),
@@ -236,6 +287,28 @@ impl Project {
             },
             key: self.key.clone(),
         })
+    }
+
+    fn network(
+        &self,
+        args: &TaskArgs,
+        replacements: SecretReplacements,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<Network, Failure> {
+        let credentials = &self.file.credentials;
+        if !self.is_sandboxed() {
+            printer.warning("`network_sandbox: false`: the task reaches whatever this machine reaches, and nothing is logged");
+            if let Some(consequence) = credentials::without_proxy(credentials) {
+                printer.warning(consequence);
+            }
+            return Ok(Network::Unrestricted);
+        }
+        let policy = self.allowlist(args.allowlist.as_deref(), printer)?;
+        credentials::tell(credentials, environment, &policy, printer);
+        Ok(Network::Sandboxed(
+            NetworkSandboxConfig::new(policy).replacements(replacements),
+        ))
     }
 
     /// The work tree first, unless another mount takes its place; those of the command line win over those of the file.
@@ -278,20 +351,17 @@ impl Project {
     }
 
     fn env(&self, environment: &Environment, printer: Printer) -> Result<ContainerEnv, Failure> {
-        let mut passed = BTreeMap::new();
-        for name in &self.file.pass_env {
-            match environment.exact(name) {
+        let mut variables = BTreeMap::new();
+        for (name, setting) in &self.file.env {
+            variables.insert(name.clone(), setting.resolve(environment)?.expose().to_owned());
+        }
+        for (name, location) in &self.file.pass_env {
+            match passed_value(environment, name, location)? {
                 None => printer.note(format_args!("pass_env: `{name}` is not set")),
-                Some(value) => {
-                    let value = value.to_str();
-                    let value = value.ok_or_else(|| {
-                        Failure::new(format!("pass_env: the value of `{name}` is not UTF-8"))
-                    })?;
-                    passed.insert(name.clone(), value.to_owned());
-                }
+                Some(value) => drop(variables.insert(name.clone(), value.to_owned())),
             }
         }
-        Ok(ContainerEnv::new(self.file.env.clone()).merge(&passed))
+        Ok(ContainerEnv::new(variables))
     }
 
     /// A path as a reader in the project knows it.
@@ -301,6 +371,22 @@ impl Project {
             .display()
             .to_string()
     }
+}
+
+/// The value of a variable that is passed on as it is; `None` where it is not set.
+fn passed_value<'a>(
+    environment: &'a Environment,
+    name: &str,
+    location: &Location,
+) -> Result<Option<&'a str>, InvalidFile> {
+    let not_text = || {
+        InvalidFile::new(
+            location,
+            format!("the value of the variable `{name}` is not UTF-8"),
+        )
+    };
+    let value = environment.exact(name);
+    value.map(|value| value.to_str().ok_or_else(not_text)).transpose()
 }
 
 /// What `run` and `agent` need.
@@ -477,6 +563,67 @@ mod tests {
             ..image_args()
         };
         assert!(matches!(project.image(&flag).unwrap(), ImageSource::Build { .. }));
+    }
+
+    #[test]
+    fn a_surrogate_wins_and_the_values_go_to_the_proxy() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join(".sandbox")).unwrap();
+        let config = "image: x\nenv: {A: a, B: !env ELSEWHERE}\npass_env: [B, C, NOT_SET]\nmasked_secrets: {TOKEN: {scopes: [a.example], headers: [x]}}\n";
+        fs::write(root.path().join(".sandbox/sandbox.yaml"), config).unwrap();
+        let environment = Environment::from([
+            ("HOME", "/no/such/home"),
+            ("ELSEWHERE", "b"),
+            ("B", "passed"),
+            ("C", "c"),
+            ("TOKEN", "hunter2-hunter2-hunter2"),
+        ]);
+        let global = GlobalArgs {
+            engine: Some(sandbox::EngineAddress::unix("/x")),
+            config: None,
+            verbose: 0,
+        };
+        let args = TaskArgs {
+            image: image_args(),
+            allowlist: None,
+            timeout: None,
+            mounts: Vec::new(),
+            network_log: None,
+            network_log_live: false,
+            log: None,
+        };
+        let printer = Printer::new(0, true);
+        let load = |environment: &Environment| {
+            Project::load_at(root.path(), None, environment, printer)?.task(
+                &args,
+                &global,
+                environment,
+                printer,
+            )
+        };
+        let settings = load(&environment).unwrap();
+        let variables = settings.env.variables();
+        let given = |name: &str| variables.get(name).map(String::as_str);
+        assert_eq!(
+            (given("A"), given("B"), given("C")),
+            (Some("a"), Some("passed"), Some("c"))
+        );
+        assert_eq!(given("NOT_SET"), None);
+        assert!(!format!("{settings:?}").contains("hunter2"));
+        assert!(given("TOKEN").is_some_and(|surrogate| !surrogate.contains("hunter2")));
+        let Network::Sandboxed(network) = &settings.network else {
+            panic!("{:?}", settings.network)
+        };
+        assert_ne!(network, &NetworkSandboxConfig::new(network.allowlist().clone()));
+
+        let failure = load(&Environment::from([("HOME", "/no/such/home")])).unwrap_err();
+        assert_eq!(failure.status().code(), 125);
+        assert!(
+            failure
+                .to_string()
+                .starts_with(".sandbox/sandbox.yaml:4:18: the variable `TOKEN` is not set"),
+            "{failure}"
+        );
     }
 
     #[test]

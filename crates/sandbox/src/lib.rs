@@ -48,6 +48,44 @@
 //! # }
 //! ```
 //!
+//! # Credentials
+//!
+//! A container need not hold a secret to use it. [`prepare_secrets`] makes a surrogate for each: the container gets the surrogates,
+//! the task's proxy gets the real values over its stdin and puts them into requests to the hosts that each is for.
+//!
+//! ```
+//! use allowlist::{Allowlist, HostPattern};
+//! use sandbox::{
+//!     ContainerEnv, MaskedSecret, Network, NetworkSandboxConfig, Preset, SecretValue, SigningCredential, prepare_secrets,
+//! };
+//!
+//! # fn from_vault(name: &str) -> SecretValue {
+//! #     SecretValue::new(if name == "aws-id" { "AKIAIOSFODNN7EXAMPLE".to_owned() } else { format!("{name}-0123456789-abcdefghijklmnopqrstuv") })
+//! # }
+//! # fn example() -> Result<(ContainerEnv, Network), Box<dyn std::error::Error>> {
+//! let github: Preset = "github".parse()?;
+//! let masked = [MaskedSecret::new("GH_TOKEN", from_vault("github"), github.injection())];
+//! let signing = [SigningCredential::aws(
+//!     "deploy",
+//!     ("AWS_ACCESS_KEY_ID".to_owned(), from_vault("aws-id")),
+//!     ("AWS_SECRET_ACCESS_KEY".to_owned(), from_vault("aws-key")),
+//!     vec![HostPattern::new("*.amazonaws.com")?],
+//! )];
+//! let prepared = prepare_secrets(&masked, &signing)?;
+//!
+//! let policy = Allowlist::from_yaml("domains: [api.github.com, '*.amazonaws.com']", "policy.yaml")?;
+//! // Surrogates last: they win over what the caller passes on.
+//! let env = ContainerEnv::default().with("CI", "true").merge(prepared.env_vars());
+//! let network = Network::Sandboxed(NetworkSandboxConfig::new(policy).replacements(prepared.into_replacements()));
+//! # Ok((env, network))
+//! # }
+//! # example()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Without [`Network::Sandboxed`] there is no proxy: surrogates go out as they are, and services refuse them. A program that holds real
+//! values should turn its core dumps off, as the `sandbox` command does; the proxy does so by itself.
+//!
 //! How it is built, and why, is in the repository's `ARCHITECTURE.md`; what it defends against, in `SECURITY.md`.
 
 mod config;
@@ -70,6 +108,10 @@ pub use error::SandboxError;
 pub use image::{ImageBuildError, ImageKind, ImageSummary, ImageTags};
 pub use reap::{Inventory, InventoryInstance, InventoryObject, LockError, ObjectKind, Role, SweepReport};
 pub use sandbox::Sandbox;
+pub use sandbox_credentials::{
+    HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError, SecretReplacements,
+    SecretValue, SigningCredential, prepare_secrets,
+};
 pub use session::{SessionError, SessionMetadata, SessionReply, SessionStore};
 pub use spec::{
     CommandSpec, ContainerEnv, ImageSource, ImageTag, InvalidSpec, Mount, Network, NetworkSandboxConfig,

@@ -1,96 +1,18 @@
-//! Bodies on their way through, frame by frame: never more of one in memory than the windows of its connections.
+//! An answer's body on its way through, frame by frame: never more of it in memory than the windows of its connections.
 
-use std::error::Error;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep};
 
 use super::exchange::Exchange;
-use super::headers::trailers;
+use super::upload::{BodyError, fit};
+use crate::scrub::{Needles, Scrubbed, scrub_headers};
 use crate::upstream::Lease;
-
-/// A client that begins a body and then sends nothing of it for so long has abandoned it.
-const UPLOAD_STALL: Duration = Duration::from_mins(5);
-
-/// Errors of bodies, in the form that hyper takes.
-pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
-
-/// A request's body on its way to the upstream.
-pub(crate) struct Upload {
-    incoming: Incoming,
-    counter: Arc<AtomicU64>,
-    /// Set while the client owes us a frame.
-    stall: Option<Pin<Box<Sleep>>>,
-}
-
-impl Upload {
-    /// Counts what goes through in `counter`.
-    pub(crate) fn new(incoming: Incoming, counter: Arc<AtomicU64>) -> Self {
-        Self {
-            incoming,
-            counter,
-            stall: None,
-        }
-    }
-}
-
-impl Body for Upload {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
-        match Pin::new(&mut this.incoming).poll_frame(cx) {
-            Poll::Ready(frame) => {
-                this.stall = None;
-                if let Some(Ok(frame)) = &frame {
-                    let bytes = frame.data_ref().map_or(0, Bytes::len);
-                    this.counter.fetch_add(bytes as u64, Ordering::Relaxed);
-                }
-                Poll::Ready(frame.map(|frame| frame.map(fit).map_err(BodyError::from)))
-            }
-            Poll::Pending => {
-                // tidy: sleep: the deadline of a peer.
-                let stall = this
-                    .stall
-                    .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + UPLOAD_STALL)));
-                match stall.as_mut().poll(cx) {
-                    Poll::Ready(()) => {
-                        Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::TimedOut).into())))
-                    }
-                    Poll::Pending => Poll::Pending,
-                }
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
-    }
-}
-
-/// A frame without the trailers that must not travel.
-fn fit(frame: Frame<Bytes>) -> Frame<Bytes> {
-    match frame.into_trailers() {
-        Ok(received) => Frame::trailers(trailers(&received)),
-        Err(frame) => frame,
-    }
-}
 
 /// An answer's body on its way to the client. It carries the exchange, so that the record is written when the body ends.
 pub(crate) struct Download {
@@ -100,20 +22,51 @@ pub(crate) struct Download {
 
 enum Source {
     /// The upstream's body, and the connection that it comes over.
-    Upstream {
-        incoming: Incoming,
-        lease: Option<Lease>,
-    },
+    Upstream { answer: Answer, lease: Option<Lease> },
     /// Our own words.
     Page(Option<Bytes>),
+}
+
+/// An upstream's body.
+enum Answer {
+    /// As it comes.
+    Plain(Incoming),
+    /// Without real values.
+    Scrubbed(Box<ScrubbedAnswer>),
+}
+
+struct ScrubbedAnswer {
+    body: Scrubbed<Incoming>,
+    /// For the trailers.
+    needles: Arc<Needles>,
+    counter: Arc<AtomicU32>,
 }
 
 impl Download {
     /// A body that comes over `lease`.
     pub(super) fn upstream(incoming: Incoming, lease: Lease, exchange: Exchange) -> Self {
+        Self::of(Answer::Plain(incoming), lease, exchange)
+    }
+
+    /// Likewise, without what is in `needles`.
+    pub(super) fn scrubbed(
+        body: Scrubbed<Incoming>,
+        needles: Arc<Needles>,
+        lease: Lease,
+        exchange: Exchange,
+    ) -> Self {
+        let answer = ScrubbedAnswer {
+            body,
+            needles,
+            counter: exchange.scrub_counter(),
+        };
+        Self::of(Answer::Scrubbed(Box::new(answer)), lease, exchange)
+    }
+
+    fn of(answer: Answer, lease: Lease, exchange: Exchange) -> Self {
         let mut download = Self {
             source: Source::Upstream {
-                incoming,
+                answer,
                 lease: Some(lease),
             },
             exchange: Some(exchange),
@@ -132,11 +85,54 @@ impl Download {
 
     /// Gives the connection back as soon as the body has been read: hyper does not ask again.
     fn finish_if_ended(&mut self) {
-        if let Source::Upstream { incoming, lease } = &mut self.source
-            && incoming.is_end_stream()
+        if let Source::Upstream { answer, lease } = &mut self.source
+            && answer.is_end_stream()
             && let Some(lease) = lease.take()
         {
             lease.finish();
+        }
+    }
+}
+
+impl Answer {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self {
+            Self::Plain(incoming) => {
+                let frame = ready!(Pin::new(incoming).poll_frame(cx));
+                Poll::Ready(frame.map(|frame| frame.map(|frame| fit(frame, &[])).map_err(BodyError::from)))
+            }
+            Self::Scrubbed(answer) => {
+                let frame = ready!(Pin::new(&mut answer.body).poll_frame(cx));
+                Poll::Ready(frame.map(|frame| frame.map(|frame| answer.fit(frame))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Plain(incoming) => incoming.is_end_stream(),
+            Self::Scrubbed(answer) => answer.body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Plain(incoming) => incoming.size_hint(),
+            Self::Scrubbed(answer) => answer.body.size_hint(),
+        }
+    }
+}
+
+impl ScrubbedAnswer {
+    /// A frame with trailers that may travel, and have no real value in them.
+    fn fit(&self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        match fit(frame, &[]).into_trailers() {
+            Ok(trailers) => {
+                let (trailers, count) = scrub_headers(&self.needles, trailers);
+                self.counter.fetch_add(count, Ordering::Relaxed);
+                Frame::trailers(trailers)
+            }
+            Err(frame) => frame,
         }
     }
 }
@@ -152,7 +148,7 @@ impl Body for Download {
         let this = self.get_mut();
         let frame = match &mut this.source {
             Source::Page(page) => page.take().map(|page| Ok(Frame::data(page))),
-            Source::Upstream { incoming, lease } => match Pin::new(incoming).poll_frame(cx) {
+            Source::Upstream { answer, lease } => match answer.poll_frame(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => {
                     if let Some(lease) = lease.take() {
@@ -160,12 +156,12 @@ impl Body for Download {
                     }
                     None
                 }
-                Poll::Ready(Some(Ok(frame))) => Some(Ok(fit(frame))),
+                Poll::Ready(Some(Ok(frame))) => Some(Ok(frame)),
                 Poll::Ready(Some(Err(error))) => {
                     if let Some(exchange) = &mut this.exchange {
                         exchange.failed(format!("Reset: {error}"));
                     }
-                    Some(Err(BodyError::from(error)))
+                    Some(Err(error))
                 }
             },
         };
@@ -178,14 +174,14 @@ impl Body for Download {
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            Source::Upstream { incoming, .. } => incoming.is_end_stream(),
+            Source::Upstream { answer, .. } => answer.is_end_stream(),
             Source::Page(page) => page.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Upstream { incoming, .. } => incoming.size_hint(),
+            Source::Upstream { answer, .. } => answer.size_hint(),
             Source::Page(page) => SizeHint::with_exact(page.as_ref().map_or(0, Bytes::len) as u64),
         }
     }

@@ -18,6 +18,7 @@ use super::framing::{Framed, Framing, HeadLimits};
 use super::head::RefusedHead;
 use super::service;
 use super::upgrade::Tunnel;
+use crate::credential::Vault;
 use crate::gate::{Gate, QuarantineWatch};
 use crate::record::Recorder;
 use crate::server::Server;
@@ -98,6 +99,15 @@ impl Client {
 
     pub(super) fn pool(&self) -> &Arc<Pool> {
         &self.server.pool
+    }
+
+    pub(super) fn vault(&self) -> &Vault {
+        &self.server.context.vault
+    }
+
+    /// Room for bodies that wait to be signed, in bytes.
+    pub(super) fn room(&self) -> &Arc<Semaphore> {
+        &self.server.signing_room
     }
 
     pub(super) fn requests(&self) -> &Arc<Semaphore> {
@@ -340,6 +350,10 @@ fn record_unread(client: &Client) {
         error: None,
         bytes_up: 0,
         bytes_down: 0,
+        masked: 0,
+        dropped: 0,
+        scrubbed: 0,
+        region: None,
         first_byte_ms: None,
         duration_ms: 0,
     };

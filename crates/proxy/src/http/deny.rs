@@ -80,6 +80,29 @@ pub(super) fn failed(
     answer(audience, StatusCode::BAD_GATEWAY, &body, exchange)
 }
 
+/// Why a permitted request is not sent, or its answer not passed on, in the words for the client and for the log.
+#[derive(Debug)]
+pub(super) struct Unsent {
+    pub(super) status: StatusCode,
+    /// As it stands in headers and pages.
+    pub(super) reason: &'static str,
+    /// One sentence with the mend.
+    pub(super) message: String,
+    /// For the record.
+    pub(super) record: String,
+}
+
+/// The answer in the place of one that was not asked for, or cannot be passed on.
+pub(super) fn unsent(audience: &Audience, unsent: &Unsent, exchange: Option<Exchange>) -> Response<Download> {
+    let body = Body {
+        error: "credentials_failed",
+        reason: unsent.reason,
+        message: &unsent.message,
+        header: FAILED,
+    };
+    answer(audience, unsent.status, &body, exchange)
+}
+
 /// Whether nothing more can be read from a connection after a refusal for this reason.
 fn closes(reason: Reason) -> bool {
     matches!(

@@ -3,16 +3,18 @@
 //! Invariant: every exchange leaves exactly one record, whoever ends it: the record is written when the exchange is dropped.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
 use allowlist::{Denial, Match};
-use http::StatusCode;
+use http::{Extensions, HeaderMap, StatusCode};
 use sandbox_proxy_protocol::{Decision, Event, RequestRecord, Scheme};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::connection::Active;
+use crate::credential::Plan;
 use crate::record::Slot;
+use crate::scrub::{Needles, scrub_headers, scrub_reason};
 
 /// What is known of a request before anything was decided.
 #[derive(Debug)]
@@ -33,6 +35,7 @@ pub(super) struct Exchange {
     slot: Option<Slot>,
     record: RequestRecord,
     uploaded: Arc<AtomicU64>,
+    scrubbed: Arc<AtomicU32>,
     _permit: Option<OwnedSemaphorePermit>,
     _active: Active,
 }
@@ -57,6 +60,10 @@ impl Exchange {
             error: None,
             bytes_up: 0,
             bytes_down: 0,
+            masked: 0,
+            dropped: 0,
+            scrubbed: 0,
+            region: None,
             first_byte_ms: None,
             duration_ms: 0,
         };
@@ -66,6 +73,7 @@ impl Exchange {
             slot: Some(slot),
             record,
             uploaded,
+            scrubbed: Arc::default(),
             _permit: permit,
             _active: active,
         }
@@ -76,6 +84,13 @@ impl Exchange {
         self.record.decision = Decision::Allowed;
         host.clone_into(&mut self.record.host);
         self.record.rule = Some(rule);
+    }
+
+    /// This became of its credentials.
+    pub(super) fn planned(&mut self, plan: &Plan) {
+        self.record.masked = plan.masked;
+        self.record.dropped = plan.dropped;
+        self.record.region.clone_from(&plan.region);
     }
 
     /// It was refused.
@@ -105,11 +120,30 @@ impl Exchange {
     pub(super) fn upload_counter(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.uploaded)
     }
+
+    /// The headers of an answer without what is in `needles`.
+    pub(super) fn scrubbed_headers(&self, needles: &Needles, headers: HeaderMap) -> HeaderMap {
+        let (headers, count) = scrub_headers(needles, headers);
+        self.scrubbed.fetch_add(count, Ordering::Relaxed);
+        headers
+    }
+
+    /// Takes what is in `needles` out of the words beside the status.
+    pub(super) fn scrub_reason(&self, needles: &Needles, extensions: &mut Extensions) {
+        let count = scrub_reason(needles, extensions);
+        self.scrubbed.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Counts the real values that were taken out of the answer.
+    pub(super) fn scrub_counter(&self) -> Arc<AtomicU32> {
+        Arc::clone(&self.scrubbed)
+    }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.record.bytes_up = self.uploaded.load(Ordering::Relaxed);
+        self.record.scrubbed = self.scrubbed.load(Ordering::Relaxed);
         self.record.duration_ms = milliseconds(self.started);
         if let Some(slot) = self.slot.take() {
             slot.record(Event::Request(self.record.clone()));

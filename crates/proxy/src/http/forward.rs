@@ -14,10 +14,13 @@ use http_body::Body;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use super::body::{Download, Upload};
+use super::body::Download;
+use super::deny::Unsent;
 use super::exchange::Exchange;
 use super::headers::{for_http1, for_http2, response_headers};
+use super::upload::Upload;
 use crate::gate::Permit;
+use crate::scrub::{Needles, Scrubbed, UnknownEncoding, plan_body};
 use crate::upstream::{Destination, Failure, Lease, Pool, UpstreamError};
 
 /// How often a request is tried over connections that turn out to be closed; the last try has a connection of its own.
@@ -34,10 +37,23 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// The request that `permit` is for, with `headers`; `None` if the permitted target is no target for hyper, which cannot be
-    /// since hyper read it.
-    pub(super) fn new(permit: &Permit, parts: Parts, headers: HeaderMap) -> Option<Self> {
+    /// The request that `permit` is for, with `headers`, and with the query of `signed` if its signature is there. `None` if the target
+    /// is none for hyper, which cannot be since hyper read it, or if `signed` has another path than was permitted.
+    pub(super) fn new(
+        permit: &Permit,
+        parts: Parts,
+        headers: HeaderMap,
+        signed: Option<String>,
+    ) -> Option<Self> {
         let request = permit.request();
+        let permitted = request.target().as_received();
+        let target = match signed {
+            None => PathAndQuery::try_from(permitted).ok()?,
+            Some(signed) if path(signed.as_bytes()) == path(permitted) => {
+                PathAndQuery::try_from(signed).ok()?
+            }
+            Some(_) => return None,
+        };
         let tls = request.scheme() == allowlist::Scheme::Https;
         Some(Self {
             destination: Destination {
@@ -45,7 +61,7 @@ impl Outgoing {
                 tls,
             },
             method: parts.method,
-            target: PathAndQuery::try_from(request.target().as_received()).ok()?,
+            target,
             headers,
             // The spelling of the header names is in there.
             extensions: parts.extensions,
@@ -77,6 +93,10 @@ impl Outgoing {
         request
     }
 
+    pub(super) fn method(&self) -> &Method {
+        &self.method
+    }
+
     fn absolute(&self) -> Uri {
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(if self.destination.tls {
@@ -88,6 +108,10 @@ impl Outgoing {
         parts.path_and_query = Some(self.target.clone());
         Uri::from_parts(parts).unwrap_or_default()
     }
+}
+
+fn path(target: &[u8]) -> &[u8] {
+    target.split(|byte| *byte == b'?').next().unwrap_or_default()
 }
 
 /// Forwards a request; the answer's head as it goes to the client, its body still on its way.
@@ -175,20 +199,85 @@ fn kind(error: &hyper::Error) -> Failure {
     Failure::Reset
 }
 
-/// The answer as the client gets it. An informational or switching status can no longer be one here: that is for the caller to see.
+/// The answer as the client gets it, without what is in `needles`; or why it does not get it. An informational or switching status
+/// can no longer be one here: that is for the caller to see.
 pub(super) fn respond(
     answer: Response<Incoming>,
     lease: Lease,
     mut exchange: Exchange,
-) -> Response<Download> {
+    method: &Method,
+    needles: Option<&Arc<Needles>>,
+) -> Result<Response<Download>, Box<(Exchange, Unsent)>> {
     let (mut parts, incoming) = answer.into_parts();
     parts.headers = response_headers(&parts.headers);
     parts.version = Version::default();
+    let Some(needles) = needles else {
+        exchange.answered(parts.status);
+        return Ok(Response::from_parts(
+            parts,
+            Download::upstream(incoming, lease, exchange),
+        ));
+    };
+    parts.headers = exchange.scrubbed_headers(needles, parts.headers);
+    exchange.scrub_reason(needles, &mut parts.extensions);
+    let scrub = match plan_body(needles, method, parts.status, &mut parts.headers) {
+        Ok(scrub) => scrub,
+        Err(error) => return Err(Box::new((exchange, unreadable(error)))),
+    };
     exchange.answered(parts.status);
-    Response::from_parts(parts, Download::upstream(incoming, lease, exchange))
+    let scrubbed = Scrubbed::new(incoming, scrub, exchange.scrub_counter());
+    Ok(Response::from_parts(
+        parts,
+        Download::scrubbed(scrubbed, Arc::clone(needles), lease, exchange),
+    ))
+}
+
+fn unreadable(error: UnknownEncoding) -> Unsent {
+    Unsent {
+        status: StatusCode::BAD_GATEWAY,
+        reason: "encoding",
+        message: format!(
+            "the answer cannot be searched for credentials: {error}; ask for gzip, br, zstd or no encoding, or set \
+             `allow_echo: true` for every credential of this host"
+        ),
+        record: format!("Scrub: {error}"),
+    }
 }
 
 /// Whether an upstream may answer a plain request so: it may not change the protocol.
 pub(super) fn is_plain(status: StatusCode) -> bool {
     !status.is_informational()
+}
+
+#[cfg(test)]
+mod tests {
+    use allowlist::Allowlist;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::gate::Gate;
+    use crate::policy::LivePolicy;
+
+    #[test]
+    fn a_signature_changes_the_query_and_nothing_else() {
+        let policy = Allowlist::from_yaml("domains: [a.example]", "policy.yaml").unwrap();
+        let (_live, policy) = watch::channel(LivePolicy::new(policy));
+        for (permitted, signed, sent) in [
+            ("/a//b?x=1", None, Some("/a//b?x=1")),
+            ("/a//b?x=1", Some("/a//b?x=2&y"), Some("/a//b?x=2&y")),
+            ("/a//b?x=1", Some("/a//b"), Some("/a//b")),
+            ("/a//b?x=1", Some("/a/b?x=1"), None),
+            ("/a//b?x=1", Some("/a//b/c?x=1"), None),
+            ("/a//b?x=1", Some("/a//B?x=1"), None),
+            ("/a//b", Some("*"), None),
+        ] {
+            let scheme = allowlist::Scheme::Https;
+            let request = allowlist::Request::from_wire(scheme, b"a.example", b"GET", permitted.as_bytes());
+            let permit = Gate::new(policy.clone()).admit(request.unwrap()).unwrap();
+            let (parts, ()) = Request::new(()).into_parts();
+            let outgoing = Outgoing::new(&permit, parts, HeaderMap::new(), signed.map(str::to_owned));
+            let target = outgoing.as_ref().map(|outgoing| outgoing.target.as_str());
+            assert_eq!(target, sent, "{permitted} {signed:?}");
+        }
+    }
 }

@@ -29,7 +29,7 @@ const METHOD_OVERRIDE: [&str; 4] = [
 
 /// What no trailer may be, beside what concerns one connection: whoever merges trailers into the headers would be asked something
 /// else than was judged, or read another message.
-const NO_TRAILER: [&str; 18] = [
+const NO_TRAILER: [&str; 30] = [
     "host",
     "content-length",
     "content-type",
@@ -48,6 +48,18 @@ const NO_TRAILER: [&str; 18] = [
     "location",
     "alt-svc",
     "trailer",
+    "api-key",
+    "apikey",
+    "deploy-token",
+    "job-token",
+    "private-token",
+    "x-access-token",
+    "x-amz-s3session-token",
+    "x-amz-security-token",
+    "x-api-key",
+    "x-auth-token",
+    "x-csrf-token",
+    "x-goog-api-key",
 ];
 
 /// Would lead clients to another port and protocol, which the proxy does not serve.
@@ -71,8 +83,7 @@ pub(super) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Optio
     }
     let mut kept = HeaderMap::with_capacity(headers.len() + 1);
     for (name, value) in headers {
-        let dropped = HOP_BY_HOP.contains(name)
-            || *name == EXPECT
+        let dropped = concerns_one_connection(name)
             || named.contains(name)
             || (rules.strip_method_override && is_method_override(name));
         if !dropped {
@@ -107,17 +118,24 @@ pub(super) fn response_headers(headers: &HeaderMap) -> HeaderMap {
     kept
 }
 
-/// The trailers that travel, either way.
-pub(super) fn trailers(received: &HeaderMap) -> HeaderMap {
+/// The trailers that travel, either way: none of those in `unwanted`.
+pub(super) fn trailers(received: &HeaderMap, unwanted: &[HeaderName]) -> HeaderMap {
     let mut kept = HeaderMap::with_capacity(received.len());
     for (name, value) in received {
-        let dropped =
-            HOP_BY_HOP.contains(name) || NO_TRAILER.contains(&name.as_str()) || is_method_override(name);
+        let dropped = HOP_BY_HOP.contains(name)
+            || NO_TRAILER.contains(&name.as_str())
+            || is_method_override(name)
+            || unwanted.contains(name);
         if !dropped {
             kept.append(name.clone(), value.clone());
         }
     }
     kept
+}
+
+/// Whether a header is for the next hop and travels no further.
+pub(crate) fn concerns_one_connection(name: &HeaderName) -> bool {
+    HOP_BY_HOP.contains(name) || *name == EXPECT
 }
 
 /// As HTTP/1 wants a request: the host in a header, all cookies on one line.
@@ -172,12 +190,11 @@ fn is_method_override(name: &HeaderName) -> bool {
 }
 
 fn joined_cookies(headers: &HeaderMap) -> Option<HeaderValue> {
-    let crumbs: Vec<&[u8]> = headers
-        .get_all(COOKIE)
-        .iter()
-        .map(HeaderValue::as_bytes)
-        .collect();
-    HeaderValue::from_bytes(&crumbs.join(b"; ".as_slice())).ok()
+    let crumbs = headers.get_all(COOKIE);
+    let texts: Vec<&[u8]> = crumbs.iter().map(HeaderValue::as_bytes).collect();
+    let mut joined = HeaderValue::from_bytes(&texts.join(b"; ".as_slice())).ok()?;
+    joined.set_sensitive(crumbs.iter().any(HeaderValue::is_sensitive));
+    Some(joined)
 }
 
 fn wants_trailers(headers: &HeaderMap) -> bool {
@@ -301,9 +318,20 @@ mod tests {
             ("host", "b"),
             ("authorization", "Bearer x"),
             ("x_http_method_override", "DELETE"),
+            ("x-api-key", "x"),
+            ("x-amz-security-token", "x"),
             ("x-sum", "1"),
+            ("x-key", "1"),
         ]);
-        assert_eq!(lines(&trailers(&received)), ["grpc-status: 0", "x-sum: 1"]);
+        assert_eq!(
+            lines(&trailers(&received, &[])),
+            ["grpc-status: 0", "x-sum: 1", "x-key: 1"]
+        );
+        let named = [HeaderName::from_static("x-key")];
+        assert_eq!(
+            lines(&trailers(&received, &named)),
+            ["grpc-status: 0", "x-sum: 1"]
+        );
     }
 
     #[test]

@@ -1,20 +1,28 @@
 //! HTTP on the client's side: reading what is asked, refusing what must not be, and passing on what may.
 //!
-//! [`serve`] runs one connection. Each request goes through framing, identity and the gate, in this order, and only what comes out
-//! of the gate reaches `forward` or `upgrade`.
+//! [`serve`] runs one connection. Each request goes through framing, identity and the gate, in this order; what comes out of
+//! the gate gets its credentials in `outbound`, and only that reaches `forward` or `upgrade`.
 
 mod body;
+mod buffer;
+mod chunk_signing;
 mod chunked;
 mod connection;
 mod deny;
 mod exchange;
 mod forward;
 mod framing;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzed_head;
 mod head;
 mod headers;
 mod identity;
+mod outbound;
 mod service;
 mod upgrade;
+mod upload;
 
-pub(crate) use body::Upload;
+pub(crate) use buffer::ROOM;
 pub(crate) use connection::{Client, ConnectionEnd, serve};
+pub(crate) use headers::concerns_one_connection;
+pub(crate) use upload::Upload;

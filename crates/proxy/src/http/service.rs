@@ -2,33 +2,31 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use allowlist::{Authority, Denial, Reason};
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, StatusCode, Version};
-use http_body_util::{BodyExt, Limited};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use sandbox_proxy_protocol::{Scheme, TunnelRecord};
-use tokio::time::timeout;
 
-use super::body::{Download, Upload};
+use super::body::Download;
+use super::buffer::Unwanted;
+use super::chunk_signing::ChunkFault;
 use super::connection::Client;
 use super::deny::{self, Audience};
 use super::exchange::{Asked, Exchange};
 use super::forward::{Outgoing, forward, is_plain, respond, try_over};
 use super::head::{HeadFault, RefusedHead};
-use super::headers::{RequestRules, asks_for_websocket, expects_continue, overrides_method, request_headers};
+use super::headers::{RequestRules, asks_for_websocket, overrides_method, request_headers, response_headers};
 use super::identity::identify;
+use super::outbound::{Unprepared, malformed, prepare, unchunked};
 use super::upgrade::Tunnel;
+use super::upload::Upload;
 use crate::gate::Permit;
-use crate::upstream::{Failure, UpstreamError};
-
-/// How much of a refused upload is read, and for how long, so that the client reads the refusal instead of a reset.
-const DRAINED: usize = 1024 * 1024;
-const DRAIN: Duration = Duration::from_secs(5);
+use crate::scrub::Needles;
+use crate::upstream::{Failure, Lease, UpstreamError};
 
 /// Answers one request of `client`.
 pub(super) async fn answer(
@@ -77,8 +75,8 @@ async fn handle(
     match judged {
         Ok(permit) => pass(client, permit, parts, body, exchange, &audience).await,
         Err(denial) => {
-            if refused.is_none() && !expects_continue(&parts.headers) {
-                drain(body);
+            if refused.is_none() {
+                Unwanted::of(&parts.headers).leave(body);
             }
             refuse(&audience, &denial, exchange)
         }
@@ -207,17 +205,6 @@ fn refuse(audience: &Audience, denial: &Denial, mut exchange: Exchange) -> Respo
     deny::blocked(audience, denial, Some(exchange))
 }
 
-/// Reads the rest of a refused request, within limits, and keeps nothing of it.
-fn drain(body: Incoming) {
-    if http_body::Body::is_end_stream(&body) {
-        return;
-    }
-    let mut body = Limited::new(body, DRAINED);
-    tokio::spawn(timeout(DRAIN, async move {
-        while let Some(Ok(_)) = body.frame().await {}
-    }));
-}
-
 /// Passes a permitted request on.
 async fn pass(
     client: &Arc<Client>,
@@ -251,109 +238,157 @@ async fn pass(
         ));
     }
     exchange.allowed(permit.host().as_str(), permit.rule().clone());
-    let Some(outgoing) = Outgoing::new(&permit, parts, headers) else {
-        return refuse(
-            audience,
-            &Denial::new(
-                Reason::Path,
-                "the path cannot be sent as it is: percent-encode it",
-            ),
-            exchange,
-        );
+    let prepared = match prepare(client, &permit, parts, headers, body, &mut exchange).await {
+        Ok(prepared) => prepared,
+        Err(unprepared) => return give_up(unprepared, exchange, audience),
     };
-    let upload = Upload::new(body, exchange.upload_counter());
-    if let Some(websocket) = websocket {
-        return open(client, &permit, outgoing, upload, websocket, exchange, audience).await;
+    let answered = Answered {
+        client,
+        permit: &permit,
+        audience,
+        method: prepared.outgoing.method().clone(),
+        needles: prepared.needles,
+        fault: prepared.fault,
+    };
+    match websocket {
+        Some(websocket) => {
+            answered
+                .open(prepared.outgoing, prepared.upload, websocket, exchange)
+                .await
+        }
+        None => {
+            answered
+                .forward(prepared.outgoing, prepared.upload, exchange)
+                .await
+        }
     }
-    match forward(client.pool(), &outgoing, upload, client.response_patience()).await {
-        Ok((answer, lease)) if is_plain(answer.status()) => respond(answer, lease, exchange),
-        Ok(_) => {
+}
+
+/// Whom an answer is for, and how it gets there.
+struct Answered<'a> {
+    client: &'a Arc<Client>,
+    permit: &'a Permit,
+    audience: &'a Audience,
+    method: Method,
+    /// What it must not bring back.
+    needles: Option<Arc<Needles>>,
+    /// Why the request's body could not be signed.
+    fault: ChunkFault,
+}
+
+impl Answered<'_> {
+    async fn forward(self, outgoing: Outgoing, upload: Upload, exchange: Exchange) -> Response<Download> {
+        let patience = self.client.response_patience();
+        match forward(self.client.pool(), &outgoing, upload, patience).await {
+            Ok((answer, lease)) if is_plain(answer.status()) => self.respond(answer, lease, exchange),
+            Ok(_) => self.fail(
+                &UpstreamError::told(
+                    Failure::Reset,
+                    "the upstream changed the protocol without being asked",
+                ),
+                exchange,
+            ),
+            Err(error) => self.fail(&error, exchange),
+        }
+    }
+
+    /// Opens a WebSocket, if the upstream does.
+    async fn open(
+        self,
+        outgoing: Outgoing,
+        upload: Upload,
+        websocket: OnUpgrade,
+        exchange: Exchange,
+    ) -> Response<Download> {
+        let client = self.client;
+        let Ok(slot) = client.recorder().reserve().await else {
+            return refuse(self.audience, &too_busy("requests cannot be recorded"), exchange);
+        };
+        let opened = async {
+            let lease = client.pool().lease_http1(&outgoing.destination).await?;
+            try_over(lease, &outgoing, upload, client.response_patience()).await
+        };
+        let (mut answer, lease) = match opened.await {
+            Ok(answered) => answered,
+            Err(error) => return self.fail(&error, exchange),
+        };
+        if is_plain(answer.status()) {
+            return self.respond(answer, lease, exchange);
+        }
+        let agreed = answer
+            .headers()
+            .get(UPGRADE)
+            .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        if answer.status() != StatusCode::SWITCHING_PROTOCOLS || !agreed {
             let error = UpstreamError::told(
                 Failure::Reset,
-                "the upstream changed the protocol without being asked",
+                "the upstream switched to a protocol that was not asked for",
             );
-            fail(client, &permit, &error, exchange, audience)
+            return self.fail(&error, exchange);
         }
-        Err(error) => fail(client, &permit, &error, exchange, audience),
+        let record = TunnelRecord {
+            scheme: client.scheme(),
+            host: self.permit.host().to_string(),
+            target: String::from_utf8_lossy(self.permit.request().target().as_received()).into_owned(),
+            bytes_up: 0,
+            bytes_down: 0,
+            duration_ms: 0,
+        };
+        let upstream = hyper::upgrade::on(&mut answer);
+        client.framing().tunnel();
+        client.hold(Tunnel::new(websocket, upstream, lease, slot, record));
+        self.switch(&answer, exchange)
+    }
+
+    /// The answer as the client gets it.
+    fn respond(&self, answer: Response<Incoming>, lease: Lease, exchange: Exchange) -> Response<Download> {
+        match respond(answer, lease, exchange, &self.method, self.needles.as_ref()) {
+            Ok(response) => response,
+            Err(failed) => {
+                let (exchange, unsent) = *failed;
+                give_up(Unprepared::Failed(unsent), exchange, self.audience)
+            }
+        }
+    }
+
+    /// The 101 as the client gets it.
+    fn switch(&self, answer: &Response<Incoming>, mut exchange: Exchange) -> Response<Download> {
+        exchange.answered(StatusCode::SWITCHING_PROTOCOLS);
+        let mut headers = response_headers(answer.headers());
+        if let Some(needles) = &self.needles {
+            headers = exchange.scrubbed_headers(needles, headers);
+        }
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        let mut response = Response::new(Download::page(bytes::Bytes::new(), Some(exchange)));
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        *response.headers_mut() = headers;
+        response
+    }
+
+    /// What the client gets when its request had no answer.
+    fn fail(&self, error: &UpstreamError, mut exchange: Exchange) -> Response<Download> {
+        if error.kind() == Failure::Address {
+            return refuse(self.audience, &Denial::address(self.permit.host()), exchange);
+        }
+        if let Some(fault) = self.fault.get() {
+            return give_up(unchunked(fault), exchange, self.audience);
+        }
+        if self.client.framing().body_is_malformed() {
+            return give_up(malformed(), exchange, self.audience);
+        }
+        exchange.failed(error.to_string());
+        deny::failed(self.audience, error, Some(exchange))
     }
 }
 
-/// Opens a WebSocket, if the upstream does.
-async fn open(
-    client: &Arc<Client>,
-    permit: &Permit,
-    outgoing: Outgoing,
-    upload: Upload,
-    websocket: OnUpgrade,
-    exchange: Exchange,
-    audience: &Audience,
-) -> Response<Download> {
-    let Ok(slot) = client.recorder().reserve().await else {
-        return refuse(audience, &too_busy("requests cannot be recorded"), exchange);
-    };
-    let opened = async {
-        let lease = client.pool().lease_http1(&outgoing.destination).await?;
-        try_over(lease, &outgoing, upload, client.response_patience()).await
-    };
-    let (mut answer, lease) = match opened.await {
-        Ok(answered) => answered,
-        Err(error) => return fail(client, permit, &error, exchange, audience),
-    };
-    if is_plain(answer.status()) {
-        return respond(answer, lease, exchange);
+/// What the client gets when its request was not sent, or its answer cannot be passed on.
+fn give_up(unprepared: Unprepared, mut exchange: Exchange, audience: &Audience) -> Response<Download> {
+    match unprepared {
+        Unprepared::Refused(denial) => refuse(audience, &denial, exchange),
+        Unprepared::Failed(unsent) => {
+            exchange.failed(unsent.record.clone());
+            deny::unsent(audience, &unsent, Some(exchange))
+        }
     }
-    let agreed = answer
-        .headers()
-        .get(UPGRADE)
-        .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
-    if answer.status() != StatusCode::SWITCHING_PROTOCOLS || !agreed {
-        let error = UpstreamError::told(
-            Failure::Reset,
-            "the upstream switched to a protocol that was not asked for",
-        );
-        return fail(client, permit, &error, exchange, audience);
-    }
-    let record = TunnelRecord {
-        scheme: client.scheme(),
-        host: permit.host().to_string(),
-        target: String::from_utf8_lossy(permit.request().target().as_received()).into_owned(),
-        bytes_up: 0,
-        bytes_down: 0,
-        duration_ms: 0,
-    };
-    let upstream = hyper::upgrade::on(&mut answer);
-    client.framing().tunnel();
-    client.hold(Tunnel::new(websocket, upstream, lease, slot, record));
-    switching(&answer, exchange)
-}
-
-/// The 101 as the client gets it.
-fn switching(answer: &Response<Incoming>, mut exchange: Exchange) -> Response<Download> {
-    exchange.answered(StatusCode::SWITCHING_PROTOCOLS);
-    let mut response = Response::new(Download::page(bytes::Bytes::new(), Some(exchange)));
-    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let mut headers = super::headers::response_headers(answer.headers());
-    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    *response.headers_mut() = headers;
-    response
-}
-
-/// What the client gets when its request had no answer.
-fn fail(
-    client: &Client,
-    permit: &Permit,
-    error: &UpstreamError,
-    mut exchange: Exchange,
-    audience: &Audience,
-) -> Response<Download> {
-    if error.kind() == Failure::Address {
-        return refuse(audience, &Denial::address(permit.host()), exchange);
-    }
-    if client.framing().body_is_malformed() {
-        let denial = Denial::new(Reason::Framing, "the chunks of the request body are malformed");
-        return refuse(audience, &denial, exchange);
-    }
-    exchange.failed(error.to_string());
-    deny::failed(audience, error, Some(exchange))
 }

@@ -7,12 +7,15 @@
 )]
 
 mod abuse;
+mod credentials;
 mod forwarding;
 mod harness;
 mod identity;
 mod limits;
 mod memory;
 mod policy;
+mod reflected;
+mod signing;
 mod streaming;
 mod tls;
 mod upgrade;

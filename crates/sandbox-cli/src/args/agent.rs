@@ -8,7 +8,8 @@ use super::TaskArgs;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Claude Code gets no credentials by itself: name them under `pass_env` in .sandbox/sandbox.yaml, as in `pass_env: [ANTHROPIC_API_KEY]`.
+Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` into \
+.sandbox/sandbox.yaml, and it works with a surrogate of the key.
 
 Examples:
   sandbox agent --claude-bin \"$(which claude)\" \"fix the failing test\"

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use sandbox::EngineAddress;
 
-use super::{AgentArgs, AllowlistCommand, ImageCommand, LogsArgs, RunArgs};
+use super::{AgentArgs, AllowlistCommand, ConfigCommand, ImageCommand, LogsArgs, RunArgs};
 
 const GLOBAL: &str = "Global options";
 
@@ -51,6 +51,9 @@ pub(crate) enum Command {
     /// Asks the network policy, without running anything
     #[command(subcommand)]
     Allowlist(AllowlistCommand),
+    /// Looks at the configuration, without running anything
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Shows what a run did on the network
     Logs(LogsArgs),
     /// Shows what exists on the engine, and whose it is
@@ -152,6 +155,8 @@ mod tests {
             &["run", "--mount", "/a", "--", "ls"],
             &["run", "--engine", "tcp://1.2.3.4:5", "--", "ls"],
             &["allowlist", "check"],
+            &["config"],
+            &["config", "schema", "--output", "json"],
             &["logs", "--run", "a", "--file", "b"],
             &["completions", "cmd"],
         ] {

@@ -3,6 +3,7 @@
 mod agent;
 mod allowlist;
 mod cli;
+mod config;
 mod image;
 mod logs;
 mod run;
@@ -11,6 +12,7 @@ mod task;
 pub(crate) use agent::{AgentArgs, AgentOutput};
 pub(crate) use allowlist::{AllowlistCommand, CheckArgs};
 pub(crate) use cli::{Cli, Command, GlobalArgs, Output};
+pub(crate) use config::{ConfigCheckArgs, ConfigCommand};
 pub(crate) use image::ImageCommand;
 pub(crate) use logs::{LogOutput, LogsArgs};
 pub(crate) use run::RunArgs;

@@ -289,8 +289,8 @@ fn hint(outcome: Outcome, summary: &str) -> Option<&'static str> {
     }
 }
 
-const CREDENTIALS: &str = "Claude Code gets no credentials by itself: write `pass_env: [ANTHROPIC_API_KEY]` into .sandbox/sandbox.yaml, \
-                           and allow api.anthropic.com";
+const CREDENTIALS: &str = "Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` into \
+                           .sandbox/sandbox.yaml, and allow api.anthropic.com";
 
 #[cfg(test)]
 mod tests {

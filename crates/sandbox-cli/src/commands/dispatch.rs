@@ -8,7 +8,7 @@ use crate::printer::Printer;
 use crate::settings::Project;
 use crate::trace;
 
-use super::{agent, allowlist, clean, doctor, generate, image, logs, run, status};
+use super::{agent, allowlist, clean, config, doctor, generate, image, logs, run, status};
 
 /// Runs the command.
 pub(crate) async fn dispatch(
@@ -39,6 +39,7 @@ pub(crate) async fn dispatch(
         }
         Command::Image(command) => image::image(command, &project()?, sandbox, printer).await,
         Command::Allowlist(command) => allowlist::allowlist(command, &project()?, printer),
+        Command::Config(command) => Ok(config::config(&command, project, environment, printer)),
         Command::Logs(args) => logs::logs(args, &project()?, printer).await,
         Command::Status(args) => status::status(sandbox()?, args.output, printer).await,
         Command::Clean(args) => clean::clean(sandbox()?, args.all, printer).await,
@@ -48,7 +49,7 @@ pub(crate) async fn dispatch(
                 .as_ref()
                 .ok()
                 .map(|project| project.sandbox(&global, environment, printer));
-            doctor::doctor(project, sandbox, args.output, printer).await
+            doctor::doctor(project, sandbox, environment, args.output, printer).await
         }
         Command::Completions { shell } => Ok(generate::completions(shell, printer)),
         Command::Man { dir } => generate::man(dir.as_deref(), printer),

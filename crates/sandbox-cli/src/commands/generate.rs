@@ -52,6 +52,7 @@ mod tests {
             "sandbox-run.1",
             "sandbox-agent.1",
             "sandbox-image-build.1",
+            "sandbox-config-check.1",
             "sandbox-doctor.1",
         ] {
             let text = fs::read_to_string(dir.path().join(page)).unwrap();

@@ -3,6 +3,7 @@
 mod agent;
 mod allowlist;
 mod clean;
+mod config;
 mod dispatch;
 mod doctor;
 mod generate;

@@ -7,8 +7,8 @@ use serde::de::{
     Visitor,
 };
 
-/// A value.
-#[derive(Debug, PartialEq)]
+/// A value. It may hold secrets, hence no `Debug`.
+#[derive(PartialEq)]
 pub(super) enum Node {
     Null,
     Boolean(bool),
@@ -18,8 +18,8 @@ pub(super) enum Node {
     List(Vec<Node>),
     /// Keys with their values, in order, doubled ones included.
     Map(Vec<(Node, Node)>),
-    /// A value with a tag such as `!env`.
-    Tagged,
+    /// A value with a tag such as `!env`, which stands here without its exclamation mark.
+    Tagged(String, Box<Node>),
 }
 
 impl Node {
@@ -32,7 +32,7 @@ impl Node {
             Self::Text(_) => "a text",
             Self::List(_) => "a list",
             Self::Map(_) => "a mapping",
-            Self::Tagged => "a tagged value",
+            Self::Tagged(..) => "a tagged value",
         }
     }
 }
@@ -112,9 +112,9 @@ impl<'de> Visitor<'de> for NodeSeed {
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Node, A::Error> {
-        let (_, content) = tagged.variant::<IgnoredAny>()?;
-        content.newtype_variant::<IgnoredAny>()?;
-        Ok(Node::Tagged)
+        let (tag, content) = tagged.variant::<String>()?;
+        let value = content.newtype_variant_seed(self)?;
+        Ok(Node::Tagged(tag, Box::new(value)))
     }
 }
 

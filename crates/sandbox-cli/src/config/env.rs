@@ -2,11 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::PathBuf;
 
-/// The environment of this process, read once; tests bring their own.
-#[derive(Debug, Clone, Default)]
+/// The environment of this process, read once; tests bring their own. `Debug` shows names, never values.
+#[derive(Clone, Default)]
 pub(crate) struct Environment(BTreeMap<OsString, OsString>);
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
 
 impl Environment {
     /// Reads it.
@@ -35,13 +42,16 @@ impl Environment {
 }
 
 #[cfg(test)]
+impl<'a> FromIterator<(&'a str, &'a str)> for Environment {
+    fn from_iter<T: IntoIterator<Item = (&'a str, &'a str)>>(variables: T) -> Self {
+        let owned = |(name, value): (&str, &str)| (name.into(), value.into());
+        Self(variables.into_iter().map(owned).collect())
+    }
+}
+
+#[cfg(test)]
 impl<const N: usize> From<[(&str, &str); N]> for Environment {
     fn from(variables: [(&str, &str); N]) -> Self {
-        Self(
-            variables
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-        )
+        variables.into_iter().collect()
     }
 }

@@ -10,10 +10,14 @@ use std::time::Duration;
 use ipnet::IpNet;
 use sandbox::{EngineAddress, Mount, ResourceLimits};
 
+use super::conflict;
+use super::credentials::{CredentialsFile, masked_secrets, signing_credentials};
 use super::document::Node;
+use super::location::{InvalidFile, Location};
 use super::quantity;
-use super::reader::{Place, Problem};
-use super::yaml::{self, InvalidFile};
+use super::reader::{Place, Source};
+use super::setting::Setting;
+use super::yaml;
 use crate::failure::Failure;
 
 /// What `sandbox.yaml` says. Paths are absolute; what is absent is not decided yet.
@@ -24,8 +28,10 @@ pub(crate) struct ConfigFile {
     pub(crate) image: Option<String>,
     pub(crate) dockerfile: Option<PathBuf>,
     pub(crate) context: Option<PathBuf>,
-    pub(crate) env: BTreeMap<String, String>,
-    pub(crate) pass_env: Vec<String>,
+    pub(crate) env: BTreeMap<String, Setting>,
+    /// Names of variables, with their places.
+    pub(crate) pass_env: BTreeMap<String, Location>,
+    pub(crate) credentials: CredentialsFile,
     pub(crate) network_sandbox: Option<bool>,
     pub(crate) upstream: UpstreamFile,
     pub(crate) resource_limits: ResourceLimits,
@@ -40,7 +46,7 @@ pub(crate) struct UpstreamFile {
     pub(crate) allow_addresses: Vec<IpNet>,
 }
 
-const KEYS: [&str; 11] = [
+pub(super) const KEYS: [&str; 13] = [
     "engine",
     "prefix",
     "image",
@@ -48,13 +54,15 @@ const KEYS: [&str; 11] = [
     "context",
     "env",
     "pass_env",
+    "masked_secrets",
+    "signing_credentials",
     "network_sandbox",
     "upstream",
     "resource_limits",
     "mounts",
 ];
-const UPSTREAM_KEYS: [&str; 3] = ["dns", "extra_roots", "allow_addresses"];
-const LIMIT_KEYS: [&str; 4] = ["memory", "cpus", "pids_limit", "timeout"];
+pub(super) const UPSTREAM_KEYS: [&str; 3] = ["dns", "extra_roots", "allow_addresses"];
+pub(super) const LIMIT_KEYS: [&str; 4] = ["memory", "cpus", "pids_limit", "timeout"];
 
 impl ConfigFile {
     /// Reads the file at `path`, which errors call `label`; `None` when it is not there.
@@ -68,23 +76,20 @@ impl ConfigFile {
     }
 
     /// Reads a document; `folder` is what relative paths are relative to.
-    fn parse(text: &str, file: &str, folder: &Path) -> Result<Self, InvalidFile> {
-        let invalid = |(position, message)| InvalidFile {
-            file: file.to_owned(),
-            position,
-            message,
+    pub(super) fn parse(text: &str, file: &str, folder: &Path) -> Result<Self, InvalidFile> {
+        let node = match yaml::parse(text) {
+            Ok(Node::Null) => Node::Map(Vec::new()),
+            Ok(node) => node,
+            Err((position, message)) => {
+                return Err(InvalidFile::new(&Location::new(file, position), message));
+            }
         };
-        let node = yaml::parse(text).map_err(invalid)?;
-        let node = if node == Node::Null {
-            Node::Map(Vec::new())
-        } else {
-            node
-        };
-        Self::build(&Place::root(&node), folder)
-            .map_err(|problem| invalid((yaml::locate(text, &problem.steps), problem.message)))
+        let read = Self::build(&Place::root(&node, &Source { file, text }), folder)?;
+        conflict::refuse(&read)?;
+        Ok(read)
     }
 
-    fn build(root: &Place<'_>, folder: &Path) -> Result<Self, Problem> {
+    fn build(root: &Place<'_>, folder: &Path) -> Result<Self, InvalidFile> {
         let mut file = Self::default();
         root.entries("a configuration is a mapping", &KEYS, |key, name, value| {
             let path = |place: &Place<'_>| Ok(folder.join(place.text(&format!("`{name}` is a path"))?));
@@ -100,8 +105,11 @@ impl ConfigFile {
                 "env" => file.env = variables(value)?,
                 "pass_env" => {
                     let shape = "`pass_env` is a list of names of variables, as in [TERM, LANG]";
-                    file.pass_env = value.items(shape, |item| variable_name(item).map(str::to_owned))?;
+                    let named = value.items(shape, |item| Ok((item.variable_name()?.to_owned(), item.location())))?;
+                    file.pass_env = named.into_iter().collect();
                 }
+                "masked_secrets" => file.credentials.masked = masked_secrets(value)?,
+                "signing_credentials" => file.credentials.signing = signing_credentials(value)?,
                 "network_sandbox" => {
                     file.network_sandbox = Some(value.boolean("`network_sandbox` is true or false")?);
                 }
@@ -120,25 +128,17 @@ impl ConfigFile {
     }
 }
 
-fn variables(place: &Place<'_>) -> Result<BTreeMap<String, String>, Problem> {
+fn variables(place: &Place<'_>) -> Result<BTreeMap<String, Setting>, InvalidFile> {
     let mut variables = BTreeMap::new();
     place.any_entries("`env` is a mapping of names to texts", |key, _, value| {
-        let text = value.text("the value of a variable is a text: put it in quotes")?;
-        variables.insert(variable_name(key)?.to_owned(), text.to_owned());
+        let setting = value.setting("the value of a variable is a text: put it in quotes")?;
+        variables.insert(key.variable_name()?.to_owned(), setting);
         Ok(())
     })?;
     Ok(variables)
 }
 
-fn variable_name<'a>(place: &Place<'a>) -> Result<&'a str, Problem> {
-    let name = place.text("the name of a variable is a text: put it in quotes")?;
-    if name.is_empty() || name.contains('=') {
-        return Err(place.problem("this is no name of a variable: it must not be empty or hold `=`"));
-    }
-    Ok(name)
-}
-
-fn upstream(place: &Place<'_>, folder: &Path) -> Result<UpstreamFile, Problem> {
+fn upstream(place: &Place<'_>, folder: &Path) -> Result<UpstreamFile, InvalidFile> {
     let mut upstream = UpstreamFile::default();
     place.entries("`upstream` is a mapping", &UPSTREAM_KEYS, |_, name, value| {
         match name {
@@ -174,7 +174,7 @@ fn network(text: &str) -> Option<IpNet> {
         .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
 }
 
-fn limits(place: &Place<'_>) -> Result<ResourceLimits, Problem> {
+fn limits(place: &Place<'_>) -> Result<ResourceLimits, InvalidFile> {
     let mut limits = ResourceLimits::default();
     place.entries("`resource_limits` is a mapping", &LIMIT_KEYS, |_, name, value| {
         match name {
@@ -195,7 +195,7 @@ fn limits(place: &Place<'_>) -> Result<ResourceLimits, Problem> {
     Ok(limits)
 }
 
-fn mounts(place: &Place<'_>, folder: &Path) -> Result<Vec<Mount>, Problem> {
+fn mounts(place: &Place<'_>, folder: &Path) -> Result<Vec<Mount>, InvalidFile> {
     let shape = "`mounts` is a list, as in [\"../data:/data:ro\"]";
     place.items(shape, |item| {
         let text = item.text("a mount is a text such as \"../data:/data:ro\"")?;

@@ -1,15 +1,23 @@
 //! Where settings come from: the environment, `.sandbox/sandbox.yaml`, and what the machine offers.
 
+mod conflict;
+mod credentials;
 mod document;
 mod engine;
 mod env;
 mod file;
+mod location;
 mod places;
 mod quantity;
 mod reader;
+mod schema;
+mod setting;
 mod yaml;
 
+pub(crate) use credentials::{Advice, CredentialsFile};
 pub(crate) use engine::find_engine;
 pub(crate) use env::Environment;
 pub(crate) use file::{ConfigFile, UpstreamFile};
+pub(crate) use location::{InvalidFile, Location};
 pub(crate) use places::{Folder, Places, project_key};
+pub(crate) use schema::schema;

@@ -1,27 +1,40 @@
 //! Reading typed values out of a document, with the way to each fault.
 
 use super::document::{Node, Step};
+use super::location::{InvalidFile, Location};
+use super::setting::Setting;
+use super::yaml;
 
-/// A fault and the way to it from the root of the tree.
-#[derive(Debug, PartialEq)]
-pub(super) struct Problem {
-    pub(super) steps: Vec<Step>,
-    pub(super) message: String,
+/// The one tag that means something, as the tree has it.
+const ENV_TAG: &str = "env";
+
+/// What a tree was read from.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    /// What errors call the file.
+    pub(super) file: &'a str,
+    pub(super) text: &'a str,
 }
 
 /// A node and how it was reached.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     node: &'a Node,
+    source: &'a Source<'a>,
     parent: Option<(&'a Place<'a>, Step)>,
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn root(node: &'a Node) -> Self {
-        Self { node, parent: None }
+    pub(super) fn root(node: &'a Node, source: &'a Source<'a>) -> Self {
+        Self {
+            node,
+            source,
+            parent: None,
+        }
     }
 
-    pub(super) fn problem(&self, message: impl Into<String>) -> Problem {
+    /// Where it stands in the file.
+    pub(super) fn location(&self) -> Location {
         let mut steps = Vec::new();
         let mut place = self;
         while let Some((parent, step)) = place.parent {
@@ -29,17 +42,24 @@ impl<'a> Place<'a> {
             place = parent;
         }
         steps.reverse();
-        Problem {
-            steps,
-            message: message.into(),
-        }
+        Location::new(self.source.file, yaml::locate(self.source.text, &steps))
     }
 
-    fn wrong_type(&self, shape: &str) -> Problem {
-        self.problem(format!("{shape}, not {}", self.node.kind()))
+    pub(super) fn problem(&self, message: impl Into<String>) -> InvalidFile {
+        InvalidFile::new(&self.location(), message)
     }
 
-    pub(super) fn text(&self, shape: &str) -> Result<&'a str, Problem> {
+    fn wrong_type(&self, shape: &str) -> InvalidFile {
+        let advice = match self.node {
+            Node::Tagged(tag, _) if tag == ENV_TAG => {
+                ": `!env` is for the values of `env` and of secrets only"
+            }
+            _ => "",
+        };
+        self.problem(format!("{shape}, not {}{advice}", self.node.kind()))
+    }
+
+    pub(super) fn text(&self, shape: &str) -> Result<&'a str, InvalidFile> {
         match self.node {
             Node::Text(text) if !text.contains('\0') => Ok(text),
             Node::Text(_) => Err(self.problem(format!("{shape}, without NUL characters"))),
@@ -47,14 +67,38 @@ impl<'a> Place<'a> {
         }
     }
 
-    pub(super) fn boolean(&self, shape: &str) -> Result<bool, Problem> {
+    /// A text, or `!env NAME`.
+    pub(super) fn setting(&self, shape: &str) -> Result<Setting, InvalidFile> {
+        let Node::Tagged(tag, content) = self.node else {
+            return Ok(Setting::literal(self.text(shape)?, self.location()));
+        };
+        if tag != ENV_TAG {
+            let message = format!("`!{}` means nothing here: use `!env NAME`", tag.escape_debug());
+            return Err(self.problem(message));
+        }
+        match content.as_ref() {
+            Node::Text(name) if is_variable_name(name) => Ok(Setting::variable(name, self.location())),
+            _ => Err(self.problem("`!env` is followed by the name of a variable, as in `!env GH_TOKEN`")),
+        }
+    }
+
+    /// The name of a variable.
+    pub(super) fn variable_name(&self) -> Result<&'a str, InvalidFile> {
+        let name = self.text("the name of a variable is a text: put it in quotes")?;
+        if is_variable_name(name) {
+            return Ok(name);
+        }
+        Err(self.problem("this is no name of a variable: it must not be empty or hold `=`"))
+    }
+
+    pub(super) fn boolean(&self, shape: &str) -> Result<bool, InvalidFile> {
         match self.node {
             Node::Boolean(value) => Ok(*value),
             _ => Err(self.wrong_type(shape)),
         }
     }
 
-    pub(super) fn whole_number<T: TryFrom<i64>>(&self, shape: &str) -> Result<T, Problem> {
+    pub(super) fn whole_number<T: TryFrom<i64>>(&self, shape: &str) -> Result<T, InvalidFile> {
         match self.node {
             Node::Integer(value) => {
                 T::try_from(*value).map_err(|_| self.problem(format!("{shape}; {value} is out of range")))
@@ -64,7 +108,7 @@ impl<'a> Place<'a> {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a number of processors is small")]
-    pub(super) fn number(&self, shape: &str) -> Result<f64, Problem> {
+    pub(super) fn number(&self, shape: &str) -> Result<f64, InvalidFile> {
         match self.node {
             Node::Integer(value) => Ok(*value as f64),
             Node::Number(value) => Ok(*value),
@@ -73,7 +117,11 @@ impl<'a> Place<'a> {
     }
 
     /// A text that means something, or a whole number, read by `parse`.
-    pub(super) fn parsed<T>(&self, shape: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Problem> {
+    pub(super) fn parsed<T>(
+        &self,
+        shape: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, InvalidFile> {
         let text = match self.node {
             Node::Text(text) => text.clone(),
             Node::Integer(value) => value.to_string(),
@@ -85,15 +133,12 @@ impl<'a> Place<'a> {
     pub(super) fn items<T>(
         &self,
         shape: &str,
-        read: impl Fn(&Place<'_>) -> Result<T, Problem>,
-    ) -> Result<Vec<T>, Problem> {
+        read: impl Fn(&Place<'_>) -> Result<T, InvalidFile>,
+    ) -> Result<Vec<T>, InvalidFile> {
         let Node::List(items) = self.node else {
             return Err(self.wrong_type(shape));
         };
-        let place = |(index, node)| Place {
-            node,
-            parent: Some((self, Step::Item(index))),
-        };
+        let place = |(index, node)| self.part(node, Step::Item(index));
         items.iter().enumerate().map(|item| read(&place(item))).collect()
     }
 
@@ -103,8 +148,8 @@ impl<'a> Place<'a> {
         &self,
         shape: &str,
         known: &[&str],
-        mut read: impl FnMut(&Place<'_>, &str, &Place<'_>) -> Result<(), Problem>,
-    ) -> Result<(), Problem> {
+        mut read: impl FnMut(&Place<'_>, &str, &Place<'_>) -> Result<(), InvalidFile>,
+    ) -> Result<(), InvalidFile> {
         self.any_entries(shape, |key, name, value| {
             if known.contains(&name) {
                 return read(key, name, value);
@@ -121,17 +166,14 @@ impl<'a> Place<'a> {
     pub(super) fn any_entries(
         &self,
         shape: &str,
-        mut read: impl FnMut(&Place<'_>, &str, &Place<'_>) -> Result<(), Problem>,
-    ) -> Result<(), Problem> {
+        mut read: impl FnMut(&Place<'_>, &str, &Place<'_>) -> Result<(), InvalidFile>,
+    ) -> Result<(), InvalidFile> {
         let Node::Map(entries) = self.node else {
             return Err(self.wrong_type(shape));
         };
         let mut seen: Vec<&str> = Vec::new();
         for (index, (key_node, node)) in entries.iter().enumerate() {
-            let key = Place {
-                node: key_node,
-                parent: Some((self, Step::Key(index))),
-            };
+            let key = self.part(key_node, Step::Key(index));
             let name = key.text("a key is a text: put it in quotes")?;
             if seen.contains(&name) {
                 return Err(key.problem(format!(
@@ -147,20 +189,25 @@ impl<'a> Place<'a> {
                 );
                 return Err(key.problem(message));
             }
-            read(
-                &key,
-                name,
-                &Place {
-                    node,
-                    parent: Some((self, Step::Value(index))),
-                },
-            )?;
+            read(&key, name, &self.part(node, Step::Value(index)))?;
         }
         Ok(())
     }
+
+    fn part<'b>(&'b self, node: &'b Node, step: Step) -> Place<'b> {
+        Place {
+            node,
+            source: self.source,
+            parent: Some((self, step)),
+        }
+    }
 }
 
-fn listed(known: &[&str]) -> String {
+fn is_variable_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+pub(super) fn listed(known: &[&str]) -> String {
     match known {
         [first @ .., last] if !first.is_empty() => format!("`{}` or `{last}`", first.join("`, `")),
         _ => format!("`{}`", known.concat()),

@@ -3,26 +3,7 @@
 use serde::de::DeserializeSeed as _;
 
 use super::document::{Finder, Node, NodeSeed, Step};
-
-/// A place in a file; both numbers from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Position {
-    pub(super) line: usize,
-    pub(super) column: usize,
-}
-
-impl Position {
-    const START: Self = Self { line: 1, column: 1 };
-}
-
-/// What is wrong with a configuration file, where, and how to mend it.
-#[derive(Debug, thiserror::Error)]
-#[error("{file}:{}:{}: {message}", position.line, position.column)]
-pub(super) struct InvalidFile {
-    pub(super) file: String,
-    pub(super) position: Position,
-    pub(super) message: String,
-}
+use super::location::Position;
 
 /// Reads a document. An empty one is nothing.
 pub(super) fn parse(text: &str) -> Result<Node, (Position, String)> {

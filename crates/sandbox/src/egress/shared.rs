@@ -176,6 +176,7 @@ impl Start {
         let document = StartConfig {
             protocol: PROTOCOL_VERSION,
             policy: config.allowlist().clone(),
+            replacements: config.secret_replacements().clone(),
             authority: inner.root.intermediate(OffsetDateTime::now_utc())?,
             listen: Listen::new(address),
             upstream: inner.upstream.clone(),

@@ -1,6 +1,7 @@
 //! What a task may reach.
 
 use allowlist::Allowlist;
+use sandbox_credentials::SecretReplacements;
 
 /// The network of a task.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -19,18 +20,35 @@ pub enum Network {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NetworkSandboxConfig {
     allowlist: Allowlist,
+    replacements: SecretReplacements,
 }
 
 impl NetworkSandboxConfig {
     /// Permits what `allowlist` permits; an empty one permits nothing.
     #[must_use]
     pub fn new(allowlist: Allowlist) -> Self {
-        Self { allowlist }
+        Self {
+            allowlist,
+            replacements: SecretReplacements::default(),
+        }
+    }
+
+    /// What the proxy puts in the place of the surrogates in the container's environment: see
+    /// [`prepare_secrets`](crate::prepare_secrets). Default nothing.
+    #[must_use]
+    pub fn replacements(mut self, replacements: SecretReplacements) -> Self {
+        self.replacements = replacements;
+        self
     }
 
     /// The policy.
     #[must_use]
     pub fn allowlist(&self) -> &Allowlist {
         &self.allowlist
+    }
+
+    /// What takes the place of surrogates.
+    pub(crate) fn secret_replacements(&self) -> &SecretReplacements {
+        &self.replacements
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use allowlist::Allowlist;
+use sandbox_credentials::SecretReplacements;
 use sandbox_proxy_protocol::{
     Command, Event, Limits, Listen, PROTOCOL_VERSION, ProxyMessage, RequestRecord, StartConfig,
     Upstream as UpstreamConfig, from_line, to_line,
@@ -65,6 +66,8 @@ pub(crate) struct Setup {
     pub(crate) upstream: Ipv4Addr,
     pub(crate) pki: Pki,
     pub(crate) allow_addresses: Vec<&'static str>,
+    /// The task's credentials.
+    pub(crate) replacements: SecretReplacements,
     /// Whether the owner reads the records.
     pub(crate) owner_reads: bool,
 }
@@ -79,6 +82,7 @@ impl Setup {
             upstream,
             pki,
             allow_addresses: vec!["127.0.0.0/8"],
+            replacements: SecretReplacements::default(),
             owner_reads: true,
         }
     }
@@ -133,6 +137,7 @@ impl Setup {
         let config = StartConfig {
             protocol: PROTOCOL_VERSION,
             policy: Allowlist::from_yaml(self.policy, "policy.yaml").unwrap(),
+            replacements: self.replacements,
             authority: self.pki.authority(),
             listen: Listen {
                 address,

@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -31,6 +31,8 @@ pub(crate) struct Upstream {
 
 #[derive(Default)]
 struct Shared {
+    /// Heads, and the trailers of `/length`, as they came.
+    seen: Mutex<Vec<String>>,
     connections: AtomicUsize,
     open: AtomicUsize,
     /// Lets `/events` go on, and `/drip` begin.
@@ -68,6 +70,11 @@ impl Upstream {
             }
         });
         Self { address, shared }
+    }
+
+    /// What came since the last call.
+    pub(crate) fn seen(&self) -> Vec<String> {
+        std::mem::take(&mut self.shared.seen.lock().unwrap())
     }
 
     /// Lets one answer that waits go on.
@@ -119,14 +126,11 @@ async fn answer(mut request: Request<Incoming>, shared: &Arc<Shared>) -> Respons
         .query()
         .and_then(|query| query.parse().ok())
         .unwrap_or(0);
+    let mut dump = format!("{} {} {:?}\n", request.method(), request.uri(), request.version());
+    list(&mut dump, request.headers());
+    shared.seen.lock().unwrap().push(dump.clone());
     match path.as_str() {
-        "/headers" => {
-            let mut dump = format!("{} {} {:?}\n", request.method(), request.uri(), request.version());
-            for (name, value) in request.headers() {
-                writeln!(dump, "{name}: {}", value.to_str().unwrap()).unwrap();
-            }
-            text(dump)
-        }
+        "/headers" => text(dump),
         "/echo" => {
             let frames = request
                 .into_body()
@@ -143,6 +147,11 @@ async fn answer(mut request: Request<Incoming>, shared: &Arc<Shared>) -> Respons
             while let Some(frame) = body.frame().await {
                 let Ok(frame) = frame else { break };
                 length += frame.data_ref().map_or(0, Bytes::len);
+                if let Some(received) = frame.trailers_ref() {
+                    let mut dump = "trailers\n".to_owned();
+                    list(&mut dump, received);
+                    shared.seen.lock().unwrap().push(dump);
+                }
             }
             text(length.to_string())
         }
@@ -153,11 +162,9 @@ async fn answer(mut request: Request<Incoming>, shared: &Arc<Shared>) -> Respons
             text("at last".to_owned())
         }
         "/trailers" => Response::new(trailers()),
-        "/early" => {
-            let mut response = text("too large".to_owned());
-            *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
-            response
-        }
+        "/reflect" => reflect(request.headers()),
+        "/exotic" => with_header(text("who can read this".to_owned()), "content-encoding", "exotic"),
+        "/early" => with_status(text("too large".to_owned()), StatusCode::PAYLOAD_TOO_LARGE),
         "/alternative" => {
             let mut response = text("here".to_owned());
             for (name, value) in [
@@ -171,20 +178,37 @@ async fn answer(mut request: Request<Incoming>, shared: &Arc<Shared>) -> Respons
             }
             response
         }
-        "/socket" => socket(&mut request),
-        "/socket-refused" => {
-            let mut response = text("no".to_owned());
-            *response.status_mut() = StatusCode::FORBIDDEN;
+        "/socket" => {
+            let sent = request.headers().get("authorization").cloned();
+            let mut response = socket(&mut request);
+            if let Some(sent) = sent {
+                response.headers_mut().insert("x-echo", sent);
+            }
             response
         }
+        "/socket-refused" => with_status(text("no".to_owned()), StatusCode::FORBIDDEN),
         _ if request.method() == http::Method::HEAD => {
-            let mut response = text(String::new());
-            response
-                .headers_mut()
-                .insert("content-length", HeaderValue::from_static("5"));
-            response
+            with_header(text(String::new()), "content-length", "5")
         }
         _ => text(format!("hello from {path}")),
+    }
+}
+
+fn with_header(mut response: Response<Body>, name: &'static str, value: &'static str) -> Response<Body> {
+    response
+        .headers_mut()
+        .insert(name, HeaderValue::from_static(value));
+    response
+}
+
+fn with_status(mut response: Response<Body>, status: StatusCode) -> Response<Body> {
+    *response.status_mut() = status;
+    response
+}
+
+fn list(dump: &mut String, headers: &HeaderMap) {
+    for (name, value) in headers {
+        writeln!(dump, "{name}: {}", String::from_utf8_lossy(value.as_bytes())).unwrap();
     }
 }
 
@@ -221,6 +245,28 @@ fn trailers() -> Body {
         Ok(Frame::trailers(trailers)),
     ];
     StreamBody::new(stream::iter(frames)).boxed_unsync()
+}
+
+/// An answer that brings back what the request had in `authorization`, wherever an answer can.
+fn reflect(headers: &HeaderMap) -> Response<Body> {
+    let sent = headers.get("authorization").cloned();
+    let sent = sent.unwrap_or_else(|| HeaderValue::from_static("nothing"));
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-echo", sent.clone());
+    let (first, second) = sent.as_bytes().split_at(sent.len() / 2);
+    let frames = [
+        Ok(Frame::data(Bytes::copy_from_slice(first))),
+        Ok(Frame::data(Bytes::copy_from_slice(second))),
+        Ok(Frame::trailers(trailers)),
+    ];
+    let mut response = Response::new(StreamBody::new(stream::iter(frames)).boxed_unsync());
+    let reason = hyper::ext::ReasonPhrase::try_from(sent.as_bytes()).unwrap();
+    response.extensions_mut().insert(reason);
+    response
+        .headers_mut()
+        .insert("trailer", HeaderValue::from_static("x-echo"));
+    response.headers_mut().insert("x-echo", sent);
+    response
 }
 
 fn socket(request: &mut Request<Incoming>) -> Response<Body> {

@@ -3,6 +3,7 @@
 use sandbox::{Sandbox, SandboxConfig};
 
 use crate::args::Output;
+use crate::config::Environment;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -15,10 +16,11 @@ use super::{engine, host, project, trial};
 pub(crate) async fn doctor(
     project: Result<Project, Failure>,
     config: Option<Result<SandboxConfig, Failure>>,
+    environment: &Environment,
     output: Output,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
-    let mut checks = project::checks(&project);
+    let mut checks = project::checks(&project, environment);
     match config {
         Some(Ok(config)) => checks.extend(with_config(config).await),
         Some(Err(failure)) => checks.push(Check::failed("engine", &failure)),

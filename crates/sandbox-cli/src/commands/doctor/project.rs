@@ -3,15 +3,21 @@
 use sandbox::ImageSource;
 
 use crate::args::ImageArgs;
+use crate::config::Environment;
 use crate::failure::Failure;
 use crate::settings::Project;
 
 use super::report::Check;
 
 /// What can be said of the project without an engine.
-pub(super) fn checks(project: &Result<Project, Failure>) -> Vec<Check> {
+pub(super) fn checks(project: &Result<Project, Failure>, environment: &Environment) -> Vec<Check> {
     match project {
-        Ok(project) => vec![configuration(project), policy(project), image(project)],
+        Ok(project) => {
+            let mut checks = vec![configuration(project)];
+            checks.extend(credentials(project, environment));
+            checks.extend([policy(project), image(project)]);
+            checks
+        }
         Err(failure) => vec![Check::failed("configuration", failure)],
     }
 }
@@ -21,6 +27,27 @@ fn configuration(project: &Project) -> Check {
         Some(path) => Check::ok("configuration", path.display().to_string()),
         None => Check::ok("configuration", "none; the defaults hold"),
     }
+}
+
+/// Nothing where there are none.
+fn credentials(project: &Project, environment: &Environment) -> Option<Check> {
+    let credentials = project.credentials();
+    let variables: Vec<&str> = credentials.variables().map(|(variable, _)| variable).collect();
+    if variables.is_empty() {
+        return None;
+    }
+    Some(match credentials.prepare(environment) {
+        Ok(_) => Check::ok("credentials", format!("masked: {}", variables.join(", "))),
+        Err(faults) => Check::fail(
+            "credentials",
+            faults
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("; "),
+            "`sandbox config check` shows them where they are to be set",
+        ),
+    })
 }
 
 fn policy(project: &Project) -> Check {

@@ -1,9 +1,15 @@
 //! What `sandbox.yaml` may say, and what is said about what it may not.
 
 use super::*;
+use crate::config::Environment;
+use crate::config::location::Position;
 
 fn parse(text: &str) -> Result<ConfigFile, String> {
     ConfigFile::parse(text, "sandbox.yaml", Path::new("/project/.sandbox")).map_err(|error| error.to_string())
+}
+
+fn at(line: usize, column: usize) -> Location {
+    Location::new("sandbox.yaml", Position { line, column })
 }
 
 #[test]
@@ -14,7 +20,7 @@ engine: unix:///run/podman/podman.sock
 prefix: mine
 dockerfile: Dockerfile
 context: ../context
-env: {CI: "true", EMPTY: ""}
+env: {CI: "true", EMPTY: "", FROM: !env ELSEWHERE}
 pass_env: [TERM, LANG]
 network_sandbox: true
 upstream:
@@ -32,10 +38,15 @@ mounts: ["../data:/data:ro", "/abs:/abs"]
         image: None,
         dockerfile: Some("/project/.sandbox/Dockerfile".into()),
         context: Some("/project/.sandbox/../context".into()),
-        env: [("CI", "true"), ("EMPTY", "")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into(),
-        pass_env: vec!["TERM".to_owned(), "LANG".to_owned()],
+        env: [
+            ("CI", Setting::literal("true", at(6, 11))),
+            ("EMPTY", Setting::literal("", at(6, 26))),
+            ("FROM", Setting::variable("ELSEWHERE", at(6, 36))),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into(),
+        pass_env: [("TERM".to_owned(), at(7, 12)), ("LANG".to_owned(), at(7, 18))].into(),
+        credentials: CredentialsFile::default(),
         network_sandbox: Some(true),
         upstream: UpstreamFile {
             dns: Some("192.0.2.1:53".parse().unwrap()),
@@ -67,11 +78,7 @@ fn an_empty_file_says_nothing() {
 const FAULTS: &[(&str, &str)] = &[
     (
         "imge: x",
-        "sandbox.yaml:1:1: unknown key `imge`: use `engine`, `prefix`, `image`, `dockerfile`, `context`, `env`, `pass_env`, `network_sandbox`, `upstream`, `resource_limits` or `mounts`",
-    ),
-    (
-        "masked_secrets: {}",
-        "sandbox.yaml:1:1: unknown key `masked_secrets`: use",
+        "sandbox.yaml:1:1: unknown key `imge`: use `engine`, `prefix`, `image`, `dockerfile`, `context`, `env`, `pass_env`, `masked_secrets`, `signing_credentials`, `network_sandbox`, `upstream`, `resource_limits` or `mounts`",
     ),
     (
         "image: a\nimage: b",
@@ -122,8 +129,32 @@ const FAULTS: &[(&str, &str)] = &[
         "sandbox.yaml:1:7: this is no name of a variable",
     ),
     (
-        "env: {A: !env B}",
-        "sandbox.yaml:1:10: the value of a variable is a text: put it in quotes, not a tagged value",
+        "env: {A: !evn B}",
+        "sandbox.yaml:1:10: `!evn` means nothing here: use `!env NAME`",
+    ),
+    (
+        "env:\n  A: !env\n  B: x",
+        "sandbox.yaml:2:6: `!env` is followed by the name of a variable, as in `!env GH_TOKEN`",
+    ),
+    (
+        "env: {A: !env [B]}",
+        "sandbox.yaml:1:10: `!env` is followed by the name of a variable",
+    ),
+    (
+        "env: {A: !env B=C}",
+        "sandbox.yaml:1:10: `!env` is followed by the name of a variable",
+    ),
+    (
+        "image: !env IMAGE",
+        "sandbox.yaml:1:8: `image` is the name of an image: put it in quotes, not a tagged value: `!env` is for the values of `env` and of secrets only",
+    ),
+    (
+        "upstream: !env UP",
+        "sandbox.yaml:1:11: `upstream` is a mapping, not a tagged value",
+    ),
+    (
+        "!env A: b",
+        "sandbox.yaml:1:1: a key is a text: put it in quotes, not a tagged value",
     ),
     (
         "pass_env: TERM",
@@ -205,5 +236,29 @@ fn a_file_that_is_not_there_is_none() {
     assert_eq!(
         ConfigFile::read(Path::new("/no/such/sandbox.yaml"), "x").unwrap(),
         None
+    );
+}
+
+#[test]
+fn what_is_not_set_is_told_with_its_place() {
+    let file = parse("env:\n  A: x\n  B: !env NOT_SET\n").unwrap();
+    let resolve = |name: &str| file.env[name].resolve(&Environment::default());
+    assert_eq!(resolve("A").unwrap().expose(), "x");
+    let error = resolve("B").unwrap_err().to_string();
+    assert!(
+        error.starts_with("sandbox.yaml:3:6: the variable `NOT_SET` is not set where `sandbox` runs: set it"),
+        "{error}"
+    );
+}
+
+#[test]
+fn no_text_of_a_variable_or_secret_is_shown() {
+    let file = parse(
+        "env: {A: hunter2}\nmasked_secrets: {B: {value: hunter2, scopes: [a.example], headers: [X-Key]}}\n",
+    );
+    let shown = format!("{:?}", file.unwrap());
+    assert!(
+        shown.contains("a.example") && !shown.contains("hunter2"),
+        "{shown}"
     );
 }

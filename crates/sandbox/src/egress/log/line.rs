@@ -33,6 +33,7 @@ pub(super) fn render(record: &Record) -> String {
                 escape::word(server_name.as_deref().unwrap_or("")),
                 escape::text(alert)
             ),
+            None,
             reason.as_ref(),
         ),
         Event::Limit { limit, count } => format!("LIMIT {} -> reached {count} times", escape::word(limit)),
@@ -54,6 +55,7 @@ fn request(request: &RequestRecord) -> String {
     };
     annotated(
         format!("{decision} {} {url} -> {result}", escape::word(&request.method)),
+        Some(request),
         request.reason.as_ref(),
     )
 }
@@ -68,10 +70,24 @@ fn tunnel(tunnel: &TunnelRecord) -> String {
     )
 }
 
-/// Annotations stand at the end, in the order masked, dropped, region, reason.
-fn annotated(mut line: String, reason: Option<&Reason>) -> String {
+/// Annotations stand at the end, in the order masked, dropped, scrubbed, region, reason; what is nothing is left out.
+fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&Reason>) -> String {
+    // Writing to a string cannot fail.
+    if let Some(request) = request {
+        for (what, count) in [
+            ("masked", request.masked),
+            ("dropped", request.dropped),
+            ("scrubbed", request.scrubbed),
+        ] {
+            if count > 0 {
+                let _ = write!(line, " [{what}: {count}]");
+            }
+        }
+        if let Some(region) = &request.region {
+            let _ = write!(line, " [region: {}]", escape::word(region));
+        }
+    }
     if let Some(reason) = reason {
-        // Writing to a string cannot fail.
         let _ = write!(line, " [reason: {}]", escape::text(reason.as_str()));
     }
     line
@@ -146,6 +162,10 @@ mod tests {
             error: None,
             bytes_up: 0,
             bytes_down: 0,
+            masked: 0,
+            dropped: 0,
+            scrubbed: 0,
+            region: None,
             first_byte_ms: None,
             duration_ms: 1,
         }
@@ -217,6 +237,38 @@ mod tests {
                 "BLOCKED GET https://evil.com/exfiltrate -> 403 [reason: {}]",
                 Reason::Host.as_str()
             )
+        );
+    }
+
+    #[test]
+    fn annotations_have_an_order_and_nothing_is_left_out() {
+        let counts = |masked, dropped, scrubbed, region: Option<&str>| {
+            line(Event::Request(RequestRecord {
+                masked,
+                dropped,
+                scrubbed,
+                region: region.map(str::to_owned),
+                ..request(Decision::Allowed, "GET", "a.example", "/")
+            }))
+        };
+        let plain = "allowed GET https://a.example/ -> 200";
+        assert_eq!(counts(0, 0, 0, None), plain);
+        assert_eq!(counts(2, 0, 0, None), format!("{plain} [masked: 2]"));
+        assert_eq!(counts(0, 1, 0, None), format!("{plain} [dropped: 1]"));
+        assert_eq!(counts(0, 0, 7, None), format!("{plain} [scrubbed: 7]"));
+        assert_eq!(
+            counts(1, 2, 3, Some("eu-west-1")),
+            format!("{plain} [masked: 1] [dropped: 2] [scrubbed: 3] [region: eu-west-1]")
+        );
+        let blocked = RequestRecord {
+            masked: 1,
+            reason: Some(Reason::Framing),
+            region: Some("*".to_owned()),
+            ..request(Decision::Blocked, "PUT", "a.example", "/")
+        };
+        assert_eq!(
+            line(Event::Request(blocked)),
+            "BLOCKED PUT https://a.example/ -> 403 [masked: 1] [region: *] [reason: framing]"
         );
     }
 
@@ -306,6 +358,17 @@ mod tests {
             let words: Vec<&str> = line.split(' ').collect();
             prop_assert_eq!(words.len(), 7, "{}", line);
             prop_assert_eq!((words[0], words[3], words[4], words[5]), ("BLOCKED", "->", "403", "[reason:"));
+        }
+
+        #[test]
+        fn no_region_forges_anything(region in hostile()) {
+            let record = RequestRecord { region: Some(region), ..request(Decision::Allowed, "GET", "a.b", "/") };
+            let line = line(Event::Request(record));
+            check_one_line(&line)?;
+            let words: Vec<&str> = line.split(' ').collect();
+            prop_assert_eq!(words.len(), 7, "{}", line);
+            prop_assert_eq!((words[4], words[5]), ("200", "[region:"));
+            prop_assert_eq!(line.matches(['[', ']']).count(), 2, "{}", line);
         }
 
         #[test]

@@ -63,8 +63,8 @@ where
         }
     }
 
-    pub(super) async fn send(&mut self, line: &str) -> std::io::Result<()> {
-        self.stdin.write_all(line.as_bytes()).await?;
+    pub(super) async fn send(&mut self, line: &[u8]) -> std::io::Result<()> {
+        self.stdin.write_all(line).await?;
         self.stdin.flush().await
     }
 
@@ -148,7 +148,7 @@ where
 
     async fn command(&mut self, command: &Command) -> Result<(), String> {
         let line = to_line(command).map_err(|error| error.to_string())?;
-        match timeout(PATIENCE, self.send(&line)).await {
+        match timeout(PATIENCE, self.send(line.as_bytes())).await {
             Ok(sent) => sent.map_err(|error| format!("it takes no commands: {error}")),
             Err(_) => Err("it takes no commands".to_owned()),
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox_proxy_protocol::{PROTOCOL_VERSION, ProxyMessage, StartConfig, to_line};
+use sandbox_proxy_protocol::{PROTOCOL_VERSION, ProxyMessage, StartConfig, to_secret_line};
 use tokio::time::timeout;
 
 use super::channel::Channel;
@@ -39,9 +39,10 @@ pub(in crate::egress) async fn start(
 }
 
 async fn introduce(channel: &mut Channel, config: &StartConfig) -> Result<(), String> {
-    let line = to_line(config).map_err(|error| error.to_string())?;
+    let line = to_secret_line(config).map_err(|error| error.to_string())?;
     // A proxy that ended does not read; what it said is worth more than that.
     let sent = channel.send(&line).await;
+    drop(line);
     let mut messages = match channel.receive().await {
         Some(received) => received?.into_iter(),
         None => {

@@ -131,20 +131,38 @@ impl Connection {
     /// Sends so many bytes.
     pub(crate) async fn upload(&mut self, length: u64) -> Result<()> {
         let response = self.send(Method::POST, "/sink", zeros(length)).await?;
-        let told = response
-            .into_body()
-            .collect()
-            .await
-            .context("the response broke off")?
-            .to_bytes();
-        if told != length.to_string().as_bytes() {
-            bail!("{} of {length} bytes arrived", String::from_utf8_lossy(&told));
-        }
-        Ok(())
+        received(response, length).await
+    }
+
+    /// Sends `upload` whole.
+    pub(crate) async fn send_upload(&mut self, upload: Upload) -> Result<()> {
+        let length = upload.length();
+        let headers = upload.headers.clone();
+        let response = self
+            .send_with(Method::PUT, "/sink", &headers, Some(length), upload.body())
+            .await?;
+        received(response, length).await
     }
 
     async fn send(&mut self, method: Method, path: &str, body: Body) -> Result<Response<Incoming>> {
-        let request = Request::builder().method(method);
+        self.send_with(method, path, &[], None, body).await
+    }
+
+    async fn send_with(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(&'static str, String)],
+        length: Option<u64>,
+        body: Body,
+    ) -> Result<Response<Incoming>> {
+        let mut request = Request::builder().method(method);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        if let Some(length) = length {
+            request = request.header("content-length", length);
+        }
         let response = match self {
             Self::Http1(sender) => {
                 let request = request
@@ -169,6 +187,46 @@ impl Connection {
             bail!("{path} was answered with {}", response.status());
         }
         Ok(response)
+    }
+}
+
+/// Checks that the origin got all of it.
+async fn received(response: Response<Incoming>, length: u64) -> Result<()> {
+    let told = response
+        .into_body()
+        .collect()
+        .await
+        .context("the response broke off")?
+        .to_bytes();
+    if told != length.to_string().as_bytes() {
+        bail!("{} of {length} bytes arrived", String::from_utf8_lossy(&told));
+    }
+    Ok(())
+}
+
+/// A body of equal pieces, with an end.
+pub(crate) struct Upload {
+    pub(crate) pieces: u64,
+    pub(crate) piece: Bytes,
+    pub(crate) last: Bytes,
+    pub(crate) headers: Vec<(&'static str, String)>,
+}
+
+impl Upload {
+    /// Bytes of the whole body.
+    pub(crate) fn length(&self) -> u64 {
+        self.pieces * self.piece.len() as u64 + self.last.len() as u64
+    }
+
+    fn body(self) -> Body {
+        let pieces = stream::unfold(Some(self.pieces), move |left| {
+            let next = left.map(|left| match left {
+                0 => (Ok(Frame::data(self.last.clone())), None),
+                _ => (Ok(Frame::data(self.piece.clone())), Some(left - 1)),
+            });
+            async move { next }
+        });
+        StreamBody::new(pieces).boxed_unsync()
     }
 }
 

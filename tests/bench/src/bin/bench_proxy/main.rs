@@ -9,6 +9,7 @@ mod load;
 mod process;
 mod report;
 mod rounds;
+mod signing;
 
 use std::io::Write as _;
 use std::net::Ipv4Addr;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use allowlist::Allowlist;
 use anyhow::{Context, Result, bail};
+use sandbox::SecretReplacements;
 use sandbox_proxy_protocol::{
     Limits, Listen, PROTOCOL_VERSION, ProxyMessage, StartConfig, Upstream, from_line, to_line,
 };
@@ -26,6 +27,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) origin: Ipv4Addr,
     pub(crate) origin_roots_pem: &'a str,
     pub(crate) authorities: &'a Authorities,
+    pub(crate) replacements: SecretReplacements,
 }
 
 impl Plan<'_> {
@@ -34,6 +36,7 @@ impl Plan<'_> {
         let config = StartConfig {
             protocol: PROTOCOL_VERSION,
             policy: Allowlist::from_yaml(&policy, "bench.yaml").context("cannot read the policy")?,
+            replacements: self.replacements.clone(),
             authority: self.authorities.intermediate()?,
             listen: Listen::new(self.listen),
             upstream: Upstream {

@@ -20,6 +20,20 @@ pub(crate) struct Report {
     pub(crate) transfer_bytes: u32,
     pub(crate) http1: Comparison,
     pub(crate) http2: Comparison,
+    pub(crate) signing: Signing,
+}
+
+/// A chunked upload over HTTP/1.1 through the proxy.
+#[derive(Debug, Serialize)]
+pub(crate) struct Signing {
+    /// Passed on as it comes.
+    pub(crate) passed_mb_per_second: f64,
+    /// Signed again, chunk by chunk.
+    pub(crate) signed_mb_per_second: f64,
+    /// Data of the upload that the peak was taken after.
+    pub(crate) long_bytes: u64,
+    /// The most that was resident.
+    pub(crate) peak_kib: u64,
 }
 
 /// Straight to the origin, and through the proxy.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use benchmarks::Sample;
+use sandbox::SecretReplacements;
 
 use super::Args;
 use super::authority::Authorities;
@@ -11,6 +12,7 @@ use super::connection::{Destination, Protocol};
 use super::load::{self, CONCURRENCY};
 use super::process::{Plan, Proxy};
 use super::report::{Comparison, Report, Side};
+use super::signing;
 
 /// How much is measured.
 struct Effort {
@@ -19,6 +21,7 @@ struct Effort {
     latency: Duration,
     rate: Duration,
     transfer: u32,
+    signing: signing::Effort,
 }
 
 const FULL: Effort = Effort {
@@ -27,6 +30,11 @@ const FULL: Effort = Effort {
     latency: Duration::from_secs(1),
     rate: Duration::from_secs(2),
     transfer: 256 * 1024 * 1024,
+    signing: signing::Effort {
+        rounds: 5,
+        transfer: 256 << 20,
+        long: 5 << 30,
+    },
 };
 const QUICK: Effort = Effort {
     starts: 20,
@@ -34,6 +42,11 @@ const QUICK: Effort = Effort {
     latency: Duration::from_millis(300),
     rate: Duration::from_millis(500),
     transfer: 64 * 1024 * 1024,
+    signing: signing::Effort {
+        rounds: 3,
+        transfer: 64 << 20,
+        long: 1 << 30,
+    },
 };
 
 /// Measures everything.
@@ -46,6 +59,7 @@ pub(crate) async fn measure(args: &Args, origin_roots_pem: &str) -> Result<Repor
         origin: args.origin,
         origin_roots_pem,
         authorities: &authorities,
+        replacements: SecretReplacements::default(),
     };
     let mut starts = Sample::default();
     for _ in 0..effort.starts {
@@ -63,6 +77,7 @@ pub(crate) async fn measure(args: &Args, origin_roots_pem: &str) -> Result<Repor
     let http2 = sides.compare(Protocol::Http2, &effort).await?;
     let loaded = proxy.memory()?;
     proxy.stop().await?;
+    let signing = signing::measure(&plan, &effort.signing).await?;
     Ok(Report {
         start_ms: starts.spread(),
         idle_kib: idle.resident,
@@ -72,6 +87,7 @@ pub(crate) async fn measure(args: &Args, origin_roots_pem: &str) -> Result<Repor
         transfer_bytes: effort.transfer,
         http1,
         http2,
+        signing,
     })
 }
 

@@ -1,0 +1,126 @@
+//! AWS signatures: ours are made anew, others are removed.
+
+use http::header::{AUTHORIZATION, HOST};
+use http::{HeaderMap, HeaderName};
+use sandbox_proxy_protocol::Scheme;
+
+use super::error::CredentialError;
+use super::key::Key;
+use super::plan::BodyPlan;
+use super::scope::Scope;
+use crate::signing::{self, Carrier, Claim, Request, Resigned, Signed};
+
+/// The token of a temporary key.
+const TOKENS: [HeaderName; 2] = [
+    HeaderName::from_static("x-amz-security-token"),
+    HeaderName::from_static("x-amz-s3session-token"),
+];
+
+/// What a request's AWS signature is.
+pub(super) enum Claimed<'a> {
+    /// It has none, or nobody may sign for its host.
+    Unsigned,
+    /// It was made with the surrogate of this key.
+    Ours(Claim, &'a Key),
+    /// It was made with another key.
+    Foreign(Claim),
+}
+
+impl Claimed<'_> {
+    /// The headers that are replaced when the request is signed.
+    pub(super) fn headers(&self) -> Vec<HeaderName> {
+        match self {
+            Self::Ours(claim, _) if claim.carrier() == Carrier::Header => {
+                [AUTHORIZATION].into_iter().chain(TOKENS).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Looks for a signature. Over plain HTTP nothing is signed: there the container's own signature is as foreign as any.
+pub(super) fn claim<'a>(
+    headers: &HeaderMap,
+    target: &str,
+    scope: &Scope<'a>,
+) -> Result<Claimed<'a>, CredentialError> {
+    if scope.keys.is_empty() {
+        return Ok(Claimed::Unsigned);
+    }
+    let Some(claim) = signing::claim(headers, target)? else {
+        return Ok(Claimed::Unsigned);
+    };
+    let key = scope
+        .keys
+        .iter()
+        .copied()
+        .find(|key| key.surrogate() == claim.key_id());
+    Ok(match key.filter(|_| scope.scheme == Scheme::Https) {
+        Some(key) => Claimed::Ours(claim, key),
+        None => Claimed::Foreign(claim),
+    })
+}
+
+/// The request without a signature that is not ours, its headers in their order.
+pub(super) fn without(claim: &Claim, headers: &HeaderMap, target: &str) -> (HeaderMap, String) {
+    let (left, target) = signing::without_signature(claim, headers.clone(), target);
+    (only(headers, |name| left.contains_key(name)), target)
+}
+
+/// The request with a signature of the real key. The upstream gets the host in its canonical form, which is what is signed.
+pub(super) fn sign(
+    claim: &Claim,
+    key: &Key,
+    mut request: Request<'_>,
+) -> Result<(HeaderMap, Option<String>, BodyPlan), CredentialError> {
+    request.headers = only(&request.headers, |name| *name != HOST);
+    let before = request.target.to_owned();
+    let (signed, body) = match signing::resign(claim, key.replacement(), request)? {
+        Resigned::Ready(signed) => (signed, BodyPlan::Pass),
+        Resigned::Hash(pending) => return Ok((HeaderMap::new(), None, BodyPlan::Hash(Box::new(pending)))),
+        Resigned::Chunked(signed, chunks) => (signed, BodyPlan::Chunks(Box::new(chunks))),
+    };
+    let Signed { mut headers, target } = signed;
+    hide(&mut headers);
+    Ok((headers, (target != before).then_some(target), body))
+}
+
+/// Those of the headers whose names are `kept`, in their order.
+fn only(headers: &HeaderMap, kept: impl Fn(&HeaderName) -> bool) -> HeaderMap {
+    let mut left = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers.iter().filter(|(name, _)| kept(name)) {
+        left.append(name.clone(), value.clone());
+    }
+    left
+}
+
+/// Keeps what a signature brings from being shown, and from being kept by compression.
+pub(crate) fn hide(headers: &mut HeaderMap) {
+    for (name, value) in headers.iter_mut() {
+        if *name == AUTHORIZATION || TOKENS.contains(name) {
+            value.set_sensitive(true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn what_a_signature_brings_is_not_shown() {
+        let mut headers = HeaderMap::new();
+        for name in ["authorization", "x-amz-security-token", "x-amz-date"] {
+            headers.insert(name, HeaderValue::from_static("value"));
+        }
+        hide(&mut headers);
+        let hidden: Vec<&str> = headers
+            .iter()
+            .filter(|(_, value)| value.is_sensitive())
+            .map(|(name, _)| name.as_str())
+            .collect();
+        assert_eq!(hidden, ["authorization", "x-amz-security-token"]);
+    }
+}

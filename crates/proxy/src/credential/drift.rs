@@ -1,0 +1,94 @@
+//! Tells the operator when a container's clock is off: signed requests then fail for no visible reason.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use allowlist::HostName;
+use lru::LruCache;
+
+/// What upstreams put up with, so that a warning comes before a refusal.
+const TOLERATED: Duration = Duration::from_mins(5);
+/// Hosts for which it was said already.
+const SAID: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
+
+/// Warns once for each host.
+pub(super) struct DriftWatch {
+    /// Only remembered, never waited for: held for one lookup.
+    said: Mutex<LruCache<String, ()>>,
+}
+
+impl DriftWatch {
+    pub(super) fn new() -> Self {
+        Self {
+            said: Mutex::new(LruCache::new(SAID)),
+        }
+    }
+
+    /// What to say about a request for `host` that was signed at `signed`, by a clock that should show `now`. A signature that may be
+    /// used later (`lasting`) is not wrong because it is old.
+    pub(super) fn look(
+        &self,
+        host: &HostName,
+        signed: SystemTime,
+        now: SystemTime,
+        lasting: bool,
+    ) -> Option<String> {
+        let (drift, direction) = match signed.duration_since(now) {
+            Ok(ahead) => (ahead, "ahead of"),
+            Err(behind) => (behind.duration(), "behind"),
+        };
+        if drift <= TOLERATED || (lasting && signed < now) {
+            return None;
+        }
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.put(host.to_string(), ()).is_some() {
+            return None;
+        }
+        let minutes = drift.as_secs() / 60;
+        Some(format!(
+            "a request to {host} was signed {minutes} minutes {direction} the proxy's clock: {host} may refuse it"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn minutes(minutes: u64) -> Duration {
+        Duration::from_secs(60 * minutes)
+    }
+
+    #[test]
+    fn a_clock_that_is_off_is_said_once_for_each_host() {
+        let host = |name: &str| HostName::from_wire(name.as_bytes()).unwrap();
+        let now = SystemTime::UNIX_EPOCH + minutes(1_000_000);
+        let watch = DriftWatch::new();
+        let a = host("a.example");
+        assert_eq!(watch.look(&a, now, now, false), None);
+        assert_eq!(watch.look(&a, now + minutes(5), now, false), None);
+        assert_eq!(watch.look(&a, now - minutes(5), now, false), None);
+        let said = watch.look(&a, now + minutes(6), now, false).unwrap();
+        assert_eq!(
+            said,
+            "a request to a.example was signed 6 minutes ahead of the proxy's clock: a.example may refuse it"
+        );
+        assert_eq!(watch.look(&a, now - minutes(9), now, false), None);
+        let b = host("b.example");
+        let behind = watch.look(&b, now - minutes(90), now, false).unwrap();
+        assert!(
+            behind.contains("b.example was signed 90 minutes behind"),
+            "{behind}"
+        );
+    }
+
+    #[test]
+    fn a_signature_made_for_later_may_be_old_but_not_of_the_future() {
+        let host = HostName::from_wire(b"a.example").unwrap();
+        let now = SystemTime::UNIX_EPOCH + minutes(1_000_000);
+        let watch = DriftWatch::new();
+        assert_eq!(watch.look(&host, now - minutes(600), now, true), None);
+        assert!(watch.look(&host, now + minutes(6), now, true).is_some());
+    }
+}

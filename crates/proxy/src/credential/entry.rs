@@ -1,0 +1,97 @@
+//! One masked secret, and where it may go.
+
+use allowlist::HostName;
+use http::HeaderName;
+use sandbox_credentials::{Injection, MaskedReplacement, SecretValue};
+use sandbox_proxy_protocol::Scheme;
+
+/// A surrogate, the real value, and where that goes.
+pub(super) struct Entry {
+    place: usize,
+    surrogate: String,
+    value: SecretValue,
+    injection: Injection,
+}
+
+impl Entry {
+    /// `None` for a surrogate that would be found everywhere, or one that stands for nothing.
+    pub(super) fn new(place: usize, surrogate: &str, replacement: &MaskedReplacement) -> Option<Self> {
+        (!surrogate.is_empty() && !replacement.value.is_empty()).then(|| Self {
+            place,
+            surrogate: surrogate.to_owned(),
+            value: replacement.value.clone(),
+            injection: replacement.injection.clone(),
+        })
+    }
+
+    /// Its place among all replacements.
+    pub(super) fn place(&self) -> usize {
+        self.place
+    }
+
+    /// Whether requests to `host` may carry it.
+    pub(super) fn is_for(&self, host: &HostName) -> bool {
+        self.injection.scopes.iter().any(|scope| scope.matches(host))
+    }
+
+    /// Whether it may travel by `scheme`.
+    pub(super) fn travels_by(&self, scheme: Scheme) -> bool {
+        scheme == Scheme::Https || self.injection.allow_plaintext
+    }
+
+    /// Whether the header `name`, in lower case, may carry it.
+    pub(super) fn covers(&self, name: &str) -> bool {
+        self.injection.headers.iter().any(|header| header.matches(name))
+    }
+
+    /// Whether it covers `name` by a pattern with wildcards.
+    pub(super) fn covers_by_wildcard(&self, name: &str) -> bool {
+        let mut wildcards = self.injection.headers.iter().filter(|header| !header.is_exact());
+        wildcards.any(|header| header.matches(name))
+    }
+
+    /// Whether it names just this header.
+    pub(super) fn names(&self, name: &str) -> bool {
+        let mut exact = self.injection.headers.iter().filter(|header| header.is_exact());
+        exact.any(|header| header.matches(name))
+    }
+
+    /// The headers that it names.
+    pub(super) fn named(&self) -> impl Iterator<Item = HeaderName> {
+        let exact = self.injection.headers.iter().filter(|header| header.is_exact());
+        exact.filter_map(|header| HeaderName::from_bytes(header.as_str().as_bytes()).ok())
+    }
+
+    /// Whether headers that it names may carry somebody else's credentials.
+    pub(super) fn allows_foreign(&self) -> bool {
+        self.injection.allow_foreign_credentials
+    }
+
+    /// Whether answers may bring the real value back.
+    pub(super) fn allows_echo(&self) -> bool {
+        self.injection.allow_echo
+    }
+
+    /// Whether `credential`, as a request carries it, is the surrogate.
+    pub(super) fn is_held_as(&self, credential: &[u8]) -> bool {
+        credential == self.surrogate.as_bytes()
+    }
+
+    /// Whether the other half of a `Basic` pair is one that it may stand beside.
+    pub(super) fn fits_beside(&self, half: &[u8]) -> bool {
+        let Some(wanted) = &self.injection.basic_user else {
+            return true;
+        };
+        std::str::from_utf8(half).is_ok_and(|half| wanted.matches(half))
+    }
+
+    /// The real value, and what the container has instead.
+    pub(super) fn secret(&self) -> (SecretValue, String) {
+        (self.value.clone(), self.surrogate.clone())
+    }
+
+    /// The real value.
+    pub(super) fn value(&self) -> &SecretValue {
+        &self.value
+    }
+}

@@ -1,0 +1,246 @@
+//! Finds whole credentials in the value of one header, and writes the value with real ones.
+//!
+//! A value is read only in forms that all servers read alike, and a credential in it must equal the surrogate from end to end: what
+//! surrounds a surrogate could be a credential of the attacker's own, and the surrogate only its alibi.
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use sandbox_credentials::SecretValue;
+
+use super::entry::Entry;
+
+/// Reads what clients send, padded or not.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+/// Writes without padding.
+const UNPADDED: GeneralPurpose =
+    GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_encode_padding(false));
+
+/// How the value of a header may be divided into credentials.
+pub(super) enum Division<'a> {
+    /// It holds one credential.
+    One,
+    /// It is a list of cookies.
+    Cookies,
+    /// It may be a list with commas, for these entries.
+    List(Vec<&'a Entry>),
+}
+
+/// A header's value with real credentials in it.
+pub(super) struct Found {
+    /// The value.
+    pub(super) value: Vec<u8>,
+    /// How many surrogates were replaced.
+    pub(super) masked: u32,
+    /// How many parts of the value were left out.
+    pub(super) dropped: u32,
+    /// Encoded credentials: as they are sent, and as the container has them. Only where an answer must not bring them back.
+    pub(super) sent: Vec<(SecretValue, String)>,
+}
+
+/// Looks for the surrogates of `entries` in `value`; `None` if there is none.
+pub(super) fn find(value: &[u8], entries: &[&Entry], division: &Division<'_>) -> Option<Found> {
+    let lead = value.len() - value.trim_ascii_start().len();
+    let text = value.trim_ascii();
+    if let Some(entry) = held_as(entries, text) {
+        return Some(Found::one(spliced(value, lead, text.len(), entry.value())));
+    }
+    if let Some((scheme, at, token)) = scheme_and_token(text) {
+        if let Some(entry) = held_as(entries, token) {
+            return Some(Found::one(spliced(value, lead + at, token.len(), entry.value())));
+        }
+        if scheme.eq_ignore_ascii_case(b"basic")
+            && let Some(pair) = basic(token, entries)
+        {
+            return Some(Found {
+                value: splice(value, lead + at, token.len(), pair.token.as_bytes()),
+                masked: pair.masked,
+                dropped: 0,
+                sent: pair.sent.into_iter().collect(),
+            });
+        }
+    }
+    match division {
+        Division::One => None,
+        Division::Cookies => cookies(value, entries),
+        Division::List(entries) => list(value, entries),
+    }
+}
+
+impl Found {
+    fn one(value: Vec<u8>) -> Self {
+        Self {
+            value,
+            masked: 1,
+            dropped: 0,
+            sent: Vec::new(),
+        }
+    }
+}
+
+fn held_as<'a>(entries: &[&'a Entry], credential: &[u8]) -> Option<&'a Entry> {
+    entries.iter().copied().find(|entry| entry.is_held_as(credential))
+}
+
+/// `Bearer TOKEN`: the scheme, where the token begins, and the token, which is all that follows the spaces.
+fn scheme_and_token(text: &[u8]) -> Option<(&[u8], usize, &[u8])> {
+    let end = text.iter().position(|byte| *byte == b' ')?;
+    let (scheme, rest) = text.split_at(end);
+    let token = rest.trim_ascii_start();
+    let only_spaces = rest
+        .iter()
+        .take(rest.len() - token.len())
+        .all(|byte| *byte == b' ');
+    let is_name = !scheme.is_empty() && scheme.iter().all(|byte| is_name_byte(*byte));
+    (is_name && only_spaces).then(|| (scheme, text.len() - token.len(), token))
+}
+
+/// What the name of a scheme is made of.
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// The token of a `Basic` pair with real halves.
+struct Pair {
+    token: String,
+    masked: u32,
+    sent: Option<(SecretValue, String)>,
+}
+
+fn basic(token: &[u8], entries: &[&Entry]) -> Option<Pair> {
+    let pair = LENIENT.decode(token).ok()?;
+    let colon = pair.iter().position(|byte| *byte == b':')?;
+    let (user, password) = (pair.get(..colon)?, pair.get(colon + 1..)?);
+    let beside = |half: &[u8], other: &[u8]| {
+        let mut fitting = entries.iter().copied();
+        fitting.find(|entry| entry.is_held_as(half) && entry.fits_beside(other))
+    };
+    let (for_user, for_password) = (beside(user, password), beside(password, user));
+    let replaced = [for_user, for_password];
+    let masked = u32::try_from(replaced.iter().flatten().count()).unwrap_or(u32::MAX);
+    if masked == 0 {
+        return None;
+    }
+    let real = |entry: Option<&Entry>, half: &[u8]| {
+        entry.map_or_else(
+            || half.to_vec(),
+            |entry| entry.value().expose().as_bytes().to_vec(),
+        )
+    };
+    let real_pair = [real(for_user, user), real(for_password, password)].join(&b':');
+    // Who leaves padding out may not expect it.
+    let engine = if token.len().is_multiple_of(4) {
+        &LENIENT
+    } else {
+        &UNPADDED
+    };
+    let real_token = engine.encode(real_pair);
+    let may_come_back = replaced.iter().flatten().all(|entry| entry.allows_echo());
+    let sent = (!may_come_back)
+        .then(|| String::from_utf8(token.to_vec()).ok())
+        .flatten()
+        .map(|held| (SecretValue::new(real_token.clone()), held));
+    Some(Pair {
+        token: real_token,
+        masked,
+        sent,
+    })
+}
+
+/// Cookies, each a credential of its own. Beside one that was replaced no other of its name stays: which one a server takes is not
+/// known here.
+fn cookies(value: &[u8], entries: &[&Entry]) -> Option<Found> {
+    let cookies: Vec<&[u8]> = value.split(|byte| *byte == b';').collect();
+    let replaced: Vec<Option<Vec<u8>>> = cookies
+        .iter()
+        .map(|cookie| real_cookie(cookie, entries))
+        .collect();
+    let mut found = Found {
+        masked: 0,
+        ..Found::one(Vec::new())
+    };
+    let mut names: Vec<&[u8]> = Vec::new();
+    for (cookie, _) in cookies.iter().zip(&replaced).filter(|(_, real)| real.is_some()) {
+        names.push(cookie_name(cookie));
+    }
+    let mut done: Vec<&[u8]> = Vec::new();
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for (cookie, real) in cookies.iter().zip(&replaced) {
+        let name = cookie_name(cookie);
+        let is = |other: &&[u8]| other.eq_ignore_ascii_case(name);
+        match real {
+            Some(real) if !done.iter().any(is) => {
+                done.push(name);
+                found.masked += 1;
+                kept.push(real);
+            }
+            None if !names.iter().any(is) => kept.push(cookie),
+            _ => found.dropped += 1,
+        }
+    }
+    found.value = kept.join(&b';').trim_ascii_start().to_vec();
+    (found.masked > 0).then_some(found)
+}
+
+fn cookie_name(cookie: &[u8]) -> &[u8] {
+    let end = cookie
+        .iter()
+        .position(|byte| *byte == b'=')
+        .unwrap_or(cookie.len());
+    cookie.get(..end).unwrap_or_default().trim_ascii()
+}
+
+/// `name=SURROGATE` with the real value; the value may be in double quotes.
+fn real_cookie(cookie: &[u8], entries: &[&Entry]) -> Option<Vec<u8>> {
+    let start = cookie.iter().position(|byte| *byte == b'=')? + 1;
+    let value = cookie.get(start..)?;
+    let lead = value.len() - value.trim_ascii_start().len();
+    let value = value.trim_ascii();
+    let bare = value
+        .strip_prefix(b"\"")
+        .and_then(|value| value.strip_suffix(b"\""));
+    let (quote, credential) = bare.map_or((0, value), |bare| (1, bare));
+    let entry = held_as(entries, credential)?;
+    Some(spliced(
+        cookie,
+        start + lead + quote,
+        credential.len(),
+        entry.value(),
+    ))
+}
+
+/// A list with commas, each part a credential of its own.
+fn list(value: &[u8], entries: &[&Entry]) -> Option<Found> {
+    let mut found = Found {
+        masked: 0,
+        ..Found::one(Vec::new())
+    };
+    let parts: Vec<Vec<u8>> = value
+        .split(|byte| *byte == b',')
+        .map(|part| {
+            let lead = part.len() - part.trim_ascii_start().len();
+            let credential = part.trim_ascii();
+            let Some(entry) = held_as(entries, credential) else {
+                return part.to_vec();
+            };
+            found.masked += 1;
+            spliced(part, lead, credential.len(), entry.value())
+        })
+        .collect();
+    found.value = parts.join(&b',');
+    (found.masked > 0).then_some(found)
+}
+
+/// `text` with a real value in the place of `length` bytes from `start`.
+fn spliced(text: &[u8], start: usize, length: usize, value: &SecretValue) -> Vec<u8> {
+    splice(text, start, length, value.expose().as_bytes())
+}
+
+fn splice(text: &[u8], start: usize, length: usize, with: &[u8]) -> Vec<u8> {
+    let before = text.get(..start).unwrap_or_default();
+    let after = text.get(start + length..).unwrap_or_default();
+    [before, with, after].concat()
+}

@@ -1,0 +1,53 @@
+//! One key that requests are signed with.
+
+use allowlist::HostName;
+use sandbox_credentials::{SecretValue, SigningReplacement};
+
+/// A key's surrogate id, and the key.
+pub(super) struct Key {
+    place: usize,
+    surrogate: String,
+    replacement: SigningReplacement,
+}
+
+impl Key {
+    /// `None` for a surrogate that a request without a key would have.
+    pub(super) fn new(place: usize, surrogate: &str, replacement: &SigningReplacement) -> Option<Self> {
+        (!surrogate.is_empty()).then(|| Self {
+            place,
+            surrogate: surrogate.to_owned(),
+            replacement: replacement.clone(),
+        })
+    }
+
+    /// Its place among all replacements.
+    pub(super) fn place(&self) -> usize {
+        self.place
+    }
+
+    /// Whether requests to `host` are signed with it.
+    pub(super) fn is_for(&self, host: &HostName) -> bool {
+        self.replacement.scopes.iter().any(|scope| scope.matches(host))
+    }
+
+    /// The id that the container has.
+    pub(super) fn surrogate(&self) -> &str {
+        &self.surrogate
+    }
+
+    /// The key itself.
+    pub(super) fn replacement(&self) -> &SigningReplacement {
+        &self.replacement
+    }
+
+    /// All its parts, and what the container has instead.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = (SecretValue, String)> {
+        let key = &self.replacement;
+        let id = (key.access_key_id.clone(), self.surrogate.clone());
+        let secret = (
+            key.secret_access_key.clone(),
+            key.surrogate_secret_access_key.clone(),
+        );
+        [id, secret].into_iter().chain(key.session_token.clone())
+    }
+}

@@ -1,0 +1,103 @@
+//! Puts real values into headers, one line a header.
+
+use std::collections::HashMap;
+
+use http::header::COOKIE;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use sandbox_credentials::SecretValue;
+
+use super::error::CredentialError;
+use super::find::find;
+use super::scope::Scope;
+
+/// Headers with real values in them.
+pub(super) struct Replaced {
+    pub(super) headers: HeaderMap,
+    /// The headers in which something was replaced.
+    pub(super) names: Vec<HeaderName>,
+    /// Surrogates that were replaced.
+    pub(super) masked: u32,
+    /// Lines and parts that were left out beside them.
+    pub(super) dropped: u32,
+    /// See [`super::find::Found::sent`].
+    pub(super) sent: Vec<(SecretValue, String)>,
+}
+
+/// Replaces what the headers carry. Of a header in which something was replaced only that line stays: the first, if there are several.
+pub(super) fn replace(headers: HeaderMap, scope: &Scope<'_>) -> Result<Replaced, CredentialError> {
+    let mut replaced = Replaced {
+        headers: HeaderMap::new(),
+        names: Vec::new(),
+        masked: 0,
+        dropped: 0,
+        sent: Vec::new(),
+    };
+    let headers = if scope.carried_by(&COOKIE).is_empty() {
+        headers
+    } else {
+        with_one_cookie_line(headers)
+    };
+    let mut real = HashMap::new();
+    for name in headers.keys() {
+        let entries = scope.carried_by(name);
+        if entries.is_empty() {
+            continue;
+        }
+        let division = scope.division(name, &entries);
+        let mut lines = headers.get_all(name).iter();
+        let Some(found) = lines.find_map(|line| find(line.as_bytes(), &entries, &division)) else {
+            continue;
+        };
+        let others = headers.get_all(name).iter().count() - 1;
+        replaced.masked += found.masked;
+        replaced.dropped += found.dropped + u32::try_from(others).unwrap_or(u32::MAX);
+        replaced.sent.extend(found.sent);
+        replaced.names.push(name.clone());
+        real.insert(name.clone(), secret(name, &found.value)?);
+    }
+    replaced.headers = if real.is_empty() {
+        headers
+    } else {
+        with_lines(&headers, real)
+    };
+    Ok(replaced)
+}
+
+/// A value that nobody shows, and that no compression keeps.
+fn secret(name: &HeaderName, value: &[u8]) -> Result<HeaderValue, CredentialError> {
+    let mut value =
+        HeaderValue::from_bytes(value).map_err(|_| CredentialError::Value { header: name.clone() })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// The headers in their order, with one line in the place of all lines of a name in `real`.
+fn with_lines(headers: &HeaderMap, mut real: HashMap<HeaderName, HeaderValue>) -> HeaderMap {
+    let names: Vec<HeaderName> = real.keys().cloned().collect();
+    let mut kept = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        if !names.contains(name) {
+            kept.append(name.clone(), value.clone());
+        } else if let Some(value) = real.remove(name) {
+            kept.append(name.clone(), value);
+        }
+    }
+    kept
+}
+
+/// HTTP/2 clients may send each cookie on a line of its own.
+fn with_one_cookie_line(headers: HeaderMap) -> HeaderMap {
+    let lines: Vec<&[u8]> = headers
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    if lines.len() < 2 {
+        return headers;
+    }
+    // Joined header values are a header value.
+    let Ok(joined) = HeaderValue::from_bytes(&lines.join(b"; ".as_slice())) else {
+        return headers;
+    };
+    with_lines(&headers, HashMap::from([(COOKIE, joined)]))
+}

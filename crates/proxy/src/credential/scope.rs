@@ -1,0 +1,89 @@
+//! What concerns one request: the entries whose scopes hold its host.
+
+use http::HeaderName;
+use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE};
+use sandbox_credentials::SecretValue;
+use sandbox_proxy_protocol::Scheme;
+
+use super::entry::Entry;
+use super::find::Division;
+use super::key::Key;
+
+/// Headers that say whom is asked, or how much: no credential, whatever a pattern covers.
+const NEVER: [HeaderName; 7] = [
+    HOST,
+    CONTENT_LENGTH,
+    TRANSFER_ENCODING,
+    CONNECTION,
+    UPGRADE,
+    TE,
+    EXPECT,
+];
+
+/// The entries in scope of one request.
+pub(super) struct Scope<'a> {
+    pub(super) masked: Vec<&'a Entry>,
+    pub(super) keys: Vec<&'a Key>,
+    pub(super) scheme: Scheme,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.masked.is_empty() && self.keys.is_empty()
+    }
+
+    /// The entries whose real values the header may carry on this way.
+    pub(super) fn carried_by(&self, name: &HeaderName) -> Vec<&'a Entry> {
+        if NEVER.contains(name) {
+            return Vec::new();
+        }
+        let entries = self.masked.iter().copied();
+        entries
+            .filter(|entry| entry.covers(name.as_str()) && entry.travels_by(self.scheme))
+            .collect()
+    }
+
+    /// How the header is divided into credentials, if `entries` may be in it.
+    pub(super) fn division(&self, name: &HeaderName, entries: &[&'a Entry]) -> Division<'a> {
+        if *name == COOKIE {
+            return Division::Cookies;
+        }
+        // In a header that strips what is foreign no credential may stand beside another.
+        if self.strips(name) {
+            return Division::One;
+        }
+        let mut loose = entries.to_vec();
+        loose.retain(|entry| entry.covers_by_wildcard(name.as_str()));
+        Division::List(loose)
+    }
+
+    /// Whether the header goes unless something in it was replaced: one entry that names it and allows nothing foreign is enough.
+    pub(super) fn strips(&self, name: &HeaderName) -> bool {
+        let mut strict = self.masked.iter().filter(|entry| !entry.allows_foreign());
+        !NEVER.contains(name) && strict.any(|entry| entry.names(name.as_str()))
+    }
+
+    /// The headers that entries name: no trailer may be called so.
+    pub(super) fn named(&self) -> Vec<HeaderName> {
+        self.masked.iter().flat_map(|entry| entry.named()).collect()
+    }
+
+    /// Whether answers have to be searched.
+    pub(super) fn scrubs(&self) -> bool {
+        self.secrets().next().is_some()
+    }
+
+    /// What answers must not bring back, and what the container has instead.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = (SecretValue, String)> {
+        let masked = self.masked.iter().filter(|entry| !entry.allows_echo());
+        masked
+            .map(|entry| entry.secret())
+            .chain(self.keys.iter().flat_map(|key| key.secrets()))
+    }
+
+    /// Which of all replacements these are.
+    pub(super) fn places(&self) -> Vec<usize> {
+        let masked = self.masked.iter().map(|entry| entry.place());
+        masked.chain(self.keys.iter().map(|key| key.place())).collect()
+    }
+}

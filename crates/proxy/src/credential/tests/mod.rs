@@ -1,0 +1,5 @@
+//! What becomes of a request's headers: each attack beside the request that it imitates.
+
+mod fixture;
+mod headers;
+mod values;

@@ -1,0 +1,141 @@
+//! All credentials of a task, ready to be put into requests.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use allowlist::HostName;
+use http::HeaderMap;
+use lru::LruCache;
+use sandbox_credentials::{Replacement, SecretReplacements, SecretValue};
+use sandbox_proxy_protocol::Scheme;
+
+use super::claimed::{Claimed, claim, sign, without};
+use super::drift::DriftWatch;
+use super::entry::Entry;
+use super::error::CredentialError;
+use super::key::Key;
+use super::plan::{Plan, Wire};
+use super::replace::replace;
+use super::scope::Scope;
+use super::strip::strip;
+use crate::scrub::{self, Needles};
+use crate::signing::{Carrier, Request};
+
+/// Sets of entries whose needles are kept.
+const NEEDLE_SETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
+
+/// The real values of a task's credentials, and where they go.
+pub(crate) struct Vault {
+    masked: Vec<Entry>,
+    keys: Vec<Key>,
+    /// What answers are searched for, by the entries in scope. Held for a lookup, or for the making of one set.
+    needles: Mutex<LruCache<Vec<usize>, Arc<Needles>>>,
+    drift: DriftWatch,
+}
+
+impl Vault {
+    /// Takes over `replacements`.
+    pub(crate) fn new(replacements: &SecretReplacements) -> Self {
+        Self::of(replacements.iter())
+    }
+
+    pub(super) fn of<'a>(replacements: impl IntoIterator<Item = (&'a str, &'a Replacement)>) -> Self {
+        let mut vault = Self {
+            masked: Vec::new(),
+            keys: Vec::new(),
+            needles: Mutex::new(LruCache::new(NEEDLE_SETS)),
+            drift: DriftWatch::new(),
+        };
+        for (place, (surrogate, replacement)) in replacements.into_iter().enumerate() {
+            match replacement {
+                Replacement::Masked(masked) => vault.masked.extend(Entry::new(place, surrogate, masked)),
+                Replacement::Signing(key) => vault.keys.extend(Key::new(place, surrogate, key)),
+            }
+        }
+        vault
+    }
+
+    /// What becomes of the request `wire`. Where no credential has its host in scope, it stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// When not everything that the request carries can be replaced: then it must not be sent.
+    pub(crate) fn plan(&self, wire: Wire<'_>) -> Result<Plan, CredentialError> {
+        if self.masked.is_empty() && self.keys.is_empty() {
+            return Ok(Plan::untouched(wire.headers));
+        }
+        let scope = self.scope(wire.host, wire.scheme);
+        if scope.is_empty() {
+            return Ok(Plan::untouched(wire.headers));
+        }
+        self.plan_in(&scope, wire)
+    }
+
+    fn scope(&self, host: &HostName, scheme: Scheme) -> Scope<'_> {
+        Scope {
+            masked: self.masked.iter().filter(|entry| entry.is_for(host)).collect(),
+            keys: self.keys.iter().filter(|key| key.is_for(host)).collect(),
+            scheme,
+        }
+    }
+
+    fn plan_in(&self, scope: &Scope<'_>, wire: Wire<'_>) -> Result<Plan, CredentialError> {
+        let replaced = replace(wire.headers, scope)?;
+        let mut plan = Plan {
+            masked: replaced.masked,
+            dropped: replaced.dropped,
+            no_trailers: scope.named(),
+            ..Plan::untouched(HeaderMap::new())
+        };
+        let mut headers = replaced.headers;
+        let claimed = claim(&headers, wire.target, scope)?;
+        if let Claimed::Foreign(claim) = &claimed {
+            let (left, target) = without(claim, &headers, wire.target);
+            headers = left;
+            plan.target = (target != wire.target).then_some(target);
+            plan.dropped += 1;
+        }
+        let ours = [replaced.names, claimed.headers()].concat();
+        let (mut headers, stripped) = strip(headers, scope, &ours);
+        plan.dropped += stripped;
+        if scope.scrubs() {
+            scrub::limit_encodings(&mut headers);
+            plan.scrub = Some(self.needles(scope, replaced.sent));
+        }
+        plan.headers = headers;
+        if let Claimed::Ours(claim, key) = &claimed {
+            plan.warnings.extend(claim.time().and_then(|signed| {
+                let lasting = claim.carrier() == Carrier::Query;
+                self.drift.look(wire.host, signed, wire.now, lasting)
+            }));
+            plan.region = claim.region().map(ToOwned::to_owned);
+            plan.masked += 1;
+            let request = Request {
+                method: wire.method,
+                host: wire.host.as_str(),
+                target: wire.target,
+                headers: std::mem::take(&mut plan.headers),
+            };
+            (plan.headers, plan.target, plan.body) = sign(claim, key, request)?;
+        }
+        Ok(plan)
+    }
+
+    /// What the answer is searched for: the values in scope, and `sent`, which is made of them.
+    fn needles(&self, scope: &Scope<'_>, sent: Vec<(SecretValue, String)>) -> Arc<Needles> {
+        let mut known = self.needles.lock().unwrap_or_else(PoisonError::into_inner);
+        let needles = known.get_or_insert(scope.places(), || Arc::new(Needles::new(scope.secrets())));
+        if sent.is_empty() {
+            Arc::clone(needles)
+        } else {
+            Arc::new(needles.with_sent(sent))
+        }
+    }
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Vault({} masked, {} keys)", self.masked.len(), self.keys.len())
+    }
+}

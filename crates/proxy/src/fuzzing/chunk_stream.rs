@@ -1,0 +1,94 @@
+//! Any body that says it is signed chunk by chunk.
+
+use bytes::BytesMut;
+use http::HeaderMap;
+
+use super::input::{Input, add_headers, pieces};
+use super::real_values::{HOST, key};
+use crate::signing::{ChunkError, ChunkSigner, MAX_CHUNK, Request, Resigned, claim, resign};
+
+/// What may be held besides the data of one chunk: a line before it, or the trailers.
+const MOST_LINES: usize = 8 * 1024 + 256;
+
+/// The first byte chooses algorithm and trailers, the next ones how the body is cut; the rest is the body.
+///
+/// # Panics
+///
+/// When the cuts change what comes out, when it has another length or other data than what went in, or when too much is held back.
+pub fn chunk_stream(data: &[u8]) {
+    let mut input = Input::new(data);
+    let kind = input.byte();
+    let sizes = input.sizes();
+    let body = input.rest();
+    let whole = pass(&mut signer(kind), &[body]);
+    for sizes in [sizes.as_slice(), &[1]] {
+        assert!(
+            pass(&mut signer(kind), &pieces(body, sizes)) == whole,
+            "cuts change what comes out"
+        );
+    }
+    let (result, output) = whole;
+    let changed = body.iter().zip(&output).filter(|(before, after)| before != after);
+    for (_, after) in changed {
+        assert!(
+            after.is_ascii_hexdigit() || *after == b'*',
+            "more than signatures changed"
+        );
+    }
+    if result.is_ok() {
+        assert_eq!(output.len(), body.len(), "the length of the body changed");
+    }
+}
+
+/// What comes out, and how it ends.
+fn pass(signer: &mut ChunkSigner, pieces: &[&[u8]]) -> (Result<(), ChunkError>, Vec<u8>) {
+    let mut output = BytesMut::new();
+    let mut sent = 0;
+    for piece in pieces {
+        sent += piece.len();
+        if let Err(error) = signer.push(piece, &mut output) {
+            assert_eq!(
+                signer.push(b"x", &mut output),
+                Err(error),
+                "an error is forgotten"
+            );
+            assert_eq!(signer.finish(&mut output), Err(error), "an error is forgotten");
+            return (Err(error), output.to_vec());
+        }
+        assert!(output.len() <= sent, "more came out than went in");
+        assert!(
+            sent - output.len() <= MAX_CHUNK + MOST_LINES,
+            "too much is held back"
+        );
+    }
+    (signer.finish(&mut output), output.to_vec())
+}
+
+fn signer(kind: u8) -> ChunkSigner {
+    let (algorithm, region) = if kind & 1 == 0 {
+        ("AWS4-HMAC-SHA256", "/eu-west-1")
+    } else {
+        ("AWS4-ECDSA-P256-SHA256", "")
+    };
+    let trailer = if kind & 2 == 0 { "" } else { "-TRAILER" };
+    let head = format!(
+        "authorization: {algorithm} Credential=AKIASURROGATE0000000/20130524{region}/s3/aws4_request, \
+         SignedHeaders=host, Signature=00\nx-amz-date: 20130524T000000Z\n\
+         x-amz-content-sha256: STREAMING-{algorithm}-PAYLOAD{trailer}"
+    );
+    let mut headers = HeaderMap::new();
+    add_headers(&mut headers, head.as_bytes());
+    let Ok(Some(found)) = claim(&headers, "/") else {
+        panic!("the request has no signature");
+    };
+    let request = Request {
+        method: "PUT",
+        host: HOST,
+        target: "/",
+        headers,
+    };
+    let Ok(Resigned::Chunked(_, signer)) = resign(&found, &key(), request) else {
+        panic!("the request has no chunks");
+    };
+    signer
+}

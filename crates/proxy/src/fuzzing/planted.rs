@@ -1,0 +1,133 @@
+//! Real values in the forms in which an upstream may send them back, and texts in which a fuzzer puts them.
+
+use std::sync::{Arc, LazyLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use sandbox_credentials::SecretValue;
+
+use crate::scrub::Needles;
+
+/// Each value, and what the container has. Of different lengths, with all that is escaped anywhere, and over several lines.
+const PAIRS: [(&str, &str); 3] = [
+    ("ghp_R8sPdn4zmLx2Vq7JtWc9KbYf", "ghp_5031246879503124687950"),
+    (
+        "k+E/y=\"<&>'\\ real~Value",
+        "0+1/2=\"<&>'\\ 3456~7890123456789012345",
+    ),
+    ("-----REAL KEY\nuVwXyZ\n-----\n", "none"),
+];
+/// What one request sent as `Basic`, and what it had carried.
+const SENT: (&str, &str) = ("cm9ib3Q6Z2hwX1I4c1BkbjR6bUx4MlZxN0p0V2M5S2JZZg==", "cm9ib3Q6OTk5");
+
+/// A text longer than this is not made longer by repetition.
+const MOST: usize = 256 * 1024;
+
+/// The needles of all values, without and with what a request sent.
+static NEEDLES: LazyLock<[Arc<Needles>; 2]> = LazyLock::new(|| {
+    let pair = |(real, surrogate): (&str, &str)| (SecretValue::new(real), surrogate.to_owned());
+    let needles = Needles::new(PAIRS.map(pair));
+    let with_sent = needles.with_sent([pair(SENT)]);
+    [Arc::new(needles), Arc::new(with_sent)]
+});
+
+/// What is planted and must not come out.
+static FORMS: LazyLock<Vec<String>> =
+    LazyLock::new(|| PAIRS.iter().flat_map(|(real, _)| forms(real)).collect());
+
+pub(super) fn needles(with_sent: bool) -> Arc<Needles> {
+    let [plain, sent] = &*NEEDLES;
+    Arc::clone(if with_sent { sent } else { plain })
+}
+
+/// Whether a value is in `text`, in a form that is planted.
+pub(super) fn holds_value(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    FORMS.iter().any(|form| text.contains(form))
+}
+
+/// Makes a text of a script: 0xFF and a number plants a form, 0xFE the beginning of one, 0xFD repeats a byte many times; every other
+/// byte stands for itself.
+pub(super) fn text(script: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut bytes = script.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            0xff => text.extend_from_slice(form(bytes.next())),
+            0xfe => {
+                let form = form(bytes.next());
+                let length = usize::from(bytes.next().unwrap_or_default()) % (form.len() + 1);
+                text.extend(form.iter().take(length));
+            }
+            0xfd if text.len() < MOST => {
+                let count = 128 * usize::from(bytes.next().unwrap_or_default());
+                let repeated = bytes.next().unwrap_or_default();
+                text.resize(text.len() + count, repeated);
+            }
+            _ => text.push(byte),
+        }
+    }
+    text
+}
+
+fn form(number: Option<u8>) -> &'static [u8] {
+    let number = usize::from(number.unwrap_or_default()) % FORMS.len();
+    FORMS.get(number).map_or(&[], |form| form.as_bytes())
+}
+
+/// How programs write a value, made here once more and by other means than where it is looked for.
+fn forms(real: &str) -> Vec<String> {
+    let mut forms = vec![real.to_owned()];
+    let escaped = |escape: &dyn Fn(char) -> String| real.chars().map(escape).collect::<String>();
+    let unreserved = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
+    forms.push(escaped(&|c| {
+        if unreserved(c) {
+            c.into()
+        } else {
+            format!("%{:02X}", u32::from(c))
+        }
+    }));
+    forms.push(escaped(&|c| {
+        if unreserved(c) {
+            c.into()
+        } else {
+            format!("%{:02x}", u32::from(c))
+        }
+    }));
+    forms.push(escaped(&|c| {
+        if unreserved(c) {
+            c.into()
+        } else {
+            format!("%25{:02X}", u32::from(c))
+        }
+    }));
+    forms.push(escaped(&|c| {
+        if c == '"' || c == '\\' {
+            format!("\\{c}")
+        } else {
+            c.to_string().replace('\n', "\\n")
+        }
+    }));
+    forms.push(escaped(&|c| match c {
+        '<' | '>' | '&' => format!("\\u{:04x}", u32::from(c)),
+        '"' | '\\' => format!("\\{c}"),
+        '\n' => "\\n".to_owned(),
+        _ => c.into(),
+    }));
+    forms.push(escaped(&|c| match c {
+        '<' => "&lt;".to_owned(),
+        '>' => "&gt;".to_owned(),
+        '&' => "&amp;".to_owned(),
+        '"' => "&quot;".to_owned(),
+        '\'' => "&#39;".to_owned(),
+        _ => c.into(),
+    }));
+    for before in ["", "u", "us", "user:"] {
+        for after in ["", "x", ":y"] {
+            let whole = format!("{before}{real}{after}");
+            forms.push(STANDARD.encode(&whole));
+            forms.push(URL_SAFE_NO_PAD.encode(&whole));
+        }
+    }
+    forms
+}

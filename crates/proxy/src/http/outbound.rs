@@ -1,0 +1,188 @@
+//! From a permitted request to what is sent: credentials are put in, and the body is made fit for its signature.
+//!
+//! Nothing of the body is read before the head's plan stands: a client that waits for a go-ahead gets the refusal instead.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use allowlist::{Denial, Reason};
+use http::request::Parts;
+use http::{HeaderMap, StatusCode};
+use hyper::body::Incoming;
+
+use super::buffer::{self, BufferFault, Unwanted, buffer};
+use super::chunk_signing::{self, ChunkFault, ChunkSigning};
+use super::connection::Client;
+use super::deny::Unsent;
+use super::exchange::Exchange;
+use super::forward::Outgoing;
+use super::upload::Upload;
+use crate::credential::{BodyPlan, CredentialError, Plan, Wire, hide};
+use crate::gate::Permit;
+use crate::scrub::Needles;
+use crate::signing::ChunkError;
+
+/// A request that is ready to be sent.
+pub(super) struct Prepared {
+    pub(super) outgoing: Outgoing,
+    pub(super) upload: Upload,
+    /// What the answer must not bring back.
+    pub(super) needles: Option<Arc<Needles>>,
+    /// Why the body could not be signed while it was sent.
+    pub(super) fault: ChunkFault,
+}
+
+/// Why a request is not sent.
+#[derive(Debug)]
+pub(super) enum Unprepared {
+    /// It is refused like by the gate.
+    Refused(Denial),
+    /// Its credentials could not be put in.
+    Failed(Unsent),
+}
+
+/// Puts credentials into the request that `permit` is for, whose `headers` are those that travel.
+pub(super) async fn prepare(
+    client: &Client,
+    permit: &Permit,
+    mut parts: Parts,
+    headers: HeaderMap,
+    body: Incoming,
+    exchange: &mut Exchange,
+) -> Result<Prepared, Unprepared> {
+    let unwanted = Unwanted::of(&parts.headers);
+    let mut plan = match plan(client, permit, &parts, headers) {
+        Ok(plan) => plan,
+        Err(unprepared) => {
+            unwanted.leave(body);
+            return Err(unprepared);
+        }
+    };
+    for warning in std::mem::take(&mut plan.warnings) {
+        client.warn(warning);
+    }
+    let counter = exchange.upload_counter();
+    let fault = ChunkFault::default();
+    let no_trailers = std::mem::take(&mut plan.no_trailers);
+    let upload = match std::mem::replace(&mut plan.body, BodyPlan::Pass) {
+        BodyPlan::Pass => Upload::new(body, counter, no_trailers),
+        BodyPlan::Hash(pending) => {
+            let body = buffer(body, client.room(), unwanted)
+                .await
+                .map_err(|fault| unbuffered(client, fault))?;
+            let mut signed = pending
+                .finish(body.sha256())
+                .map_err(|error| unsigned(&error.into()))?;
+            hide(&mut signed.headers);
+            plan.headers = signed.headers;
+            plan.target = Some(signed.target);
+            Upload::buffered(body, counter, no_trailers)
+        }
+        BodyPlan::Chunks(signer) => match buffer::room(chunk_signing::ROOM, client.room()).await {
+            Ok(room) => Upload::new(body, counter, no_trailers).signed(ChunkSigning::new(
+                *signer,
+                Arc::clone(&fault),
+                room,
+            )),
+            Err(fault) => {
+                unwanted.leave(body);
+                return Err(unbuffered(client, fault));
+            }
+        },
+    };
+    exchange.planned(&plan);
+    parts.headers = HeaderMap::new();
+    let outgoing = Outgoing::new(permit, parts, plan.headers, plan.target).ok_or_else(unsendable)?;
+    Ok(Prepared {
+        outgoing,
+        upload,
+        needles: plan.scrub,
+        fault,
+    })
+}
+
+fn plan(client: &Client, permit: &Permit, parts: &Parts, headers: HeaderMap) -> Result<Plan, Unprepared> {
+    let target = permit.request().target().as_received();
+    let wire = Wire {
+        scheme: client.scheme(),
+        host: permit.host(),
+        method: parts.method.as_str(),
+        target: std::str::from_utf8(target).map_err(|_| unsendable())?,
+        headers,
+        now: SystemTime::now(),
+    };
+    client.vault().plan(wire).map_err(|error| unsigned(&error))
+}
+
+fn unsendable() -> Unprepared {
+    Unprepared::Refused(Denial::new(
+        Reason::Path,
+        "the path cannot be sent as it is: percent-encode it",
+    ))
+}
+
+/// The request cannot carry its credentials.
+fn unsigned(error: &CredentialError) -> Unprepared {
+    let (reason, what) = match error {
+        CredentialError::Value { .. } => ("credential", "Credential"),
+        CredentialError::Sign(_) => ("sign", "Sign"),
+    };
+    Unprepared::Failed(Unsent {
+        status: StatusCode::BAD_GATEWAY,
+        reason,
+        message: format!("the request was not sent, since its credentials could not be put in: {error}"),
+        record: format!("{what}: {error}"),
+    })
+}
+
+fn unbuffered(client: &Client, fault: BufferFault) -> Unprepared {
+    match fault {
+        BufferFault::TooLarge => too_large(
+            "a body whose hash the signature needs may have 16 MiB at most: send its hash in x-amz-content-sha256",
+        ),
+        BufferFault::Full => Unprepared::Refused(Denial::new(
+            Reason::Limit,
+            "too many bodies are being signed: try again later",
+        )),
+        BufferFault::Stalled => Unprepared::Refused(Denial::new(
+            Reason::Timeout,
+            "the body of the request did not arrive in time",
+        )),
+        BufferFault::Broken if client.framing().body_is_malformed() => malformed(),
+        BufferFault::Broken => {
+            Unprepared::Refused(Denial::new(Reason::Framing, "the body of the request broke off"))
+        }
+    }
+}
+
+/// What to tell a client whose body could not be signed while it was sent.
+pub(super) fn unchunked(fault: &ChunkError) -> Unprepared {
+    match fault {
+        ChunkError::TooLarge => {
+            too_large("a chunk of a signed body may have 1 MiB at most: make the client's chunks smaller")
+        }
+        ChunkError::Malformed(_) | ChunkError::Truncated | ChunkError::DataAfterEnd => malformed(),
+        ChunkError::SignatureWidth => Unprepared::Failed(Unsent {
+            status: StatusCode::BAD_GATEWAY,
+            reason: "sign",
+            message: format!("the body could not be signed: {fault}"),
+            record: format!("Sign: {fault}"),
+        }),
+    }
+}
+
+fn too_large(mend: &str) -> Unprepared {
+    Unprepared::Failed(Unsent {
+        status: StatusCode::PAYLOAD_TOO_LARGE,
+        reason: "body_too_large",
+        message: mend.to_owned(),
+        record: format!("Sign: {mend}"),
+    })
+}
+
+pub(super) fn malformed() -> Unprepared {
+    Unprepared::Refused(Denial::new(
+        Reason::Framing,
+        "the chunks of the request body are malformed",
+    ))
+}

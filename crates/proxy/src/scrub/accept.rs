@@ -1,0 +1,87 @@
+//! What an upstream may compress its answer with.
+
+use http::header::ACCEPT_ENCODING;
+use http::{HeaderMap, HeaderValue};
+
+/// The codings that can be undone here.
+const KNOWN: [&str; 6] = ["gzip", "x-gzip", "deflate", "br", "zstd", "identity"];
+
+/// Leaves only such codings in `Accept-Encoding` as can be undone here, with their weights and in their order. `*` becomes `identity`,
+/// and so does a list of which nothing is left. A request without the header, or with nothing else in it, is not changed, so that a
+/// signature over the header stays true.
+pub(crate) fn limit_encodings(headers: &mut HeaderMap) {
+    let lines: Vec<&[u8]> = headers
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    let lines = lines.join(&b","[..]);
+    let asked: Vec<&str> = lines
+        .split(|byte| *byte == b',')
+        .map(|member| std::str::from_utf8(member).map_or("unreadable", str::trim))
+        .filter(|member| !member.is_empty())
+        .collect();
+    if asked.iter().all(|member| is_known(coding(member))) {
+        return;
+    }
+    let identity = asked
+        .iter()
+        .any(|member| coding(member).eq_ignore_ascii_case("identity"));
+    let kept = asked.iter().filter_map(|member| match coding(member) {
+        "*" if !identity => Some(member.replacen('*', "identity", 1)),
+        coding if is_known(coding) => Some((*member).to_owned()),
+        _ => None,
+    });
+    let kept = kept.collect::<Vec<_>>().join(", ");
+    let value = match HeaderValue::try_from(kept) {
+        Ok(value) if !value.is_empty() => value,
+        _ => HeaderValue::from_static("identity"),
+    };
+    headers.insert(ACCEPT_ENCODING, value);
+}
+
+fn coding(member: &str) -> &str {
+    member.split(';').next().unwrap_or_default().trim()
+}
+
+fn is_known(coding: &str) -> bool {
+    KNOWN.iter().any(|known| known.eq_ignore_ascii_case(coding))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(lines: &[&str], expected: &[&str]) {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(ACCEPT_ENCODING, HeaderValue::from_str(line).unwrap());
+        }
+        limit_encodings(&mut headers);
+        let limited: Vec<&[u8]> = headers
+            .get_all(ACCEPT_ENCODING)
+            .iter()
+            .map(HeaderValue::as_bytes)
+            .collect();
+        let expected: Vec<&[u8]> = expected.iter().map(|line| line.as_bytes()).collect();
+        assert_eq!(limited, expected, "{lines:?}");
+    }
+
+    #[test]
+    fn only_what_can_be_undone_is_accepted() {
+        check(&[], &[]);
+        check(&[""], &[""]);
+        check(&["identity"], &["identity"]);
+        check(&["gzip, deflate,br ,zstd"], &["gzip, deflate,br ,zstd"]);
+        check(&["GZIP;q=0.5", "br"], &["GZIP;q=0.5", "br"]);
+        check(&["gzip, compress;q=0.9, br;q=0.8"], &["gzip, br;q=0.8"]);
+        check(&["gzip", "dcb, dcz", "zstd"], &["gzip, zstd"]);
+        check(&["compress"], &["identity"]);
+        check(&["*"], &["identity"]);
+        check(&["gzip;q=1, * ; q=0"], &["gzip;q=1, identity ; q=0"]);
+        check(&["gzip, identity;q=0, *;q=0.1"], &["gzip, identity;q=0"]);
+        check(&["gzipped"], &["identity"]);
+        check(&["gzip, \u{e9}"], &["gzip"]);
+    }
+}

@@ -1,0 +1,343 @@
+//! Undoing the codings of one body, one after the other.
+
+use bytes::{Buf, Bytes};
+
+use super::reservation::Reservation;
+use super::{Coding, DecodeError, Decoder};
+
+/// The most that one step gives, in bytes.
+const PIECE: usize = 32 * 1024;
+
+/// The decoders of one body.
+pub(in crate::scrub) struct Chain {
+    /// The first of them reads what the upstream sends.
+    stages: Vec<Stage>,
+    piece: Box<[u8]>,
+}
+
+/// What there is to be had.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::scrub) enum Pulled {
+    /// Decoded bytes: at least one, and never more than a piece.
+    Data(Bytes),
+    /// Everything that has come is decoded and was given.
+    Hungry,
+    /// Nothing yet, and the patience is at its end.
+    Tired,
+}
+
+struct Stage {
+    decoder: Box<dyn Decoder>,
+    input: Bytes,
+    reservation: Reservation,
+}
+
+impl Chain {
+    /// Undoes `codings` in this order.
+    pub(in crate::scrub) fn new(codings: &[Coding]) -> Result<Self, DecodeError> {
+        let stages = codings
+            .iter()
+            .map(|coding| Stage::new(*coding))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            stages,
+            piece: vec![0; PIECE].into_boxed_slice(),
+        })
+    }
+
+    /// Takes what has come; only when the chain is hungry.
+    pub(in crate::scrub) fn feed(&mut self, input: Bytes) {
+        if let Some(first) = self.stages.first_mut() {
+            debug_assert!(first.input.is_empty(), "nothing is thrown away");
+            first.input = input;
+        }
+    }
+
+    /// The next piece. Decoding may give nothing for long; each step of it takes one of `patience`.
+    pub(in crate::scrub) fn pull(&mut self, patience: &mut u32) -> Result<Pulled, DecodeError> {
+        let last = self.stages.len().saturating_sub(1);
+        let mut at = last;
+        while let Some(stage) = self.stages.get_mut(at) {
+            let Some(left) = patience.checked_sub(1) else {
+                return Ok(Pulled::Tired);
+            };
+            *patience = left;
+            let written = stage.step(&mut self.piece)?;
+            if written > 0 {
+                let data = Bytes::copy_from_slice(self.piece.get(..written).unwrap_or_default());
+                if at == last {
+                    return Ok(Pulled::Data(data));
+                }
+                at += 1;
+                self.stages
+                    .get_mut(at)
+                    .into_iter()
+                    .for_each(|next| next.input.clone_from(&data));
+            } else if stage.input.is_empty() {
+                // Only the stage before it can help.
+                let Some(before) = at.checked_sub(1) else {
+                    return Ok(Pulled::Hungry);
+                };
+                at = before;
+            }
+        }
+        Ok(Pulled::Hungry)
+    }
+
+    /// Whether the body may end here.
+    pub(in crate::scrub) fn finish(&self) -> Result<(), DecodeError> {
+        self.stages.iter().try_for_each(|stage| stage.decoder.finish())
+    }
+}
+
+impl Stage {
+    fn new(coding: Coding) -> Result<Self, DecodeError> {
+        let decoder = coding.decoder()?;
+        let mut reservation = Reservation::new();
+        reservation.grow(decoder.memory())?;
+        Ok(Self {
+            decoder,
+            input: Bytes::new(),
+            reservation,
+        })
+    }
+
+    /// One step; how much it wrote into `output`.
+    fn step(&mut self, output: &mut [u8]) -> Result<usize, DecodeError> {
+        let step = self.decoder.step(&self.input, output)?;
+        self.reservation.grow(self.decoder.memory())?;
+        if step.read == 0 && step.written == 0 && !self.input.is_empty() {
+            // A decoder that neither goes on nor complains must not go round for ever.
+            return Err(DecodeError::Stuck);
+        }
+        self.input.advance(step.read.min(self.input.len()));
+        Ok(step.written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::encode;
+    use super::*;
+
+    const ALL: [Coding; 4] = [Coding::Gzip, Coding::Deflate, Coding::Brotli, Coding::Zstd];
+
+    /// Everything that can be had now.
+    fn drain(chain: &mut Chain) -> Result<Vec<u8>, DecodeError> {
+        let mut data = Vec::new();
+        loop {
+            match chain.pull(&mut 64)? {
+                Pulled::Data(piece) => {
+                    assert!(!piece.is_empty() && piece.len() <= PIECE);
+                    data.extend_from_slice(&piece);
+                }
+                Pulled::Hungry => return Ok(data),
+                Pulled::Tired => {}
+            }
+        }
+    }
+
+    fn decode(codings: &[Coding], chunks: &[&[u8]]) -> Result<Vec<u8>, DecodeError> {
+        let mut chain = Chain::new(codings)?;
+        let mut data = Vec::new();
+        for chunk in chunks {
+            chain.feed(Bytes::copy_from_slice(chunk));
+            data.extend(drain(&mut chain)?);
+        }
+        chain.finish()?;
+        Ok(data)
+    }
+
+    fn whole(coding: Coding, data: &[u8]) -> Vec<u8> {
+        encode(coding, &[data]).concat()
+    }
+
+    #[test]
+    fn a_flushed_piece_comes_out_at_once() {
+        // The first of them is exactly as long as a step's output.
+        let long = vec![b'x'; PIECE];
+        let pieces: [&[u8]; 4] = [&long, b"data: one\n\n", b"data: two\n\n", b"data: 3\n\n"];
+        for coding in ALL {
+            let mut chain = Chain::new(&[coding]).unwrap();
+            for (encoded, piece) in encode(coding, &pieces).iter().zip(pieces) {
+                chain.feed(Bytes::copy_from_slice(encoded));
+                assert_eq!(drain(&mut chain).unwrap(), piece, "{coding:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn asking_again_and_again_is_no_error() {
+        for coding in ALL {
+            let encoded = encode(coding, &[b"one", b"two"]);
+            let mut chain = Chain::new(&[coding]).unwrap();
+            chain.feed(Bytes::copy_from_slice(&encoded[0]));
+            assert_eq!(drain(&mut chain).unwrap(), b"one");
+            for _ in 0..100 {
+                assert_eq!(chain.pull(&mut 64), Ok(Pulled::Hungry), "{coding:?}");
+            }
+            chain.feed(Bytes::copy_from_slice(&encoded[1..].concat()));
+            assert_eq!(drain(&mut chain).unwrap(), b"two");
+        }
+    }
+
+    #[test]
+    fn data_that_is_cut_off_or_no_data_is_an_error() {
+        for coding in ALL {
+            let encoded = whole(coding, b"The quick brown fox jumps over the lazy dog.");
+            assert_eq!(decode(&[coding], &[]), Ok(Vec::new()), "{coding:?}");
+            for length in 1..encoded.len() {
+                assert!(
+                    decode(&[coding], &[&encoded[..length]]).is_err(),
+                    "{coding:?} {length}"
+                );
+            }
+            assert!(
+                decode(&[coding], &[b"<html>no encoded data</html>"]).is_err(),
+                "{coding:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn members_and_frames_follow_each_other() {
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let encoded = [whole(coding, b"one "), whole(coding, b""), whole(coding, b"two")].concat();
+            for size in 1..encoded.len() {
+                let chunks: Vec<&[u8]> = encoded.chunks(size).collect();
+                assert_eq!(
+                    decode(&[coding], &chunks),
+                    Ok(b"one two".to_vec()),
+                    "{coding:?} {size}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_the_end_is_dropped() {
+        for coding in [Coding::Gzip, Coding::Deflate, Coding::Brotli] {
+            for rest in [&b"\0\0\0\0"[..], b"rest", b"\x1f", b"\x1frest"] {
+                let encoded = whole(coding, b"one");
+                assert_eq!(
+                    decode(&[coding], &[&encoded, rest]),
+                    Ok(b"one".to_vec()),
+                    "{coding:?} {rest:?}"
+                );
+            }
+        }
+        let encoded = whole(Coding::Zstd, b"one");
+        assert!(decode(&[Coding::Zstd], &[&encoded, b"rest"]).is_err());
+    }
+
+    #[test]
+    fn a_gzip_header_may_have_every_part() {
+        let plain = whole(Coding::Gzip, b"one");
+        let header: &[u8] = b"\x1f\x8b\x08\x1e\0\0\0\0\0\xff\x03\0abcname\0comment\0\x12\x34";
+        let encoded = [header, &plain[10..]].concat();
+        for size in 1..encoded.len() {
+            let chunks: Vec<&[u8]> = encoded.chunks(size).collect();
+            assert_eq!(decode(&[Coding::Gzip], &chunks), Ok(b"one".to_vec()), "{size}");
+        }
+        let empty_extra: &[u8] = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\0\0";
+        assert_eq!(
+            decode(&[Coding::Gzip], &[empty_extra, &plain[10..]]),
+            Ok(b"one".to_vec())
+        );
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_an_error() {
+        for end in [1, 5] {
+            let mut encoded = whole(Coding::Gzip, b"one");
+            let place = encoded.len() - end;
+            encoded[place] ^= 1;
+            assert_eq!(
+                decode(&[Coding::Gzip], &[&encoded]),
+                Err(DecodeError::Invalid { coding: "gzip" })
+            );
+        }
+    }
+
+    #[test]
+    fn deflate_may_have_the_frame_of_zlib() {
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        std::io::Write::write_all(&mut zlib, b"one").unwrap();
+        let mut encoded = zlib.finish().unwrap();
+        assert_eq!(decode(&[Coding::Deflate], &[&encoded]), Ok(b"one".to_vec()));
+        *encoded.last_mut().unwrap() ^= 1;
+        assert!(decode(&[Coding::Deflate], &[&encoded]).is_err());
+    }
+
+    #[test]
+    fn windows_beyond_the_standards_are_refused() {
+        // A frame header with a window of 16 MiB, then one of 8; a raw last block of one byte.
+        let frame = |window| [&[0x28, 0xb5, 0x2f, 0xfd, 0, window][..], b"\x09\0\0x"].concat();
+        assert!(decode(&[Coding::Zstd], &[&frame(14 << 3)]).is_err());
+        assert_eq!(decode(&[Coding::Zstd], &[&frame(13 << 3)]), Ok(b"x".to_vec()));
+        // Brotli's large window, which its standard does not know.
+        assert!(decode(&[Coding::Brotli], &[&[0x11, 0xde]]).is_err());
+    }
+
+    #[test]
+    fn a_bomb_comes_in_pieces() {
+        let zeros = vec![0; 4 << 20];
+        for coding in ALL {
+            let twice = whole(coding, &whole(coding, &zeros));
+            let mut chain = Chain::new(&[coding, coding]).unwrap();
+            chain.feed(twice.into());
+            assert_eq!(drain(&mut chain).unwrap().len(), zeros.len(), "{coding:?}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_of_nothing_makes_the_chain_tired() {
+        // Empty stored blocks, compressed well.
+        let nothing = [0, 0, 0, 0xff, 0xff].repeat(4 << 20);
+        let mut chain = Chain::new(&[Coding::Gzip, Coding::Deflate]).unwrap();
+        chain.feed(whole(Coding::Gzip, &nothing).into());
+        assert_eq!(chain.pull(&mut 64), Ok(Pulled::Tired));
+        assert_eq!(drain(&mut chain), Ok(Vec::new()));
+    }
+
+    proptest! {
+        #[test]
+        fn every_split_decodes_alike(
+            data in prop::collection::vec(any::<u8>(), 0..3000),
+            repeat in 1_usize..30,
+            codings in prop::collection::vec(prop::sample::select(ALL.to_vec()), 1..=3),
+            size in 1_usize..200,
+        ) {
+            let data = data.repeat(repeat);
+            let encoded = codings.iter().fold(data.clone(), |data, coding| whole(*coding, &data));
+            let undo: Vec<Coding> = codings.iter().rev().copied().collect();
+            let chunks: Vec<&[u8]> = encoded.chunks(size).collect();
+            prop_assert_eq!(decode(&undo, &chunks), Ok(data));
+        }
+
+        #[test]
+        fn no_bytes_make_a_decoder_panic(
+            coding in prop::sample::select(ALL.to_vec()),
+            data in prop::collection::vec(any::<u8>(), 0..300),
+            valid in any::<bool>(),
+            at in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+        ) {
+            let mut data = if valid { whole(coding, &data) } else { data };
+            if !data.is_empty() {
+                let at = at.index(data.len());
+                data[at] = byte;
+            }
+            let chunks: Vec<&[u8]> = data.chunks(7).collect();
+            let mut chain = Chain::new(&[coding]).unwrap();
+            for chunk in chunks {
+                chain.feed(Bytes::copy_from_slice(chunk));
+                if drain(&mut chain).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+}

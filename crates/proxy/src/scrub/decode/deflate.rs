@@ -1,0 +1,108 @@
+//! `deflate`: the zlib format; or bare deflate data, which many servers send under this name.
+
+use flate2::{Decompress, FlushDecompress, Status};
+
+use super::{DecodeError, Decoder, Step};
+
+const CODING: &str = "deflate";
+/// What a stream takes: the window, the tables and the rest.
+pub(super) const MEMORY: usize = 48 * 1024;
+
+/// Undoes `deflate`.
+pub(super) enum Deflate {
+    /// The first byte tells, with the next, which of the two formats it is.
+    Begin {
+        first: Option<u8>,
+    },
+    Open(Inflate),
+    Ended,
+}
+
+impl Deflate {
+    /// Nothing has come yet.
+    pub(super) fn new() -> Self {
+        Self::Begin { first: None }
+    }
+}
+
+impl Decoder for Deflate {
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, DecodeError> {
+        match self {
+            Self::Begin { first } => {
+                let Some(byte) = input.first() else {
+                    return Ok(Step { read: 0, written: 0 });
+                };
+                let Some(first) = *first else {
+                    *first = Some(*byte);
+                    return Ok(Step { read: 1, written: 0 });
+                };
+                let written = self.open([first, *byte], output)?;
+                Ok(Step { read: 1, written })
+            }
+            Self::Open(inflate) => {
+                let (step, ended) = inflate.step(input, output, CODING)?;
+                if ended {
+                    *self = Self::Ended;
+                }
+                Ok(step)
+            }
+            Self::Ended => Ok(Step {
+                read: input.len(),
+                written: 0,
+            }),
+        }
+    }
+
+    fn finish(&self) -> Result<(), DecodeError> {
+        match self {
+            Self::Begin { first: None } | Self::Ended => Ok(()),
+            _ => Err(DecodeError::CutOff { coding: CODING }),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        MEMORY
+    }
+}
+
+impl Deflate {
+    fn open(&mut self, first: [u8; 2], output: &mut [u8]) -> Result<usize, DecodeError> {
+        let [method, _] = first;
+        let zlib = method & 0x8f == 0x08 && u16::from_be_bytes(first).is_multiple_of(31);
+        let mut inflate = Inflate::new(zlib);
+        let (step, ended) = inflate.step(&first, output, CODING)?;
+        *self = if ended { Self::Ended } else { Self::Open(inflate) };
+        Ok(step.written)
+    }
+}
+
+/// Undoes the compression that `deflate` and `gzip` share.
+pub(super) struct Inflate(Decompress);
+
+impl Inflate {
+    /// With the frame of zlib around it, or without.
+    pub(super) fn new(zlib: bool) -> Self {
+        Self(Decompress::new(zlib))
+    }
+
+    /// One step, and whether the data has ended with it.
+    pub(super) fn step(
+        &mut self,
+        input: &[u8],
+        output: &mut [u8],
+        coding: &'static str,
+    ) -> Result<(Step, bool), DecodeError> {
+        let (read, written) = (self.0.total_in(), self.0.total_out());
+        let invalid = DecodeError::Invalid { coding };
+        let status = self
+            .0
+            .decompress(input, output, FlushDecompress::None)
+            .map_err(|_| invalid)?;
+        let since = |total: u64, before: u64| usize::try_from(total - before).map_err(|_| invalid);
+        let step = Step {
+            read: since(self.0.total_in(), read)?,
+            written: since(self.0.total_out(), written)?,
+        };
+        Ok((step, status == Status::StreamEnd))
+    }
+}

@@ -1,0 +1,210 @@
+//! `gzip` (RFC 1952): members, each of a header, compressed data, and a trailer with checksum and length.
+
+use flate2::Crc;
+
+use super::deflate::{Inflate, MEMORY};
+use super::{DecodeError, Decoder, Step};
+
+const CODING: &str = "gzip";
+const INVALID: DecodeError = DecodeError::Invalid { coding: CODING };
+const MAGIC: [u8; 2] = [0x1f, 0x8b];
+const DEFLATE: u8 = 8;
+const HEADER_CHECKSUM: u8 = 1 << 1;
+const EXTRA: u8 = 1 << 2;
+const NAME: u8 = 1 << 3;
+const COMMENT: u8 = 1 << 4;
+const RESERVED: u8 = 0b1110_0000;
+
+/// Undoes `gzip`.
+pub(super) struct Gzip {
+    place: Place,
+    inflate: Inflate,
+    checksum: Crc,
+    /// Whether a member was read to its end.
+    any: bool,
+}
+
+/// What comes next.
+#[derive(Clone, Copy)]
+enum Place {
+    /// So many bytes of the fixed header have come, with these flags.
+    Fixed {
+        seen: u8,
+        flags: u8,
+    },
+    /// The optional parts of the header that `flags` still announces.
+    Optional {
+        flags: u8,
+        part: Part,
+    },
+    Data,
+    Trailer {
+        bytes: [u8; 8],
+        seen: usize,
+    },
+    /// What is no further member is dropped, as gzip does.
+    Ended,
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    /// The next one is to be chosen.
+    Choose,
+    ExtraLength(Option<u8>),
+    Skip(u16),
+    Text,
+}
+
+impl Gzip {
+    /// Nothing has come yet.
+    pub(super) fn new() -> Self {
+        Self {
+            place: Place::Fixed { seen: 0, flags: 0 },
+            inflate: Inflate::new(false),
+            checksum: Crc::new(),
+            any: false,
+        }
+    }
+
+    /// Reads one byte of a header or a trailer.
+    fn read(&mut self, byte: u8) -> Result<(), DecodeError> {
+        self.place = match self.place {
+            Place::Fixed { seen, flags } => self.fixed(seen, flags, byte)?,
+            Place::Optional { flags, part } => optional(flags, part, Some(byte)),
+            Place::Trailer { mut bytes, seen } => {
+                if let Some(place) = bytes.get_mut(seen) {
+                    *place = byte;
+                }
+                if seen + 1 == bytes.len() {
+                    self.close(bytes)?
+                } else {
+                    Place::Trailer {
+                        bytes,
+                        seen: seen + 1,
+                    }
+                }
+            }
+            Place::Data | Place::Ended => return Ok(()),
+        };
+        Ok(())
+    }
+
+    fn fixed(&self, seen: u8, flags: u8, byte: u8) -> Result<Place, DecodeError> {
+        let [first, second] = MAGIC;
+        let valid = match seen {
+            0 => byte == first,
+            1 => byte == second,
+            2 => byte == DEFLATE,
+            3 => byte & RESERVED == 0,
+            _ => true,
+        };
+        if !valid && self.any && seen < 2 {
+            return Ok(Place::Ended);
+        }
+        if !valid {
+            return Err(INVALID);
+        }
+        let flags = if seen == 3 { byte } else { flags };
+        Ok(if seen == 9 {
+            optional(flags, Part::Choose, None)
+        } else {
+            Place::Fixed {
+                seen: seen + 1,
+                flags,
+            }
+        })
+    }
+
+    /// A member is complete: checks it, and makes ready for the next.
+    fn close(&mut self, trailer: [u8; 8]) -> Result<Place, DecodeError> {
+        let [a, b, c, d, length @ ..] = trailer;
+        let matches = u32::from_le_bytes([a, b, c, d]) == self.checksum.sum()
+            && u32::from_le_bytes(length) == self.checksum.amount();
+        if !matches {
+            return Err(INVALID);
+        }
+        self.inflate = Inflate::new(false);
+        self.checksum = Crc::new();
+        self.any = true;
+        Ok(Place::Fixed { seen: 0, flags: 0 })
+    }
+}
+
+/// Where the optional parts of a header go on after `byte`; without one, which part comes first.
+fn optional(flags: u8, part: Part, byte: Option<u8>) -> Place {
+    let (flags, part) = match (part, byte) {
+        (Part::ExtraLength(None), Some(low)) => (flags, Part::ExtraLength(Some(low))),
+        (Part::ExtraLength(Some(low)), Some(high)) => match u16::from_le_bytes([low, high]) {
+            0 => (flags, Part::Choose),
+            length => (flags, Part::Skip(length)),
+        },
+        (Part::Skip(left @ 2..), Some(_)) => (flags, Part::Skip(left - 1)),
+        (Part::Text, Some(byte)) if byte != 0 => (flags, Part::Text),
+        _ => (flags, Part::Choose),
+    };
+    if !matches!(part, Part::Choose) {
+        return Place::Optional { flags, part };
+    }
+    let next = [
+        (EXTRA, Part::ExtraLength(None)),
+        (NAME, Part::Text),
+        (COMMENT, Part::Text),
+        (HEADER_CHECKSUM, Part::Skip(2)),
+    ]
+    .into_iter()
+    .find(|(flag, _)| flags & flag != 0);
+    match next {
+        Some((flag, part)) => Place::Optional {
+            flags: flags & !flag,
+            part,
+        },
+        None => Place::Data,
+    }
+}
+
+impl Decoder for Gzip {
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, DecodeError> {
+        match self.place {
+            Place::Data => {
+                let (step, ended) = self.inflate.step(input, output, CODING)?;
+                self.checksum
+                    .update(output.get(..step.written).unwrap_or_default());
+                if ended {
+                    self.place = Place::Trailer {
+                        bytes: [0; 8],
+                        seen: 0,
+                    };
+                }
+                Ok(step)
+            }
+            Place::Ended => Ok(Step {
+                read: input.len(),
+                written: 0,
+            }),
+            _ => {
+                let mut read = 0;
+                for byte in input {
+                    if matches!(self.place, Place::Data | Place::Ended) {
+                        break;
+                    }
+                    self.read(*byte)?;
+                    read += 1;
+                }
+                Ok(Step { read, written: 0 })
+            }
+        }
+    }
+
+    fn finish(&self) -> Result<(), DecodeError> {
+        match self.place {
+            Place::Ended | Place::Fixed { seen: 0, .. } => Ok(()),
+            // What follows the last member is no member.
+            Place::Fixed { seen: 1, .. } if self.any => Ok(()),
+            _ => Err(DecodeError::CutOff { coding: CODING }),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        MEMORY
+    }
+}

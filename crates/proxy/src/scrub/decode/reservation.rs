@@ -1,0 +1,76 @@
+//! How much memory all decoders together may take.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::DecodeError;
+
+/// In bytes. It must fit into the memory of the proxy's container. A brotli stream takes up to 20 MiB (usually 0.5 to 4), a zstd stream
+/// up to 9, and a gzip stream 0.05.
+const MOST_MEMORY: usize = 64 * 1024 * 1024;
+
+static RESERVED: AtomicUsize = AtomicUsize::new(0);
+
+/// One decoder's share, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    /// By all together.
+    reserved: &'static AtomicUsize,
+    most: usize,
+    share: usize,
+}
+
+impl Reservation {
+    /// A share of what the process has, still empty.
+    pub(super) fn new() -> Self {
+        Self {
+            reserved: &RESERVED,
+            most: MOST_MEMORY,
+            share: 0,
+        }
+    }
+
+    /// Makes sure that the share has at least `bytes`.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), DecodeError> {
+        let more = bytes.saturating_sub(self.share);
+        if more == 0 {
+            return Ok(());
+        }
+        let before = self.reserved.fetch_add(more, Ordering::Relaxed);
+        self.share += more;
+        if before + more > self.most {
+            return Err(DecodeError::Busy);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.reserved.fetch_sub(self.share, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_bounded_together_and_given_back() {
+        let reserved: &AtomicUsize = Box::leak(Box::default());
+        let share = || Reservation {
+            reserved,
+            most: 100,
+            share: 0,
+        };
+        let (mut first, mut second) = (share(), share());
+        assert_eq!(first.grow(60), Ok(()));
+        assert_eq!(first.grow(50), Ok(()));
+        assert_eq!(second.grow(41), Err(DecodeError::Busy));
+        drop(second);
+        let mut third = share();
+        assert_eq!(third.grow(40), Ok(()));
+        drop(first);
+        drop(third);
+        assert_eq!(reserved.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,110 @@
+//! The heads of answers.
+
+use http::header::CONTENT_LENGTH;
+use http::{Extensions, HeaderMap, HeaderValue};
+use hyper::ext::ReasonPhrase;
+
+use super::needles::Needles;
+
+/// The fields without real values, and how many values were replaced. Order, repetitions and marks stay as they are. `Content-Length`
+/// is left alone: it is only a number, and the body would no longer fit.
+pub(crate) fn scrub_headers(needles: &Needles, mut headers: HeaderMap) -> (HeaderMap, u32) {
+    let mut replaced = 0;
+    for (name, value) in &mut headers {
+        if *name == CONTENT_LENGTH {
+            continue;
+        }
+        if let Some((cleaned, count)) = needles.clean_whole(value.as_bytes()) {
+            let sensitive = value.is_sensitive();
+            // A surrogate that no header can carry: better nothing than the real value.
+            *value = HeaderValue::from_maybe_shared(cleaned).unwrap_or_else(|_| HeaderValue::from_static(""));
+            value.set_sensitive(sensitive);
+            replaced += count;
+        }
+    }
+    (headers, replaced)
+}
+
+/// Replaces real values in the words beside the status of an HTTP/1 answer, which hyper keeps among `extensions`; how many there were.
+pub(crate) fn scrub_reason(needles: &Needles, extensions: &mut Extensions) -> u32 {
+    let reason = extensions.get::<ReasonPhrase>();
+    let Some((cleaned, replaced)) = reason.and_then(|reason| needles.clean_whole(reason.as_bytes())) else {
+        return 0;
+    };
+    extensions.remove::<ReasonPhrase>();
+    if let Ok(reason) = ReasonPhrase::try_from(cleaned.as_ref()) {
+        extensions.insert(reason);
+    }
+    replaced
+}
+
+#[cfg(test)]
+mod tests {
+    use sandbox_credentials::SecretValue;
+
+    use super::*;
+
+    fn needles() -> Needles {
+        let pair = |real: &str, surrogate: &str| (SecretValue::new(real), surrogate.to_owned());
+        Needles::new([
+            pair("real-value-one", "fake-value-two"),
+            pair("12345678", "87654321"),
+        ])
+    }
+
+    #[test]
+    fn values_in_fields_are_replaced() {
+        let mut headers = HeaderMap::new();
+        let long = format!("{}real-value-one{}", "a".repeat(5000), "b".repeat(5000));
+        for (name, value) in [
+            ("set-cookie", "a=real-value-one; Path=/; b=real-value-one"),
+            ("location", "https://example.org/?token=real%2dvalue%2done"),
+            ("set-cookie", "other=1"),
+            ("content-length", "12345678"),
+            ("x-long", &long),
+        ] {
+            headers.append(name, HeaderValue::from_str(value).unwrap());
+        }
+        let mut secret = HeaderValue::from_bytes(b"\xe9 real-value-one").unwrap();
+        secret.set_sensitive(true);
+        headers.append("x-marked", secret);
+
+        let (headers, replaced) = scrub_headers(&needles(), headers);
+        assert_eq!(replaced, 4);
+        let cookies: Vec<&[u8]> = headers
+            .get_all("set-cookie")
+            .iter()
+            .map(HeaderValue::as_bytes)
+            .collect();
+        assert_eq!(
+            cookies,
+            [&b"a=fake-value-two; Path=/; b=fake-value-two"[..], b"other=1"]
+        );
+        assert_eq!(headers["content-length"], "12345678");
+        assert_eq!(
+            headers["x-long"],
+            long.replace("real-value-one", "fake-value-two")
+        );
+        assert_eq!(headers["x-marked"].as_bytes(), b"\xe9 fake-value-two");
+        assert!(headers["x-marked"].is_sensitive());
+    }
+
+    #[test]
+    fn a_surrogate_that_fits_no_field_leaves_none() {
+        let needles = Needles::new([(SecretValue::new("real-value-one"), "two\nlines".to_owned())]);
+        let mut headers = HeaderMap::new();
+        headers.append("x-echo", HeaderValue::from_static("real-value-one"));
+        let (headers, replaced) = scrub_headers(&needles, headers);
+        assert_eq!((headers["x-echo"].as_bytes(), replaced), (&b""[..], 1));
+    }
+
+    #[test]
+    fn values_beside_the_status_are_replaced() {
+        let mut extensions = Extensions::new();
+        assert_eq!(scrub_reason(&needles(), &mut extensions), 0);
+        extensions.insert(ReasonPhrase::from_static(b"Bad token real-value-one"));
+        assert_eq!(scrub_reason(&needles(), &mut extensions), 1);
+        let reason = extensions.get::<ReasonPhrase>().unwrap();
+        assert_eq!(reason.as_bytes(), b"Bad token fake-value-two");
+    }
+}

@@ -1,0 +1,162 @@
+//! Finding many needles in one pass.
+//!
+//! Every needle has at least [`WINDOW`] bytes, and its first [`WINDOW`] bytes stand in for it: a table says for each block of three
+//! bytes how near it comes to the end of such a beginning, that is, how far the window may move when it ends in this block (Wu and
+//! Manber's method). Most text is passed six bytes at a time, and adding needles to a table is cheap enough to do it per request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
+
+/// The least length of a needle.
+pub(super) const WINDOW: usize = 8;
+const BLOCK: usize = 3;
+/// How far the window moves at a block that no needle begins with: the number of blocks in a window.
+const FAR: u8 = 6;
+/// Small enough for the nearest cache, and large enough that few blocks of ordinary text share a place with one of a needle.
+const TABLE_LOG: u32 = 14;
+
+/// What is looked for, and what takes its place.
+pub(super) struct Needle {
+    /// At least [`WINDOW`] bytes.
+    pub(super) pattern: Zeroizing<Vec<u8>>,
+    /// Known to the container.
+    pub(super) replacement: Vec<u8>,
+}
+
+/// Needles that can be found.
+#[derive(Clone)]
+pub(super) struct Index {
+    shifts: Box<[u8]>,
+    /// By the last block of the window; the longest first.
+    buckets: HashMap<usize, Vec<Arc<Needle>>>,
+}
+
+impl Index {
+    /// Finds nothing.
+    pub(super) fn new() -> Self {
+        Self {
+            shifts: vec![FAR; 1 << TABLE_LOG].into_boxed_slice(),
+            buckets: HashMap::new(),
+        }
+    }
+
+    /// Adds a needle, unless there is one with the same pattern or it is too short; whether it was added.
+    pub(super) fn add(&mut self, needle: Needle) -> bool {
+        let Some(beginning) = needle.pattern.get(..WINDOW) else {
+            return false;
+        };
+        let mut last = 0;
+        for (distance, block) in (0..FAR).rev().zip(beginning.windows(BLOCK)) {
+            last = hash(last_block(block));
+            if let Some(shift) = self.shifts.get_mut(last) {
+                *shift = distance.min(*shift);
+            }
+        }
+        let bucket = self.buckets.entry(last).or_default();
+        if bucket.iter().any(|other| other.pattern == needle.pattern) {
+            return false;
+        }
+        let place = bucket.partition_point(|other| other.pattern.len() >= needle.pattern.len());
+        bucket.insert(place, Arc::new(needle));
+        true
+    }
+
+    /// The first place in `text` from `from` on, and before `until`, at which a needle begins, with the longest needle that does.
+    pub(super) fn find(&self, text: &[u8], from: usize, until: usize) -> Option<(usize, &Needle)> {
+        let mut place = from;
+        while place < until {
+            let hash = hash(last_block(text.get(place..place + WINDOW)?));
+            match self.shifts.get(hash) {
+                Some(0) => {
+                    if let Some(needle) = self.at(hash, text.get(place..)?) {
+                        return Some((place, needle));
+                    }
+                    place += 1;
+                }
+                Some(shift) => place += usize::from(*shift),
+                None => place += 1,
+            }
+        }
+        None
+    }
+
+    fn at(&self, hash: usize, text: &[u8]) -> Option<&Needle> {
+        let bucket = self.buckets.get(&hash)?;
+        bucket
+            .iter()
+            .map(Arc::as_ref)
+            .find(|needle| text.starts_with(&needle.pattern))
+    }
+}
+
+/// The three bytes at the end of a window or of a part of one, as a number.
+fn last_block(window: &[u8]) -> u32 {
+    match window {
+        [.., a, b, c] => u32::from_be_bytes([0, *a, *b, *c]),
+        _ => 0,
+    }
+}
+
+/// The place of a block in the table: the upper bits of a product mix all bits (Knuth's multiplicative hashing).
+fn hash(block: u32) -> usize {
+    (block.wrapping_mul(0x9E37_79B1) >> (u32::BITS - TABLE_LOG)) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn index(patterns: &[&str]) -> Index {
+        let mut index = Index::new();
+        for pattern in patterns {
+            index.add(Needle {
+                pattern: Zeroizing::new(pattern.as_bytes().to_vec()),
+                replacement: Vec::new(),
+            });
+        }
+        index
+    }
+
+    fn naive(patterns: &[&str], text: &[u8], from: usize, until: usize) -> Option<(usize, Vec<u8>)> {
+        (from..until.min(text.len())).find_map(|place| {
+            let mut here: Vec<&str> = patterns.to_vec();
+            here.retain(|pattern| text[place..].starts_with(pattern.as_bytes()));
+            let longest = here.iter().max_by_key(|pattern| pattern.len())?;
+            Some((place, longest.as_bytes().to_vec()))
+        })
+    }
+
+    #[test]
+    fn short_and_repeated_needles_are_not_added() {
+        let mut index = index(&["12345678"]);
+        for (pattern, expected) in [("1234567", false), ("12345678", false), ("123456789", true)] {
+            let needle = Needle {
+                pattern: Zeroizing::new(pattern.as_bytes().to_vec()),
+                replacement: Vec::new(),
+            };
+            assert_eq!(index.add(needle), expected, "{pattern}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_finds_what_a_plain_search_finds(
+            patterns in prop::collection::vec("[ab]{8,12}", 0..6),
+            text in "[ab]{0,80}",
+            from in 0_usize..40,
+            length in 0_usize..80,
+        ) {
+            let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+            let text = text.as_bytes();
+            let from = from.min(text.len());
+            let found = index(&patterns)
+                .find(text, from, from + length)
+                .map(|(place, needle)| (place, needle.pattern.to_vec()));
+            prop_assert_eq!(found, naive(&patterns, text, from, from + length));
+        }
+    }
+}

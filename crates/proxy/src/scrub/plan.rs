@@ -1,0 +1,226 @@
+//! How a body is read: by what its head says.
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName};
+use http::{HeaderMap, Method, StatusCode};
+
+use super::decode::{Coding, MOST_CODINGS};
+use super::needles::{Length, Needles};
+
+/// Digests of the compressed bytes, which no longer fit once they are decoded. (An `ETag` stays: the client shows it to the upstream.)
+const DIGESTS: [&str; 5] = [
+    "content-md5",
+    "content-digest",
+    "digest",
+    "repr-digest",
+    "x-goog-hash",
+];
+const DIGEST_PREFIX: &str = "x-amz-checksum-";
+
+/// An answer whose body cannot be searched. It must not be passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UnknownEncoding {
+    /// Only gzip, deflate, br and zstd can be undone.
+    #[error("failed to decode the answer: its content coding is unknown")]
+    Unknown,
+    /// Codings over codings.
+    #[error("failed to decode the answer: it has more than {MOST_CODINGS} content codings")]
+    TooMany,
+    /// A range of compressed data.
+    #[error("failed to decode the answer: it is a part of encoded data")]
+    Partial,
+}
+
+/// What is done with a body.
+#[derive(Debug)]
+pub(crate) enum BodyScrub {
+    /// There is none, or nothing to look for.
+    Pass,
+    /// It is searched.
+    Search(Search),
+}
+
+/// How a body is searched.
+#[derive(Debug)]
+pub(crate) struct Search {
+    pub(super) needles: Arc<Needles>,
+    /// In the order in which they are undone.
+    pub(super) codings: Vec<Coding>,
+    pub(super) length: Length,
+}
+
+/// Decides how the body of the answer with this head to a request by `method` is read, and mends the head: a body that is decoded
+/// loses `Content-Encoding`, `Content-Length` and digests. Any other keeps its length, also where a surrogate has another.
+///
+/// # Errors
+///
+/// When the body is encoded in a way that cannot be undone: the answer must be refused.
+pub(crate) fn plan_body(
+    needles: &Arc<Needles>,
+    method: &Method,
+    status: StatusCode,
+    headers: &mut HeaderMap,
+) -> Result<BodyScrub, UnknownEncoding> {
+    if needles.is_empty() || has_no_body(method, status, headers) {
+        return Ok(BodyScrub::Pass);
+    }
+    let codings = codings(headers)?;
+    let announced = headers.contains_key(CONTENT_LENGTH);
+    let length = if announced && codings.is_empty() {
+        Length::Fixed
+    } else {
+        Length::Free
+    };
+    if !codings.is_empty() {
+        if status == StatusCode::PARTIAL_CONTENT {
+            return Err(UnknownEncoding::Partial);
+        }
+        headers.remove(CONTENT_ENCODING);
+        headers.remove(CONTENT_LENGTH);
+        remove_digests(headers);
+    }
+    Ok(BodyScrub::Search(Search {
+        needles: Arc::clone(needles),
+        codings,
+        length,
+    }))
+}
+
+/// Removes what is known to be no longer true of a decoded body.
+pub(super) fn remove_digests(headers: &mut HeaderMap) {
+    let is_digest =
+        |name: &&HeaderName| DIGESTS.contains(&name.as_str()) || name.as_str().starts_with(DIGEST_PREFIX);
+    let digests: Vec<HeaderName> = headers.keys().filter(is_digest).cloned().collect();
+    for digest in digests {
+        headers.remove(digest);
+    }
+}
+
+fn has_no_body(method: &Method, status: StatusCode, headers: &HeaderMap) -> bool {
+    *method == Method::HEAD
+        || status.is_informational()
+        || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status)
+        || headers.get(CONTENT_LENGTH).is_some_and(|length| length == "0")
+}
+
+fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, UnknownEncoding> {
+    let mut codings = Vec::new();
+    for line in headers.get_all(CONTENT_ENCODING) {
+        let line = line.to_str().map_err(|_| UnknownEncoding::Unknown)?;
+        for name in line.split(',').map(str::trim) {
+            if !is_no_coding(name) {
+                codings.push(Coding::named(name).ok_or(UnknownEncoding::Unknown)?);
+            }
+        }
+    }
+    if codings.len() > MOST_CODINGS {
+        return Err(UnknownEncoding::TooMany);
+    }
+    codings.reverse();
+    Ok(codings)
+}
+
+/// `aws-chunked` is how an object was uploaded to S3: a server that keeps it sends the object as it is.
+fn is_no_coding(name: &str) -> bool {
+    ["", "identity", "aws-chunked"]
+        .iter()
+        .any(|none| name.eq_ignore_ascii_case(none))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use sandbox_credentials::SecretValue;
+
+    use super::*;
+
+    /// `GET 200` and a line for each header; the plan, then the headers that are left.
+    #[track_caller]
+    fn check(head: &str, expected: &str) {
+        let needles = Needles::new([(SecretValue::new("real-value"), "fake-value".to_owned())]);
+        let mut lines = head.split(" | ");
+        let (method, status) = lines.next().unwrap().split_once(' ').unwrap();
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            let (name, value) = line.split_once(": ").unwrap();
+            headers.append(
+                HeaderName::try_from(name).unwrap(),
+                HeaderValue::from_str(value).unwrap(),
+            );
+        }
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let plan = plan_body(&Arc::new(needles), &method, status.parse().unwrap(), &mut headers);
+        let mut shown = match plan {
+            Ok(BodyScrub::Pass) => "pass".to_owned(),
+            Ok(BodyScrub::Search(search)) => format!("{:?} {:?}", search.codings, search.length),
+            Err(error) => format!("{error:?}"),
+        };
+        for (name, value) in &headers {
+            shown.extend([" | ", name.as_str(), ": ", value.to_str().unwrap()]);
+        }
+        assert_eq!(shown, expected, "{head}");
+    }
+
+    #[test]
+    fn the_head_decides_how_a_body_is_read() {
+        check("GET 200", "[] Free");
+        check("GET 200 | content-length: 5", "[] Fixed | content-length: 5");
+        check(
+            "GET 200 | content-encoding: identity",
+            "[] Free | content-encoding: identity",
+        );
+        check(
+            "GET 206 | content-encoding: aws-chunked | content-length: 5",
+            "[] Fixed | content-encoding: aws-chunked | content-length: 5",
+        );
+        check(
+            "GET 200 | content-encoding: gzip | content-length: 5 | etag: \"x\"",
+            "[Gzip] Free | etag: \"x\"",
+        );
+        check("GET 200 | content-encoding: X-GZip", "[Gzip] Free");
+        check(
+            "GET 404 | content-encoding: deflate, br | content-encoding: zstd",
+            "[Zstd, Brotli, Deflate] Free",
+        );
+        check("POST 200 | content-encoding: ,gzip, identity,", "[Gzip] Free");
+        check(
+            "GET 200 | content-encoding: br | content-md5: a | x-amz-checksum-crc32: b | repr-digest: c | x-amz-id: d",
+            "[Brotli] Free | x-amz-id: d",
+        );
+        check("GET 200 | content-md5: a", "[] Free | content-md5: a");
+        check("GET 206 | content-length: 5", "[] Fixed | content-length: 5");
+    }
+
+    #[test]
+    fn what_has_no_body_stays_as_it_is() {
+        for head in ["HEAD 200", "GET 304", "GET 204"] {
+            check(
+                &format!("{head} | content-encoding: compress | content-length: 5"),
+                "pass | content-encoding: compress | content-length: 5",
+            );
+        }
+        check("GET 200 | content-length: 0", "pass | content-length: 0");
+        let nothing = Arc::new(Needles::new([]));
+        let plan = plan_body(&nothing, &Method::GET, StatusCode::OK, &mut HeaderMap::new());
+        assert!(matches!(plan, Ok(BodyScrub::Pass)));
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_refused() {
+        check(
+            "GET 200 | content-encoding: compress",
+            "Unknown | content-encoding: compress",
+        );
+        check(
+            "GET 200 | content-encoding: gzip, dcb",
+            "Unknown | content-encoding: gzip, dcb",
+        );
+        check(
+            "GET 206 | content-encoding: gzip",
+            "Partial | content-encoding: gzip",
+        );
+        let four = "content-encoding: gzip, gzip, gzip, gzip";
+        check(&format!("GET 200 | {four}"), &format!("TooMany | {four}"));
+    }
+}

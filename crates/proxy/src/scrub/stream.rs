@@ -1,0 +1,203 @@
+//! Replacing values in text that comes in chunks.
+//!
+//! Invariant: how much of a chunk is held back is decided by its length and by the places of white space and control characters in it.
+//! Never more than six times the longest value's length, rounded up to a power of two, is held, and nothing up to the last such
+//! character that no needle contains. So an event of a stream, which ends in a line feed, is never delayed, and the delay tells nothing about a value.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use super::needles::{Length, Needles};
+
+/// Text on its way.
+pub(super) struct Stream {
+    needles: Arc<Needles>,
+    length: Length,
+    held: Bytes,
+}
+
+impl Stream {
+    /// Nothing has come yet.
+    pub(super) fn new(needles: Arc<Needles>, length: Length) -> Self {
+        Self {
+            needles,
+            length,
+            held: Bytes::new(),
+        }
+    }
+
+    /// What can be passed on when `chunk` has come, and how many values were replaced in it.
+    pub(super) fn push(&mut self, chunk: Bytes) -> (Bytes, u32) {
+        let text = self.joined(chunk);
+        let certain = self.needles.certain(&text);
+        let cleaned = self.needles.clean(&text, certain, self.length);
+        // A copy, lest a few bytes keep a large chunk in memory.
+        self.held = Bytes::copy_from_slice(text.get(cleaned.covered..).unwrap_or_default());
+        (cleaned.output, cleaned.replaced)
+    }
+
+    /// The same, when nothing can follow.
+    pub(super) fn push_last(&mut self, chunk: Bytes) -> (Bytes, u32) {
+        let text = self.joined(chunk);
+        let cleaned = self.needles.clean(&text, text.len(), self.length);
+        (cleaned.output, cleaned.replaced)
+    }
+
+    /// How many bytes are held back.
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    fn joined(&mut self, chunk: Bytes) -> Bytes {
+        let held = std::mem::take(&mut self.held);
+        if held.is_empty() {
+            return chunk;
+        }
+        let mut text = BytesMut::with_capacity(held.len() + chunk.len());
+        text.extend_from_slice(&held);
+        text.extend_from_slice(&chunk);
+        text.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sandbox_credentials::SecretValue;
+
+    use super::*;
+
+    const REAL: &str = "ghp_0123456789abcdefghijABCDEFGHIJ+/wxyz";
+    const SURROGATE: &str = "ghp_9081726354qwertyuiopQWERTYUIOP+/asdf";
+
+    fn needles(pairs: &[(&str, &str)]) -> Arc<Needles> {
+        let pairs = pairs
+            .iter()
+            .map(|(real, surrogate)| (SecretValue::new(*real), (*surrogate).to_owned()));
+        Arc::new(Needles::new(pairs))
+    }
+
+    /// What came out at each chunk, the last of them at the end.
+    fn run(needles: &Arc<Needles>, chunks: &[Vec<u8>]) -> Vec<Bytes> {
+        let mut stream = Stream::new(Arc::clone(needles), Length::Free);
+        let mut out: Vec<Bytes> = chunks
+            .iter()
+            .map(|chunk| stream.push(chunk.clone().into()).0)
+            .collect();
+        out.push(stream.push_last(Bytes::new()).0);
+        out
+    }
+
+    fn lengths(needles: &Arc<Needles>, chunks: &[Vec<u8>]) -> Vec<usize> {
+        run(needles, chunks).iter().map(Bytes::len).collect()
+    }
+
+    #[test]
+    fn a_chunk_without_a_value_that_ends_a_line_is_passed_on_as_it_is() {
+        let mut stream = Stream::new(needles(&[(REAL, SURROGATE)]), Length::Free);
+        let event = Bytes::from(format!("data: {}\n\n", &REAL[..30]));
+        let (passed, replaced) = stream.push(event.clone());
+        assert_eq!(
+            (passed.as_ptr(), passed.len(), replaced),
+            (event.as_ptr(), event.len(), 0)
+        );
+        assert_eq!(stream.held(), 0);
+    }
+
+    #[test]
+    fn a_value_with_spaces_delays_words_but_no_lines() {
+        let mut stream = Stream::new(needles(&[("a pass phrase", "b fake fhrase")]), Length::Free);
+        assert_eq!(stream.push("one two ".into()).0, "");
+        assert_eq!(stream.push("three\nfour ".into()).0, "one two three\n");
+        assert_eq!(stream.push_last("a pass phrase".into()).0, "four b fake fhrase");
+    }
+
+    #[test]
+    fn a_value_of_several_lines_is_found() {
+        let real = "-----BEGIN KEY-----\nabcdef\n-----END KEY-----\n";
+        let needles = needles(&[(real, "none")]);
+        let chunks: Vec<Vec<u8>> = format!("<{real}>").bytes().map(|byte| vec![byte]).collect();
+        assert_eq!(run(&needles, &chunks).concat(), b"<none>");
+    }
+
+    #[test]
+    fn guesses_of_a_value_are_held_back_like_any_text() {
+        let needles = needles(&[(REAL, SURROGATE)]);
+        for length in 1..REAL.len() {
+            let near = vec![REAL.as_bytes()[..length].to_vec()];
+            let far = vec![vec![b'z'; length]];
+            assert_eq!(lengths(&needles, &near), lengths(&needles, &far), "{length}");
+        }
+    }
+
+    /// Splits `text` at each of `cuts`.
+    fn split(text: &[u8], cuts: &[prop::sample::Index]) -> Vec<Vec<u8>> {
+        let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+        places.extend([0, text.len()]);
+        places.sort_unstable();
+        places
+            .windows(2)
+            .map(|ends| text[ends[0]..ends[1]].to_vec())
+            .collect()
+    }
+
+    fn pieces() -> impl Strategy<Value = Vec<u8>> {
+        let known = [
+            REAL,
+            &REAL[..39],
+            &REAL[1..],
+            "ghp_0123456789abcdefghijABCDEFGHIJ%2B%2Fwxyz",
+            "ghp_0123456789abcdefghijABCDEFGHIJ+\\/wxyz",
+            "Z2hwXzAxMjM0NTY3ODlhYmNkZWZnaGlqQUJDREVGR0hJSisvd3h5eg==",
+            "\n",
+            "ghp_",
+        ];
+        let known = prop::sample::select(known.map(|piece| piece.as_bytes().to_vec()).to_vec());
+        let piece = prop_oneof![
+            known,
+            prop::collection::vec(any::<u8>(), 0..90),
+            "[ -~]{0,200}".prop_map(String::into_bytes)
+        ];
+        prop::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn how_text_is_split_changes_nothing(text in pieces(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
+            let needles = needles(&[(REAL, SURROGATE)]);
+            let whole = needles.clean_whole(&text).map_or_else(|| text.clone(), |(cleaned, _)| cleaned.to_vec());
+            prop_assert!(needles.clean_whole(&whole).is_none());
+            prop_assert_eq!(run(&needles, &split(&text, &cuts)).concat(), whole);
+        }
+
+        /// The text is all that the container sees or chooses; the two values are alike in length and in the classes of their characters.
+        #[test]
+        fn the_delay_tells_nothing_about_a_value(
+            real in "[a-z]{4}_[A-Za-z0-9]{30}", other in "[a-z]{4}_[A-Za-z0-9]{30}",
+            guess in 0_usize..35, text in pieces(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+        ) {
+            let text = [&text, &real.as_bytes()[..guess]].concat();
+            let chunks = split(&text, &cuts);
+            prop_assert_eq!(
+                lengths(&needles(&[(&real, SURROGATE)]), &chunks),
+                lengths(&needles(&[(&other, SURROGATE)]), &chunks)
+            );
+        }
+
+        #[test]
+        fn little_is_held_back(text in pieces(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
+            let needles = needles(&[(REAL, SURROGATE)]);
+            let mut stream = Stream::new(Arc::clone(&needles), Length::Fixed);
+            let mut passed = 0;
+            let mut seen = Vec::new();
+            for chunk in split(&text, &cuts) {
+                seen.extend_from_slice(&chunk);
+                passed += stream.push(chunk.into()).0.len();
+                prop_assert_eq!(passed + stream.held(), seen.len());
+                let since_border = seen.iter().rev().take_while(|byte| **byte > b' ').count();
+                prop_assert!(stream.held() <= since_border.min(255));
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A request whose credential is replaced already and whose signature is still to be made.
+
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName};
+use sandbox_credentials::SigningReplacement;
+use zeroize::Zeroizing;
+
+use super::canonical::{canonical_headers, canonical_path};
+use super::chain::Chain;
+use super::claim::{Algorithm, Carrier, Claim};
+use super::encoding::sha256_hex;
+use super::error::SignError;
+use super::key::SigningKey;
+use super::payload::Payload;
+use super::presigned::{SIGNATURE, replace_key_id, replace_signature};
+use super::resign::{Request, Signed};
+use super::rules::Rules;
+use super::target::Target;
+use super::token::{TOKEN, replace_token, sensitive};
+use crate::http::concerns_one_connection;
+
+/// Everything that is signed but the body.
+pub(super) struct Draft {
+    carrier: Carrier,
+    algorithm: Algorithm,
+    timestamp: String,
+    scope: String,
+    headers: HeaderMap,
+    target: Target,
+    signed_headers: String,
+    /// The canonical request up to the line for the body. It has the session token in it.
+    canonical: Zeroizing<Vec<u8>>,
+    /// `KEY-ID/SCOPE`.
+    credential: Zeroizing<String>,
+    key: SigningKey,
+}
+
+impl Draft {
+    /// Replaces the credential in `request`, and reads what its signature says about the body.
+    ///
+    /// # Errors
+    ///
+    /// See [`SignError`].
+    pub(super) fn new(
+        claim: &Claim,
+        rules: Rules,
+        key: &SigningReplacement,
+        request: Request<'_>,
+    ) -> Result<(Self, Payload), SignError> {
+        let signature = claim.signature()?;
+        let carrier = claim.carrier();
+        let mut headers = request.headers;
+        let mut target = Target::new(request.target);
+        replace_token(key, &mut headers, &mut target)?;
+        if carrier == Carrier::Query {
+            replace_key_id(&mut target, key.access_key_id.expose());
+        }
+        let payload = Payload::of(signature, carrier, rules, &headers, &target)?;
+        let names = signed_names(carrier, &signature.signed_headers, key, &headers);
+        let signed_headers = names.iter().map(HeaderName::as_str).collect::<Vec<_>>().join(";");
+        let mut canonical = Zeroizing::new(Vec::new());
+        for line in [
+            request.method,
+            &canonical_path(rules.path, target.path()),
+            &target.canonical_query(unsigned_parameters(carrier, rules)),
+        ] {
+            canonical.extend_from_slice(line.as_bytes());
+            canonical.push(b'\n');
+        }
+        canonical.extend(canonical_headers(&names, &headers, request.host)?);
+        canonical.push(b'\n');
+        canonical.extend_from_slice(signed_headers.as_bytes());
+        canonical.push(b'\n');
+        let scope = signature.scope.text().to_owned();
+        let draft = Self {
+            carrier,
+            algorithm: signature.algorithm,
+            timestamp: signature.timestamp.text().to_owned(),
+            headers,
+            target,
+            signed_headers,
+            canonical,
+            credential: Zeroizing::new(format!("{}/{scope}", key.access_key_id.expose())),
+            scope,
+            key: SigningKey::derive(signature.algorithm, key, &signature.scope),
+        };
+        Ok((draft, payload))
+    }
+
+    /// Signs, with `payload` for the body. What comes with the request goes on to sign chunks.
+    ///
+    /// # Errors
+    ///
+    /// When the real key id fits no header.
+    pub(super) fn sign(mut self, payload: &str) -> Result<(Signed, Chain), SignError> {
+        let signature = self.key.sign(&self.string_to_sign(payload));
+        match self.carrier {
+            Carrier::Header => {
+                let value = format!(
+                    "{} Credential={}, SignedHeaders={}, Signature={signature}",
+                    self.algorithm.name(),
+                    self.credential.as_str(),
+                    self.signed_headers
+                );
+                let value = sensitive(&value).ok_or(SignError::UnusableCredential("access key id"))?;
+                self.headers.insert(AUTHORIZATION, value);
+            }
+            Carrier::Query => replace_signature(&mut self.target, &signature),
+        }
+        let signed = Signed {
+            headers: self.headers,
+            target: self.target.to_string(),
+        };
+        let chain = Chain::new(self.key, self.algorithm, &self.timestamp, &self.scope, signature);
+        Ok((signed, chain))
+    }
+
+    /// The whole canonical request.
+    pub(super) fn canonical_request(&self, payload: &str) -> Zeroizing<Vec<u8>> {
+        let mut text = self.canonical.clone();
+        text.extend_from_slice(payload.as_bytes());
+        text
+    }
+
+    /// The text that the key signs.
+    pub(super) fn string_to_sign(&self, payload: &str) -> String {
+        format!(
+            "{}\n{}\n{}\n{}",
+            self.algorithm.name(),
+            self.timestamp,
+            self.scope,
+            sha256_hex(&self.canonical_request(payload))
+        )
+    }
+}
+
+/// The client's own list, without a session token that is not sent and without what concerned the client's connection only (some SDKs
+/// sign `Transfer-Encoding`). A URL states its list itself, and there it stays as it is.
+fn signed_names(
+    carrier: Carrier,
+    names: &[HeaderName],
+    key: &SigningReplacement,
+    headers: &HeaderMap,
+) -> Vec<HeaderName> {
+    let keeps_token = carrier == Carrier::Query || key.session_token.is_some();
+    let stayed_behind = |name: &HeaderName| carrier == Carrier::Header && ends_here(name, headers);
+    names
+        .iter()
+        .filter(|name| (keeps_token || name.as_str() != TOKEN) && !stayed_behind(name))
+        .cloned()
+        .collect()
+}
+
+fn ends_here(name: &HeaderName, headers: &HeaderMap) -> bool {
+    concerns_one_connection(name) && !headers.contains_key(name)
+}
+
+fn unsigned_parameters(carrier: Carrier, rules: Rules) -> &'static [&'static str] {
+    match carrier {
+        Carrier::Header => &[],
+        Carrier::Query if rules.signs_query_token => &[SIGNATURE],
+        Carrier::Query => &[SIGNATURE, TOKEN],
+    }
+}

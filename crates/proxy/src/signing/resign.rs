@@ -1,0 +1,95 @@
+//! Making a request's signature again.
+
+use std::fmt;
+
+use http::HeaderMap;
+use sandbox_credentials::SigningReplacement;
+
+use super::chunks::ChunkSigner;
+use super::claim::Claim;
+use super::draft::Draft;
+use super::encoding::hex;
+use super::error::SignError;
+use super::payload::Payload;
+use super::rules::Rules;
+
+/// A request as it will be sent, but for the credential.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    /// The method.
+    pub(crate) method: &'a str,
+    /// The `Host` header that the upstream gets, with the port if that has one.
+    pub(crate) host: &'a str,
+    /// Path and query.
+    pub(crate) target: &'a str,
+    /// The headers. Whatever else changes headers must do so before.
+    pub(crate) headers: HeaderMap,
+}
+
+/// A request with the real credential.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Signed {
+    /// The headers.
+    pub(crate) headers: HeaderMap,
+    /// Path and query.
+    pub(crate) target: String,
+}
+
+/// How far a request could be signed without its body.
+#[derive(Debug)]
+pub(crate) enum Resigned {
+    /// All the way.
+    Ready(Signed),
+    /// The body must be hashed first.
+    Hash(Pending),
+    /// All the way, and the body must pass through the signer.
+    Chunked(Signed, ChunkSigner),
+}
+
+/// A request that waits for the hash of its body.
+pub(crate) struct Pending(Draft);
+
+/// Replaces the credential in `request`, which carries `claim`, with the real `key`, and signs it.
+///
+/// # Errors
+///
+/// See [`SignError`]; the request must not be sent then.
+pub(crate) fn resign(
+    claim: &Claim,
+    key: &SigningReplacement,
+    request: Request<'_>,
+) -> Result<Resigned, SignError> {
+    let rules = Rules::of(claim.signature()?.scope.service());
+    let (draft, payload) = Draft::new(claim, rules, key, request)?;
+    Ok(match payload {
+        Payload::Stated(text) => Resigned::Ready(draft.sign(&text)?.0),
+        Payload::Hash => Resigned::Hash(Pending(draft)),
+        Payload::Chunks { text, trailers } => {
+            let (signed, chain) = draft.sign(&text)?;
+            Resigned::Chunked(signed, ChunkSigner::new(chain, trailers))
+        }
+    })
+}
+
+impl Pending {
+    /// Signs, now that the SHA-256 hash of the body is known.
+    ///
+    /// # Errors
+    ///
+    /// See [`SignError`]; the request must not be sent then.
+    pub(crate) fn finish(self, sha256: [u8; 32]) -> Result<Signed, SignError> {
+        Ok(self.0.sign(&hex(&sha256))?.0)
+    }
+}
+
+impl fmt::Debug for Signed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Signed(redacted)")
+    }
+}
+
+impl fmt::Debug for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pending(redacted)")
+    }
+}

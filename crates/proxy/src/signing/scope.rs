@@ -1,0 +1,112 @@
+//! Whose key, and for what: the `Credential` of a signature.
+
+use std::time::SystemTime;
+
+use super::claim::Algorithm;
+use super::error::SignError;
+use super::timestamp::midnight;
+
+/// What closes every scope.
+const TERMINATOR: &str = "aws4_request";
+
+/// What a key is narrowed to: a day, a region (not in SigV4A) and a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Scope {
+    text: String,
+    day: SystemTime,
+    region: Option<String>,
+    service: String,
+}
+
+impl Scope {
+    /// Reads `KEY/DAY/REGION/SERVICE/aws4_request`, of SigV4A without the region; the key id comes first.
+    ///
+    /// # Errors
+    ///
+    /// [`SignError::Malformed`] for anything else: what is read here is signed line by line, so no part may hold a line break.
+    pub(super) fn of_credential(algorithm: Algorithm, text: &str) -> Result<(String, Self), SignError> {
+        const MALFORMED: SignError = SignError::Malformed("the credential has the wrong form");
+        let (key_id, scope) = text.split_once('/').ok_or(MALFORMED)?;
+        let parts: Vec<&str> = scope.split('/').collect();
+        let (day, region, service) = match (algorithm, parts.as_slice()) {
+            (Algorithm::V4, &[day, region, service, TERMINATOR]) => (day, Some(region), service),
+            (Algorithm::V4a, &[day, service, TERMINATOR]) => (day, None, service),
+            _ => return Err(MALFORMED),
+        };
+        let plain = is_name(key_id) && is_name(service) && region.is_none_or(is_region);
+        if !plain {
+            return Err(MALFORMED);
+        }
+        let scope = Self {
+            text: scope.to_owned(),
+            day: midnight(day).ok_or(MALFORMED)?,
+            region: region.map(str::to_owned),
+            service: service.to_owned(),
+        };
+        Ok((key_id.to_owned(), scope))
+    }
+
+    /// As it is signed, without the key id.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The day, at its beginning.
+    pub(super) fn day(&self) -> SystemTime {
+        self.day
+    }
+
+    /// The region; SigV4A names regions elsewhere.
+    pub(super) fn region(&self) -> Option<&str> {
+        self.region.as_deref()
+    }
+
+    /// The service, such as `s3`.
+    pub(super) fn service(&self) -> &str {
+        &self.service
+    }
+}
+
+/// Whether this may name a region, or several: it goes to logs as it is. Services without regions leave it empty.
+pub(super) fn is_region(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-_.*,".contains(&byte))
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials() {
+        let table = [
+            (Algorithm::V4, "AKID/20150830/us-east-1/s3/aws4_request", true),
+            (Algorithm::V4, "AKID/20150830//s3/aws4_request", true),
+            (Algorithm::V4a, "AKID/20150830/s3/aws4_request", true),
+            (Algorithm::V4a, "AKID/20150830/us-east-1/s3/aws4_request", false),
+            (Algorithm::V4, "AKID/20150830/s3/aws4_request", false),
+            (Algorithm::V4, "AK/ID/20150830/us-east-1/s3/aws4_request", false),
+            (Algorithm::V4, "/20150830/us-east-1/s3/aws4_request", false),
+            (Algorithm::V4, "AKID/20151330/us-east-1/s3/aws4_request", false),
+            (Algorithm::V4, "AKID/20150830/us-east-1/s3/aws4_request/", false),
+            (Algorithm::V4, "AKID/20150830/us-east-1/s3/aws5_request", false),
+            (Algorithm::V4, "AKID/20150830/us\neast/s3/aws4_request", false),
+            (Algorithm::V4, "AKID/20150830/us]east/s3/aws4_request", false),
+            (Algorithm::V4, "AKID/20150830/us-east-1/s\n3/aws4_request", false),
+            (Algorithm::V4, "AK ID/20150830/us-east-1/s3/aws4_request", false),
+            (Algorithm::V4, "", false),
+        ];
+        for (algorithm, text, fits) in table {
+            assert_eq!(Scope::of_credential(algorithm, text).is_ok(), fits, "{text:?}");
+        }
+        let (key, scope) =
+            Scope::of_credential(Algorithm::V4, "AKID/20150830/us-east-1/s3/aws4_request").unwrap();
+        assert_eq!(key, "AKID");
+        assert_eq!(scope.text(), "20150830/us-east-1/s3/aws4_request");
+        assert_eq!((scope.region(), scope.service()), (Some("us-east-1"), "s3"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Requests without the signature of a stranger.
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
+use super::claim::{Carrier, Claim};
+use super::target::Target;
+use super::token::TOKEN;
+
+/// The parameters that make up a signature in a query, old and new.
+const PARAMETERS: [&str; 9] = [
+    "x-amz-algorithm",
+    "x-amz-credential",
+    "x-amz-date",
+    "x-amz-expires",
+    "x-amz-region-set",
+    "x-amz-signature",
+    "x-amz-signedheaders",
+    "awsaccesskeyid",
+    "signature",
+];
+
+/// What is left of a request when its signature, and the session token with it, is taken away.
+pub(crate) fn without_signature(claim: &Claim, mut headers: HeaderMap, target: &str) -> (HeaderMap, String) {
+    let mut target = Target::new(target);
+    match claim.carrier() {
+        Carrier::Header => {
+            headers.remove(AUTHORIZATION);
+        }
+        Carrier::Query => PARAMETERS.iter().for_each(|name| target.remove(name)),
+    }
+    headers.remove(TOKEN);
+    target.remove(TOKEN);
+    (headers, target.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+    use crate::signing::claim;
+
+    #[test]
+    fn nothing_of_it_is_left() {
+        let header = "AWS4-HMAC-SHA256 Credential=AKID/20150830/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=aa";
+        let table = [
+            (Some(header), "/k?a=%2f&b", "/k?a=%2f&b"),
+            (Some("AWS AKID:c2ln"), "/k?x-amz-security-token=t", "/k"),
+            (
+                None,
+                "/k?a=+&AWSAccessKeyId=AKID&Signature=s&Expires=1",
+                "/k?a=+&Expires=1",
+            ),
+            (
+                None,
+                "/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKID%2F20150830%2Fr%2Fs3%2Faws4_request&a=1\
+                 &X-Amz-Date=20150830T123600Z&X-Amz-Expires=60&X-Amz-SignedHeaders=host&X-Amz-Signature=aa\
+                 &X-Amz-Security-Token=t",
+                "/k?a=1",
+            ),
+        ];
+        for (authorization, before, after) in table {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-amz-date", HeaderValue::from_static("20150830T123600Z"));
+            headers.insert("x-amz-security-token", HeaderValue::from_static("token"));
+            if let Some(value) = authorization {
+                headers.insert(AUTHORIZATION, HeaderValue::from_static(value));
+            }
+            let found = claim(&headers, before).unwrap().unwrap();
+            let (headers, target) = without_signature(&found, headers, before);
+            assert_eq!(target, after);
+            assert_eq!(headers.len(), 1, "{before}");
+            assert_eq!(claim(&headers, &target), Ok(None));
+        }
+    }
+}

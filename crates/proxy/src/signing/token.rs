@@ -1,0 +1,44 @@
+//! The session token of a temporary key.
+
+use http::{HeaderMap, HeaderValue};
+use sandbox_credentials::SigningReplacement;
+
+use super::encoding::encoded;
+use super::error::SignError;
+use super::target::Target;
+
+/// The header and the parameter that carry it.
+pub(super) const TOKEN: &str = "x-amz-security-token";
+
+/// Puts the real token where the client put its own. Has the real key none, the client's is a stranger's and goes.
+///
+/// # Errors
+///
+/// When there are several, or when the real one fits no header.
+pub(super) fn replace_token(
+    key: &SigningReplacement,
+    headers: &mut HeaderMap,
+    target: &mut Target,
+) -> Result<(), SignError> {
+    if headers.get_all(TOKEN).iter().count() > 1 {
+        return Err(SignError::Ambiguous(TOKEN));
+    }
+    target.value(TOKEN)?;
+    let Some((token, _)) = &key.session_token else {
+        headers.remove(TOKEN);
+        target.remove(TOKEN);
+        return Ok(());
+    };
+    if let Some(value) = headers.get_mut(TOKEN) {
+        *value = sensitive(token.expose()).ok_or(SignError::UnusableCredential("session token"))?;
+    }
+    target.change(TOKEN, |_| encoded(token.expose().as_bytes()));
+    Ok(())
+}
+
+/// A header's value that is shown nowhere; `None` if no header can have it.
+pub(super) fn sensitive(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}

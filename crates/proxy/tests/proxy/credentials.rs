@@ -1,0 +1,369 @@
+//! Masked secrets over real connections: what the upstream gets, and what the record says. Each attack beside its control.
+
+use http::{HeaderMap, HeaderValue, Request, Version};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use sandbox_credentials::{
+    HeaderPattern, Injection, MaskedSecret, PreparedSecrets, SecretValue, prepare_secrets,
+};
+use sandbox_proxy_protocol::{Command, RequestRecord};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use crate::harness::{Body, PATIENCE, Pki, Proxy, Setup, Upstream, body, empty, raw, raw_tls};
+
+const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
+const API_KEY: &str = "sk-ant-api03-TheRealKeyOfThisTest";
+const PLAIN: &str = "glpat-TheRealTokenForPlainHttp";
+
+/// A token for `a.example` in `authorization` and `cookie`, a key in `x-api-key`, and a token in `x-plain` that may go in plain text.
+struct World {
+    proxy: Proxy,
+    upstream: Upstream,
+    secrets: PreparedSecrets,
+}
+
+impl World {
+    async fn start(alpn: &[&str]) -> Self {
+        Self::start_with(alpn, |_| {}).await
+    }
+
+    async fn start_with(alpn: &[&str], change: impl Fn(&mut Injection)) -> Self {
+        let secret = |variable: &str, value: &str, headers: &[&str], plain: bool| {
+            let mut injection = Injection {
+                scopes: vec![allowlist::HostPattern::new("a.example").unwrap()],
+                headers: headers
+                    .iter()
+                    .map(|name| HeaderPattern::new(name).unwrap())
+                    .collect(),
+                allow_plaintext: plain,
+                ..Injection::default()
+            };
+            change(&mut injection);
+            MaskedSecret::new(variable, SecretValue::new(value), injection)
+        };
+        let masked = [
+            secret("TOKEN", REAL, &["Authorization", "Cookie"], false),
+            secret("API_KEY", API_KEY, &["x-api-key"], false),
+            secret("PLAIN", PLAIN, &["x-plain"], true),
+        ];
+        let secrets = prepare_secrets(&masked, &[]).unwrap();
+        let pki = Pki::new();
+        let upstream = Upstream::start(pki.server(&["a.example", "b.example"], alpn)).await;
+        let mut setup = Setup::new(pki, upstream.address);
+        setup.policy = "domains: [a.example, b.example]";
+        setup.replacements = secrets.replacements().clone();
+        Self {
+            proxy: setup.start().await,
+            upstream,
+            secrets,
+        }
+    }
+
+    fn surrogate(&self, variable: &str) -> &str {
+        &self.secrets.env_vars()[variable]
+    }
+
+    fn bearer(&self) -> String {
+        format!("Bearer {}", self.surrogate("TOKEN"))
+    }
+
+    /// Sends a request with these headers over the protocol; what the upstream got, and the record.
+    async fn ask(
+        &self,
+        version: Version,
+        host: &str,
+        headers: &[(&str, &str)],
+    ) -> (Vec<String>, RequestRecord) {
+        let request = if version == Version::HTTP_2 {
+            Request::get(format!("https://{host}/x?q=1"))
+        } else {
+            Request::get("/x?q=1").header("host", host)
+        };
+        let request = headers
+            .iter()
+            .fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = request.body(empty()).unwrap();
+        let answer = if version == Version::HTTP_2 {
+            self.proxy.ask2(request).await
+        } else {
+            self.proxy.ask1(request).await
+        };
+        assert_eq!(answer.status, 200, "{answer:?}");
+        (self.got(), self.proxy.request().await)
+    }
+
+    /// The header lines of the one request that the upstream got, without its host.
+    fn got(&self) -> Vec<String> {
+        let seen = self.upstream.seen();
+        assert_eq!(seen.len(), 1, "{seen:?}");
+        let lines = seen[0].lines().skip(1).map(str::to_owned);
+        lines.filter(|line| !line.starts_with("host: ")).collect()
+    }
+}
+
+const BOTH: [Version; 2] = [Version::HTTP_11, Version::HTTP_2];
+
+#[tokio::test]
+async fn a_surrogate_becomes_the_real_value_over_every_pair_of_protocols() {
+    for alpn in ["h2", "http/1.1"] {
+        let world = World::start(&[alpn]).await;
+        for version in BOTH {
+            let headers = [("authorization", world.bearer()), ("x-a", "1".to_owned())];
+            let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+            let (got, record) = world.ask(version, "a.example", &headers).await;
+            assert_eq!(
+                got,
+                [format!("authorization: Bearer {REAL}"), "x-a: 1".to_owned()]
+            );
+            assert_eq!((record.masked, record.dropped, record.scrubbed), (1, 0, 0));
+            assert_eq!((record.target.as_str(), record.region), ("/x?q=1", None));
+        }
+        world.proxy.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn somebody_elses_credential_does_not_travel() {
+    let world = World::start(&["h2", "http/1.1"]).await;
+    let bearer = world.bearer();
+    let attack = format!("Bearer attacker.{}", world.surrogate("TOKEN"));
+    let pair = format!("{bearer}, Bearer attacker");
+    for version in BOTH {
+        for (headers, got, counts) in [
+            (vec![("authorization", "Bearer attacker")], vec![], (0, 1)),
+            (vec![("authorization", attack.as_str())], vec![], (0, 1)),
+            (vec![("authorization", pair.as_str())], vec![], (0, 1)),
+            (vec![("cookie", "session=attacker")], vec![], (0, 1)),
+            (
+                vec![("x-api-key", "attacker"), ("x-b", "1")],
+                vec!["x-b: 1".to_owned()],
+                (0, 1),
+            ),
+            // One entry's surrogate is another's foreign credential.
+            (vec![("x-api-key", world.surrogate("TOKEN"))], vec![], (0, 1)),
+            (
+                vec![
+                    ("authorization", "Bearer attacker"),
+                    ("authorization", &bearer),
+                    ("x-b", "1"),
+                ],
+                vec![format!("authorization: Bearer {REAL}"), "x-b: 1".to_owned()],
+                (1, 1),
+            ),
+            (
+                vec![("authorization", &bearer), ("authorization", "Bearer attacker")],
+                vec![format!("authorization: Bearer {REAL}")],
+                (1, 1),
+            ),
+        ] {
+            let (upstream_got, record) = world.ask(version, "a.example", &headers).await;
+            assert_eq!(upstream_got, got, "{headers:?}");
+            assert_eq!((record.masked, record.dropped), counts, "{headers:?}");
+        }
+    }
+    world.proxy.stop().await;
+}
+
+#[tokio::test]
+async fn foreign_credentials_travel_where_the_entry_lets_them() {
+    let world = World::start_with(&["h2"], |injection| injection.allow_foreign_credentials = true).await;
+    let (got, record) = world
+        .ask(Version::HTTP_2, "a.example", &[("authorization", "Bearer own")])
+        .await;
+    assert_eq!(
+        (got, record.dropped),
+        (vec!["authorization: Bearer own".to_owned()], 0)
+    );
+    world.proxy.stop().await;
+}
+
+#[tokio::test]
+async fn out_of_scope_the_surrogate_goes_out_as_it_is() {
+    let world = World::start(&["h2"]).await;
+    let bearer = world.bearer();
+    for version in BOTH {
+        let headers = [("authorization", bearer.as_str()), ("x-api-key", "other")];
+        let (got, record) = world.ask(version, "b.example", &headers).await;
+        assert_eq!(
+            got,
+            [format!("authorization: {bearer}"), "x-api-key: other".to_owned()]
+        );
+        assert_eq!((record.masked, record.dropped), (0, 0));
+    }
+    world.proxy.stop().await;
+}
+
+#[tokio::test]
+async fn cookies_on_several_lines_are_one_header() {
+    for alpn in ["h2", "http/1.1"] {
+        let world = World::start(&[alpn]).await;
+        let session = format!("session={}", world.surrogate("TOKEN"));
+        let headers = [
+            ("cookie", "a=1"),
+            ("cookie", session.as_str()),
+            ("cookie", "session=attacker"),
+        ];
+        let (got, record) = world.ask(Version::HTTP_2, "a.example", &headers).await;
+        assert_eq!(got, [format!("cookie: a=1; session={REAL}")]);
+        assert_eq!((record.masked, record.dropped), (1, 1));
+        world.proxy.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn only_headers_carry_a_credential() {
+    let world = World::start(&["h2"]).await;
+    let surrogate = world.surrogate("TOKEN").to_owned();
+    let uri = format!("https://a.example/{surrogate}?key={surrogate}");
+    let request = Request::post(uri)
+        .header("x-other", &surrogate)
+        .body(body("text"))
+        .unwrap();
+    assert_eq!(world.proxy.ask2(request).await.status, 200);
+    let seen = world.upstream.seen().concat();
+    assert!(seen.contains(&format!("/{surrogate}?key={surrogate}")), "{seen}");
+    assert!(
+        seen.contains(&format!("x-other: {surrogate}")) && !seen.contains(REAL),
+        "{seen}"
+    );
+    assert_eq!(world.proxy.request().await.masked, 0);
+    world.proxy.stop().await;
+}
+
+#[tokio::test]
+async fn over_plain_http_nothing_is_replaced_unless_the_entry_says_so() {
+    let world = World::start(&["h2"]).await;
+    let head = |header: &str, value: &str| {
+        format!("GET /x HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{header}: {value}\r\n\r\n")
+    };
+    for (header, value, expected, counts) in [
+        ("Authorization", world.bearer(), None, (0, 1)),
+        ("x-api-key", "attacker".to_owned(), None, (0, 1)),
+        ("x-plain", "attacker".to_owned(), None, (0, 1)),
+        (
+            "x-plain",
+            world.surrogate("PLAIN").to_owned(),
+            Some(format!("x-plain: {PLAIN}")),
+            (1, 0),
+        ),
+    ] {
+        assert_eq!(
+            raw(&world.proxy, head(header, &value).as_bytes()).await.status(),
+            200
+        );
+        assert_eq!(world.got(), Vec::from_iter(expected), "{header}: {value}");
+        let record = world.proxy.request().await;
+        assert_eq!((record.masked, record.dropped), counts, "{header}: {value}");
+    }
+    world.proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_web_socket_is_opened_with_the_real_value() {
+    let world = World::start(&["h2", "http/1.1"]).await;
+    for (value, expected) in [
+        (world.bearer(), Some(format!("authorization: Bearer {REAL}"))),
+        ("Bearer attacker".to_owned(), None),
+    ] {
+        let head = format!(
+            "GET /socket HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nAuthorization: {value}\r\n\r\n"
+        );
+        let mut stream = world.proxy.tls("a.example", &["http/1.1"]).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut start = [0; 12];
+        timeout(PATIENCE, stream.read_exact(&mut start))
+            .await
+            .expect("an answer comes")
+            .unwrap();
+        assert_eq!(&start, b"HTTP/1.1 101");
+        let got = world.got().into_iter();
+        let sent: Vec<String> = got.filter(|line| line.starts_with("authorization")).collect();
+        assert_eq!(sent, Vec::from_iter(expected));
+        let record = world.proxy.request().await;
+        assert_eq!(record.masked + record.dropped, 1);
+    }
+    world.proxy.stop().await;
+}
+
+fn with_trailers(trailers: &[(&'static str, &str)]) -> Body {
+    let mut map = HeaderMap::new();
+    for (name, value) in trailers {
+        map.append(*name, HeaderValue::from_str(value).unwrap());
+    }
+    let frames = [
+        Ok(Frame::data(bytes::Bytes::from_static(b"12345"))),
+        Ok(Frame::trailers(map)),
+    ];
+    StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync()
+}
+
+#[tokio::test]
+async fn no_trailer_is_a_credential() {
+    let world = World::start(&["h2"]).await;
+    let surrogate = world.surrogate("PLAIN").to_owned();
+    let trailers = [
+        ("x-plain", surrogate.as_str()),
+        ("x-api-key", "attacker"),
+        ("private-token", "attacker"),
+        ("x-sum", "1"),
+    ];
+    for (host, expected) in [
+        ("a.example", "trailers\nx-sum: 1\n".to_owned()),
+        // There the entry's header is a header as any other; what is known everywhere to be a credential is not.
+        ("b.example", format!("trailers\nx-plain: {surrogate}\nx-sum: 1\n")),
+    ] {
+        let request = Request::post(format!("https://{host}/length"))
+            .body(with_trailers(&trailers))
+            .unwrap();
+        assert_eq!(world.proxy.ask2(request).await.body, "5");
+        let seen = world.upstream.seen();
+        assert_eq!(seen.last(), Some(&expected), "{seen:?}");
+    }
+    world.proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_change_of_the_policy_changes_nothing_here() {
+    let world = World::start(&["h2"]).await;
+    let policy = allowlist::Allowlist::from_yaml("domains: [a.example]", "policy.yaml").unwrap();
+    world.proxy.command(&Command::SetPolicy { policy }).await;
+    loop {
+        let request = Request::get("https://b.example/").body(empty()).unwrap();
+        world.proxy.ask2(request).await;
+        if world.proxy.request().await.reason.is_some() {
+            break;
+        }
+    }
+    world.upstream.seen();
+    let bearer = world.bearer();
+    let (got, record) = world
+        .ask(Version::HTTP_2, "a.example", &[("authorization", &bearer)])
+        .await;
+    assert_eq!(
+        (got, record.masked),
+        (vec![format!("authorization: Bearer {REAL}")], 1)
+    );
+    world.proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_request_reaches_nobody_with_its_credential() {
+    let world = World::start(&["http/1.1"]).await;
+    let head = format!(
+        "GET /x HTTP/1.1\r\nHost: c.example\r\nConnection: close\r\nAuthorization: {}\r\n\r\n",
+        world.bearer()
+    );
+    assert_eq!(
+        raw_tls(&world.proxy, "c.example", head.as_bytes()).await.status(),
+        403
+    );
+    let record = world.proxy.request().await;
+    assert_eq!((record.masked, record.dropped), (0, 0));
+    assert_eq!(
+        (world.upstream.seen().len(), world.upstream.connections()),
+        (0, 0)
+    );
+    world.proxy.stop().await;
+}

@@ -1,0 +1,140 @@
+//! Answers that bring a real value back: the container gets its surrogate.
+
+use http::Request;
+use sandbox_credentials::{HeaderPattern, Injection, MaskedSecret, SecretValue, prepare_secrets};
+use sandbox_proxy_protocol::Decision;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, empty, raw_tls};
+
+const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
+
+async fn start(alpn: &[&str], allow_echo: bool) -> (Proxy, Upstream, String) {
+    let injection = Injection {
+        scopes: vec![allowlist::HostPattern::new("a.example").unwrap()],
+        headers: vec![HeaderPattern::new("authorization").unwrap()],
+        allow_echo,
+        ..Injection::default()
+    };
+    let secret = MaskedSecret::new("TOKEN", SecretValue::new(REAL), injection);
+    let secrets = prepare_secrets(&[secret], &[]).unwrap();
+    let pki = Pki::new();
+    let upstream = Upstream::start(pki.server(&["a.example"], alpn)).await;
+    let mut setup = Setup::new(pki, upstream.address);
+    setup.replacements = secrets.replacements().clone();
+    let surrogate = secrets.env_vars()["TOKEN"].clone();
+    (setup.start().await, upstream, surrogate)
+}
+
+#[tokio::test]
+async fn headers_body_and_trailers_come_back_as_they_were_sent() {
+    for alpn in ["h2", "http/1.1"] {
+        for (echo, scrubbed) in [(false, true), (true, false)] {
+            let (proxy, upstream, surrogate) = start(&[alpn], echo).await;
+            let held = format!("Bearer {surrogate}");
+            let real = format!("Bearer {REAL}");
+            let expected = if scrubbed { &held } else { &real };
+            let request = Request::get("https://a.example/reflect")
+                .header("authorization", &held)
+                .header("te", "trailers");
+            let answer = proxy.ask2(request.body(empty()).unwrap()).await;
+            assert!(upstream.seen().concat().contains(&real), "the upstream had it");
+            assert_eq!(
+                (&answer.body, answer.headers["x-echo"].to_str().unwrap()),
+                (expected, expected.as_str())
+            );
+            let trailers = answer.trailers.expect("the trailers come through");
+            assert_eq!(trailers["x-echo"], expected.as_str());
+            let count = proxy.request().await.scrubbed;
+            assert!(if scrubbed { count >= 3 } else { count == 0 }, "{count}");
+            proxy.stop().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_words_beside_the_status_are_an_answer_too() {
+    for (echo, status_line) in [
+        (false, "HTTP/1.1 200 Bearer SURROGATE\r\n"),
+        (true, "HTTP/1.1 200 Bearer REAL\r\n"),
+    ] {
+        let (proxy, _upstream, surrogate) = start(&["http/1.1"], echo).await;
+        let head = format!(
+            "GET /reflect HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nAuthorization: Bearer {surrogate}\r\n\r\n"
+        );
+        let answer = raw_tls(&proxy, "a.example", head.as_bytes()).await.0;
+        let shown = answer.replace(REAL, "REAL").replace(&surrogate, "SURROGATE");
+        assert!(shown.starts_with(status_line), "{shown}");
+        assert_eq!(answer.contains(REAL), echo);
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn the_head_of_an_opened_web_socket_is_an_answer_too() {
+    for echo in [false, true] {
+        let (proxy, _upstream, surrogate) = start(&["http/1.1"], echo).await;
+        let head = format!(
+            "GET /socket HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nAuthorization: Bearer {surrogate}\r\n\r\n"
+        );
+        let mut stream = proxy.tls("a.example", &["http/1.1"]).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.push(
+                timeout(PATIENCE, stream.read_u8())
+                    .await
+                    .expect("the 101 comes")
+                    .unwrap(),
+            );
+        }
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 101"), "{answer}");
+        let (expected, other) = if echo {
+            (REAL, surrogate.as_str())
+        } else {
+            (surrogate.as_str(), REAL)
+        };
+        assert!(answer.contains(expected) && !answer.contains(other), "{answer}");
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_searched_is_not_passed_on() {
+    for (echo, status) in [(false, 502), (true, 200)] {
+        let (proxy, _upstream, _) = start(&["h2"], echo).await;
+        let answer = proxy
+            .ask2(Request::get("https://a.example/exotic").body(empty()).unwrap())
+            .await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        let record = proxy.request().await;
+        if echo {
+            assert_eq!(record.decision, Decision::Allowed);
+        } else {
+            assert_eq!(answer.headers["x-sandbox-error"], "encoding");
+            assert!(
+                answer.body.contains("allow_echo") && !answer.body.contains("who can read"),
+                "{}",
+                answer.body
+            );
+            assert!(record.error.unwrap().starts_with("Scrub: "));
+        }
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_upstream_is_asked_for_encodings_only_that_can_be_read_here() {
+    for echo in [false, true] {
+        let (proxy, upstream, _) = start(&["h2"], echo).await;
+        let request = Request::get("https://a.example/").header("accept-encoding", "exotic, gzip");
+        assert_eq!(proxy.ask2(request.body(empty()).unwrap()).await.status, 200);
+        let seen = upstream.seen().concat();
+        assert!(seen.contains("gzip"), "{seen}");
+        assert_eq!(seen.contains("exotic"), echo, "{seen}");
+        proxy.stop().await;
+    }
+}

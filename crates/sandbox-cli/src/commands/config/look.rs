@@ -1,0 +1,197 @@
+//! Reads what a run reads, and goes on after a fault.
+
+use std::path::Path;
+
+use allowlist::Allowlist;
+
+use crate::args::{ConfigCheckArgs, ConfigCommand};
+use crate::config::{Environment, schema};
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Project;
+
+use super::report::{Finding, Report};
+
+/// Runs the subcommand.
+pub(crate) fn config(
+    command: &ConfigCommand,
+    project: impl FnOnce() -> Result<Project, Failure>,
+    environment: &Environment,
+    printer: Printer,
+) -> ExitStatus {
+    match command {
+        ConfigCommand::Check(args) => look(args, project(), environment).print(args.output, printer),
+        ConfigCommand::Schema => {
+            // Texts and numbers always have a form in JSON.
+            printer.line(serde_json::to_string_pretty(&schema()).unwrap_or_default());
+            ExitStatus::Success
+        }
+    }
+}
+
+fn look(args: &ConfigCheckArgs, project: Result<Project, Failure>, environment: &Environment) -> Report {
+    let project = match project {
+        Ok(project) => project,
+        Err(failure) => return Report::new(vec![Finding::failure(&failure)]),
+    };
+    let credentials = project.credentials();
+    let mut findings: Vec<Finding> = project.faults(environment).iter().map(Finding::failure).collect();
+    findings.extend(credentials.literals().into_iter().map(Finding::advice));
+    if project.is_sandboxed() {
+        let policy = policy(&project, args.allowlist.as_deref(), &mut findings);
+        if let Some(policy) = policy {
+            let advice = credentials.advice(environment, &policy);
+            findings.extend(advice.into_iter().map(Finding::advice));
+        }
+    } else {
+        findings.push(Finding::warning(
+            "`network_sandbox: false`: the task reaches whatever this machine reaches, and nothing is logged",
+        ));
+        findings.extend(crate::credentials::without_proxy(credentials).map(Finding::warning));
+    }
+    Report::new(findings).with_credentials(credentials)
+}
+
+fn policy(project: &Project, named: Option<&Path>, findings: &mut Vec<Finding>) -> Option<Allowlist> {
+    let path = named.map_or_else(|| project.allowlist_path(), Path::to_owned);
+    match project.read_allowlist(&path) {
+        Ok(Some(policy)) => Some(policy),
+        Ok(None) if named.is_some() => {
+            let message = format!("there is no allowlist at `{}`", path.display());
+            findings.push(Finding::failure(&Failure::new(message)));
+            None
+        }
+        Ok(None) => {
+            findings.push(Finding::warning(project.no_allowlist(&path)));
+            None
+        }
+        Err(failure) => {
+            findings.push(Finding::failure(&failure));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::args::Output;
+
+    const POLICY: &str = "domains: [a.example]\n";
+
+    /// What is found in a project with these files, as the text and as the exit code.
+    fn found(config: &str, policy: Option<&str>, environment: &Environment) -> (String, u8) {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join(".sandbox")).unwrap();
+        fs::write(root.path().join(".sandbox/sandbox.yaml"), config).unwrap();
+        if let Some(policy) = policy {
+            fs::write(root.path().join(".sandbox/network-allowlist.yaml"), policy).unwrap();
+        }
+        let printer = Printer::new(0, true);
+        let project = Project::load_at(root.path(), None, environment, printer);
+        let args = ConfigCheckArgs {
+            allowlist: None,
+            output: Output::Text,
+        };
+        let report = look(&args, project, environment);
+        (
+            report.lines(printer).join("\n"),
+            report.print(Output::Json, printer).code(),
+        )
+    }
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        let mut all = vec![("HOME", "/no/such/home")];
+        all.extend(variables);
+        all.into_iter().collect()
+    }
+
+    #[test]
+    fn a_project_in_order_shows_what_is_masked() {
+        let config = "
+masked_secrets: {TOKEN: {value: !env MINE, scopes: [a.example], headers: [Authorization, X-Key]}}
+signing_credentials: {K: {type: aws-sigv4, access_key_id: !env ID, secret_access_key: !env KEY, scopes: [a.example]}}
+";
+        let environment = environment(&[
+            ("MINE", "hunter2-hunter2-hunter2"),
+            ("ID", "AKIAIOSFODNN7EXAMPLE"),
+            ("KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+        ]);
+        let (text, code) = found(config, Some(POLICY), &environment);
+        assert_eq!(code, 0);
+        insta::assert_snapshot!(text, @r"
+        TOKEN is masked, for a.example in authorization, x-key
+        K (ID, KEY) is masked and signs anew, for a.example
+        ok: nothing is wrong
+        ");
+    }
+
+    #[test]
+    fn every_fault_is_told_with_its_place_and_no_value() {
+        let config = "
+env: {A: !env NOT_SET}
+masked_secrets:
+  LITERAL: {value: hunter2-hunter2-hunter2, scopes: [a.example], headers: [x]}
+  MISSING: {scopes: [a.example], headers: [x]}
+  ELSEWHERE: {value: !env MINE, scopes: [b.example], headers: [x]}
+";
+        let (text, code) = found(
+            config,
+            Some(POLICY),
+            &environment(&[("MINE", "hunter2-hunter2-hunter2")]),
+        );
+        assert_eq!(code, 125);
+        insta::assert_snapshot!(text, @r"
+        error: .sandbox/sandbox.yaml:2:10: the variable `NOT_SET` is not set where `sandbox` runs: set it (empty, if the task can do without it), or remove this entry
+        error: .sandbox/sandbox.yaml:5:3: the variable `MISSING` is not set where `sandbox` runs: set it (empty, if the task can do without it), or remove this entry
+        warning: .sandbox/sandbox.yaml:4:20: a secret stands here in the open: keep this file out of version control, or write `!env NAME`
+        warning: .sandbox/sandbox.yaml:6:3: `ELSEWHERE` is sent to b.example only, which the allowlist does not permit
+        LITERAL is masked, for a.example in x
+        MISSING is masked, for a.example in x
+        ELSEWHERE is masked, for b.example in x
+        ");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_and_a_policy_that_is_not_there() {
+        let environment = environment(&[]);
+        let (text, code) = found("imge: x", Some(POLICY), &environment);
+        assert!(
+            text.starts_with("error: .sandbox/sandbox.yaml:1:1: unknown key `imge`: use"),
+            "{text}"
+        );
+        assert_eq!(code, 125);
+
+        let (text, code) = found("", Some("domains: a.example"), &environment);
+        assert!(
+            text.starts_with("error: .sandbox/network-allowlist.yaml:1:10: `domains` is a list"),
+            "{text}"
+        );
+        assert_eq!(code, 125);
+
+        let (text, code) = found("", None, &environment);
+        assert!(
+            text.starts_with("warning: there is no .sandbox/network-allowlist.yaml"),
+            "{text}"
+        );
+        assert_eq!(code, 0);
+    }
+
+    #[test]
+    fn without_the_network_sandbox_it_says_what_will_fail() {
+        let config = "network_sandbox: false\nmasked_secrets: {TOKEN: {scopes: [a.example], headers: [x]}}\n";
+        let (text, code) = found(
+            config,
+            None,
+            &environment(&[("TOKEN", "hunter2-hunter2-hunter2")]),
+        );
+        assert_eq!(code, 0);
+        assert!(
+            text.contains("services will refuse what the task has as TOKEN"),
+            "{text}"
+        );
+    }
+}

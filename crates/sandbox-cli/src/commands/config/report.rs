@@ -1,0 +1,223 @@
+//! What was found, for people and for programs. No value of a credential is in here.
+
+use allowlist::{HostPattern, ParseError};
+use serde::Serialize;
+
+use crate::args::Output;
+use crate::config::{Advice, CredentialsFile, InvalidFile, Location};
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::{Printer, Style};
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Severity {
+    /// A run does not start.
+    Error,
+    /// A run starts, and is probably not what was meant.
+    Warning,
+}
+
+/// Something that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    severity: Severity,
+    /// These three are missing where it is about no place in particular.
+    file: Option<String>,
+    line: Option<usize>,
+    column: Option<usize>,
+    message: String,
+}
+
+impl Finding {
+    /// What keeps a run from starting.
+    pub(super) fn failure(failure: &Failure) -> Self {
+        if let Some(fault) = failure.find::<InvalidFile>() {
+            return Self::at(Severity::Error, &fault.location, fault.message.clone());
+        }
+        if let Some(fault) = failure.find::<ParseError>() {
+            return Self {
+                severity: Severity::Error,
+                file: Some(fault.file().to_owned()),
+                line: Some(fault.line()),
+                column: Some(fault.column()),
+                message: fault.message().to_owned(),
+            };
+        }
+        let mut message = failure.to_string();
+        for text in failure.causes().iter().map(String::as_str).chain(failure.hint()) {
+            message.push_str(": ");
+            message.push_str(text);
+        }
+        Self {
+            severity: Severity::Error,
+            ..Self::warning(message)
+        }
+    }
+
+    pub(super) fn advice(advice: Advice) -> Self {
+        Self::at(Severity::Warning, &advice.location, advice.message)
+    }
+
+    /// A warning about no place in particular.
+    pub(super) fn warning(message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            file: None,
+            line: None,
+            column: None,
+            message: message.into(),
+        }
+    }
+
+    fn at(severity: Severity, location: &Location, message: String) -> Self {
+        Self {
+            severity,
+            file: Some(location.file().to_owned()),
+            line: Some(location.line()),
+            column: Some(location.column()),
+            message,
+        }
+    }
+
+    fn text(&self, printer: Printer) -> String {
+        let (style, word) = match self.severity {
+            Severity::Error => (Style::Bad, "error:"),
+            Severity::Warning => (Style::Warning, "warning:"),
+        };
+        let word = printer.styled(style, word);
+        let message = printer.harmless(&self.message);
+        match (&self.file, self.line, self.column) {
+            (Some(file), Some(line), Some(column)) => {
+                format!("{word} {file}:{line}:{column}: {message}")
+            }
+            _ => format!("{word} {message}"),
+        }
+    }
+}
+
+/// A secret that the task gets a surrogate of.
+#[derive(Debug, Serialize)]
+struct Masked {
+    variable: String,
+    preset: Option<&'static str>,
+    scopes: Vec<String>,
+    headers: Vec<String>,
+}
+
+/// A key that requests are signed with anew.
+#[derive(Debug, Serialize)]
+struct Signing {
+    name: String,
+    variables: Vec<String>,
+    scopes: Vec<String>,
+}
+
+/// Everything that was found.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// Rises when a field changes its meaning or goes away.
+    version: u32,
+    /// Whether a run would start, as far as this can be told from here.
+    ok: bool,
+    findings: Vec<Finding>,
+    masked_secrets: Vec<Masked>,
+    signing_credentials: Vec<Signing>,
+}
+
+impl Report {
+    pub(super) fn new(findings: Vec<Finding>) -> Self {
+        Self {
+            version: 1,
+            ok: findings
+                .iter()
+                .all(|finding| finding.severity == Severity::Warning),
+            findings,
+            masked_secrets: Vec::new(),
+            signing_credentials: Vec::new(),
+        }
+    }
+
+    pub(super) fn with_credentials(mut self, credentials: &CredentialsFile) -> Self {
+        let texts = |scopes: &[HostPattern]| scopes.iter().map(ToString::to_string).collect();
+        let masked = credentials.masked.iter().map(|entry| Masked {
+            variable: entry.variable.clone(),
+            preset: entry.preset.map(sandbox::Preset::name),
+            scopes: texts(&entry.injection.scopes),
+            headers: entry
+                .injection
+                .headers
+                .iter()
+                .map(|header| header.as_str().to_owned())
+                .collect(),
+        });
+        let signing = credentials.signing.iter().map(|entry| Signing {
+            name: entry.name.clone(),
+            variables: entry.variables().into_iter().map(str::to_owned).collect(),
+            scopes: texts(&entry.scopes),
+        });
+        self.masked_secrets = masked.collect();
+        self.signing_credentials = signing.collect();
+        self
+    }
+
+    /// Prints it and says how the program ends.
+    pub(super) fn print(&self, output: Output, printer: Printer) -> ExitStatus {
+        match output {
+            Output::Json => {
+                // Texts and numbers always have a form in JSON.
+                printer.line(serde_json::to_string(self).unwrap_or_default());
+            }
+            Output::Text => {
+                for line in self.lines(printer) {
+                    if !printer.line(line) {
+                        break;
+                    }
+                }
+            }
+        }
+        if self.ok {
+            ExitStatus::Success
+        } else {
+            ExitStatus::Infrastructure
+        }
+    }
+
+    pub(super) fn lines(&self, printer: Printer) -> Vec<String> {
+        let mut lines: Vec<String> = self
+            .findings
+            .iter()
+            .map(|finding| finding.text(printer))
+            .collect();
+        for Masked {
+            variable,
+            scopes,
+            headers,
+            ..
+        } in &self.masked_secrets
+        {
+            lines.push(format!(
+                "{variable} is masked, for {} in {}",
+                scopes.join(", "),
+                headers.join(", ")
+            ));
+        }
+        for Signing {
+            name,
+            variables,
+            scopes,
+        } in &self.signing_credentials
+        {
+            lines.push(format!(
+                "{name} ({}) is masked and signs anew, for {}",
+                variables.join(", "),
+                scopes.join(", ")
+            ));
+        }
+        if self.findings.is_empty() {
+            lines.push(format!("{} nothing is wrong", printer.styled(Style::Good, "ok:")));
+        }
+        lines
+    }
+}

@@ -1,0 +1,48 @@
+//! Entries of a configuration that contradict each other.
+
+use std::collections::BTreeMap;
+
+use super::file::ConfigFile;
+use super::location::{InvalidFile, Location};
+use super::setting::Setting;
+
+/// A task that has a surrogate must not get the real value in another way.
+pub(super) fn refuse(file: &ConfigFile) -> Result<(), InvalidFile> {
+    let mut taken: BTreeMap<&str, &Location> = BTreeMap::new();
+    for (variable, location) in file.credentials.variables() {
+        let shown = variable.escape_debug();
+        let plain = file.env.get(variable).map(|value| ("env", value.location()));
+        if let Some((key, other)) = plain.or_else(|| passed(file, variable)) {
+            let message = format!(
+                "the task gets a surrogate as `{shown}`, which `{key}` sets too, at {other}: remove it there"
+            );
+            return Err(InvalidFile::new(location, message));
+        }
+        if let Some(other) = taken.insert(variable, location) {
+            let message = format!(
+                "the task has a surrogate as `{shown}` already, from {other}: give this one another variable"
+            );
+            return Err(InvalidFile::new(location, message));
+        }
+    }
+    for source in file.credentials.settings().filter_map(Setting::variable_name) {
+        let same = |setting: &&Setting| setting.variable_name() == Some(source);
+        let plain = file
+            .env
+            .values()
+            .find(same)
+            .map(|value| ("env", value.location()));
+        if let Some((key, location)) = plain.or_else(|| passed(file, source)) {
+            let message = format!(
+                "`{}` holds a secret that the task is not to see, and `{key}` would show it: remove it here",
+                source.escape_debug()
+            );
+            return Err(InvalidFile::new(location, message));
+        }
+    }
+    Ok(())
+}
+
+fn passed<'a>(file: &'a ConfigFile, variable: &str) -> Option<(&'static str, &'a Location)> {
+    file.pass_env.get(variable).map(|location| ("pass_env", location))
+}

@@ -1,0 +1,100 @@
+//! What is valid and probably not meant.
+
+use allowlist::{Allowlist, HostName, HostPattern};
+
+use super::entry::CredentialsFile;
+use crate::config::Environment;
+use crate::config::location::Location;
+
+/// A warning about a credential.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Advice {
+    pub(crate) location: Location,
+    pub(crate) message: String,
+}
+
+impl CredentialsFile {
+    /// What a task will trip over with these credentials under `policy`.
+    pub(crate) fn advice(&self, environment: &Environment, policy: &Allowlist) -> Vec<Advice> {
+        let empty = self.masked.iter().filter_map(|entry| {
+            let value = entry.value.resolve(environment).ok()?;
+            value.is_empty().then(|| Advice {
+                location: entry.value.location().clone(),
+                message: format!("`{}` is empty, and so it is for the task", entry.variable),
+            })
+        });
+        let scopes = self.scopes().flat_map(|(name, location, scopes)| {
+            let messages = [everywhere(name, scopes), nowhere(name, scopes, policy)];
+            messages.into_iter().flatten().map(|message| Advice {
+                location: location.clone(),
+                message,
+            })
+        });
+        empty.chain(scopes).collect()
+    }
+
+    /// The secrets that stand in the file itself.
+    pub(crate) fn literals(&self) -> Vec<Advice> {
+        let literals = self
+            .settings()
+            .filter(|setting| setting.variable_name().is_none());
+        let advice = |location: &Location| {
+            Advice {
+            location: location.clone(),
+            message: "a secret stands here in the open: keep this file out of version control, or write `!env NAME`"
+                .to_owned(),
+        }
+        };
+        literals.map(|setting| advice(setting.location())).collect()
+    }
+
+    /// Each credential by its name, with its place and its hosts.
+    pub(crate) fn scopes(&self) -> impl Iterator<Item = (&str, &Location, &[HostPattern])> {
+        let masked = self.masked.iter().map(|entry| {
+            let scopes = entry.injection.scopes.as_slice();
+            (entry.variable.as_str(), &entry.location, scopes)
+        });
+        let signing = self
+            .signing
+            .iter()
+            .map(|entry| (entry.name.as_str(), &entry.location, entry.scopes.as_slice()));
+        masked.chain(signing)
+    }
+}
+
+fn everywhere(name: &str, scopes: &[HostPattern]) -> Option<String> {
+    let wide = scopes
+        .iter()
+        .find(|scope| scope.as_str().bytes().all(|byte| b"*.".contains(&byte)))?;
+    Some(format!(
+        "`{name}` is sent to every host that the allowlist permits, because its scope is `{wide}`: name the hosts that are meant"
+    ))
+}
+
+fn nowhere(name: &str, scopes: &[HostPattern], policy: &Allowlist) -> Option<String> {
+    let domains = policy.domains().iter().map(allowlist::DomainRule::host);
+    let permitted: Vec<&HostPattern> = domains
+        .chain(policy.url_prefixes().iter().map(allowlist::UrlRule::host))
+        .collect();
+    let reaches = |scope: &HostPattern| permitted.iter().any(|rule| may_meet(scope, rule));
+    if scopes.iter().any(reaches) {
+        return None;
+    }
+    let hosts: Vec<&str> = scopes.iter().map(HostPattern::as_str).collect();
+    Some(format!(
+        "`{name}` is sent to {} only, which the allowlist does not permit",
+        hosts.join(", ")
+    ))
+}
+
+/// Whether a host may be covered by both; where both have wildcards, that is not asked any further.
+fn may_meet(one: &HostPattern, other: &HostPattern) -> bool {
+    let covers = |wide: &HostPattern, exact: &HostPattern| {
+        HostName::from_wire(exact.as_str().as_bytes()).is_ok_and(|host| wide.matches(&host))
+    };
+    match (one.is_exact(), other.is_exact()) {
+        (true, _) => covers(other, one),
+        (false, true) => covers(one, other),
+        (false, false) => true,
+    }
+}

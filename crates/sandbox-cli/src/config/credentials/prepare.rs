@@ -1,0 +1,96 @@
+//! From entries to surrogates.
+
+use std::slice;
+
+use sandbox::{MaskedSecret, PreparedSecrets, SecretValue, SigningCredential, prepare_secrets};
+
+use super::entry::{AWS_VARIABLES, CredentialsFile, MaskedEntry, SessionToken, SigningEntry};
+use crate::config::Environment;
+use crate::config::location::{InvalidFile, Location};
+use crate::config::setting::Setting;
+
+impl CredentialsFile {
+    /// Looks the values up and makes a surrogate for each.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is in the way: one fault at least.
+    pub(crate) fn prepare(&self, environment: &Environment) -> Result<PreparedSecrets, Vec<InvalidFile>> {
+        let mut faults = Vec::new();
+        let mut masked = Vec::new();
+        for entry in &self.masked {
+            let secret = entry.resolve(environment).and_then(|secret| {
+                prepared(slice::from_ref(&secret), &[], &entry.location)?;
+                Ok(secret)
+            });
+            match secret {
+                Ok(secret) => masked.push(secret),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        let mut signing = Vec::new();
+        for entry in &self.signing {
+            let key = entry.resolve(environment).and_then(|key| {
+                prepared(&[], slice::from_ref(&key), &entry.location).map_err(|fault| vec![fault])?;
+                Ok(key)
+            });
+            match key {
+                Ok(key) => signing.push(key),
+                Err(mut of_entry) => faults.append(&mut of_entry),
+            }
+        }
+        // What is wrong only with all of them together is told at the first.
+        match self.variables().next() {
+            _ if !faults.is_empty() => Err(faults),
+            Some((_, first)) => prepared(&masked, &signing, first).map_err(|fault| vec![fault]),
+            None => prepare_secrets(&[], &[]).map_err(|_| Vec::new()),
+        }
+    }
+}
+
+fn prepared(
+    masked: &[MaskedSecret],
+    signing: &[SigningCredential],
+    location: &Location,
+) -> Result<PreparedSecrets, InvalidFile> {
+    prepare_secrets(masked, signing).map_err(|error| InvalidFile::new(location, error.to_string()))
+}
+
+impl MaskedEntry {
+    fn resolve(&self, environment: &Environment) -> Result<MaskedSecret, InvalidFile> {
+        let value = self.value.resolve(environment)?;
+        Ok(MaskedSecret::new(&self.variable, value, self.injection.clone()))
+    }
+}
+
+impl SigningEntry {
+    fn resolve(&self, environment: &Environment) -> Result<SigningCredential, Vec<InvalidFile>> {
+        let [id_variable, secret_variable, token_variable] = AWS_VARIABLES;
+        let part = |setting: &Setting, usual: &str| {
+            let variable = setting.variable_name().unwrap_or(usual).to_owned();
+            setting.resolve(environment).map(|value| (variable, value))
+        };
+        let id = part(&self.access_key_id, id_variable);
+        let secret = part(&self.secret_access_key, secret_variable);
+        let token = match &self.session_token {
+            SessionToken::None => Ok(None),
+            SessionToken::Required(setting) => part(setting, token_variable).map(Some),
+            SessionToken::IfSet(setting) => Ok(part(setting, token_variable).ok()),
+        };
+        match (id, secret, token) {
+            (Ok(id), Ok(secret), Ok(token)) => {
+                let key = SigningCredential::aws(&self.name, id, secret, self.scopes.clone());
+                Ok(
+                    match token.filter(|(_, token): &(String, SecretValue)| !token.is_empty()) {
+                        Some((variable, token)) => key.session_token(variable, token),
+                        None => key,
+                    },
+                )
+            }
+            (id, secret, token) => Err([id.err(), secret.err(), token.err()]
+                .into_iter()
+                .flatten()
+                .collect()),
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! What the entries may say, what is said about what they may not, and what they come to.
+
+use allowlist::Allowlist;
+use sandbox::Preset;
+
+use super::*;
+use crate::config::{ConfigFile, Environment};
+
+fn parse(text: &str) -> Result<CredentialsFile, String> {
+    let file = ConfigFile::parse(text, "sandbox.yaml", "/project".as_ref());
+    file.map(|file| file.credentials)
+        .map_err(|error| error.to_string())
+}
+
+/// Each entry in one line: variables, where the values come from, hosts, headers, flags.
+fn summary(text: &str) -> Vec<String> {
+    let credentials = parse(text).unwrap();
+    let from =
+        |setting: &crate::config::setting::Setting| setting.variable_name().unwrap_or("(text)").to_owned();
+    let masked = credentials.masked.iter().map(|entry| {
+        let injection = &entry.injection;
+        let scopes: Vec<&str> = injection
+            .scopes
+            .iter()
+            .map(allowlist::HostPattern::as_str)
+            .collect();
+        let headers: Vec<&str> = injection
+            .headers
+            .iter()
+            .map(sandbox::HeaderPattern::as_str)
+            .collect();
+        let flags = [
+            (injection.allow_foreign_credentials, " foreign"),
+            (injection.allow_plaintext, " plaintext"),
+            (injection.allow_echo, " echo"),
+        ];
+        let flags = flags.into_iter().filter(|(set, _)| *set).map(|(_, flag)| flag);
+        let user = injection.basic_user.as_ref().map(|user| format!(" user={user}"));
+        format!(
+            "{}={} {} {}{}{}",
+            entry.variable,
+            from(&entry.value),
+            scopes.join(","),
+            headers.join(","),
+            flags.collect::<String>(),
+            user.unwrap_or_default()
+        )
+    });
+    let signing = credentials.signing.iter().map(|entry| {
+        let token = match &entry.session_token {
+            entry::SessionToken::None => String::new(),
+            entry::SessionToken::Required(setting) => format!("+{}", from(setting)),
+            entry::SessionToken::IfSet(setting) => format!("+{}?", from(setting)),
+        };
+        let scopes: Vec<&str> = entry.scopes.iter().map(allowlist::HostPattern::as_str).collect();
+        format!(
+            "{} {}={}+{}{token} {}",
+            entry.name,
+            entry.variables().join(","),
+            from(&entry.access_key_id),
+            from(&entry.secret_access_key),
+            scopes.join(",")
+        )
+    });
+    masked.chain(signing).collect()
+}
+
+#[test]
+fn entries_say_all_or_leave_it_to_what_is_usual() {
+    for (text, expected) in [
+        (
+            "masked_secrets: {A: {scopes: [a.example], headers: [Authorization]}}",
+            "A=A a.example authorization",
+        ),
+        (
+            "masked_secrets: {A: {value: !env B, scopes: [A.Example, '*.b.example'], headers: [X-*-Key], allow_foreign_credentials: true, allow_plaintext: true, allow_echo: true, basic_user: 'x-*'}}",
+            "A=B a.example,*.b.example x-*-key foreign plaintext echo user=x-*",
+        ),
+        (
+            "masked_secrets: {A: {value: written out, scopes: [a.example], headers: [x], allow_echo: false}}",
+            "A=(text) a.example x",
+        ),
+        (
+            "signing_credentials: {K: {type: aws-sigv4, access_key_id: !env ID, secret_access_key: !env KEY, scopes: [s3.example]}}",
+            "K ID,KEY=ID+KEY s3.example",
+        ),
+        (
+            "signing_credentials: {K: {type: aws-sigv4, access_key_id: AKIA, secret_access_key: x, session_token: !env T, scopes: [s3.example]}}",
+            "K AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY,T=(text)+(text)+T s3.example",
+        ),
+        (
+            "signing_credentials: {K: {preset: aws, scopes: [s3.example]}}",
+            "K AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY,AWS_SESSION_TOKEN=AWS_ACCESS_KEY_ID+AWS_SECRET_ACCESS_KEY+AWS_SESSION_TOKEN? s3.example",
+        ),
+    ] {
+        assert_eq!(summary(text), [expected], "{text}");
+    }
+    assert!(summary("masked_secrets: {}\nsigning_credentials: {}").is_empty());
+}
+
+/// Every preset with hosts of its own fills in scopes and headers, whichever key comes first; the entry has the last word.
+#[test]
+fn presets_fill_in_what_is_left_out() {
+    for preset in Preset::ALL {
+        let usual = preset.injection();
+        let name = preset.name();
+        if name == SIGNING_PRESET {
+            let key = &parse("signing_credentials: {K: {preset: aws}}").unwrap().signing[0];
+            assert_eq!(key.scopes, preset.signing_scopes());
+            continue;
+        }
+        let named = format!(
+            "masked_secrets: {{A: {{scopes: [a.example], preset: {name}, headers: [x-a], allow_echo: true}}}}"
+        );
+        let entry = &parse(&named).unwrap().masked[0];
+        assert_eq!(entry.preset, Some(*preset));
+        assert_eq!(
+            entry.injection.scopes,
+            [allowlist::HostPattern::new("a.example").unwrap()]
+        );
+        assert_eq!(
+            entry.injection.headers,
+            [sandbox::HeaderPattern::new("x-a").unwrap()]
+        );
+        assert_eq!(entry.injection.basic_user, usual.basic_user);
+        assert!(entry.injection.allow_echo);
+
+        let alone = parse(&format!("masked_secrets: {{A: {{preset: {name}}}}}"));
+        if usual.scopes.is_empty() {
+            let expected = format!(
+                "sandbox.yaml:1:18: `A` has no `scopes`: name the hosts that get it, as in [api.example.com]; the preset `{name}` leaves them to you"
+            );
+            assert_eq!(alone.unwrap_err(), expected);
+        } else {
+            assert_eq!(alone.unwrap().masked[0].injection, usual);
+        }
+    }
+    let entry = &parse("masked_secrets: {GH_TOKEN: {preset: github}}")
+        .unwrap()
+        .masked[0];
+    assert_eq!(entry.value.variable_name(), Some("GH_TOKEN"));
+}
+
+/// Documents, and how their errors begin.
+const FAULTS: &[(&str, &str)] = &[
+    (
+        "masked_secrets: [A]",
+        "sandbox.yaml:1:17: `masked_secrets` is a mapping of variables to secrets, as in {GH_TOKEN: {preset: github}}, not a list",
+    ),
+    (
+        "masked_secrets:\n  A: secret",
+        "sandbox.yaml:2:6: a masked secret is a mapping, as in {preset: github}, not a text",
+    ),
+    (
+        "masked_secrets:\n  A: {scope: [a.example]}",
+        "sandbox.yaml:2:7: unknown key `scope`: use `value`, `preset`, `scopes`, `headers`, `basic_user`",
+    ),
+    (
+        "masked_secrets:\n  A: {headers: [x]}",
+        "sandbox.yaml:2:3: `A` has no `scopes`: name the hosts that get it, as in [api.example.com]; or use a `preset`",
+    ),
+    (
+        "masked_secrets:\n  A: {scopes: [a.example]}",
+        "sandbox.yaml:2:3: `A` has no `headers`: name those that carry it, as in [Authorization]; or use a `preset`",
+    ),
+    (
+        "masked_secrets:\n  A: {scopes: [], headers: [x]}",
+        "sandbox.yaml:2:15: `scopes` is empty, so the credential would go nowhere",
+    ),
+    (
+        "masked_secrets:\n  A: {scopes: [a.example], headers: []}",
+        "sandbox.yaml:2:37: `headers` is empty, so the credential would go nowhere",
+    ),
+    (
+        "masked_secrets: {A: {scopes: [https://a.example], headers: [x]}}",
+        "sandbox.yaml:1:31: ",
+    ),
+    (
+        "masked_secrets: {A: {scopes: a.example, headers: [x]}}",
+        "sandbox.yaml:1:30: `scopes` is a list of hosts, as in [api.example.com], not a text",
+    ),
+    (
+        "masked_secrets: {A: {value: 12345, scopes: [a.example], headers: [x]}}",
+        "sandbox.yaml:1:29: a secret is a text or `!env NAME`: put it in quotes, not a number",
+    ),
+    (
+        "masked_secrets: {A: {value: !file /x, scopes: [a.example], headers: [x]}}",
+        "sandbox.yaml:1:29: `!file` means nothing here: use `!env NAME`",
+    ),
+    (
+        "masked_secrets: {A: {allow_echo: sure}}",
+        "sandbox.yaml:1:34: `allow_echo` is true or false, not a text",
+    ),
+    (
+        "masked_secrets: {A=B: {preset: github}}",
+        "sandbox.yaml:1:18: this is no name of a variable",
+    ),
+    (
+        "masked_secrets: {A: {preset: nonesuch}}",
+        "sandbox.yaml:1:30: there is no preset `nonesuch`: use `",
+    ),
+    (
+        "masked_secrets: {A: {preset: aws}}",
+        "sandbox.yaml:1:30: `aws` keys sign requests: put this entry under `signing_credentials`",
+    ),
+    (
+        "signing_credentials: {K: {preset: github}}",
+        "sandbox.yaml:1:35: `preset` is aws here, not `github`: other presets are for `masked_secrets`",
+    ),
+    (
+        "signing_credentials: {K: {type: oauth}}",
+        "sandbox.yaml:1:33: `type` is aws-sigv4, which covers SigV4A too, not `oauth`",
+    ),
+    (
+        "signing_credentials: {K: {scopes: [s3.example]}}",
+        "sandbox.yaml:1:23: `K` does not say what it is: write `type: aws-sigv4`, or use `preset: aws`",
+    ),
+    (
+        "signing_credentials: {K: {type: aws-sigv4}}",
+        "sandbox.yaml:1:23: `K` has no `scopes`: ",
+    ),
+    (
+        "signing_credentials: {K: {type: aws-sigv4, scopes: [s3.example]}}",
+        "sandbox.yaml:1:23: `K` has no `access_key_id`",
+    ),
+    (
+        "signing_credentials: {K: {type: aws-sigv4, scopes: [s3.example], access_key_id: x}}",
+        "sandbox.yaml:1:23: `K` has no `secret_access_key`",
+    ),
+    (
+        "signing_credentials: {K: {preset: aws, scopes: [s3.example], session_token: x}}",
+        "sandbox.yaml:1:23: `K` has no `access_key_id`",
+    ),
+    // The same variable, once as it is and once as a surrogate.
+    (
+        "env: {A: x}\nmasked_secrets: {A: {scopes: [a.example], headers: [x]}}",
+        "sandbox.yaml:2:18: the task gets a surrogate as `A`, which `env` sets too, at sandbox.yaml:1:10: remove it there",
+    ),
+    (
+        "masked_secrets: {A: {scopes: [a.example], headers: [x]}}\npass_env: [B, A]",
+        "sandbox.yaml:1:18: the task gets a surrogate as `A`, which `pass_env` sets too, at sandbox.yaml:2:15: remove it there",
+    ),
+    // The same secret under another name.
+    (
+        "pass_env: [B]\nmasked_secrets: {A: {value: !env B, scopes: [a.example], headers: [x]}}",
+        "sandbox.yaml:1:12: `B` holds a secret that the task is not to see, and `pass_env` would show it: remove it here",
+    ),
+    (
+        "env: {X: !env B}\nmasked_secrets: {A: {value: !env B, scopes: [a.example], headers: [x]}}",
+        "sandbox.yaml:1:10: `B` holds a secret that the task is not to see, and `env` would show it: remove it here",
+    ),
+    (
+        "masked_secrets: {A: {scopes: [a.example], headers: [x]}}\nsigning_credentials: {K: {type: aws-sigv4, access_key_id: !env A, secret_access_key: !env B, scopes: [s3.example]}}",
+        "sandbox.yaml:2:23: the task has a surrogate as `A` already, from sandbox.yaml:1:18: give this one another variable",
+    ),
+];
+
+#[test]
+fn a_fault_has_its_place_and_its_mend() {
+    for (text, expected) in FAULTS {
+        let error = parse(text).unwrap_err();
+        assert!(
+            error.starts_with(expected),
+            "{text:?}:\n  got      {error}\n  expected {expected}"
+        );
+    }
+}
+
+const TWO: &str = "masked_secrets:
+  A: {scopes: [a.example], headers: [x]}
+  B: {value: !env C, scopes: [a.example], headers: [x]}
+signing_credentials:
+  K: {type: aws-sigv4, access_key_id: !env ID, secret_access_key: !env KEY, session_token: !env TOKEN, scopes: [s3.example]}
+";
+const SET: [(&str, &str); 5] = [
+    ("A", "real-value-of-a-0123456789"),
+    ("C", "real-value-of-c-0123456789"),
+    ("ID", "AKIAIOSFODNN7EXAMPLE"),
+    ("KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+    ("TOKEN", ""),
+];
+
+#[test]
+fn everything_that_is_not_set_is_told() {
+    let faults = parse(TWO).unwrap().prepare(&Environment::default()).unwrap_err();
+    let places: Vec<String> = faults
+        .iter()
+        .map(|fault| fault.to_string().split(" is not set").next().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        places,
+        [
+            "sandbox.yaml:2:3: the variable `A`",
+            "sandbox.yaml:3:14: the variable `C`",
+            "sandbox.yaml:5:39: the variable `ID`",
+            "sandbox.yaml:5:67: the variable `KEY`",
+            "sandbox.yaml:5:92: the variable `TOKEN`",
+        ]
+    );
+}
+
+#[test]
+fn the_task_gets_surrogates_and_its_proxy_the_values() {
+    let prepared = parse(TWO).unwrap().prepare(&Environment::from(SET)).unwrap();
+    let variables: Vec<&str> = prepared.env_vars().keys().map(String::as_str).collect();
+    for expected in ["A", "B", "ID", "KEY"] {
+        assert!(variables.contains(&expected), "{variables:?}");
+    }
+    for (_, real) in SET.iter().filter(|(_, real)| !real.is_empty()) {
+        assert!(prepared.env_vars().values().all(|surrogate| surrogate != real));
+    }
+    assert_eq!(prepared.replacements().iter().count(), 3);
+}
+
+#[test]
+fn without_a_session_token_in_the_environment_a_preset_has_none() {
+    let credentials = parse("signing_credentials: {K: {preset: aws, scopes: [s3.example]}}").unwrap();
+    let environment = [
+        ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
+        (
+            "AWS_SECRET_ACCESS_KEY",
+            "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        ),
+    ];
+    assert!(credentials.prepare(&Environment::from(environment)).is_ok());
+    let faults = credentials.prepare(&Environment::default()).unwrap_err();
+    assert_eq!(faults.len(), 2, "{faults:?}");
+}
+
+#[test]
+fn what_is_probably_not_meant_is_told() {
+    let advice = |text: &str, policy: &str| -> Vec<String> {
+        let policy = Allowlist::from_yaml(policy, "policy").unwrap();
+        let environment = Environment::from([("A", "x"), ("NOTHING", "")]);
+        let told = parse(text).unwrap().advice(&environment, &policy);
+        told.iter()
+            .map(|advice| format!("{}: {}", advice.location, advice.message))
+            .collect()
+    };
+    let secret = |scopes: &str| format!("masked_secrets: {{A: {{scopes: {scopes}, headers: [x]}}}}");
+    for (scopes, policy, expected) in [
+        ("[a.example]", "domains: [a.example]", None),
+        ("[a.example]", "domains: ['*.example']", None),
+        (
+            "['*.a.example']",
+            "url_prefixes: [{host: b.a.example, path: /}]",
+            None,
+        ),
+        ("['*.a.example']", "domains: ['b.*']", None),
+        ("[a.example, b.example]", "domains: [b.example]", None),
+        (
+            "[a.example, c.example]",
+            "domains: [b.example]",
+            Some("`A` is sent to a.example, c.example only, which the allowlist does not permit"),
+        ),
+        ("[a.example]", "{}", Some("`A` is sent to a.example only")),
+        (
+            "['*']",
+            "domains: [b.example]",
+            Some("`A` is sent to every host that the allowlist permits"),
+        ),
+    ] {
+        let told = advice(&secret(scopes), policy);
+        match expected {
+            None => assert!(told.is_empty(), "{scopes} {policy}: {told:?}"),
+            Some(expected) => assert!(
+                matches!(told.as_slice(), [one] if one.starts_with(&format!("sandbox.yaml:1:18: {expected}"))),
+                "{scopes} {policy}: {told:?}"
+            ),
+        }
+    }
+    let empty = "masked_secrets: {A: {value: !env NOTHING, scopes: [a.example], headers: [x]}}";
+    assert_eq!(
+        advice(empty, "domains: [a.example]"),
+        ["sandbox.yaml:1:29: `A` is empty, and so it is for the task"]
+    );
+}
+
+#[test]
+fn a_secret_in_the_file_is_told_without_showing_it() {
+    let text = "masked_secrets:\n  A: {value: hunter2, scopes: [a.example], headers: [x]}\n  B: {scopes: [a.example], headers: [x]}\n";
+    let literals = parse(text).unwrap().literals();
+    let [literal] = literals.as_slice() else {
+        panic!("{literals:?}")
+    };
+    assert_eq!(literal.location.to_string(), "sandbox.yaml:2:14");
+    assert!(!literal.message.contains("hunter2"));
+}
