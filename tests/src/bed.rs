@@ -6,7 +6,8 @@ use std::time::Duration;
 use allowlist::Allowlist;
 use sandbox::{
     CommandResult, CommandSpec, ContainerEnv, EngineAddress, ImageSource, ImageTag, Input, Mount, Network,
-    NetworkSandboxConfig, OutputChunk, ResourceLimits, Role, Sandbox, SandboxConfig, TaskSpec,
+    NetworkSandboxConfig, OutputChunk, PreparedSecrets, ResourceLimits, Role, Sandbox, SandboxConfig,
+    TaskSpec,
 };
 use tempfile::TempDir;
 
@@ -123,6 +124,20 @@ impl Bed {
             .mount(Mount::read_only_at(&Setting::of_this_run().probe, "/probe"))
     }
 
+    /// Likewise, with the surrogates of `secrets` in the environment, and the real values in the proxy.
+    #[must_use]
+    pub fn command_with(&self, secrets: &PreparedSecrets, allowlist: &str, command: &[&str]) -> CommandSpec {
+        self.command(allowlist, command)
+            .env(ContainerEnv::new(secrets.env_vars().clone()))
+            .network(network_with(allowlist, secrets))
+    }
+
+    /// Runs the bash script `script`, which has `secrets`.
+    pub async fn run_with(&self, secrets: &PreparedSecrets, allowlist: &str, script: &str) -> Ran {
+        self.run_spec(self.command_with(secrets, allowlist, &["bash", "-c", script]))
+            .await
+    }
+
     /// Runs the bash script `script`.
     pub async fn run(&self, allowlist: &str, script: &str) -> Ran {
         self.run_spec(self.command(allowlist, &["bash", "-c", script]))
@@ -199,6 +214,19 @@ impl Bed {
 /// When the document cannot be read.
 #[must_use]
 pub fn network(allowlist: &str) -> Network {
-    let allowlist = Allowlist::from_yaml(allowlist, "test.yaml").expect("a good allowlist");
-    Network::Sandboxed(NetworkSandboxConfig::new(allowlist))
+    Network::Sandboxed(permitting(allowlist))
+}
+
+/// Likewise, with a proxy that has `secrets`.
+///
+/// # Panics
+///
+/// When the document cannot be read.
+#[must_use]
+pub fn network_with(allowlist: &str, secrets: &PreparedSecrets) -> Network {
+    Network::Sandboxed(permitting(allowlist).replacements(secrets.replacements().clone()))
+}
+
+fn permitting(allowlist: &str) -> NetworkSandboxConfig {
+    NetworkSandboxConfig::new(Allowlist::from_yaml(allowlist, "test.yaml").expect("a good allowlist"))
 }

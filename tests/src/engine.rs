@@ -17,6 +17,19 @@ use crate::setting::Setting;
 ///
 /// When the engine cannot be reached.
 pub async fn call(method: &str, path: &str, body: Option<&Value>) -> (u16, Bytes) {
+    send(method, &format!("/v4.0.0/libpod{path}"), body).await
+}
+
+/// One call of whatever API the target names: podman's own or the one that looks like Docker's.
+///
+/// # Panics
+///
+/// When the engine cannot be reached.
+pub async fn raw(method: &str, target: &str) -> (u16, Bytes) {
+    send(method, target, None).await
+}
+
+async fn send(method: &str, target: &str, body: Option<&Value>) -> (u16, Bytes) {
     let socket: PathBuf = Setting::of_this_run().engine.trim_start_matches("unix://").into();
     let stream = UnixStream::connect(socket).await.expect("the engine's socket");
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
@@ -26,7 +39,7 @@ pub async fn call(method: &str, path: &str, body: Option<&Value>) -> (u16, Bytes
     let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
     let request = Request::builder()
         .method(method)
-        .uri(format!("/v4.0.0/libpod{path}"))
+        .uri(target)
         .header("host", "engine")
         .header("content-type", "application/json")
         .body(Full::new(body))

@@ -20,6 +20,8 @@ pub struct Setting {
     pub claude: PathBuf,
     /// npm, unpacked.
     pub npm: PathBuf,
+    /// The S3 server that verifies signatures.
+    pub s3_server: PathBuf,
     /// The folder of the static proxy.
     pub proxy_dir: PathBuf,
     /// The `sandbox` command.
@@ -46,6 +48,7 @@ impl Setting {
             clients_image: variable("CLIENTS_IMAGE"),
             claude: variable("CLAUDE").into(),
             npm: variable("NPM").into(),
+            s3_server: variable("S3_SERVER").into(),
             proxy_dir: variable("PROXY_DIR").into(),
             sandbox_bin: variable("SANDBOX_BIN").into(),
             examples: variable("EXAMPLES").into(),

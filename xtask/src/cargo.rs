@@ -34,7 +34,8 @@ pub(crate) fn executables<'a>(args: impl IntoIterator<Item = &'a str>) -> Result
     executables_of(&mut cargo(args))
 }
 
-fn executables_of(cargo: &mut Command) -> Result<BTreeMap<String, PathBuf>> {
+/// The same, for any `cargo build`.
+pub(crate) fn executables_of(cargo: &mut Command) -> Result<BTreeMap<String, PathBuf>> {
     cargo
         .arg("--message-format=json-render-diagnostics")
         .stdin(Stdio::null())

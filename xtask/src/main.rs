@@ -21,6 +21,7 @@ mod netns;
 mod npm;
 mod process;
 mod report;
+mod s3_server;
 mod scrub;
 mod suite;
 mod task_base_image;
@@ -31,6 +32,7 @@ mod task_dist;
 mod task_e2e;
 mod task_engine;
 mod task_fixtures;
+mod task_fuzz;
 mod task_proxy_image;
 mod task_test;
 mod task_tidy;
@@ -69,6 +71,8 @@ enum Task {
     Tidy(task_tidy::TidyArgs),
     /// Records what the real Claude Code prints.
     Fixtures(task_fixtures::FixturesArgs),
+    /// Fuzzes everything that reads hostile bytes.
+    Fuzz(task_fuzz::FuzzArgs),
     /// Measures what the sandbox costs.
     Bench(task_bench::BenchArgs),
     /// Packs both programs into one archive.
@@ -96,6 +100,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Test(args) => task_test::run(&args),
         Task::Tidy(args) => task_tidy::run(&args),
         Task::Fixtures(args) => task_fixtures::run(&args),
+        Task::Fuzz(args) => task_fuzz::run(&args),
         Task::Bench(args) => task_bench::run(&args),
         Task::Dist(args) => task_dist::run(&args),
     }

@@ -43,6 +43,8 @@ pub(crate) const CLIENTS: Image = Image {
             "python3-grpcio",
             "python3-pip",
             "nodejs",
+            "awscli",
+            "python3-boto3",
             "openssl",
             "wget",
             "iproute2",

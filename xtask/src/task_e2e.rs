@@ -16,6 +16,7 @@ use crate::netns::{self, Pair};
 use crate::npm;
 use crate::process::command;
 use crate::report::{say, step};
+use crate::s3_server;
 use crate::suite::{self, Tally};
 use crate::task_base_image::{BASE, CLIENTS};
 use crate::task_proxy_image;
@@ -79,6 +80,7 @@ struct Programs {
     probe: PathBuf,
     claude: PathBuf,
     npm: PathBuf,
+    s3_server: PathBuf,
 }
 
 /// Fails if a test fails.
@@ -116,6 +118,7 @@ pub(crate) fn run_all(args: &E2eArgs) -> Result<Tally> {
 fn prepare(args: &E2eArgs) -> Result<Programs> {
     let claude = claude_code::visible_program(args.claude_bin.as_deref())?;
     let npm = npm::unpacked(NPM, "npm")?;
+    let s3_server = s3_server::program()?;
     let probe = workspace::target().join("probe/probe");
     step("building the static probe", || {
         cargo::static_program("sandbox-probe", "probe", &[], &probe)
@@ -132,6 +135,7 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
         probe,
         claude,
         npm,
+        s3_server,
     })
 }
 
@@ -236,6 +240,7 @@ fn environment(
         ("SANDBOX_E2E_CLIENTS_IMAGE", CLIENTS.reference().into()),
         ("SANDBOX_E2E_CLAUDE", programs.claude.clone().into()),
         ("SANDBOX_E2E_NPM", programs.npm.clone().into()),
+        ("SANDBOX_E2E_S3_SERVER", programs.s3_server.clone().into()),
         ("SANDBOX_E2E_PROXY_DIR", folder(&programs.proxy)),
         ("SANDBOX_E2E_SANDBOX_BIN", programs.sandbox.clone().into()),
         ("SANDBOX_E2E_EXAMPLES", programs.examples.clone().into()),

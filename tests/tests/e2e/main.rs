@@ -7,6 +7,7 @@
 mod agent;
 mod clients;
 mod command_line;
+mod credentials;
 mod examples;
 mod identity;
 mod images;

@@ -114,6 +114,7 @@ fn proxy(measured: &Value) -> Result<String> {
         Ok(of("proxied")? - of("direct")?)
     };
     let mebibytes = |key: &str| number(measured, &format!("/proxy/{key}")).map(|kib| kib / 1024.0);
+    let long = number(measured, "/proxy/signing/long_bytes")? / f64::from(1 << 30);
     let rows = [
         (
             "start to ready".to_owned(),
@@ -139,11 +140,30 @@ fn proxy(measured: &Value) -> Result<String> {
             "memory, peak".to_owned(),
             format!("{:.1} MiB", mebibytes("peak_kib")?),
         ),
+        (
+            format!("memory, peak after signing {long:.0} GiB"),
+            format!("{:.1} MiB", mebibytes("signing/peak_kib")?),
+        ),
     ];
-    let mut text = "\n| The proxy | |\n|---|---:|\n".to_owned();
+    let mut text = signing(measured)?;
+    text += "\n| The proxy | |\n|---|---:|\n";
     for (name, value) in rows {
         let _ = writeln!(text, "| {name} | {value} |");
     }
+    Ok(text)
+}
+
+fn signing(measured: &Value) -> Result<String> {
+    let mut text =
+        "\n| Chunked upload to S3, HTTP/1.1 | passed on | signed again | ratio |\n|---|---:|---:|---:|\n"
+            .to_owned();
+    let passed = number(measured, "/proxy/signing/passed_mb_per_second")?;
+    let signed = number(measured, "/proxy/signing/signed_mb_per_second")?;
+    let _ = writeln!(
+        text,
+        "| throughput | {passed:.0} MB/s | {signed:.0} MB/s | {} |",
+        ratio(signed, passed)
+    );
     Ok(text)
 }
 
@@ -182,6 +202,7 @@ mod tests {
             "proxy": {
                 "start_ms": {"median": 2.5}, "idle_kib": 4096, "loaded_kib": 8192, "peak_kib": 9216, "concurrency": 16,
                 "http1": protocol, "http2": protocol,
+                "signing": {"passed_mb_per_second": 400.0, "signed_mb_per_second": 300.0, "long_bytes": 5_368_709_120_u64, "peak_kib": 10240},
             },
         })
     }
@@ -196,6 +217,8 @@ mod tests {
             "| HTTP/1.1 requests | 20000/s | 5000/s | 0.25× |",
             "| added p50, HTTP/2 | 300 µs |",
             "| memory, idle | 4.0 MiB |",
+            "| throughput | 400 MB/s | 300 MB/s | 0.75× |",
+            "| memory, peak after signing 5 GiB | 10.0 MiB |",
         ] {
             assert!(text.contains(row), "{row} is not in\n{text}");
         }

@@ -146,7 +146,7 @@ fn basic(settings: &Settings<'_>) -> String {
     let engine = serde_json::Value::from(settings.engine);
     format!(
         "# Written by `cargo xtask demo`.\nengine: {engine}\nimage: {}\n\
-         env: {{CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: \"1\"}}\npass_env: [{KEY}]\n",
+         env: {{CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: \"1\"}}\nmasked_secrets: {{{KEY}: {{preset: anthropic}}}}\n",
         settings.image
     )
 }

@@ -5,6 +5,6 @@ mod care;
 mod image;
 mod logs;
 mod policy;
-mod project;
+pub(crate) mod project;
 mod run;
 mod settings;

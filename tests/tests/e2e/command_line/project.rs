@@ -12,20 +12,20 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The prefix that tests share that do not count what is left.
-pub(super) const PREFIX: &str = "e2e-cli";
+pub(crate) const PREFIX: &str = "e2e-cli";
 
 /// A folder with settings, and the command in it.
-pub(super) struct Project {
+pub(crate) struct Project {
     folder: TempDir,
     state: PathBuf,
 }
 
 impl Project {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_prefix(PREFIX)
     }
 
-    pub(super) fn with_prefix(prefix: &str) -> Self {
+    pub(crate) fn with_prefix(prefix: &str) -> Self {
         let state = std::env::temp_dir().join(format!(
             "sandbox-{prefix}-podman{}",
             Setting::of_this_run().podman
@@ -46,23 +46,27 @@ impl Project {
         project
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    pub(super) fn write(&self, path: &str, content: &str) {
+    pub(crate) fn state(&self) -> &Path {
+        &self.state
+    }
+
+    pub(crate) fn write(&self, path: &str, content: &str) {
         let path = self.path().join(path);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         fs::write(path, content).expect("a file");
     }
 
-    pub(super) fn append(&self, path: &str, content: &str) {
+    pub(crate) fn append(&self, path: &str, content: &str) {
         let path = self.path().join(path);
         let old = fs::read_to_string(&path).expect("a file");
         fs::write(path, old + content).expect("a file");
     }
 
-    pub(super) fn sandbox(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn sandbox(&self, arguments: &[&str]) -> Command {
         let setting = Setting::of_this_run();
         // As from a shell: a test runner in the background may have been started with signals ignored, which children inherit.
         let mut command = Command::new("env");
@@ -79,19 +83,19 @@ impl Project {
         command
     }
 
-    pub(super) fn output(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn output(&self, arguments: &[&str]) -> Ended {
         self.sandbox(arguments)
             .output()
             .expect("the sandbox command")
             .into()
     }
 
-    pub(super) fn run(&self, script: &str) -> Ended {
+    pub(crate) fn run(&self, script: &str) -> Ended {
         self.output(&["run", "--", "bash", "-c", script])
     }
 
     /// Starts a run and waits until its script has said `ready`.
-    pub(super) fn start(&self, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    pub(crate) fn start(&self, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
         let mut child = self
             .sandbox(&["run", "--", "bash", "-c", script])
             .stdout(Stdio::piped())
@@ -106,7 +110,7 @@ impl Project {
     }
 }
 
-pub(super) fn config(prefix: &str, image: &str) -> String {
+pub(crate) fn config(prefix: &str, image: &str) -> String {
     format!(
         "engine: {}\nprefix: {prefix}\nimage: {image}\nupstream: {{dns: {}, extra_roots: roots.pem, allow_addresses: [203.0.113.0/24]}}\n",
         Setting::of_this_run().engine,
@@ -116,10 +120,10 @@ pub(super) fn config(prefix: &str, image: &str) -> String {
 
 /// What a command came to.
 #[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) code: Option<i32>,
-    pub(super) stdout: String,
-    pub(super) stderr: String,
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl From<Output> for Ended {
@@ -133,12 +137,12 @@ impl From<Output> for Ended {
 }
 
 impl Ended {
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
-pub(super) async fn assert_nothing_left(prefix: &str) {
+pub(crate) async fn assert_nothing_left(prefix: &str) {
     assert_eq!(engine::containers(prefix).await, Vec::<String>::new());
     assert_eq!(engine::networks(prefix).await, Vec::<String>::new());
 }

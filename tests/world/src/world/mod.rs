@@ -4,9 +4,12 @@
 //! [`TestAuthority`] for whatever name it is asked for. In the end-to-end tests all of it lives in the tests' own network
 //! namespace, at addresses that only the engine's namespace can reach.
 
+mod backend;
 mod ca;
 mod dns;
 mod git;
+mod lock;
+mod mirror;
 mod npm;
 mod origin;
 mod python;
@@ -17,7 +20,9 @@ mod websocket;
 
 use std::net::Ipv4Addr;
 
+pub use backend::Backend;
 pub use ca::TestAuthority;
+pub use lock::Lock;
 pub use routes::Seen;
 pub use running::World;
 pub use sinks::{IcmpSink, UdpSink};

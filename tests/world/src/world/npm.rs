@@ -38,7 +38,7 @@ fn tarball() -> &'static [u8] {
     })
 }
 
-pub(super) fn answer(path: &str) -> Response<Body> {
+pub(super) fn answer(host: &str, path: &str) -> Response<Body> {
     match path {
         "/demo" => text(
             &json!({
@@ -47,7 +47,7 @@ pub(super) fn answer(path: &str) -> Response<Body> {
                 "versions": {"1.0.0": {
                     "name": "demo",
                     "version": "1.0.0",
-                    "dist": {"tarball": "https://npm.test/demo/-/demo-1.0.0.tgz"},
+                    "dist": {"tarball": format!("https://{host}/demo/-/demo-1.0.0.tgz")},
                 }},
             })
             .to_string(),

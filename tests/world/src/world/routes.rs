@@ -16,7 +16,9 @@ use tokio::sync::watch;
 
 use crate::messages_api::{ApiRequest, ApiResponse, Script, Step};
 
-use super::{git, npm, python, websocket};
+use super::backend::{self, Backend};
+use super::lock::Lock;
+use super::{git, mirror, npm, python, websocket};
 
 pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
@@ -44,6 +46,10 @@ pub(super) struct State {
     seen: Mutex<HashMap<String, Vec<Seen>>>,
     /// The server-sent-event streams that may go on. Locked for single operations.
     gates: Mutex<HashMap<String, watch::Sender<bool>>>,
+    /// By host: what opens it. Locked for single operations.
+    locks: Mutex<HashMap<String, Lock>>,
+    /// By domain: who answers for it and for all names below. Locked for single operations.
+    backends: Mutex<HashMap<String, Backend>>,
 }
 
 impl State {
@@ -52,6 +58,8 @@ impl State {
             script,
             seen: Mutex::default(),
             gates: Mutex::default(),
+            locks: Mutex::default(),
+            backends: Mutex::default(),
         }
     }
 
@@ -59,11 +67,29 @@ impl State {
         lock(&self.seen).get(host).cloned().unwrap_or_default()
     }
 
+    pub(super) fn forget(&self, host: &str) {
+        lock(&self.seen).remove(host);
+    }
+
     pub(super) fn release(&self, name: &str) {
         lock(&self.gates)
             .entry(name.to_owned())
             .or_default()
             .send_replace(true);
+    }
+
+    pub(super) fn lock(&self, host: &str, lock: Lock) {
+        self::lock(&self.locks).insert(host.to_owned(), lock);
+    }
+
+    pub(super) fn delegate(&self, domain: &str, backend: Backend) {
+        lock(&self.backends).insert(domain.to_owned(), backend);
+    }
+
+    fn backend(&self, host: &str) -> Option<Backend> {
+        let backends = lock(&self.backends);
+        let found = backends.iter().find(|(domain, _)| is_within(host, domain));
+        found.map(|(_, backend)| backend.clone())
     }
 
     fn gate(&self, name: &str) -> watch::Receiver<bool> {
@@ -85,6 +111,12 @@ impl State {
         };
         lock(&self.seen).entry(host.to_owned()).or_default().push(seen);
     }
+}
+
+/// Whether `host` is `domain` or below it.
+fn is_within(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain)
+        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -124,11 +156,21 @@ fn host(request: &Request<Incoming>) -> String {
 pub(super) async fn answer(state: Arc<State>, request: Request<Incoming>) -> io::Result<Response<Body>> {
     let host = host(&request);
     state.remember(&host, &request);
+    if let Some(backend) = state.backend(&host) {
+        return backend::forward(backend, &host, request).await;
+    }
+    let lock = lock(&state.locks).get(&host).cloned();
+    if let Some(lock) = lock
+        && !lock.opens(request.headers())
+    {
+        return Ok(lock.refusal());
+    }
     match host.as_str() {
-        "api.anthropic.com" => messages(&state, request).await,
+        "api.anthropic.com" | "api.anthropic.test" => messages(&state, request).await,
         "git.test" => Ok(git::answer(request.uri().path())),
-        "npm.test" => Ok(npm::answer(request.uri().path())),
-        "pypi.test" => Ok(python::answer(request.uri().path())),
+        host if is_within(host, "git.test") => git::serve(request).await,
+        host if is_within(host, "npm.test") => Ok(npm::answer(host, request.uri().path())),
+        host if is_within(host, "pypi.test") => Ok(python::answer(request.uri().path())),
         _ => general(&state, &host, request).await,
     }
 }
@@ -147,6 +189,7 @@ async fn general(state: &State, host: &str, request: Request<Incoming>) -> io::R
         "grpc.Echo" => grpc(request).await?,
         "ws" => websocket::accept(request),
         "redirect" => redirect(argument),
+        "mirror" => mirror::answer(argument, request.headers(), |name| state.gate(name)),
         "status" => status(argument),
         _ => text(&format!("hello from {host}\n")),
     })

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use rustls::ServerConfig;
 
 use super::routes::State;
-use super::{ORIGIN, Seen, TestAuthority, dns, origin};
+use super::{Backend, Lock, ORIGIN, Seen, TestAuthority, dns, origin};
 use crate::messages_api::Script;
 
 /// Everything that is outside.
@@ -72,7 +72,22 @@ impl World {
         self.state.seen(host)
     }
 
-    /// Lets the server-sent-event stream `name` (the last part of `/sse/NAME`) go on to its second event.
+    /// Forgets what the origin was asked for under `host`.
+    pub fn forget(&self, host: &str) {
+        self.state.forget(host);
+    }
+
+    /// From now on `host` answers only to requests that open `lock`.
+    pub fn lock(&self, host: &str, lock: Lock) {
+        self.state.lock(host, lock);
+    }
+
+    /// From now on `backend` answers for `domain` and for every name below it.
+    pub fn delegate(&self, domain: &str, backend: Backend) {
+        self.state.delegate(domain, backend);
+    }
+
+    /// Lets the server-sent-event stream `name` (the last part of `/sse/NAME` or `/mirror/sse/NAME`) go on to its second event.
     pub fn release(&self, name: &str) {
         self.state.release(name);
     }

@@ -1,0 +1,129 @@
+//! Secrets of one test: values that exist nowhere else, and what a container gets in their place.
+
+use std::io::Read as _;
+
+use allowlist::HostPattern;
+use sandbox::{
+    HeaderPattern, Injection, MaskedSecret, PreparedSecrets, SecretValue, SigningCredential, prepare_secrets,
+};
+
+/// `prefix` and so many letters and digits that nobody has seen before.
+///
+/// # Panics
+///
+/// When the kernel gives no random bytes.
+#[must_use]
+pub fn unique(prefix: &str, length: usize) -> String {
+    let alphabet: Vec<char> = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();
+    let mut bytes = vec![0; length];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut device| device.read_exact(&mut bytes))
+        .expect("random bytes");
+    let letters = bytes
+        .iter()
+        .filter_map(|byte| alphabet.get(usize::from(*byte) % alphabet.len()));
+    prefix.chars().chain(letters.copied()).collect()
+}
+
+/// An AWS access key.
+#[derive(Debug, Clone)]
+pub struct AwsKey {
+    /// The access key id.
+    pub id: String,
+    /// The secret access key.
+    pub secret: String,
+    /// The session token of a temporary key.
+    pub token: Option<String>,
+}
+
+impl AwsKey {
+    /// A key that nobody has seen before.
+    #[must_use]
+    pub fn generate(temporary: bool) -> Self {
+        Self {
+            id: unique(if temporary { "ASIA" } else { "AKIA" }, 16).to_uppercase(),
+            // The characters that are special in URLs, headers and base64 occur in real ones.
+            secret: format!("{}/+{}", unique("", 19), unique("", 19)),
+            token: temporary.then(|| format!("{}+/{}==", unique("IQoJ", 200), unique("", 100))),
+        }
+    }
+
+    /// The key in the variables that every AWS client reads.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut variables = vec![
+            ("AWS_ACCESS_KEY_ID", self.id.clone()),
+            ("AWS_SECRET_ACCESS_KEY", self.secret.clone()),
+        ];
+        variables.extend(self.token.clone().map(|token| ("AWS_SESSION_TOKEN", token)));
+        variables
+    }
+}
+
+/// What a task is to use and must not see.
+#[derive(Debug, Default)]
+pub struct Secrets {
+    masked: Vec<MaskedSecret>,
+    signing: Vec<SigningCredential>,
+}
+
+impl Secrets {
+    /// Adds a secret, whose surrogate goes to `variable`.
+    #[must_use]
+    pub fn masked(mut self, variable: &str, value: &str, injection: Injection) -> Self {
+        self.masked
+            .push(MaskedSecret::new(variable, SecretValue::new(value), injection));
+        self
+    }
+
+    /// Adds an AWS key for hosts that match `scope`.
+    ///
+    /// # Panics
+    ///
+    /// When no host can match `scope`.
+    #[must_use]
+    pub fn aws(mut self, key: &AwsKey, scope: &str) -> Self {
+        let part = |variable: &str, value: &str| (variable.to_owned(), SecretValue::new(value));
+        let mut credential = SigningCredential::aws(
+            "aws",
+            part("AWS_ACCESS_KEY_ID", &key.id),
+            part("AWS_SECRET_ACCESS_KEY", &key.secret),
+            vec![HostPattern::new(scope).expect("a host pattern")],
+        );
+        if let Some(token) = &key.token {
+            credential = credential.session_token("AWS_SESSION_TOKEN", SecretValue::new(token));
+        }
+        self.signing.push(credential);
+        self
+    }
+
+    /// Makes the surrogates.
+    ///
+    /// # Panics
+    ///
+    /// When a secret cannot be masked.
+    #[must_use]
+    pub fn prepare(&self) -> PreparedSecrets {
+        prepare_secrets(&self.masked, &self.signing).expect("good secrets")
+    }
+}
+
+/// Goes to `scopes`, in `headers`; nothing else is permitted.
+///
+/// # Panics
+///
+/// When no host or header can match.
+#[must_use]
+pub fn injection(scopes: &[&str], headers: &[&str]) -> Injection {
+    Injection {
+        scopes: scopes
+            .iter()
+            .map(|scope| HostPattern::new(scope).expect("a host pattern"))
+            .collect(),
+        headers: headers
+            .iter()
+            .map(|header| HeaderPattern::new(header).expect("a header pattern"))
+            .collect(),
+        ..Injection::default()
+    }
+}

@@ -1,0 +1,267 @@
+//! Clients with a surrogate, against servers that accept the real token only.
+
+use std::fs;
+use std::path::PathBuf;
+
+use e2e_tests::bed::{Bed, Ran, network, network_with, state_dir};
+use e2e_tests::secret::{Secrets, injection, unique};
+use e2e_tests::setting::Setting;
+use e2e_tests::world::{Lock, World};
+use sandbox::{CommandSpec, ContainerEnv, Mount, Outcome, PreparedSecrets, Prompt};
+
+use super::search::Needles;
+
+/// One kind of client: it has the surrogate in `TOKEN` and must print `expected`.
+struct Client {
+    host: &'static str,
+    header: &'static str,
+    lock: fn(String) -> Lock,
+    token: String,
+    script: &'static str,
+    expected: &'static str,
+}
+
+impl Client {
+    fn policy(&self) -> String {
+        format!("domains: [{}]", self.host)
+    }
+
+    fn command(&self, bed: &Bed, secrets: &PreparedSecrets) -> CommandSpec {
+        bed.command_with(secrets, &self.policy(), &["bash", "-c", self.script])
+            .mount(Mount::read_only_at(&Setting::of_this_run().npm, "/npm"))
+    }
+
+    /// The controls: the server opens to a client that has the real token itself, and to no other.
+    async fn check_lock(&self, bed: &Bed) {
+        for (token, opens) in [(self.token.as_str(), true), ("not-the-token", false)] {
+            let env = ContainerEnv::default().with("TOKEN", token);
+            let unmasked = self.command(bed, &Secrets::default().prepare()).env(env);
+            let ran = bed.run_spec(unmasked).await;
+            assert_eq!(ran.stdout.contains(self.expected), opens, "{ran:?}");
+            assert!(
+                opens || !ran.log_lines("-> 401").is_empty(),
+                "it did reach the server: {}",
+                ran.log
+            );
+        }
+    }
+
+    /// Runs it with the surrogate, and the real token in the proxy.
+    async fn check(&self) -> Ran {
+        let bed = Bed::new().await;
+        World::shared().lock(self.host, (self.lock)(self.token.clone()));
+        self.check_lock(&bed).await;
+        World::shared().forget(self.host);
+        let secrets = Secrets::default()
+            .masked("TOKEN", &self.token, injection(&[self.host], &[self.header]))
+            .prepare();
+        let ran = bed.run_spec(self.command(&bed, &secrets)).await;
+        let facts = format!("{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
+        assert_eq!(ran.code, 0, "{facts}");
+        assert!(ran.stdout.contains(self.expected), "{facts}");
+        assert!(!facts.contains(&self.token), "the real token came back: {facts}");
+        assert!(!ran.log_lines("[masked: 1]").is_empty(), "{facts}");
+        for surrogate in secrets.env_vars().values() {
+            let seen = format!("{:?}", World::shared().seen(self.host));
+            assert!(!seen.contains(surrogate), "the surrogate was sent: {seen}");
+        }
+        let without = self.command(&bed, &secrets).network(network(&self.policy()));
+        let refused = bed.run_spec(without).await;
+        assert!(!refused.stdout.contains(self.expected), "{refused:?}");
+        assert!(
+            !refused.log_lines("-> 401").is_empty(),
+            "it did reach the server: {}",
+            refused.log
+        );
+        bed.close().await;
+        ran
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn git_clones_and_pushes_with_a_token_in_the_address() {
+    let ran = Client {
+        host: "address.git.test",
+        header: "authorization",
+        lock: Lock::Password,
+        token: unique("ghp_", 36),
+        script: "set -e; cd /tmp; export GIT_TERMINAL_PROMPT=0
+git clone -q https://x-access-token:$TOKEN@address.git.test/demo.git; cd demo; cat greeting.txt
+date > date.txt; git add .; git -c user.name=e2e -c user.email=e2e@example.test commit -q -m second
+git push -q origin +HEAD:refs/heads/from-the-address
+git ls-remote origin refs/heads/from-the-address | grep -q $(git rev-parse HEAD); echo pushed",
+        expected: "hello\npushed",
+    }
+    .check()
+    .await;
+    assert!(
+        !ran.log_lines("allowed POST https://address.git.test/demo.git/git-receive-pack -> 200")
+            .is_empty(),
+        "{}",
+        ran.log
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn git_clones_and_pushes_with_a_header_of_its_own() {
+    Client {
+        host: "header.git.test",
+        header: "authorization",
+        lock: Lock::Password,
+        token: unique("ghs_", 36),
+        script: "set -e; cd /tmp; export GIT_TERMINAL_PROMPT=0
+git config --global http.extraHeader \"Authorization: basic $(printf x-access-token:$TOKEN | base64 -w0)\"
+git clone -q https://header.git.test/demo.git; cd demo; cat greeting.txt
+git push -q origin +HEAD:refs/heads/from-a-header; echo pushed",
+        expected: "hello\npushed",
+    }
+    .check()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curl_with_a_bearer_token() {
+    Client {
+        host: "bearer.curl.test",
+        header: "authorization",
+        lock: Lock::Bearer,
+        token: unique("sk-proj-", 48),
+        script: "curl -sS --fail -H \"Authorization: Bearer $TOKEN\" https://bearer.curl.test/",
+        expected: "hello from bearer.curl.test",
+    }
+    .check()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curl_over_http_1_with_a_user() {
+    Client {
+        host: "user.curl.test",
+        header: "authorization",
+        lock: Lock::Password,
+        token: unique("", 40),
+        script: "curl -sS --fail --http1.1 -u \"someone:$TOKEN\" https://user.curl.test/",
+        expected: "hello from user.curl.test",
+    }
+    .check()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_with_an_api_key() {
+    Client {
+        host: "key.python.test",
+        header: "x-api-key",
+        lock: |token| Lock::Header("x-api-key", token),
+        token: unique("sk-ant-api03-", 90),
+        script: "python3 -c \"
+import os, requests, httpx
+headers = {'x-api-key': os.environ['TOKEN']}
+print(requests.get('https://key.python.test/', headers=headers).text, end='')
+print(httpx.get('https://key.python.test/', headers=headers).text, end='')\"",
+        expected: "hello from key.python.test\nhello from key.python.test\n",
+    }
+    .check()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn node_with_a_private_token() {
+    Client {
+        host: "private.node.test",
+        header: "private-token",
+        lock: |token| Lock::Header("private-token", token),
+        token: unique("glpat-", 20),
+        script: "node -e \"
+const headers = {'PRIVATE-TOKEN': process.env.TOKEN};
+fetch('https://private.node.test/', {headers}).then(r => r.text()).then(console.log);
+\"",
+        expected: "hello from private.node.test",
+    }
+    .check()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn npm_with_a_token_in_its_settings() {
+    Client {
+        host: "token.npm.test",
+        header: "authorization",
+        lock: Lock::Bearer,
+        token: unique("npm_", 36),
+        script: "set -e; mkdir /tmp/project; cd /tmp/project
+printf 'registry=https://token.npm.test/\\n//token.npm.test/:_authToken=${TOKEN}\\n' > .npmrc
+node /npm/bin/npm-cli.js install demo > /dev/null; node -e \"console.log(require('demo'))\"",
+        expected: "demo from npm",
+    }
+    .check()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pip_with_a_token_in_the_address() {
+    Client {
+        host: "token.pypi.test",
+        header: "authorization",
+        lock: Lock::Password,
+        token: unique("pypi-", 120),
+        script: "set -e; export PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+pip install -q --break-system-packages --index-url https://__token__:$TOKEN@token.pypi.test/simple --target /tmp/site demo
+PYTHONPATH=/tmp/site python3 -c 'import demo; print(demo.GREETING)'",
+        expected: "demo from pip",
+    }
+    .check()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claude_code_with_a_masked_api_key() {
+    const POLICY: &str = "domains: [api.anthropic.test]";
+    let bed = Bed::new().await;
+    let key = unique("sk-ant-api03-", 95);
+    World::shared().lock("api.anthropic.test", Lock::Header("x-api-key", key.clone()));
+    let secrets = Secrets::default()
+        .masked(
+            "ANTHROPIC_API_KEY",
+            &key,
+            injection(&["api.anthropic.test"], &["x-api-key"]),
+        )
+        .prepare();
+    let env = ContainerEnv::default()
+        .with("ANTHROPIC_BASE_URL", "https://api.anthropic.test")
+        .with("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+        .with("CLAUDE_CODE_MAX_RETRIES", "1")
+        .merge(secrets.env_vars());
+    for (network, expected) in [
+        (network_with(POLICY, &secrets), Outcome::Success),
+        // The control: without the real key in the proxy.
+        (network(POLICY), Outcome::AuthenticationFailed),
+    ] {
+        let task = bed
+            .sandbox
+            .create_task(bed.agent().env(env.clone()).network(network))
+            .expect("a good task");
+        let result = task
+            .execute(Prompt::new("say hello"), |_| {})
+            .await
+            .expect("the sandbox works");
+        let facts = format!(
+            "{:?} {}",
+            result.error_summary,
+            String::from_utf8_lossy(&result.stdout)
+        );
+        assert_eq!(result.outcome, expected, "{facts}");
+        assert!(!facts.contains(&key), "{facts}");
+    }
+    // The session, the network log, and the state of all beds.
+    let folders = [bed.folder().to_owned(), state_dir()];
+    let found = |value: &str| {
+        let mut needles = Needles::new(&[value.to_owned()]);
+        needles.look_into_files("host", folders.iter().map(PathBuf::as_path));
+        needles.found().clone()
+    };
+    assert!(found(&key).is_empty(), "{:?}", found(&key));
+    fs::write(bed.folder().join("control"), &key).expect("a file");
+    assert_eq!(found(&key).len(), 1, "the control");
+    bed.close().await;
+}

@@ -1,0 +1,152 @@
+//! A host in scope that sends the real value back: in a header, a cookie, an error page, a body, compressed, in pieces, live.
+
+use e2e_tests::bed::Bed;
+use e2e_tests::secret::{AwsKey, Secrets, injection, unique};
+use e2e_tests::world::World;
+use sandbox::{Injection, Input, OutputChunk, PreparedSecrets};
+
+const POLICY: &str = "domains: ['*.mirror.test']";
+
+/// The real value, the surrogate, and both as the proxy has them.
+fn secret(strict: bool) -> (String, String, PreparedSecrets) {
+    let real = unique("ghp_", 36);
+    let injection = Injection {
+        allow_echo: !strict,
+        ..injection(&["*.mirror.test"], &["authorization"])
+    };
+    let secrets = Secrets::default().masked("TOKEN", &real, injection).prepare();
+    let surrogate = secrets.env_vars().get("TOKEN").expect("a surrogate").clone();
+    (real, surrogate, secrets)
+}
+
+/// `script` prints what came back; it must be the surrogate, so many times. The control, whose proxy may let the real value back
+/// in, must print that.
+async fn check(script: &str, times: usize) {
+    let script = format!("ask() {{ curl -sS -H \"Authorization: Bearer $TOKEN\" \"$@\"; }}\n{script}");
+    let bed = Bed::new().await;
+    for strict in [true, false] {
+        let (real, surrogate, secrets) = secret(strict);
+        let ran = bed.run_with(&secrets, POLICY, &script).await;
+        let facts = format!(
+            "strict {strict}\n{:.2000}\n{}\n{}",
+            ran.stdout, ran.stderr, ran.log
+        );
+        assert_eq!(ran.code, 0, "{facts}");
+        let (expected, unwanted) = if strict {
+            (&surrogate, &real)
+        } else {
+            (&real, &surrogate)
+        };
+        assert_eq!(ran.stdout.matches(expected.as_str()).count(), times, "{facts}");
+        assert!(!ran.stdout.contains(unwanted.as_str()), "{facts}");
+        assert_eq!(ran.log_lines("[scrubbed: ").is_empty(), !strict, "{facts}");
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_header_a_cookie_a_redirect_and_an_error_page() {
+    check(
+        "ask -D - -o /dev/null https://head.mirror.test/mirror/header
+ask -D - -o /dev/null https://head.mirror.test/mirror/cookie
+ask -D - -o /dev/null https://head.mirror.test/mirror/redirect/head.mirror.test/x
+ask https://head.mirror.test/mirror/error
+ask --http1.1 -D - -o /dev/null https://head.mirror.test/mirror/header",
+        5,
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_body_also_a_compressed_one_and_also_within_base64() {
+    check(
+        "ask https://body.mirror.test/mirror/body/ | python3 -c '
+import base64, sys
+lines = sys.stdin.read().split(\"\\n\")
+print(lines[1]); print(base64.b64decode(lines[2]).decode())'
+for encoding in gzip br zstd; do
+    ask --compressed https://body.mirror.test/mirror/body/$encoding | sed -n 2p
+    ask --http1.1 --compressed https://body.mirror.test/mirror/body/$encoding | sed -n 3p | base64 -d; echo
+done",
+        8,
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_body_that_comes_byte_by_byte() {
+    check(
+        "ask --http1.1 https://bytes.mirror.test/mirror/bytes; ask https://bytes.mirror.test/mirror/bytes",
+        2,
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_an_event_which_arrives_while_the_stream_is_open() {
+    let bed = Bed::new().await;
+    for strict in [true, false] {
+        let (real, surrogate, secrets) = secret(strict);
+        let name = unique("stream", 12);
+        let script = format!(
+            "curl -sSN -H \"Authorization: Bearer $TOKEN\" https://live.mirror.test/mirror/sse/{name}"
+        );
+        let spec = bed.command_with(&secrets, POLICY, &["bash", "-c", &script]);
+        let command = bed.sandbox.create_command(spec).expect("a good command");
+        let mut output = Vec::new();
+        let result = command
+            .execute(Input::Empty, async |chunk| {
+                if let OutputChunk::Stdout(bytes) = chunk {
+                    output.extend_from_slice(&bytes);
+                    // The second event is sent only once the first is here, whole: were it held back, this would time out.
+                    if output.ends_with(b"\n\n") {
+                        World::shared().release(&name);
+                    }
+                }
+            })
+            .await
+            .expect("the sandbox works");
+        assert!(!result.timed_out);
+        let expected = if strict { surrogate } else { real };
+        let output = String::from_utf8_lossy(&output);
+        assert_eq!(
+            output,
+            format!("data: {expected}\n\ndata: second\n\n"),
+            "strict {strict}"
+        );
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_key_that_signs_nothing_comes_back_either() {
+    const HOST: &str = "echo.ap-south-1.amazonaws.com";
+    let bed = Bed::new().await;
+    let key = AwsKey::generate(true);
+    let secrets = Secrets::default().aws(&key, "*.amazonaws.com").prepare();
+    // The server quotes all headers: key id, token and signature.
+    let script = format!(
+        "export AWS_DEFAULT_REGION=ap-south-1; python3 -c \"
+import boto3, requests
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+request = AWSRequest('GET', 'https://{HOST}/headers')
+SigV4Auth(boto3.session.Session().get_credentials(), 'execute-api', 'ap-south-1').add_auth(request)
+print(requests.get(request.url, headers=dict(request.headers)).text)\""
+    );
+    let policy = format!("domains: [{HOST}]");
+    let ran = bed.run_with(&secrets, &policy, &script).await;
+    let facts = format!("{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
+    let token = key.token.as_deref().expect("a token");
+    for real in [key.id.as_str(), token] {
+        assert!(!ran.stdout.contains(real), "{facts}");
+    }
+    for variable in ["AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"] {
+        let surrogate = secrets.env_vars().get(variable).expect("a surrogate");
+        assert!(ran.stdout.contains(surrogate.as_str()), "{variable}: {facts}");
+    }
+    // The control: they did arrive.
+    let seen = format!("{:?}", World::shared().seen(HOST));
+    assert!(seen.contains(&key.id) && seen.contains(token), "{seen}");
+    bed.close().await;
+}

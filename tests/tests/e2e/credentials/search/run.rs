@@ -1,0 +1,254 @@
+//! The searches: a task that uses every kind of secret, as the command runs it, and the same task with the real values.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::SystemTime;
+
+use e2e_tests::secret::{AwsKey, unique};
+use e2e_tests::world::World;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::needles::Needles;
+use super::places::Places;
+use crate::command_line::project::{Project, assert_nothing_left};
+
+/// Uses the secrets as they are meant to be used, and leaves them wherever it can.
+const SCRIPT: &str = r#"
+env > /root/env; env > /tmp/env; env > /workspace/env
+curl -sS -H "Authorization: Bearer $TOKEN" https://search.test/ > /dev/null
+curl -sS -u "user:$TOKEN" https://search.test/mirror/body/gzip > /tmp/body
+curl -sS --aws-sigv4 aws:amz:us-east-2:s3 --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \
+    -H "x-amz-security-token: $AWS_SESSION_TOKEN" https://search.us-east-2.amazonaws.com/headers > /tmp/headers
+curl -sS "https://search.test/?token=$TOKEN" > /dev/null
+echo "$TOKEN" >&2
+printf '%s\n' "$TOKEN" ready
+exec -a "$TOKEN" sleep 600
+"#;
+
+const MASKED: &str = "
+masked_secrets:
+  TOKEN: {scopes: [search.test], headers: [authorization]}
+signing_credentials:
+  key: {preset: aws, scopes: ['*.amazonaws.com']}
+";
+const UNMASKED: &str = "
+pass_env: [TOKEN, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN]
+";
+
+/// A run of [`SCRIPT`] whose secrets are in use and left about.
+struct Run {
+    project: Project,
+    prefix: &'static str,
+    state: PathBuf,
+    begun: SystemTime,
+    token: String,
+    needles: Needles,
+    child: Child,
+    stdout: Option<BufReader<std::process::ChildStdout>>,
+    output: Vec<u8>,
+}
+
+impl Run {
+    /// Starts it with `settings`, and waits until it says that it is ready.
+    fn start(prefix: &'static str, settings: &str) -> Self {
+        let (token, key) = (unique("ghp_", 36), AwsKey::generate(true));
+        let values = [
+            Some(token.clone()),
+            Some(key.secret.clone()),
+            key.token.clone(),
+            Some(key.id.clone()),
+        ];
+        let project = Project::with_prefix(prefix);
+        project.append(".sandbox/sandbox.yaml", settings);
+        project.write(
+            ".sandbox/network-allowlist.yaml",
+            "domains: [search.test, '*.amazonaws.com']\n",
+        );
+        let begun = SystemTime::now();
+        let mut child = project
+            .sandbox(&[
+                "run",
+                "-vv",
+                "--network-log-live",
+                "--network-log",
+                "net.log",
+                "--",
+                "bash",
+                "-c",
+                SCRIPT,
+            ])
+            .env("TOKEN", &token)
+            .envs(key.variables())
+            .stdout(Stdio::piped())
+            .stderr(File::create(project.path().join("stderr")).expect("a file"))
+            .spawn()
+            .expect("the sandbox command");
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut run = Self {
+            state: project.state().to_owned(),
+            project,
+            prefix,
+            begun,
+            token,
+            needles: Needles::new(&values.into_iter().flatten().collect::<Vec<_>>()),
+            child,
+            stdout: Some(stdout),
+            output: Vec::new(),
+        };
+        run.await_ready();
+        run
+    }
+
+    fn await_ready(&mut self) {
+        let mut stdout = self.stdout.take().expect("once");
+        let mut line = Vec::new();
+        while stdout.read_until(b'\n', &mut line).expect("output") > 0 && line != b"ready\n" {
+            self.output.append(&mut line);
+        }
+        let stderr = fs::read_to_string(self.project.path().join("stderr")).unwrap_or_default();
+        assert_eq!(line, b"ready\n", "{stderr}");
+        self.stdout = Some(stdout);
+    }
+
+    /// Searches everything that there is only while it runs, and the host.
+    async fn search(&mut self) -> Places {
+        let places = Places::of(self.prefix, self.begun).await;
+        places.search_living(&mut self.needles).await;
+        self.search_host(&places).await;
+        places
+    }
+
+    async fn search_host(&mut self, places: &Places) {
+        let (project, state) = (self.project.path().to_owned(), self.state.clone());
+        places.search_host(&mut self.needles, &[&project, &state]).await;
+        let stderr = fs::read(project.join("stderr")).expect("a file");
+        self.needles.look("output", "stderr", &stderr);
+        self.needles.look("output", "stdout", &self.output.clone());
+    }
+
+    /// Ends it, and searches what is left.
+    async fn end(&mut self, places: &Places) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("our own child");
+        let mut rest = Vec::new();
+        let mut stdout = self.stdout.take().expect("once");
+        stdout.read_to_end(&mut rest).expect("output");
+        self.output.append(&mut rest);
+        assert_eq!(self.child.wait().expect("our own child").code(), Some(143));
+        assert_nothing_left(self.prefix).await;
+        self.search_host(places).await;
+    }
+
+    #[track_caller]
+    fn assert_nothing_found(&self) {
+        assert!(self.needles.found().is_empty(), "{:#?}", self.needles.found());
+    }
+
+    /// The proxy had the real values, used them, and has them still.
+    fn assert_used(&mut self, places: &Places) {
+        let seen = format!("{:?}", World::shared().seen("search.test"));
+        assert!(seen.contains(&self.token), "the real value was used");
+        self.needles
+            .look_into_memory("memory of the proxy", places.proxy.pid);
+        assert!(
+            !self.needles.found().is_empty(),
+            "the control: a search of memory finds what is there"
+        );
+        self.needles.forget();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_task_runs_and_afterwards_nothing_is_found() {
+    let mut run = Run::start("e2e-search", MASKED);
+    let places = run.search().await;
+    run.assert_nothing_found();
+    run.assert_used(&places);
+    run.end(&places).await;
+    run.assert_nothing_found();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_real_values_in_the_environment_are_found_everywhere() {
+    let mut run = Run::start("e2e-search-control", UNMASKED);
+    let places = run.search().await;
+    let found: BTreeSet<&str> = run.needles.found().keys().copied().collect();
+    let everywhere = [
+        "engine",
+        "environment",
+        "export",
+        "file system",
+        "folders",
+        "inspection",
+        "memory of the task",
+        "output",
+        "process list",
+        "temporary files",
+    ];
+    assert_eq!(found, everywhere.into(), "{:#?}", run.needles.found());
+    run.end(&places).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_violent_death_of_the_proxy_nothing_is_found_and_no_core_is_left() {
+    let mut run = Run::start("e2e-search-death", MASKED);
+    let places = Places::of(run.prefix, run.begun).await;
+    run.assert_used(&places);
+    let limits = fs::read_to_string(format!("/proc/{}/limits", places.proxy.pid)).expect("a process");
+    let core = limits
+        .lines()
+        .find(|line| line.starts_with("Max core file size"))
+        .expect("a limit");
+    let numbers: Vec<&str> = core.split_whitespace().skip(4).take(2).collect();
+    assert_eq!(numbers, ["0", "0"], "{core}");
+    // The sandbox sleeps, so that it tidies nothing up before it was looked at.
+    let sandbox = Pid::from_child(&run.child);
+    kill_process(sandbox, Signal::STOP).expect("our own child");
+    let layer = places.proxy_layer().await;
+    let proxy = Pid::from_raw(i32::try_from(places.proxy.pid).expect("a number")).expect("a process");
+    kill_process(proxy, Signal::ABORT).expect("root");
+    places.await_end_of_the_proxy().await;
+    assert_eq!(cores(&layer), Vec::<PathBuf>::new());
+    run.needles
+        .look_into_files("layer of the proxy", [layer.as_path()]);
+    run.search_host(&places).await;
+    run.assert_nothing_found();
+    kill_process(sandbox, Signal::CONT).expect("our own child");
+    run.end(&places).await;
+    run.assert_nothing_found();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_a_process_that_may_leave_a_core_leaves_one_with_its_secrets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let value = unique("core-", 30);
+    let died = Command::new("bash")
+        .args(["-c", "ulimit -c unlimited; kill -ABRT $$"])
+        .env("TOKEN", &value)
+        .current_dir(folder.path())
+        .status()
+        .expect("bash");
+    assert!(!died.success());
+    assert_eq!(cores(folder.path()).len(), 1);
+    let mut needles = Needles::new(&[value]);
+    needles.look_into_files("core", [folder.path()]);
+    assert!(!needles.found().is_empty());
+}
+
+/// The core files below `folder`.
+fn cores(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(entry.path());
+            } else if entry.file_name().to_string_lossy().starts_with("core") {
+                found.push(entry.path());
+            }
+        }
+    }
+    found
+}

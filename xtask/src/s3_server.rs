@@ -1,0 +1,37 @@
+//! An S3 server that we did not write: what signatures are verified with.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use crate::cargo::cargo;
+use crate::process;
+use crate::report::step;
+use crate::workspace;
+
+const PACKAGE: &str = "s3s-fs";
+const VERSION: &str = "0.14.1";
+
+/// Its program, built once for each version. It shares neither lock file nor build folder with the workspace.
+pub(crate) fn program() -> Result<PathBuf> {
+    let root = workspace::state().join(format!("tools/{PACKAGE}-{VERSION}"));
+    let program = root.join("bin").join(PACKAGE);
+    if program.is_file() {
+        return Ok(program);
+    }
+    step(&format!("building {PACKAGE} {VERSION}"), || {
+        let mut install = cargo(["install", "--quiet", "--locked", "--features", "binary"]);
+        install
+            .args(["--version", VERSION])
+            .arg("--root")
+            .arg(&root)
+            .arg("--target-dir")
+            .arg(workspace::state().join("tools/build"))
+            .arg(PACKAGE);
+        process::run(&mut install)
+    })?;
+    if !program.is_file() {
+        bail!("cargo installed no {}", program.display());
+    }
+    Ok(program)
+}
