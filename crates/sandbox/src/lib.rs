@@ -114,7 +114,8 @@ pub use sandbox_credentials::{
 };
 pub use session::{SessionError, SessionMetadata, SessionReply, SessionStore};
 pub use spec::{
-    CommandSpec, ContainerEnv, ImageSource, ImageTag, InvalidSpec, Mount, Network, NetworkSandboxConfig,
-    ResourceLimits, TaskSpec,
+    Capability, CommandSpec, ContainerEnv, Device, HostEntry, ImageSource, ImageTag, InvalidSpec, Isolation,
+    Mount, Network, NetworkSandboxConfig, ResourceLimits, Runtime, Seccomp, StopSignal, TaskSpec, Tmpfs,
+    Ulimit, UlimitKind, UserNamespace,
 };
 pub use task::{Command, CommandResult, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings};

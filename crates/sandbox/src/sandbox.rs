@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
 use crate::config::SandboxConfig;
-use crate::container::Handle;
+use crate::container::{Handle, OwnFiles};
 use crate::egress::{self, Egress, RunningProxy};
 use crate::engine::{Capabilities, Engine, EngineFacts};
 use crate::error::SandboxError;
@@ -292,6 +292,11 @@ impl Shared {
         facts
             .map(|facts| facts.id)
             .ok_or_else(|| SandboxError::NoImage(tag.clone()))
+    }
+
+    /// The files that tell a container its name, its neighbours and its name server.
+    pub(crate) fn own_files(&self) -> OwnFiles {
+        OwnFiles::new(&self.config.state_dir)
     }
 
     pub(crate) fn new_switch(&self) -> Arc<StopSwitch> {

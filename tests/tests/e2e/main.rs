@@ -9,6 +9,7 @@ mod clients;
 mod command_line;
 mod credentials;
 mod examples;
+mod hardening;
 mod identity;
 mod images;
 mod isolation;

@@ -66,6 +66,11 @@ const PODMAN_FIVE: Debian = Debian {
     ],
 };
 
+/// What stands for a GPU in the tests: a device that the engine's host describes.
+const DESCRIBED_DEVICE: &str = r#"{"cdiVersion": "0.5.0", "kind": "sandbox.test/device", "devices": [
+{"name": "zero", "containerEdits": {"deviceNodes": [{"path": "/dev/described", "hostPath": "/dev/zero"}]}}]}
+"#;
+
 impl Podman {
     /// The engine's name: of its state folder, its socket, its namespaces.
     pub(crate) fn name(self) -> &'static str {
@@ -241,8 +246,10 @@ impl PrivateEngine {
             ("etc/resolv.conf", "nameserver 203.0.113.10\n"),
             // Without it podman asks the name server for `localhost`, and waits where there is none.
             ("etc/hosts", "127.0.0.1 localhost\n"),
+            ("etc/cdi/sandbox-test.json", DESCRIBED_DEVICE),
         ] {
             let file = root.join(file);
+            fs::create_dir_all(file.parent().unwrap_or(&file))?;
             fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         }
         Ok(root)

@@ -34,6 +34,26 @@ pub enum ContainerError {
         /// Why.
         source: io::Error,
     },
+    /// A file that tells the container its name or its name server cannot be written.
+    #[error("failed to write `{}`", path.display())]
+    OwnFile {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// This engine cannot do what the specification asks for. Podman itself often says nothing of it and leaves it out.
+    #[error("{field}: {engine} {problem}; {mend}")]
+    Unsupported {
+        /// The field of the specification.
+        field: &'static str,
+        /// The engine and its version.
+        engine: String,
+        /// What it does instead.
+        problem: String,
+        /// What to do about it.
+        mend: String,
+    },
     /// What the kernel enforces for the container cannot be read.
     #[error(
         "cannot verify the confinement of container `{container}`: {problem}; the sandbox must run in the process namespace of \

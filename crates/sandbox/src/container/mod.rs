@@ -3,16 +3,16 @@
 //! A plan is pure data. What the engine made of it is compared with it twice: after the creation (what the engine wrote down) and
 //! when the container stands but its process does not run yet (what the kernel enforces).
 
-mod capability;
 mod error;
-mod hardening;
 mod kernel;
+mod own_files;
 mod plan;
 mod run;
+mod support;
 mod verify;
 
 pub use error::ContainerError;
-pub(crate) use hardening::Hardening;
+pub(crate) use own_files::OwnFiles;
 pub(crate) use plan::{Attachment, ContainerPlan, PlannedNetwork};
 pub(crate) use run::{Attached, Created, Exit, Handle, Running};
 

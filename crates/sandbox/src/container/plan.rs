@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use crate::reap::Labels;
-use crate::spec::{ContainerEnv, Mount};
-
-use super::Hardening;
+use crate::spec::{ContainerEnv, Isolation, Mount};
 
 /// Everything about a container that is decided before the engine is asked.
 #[derive(Debug, Clone)]
@@ -26,8 +24,8 @@ pub(crate) struct ContainerPlan {
     /// The only name server. `None`: the engine's choice.
     pub(crate) dns: Option<Ipv4Addr>,
     pub(crate) sysctls: BTreeMap<String, String>,
-    pub(crate) hardening: Hardening,
-    /// Bytes, swap included.
+    pub(crate) isolation: Isolation,
+    /// Bytes, without swap.
     pub(crate) memory: Option<u64>,
     /// Billionths of a processor.
     pub(crate) nano_cpus: Option<i64>,
@@ -36,6 +34,14 @@ pub(crate) struct ContainerPlan {
     pub(crate) labels: Labels,
     /// Whether the process gets a stdin; without, it reads from `/dev/null`.
     pub(crate) stdin: bool,
+}
+
+impl ContainerPlan {
+    /// Bytes of memory and swap together.
+    pub(crate) fn memory_with_swap(&self) -> Option<u64> {
+        self.memory
+            .map(|memory| memory.saturating_add(self.isolation.swap))
+    }
 }
 
 /// The networks of a container.

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::engine::{ContainerId, Engine, EngineError, ImageFacts, Inspection, Output, Stdin};
-use crate::spec::Mount;
+use crate::spec::{Mount, StopSignal};
 
 use super::error::ContainerError;
 use super::kernel;
 use super::plan::ContainerPlan;
-use super::verify;
+use super::{support, verify};
 
 /// How long a process may take to be gone after SIGKILL. One in an uninterruptible sleep can take for ever.
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
@@ -26,6 +26,7 @@ pub(crate) struct Created {
 #[derive(Debug)]
 pub(crate) struct Attached {
     handle: Handle,
+    plan: ContainerPlan,
     program: String,
     stdin: Stdin,
     output: Output,
@@ -50,6 +51,8 @@ pub(crate) struct Handle {
     name: String,
     pid: u32,
     limits_memory: bool,
+    stop_signal: StopSignal,
+    stop_timeout: Duration,
 }
 
 /// How a process ended.
@@ -71,22 +74,26 @@ impl Created {
             .ok_or_else(|| ContainerError::NoImage {
                 image: plan.image.clone(),
             })?;
-        let hardening = plan.hardening.clone().for_user(&image.user);
         let plan = ContainerPlan {
+            isolation: plan.isolation.clone().resolved(&image.user, &mounts),
             mounts,
-            hardening,
             ..plan.clone()
         };
+        support::before_creation(&plan, engine)?;
+        let id = engine.create_container(&plan).await;
         let handle = Handle {
             engine: engine.clone(),
-            id: engine.create_container(&plan).await?,
+            id: id.map_err(|error| support::explain(error, &plan, engine))?,
             name: plan.name.clone(),
             pid: 0,
             limits_memory: plan.memory.is_some(),
+            stop_signal: plan.isolation.stop_signal,
+            stop_timeout: plan.isolation.stop_timeout,
         };
         let verified = async {
-            let differences = verify::created(&plan, &image, &handle.inspect().await?);
-            handle.as_planned(differences)
+            let inspection = handle.inspect().await?;
+            support::after_creation(&plan, engine, &inspection)?;
+            handle.as_planned(verify::created(&plan, &image, &inspection))
         };
         match verified.await {
             Ok(()) => Ok(Self { handle, plan, image }),
@@ -110,14 +117,18 @@ impl Created {
                 .engine
                 .attach_container(handle.id.as_str(), plan.stdin)
                 .await;
-            let (stdin, output) = streams.map_err(|error| explain(error, &program))?;
+            let (stdin, output) = streams.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
             let inspection = handle.inspect().await?;
-            let facts = kernel::read(Path::new("/proc"), inspection.state.pid, handle.id.as_str()).map_err(
-                |problem| ContainerError::Unverifiable {
-                    container: plan.name.clone(),
-                    problem,
-                },
-            )?;
+            let facts = kernel::read(
+                Path::new("/proc"),
+                inspection.state.pid,
+                handle.id.as_str(),
+                &plan.isolation.masked_paths,
+            )
+            .map_err(|problem| ContainerError::Unverifiable {
+                container: plan.name.clone(),
+                problem,
+            })?;
             handle.as_planned(verify::attached(&plan, &image, &inspection, &facts))?;
             Ok::<_, ContainerError>((stdin, output, inspection.state.pid))
         };
@@ -126,6 +137,7 @@ impl Created {
                 handle.pid = pid;
                 Ok(Attached {
                     handle,
+                    plan,
                     program,
                     stdin,
                     output,
@@ -151,6 +163,7 @@ impl Attached {
     pub(crate) async fn start(self) -> Result<Running, ContainerError> {
         let Self {
             handle,
+            plan,
             program,
             stdin,
             output,
@@ -164,7 +177,10 @@ impl Attached {
                     handle,
                 })
             }
-            Err(error) => Err(handle.give_up(explain(error, &program)).await),
+            Err(error) => {
+                let error = explain(error, &program, &plan, &handle.engine);
+                Err(handle.give_up(error).await)
+            }
         }
     }
 
@@ -189,10 +205,12 @@ impl Handle {
         }
     }
 
-    /// Ends the process: SIGTERM, and SIGKILL after `grace`. Returns when it is dead.
-    pub(crate) async fn stop(&self, grace: Duration) -> Result<(), EngineError> {
-        self.signal("TERM").await?;
-        if let Ok(ended) = tokio::time::timeout(grace, self.engine.wait_container(self.id.as_str())).await {
+    /// Ends the process: the signal and the time that the plan says, then SIGKILL. Returns when it is dead.
+    pub(crate) async fn stop(&self) -> Result<(), EngineError> {
+        self.signal(self.stop_signal.name()).await?;
+        if let Ok(ended) =
+            tokio::time::timeout(self.stop_timeout, self.engine.wait_container(self.id.as_str())).await
+        {
             return gone_is_done(ended.map(drop));
         }
         self.signal("KILL").await?;
@@ -278,9 +296,17 @@ async fn resolve(mounts: &[Mount]) -> Result<Vec<Mount>, ContainerError> {
     Ok(resolved)
 }
 
-/// What a failed launch means. Both versions of podman pass on what their runtime (crun, runc) says about the executable; what it says
+/// What a failed launch means.
+fn explain(error: EngineError, program: &str, plan: &ContainerPlan, engine: &Engine) -> ContainerError {
+    match blame(error, program) {
+        ContainerError::Engine(error) => support::explain(error, plan, engine),
+        other => other,
+    }
+}
+
+/// Whether the program is at fault. Both versions of podman pass on what their runtime (crun, runc) says about the executable; what it says
 /// about anything else, such as a mount that is not found, is the engine's error.
-fn explain(error: EngineError, program: &str) -> ContainerError {
+fn blame(error: EngineError, program: &str) -> ContainerError {
     let message = error.message().unwrap_or_default().to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
     let program = program.to_owned();
@@ -305,7 +331,7 @@ mod tests {
 
     #[test]
     fn only_what_a_runtime_says_about_the_executable_blames_the_program() {
-        let kind = |message: &str| match explain(EngineError::answered(500, message), "x") {
+        let kind = |message: &str| match blame(EngineError::answered(500, message), "x") {
             ContainerError::ProgramNotFound { .. } => 127,
             ContainerError::ProgramNotExecutable { .. } => 126,
             _ => 125,

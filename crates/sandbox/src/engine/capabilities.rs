@@ -67,6 +67,11 @@ impl Capabilities {
         Self { version }
     }
 
+    #[cfg(test)]
+    pub(crate) fn of_version(text: &str) -> Self {
+        Self::new(text.parse().unwrap())
+    }
+
     /// The engine's version.
     #[must_use]
     pub fn version(&self) -> Version {
@@ -110,6 +115,19 @@ impl Capabilities {
         self.version >= Version::new(5, 0)
     }
 
+    /// Whether a device of a Container Device Interface description can be asked for. Older engines ignore the request.
+    #[must_use]
+    pub fn has_described_devices(&self) -> bool {
+        self.version >= Version::new(5, 4)
+    }
+
+    /// Whether a limit on processes leaves the engine's own limits in force. Older engines put limits of theirs in their place, which
+    /// they may not be allowed to set.
+    #[must_use]
+    pub fn keeps_default_limits(&self) -> bool {
+        self.version >= Version::new(5, 0)
+    }
+
     /// What this version lacks, one sentence each.
     #[must_use]
     pub fn limitations(&self) -> Vec<&'static str> {
@@ -129,6 +147,14 @@ impl Capabilities {
             (
                 self.has_stable_bridges(),
                 "containers that join or leave a network disturb the others on it, so each proxy gets a network of its own",
+            ),
+            (
+                self.has_described_devices(),
+                "devices of a description (CDI), such as GPUs, cannot be asked for: doing so is an error",
+            ),
+            (
+                self.keeps_default_limits(),
+                "a limit on processes displaces the engine's own, so they are looked up and given along",
             ),
             (
                 self.reports_out_of_memory(),
@@ -168,7 +194,7 @@ mod tests {
     fn the_tested_versions_differ_in_what_they_lack() {
         let of = |text: &str| Capabilities::new(text.parse().unwrap());
         assert!(of("4.3.1").is_supported() && of("5.4.2").is_supported() && !of("4.2.0").is_supported());
-        assert_eq!(of("4.3.1").limitations().len(), 5);
+        assert_eq!(of("4.3.1").limitations().len(), 7);
         assert!(of("5.4.2").limitations().is_empty());
     }
 }

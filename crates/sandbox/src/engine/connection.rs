@@ -11,6 +11,7 @@ use crate::config::EngineAddress;
 use super::capabilities::{Capabilities, Version};
 use super::error::{Cause, EngineError};
 use super::libpod::Libpod;
+use super::ulimits::DefaultLimits;
 
 /// How long the engine may take to begin an answer; bollard's own deadline.
 pub(super) const HEADERS_DEADLINE: Duration = Duration::from_mins(2);
@@ -36,6 +37,7 @@ pub(crate) struct Engine {
     docker: Docker,
     libpod: Libpod,
     capabilities: Capabilities,
+    default_limits: DefaultLimits,
 }
 
 impl Engine {
@@ -69,12 +71,17 @@ impl Engine {
             docker,
             libpod,
             capabilities,
+            default_limits: DefaultLimits::default(),
         })
     }
 
     /// What this engine is and what its version lacks.
     pub(crate) fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    pub(super) fn default_limits(&self) -> &DefaultLimits {
+        &self.default_limits
     }
 
     pub(super) fn docker(&self) -> &Docker {

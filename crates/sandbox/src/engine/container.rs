@@ -47,6 +47,11 @@ pub(crate) struct ContainerSummary {
 impl Engine {
     /// Creates a container. Nothing of it runs yet.
     pub(crate) async fn create_container(&self, plan: &ContainerPlan) -> Result<ContainerId, EngineError> {
+        let plan = self.with_default_limits(plan).await?;
+        Box::pin(self.create_exactly(&plan)).await
+    }
+
+    pub(super) async fn create_exactly(&self, plan: &ContainerPlan) -> Result<ContainerId, EngineError> {
         const OPERATION: &str = "create container";
         let options = CreateContainerOptionsBuilder::default().name(&plan.name).build();
         let call = self

@@ -11,6 +11,8 @@ use bollard::models::{
 use crate::container::{Attachment, ContainerPlan, PlannedNetwork};
 use crate::spec::Mount;
 
+use super::confine;
+
 /// The body of the call that creates `plan`.
 pub(super) fn container(plan: &ContainerPlan) -> ContainerCreateBody {
     let env = plan
@@ -24,7 +26,9 @@ pub(super) fn container(plan: &ContainerPlan) -> ContainerCreateBody {
         cmd: (!plan.command.is_empty()).then(|| plan.command.clone()),
         env: Some(env.collect()),
         working_dir: plan.working_dir.clone(),
-        user: plan.hardening.user.map(str::to_owned),
+        user: plan.isolation.user.clone(),
+        hostname: Some(plan.isolation.hostname.clone()),
+        stop_signal: Some(format!("SIG{}", plan.isolation.stop_signal.name())),
         labels: Some(plan.labels.to_map().into_iter().collect()),
         open_stdin: Some(plan.stdin),
         stdin_once: Some(plan.stdin),
@@ -32,7 +36,7 @@ pub(super) fn container(plan: &ContainerPlan) -> ContainerCreateBody {
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         tty: Some(false),
-        // Podman 5 waits this long before it kills on a forced removal.
+        // Podman 5 waits this long before it kills on a forced removal. Whoever stops a container of ours waits on this side.
         stop_timeout: Some(0),
         // What the image would have the engine run beside the task.
         healthcheck: Some(HealthConfig {
@@ -46,27 +50,13 @@ pub(super) fn container(plan: &ContainerPlan) -> ContainerCreateBody {
 }
 
 fn host(plan: &ContainerPlan) -> HostConfig {
-    let hardening = &plan.hardening;
-    let memory = plan.memory.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+    let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     HostConfig {
         network_mode: Some(network_mode(&plan.network)),
         mounts: Some(plan.mounts.iter().map(bind).collect()),
-        cap_drop: Some(vec!["ALL".to_owned()]),
-        cap_add: Some(
-            hardening
-                .capabilities
-                .iter()
-                .map(|&name| name.to_owned())
-                .collect(),
-        ),
-        security_opt: hardening
-            .no_new_privileges
-            .then(|| vec!["no-new-privileges".to_owned()]),
-        readonly_rootfs: Some(hardening.read_only_root),
-        init: Some(hardening.init),
-        memory,
-        // The same as the memory: no swap on top of it.
-        memory_swap: memory,
+        memory: plan.memory.map(bytes),
+        // Without a word of ours, podman gives as much swap as memory.
+        memory_swap: plan.memory_with_swap().map(bytes),
         nano_cpus: plan.nano_cpus,
         pids_limit: plan.pids.map(i64::from),
         dns: plan.dns.map(|server| vec![server.to_string()]),
@@ -76,7 +66,7 @@ fn host(plan: &ContainerPlan) -> HostConfig {
             typ: Some("none".to_owned()),
             config: None,
         }),
-        ..HostConfig::default()
+        ..confine::host(&plan.isolation)
     }
 }
 
@@ -134,16 +124,15 @@ pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::container::Hardening;
     use crate::reap::{InstanceLock, Labels};
-    use crate::spec::ContainerEnv;
+    use crate::spec::{ContainerEnv, Isolation};
 
     /// A plan for tests that need any.
-    pub(in crate::engine) fn a_plan() -> ContainerPlan {
-        plan(PlannedNetwork::None, Hardening::agent())
+    pub(crate) fn a_plan() -> ContainerPlan {
+        plan(PlannedNetwork::None, Isolation::agent())
     }
 
-    fn plan(network: PlannedNetwork, hardening: Hardening) -> ContainerPlan {
+    fn plan(network: PlannedNetwork, isolation: Isolation) -> ContainerPlan {
         let state = tempfile::tempdir().unwrap();
         ContainerPlan {
             name: "n".to_owned(),
@@ -156,7 +145,7 @@ pub(super) mod tests {
             network,
             dns: None,
             sysctls: BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "0".to_owned())]),
-            hardening,
+            isolation,
             memory: None,
             nano_cpus: None,
             pids: None,
@@ -187,7 +176,7 @@ pub(super) mod tests {
             pids: Some(7),
             dns: Some([10, 199, 0, 2].into()),
             stdin: true,
-            ..plan(network, Hardening::agent())
+            ..plan(network, Isolation::agent())
         };
         let body = body(&plan);
         for (field, expected) in [
@@ -195,12 +184,20 @@ pub(super) mod tests {
             ("/OpenStdin", json!(true)),
             ("/StdinOnce", json!(true)),
             ("/StopTimeout", json!(0)),
+            ("/StopSignal", json!("SIGTERM")),
+            ("/Hostname", json!("sandbox")),
             ("/Healthcheck/Test", json!(["NONE"])),
             ("/Labels/sandbox.role", json!("task")),
             ("/HostConfig/NetworkMode", json!("inner")),
             ("/HostConfig/CapDrop", json!(["ALL"])),
-            ("/HostConfig/CapAdd", json!(Hardening::agent().capabilities)),
-            ("/HostConfig/SecurityOpt", json!(["no-new-privileges"])),
+            (
+                "/HostConfig/CapAdd",
+                json!(["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]),
+            ),
+            (
+                "/HostConfig/SecurityOpt",
+                json!(["no-new-privileges", "mask=/run/.containerenv"]),
+            ),
             ("/HostConfig/LogConfig/Type", json!("none")),
             ("/HostConfig/Memory", json!(64 << 20)),
             ("/HostConfig/MemorySwap", json!(64 << 20)),
@@ -229,7 +226,7 @@ pub(super) mod tests {
 
     #[test]
     fn without_a_network_nothing_is_attached() {
-        let body = body(&plan(PlannedNetwork::None, Hardening::proxy()));
+        let body = body(&plan(PlannedNetwork::None, Isolation::proxy()));
         assert_eq!(body.pointer("/HostConfig/NetworkMode"), Some(&json!("none")));
         assert_eq!(body.pointer("/NetworkingConfig"), None);
         assert_eq!(body.pointer("/HostConfig/CapAdd"), Some(&json!([])));

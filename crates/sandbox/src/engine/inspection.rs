@@ -17,6 +17,9 @@ pub(crate) struct Inspection {
     pub(crate) image: String,
     /// What is executed first: the engine's own PID 1 where one was asked for.
     pub(crate) path: String,
+    /// What runs it: a name, or a path where the engine was given one.
+    #[serde(rename = "OCIRuntime")]
+    pub(crate) runtime: String,
     #[serde(deserialize_with = "nullable")]
     pub(crate) args: Vec<String>,
     pub(crate) state: State,
@@ -29,6 +32,13 @@ pub(crate) struct Inspection {
     pub(crate) network_settings: NetworkSettings,
     pub(crate) config: ConfigFacts,
     pub(crate) host_config: BindFacts,
+}
+
+impl Inspection {
+    /// The name of the program that runs it.
+    pub(crate) fn runtime_name(&self) -> &str {
+        self.runtime.rsplit('/').next().unwrap_or_default()
+    }
 }
 
 /// Where a container stands.
@@ -89,6 +99,16 @@ pub(crate) struct ConfigFacts {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) tty: bool,
     pub(crate) open_stdin: bool,
+    pub(crate) hostname: String,
+    pub(crate) stop_signal: SignalFact,
+}
+
+/// A signal, as one version or the other tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum SignalFact {
+    Number(u64),
+    Name(String),
 }
 
 impl fmt::Debug for ConfigFacts {
@@ -128,7 +148,7 @@ pub(crate) struct BindFacts {
     #[serde(deserialize_with = "nullable")]
     pub(crate) security_opt: Vec<String>,
     #[serde(deserialize_with = "nullable")]
-    pub(crate) devices: Vec<serde_json::Value>,
+    pub(crate) devices: Vec<DeviceFacts>,
     #[serde(deserialize_with = "nullable")]
     pub(crate) group_add: Vec<String>,
     #[serde(deserialize_with = "nullable")]
@@ -142,6 +162,43 @@ pub(crate) struct BindFacts {
     pub(crate) memory_swap: i64,
     pub(crate) nano_cpus: i64,
     pub(crate) pids_limit: i64,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) tmpfs: BTreeMap<String, String>,
+    pub(crate) shm_size: i64,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) ulimits: Vec<LimitFacts>,
+    /// Absent without a user namespace.
+    #[serde(default, rename = "IDMappings")]
+    pub(crate) id_mappings: Option<IdMappings>,
+}
+
+/// A device of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct DeviceFacts {
+    pub(crate) path_on_host: String,
+    pub(crate) path_in_container: String,
+}
+
+/// A limit on each process.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct LimitFacts {
+    /// Such as `RLIMIT_NOFILE`.
+    pub(crate) name: String,
+    /// -1 is unlimited.
+    pub(crate) soft: i64,
+    pub(crate) hard: i64,
+}
+
+/// Who the users of a container are on the host: first number inside, first number outside, how many, with colons between.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct IdMappings {
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) uid_map: Vec<String>,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) gid_map: Vec<String>,
 }
 
 /// Where output goes besides to us.

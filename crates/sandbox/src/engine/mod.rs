@@ -6,6 +6,7 @@
 mod archive;
 mod attach;
 mod capabilities;
+mod confine;
 mod connection;
 mod container;
 mod convert;
@@ -17,13 +18,16 @@ mod libpod;
 mod network;
 #[cfg(test)]
 mod scripted;
+mod ulimits;
 
 pub(crate) use attach::{Chunk, Output, Stdin};
 pub use capabilities::{Capabilities, Version};
 pub(crate) use connection::Engine;
 pub(crate) use container::ContainerId;
+#[cfg(test)]
+pub(crate) use convert::tests::a_plan;
 pub use error::EngineError;
 pub use facts::EngineFacts;
 pub(crate) use image::{BuildNetwork, BuildRequest, ImageFacts, ImageSummary};
-pub(crate) use inspection::{BindFacts, Inspection, MountFacts};
+pub(crate) use inspection::{BindFacts, Inspection, MountFacts, SignalFact};
 pub(crate) use network::NetworkPlan;

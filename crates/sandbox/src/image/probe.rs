@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::container::{ContainerError, ContainerPlan, Created, Hardening, PlannedNetwork};
+use crate::container::{ContainerError, ContainerPlan, Created, PlannedNetwork};
 use crate::engine::{Engine, EngineError};
 use crate::reap::{Labels, Role};
-use crate::spec::ContainerEnv;
+use crate::spec::{ContainerEnv, Isolation};
 
 /// A container of the image that is created, read and removed, and never started: nothing of the image runs.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Probe {
             network: PlannedNetwork::None,
             dns: None,
             sysctls: [].into(),
-            hardening: Hardening::proxy(),
+            isolation: Isolation::proxy(),
             memory: None,
             nano_cpus: None,
             pids: None,

@@ -9,7 +9,7 @@ use super::InvalidSpec;
 pub struct ResourceLimits {
     /// Wall time of one execution. It is stopped when the time is over.
     pub timeout: Option<Duration>,
-    /// Bytes of memory, swap included: nothing is swapped out.
+    /// Bytes of memory. Nothing is swapped out, unless [`Isolation::swap`](crate::Isolation::swap) says so.
     pub memory: Option<u64>,
     /// Processors, in fractions of one.
     pub cpus: Option<f64>,
@@ -20,6 +20,17 @@ pub struct ResourceLimits {
 impl ResourceLimits {
     /// The smallest memory limit that an engine starts a container with: 6 MiB.
     const LEAST_MEMORY: u64 = 6 * 1024 * 1024;
+
+    /// For a command that nobody vouches for: one processor, 512 MiB, 100 processes, one minute.
+    #[must_use]
+    pub fn untrusted() -> Self {
+        Self {
+            timeout: Some(Duration::from_mins(1)),
+            memory: Some(512 << 20),
+            cpus: Some(1.0),
+            pids: Some(100),
+        }
+    }
 
     pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
         let invalid =

@@ -3,6 +3,7 @@
 mod env;
 mod image;
 mod invalid;
+mod isolation;
 mod limits;
 mod mount;
 mod network;
@@ -13,6 +14,10 @@ mod task;
 pub use env::ContainerEnv;
 pub use image::{ImageSource, ImageTag};
 pub use invalid::InvalidSpec;
+pub use isolation::{
+    Capability, Device, HostEntry, Isolation, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit, UlimitKind,
+    UserNamespace,
+};
 pub use limits::ResourceLimits;
 pub use mount::Mount;
 pub use network::{Network, NetworkSandboxConfig};

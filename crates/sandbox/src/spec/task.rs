@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{ContainerEnv, ImageTag, InvalidSpec, Mount, Network, NetworkCallback, ResourceLimits};
+use super::{
+    ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits,
+};
 use crate::egress::LogEntry;
 
 /// What is common to tasks and commands.
@@ -16,10 +18,14 @@ pub(crate) struct Launch {
     pub(crate) network_log_dir: Option<PathBuf>,
     pub(crate) on_network_event: Option<NetworkCallback>,
     pub(crate) limits: ResourceLimits,
+    pub(crate) isolation: Isolation,
     pub(crate) working_dir: Option<String>,
 }
 
 impl Launch {
+    /// Where the container looks names up before it asks a server.
+    pub(crate) const HOSTS_FILE: &str = "/etc/hosts";
+
     fn new(context: String, image: ImageTag) -> Self {
         Self {
             context,
@@ -30,6 +36,7 @@ impl Launch {
             network_log_dir: None,
             on_network_event: None,
             limits: ResourceLimits::default(),
+            isolation: Isolation::agent(),
             working_dir: None,
         }
     }
@@ -47,7 +54,47 @@ impl Launch {
         self.refuse_shadowing("/run/sandbox")?;
         self.refuse_twice()?;
         self.env.validate()?;
-        self.limits.validate()
+        self.limits.validate()?;
+        self.isolation.validate()?;
+        self.refuse_contradictions()
+    }
+
+    /// What each part permits for itself and the others do not.
+    fn refuse_contradictions(&self) -> Result<(), InvalidSpec> {
+        if let Some(tmpfs) = self
+            .isolation
+            .tmpfs
+            .iter()
+            .find(|tmpfs| self.has_mount_at(&tmpfs.path))
+        {
+            return Err(InvalidSpec::new(
+                "isolation.tmpfs",
+                format!("a mount is already at `{}`; leave out one of them", tmpfs.path),
+            ));
+        }
+        if !self.isolation.hosts.is_empty() && self.has_mount_at(Self::HOSTS_FILE) {
+            return Err(InvalidSpec::new(
+                "isolation.hosts",
+                format!(
+                    "a mount is already at `{}`; write the names into that file",
+                    Self::HOSTS_FILE
+                ),
+            ));
+        }
+        if self.isolation.swap > 0 && self.limits.memory.is_none() {
+            return Err(InvalidSpec::new(
+                "isolation.swap",
+                "means nothing without resource_limits.memory; set both",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether a mount of the caller's is at `target`.
+    pub(crate) fn has_mount_at(&self, target: &str) -> bool {
+        self.mounts
+            .iter()
+            .any(|mount| Path::new(mount.container_path()) == Path::new(target))
     }
 
     /// A mount at or above `owned` would hide what the sandbox puts there; one below it would change it.
@@ -128,6 +175,13 @@ macro_rules! launch_settings {
         #[must_use]
         pub fn limits(mut self, limits: ResourceLimits) -> Self {
             self.launch.limits = limits;
+            self
+        }
+
+        /// How it is confined. Default [`Isolation::agent`].
+        #[must_use]
+        pub fn isolation(mut self, isolation: Isolation) -> Self {
+            self.launch.isolation = isolation;
             self
         }
 
@@ -246,5 +300,53 @@ impl CommandSpec {
             return Err(InvalidSpec::new("command", "holds a NUL character"));
         }
         self.launch.validate()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::spec::{HostEntry, Tmpfs};
+
+    #[test]
+    fn parts_that_contradict_each_other_are_refused_with_the_field() {
+        let command =
+            |isolation| CommandSpec::new("c", ImageTag::new("localhost/x:1"), ["true"]).isolation(isolation);
+        let at = |target: &str| Mount::read_only_at("/", target);
+        let tmpfs = Isolation {
+            tmpfs: vec![Tmpfs::new("/data", 4096)],
+            ..Isolation::agent()
+        };
+        let hosts = Isolation {
+            hosts: vec![HostEntry::new("a.test", Ipv4Addr::LOCALHOST)],
+            ..Isolation::agent()
+        };
+        let swap = Isolation {
+            swap: 4096,
+            ..Isolation::agent()
+        };
+        let bounded = ResourceLimits {
+            memory: Some(1 << 30),
+            ..ResourceLimits::default()
+        };
+        let nowhere = Isolation {
+            hostname: "a b".to_owned(),
+            ..Isolation::agent()
+        };
+        for (spec, field) in [
+            (command(tmpfs.clone()), None),
+            (command(tmpfs.clone()).mount(at("/data/x")), None),
+            (command(tmpfs).mount(at("/data/")), Some("isolation.tmpfs")),
+            (command(hosts.clone()), None),
+            (command(hosts).mount(at("/etc/hosts")), Some("isolation.hosts")),
+            (command(swap.clone()).limits(bounded), None),
+            (command(swap), Some("isolation.swap")),
+            (command(nowhere), Some("isolation.hostname")),
+        ] {
+            let error = spec.validate().err();
+            assert_eq!(error.as_ref().map(InvalidSpec::field), field, "{error:?}");
+        }
     }
 }

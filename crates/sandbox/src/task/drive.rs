@@ -11,9 +11,6 @@ use crate::error::SandboxError;
 use super::outcome::Ended;
 use super::stop::StopSwitch;
 
-/// From SIGTERM to SIGKILL.
-const GRACE: Duration = Duration::from_secs(5);
-
 /// How long output may still come after the process ended: what the engine holds, and what a slow reader has to take.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -91,7 +88,7 @@ async fn supervise(
         () = refused.notified() => Ended::Itself,
     };
     tracing::debug!(?ended, "stopping");
-    handle.stop(GRACE).await?;
+    handle.stop().await?;
     Ok(End {
         exit: handle.wait().await?,
         ended,

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::container::{
-    Attached, Attachment, ContainerPlan, Created, Handle, Hardening, PlannedNetwork, Running,
-};
+use crate::container::{Attached, Attachment, ContainerPlan, Created, Handle, PlannedNetwork, Running};
 use crate::egress::{Endpoint, LogSink, Opening, ProxyError, Remains, RunningProxy};
 use crate::error::SandboxError;
 use crate::reap::Role;
@@ -53,9 +51,8 @@ pub(super) async fn start(
                 remains,
             } = shared.egress()?.open(&id, &labels, config, &image, log).await?;
             timings.network_ready_ms = elapsed_ms(since);
-            let plan = plan(shared, launch, &id, &image, program, Some(&endpoint));
             let container = async {
-                let attached = attach(shared, &plan).await;
+                let attached = attach(shared, launch, &id, &image, program, Some(&endpoint)).await;
                 (attached, elapsed_ms(since))
             };
             let proxy = async {
@@ -69,8 +66,7 @@ pub(super) async fn start(
             pair(attached, proxy, &remains).await?
         }
         Network::Disabled | Network::Unrestricted => {
-            let plan = plan(shared, launch, &id, &image, program, None);
-            let attached = attach(shared, &plan).await?;
+            let attached = attach(shared, launch, &id, &image, program, None).await?;
             timings.container_ready_ms = elapsed_ms(since);
             (attached, None)
         }
@@ -108,8 +104,20 @@ fn log_sink(launch: &Launch) -> Result<LogSink, SandboxError> {
     })
 }
 
-async fn attach(shared: &Shared, plan: &ContainerPlan) -> Result<Attached, SandboxError> {
-    Ok(Created::create(shared.engine(), plan).await?.attach().await?)
+async fn attach(
+    shared: &Shared,
+    launch: &Launch,
+    id: &ObjectId,
+    image: &str,
+    program: Program,
+    endpoint: Option<&Endpoint>,
+) -> Result<Attached, SandboxError> {
+    let files = shared
+        .own_files()
+        .of(launch, endpoint.map(|endpoint| endpoint.dns))?;
+    let mut plan = plan(shared, launch, id, image, program, endpoint);
+    plan.mounts.extend(files);
+    Ok(Created::create(shared.engine(), &plan).await?.attach().await?)
 }
 
 /// Both or neither.
@@ -148,6 +156,11 @@ fn plan(
     let mut mounts = launch.mounts.clone();
     mounts.extend(program.mounts);
     let mut env = launch.env.clone();
+    if let Some(home) = &launch.isolation.home
+        && !env.variables().contains_key("HOME")
+    {
+        env = env.with("HOME", home);
+    }
     let mut sysctls = std::collections::BTreeMap::new();
     let network = match (endpoint, &launch.network) {
         (Some(endpoint), _) => {
@@ -175,7 +188,7 @@ fn plan(
         network,
         dns: endpoint.map(|endpoint| endpoint.dns),
         sysctls,
-        hardening: Hardening::agent(),
+        isolation: launch.isolation.clone(),
         memory: launch.limits.memory,
         nano_cpus: launch.limits.cpus.map(nano_cpus),
         pids: launch.limits.pids,

@@ -78,7 +78,10 @@ fn networks(facts: &EngineFacts) -> Check {
 }
 
 fn system_calls(facts: &EngineFacts) -> Check {
-    let detail = format!("{}, images in {}", facts.runtime, facts.storage_driver);
+    let detail = format!(
+        "run by {} (for all containers of this service), images in {}",
+        facts.runtime, facts.storage_driver
+    );
     if facts.seccomp {
         return Check::ok("containers", format!("{detail}, system calls filtered"));
     }

@@ -2,9 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use crate::container::{Attachment, ContainerPlan, Hardening, PlannedNetwork};
+use crate::container::{Attachment, ContainerPlan, PlannedNetwork};
 use crate::reap::{Labels, Role};
-use crate::spec::ContainerEnv;
+use crate::spec::{ContainerEnv, Isolation};
 
 /// Measured: about 10 MB at work, 75 MB under the worst attack that `crates/proxy/tests/proxy/abuse.rs` knows; a full queue of records
 /// comes on top. Without memory the proxy ends, and with it this task's egress.
@@ -56,7 +56,7 @@ pub(in crate::egress) fn proxy_plan(place: Place<'_>, labels: &Labels) -> Contai
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into_iter()
             .collect(),
-        hardening: Hardening::proxy(),
+        isolation: Isolation::proxy(),
         memory: Some(MEMORY),
         nano_cpus: None,
         pids: Some(PIDS),

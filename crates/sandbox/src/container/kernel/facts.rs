@@ -1,31 +1,50 @@
-//! What the kernel enforces for a container that stands but does not run yet, read from `/proc`.
-//!
-//! The engine's inspect does not tell whether sysctls were set, and nothing that it tells is as good as the kernel's own word. The
-//! filter of system calls is not here: with no-new-privileges, runtimes load it in the last moment before the program.
+//! The facts about one process.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
+use crate::spec::UlimitKind;
+
+use super::mountinfo::{self, KernelMount};
+
+/// A soft limit and a hard one; `None` is unlimited.
+pub(in crate::container) type SoftAndHard = (Option<u64>, Option<u64>);
+
 /// What `/proc` says about the first process of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KernelFacts {
+pub(in crate::container) struct KernelFacts {
     /// The capabilities that any process of it can ever have, as a bit set.
-    pub(super) bounding: u64,
-    pub(super) no_new_privileges: bool,
+    pub(in crate::container) bounding: u64,
+    pub(in crate::container) no_new_privileges: bool,
     /// The names of its network interfaces.
-    pub(super) interfaces: BTreeSet<String>,
+    pub(in crate::container) interfaces: BTreeSet<String>,
     /// Whether any interface has an IPv6 address, loopback included.
-    pub(super) has_ipv6: bool,
+    pub(in crate::container) has_ipv6: bool,
     /// Whether IPv4 packets are forwarded between its interfaces.
-    pub(super) forwards_ipv4: bool,
+    pub(in crate::container) forwards_ipv4: bool,
     /// Its namespaces that are also ours: `net`, `pid`, `mnt`, `ipc`, `uts`.
-    pub(super) shared_namespaces: BTreeSet<&'static str>,
+    pub(in crate::container) shared_namespaces: BTreeSet<&'static str>,
+    /// The user it runs as, by the host's number.
+    pub(in crate::container) user: u32,
+    /// Who its users are on the host: first number inside, first number outside, how many.
+    pub(in crate::container) users: Vec<(u32, u32, u32)>,
+    /// The same of its groups.
+    pub(in crate::container) groups: Vec<(u32, u32, u32)>,
+    pub(in crate::container) limits: BTreeMap<UlimitKind, SoftAndHard>,
+    pub(in crate::container) mounts: Vec<KernelMount>,
+    /// Those of the paths that were asked about that the container does not have.
+    pub(in crate::container) absent: BTreeSet<String>,
 }
 
 /// Reads the facts about the process `pid`, which must be of the container `id`: where this program has a process namespace of its
-/// own, the number means another process.
-pub(super) fn read(proc: &Path, pid: u32, id: &str) -> Result<KernelFacts, String> {
+/// own, the number means another process. `asked` are paths of the container.
+pub(in crate::container) fn read(
+    proc: &Path,
+    pid: u32,
+    id: &str,
+    asked: &[String],
+) -> Result<KernelFacts, String> {
     let process = proc.join(pid.to_string());
     let text = |name: &str| {
         let path = process.join(name);
@@ -45,7 +64,55 @@ pub(super) fn read(proc: &Path, pid: u32, id: &str) -> Result<KernelFacts, Strin
             .map_err(|error| format!("net/if_inet6: {error}"))?,
         forwards_ipv4: forwards(&text("net/snmp")?).ok_or("no Forwarding in net/snmp")?,
         shared_namespaces: shared_namespaces(proc, &process)?,
+        user: field(&status, "Uid")
+            .and_then(|ids| ids.split_whitespace().next()?.parse().ok())
+            .ok_or("no Uid")?,
+        users: ids(&text("uid_map")?).ok_or("no uid_map")?,
+        groups: ids(&text("gid_map")?).ok_or("no gid_map")?,
+        limits: limits(&text("limits")?).ok_or("no limits")?,
+        mounts: mountinfo::parse(&text("mountinfo")?).ok_or("no mountinfo")?,
+        absent: asked
+            .iter()
+            .filter(|path| is_absent(&process.join("root").join(path.trim_start_matches('/'))))
+            .cloned()
+            .collect(),
     })
+}
+
+/// What cannot be looked at is not absent.
+fn is_absent(path: &Path) -> bool {
+    path.symlink_metadata()
+        .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Three numbers a line.
+fn ids(map: &str) -> Option<Vec<(u32, u32, u32)>> {
+    map.lines()
+        .map(|line| {
+            let mut numbers = line.split_whitespace().map(str::parse);
+            Some((
+                numbers.next()?.ok()?,
+                numbers.next()?.ok()?,
+                numbers.next()?.ok()?,
+            ))
+        })
+        .collect()
+}
+
+/// A title, the soft limit and the hard one, in columns.
+fn limits(table: &str) -> Option<BTreeMap<UlimitKind, SoftAndHard>> {
+    let limit = |text: &str| match text {
+        "unlimited" => Some(None),
+        number => Some(Some(number.parse().ok()?)),
+    };
+    UlimitKind::ALL
+        .into_iter()
+        .map(|kind| {
+            let line = table.lines().find_map(|line| line.strip_prefix(kind.title()))?;
+            let mut columns = line.split_whitespace();
+            Some((kind, (limit(columns.next()?)?, limit(columns.next()?)?)))
+        })
+        .collect()
 }
 
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
@@ -112,6 +179,10 @@ mod tests {
 
     const SNMP: &str = "Ip: Forwarding DefaultTTL InReceives\nIp: 2 64 0\nIcmp: InMsgs\nIcmp: 0\n";
 
+    fn read(proc: &Path, pid: u32, id: &str) -> Result<KernelFacts, String> {
+        super::read(proc, pid, id, &[])
+    }
+
     fn fake(id: &str, status: &str, addresses: &str, snmp: &str) -> tempfile::TempDir {
         let proc = tempfile::tempdir().unwrap();
         for (process, namespace) in [("7", "net:[7]"), ("self", "net:[1]")] {
@@ -128,6 +199,14 @@ mod tests {
         )
         .unwrap();
         fs::write(process.join("status"), status).unwrap();
+        for (name, text) in [
+            ("uid_map", "         0     200000      65536\n"),
+            ("gid_map", "         0     300000      65536\n"),
+            ("limits", LIMITS),
+            ("mountinfo", "155 84 0:49 / / rw,relatime - overlay overlay rw\n"),
+        ] {
+            fs::write(process.join(name), text).unwrap();
+        }
         fs::write(process.join("net/if_inet6"), addresses).unwrap();
         fs::write(process.join("net/snmp"), snmp).unwrap();
         fs::write(
@@ -138,12 +217,29 @@ mod tests {
         proc
     }
 
-    const STATUS: &str = "Name:\tcrun\nCapBnd:\t00000000000000eb\nNoNewPrivs:\t1\n";
+    const STATUS: &str =
+        "Name:\tcrun\nUid:\t1000\t1000\t1000\t1000\nCapBnd:\t00000000000000eb\nNoNewPrivs:\t1\n";
+    const LIMITS: &str = "\
+Limit                     Soft Limit           Hard Limit           Units     \n\
+Max cpu time              unlimited            unlimited            seconds   \n\
+Max file size             unlimited            unlimited            bytes     \n\
+Max data size             unlimited            unlimited            bytes     \n\
+Max stack size            8388608              unlimited            bytes     \n\
+Max core file size        0                    0                    bytes     \n\
+Max resident set          unlimited            unlimited            bytes     \n\
+Max processes             100                  200                  processes \n\
+Max open files            512                  1024                 files     \n\
+Max locked memory         65536                65536                bytes     \n\
+Max address space         unlimited            unlimited            bytes     \n\
+Max file locks            unlimited            unlimited            locks     \n\
+Max pending signals       96365                96365                signals   \n";
 
     #[test]
     fn reads_what_the_kernel_says() {
         let proc = fake("0f", STATUS, "", SNMP);
-        let facts = read(proc.path(), 7, "0f").unwrap();
+        let asked = ["/nowhere", "/etc"].map(str::to_owned);
+        fs::create_dir_all(proc.path().join("7/root/etc")).unwrap();
+        let facts = super::read(proc.path(), 7, "0f", &asked).unwrap();
         let expected = KernelFacts {
             bounding: 0xeb,
             no_new_privileges: true,
@@ -151,8 +247,23 @@ mod tests {
             has_ipv6: false,
             forwards_ipv4: false,
             shared_namespaces: BTreeSet::new(),
+            user: 1000,
+            users: vec![(0, 200_000, 65_536)],
+            groups: vec![(0, 300_000, 65_536)],
+            limits: facts.limits.clone(),
+            mounts: facts.mounts.clone(),
+            absent: BTreeSet::from(["/nowhere".to_owned()]),
         };
         assert_eq!(facts, expected);
+        assert_eq!(facts.mounts.len(), 1);
+        for (kind, limits) in [
+            (UlimitKind::Core, (Some(0), Some(0))),
+            (UlimitKind::Processes, (Some(100), Some(200))),
+            (UlimitKind::Stack, (Some(8 << 20), None)),
+            (UlimitKind::Cpu, (None, None)),
+        ] {
+            assert_eq!(facts.limits.get(&kind), Some(&limits), "{kind:?}");
+        }
     }
 
     #[test]
@@ -194,7 +305,12 @@ mod tests {
             )
             .is_err()
         );
-        for line in ["CapBnd", "NoNewPrivs"] {
+        for file in ["uid_map", "gid_map", "limits", "mountinfo"] {
+            let proc = fake("0f", STATUS, "", SNMP);
+            fs::remove_file(proc.path().join("7").join(file)).unwrap();
+            assert!(read(proc.path(), 7, "0f").is_err(), "{file}");
+        }
+        for line in ["CapBnd", "NoNewPrivs", "Uid"] {
             let status: String = STATUS
                 .lines()
                 .filter(|text| !text.starts_with(line))

@@ -1,0 +1,13 @@
+//! What the kernel enforces for a container that stands but does not run yet, read from `/proc`.
+//!
+//! The engine's inspect does not tell whether sysctls were set, what is masked or how large a file system in memory is, and nothing
+//! that it tells is as good as the kernel's own word. The filter of system calls is not here: with no-new-privileges, runtimes load
+//! it in the last moment before the program.
+
+mod facts;
+mod mountinfo;
+
+pub(super) use facts::{KernelFacts, read};
+pub(super) use mountinfo::KernelMount;
+#[cfg(test)]
+pub(super) use mountinfo::parse;

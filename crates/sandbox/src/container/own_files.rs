@@ -1,0 +1,144 @@
+//! Files that tell a container its name, its neighbours and its name server.
+//!
+//! Podman makes files of its own for that. Its hosts file is made of the host's (podman 4), and always has the host's address in it;
+//! its Docker-compatible API cannot turn that off. And all of them lie on the host's `/run` and can be written: root in a container
+//! could fill the host's memory through them. So files of ours lie over them, read-only.
+
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::image::hex;
+use crate::spec::{Isolation, Launch, Mount};
+
+use super::ContainerError;
+
+/// The folder of these files, each named after what it holds: most containers share them.
+#[derive(Debug)]
+pub(crate) struct OwnFiles {
+    folder: PathBuf,
+}
+
+impl OwnFiles {
+    pub(crate) fn new(state_dir: &Path) -> Self {
+        Self {
+            folder: state_dir.join("identity"),
+        }
+    }
+
+    /// The files of a launch whose name server is `dns`. Where the caller has a mount, there is none of ours.
+    pub(crate) fn of(&self, launch: &Launch, dns: Option<Ipv4Addr>) -> Result<Vec<Mount>, ContainerError> {
+        let hostname = format!("{}\n", launch.isolation.hostname);
+        let mut files = vec![
+            (Launch::HOSTS_FILE, hosts(&launch.isolation)),
+            ("/etc/hostname", hostname),
+        ];
+        files.extend(dns.map(|server| ("/etc/resolv.conf", format!("nameserver {server}\n"))));
+        files
+            .into_iter()
+            .filter(|(target, _)| !launch.has_mount_at(target))
+            .map(|(target, text)| Ok(Mount::read_only_at(self.write(&text)?, target)))
+            .collect()
+    }
+
+    fn write(&self, text: &str) -> Result<PathBuf, ContainerError> {
+        let digest = Sha256::digest(text);
+        let path = self
+            .folder
+            .join(hex(digest.first_chunk::<16>().map_or(&[], |bytes| bytes)));
+        let written = if fs::read_to_string(&path).is_ok_and(|there| there == text) {
+            Ok(())
+        } else {
+            self.replace(&path, text)
+        };
+        match written {
+            Ok(()) => Ok(path),
+            Err(source) => Err(ContainerError::OwnFile { path, source }),
+        }
+    }
+
+    /// Whoever writes the same at the same time writes the same bytes.
+    fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(&self.folder)?;
+        let unfinished = self.folder.join(format!("{:016x}", rand::random::<u64>()));
+        fs::write(&unfinished, text)?;
+        // Every user of the container reads it.
+        fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o444))?;
+        fs::rename(&unfinished, path)
+    }
+}
+
+fn hosts(isolation: &Isolation) -> String {
+    let mut text = format!("127.0.0.1 localhost {}\n", isolation.hostname);
+    for entry in &isolation.hosts {
+        // Writing into a string does not fail.
+        let _ = writeln!(text, "{} {}", entry.address, entry.name);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{CommandSpec, HostEntry, ImageTag};
+
+    fn launch(isolation: Isolation) -> CommandSpec {
+        let image: ImageTag = ImageTag::new("localhost/x:1");
+        CommandSpec::new("c", image, ["true"]).isolation(isolation)
+    }
+
+    fn texts(files: &OwnFiles, spec: &CommandSpec, dns: Option<Ipv4Addr>) -> Vec<(String, String)> {
+        files
+            .of(&spec.launch, dns)
+            .unwrap()
+            .iter()
+            .map(|mount| {
+                assert!(mount.read_only());
+                let text = fs::read_to_string(mount.host_path()).unwrap();
+                (mount.container_path().to_owned(), text)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn files_hold_what_is_asked_for_and_nothing_of_the_host() {
+        let state = tempfile::tempdir().unwrap();
+        let files = OwnFiles::new(state.path());
+        let isolation = Isolation {
+            hosts: vec![HostEntry::new("db.test", Ipv4Addr::new(10, 0, 0, 7))],
+            ..Isolation::agent()
+        };
+        let expected = [
+            ("/etc/hosts", "127.0.0.1 localhost sandbox\n10.0.0.7 db.test\n"),
+            ("/etc/hostname", "sandbox\n"),
+            ("/etc/resolv.conf", "nameserver 10.199.0.2\n"),
+        ]
+        .map(|(path, text)| (path.to_owned(), text.to_owned()));
+        let spec = launch(isolation);
+        assert_eq!(texts(&files, &spec, Some(Ipv4Addr::new(10, 199, 0, 2))), expected);
+        assert_eq!(texts(&files, &spec, None), expected[..2]);
+        let own = spec.mount(Mount::read_only_at("/srv/hosts", "/etc/hosts"));
+        assert_eq!(texts(&files, &own, None), expected[1..2]);
+    }
+
+    #[test]
+    fn a_file_that_was_tampered_with_is_written_anew() {
+        let state = tempfile::tempdir().unwrap();
+        let files = OwnFiles::new(state.path());
+        let path = files.write("a\n").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o444);
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "6.6.6.6 bank.example\n").unwrap();
+        assert_eq!(files.write("a\n").unwrap(), path);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a\n");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,180 @@
+//! What an engine cannot do of what a plan asks for: an error that names the field and the mend, where podman would leave it out.
+
+use crate::engine::{Capabilities, Engine, EngineError, Inspection};
+use crate::spec::{Device, Seccomp};
+
+use super::error::ContainerError;
+use super::plan::ContainerPlan;
+
+/// What the engine's version is known to ignore.
+pub(super) fn before_creation(plan: &ContainerPlan, engine: &Engine) -> Result<(), ContainerError> {
+    ignored(plan, engine.capabilities()).map_or(Ok(()), Err)
+}
+
+fn ignored(plan: &ContainerPlan, capabilities: &Capabilities) -> Option<ContainerError> {
+    let described = plan.isolation.devices.iter().find_map(|device| match device {
+        Device::Cdi(name) => Some(name),
+        Device::Node { .. } => None,
+    })?;
+    (!capabilities.has_described_devices()).then(|| ContainerError::Unsupported {
+        field: "isolation.devices",
+        engine: name(capabilities),
+        problem: format!("ignores requests for described devices such as `{described}`"),
+        mend: "use podman 5.4 or later, or name the device's nodes below /dev".to_owned(),
+    })
+}
+
+/// What is only known of an engine once it has made a container.
+pub(super) fn after_creation(
+    plan: &ContainerPlan,
+    engine: &Engine,
+    is: &Inspection,
+) -> Result<(), ContainerError> {
+    match plan.isolation.runtime {
+        Some(planned) if planned.as_str() != is.runtime_name() => Err(ContainerError::Unsupported {
+            field: "isolation.runtime",
+            engine: name(engine.capabilities()),
+            problem: format!(
+                "runs all containers with `{}`, and its API takes no other for one of them",
+                is.runtime
+            ),
+            mend: format!(
+                "start its service with `podman --runtime {planned} system service`, or write `runtime = \"{planned}\"` under \
+                 `[engine]` in its containers.conf"
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// What a failure means that follows from a field of the plan.
+pub(super) fn explain(error: EngineError, plan: &ContainerPlan, engine: &Engine) -> ContainerError {
+    meaning(error.message().unwrap_or_default(), plan)
+        .map(|(field, problem, mend)| ContainerError::Unsupported {
+            field,
+            engine: name(engine.capabilities()),
+            problem,
+            mend,
+        })
+        .unwrap_or(ContainerError::Engine(error))
+}
+
+fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String, String)> {
+    let isolation = &plan.isolation;
+    let says = |words: &str| message.contains(words);
+    if !isolation.ulimits.is_empty() && (says("setrlimit") || says("rlimit type")) {
+        let which = isolation
+            .ulimits
+            .iter()
+            .map(|limit| limit.kind.name())
+            .find(|name| message.contains(&format!("RLIMIT_{}", name.to_ascii_uppercase())))
+            .unwrap_or("a limit");
+        return Some((
+            "isolation.ulimits",
+            format!("may not set `{which}` as high as that"),
+            "stay at or below the hard limit of its service, or give the service CAP_SYS_RESOURCE".to_owned(),
+        ));
+    }
+    if isolation.seccomp != Seccomp::Default && says("seccomp") {
+        return Some((
+            "isolation.seccomp",
+            format!("cannot use the profile: {message}"),
+            "the engine's service reads it: put a valid one where the service sees it, at the same path"
+                .to_owned(),
+        ));
+    }
+    if !isolation.devices.is_empty() && says("CDI") {
+        return Some((
+            "isolation.devices",
+            format!("does not know the device: {message}"),
+            "describe it under /etc/cdi or /run/cdi of the engine's host, as `nvidia-ctk cdi generate` does"
+                .to_owned(),
+        ));
+    }
+    None
+}
+
+fn name(capabilities: &Capabilities) -> String {
+    format!("podman {}", capabilities.version())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::a_plan;
+    use crate::spec::{Isolation, Ulimit, UlimitKind};
+
+    fn plan(isolation: Isolation) -> ContainerPlan {
+        ContainerPlan {
+            isolation,
+            ..a_plan()
+        }
+    }
+
+    #[test]
+    fn described_devices_are_refused_where_the_engine_would_ignore_them() {
+        let described = plan(Isolation {
+            devices: vec![Device::Cdi("nvidia.com/gpu=all".to_owned())],
+            ..Isolation::agent()
+        });
+        for (version, good) in [("4.3.1", false), ("5.3.0", false), ("5.4.2", true)] {
+            let capabilities = Capabilities::of_version(version);
+            let refused = ignored(&described, &capabilities);
+            assert_eq!(refused.is_none(), good, "{version}: {refused:?}");
+            if let Some(error) = refused {
+                let text = error.to_string();
+                for part in ["isolation.devices", version, "nvidia.com/gpu=all", "podman 5.4"] {
+                    assert!(text.contains(part), "{text}");
+                }
+            }
+        }
+        let plain = plan(Isolation::agent());
+        assert!(ignored(&plain, &Capabilities::of_version("4.3.1")).is_none());
+    }
+
+    #[test]
+    fn failures_are_told_by_the_field_they_follow_from() {
+        let limited = plan(Isolation {
+            ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, 1 << 40)],
+            ..Isolation::agent()
+        });
+        let filtered = plan(Isolation {
+            seccomp: Seccomp::Profile("/no.json".into()),
+            ..Isolation::agent()
+        });
+        let with_device = plan(Isolation {
+            devices: vec![Device::Cdi("a/b=c".to_owned())],
+            ..Isolation::agent()
+        });
+        for (plan, message, expected) in [
+            (
+                &limited,
+                "crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied",
+                Some("isolation.ulimits"),
+            ),
+            (
+                &limited,
+                "runc: error setting rlimit type 7: operation not permitted",
+                Some("isolation.ulimits"),
+            ),
+            (
+                &filtered,
+                "container create: opening seccomp profile failed: open /no.json: no such file or directory",
+                Some("isolation.seccomp"),
+            ),
+            (
+                &with_device,
+                "setting up CDI devices: unresolvable CDI devices a/b=c",
+                Some("isolation.devices"),
+            ),
+            (&limited, "netavark: no space left", None),
+            (&plan(Isolation::agent()), "opening seccomp profile failed", None),
+        ] {
+            assert_eq!(
+                meaning(message, plan).map(|(field, ..)| field),
+                expected,
+                "{message}"
+            );
+        }
+    }
+}

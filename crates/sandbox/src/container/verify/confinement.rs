@@ -1,0 +1,292 @@
+//! What a container may do: capabilities, system calls, namespaces, devices.
+
+use std::collections::BTreeSet;
+
+use crate::container::kernel::KernelFacts;
+use crate::container::plan::ContainerPlan;
+use crate::engine::{BindFacts, Inspection};
+use crate::spec::{Capability, Device, Seccomp, UserNamespace};
+
+use super::difference::Differences;
+
+pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspection) {
+    let host = &is.host_config;
+    let keeps: BTreeSet<String> = plan
+        .isolation
+        .capabilities
+        .iter()
+        .map(|capability| format!("CAP_{capability}"))
+        .collect();
+    found.compare(
+        "capabilities",
+        &keeps,
+        &is.effective_caps.iter().cloned().collect(),
+    );
+    found.compare(
+        "bounding capabilities",
+        &keeps,
+        &is.bounding_caps.iter().cloned().collect(),
+    );
+    found.compare("privileged", false, host.privileged);
+    found.compare(
+        "read-only root",
+        plan.isolation.read_only_root,
+        host.readonly_rootfs,
+    );
+    security_options(found, plan, host);
+    namespaces(found, plan, host);
+    found.compare("removes itself", false, host.auto_remove);
+    found.compare(
+        "publishes ports",
+        false,
+        host.publish_all_ports || !host.port_bindings.is_empty(),
+    );
+    if plan.isolation.devices.is_empty() {
+        found.compare("devices", 0, host.devices.len());
+    }
+    found.compare("more groups", 0, host.group_add.len());
+    found.compare("volumes of others", 0, host.volumes_from.len());
+    found.compare("more hosts", 0, host.extra_hosts.len());
+    found.compare("log", "none", host.log_config.driver.as_str());
+}
+
+/// Anything else in this list takes a protection away.
+fn security_options(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
+    let mut planned = BTreeSet::new();
+    if plan.isolation.no_new_privileges {
+        planned.insert("no-new-privileges".to_owned());
+    }
+    match &plan.isolation.seccomp {
+        Seccomp::Default => {}
+        Seccomp::Profile(path) => {
+            planned.insert(format!("seccomp={}", path.display()));
+        }
+        Seccomp::Unconfined => {
+            planned.insert("seccomp=unconfined".to_owned());
+        }
+    }
+    // Masks only take away; neither tested engine tells them here, and the kernel tells them better.
+    let is: BTreeSet<String> = host
+        .security_opt
+        .iter()
+        .filter(|option| !option.starts_with("mask="))
+        .cloned()
+        .collect();
+    found.compare("security options", &planned, &is);
+}
+
+fn namespaces(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
+    for (name, mode) in [
+        ("process", &host.pid_mode),
+        ("IPC", &host.ipc_mode),
+        ("host name", &host.uts_mode),
+    ] {
+        let own = matches!(mode.as_str(), "private" | "shareable" | "none" | "");
+        found.require(own, || format!("{name} namespace: is {mode:?}"));
+    }
+    // Without one of its own, a container is in the engine's; podman 5 tells none before the container stands.
+    let apart = matches!(host.userns_mode.as_str(), "" | "private");
+    found.require(apart, || format!("user namespace: is {:?}", host.userns_mode));
+    if let UserNamespace::Private { first, size } = plan.isolation.user_namespace {
+        let planned = vec![format!("0:{first}:{size}")];
+        let is = host.id_mappings.as_ref();
+        found.compare("user ids", Some(&planned), is.map(|maps| &maps.uid_map));
+        found.compare("group ids", Some(&planned), is.map(|maps| &maps.gid_map));
+    }
+}
+
+/// The devices of a container that stands: only then does an engine know those of a description.
+pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
+    let mut described = 0;
+    let mut nodes = 0;
+    for device in &plan.isolation.devices {
+        match device {
+            Device::Node {
+                host: path,
+                container,
+            } => {
+                nodes += 1;
+                let there = host.devices.iter().any(|is| {
+                    std::path::Path::new(&is.path_on_host) == path && is.path_in_container == *container
+                });
+                found.require(there, || {
+                    format!("devices: `{}` is not at `{container}`", path.display())
+                });
+            }
+            Device::Cdi(_) => described += 1,
+        }
+    }
+    let more = host.devices.len().saturating_sub(nodes);
+    let right = if described > 0 {
+        more >= described
+    } else {
+        more == 0
+    };
+    found.require(right, || {
+        format!("devices: planned {nodes} nodes and {described} described ones, is {more} beside the nodes")
+    });
+}
+
+pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
+    let isolation = &plan.isolation;
+    let keeps: BTreeSet<String> = isolation
+        .capabilities
+        .iter()
+        .map(|capability| capability.name().to_owned())
+        .collect();
+    found.compare(
+        "capabilities in the kernel",
+        &keeps,
+        &Capability::names_of(kernel.bounding).collect(),
+    );
+    found.compare(
+        "no-new-privileges in the kernel",
+        isolation.no_new_privileges,
+        kernel.no_new_privileges,
+    );
+    found.compare(
+        "namespaces shared with the host",
+        &BTreeSet::new(),
+        &kernel.shared_namespaces,
+    );
+    if let UserNamespace::Private { first, size } = isolation.user_namespace {
+        let planned = vec![(0, first, size)];
+        found.compare("user ids in the kernel", &planned, &kernel.users);
+        found.compare("group ids in the kernel", &planned, &kernel.groups);
+    }
+    // Whose name it is, the image decides.
+    if let Some(number) = isolation.user.as_deref().and_then(number_of) {
+        let outside = outside(&kernel.users, number);
+        found.compare("user in the kernel", outside, Some(kernel.user));
+    }
+}
+
+fn number_of(user: &str) -> Option<u32> {
+    match user.split(':').next()? {
+        "root" => Some(0),
+        number => number.parse().ok(),
+    }
+}
+
+/// The host's number of a user of the container.
+fn outside(map: &[(u32, u32, u32)], inside: u32) -> Option<u32> {
+    map.iter().find_map(|&(first, outside, size)| {
+        let offset = inside.checked_sub(first)?;
+        (offset < size).then(|| outside.checked_add(offset))?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use serde_json::json;
+
+    use super::super::fixture::{INSPECTIONS, changed, differences, isolation, kernel, plan};
+    use super::*;
+    use crate::spec::Isolation;
+
+    #[test]
+    fn users_of_their_own_are_compared_with_the_kernels_map() {
+        let plan = ContainerPlan {
+            isolation: Isolation {
+                user_namespace: UserNamespace::Private {
+                    first: 200_000,
+                    size: 65_536,
+                },
+                user: Some("1000:1000".to_owned()),
+                capabilities: BTreeSet::new(),
+                ..isolation()
+            },
+            ..plan()
+        };
+        let mapped = json!({"UidMap": ["0:200000:65536"], "GidMap": ["0:200000:65536"]});
+        let facts = KernelFacts {
+            bounding: 0,
+            user: 201_000,
+            users: vec![(0, 200_000, 65_536)],
+            groups: vec![(0, 200_000, 65_536)],
+            ..kernel()
+        };
+        let answer = |mode: &str, maps: &Value| {
+            let mut answer = changed(INSPECTIONS[1], "/HostConfig/IDMappings", maps.clone());
+            for (field, value) in [
+                ("/HostConfig/UsernsMode", json!(mode)),
+                ("/Config/User", json!("1000:1000")),
+                ("/EffectiveCaps", json!(null)),
+                ("/BoundingCaps", json!(null)),
+            ] {
+                *answer.pointer_mut(field).unwrap() = value;
+            }
+            answer
+        };
+        let found = differences(&plan, answer("private", &mapped), &facts);
+        assert!(found.is_empty(), "{found:?}");
+        // What podman 5 makes of `keep-id`: it accepts it and gives none.
+        let ignored = differences(&plan, answer("keep-id", &json!(null)), &kernel());
+        for named in [
+            "user namespace:",
+            "user ids:",
+            "user ids in the kernel:",
+            "user in the kernel:",
+        ] {
+            assert!(
+                ignored.iter().any(|text| text.starts_with(named)),
+                "{named} {ignored:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn other_profiles_devices_and_runtimes_are_compared() {
+        let filtered = ContainerPlan {
+            isolation: Isolation {
+                seccomp: Seccomp::Profile("/p.json".into()),
+                devices: vec![Device::node("/dev/kvm"), Device::Cdi("v/c=n".to_owned())],
+                ..isolation()
+            },
+            ..plan()
+        };
+        let node = json!({"PathOnHost": "/dev/kvm", "PathInContainer": "/dev/kvm"});
+        let described = json!({"PathOnHost": "/dev/x", "PathInContainer": "/dev/x"});
+        for (options, devices, named) in [
+            (
+                json!(["no-new-privileges", "seccomp=/p.json"]),
+                json!([node, described]),
+                None,
+            ),
+            (
+                json!(["no-new-privileges"]),
+                json!([node, described]),
+                Some("security options:"),
+            ),
+            (
+                json!(["no-new-privileges", "seccomp=/other.json"]),
+                json!([node, described]),
+                Some("security options:"),
+            ),
+            (
+                json!(["no-new-privileges", "seccomp=/p.json"]),
+                json!([node]),
+                Some("devices:"),
+            ),
+            (
+                json!(["no-new-privileges", "seccomp=/p.json"]),
+                json!([described]),
+                Some("devices:"),
+            ),
+            (
+                json!(["no-new-privileges", "seccomp=/p.json"]),
+                json!([]),
+                Some("devices:"),
+            ),
+        ] {
+            let mut answer = changed(INSPECTIONS[1], "/HostConfig/SecurityOpt", options);
+            *answer.pointer_mut("/HostConfig/Devices").unwrap() = devices;
+            let found = differences(&filtered, answer, &kernel());
+            match named {
+                None => assert!(found.is_empty(), "{found:?}"),
+                Some(named) => assert!(found.iter().any(|text| text.starts_with(named)), "{found:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a container has in memory as files, and that none of it is without bound.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::container::kernel::{KernelFacts, KernelMount};
+use crate::container::plan::{ContainerPlan, PlannedNetwork};
+use crate::engine::BindFacts;
+use crate::spec::Tmpfs;
+
+use super::difference::Differences;
+use super::mounts::clean;
+
+const SHM: &str = "/dev/shm";
+
+pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
+    let planned: BTreeSet<String> = plan
+        .isolation
+        .tmpfs
+        .iter()
+        .map(|tmpfs| clean(&tmpfs.path))
+        .collect();
+    let is: BTreeSet<String> = host.tmpfs.keys().map(|path| clean(path)).collect();
+    found.compare("files in memory", &planned, &is);
+    if plan.isolation.shm_size > 0 {
+        let size = i64::try_from(plan.isolation.shm_size).unwrap_or(i64::MAX);
+        found.compare("shared memory", size, host.shm_size);
+    }
+}
+
+pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
+    for tmpfs in &plan.isolation.tmpfs {
+        let path = clean(&tmpfs.path);
+        // The last one at a place is the one that is seen.
+        let mount = kernel.mounts.iter().rfind(|mount| mount.target == path);
+        match mount {
+            Some(mount) => as_planned(found, tmpfs, mount),
+            None => found.0.push(format!("files in memory: nothing is at `{path}`")),
+        }
+    }
+    shared_memory(found, plan.isolation.shm_size, kernel);
+    let bound: BTreeSet<String> = plan
+        .mounts
+        .iter()
+        .map(|mount| clean(mount.container_path()))
+        .collect();
+    for mount in last_ones(&kernel.mounts) {
+        // Less than all of a file system is a file of the engine's, such as `/etc/hostname`, which lies on the host's `/run`. That of
+        // the engine's own network is its own affair.
+        let whole = mount.root == "/";
+        let exempt = bound.contains(&mount.target)
+            || (plan.network == PlannedNetwork::Default && mount.target == "/etc/resolv.conf");
+        let unbounded =
+            mount.file_system == "tmpfs" && !mount.is_read_only() && !(whole && mount.size().is_some());
+        found.require(exempt || !unbounded, || {
+            format!("files in memory: those at `{}` have no bound", mount.target)
+        });
+    }
+}
+
+/// What is seen: the last mount at each place.
+fn last_ones(mounts: &[KernelMount]) -> impl Iterator<Item = &KernelMount> {
+    let last: BTreeMap<&str, &KernelMount> = mounts
+        .iter()
+        .map(|mount| (mount.target.as_str(), mount))
+        .collect();
+    last.into_values()
+}
+
+fn as_planned(found: &mut Differences, tmpfs: &Tmpfs, mount: &KernelMount) {
+    let path = &mount.target;
+    found.compare(
+        &format!("file system at `{path}`"),
+        "tmpfs",
+        mount.file_system.as_str(),
+    );
+    // The kernel rounds up to whole pages.
+    let good = mount
+        .size()
+        .is_some_and(|size| (tmpfs.size..tmpfs.size.saturating_add(64 << 10)).contains(&size));
+    found.require(good, || {
+        format!("size of `{path}`: planned {}, is {:?}", tmpfs.size, mount.size())
+    });
+    // The kernel does not tell what is usual.
+    let mode = mount
+        .option("mode")
+        .map_or(Some(0o1777), |mode| u16::from_str_radix(mode, 8).ok());
+    found.compare(&format!("mode of `{path}`"), Some(tmpfs.mode), mode);
+    for (flag, planned) in [
+        ("noexec", !tmpfs.exec),
+        ("nosuid", true),
+        ("nodev", true),
+        ("ro", false),
+    ] {
+        found.compare(
+            &format!("{flag} of `{path}`"),
+            planned,
+            mount.flags.contains(flag),
+        );
+    }
+}
+
+fn shared_memory(found: &mut Differences, planned: u64, kernel: &KernelFacts) {
+    let mount = kernel.mounts.iter().rfind(|mount| mount.target == SHM);
+    let Some(mount) = mount else {
+        found.require(planned == 0, || format!("shared memory: nothing is at `{SHM}`"));
+        return;
+    };
+    let good = planned > 0
+        && mount
+            .size()
+            .is_some_and(|size| (planned..planned.saturating_add(64 << 10)).contains(&size));
+    found.require(good, || {
+        format!(
+            "shared memory in the kernel: planned {planned}, is {:?}",
+            mount.size()
+        )
+    });
+}

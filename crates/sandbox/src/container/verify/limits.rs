@@ -1,0 +1,52 @@
+//! How much a container may use.
+
+use std::collections::BTreeSet;
+
+use crate::container::kernel::KernelFacts;
+use crate::container::plan::ContainerPlan;
+use crate::engine::BindFacts;
+
+use super::difference::Differences;
+
+pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
+    let bytes = |bytes: Option<u64>| bytes.map_or(0, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+    found.compare("memory", bytes(plan.memory), host.memory);
+    found.compare(
+        "memory with swap",
+        bytes(plan.memory_with_swap()),
+        host.memory_swap,
+    );
+    found.compare("processors", plan.nano_cpus.unwrap_or(0), host.nano_cpus);
+    // Without a limit of ours, the engine's own stays.
+    if let Some(pids) = plan.pids {
+        found.compare("processes", i64::from(pids), host.pids_limit);
+    }
+    let is: BTreeSet<(String, i64, i64)> = host
+        .ulimits
+        .iter()
+        .map(|limit| (limit.name.clone(), limit.soft, limit.hard))
+        .collect();
+    for limit in &plan.isolation.ulimits {
+        let number = |limit| i64::try_from(limit).unwrap_or(i64::MAX);
+        let name = format!("RLIMIT_{}", limit.kind.name().to_ascii_uppercase());
+        let planned = (name, number(limit.soft), number(limit.hard));
+        found.require(is.contains(&planned), || {
+            format!(
+                "limit {}: planned {} of {}, is none such",
+                limit.kind.name(),
+                limit.soft,
+                limit.hard
+            )
+        });
+    }
+}
+
+pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
+    for limit in &plan.isolation.ulimits {
+        found.compare(
+            &format!("limit {} in the kernel", limit.kind.name()),
+            Some(&(Some(limit.soft), Some(limit.hard))),
+            kernel.limits.get(&limit.kind),
+        );
+    }
+}

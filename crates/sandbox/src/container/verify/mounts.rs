@@ -1,0 +1,185 @@
+//! What of the host a container sees, and what it does not see of itself.
+
+use std::collections::BTreeSet;
+
+use crate::container::kernel::{KernelFacts, KernelMount};
+use crate::container::plan::ContainerPlan;
+use crate::engine::MountFacts;
+
+use super::difference::Differences;
+
+pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &[MountFacts]) {
+    let planned: BTreeSet<(String, String, bool)> = plan
+        .mounts
+        .iter()
+        .map(|mount| {
+            (
+                mount.host_path().to_string_lossy().into_owned(),
+                clean(mount.container_path()),
+                !mount.read_only(),
+            )
+        })
+        .collect();
+    let bound: BTreeSet<(String, String, bool)> = is
+        .iter()
+        .filter(|mount| mount.kind == "bind")
+        .map(|mount| (mount.source.clone(), clean(&mount.destination), mount.writable))
+        .collect();
+    for (source, target, writable) in planned.difference(&bound) {
+        found.0.push(format!(
+            "mounts: `{source}` is not at `{target}` with writing {writable}"
+        ));
+    }
+    for (source, target, writable) in bound.difference(&planned) {
+        found.0.push(format!(
+            "mounts: `{source}` is at `{target}` with writing {writable}, which was not planned"
+        ));
+    }
+    for mount in is
+        .iter()
+        .filter(|mount| mount.kind != "bind" && !is_of_image(mount))
+    {
+        found.0.push(format!(
+            "mounts: a {} `{}` at `{}` was not planned",
+            mount.kind, mount.name, mount.destination
+        ));
+    }
+}
+
+/// A volume without a name of its own, which an image declares; it is removed with the container.
+fn is_of_image(mount: &MountFacts) -> bool {
+    mount.kind == "volume"
+        && mount.name.len() == 64
+        && mount.name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+pub(super) fn clean(path: &str) -> String {
+    path.trim_end_matches('/').to_owned()
+}
+
+pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
+    // The last one at a place is the one that is seen.
+    let at = |target: &str| kernel.mounts.iter().rfind(|mount| mount.target == target);
+    let writable = |target: &str| at(target).is_some_and(|mount| !mount.is_read_only());
+    found.compare(
+        "root read-only in the kernel",
+        plan.isolation.read_only_root,
+        at("/").is_some_and(KernelMount::is_read_only),
+    );
+    // What an engine protects for every container that it is not told to leave open.
+    for protected in ["/proc/sys", "/sys"] {
+        found.require(!writable(protected) && at(protected).is_some(), || {
+            format!("mounts in the kernel: `{protected}` can be written")
+        });
+    }
+    for mount in plan.mounts.iter().filter(|mount| mount.read_only()) {
+        let target = clean(mount.container_path());
+        found.require(!writable(&target) && at(&target).is_some(), || {
+            format!("mounts in the kernel: `{target}` can be written")
+        });
+    }
+    for path in &plan.isolation.masked_paths {
+        // An empty folder of no size, or the null device. What the image lacks needs no mask, and gets none.
+        let hidden = at(path).is_some_and(|mount| mount.size() == Some(0) || mount.root == "/null");
+        let absent = kernel.absent.contains(path);
+        found.require(hidden || absent, || format!("masked paths: `{path}` can be seen"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{INSPECTIONS, MOUNTS, differences, kernel, mounts, plan};
+    use super::*;
+    use crate::container::kernel::parse;
+
+    #[test]
+    fn each_mount_that_is_weaker_than_planned_is_named() {
+        for (from, to, named) in [
+            ("size=1024k,mode=700", "mode=700", "size of `/scratch`:"),
+            (
+                "size=1024k,mode=700",
+                "size=10240k,mode=700",
+                "size of `/scratch`:",
+            ),
+            ("size=1024k,mode=700", "size=1024k", "mode of `/scratch`:"),
+            (
+                "/scratch rw,nosuid,nodev,noexec",
+                "/scratch rw,nosuid,nodev",
+                "noexec of `/scratch`:",
+            ),
+            (
+                "/scratch rw,nosuid,nodev",
+                "/scratch rw,nodev",
+                "nosuid of `/scratch`:",
+            ),
+            (
+                "/ /scratch rw",
+                "/ /elsewhere rw",
+                "files in memory: nothing is at",
+            ),
+            (
+                "shm rw,size=65536k",
+                "shm rw,size=9999999k",
+                "shared memory in the kernel:",
+            ),
+            (
+                "/dev rw,nosuid - tmpfs tmpfs rw,size=65536k,",
+                "/dev rw,nosuid - tmpfs tmpfs rw,",
+                "files in memory: those at `/dev`",
+            ),
+            ("/ /srv ro", "/ /elsewhere ro", "masked paths: `/srv`"),
+            (
+                "/ /srv ro,relatime - tmpfs tmpfs rw,size=0k",
+                "/ /srv ro - tmpfs tmpfs rw,size=4k",
+                "masked paths: `/srv`",
+            ),
+            (
+                "/sys /proc/sys ro",
+                "/sys /proc/sys rw",
+                "mounts in the kernel: `/proc/sys`",
+            ),
+            (
+                "/sys /proc/sys ro",
+                "/sys /proc/other ro",
+                "mounts in the kernel: `/proc/sys`",
+            ),
+            ("/ /sys ro", "/ /sys rw", "mounts in the kernel: `/sys`"),
+            (
+                "/etc/hosts ro",
+                "/etc/hosts rw",
+                "mounts in the kernel: `/etc/hosts`",
+            ),
+            (
+                "/null /run/.containerenv ro",
+                "/null /elsewhere ro",
+                "files in memory: those at `/run/.containerenv`",
+            ),
+            ("/data ro", "/data rw", "mounts in the kernel: `/data`"),
+            ("/ / rw", "/ / ro", "root read-only in the kernel:"),
+        ] {
+            let found = differences(
+                &plan(),
+                serde_json::from_str(INSPECTIONS[1]).unwrap(),
+                &mounts(from, to),
+            );
+            assert!(
+                found.iter().any(|text| text.starts_with(named)),
+                "{from} -> {to}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_later_mount_over_a_good_one_is_the_one_that_counts() {
+        let over = "196 170 0:55 /sys /proc/sys rw,relatime - proc proc rw\n";
+        let kernel = KernelFacts {
+            mounts: parse(&format!("{}{over}", MOUNTS[1])).unwrap(),
+            ..kernel()
+        };
+        let found = differences(&plan(), serde_json::from_str(INSPECTIONS[1]).unwrap(), &kernel);
+        assert!(
+            matches!(found.as_slice(), [only] if only.contains("/proc/sys")),
+            "{found:?}"
+        );
+    }
+}

@@ -1,0 +1,364 @@
+//! The two moments at which a container is compared with its plan.
+
+use crate::container::kernel::KernelFacts;
+use crate::container::plan::ContainerPlan;
+use crate::engine::{ImageFacts, Inspection};
+
+use super::difference::Differences;
+use super::{confinement, in_memory, limits, mounts, network, process};
+
+/// Runtimes that give a container a kernel of its own: what the host's kernel says is about the runtime, not about the container.
+const OWN_KERNEL: [&str; 2] = ["runsc", "krun"];
+
+/// How a created container differs from its plan. Empty: it is as planned.
+pub(in crate::container) fn created(
+    plan: &ContainerPlan,
+    image: &ImageFacts,
+    is: &Inspection,
+) -> Vec<String> {
+    let mut found = Differences::default();
+    process::compare(&mut found, plan, image, is);
+    confinement::compare(&mut found, plan, is);
+    limits::compare(&mut found, plan, &is.host_config);
+    mounts::compare(&mut found, plan, &is.mounts);
+    in_memory::compare(&mut found, plan, &is.host_config);
+    network::compare(&mut found, plan, is);
+    found.0
+}
+
+/// How a container that stands differs from its plan, as the engine and the kernel tell.
+pub(in crate::container) fn attached(
+    plan: &ContainerPlan,
+    image: &ImageFacts,
+    is: &Inspection,
+    kernel: &KernelFacts,
+) -> Vec<String> {
+    let mut found = Differences(created(plan, image, is));
+    found.compare("state", "initialized", is.state.status.as_str());
+    confinement::devices(&mut found, plan, &is.host_config);
+    network::addresses(&mut found, plan, is);
+    if OWN_KERNEL.contains(&is.runtime_name()) {
+        return found.0;
+    }
+    confinement::kernel(&mut found, plan, kernel);
+    limits::kernel(&mut found, plan, kernel);
+    mounts::kernel(&mut found, plan, kernel);
+    in_memory::kernel(&mut found, plan, kernel);
+    network::kernel(&mut found, plan, kernel);
+    found.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+    use serde_json::json;
+
+    use super::super::fixture::{INSPECTIONS, MOUNTS, changed, differences, kernel, plan};
+    use super::*;
+    use crate::container::kernel::parse;
+    use crate::spec::UlimitKind;
+
+    #[test]
+    fn what_both_engines_made_of_the_plan_is_accepted() {
+        for (inspection, mounts) in INSPECTIONS.into_iter().zip(MOUNTS) {
+            let kernel = KernelFacts {
+                mounts: parse(mounts).unwrap(),
+                ..kernel()
+            };
+            let found = differences(&plan(), serde_json::from_str(inspection).unwrap(), &kernel);
+            assert!(found.is_empty(), "{found:?}");
+        }
+    }
+
+    #[test]
+    #[expect(clippy::too_many_lines, reason = "a flat table")]
+    fn each_field_that_an_engine_weakens_is_named() {
+        let unplanned_mount = json!([
+            {"Type": "bind", "Source": "/srv/data", "Destination": "/data", "RW": false},
+            {"Type": "bind", "Source": "/srv/data", "Destination": "/rw", "RW": true},
+            {"Type": "bind", "Source": "/state/hosts/0f", "Destination": "/etc/hosts", "RW": false},
+            {"Type": "bind", "Source": "/state/hosts/1f", "Destination": "/etc/hostname", "RW": false},
+            {"Type": "bind", "Source": "/", "Destination": "/host", "RW": true},
+        ]);
+        let named_volume = json!([
+            {"Type": "bind", "Source": "/srv/data", "Destination": "/data", "RW": false},
+            {"Type": "bind", "Source": "/srv/data", "Destination": "/rw", "RW": true},
+            {"Type": "bind", "Source": "/state/hosts/0f", "Destination": "/etc/hosts", "RW": false},
+            {"Type": "bind", "Source": "/state/hosts/1f", "Destination": "/etc/hostname", "RW": false},
+            {"Type": "volume", "Name": "shared", "Source": "/x", "Destination": "/v", "RW": true},
+        ]);
+        let weakened = [
+            ("/Image", json!("00".repeat(32)), "image:"),
+            ("/Path", json!("/bin/sh"), ""),
+            ("/Args", json!(["--", "sh"]), "command line:"),
+            ("/Args", json!(["sleep", "100"]), "command line:"),
+            ("/Args", json!(["--", "sleep", "100", "x"]), "command line:"),
+            ("/State/Status", json!("running"), "state:"),
+            ("/EffectiveCaps", json!(["CAP_SYS_ADMIN"]), "capabilities:"),
+            ("/EffectiveCaps", json!(null), "capabilities:"),
+            (
+                "/BoundingCaps",
+                json!(["CAP_NET_ADMIN"]),
+                "bounding capabilities:",
+            ),
+            ("/Mounts", json!([]), "mounts:"),
+            ("/Mounts", unplanned_mount, "mounts: `/` is at `/host`"),
+            ("/Mounts", named_volume, "mounts: a volume `shared`"),
+            ("/Mounts/0/RW", json!(true), "mounts:"),
+            ("/Mounts/0/Source", json!("/srv"), "mounts:"),
+            ("/Mounts/0/Destination", json!("/other"), "mounts:"),
+            ("/NetworkSettings/Networks", json!({}), "networks:"),
+            (
+                "/NetworkSettings/Networks/podman",
+                json!({"IPAddress": "", "GlobalIPv6Address": ""}),
+                "networks:",
+            ),
+            (
+                "/NetworkSettings/Networks/sandbox-conv-x/IPAddress",
+                json!("10.199.0.4"),
+                "address on `sandbox-conv-x`:",
+            ),
+            (
+                "/NetworkSettings/Networks/sandbox-conv-x/IPAddress",
+                json!(""),
+                "address on `sandbox-conv-x`:",
+            ),
+            (
+                "/NetworkSettings/Networks/sandbox-conv-x/GlobalIPv6Address",
+                json!("fd00::3"),
+                "IPv6 address:",
+            ),
+            ("/Config/User", json!("1000"), "user:"),
+            ("/Config/WorkingDir", json!("/"), "working directory:"),
+            ("/Config/Tty", json!(true), "terminal:"),
+            ("/Config/OpenStdin", json!(false), "stdin:"),
+            ("/Config/Env", json!(["FOO=bar"]), "environment: `FOO` is not"),
+            (
+                "/Config/Env",
+                json!(["FOO=bar baz", "HTTP_PROXY=http://u:p@x"]),
+                "environment: `HTTP_PROXY` was not planned",
+            ),
+            (
+                "/Config/Labels/sandbox.role",
+                json!("probe"),
+                "label sandbox.role:",
+            ),
+            ("/Config/Labels", json!({}), "label sandbox.context:"),
+            ("/HostConfig/NetworkMode", json!("host"), "network:"),
+            ("/HostConfig/PidMode", json!("host"), "process namespace:"),
+            ("/HostConfig/IpcMode", json!("host"), "IPC namespace:"),
+            ("/HostConfig/UTSMode", json!("host"), "host name namespace:"),
+            ("/HostConfig/UsernsMode", json!("host"), "user namespace:"),
+            ("/HostConfig/PidMode", json!("container:0f"), "process namespace:"),
+            ("/HostConfig/Privileged", json!(true), "privileged:"),
+            ("/HostConfig/ReadonlyRootfs", json!(true), "read-only root:"),
+            ("/HostConfig/Init", json!(false), "init:"),
+            ("/HostConfig/AutoRemove", json!(true), "removes itself:"),
+            ("/HostConfig/PublishAllPorts", json!(true), "publishes ports:"),
+            (
+                "/HostConfig/PortBindings",
+                json!({"80/tcp": []}),
+                "publishes ports:",
+            ),
+            ("/HostConfig/SecurityOpt", json!([]), "security options:"),
+            (
+                "/HostConfig/SecurityOpt",
+                json!(["no-new-privileges", "seccomp=unconfined"]),
+                "security options:",
+            ),
+            (
+                "/HostConfig/Devices",
+                json!([{"PathOnHost": "/dev/sda", "PathInContainer": "/dev/sda"}]),
+                "devices:",
+            ),
+            ("/HostConfig/GroupAdd", json!(["0"]), "more groups:"),
+            ("/HostConfig/VolumesFrom", json!(["x"]), "volumes of others:"),
+            ("/HostConfig/ExtraHosts", json!(["a:1.2.3.4"]), "more hosts:"),
+            ("/HostConfig/Dns", json!([]), "name servers:"),
+            (
+                "/HostConfig/Dns",
+                json!(["10.199.0.2", "1.1.1.1"]),
+                "name servers:",
+            ),
+            ("/HostConfig/LogConfig/Type", json!("k8s-file"), "log:"),
+            ("/HostConfig/Memory", json!(0), "memory:"),
+            ("/HostConfig/MemorySwap", json!(-1), "memory with swap:"),
+            ("/HostConfig/NanoCpus", json!(0), "processors:"),
+            ("/HostConfig/PidsLimit", json!(2048), "processes:"),
+            ("/Config/Hostname", json!("0f0f0f0f0f0f"), "host name:"),
+            ("/Config/StopSignal", json!(9), "stop signal:"),
+            ("/Config/StopSignal", json!("SIGKILL"), "stop signal:"),
+            ("/HostConfig/Tmpfs", json!({}), "files in memory:"),
+            (
+                "/HostConfig/Tmpfs",
+                json!({"/scratch": "rw", "/tmp": "rw"}),
+                "files in memory:",
+            ),
+            ("/HostConfig/ShmSize", json!(1_u64 << 40), "shared memory:"),
+            ("/HostConfig/Ulimits", json!([]), "limit core:"),
+            (
+                "/HostConfig/Ulimits",
+                json!([{"Name": "RLIMIT_CORE", "Soft": 0, "Hard": -1}]),
+                "limit core:",
+            ),
+        ];
+        for inspection in INSPECTIONS {
+            for (field, value, named) in &weakened {
+                let found = differences(&plan(), changed(inspection, field, value.clone()), &kernel());
+                if named.is_empty() {
+                    // The engine's PID 1 has a path of the engine's choice.
+                    assert!(found.is_empty(), "{field}: {found:?}");
+                } else {
+                    assert!(
+                        found.iter().any(|text| text.starts_with(named)),
+                        "{field} = {value}: {found:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_weakness_in_the_kernel_is_named() {
+        let shared = BTreeSet::from(["net"]);
+        for (facts, named) in [
+            (
+                KernelFacts {
+                    bounding: 0xeb | 1 << 12,
+                    ..kernel()
+                },
+                "capabilities in the kernel:",
+            ),
+            (
+                KernelFacts {
+                    bounding: 0,
+                    ..kernel()
+                },
+                "capabilities in the kernel:",
+            ),
+            (
+                KernelFacts {
+                    no_new_privileges: false,
+                    ..kernel()
+                },
+                "no-new-privileges in the kernel:",
+            ),
+            (
+                KernelFacts {
+                    limits: BTreeMap::from([(UlimitKind::Core, (Some(0), None))]),
+                    ..kernel()
+                },
+                "limit core in the kernel:",
+            ),
+            (
+                KernelFacts {
+                    absent: BTreeSet::new(),
+                    ..kernel()
+                },
+                "masked paths: `/not-in-the-image`",
+            ),
+            (
+                KernelFacts {
+                    has_ipv6: true,
+                    ..kernel()
+                },
+                "IPv6 addresses:",
+            ),
+            (
+                KernelFacts {
+                    forwards_ipv4: true,
+                    ..kernel()
+                },
+                "forwarding:",
+            ),
+            (
+                KernelFacts {
+                    shared_namespaces: shared,
+                    ..kernel()
+                },
+                "namespaces shared with the host:",
+            ),
+        ] {
+            let [inspection, _] = INSPECTIONS;
+            let found = differences(&plan(), serde_json::from_str(inspection).unwrap(), &facts);
+            assert!(
+                matches!(found.as_slice(), [only] if only.starts_with(named)),
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_hosts_kernel_says_about_a_kernel_of_its_own_is_not_compared() {
+        let strange = KernelFacts {
+            bounding: u64::MAX,
+            no_new_privileges: false,
+            mounts: Vec::new(),
+            ..kernel()
+        };
+        for (runtime, compared) in [("/usr/bin/runsc", false), ("crun", true), ("/opt/other", true)] {
+            let answer = changed(INSPECTIONS[1], "/OCIRuntime", json!(runtime));
+            assert_eq!(
+                !differences(&plan(), answer, &strange).is_empty(),
+                compared,
+                "{runtime}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_field_that_an_engine_leaves_out_is_no_answer() {
+        for field in [
+            "/EffectiveCaps",
+            "/BoundingCaps",
+            "/Mounts",
+            "/Image",
+            "/State/Pid",
+            "/Config/Env",
+            "/HostConfig/Privileged",
+            "/HostConfig/SecurityOpt",
+            "/HostConfig/PidMode",
+            "/HostConfig/NetworkMode",
+            "/HostConfig/Devices",
+            "/HostConfig/ReadonlyRootfs",
+            "/HostConfig/PidsLimit",
+            "/HostConfig/Tmpfs",
+            "/HostConfig/ShmSize",
+            "/HostConfig/Ulimits",
+            "/Config/Hostname",
+            "/Config/StopSignal",
+            "/OCIRuntime",
+        ] {
+            for inspection in INSPECTIONS {
+                let mut answer: Value = serde_json::from_str(inspection).unwrap();
+                let (parent, name) = field.rsplit_once('/').unwrap();
+                answer
+                    .pointer_mut(parent)
+                    .unwrap()
+                    .as_object_mut()
+                    .unwrap()
+                    .remove(name)
+                    .unwrap();
+                assert!(serde_json::from_value::<Inspection>(answer).is_err(), "{field}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_planned_is_the_engines_choice() {
+        let plan = ContainerPlan { pids: None, ..plan() };
+        for (field, value) in [
+            ("/HostConfig/PidsLimit", json!(0)),
+            ("/HostConfig/PidsLimit", json!(4096)),
+            ("/HostConfig/UsernsMode", json!("private")),
+            ("/HostConfig/IpcMode", json!("private")),
+        ] {
+            let [inspection, _] = INSPECTIONS;
+            let found = differences(&plan, changed(inspection, field, value), &kernel());
+            assert!(found.is_empty(), "{field}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Names that the container's own hosts file knows.
+
+use std::net::IpAddr;
+
+use super::rules;
+use crate::spec::InvalidSpec;
+
+/// A line of the container's `/etc/hosts`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostEntry {
+    /// The name.
+    pub name: String,
+    /// What it stands for.
+    pub address: IpAddr,
+}
+
+impl HostEntry {
+    /// The name `name` stands for `address`.
+    pub fn new(name: impl Into<String>, address: impl Into<IpAddr>) -> Self {
+        Self {
+            name: name.into(),
+            address: address.into(),
+        }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), InvalidSpec> {
+        if rules::is_host_name(&self.name, 253) {
+            return Ok(());
+        }
+        Err(InvalidSpec::new(
+            "isolation.hosts",
+            format!(
+                "`{}` is no host name; write letters, digits, `-` and `.`",
+                self.name.escape_debug()
+            ),
+        ))
+    }
+}

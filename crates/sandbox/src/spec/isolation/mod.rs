@@ -1,0 +1,25 @@
+//! How a container is confined, whatever its network and its share of the machine are.
+
+mod capability;
+mod device;
+mod host_entry;
+mod preset;
+mod rules;
+mod runtime;
+mod seccomp;
+mod stop_signal;
+mod tmpfs;
+mod ulimit;
+mod user_namespace;
+mod whole;
+
+pub use capability::Capability;
+pub use device::Device;
+pub use host_entry::HostEntry;
+pub use runtime::Runtime;
+pub use seccomp::Seccomp;
+pub use stop_signal::StopSignal;
+pub use tmpfs::Tmpfs;
+pub use ulimit::{Ulimit, UlimitKind};
+pub use user_namespace::UserNamespace;
+pub use whole::Isolation;

@@ -1,0 +1,40 @@
+//! Who the container's users are on the host.
+
+use crate::spec::InvalidSpec;
+
+/// Who the container's users are on the host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UserNamespace {
+    /// The same numbers as on the engine's host: root in the container is root there, confined by everything else.
+    #[default]
+    Host,
+    /// Numbers of their own: user 0 in the container is `first` on the host, and so on, and nobody else exists.
+    ///
+    /// Folders of the host then belong to nobody as the container sees them; it can only do with them what everybody can. Only an
+    /// engine of root can do this.
+    Private {
+        /// The host's number for root of the container; choose numbers that the host gives to nobody.
+        first: u32,
+        /// How many numbers; every user of the image must lie below it. 65536 suffices for all of them.
+        size: u32,
+    },
+}
+
+impl UserNamespace {
+    pub(super) fn validate(self) -> Result<(), InvalidSpec> {
+        let Self::Private { first, size } = self else {
+            return Ok(());
+        };
+        // The kernel's last number means nobody.
+        let fits = first.checked_add(size).is_some_and(|end| end < u32::MAX);
+        if first > 0 && size > 0 && fits {
+            return Ok(());
+        }
+        Err(InvalidSpec::new(
+            "isolation.user_namespace",
+            format!(
+                "{size} numbers from {first} are no private range; leave the host's root out and stay below 2^32, such as 65536 from 200000"
+            ),
+        ))
+    }
+}

@@ -1,0 +1,176 @@
+//! All of a container's confinement in one value.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{
+    Capability, Device, HostEntry, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit, UserNamespace, rules,
+};
+use crate::spec::{InvalidSpec, Mount};
+
+/// How a container is confined, whatever its network and its share of the machine are.
+///
+/// Begin with [`Isolation::agent`] or [`Isolation::untrusted`] and change what you need. Whatever is asked for here is found to be in
+/// force, by the engine's word and where possible by the kernel's, before the container's process starts; what the engine's version
+/// cannot do is an error, never a silence.
+///
+/// ```
+/// use sandbox::{Isolation, Tmpfs};
+///
+/// let isolation = Isolation {
+///     read_only_root: true,
+///     tmpfs: vec![Tmpfs::new("/tmp", 256 << 20)],
+///     ..Isolation::agent()
+/// };
+/// assert!(isolation.no_new_privileges);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Isolation {
+    /// What root in the container keeps; everything else is dropped. Nobody but root has any: podman would make them effective for
+    /// each process of another user.
+    pub capabilities: BTreeSet<Capability>,
+    /// Set-user-id programs and file capabilities give nothing.
+    pub no_new_privileges: bool,
+    /// The filter of system calls.
+    pub seccomp: Seccomp,
+    /// Files and folders of the container that appear empty, beside those that the engine always hides.
+    pub masked_paths: Vec<String>,
+    /// The root file system cannot be written. `/tmp`, `/run` and `/var/tmp`, which the engine would then make writable without
+    /// bound, are bounded to 64, 16 and 32 MiB unless `tmpfs` or a mount says otherwise.
+    pub read_only_root: bool,
+    /// File systems in memory.
+    pub tmpfs: Vec<Tmpfs>,
+    /// Bytes of `/dev/shm`. 0: there is none.
+    pub shm_size: u64,
+    /// Bytes of swap on top of [`ResourceLimits::memory`](crate::ResourceLimits::memory).
+    pub swap: u64,
+    /// Limits on each process.
+    pub ulimits: Vec<Ulimit>,
+    /// `USER` or `USER:GROUP`, names or numbers. `None`: the image's user.
+    pub user: Option<String>,
+    /// The home folder, for the variable `HOME`. `None`: what the image says about the user.
+    pub home: Option<String>,
+    /// Who the container's users are on the host.
+    pub user_namespace: UserNamespace,
+    /// What must run the container. `None`: whatever the engine's service runs containers with.
+    pub runtime: Option<Runtime>,
+    /// The container's own name.
+    pub hostname: String,
+    /// Names that the container's hosts file knows beside `localhost` and its own. Nothing of the host's file is in there, and no
+    /// name for the host.
+    pub hosts: Vec<HostEntry>,
+    /// Devices of the host.
+    pub devices: Vec<Device>,
+    /// A process of the engine is PID 1: it reaps zombies and passes signals on.
+    pub init: bool,
+    /// What asks the process to end when it is stopped or its time is over.
+    pub stop_signal: StopSignal,
+    /// How long it may take then, before it is killed.
+    pub stop_timeout: Duration,
+}
+
+impl Isolation {
+    /// What podman makes writable under a read-only root, with the bounds that it lacks.
+    const UNBOUNDED: [(&str, u64); 3] = [("/tmp", 64 << 20), ("/run", 16 << 20), ("/var/tmp", 32 << 20)];
+
+    pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
+        let invalid =
+            |field: &str, problem: String| Err(InvalidSpec::new(format!("isolation.{field}"), problem));
+        self.seccomp.validate()?;
+        self.user_namespace.validate()?;
+        self.tmpfs.iter().try_for_each(Tmpfs::validate)?;
+        self.ulimits.iter().try_for_each(Ulimit::validate)?;
+        self.hosts.iter().try_for_each(HostEntry::validate)?;
+        self.devices.iter().try_for_each(Device::validate)?;
+        self.refuse_twice()?;
+        for path in &self.masked_paths {
+            if !rules::is_plain_path(path) {
+                return invalid(
+                    "masked_paths",
+                    format!(
+                        "`{}` is no plain absolute path in the container",
+                        path.escape_debug()
+                    ),
+                );
+            }
+        }
+        if !rules::is_host_name(&self.hostname, 64) {
+            let name = self.hostname.escape_debug();
+            return invalid(
+                "hostname",
+                format!("`{name}` is no host name; write up to 64 letters, digits, `-` and `.`"),
+            );
+        }
+        if let Some(user) = &self.user
+            && !user.splitn(2, ':').all(rules::is_account)
+        {
+            let user = user.escape_debug();
+            return invalid("user", format!("`{user}` is no user; write USER or USER:GROUP"));
+        }
+        if let Some(home) = &self.home
+            && !rules::is_plain_path(home)
+        {
+            return invalid(
+                "home",
+                format!("`{}` is no plain absolute path", home.escape_debug()),
+            );
+        }
+        if (1..4096).contains(&self.shm_size) || self.shm_size > 1 << 50 {
+            return invalid("shm_size", "must be 0 or at least 4k".to_owned());
+        }
+        if self.swap > 1 << 50 {
+            return invalid(
+                "swap",
+                "is more than any machine has; podman cannot leave swap unlimited".to_owned(),
+            );
+        }
+        if self.stop_timeout > Duration::from_hours(1) {
+            return invalid("stop_timeout", "must be at most an hour".to_owned());
+        }
+        Ok(())
+    }
+
+    fn refuse_twice(&self) -> Result<(), InvalidSpec> {
+        let mut paths = BTreeSet::new();
+        if let Some(twice) = self.tmpfs.iter().find(|tmpfs| !paths.insert(&tmpfs.path)) {
+            return Err(InvalidSpec::new(
+                "isolation.tmpfs",
+                format!("`{}` is given twice", twice.path),
+            ));
+        }
+        let mut kinds = BTreeSet::new();
+        match self.ulimits.iter().find(|ulimit| !kinds.insert(ulimit.kind)) {
+            Some(twice) => Err(InvalidSpec::new(
+                "isolation.ulimits",
+                format!("`{}` is given twice", twice.kind.name()),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The same for a container of an image whose user is `image_user`, with `mounts`: what follows from them is filled in.
+    #[must_use]
+    pub(crate) fn resolved(mut self, image_user: &str, mounts: &[Mount]) -> Self {
+        let user = self.user.as_deref().unwrap_or(image_user);
+        let is_root = matches!(user.split(':').next(), None | Some("" | "0" | "root"));
+        if !is_root {
+            self.capabilities.clear();
+        }
+        if self.read_only_root {
+            let taken: BTreeSet<PathBuf> = self
+                .tmpfs
+                .iter()
+                .map(|tmpfs| tmpfs.path.as_str())
+                .chain(mounts.iter().map(Mount::container_path))
+                .map(PathBuf::from)
+                .collect();
+            let bounded = Self::UNBOUNDED
+                .into_iter()
+                .filter(|(path, _)| !taken.contains(std::path::Path::new(path)))
+                .map(|(path, size)| Tmpfs::new(path, size));
+            self.tmpfs.extend(bounded);
+        }
+        self
+    }
+}
