@@ -12,6 +12,7 @@ use crate::network_log::LogTap;
 use crate::printer::Printer;
 use crate::run_folder::RunFolder;
 use crate::settings::TaskSettings;
+use crate::workspace;
 
 /// What an execution finds prepared.
 #[derive(Debug)]
@@ -29,6 +30,7 @@ pub(crate) async fn on_stage(
     printer: Printer,
     work: impl AsyncFnOnce(Stage<'_>) -> Result<ExitStatus, Failure>,
 ) -> Result<ExitStatus, Failure> {
+    workspace::tell_pending(&settings.mounts, printer)?;
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
     let sandbox = tokio::select! {
         connected = Sandbox::connect(settings.sandbox.clone()) => connected?,
@@ -61,6 +63,9 @@ pub(crate) async fn on_stage(
     }
     tap.finish(printer).await;
     run.close();
+    if let Err(failure) = workspace::tell_changes(&settings.mounts, &settings.protection, printer) {
+        printer.warning(failure);
+    }
     ended
 }
 

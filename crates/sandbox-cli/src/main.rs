@@ -19,6 +19,7 @@ mod run_folder;
 mod settings;
 mod table;
 mod trace;
+mod workspace;
 
 use std::process::ExitCode;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use allowlist::Allowlist;
 use sandbox::{
-    ContainerEnv, ImageSource, Mount, Network, NetworkSandboxConfig, ResourceLimits, SandboxConfig,
-    SecretReplacements,
+    ContainerEnv, ImageSource, Mount, Network, NetworkSandboxConfig, Protection, ResourceLimits,
+    SandboxConfig, SecretReplacements,
 };
 
 use crate::args::{GlobalArgs, ImageArgs, TaskArgs};
@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::image_context;
 use crate::network_log::LogCopies;
 use crate::printer::Printer;
+use crate::workspace::{self, WorkspaceMode};
 
 /// Where the work tree is mounted.
 const WORKSPACE: &str = "/workspace";
@@ -250,7 +251,10 @@ impl Project {
             .collect();
         let roots = self.file.upstream.extra_roots.as_deref();
         faults.extend(roots.and_then(|path| pem(path).err()));
-        faults.extend(self.refuse_state_in_reach(&self.mounts(&[])).err());
+        faults.extend(
+            self.refuse_state_in_reach(&self.mounts(&[], WorkspaceMode::Direct, &Protection::none()))
+                .err(),
+        );
         faults
     }
 
@@ -271,9 +275,13 @@ impl Project {
         let network = self.network(args, secrets.into_replacements(), environment, printer)?;
         let mut limits = self.file.resource_limits;
         limits.timeout = args.timeout.map(Duration::from_secs).or(limits.timeout);
-        let mounts = self.mounts(&args.mounts);
+        let protection = workspace::protection(&self.file.workspace, args.unprotected);
+        let mode = args.workspace.or(self.file.workspace.mode).unwrap_or_default();
+        let mounts = self.mounts(&args.mounts, mode, &protection);
         self.refuse_state_in_reach(&mounts)?;
         Ok(TaskSettings {
+            root: self.root.clone(),
+            protection,
             image: self.image(&args.image)?,
             sandbox,
             network,
@@ -312,7 +320,7 @@ impl Project {
     }
 
     /// The work tree first, unless another mount takes its place; those of the command line win over those of the file.
-    fn mounts(&self, flags: &[Mount]) -> Vec<Mount> {
+    fn mounts(&self, flags: &[Mount], mode: WorkspaceMode, protection: &Protection) -> Vec<Mount> {
         let mut mounts = vec![Mount::read_write(&self.root, WORKSPACE)];
         let named = self
             .file
@@ -324,9 +332,22 @@ impl Project {
             mounts.retain(|other| other.container_path() != mount.container_path());
             mounts.push(mount);
         }
-        let guards: Vec<Mount> = mounts.iter().flat_map(guards).collect();
-        mounts.extend(guards);
-        mounts
+        let copy_dir = self.copy_dir();
+        let of_workspace = |mount: Mount| match mount.container_path() {
+            WORKSPACE => workspace::mounted(mount, mode, protection.clone(), &copy_dir),
+            _ => mount,
+        };
+        mounts.into_iter().map(of_workspace).collect()
+    }
+
+    /// Where the copy of the work tree is, where there is one.
+    pub(crate) fn copy_dir(&self) -> PathBuf {
+        self.places.copy(&self.key)
+    }
+
+    /// What is not applied of a copy by itself.
+    pub(crate) fn protection(&self) -> Protection {
+        workspace::protection(&self.file.workspace, false)
     }
 
     /// A task that sees the state directory has the key of the root authority.
@@ -397,6 +418,10 @@ pub(crate) struct TaskSettings {
     pub(crate) network: Network,
     pub(crate) env: ContainerEnv,
     pub(crate) mounts: Vec<Mount>,
+    /// The work tree.
+    pub(crate) root: PathBuf,
+    /// What is protected in it.
+    pub(crate) protection: Protection,
     pub(crate) limits: ResourceLimits,
     /// Where the folders of this project's runs are.
     pub(crate) logs: PathBuf,
@@ -415,20 +440,6 @@ impl TaskSettings {
     pub(crate) fn working_dir() -> &'static str {
         WORKSPACE
     }
-}
-
-/// What keeps a task from writing the rules of its next run: the settings that lie in a writable work tree are read-only there.
-fn guards(workspace: &Mount) -> Vec<Mount> {
-    if workspace.container_path() != WORKSPACE || workspace.read_only() {
-        return Vec::new();
-    }
-    let folders = [Folder::NAME, Folder::FORMER_NAME]
-        .map(|name| (workspace.host_path().join(name), format!("{WORKSPACE}/{name}")));
-    folders
-        .into_iter()
-        .filter(|(folder, _)| folder.symlink_metadata().is_ok_and(|facts| facts.is_dir()))
-        .map(|(folder, target)| Mount::read_only_at(folder, target))
-        .collect()
 }
 
 fn pem(path: &Path) -> Result<String, Failure> {
@@ -492,7 +503,7 @@ mod tests {
         project.file.mounts = vec!["/data:/data".parse().unwrap()];
         let mounts = |flags: &[&str]| {
             let flags: Vec<Mount> = flags.iter().map(|flag| flag.parse().unwrap()).collect();
-            let mounts = project.mounts(&flags);
+            let mounts = project.mounts(&flags, WorkspaceMode::Direct, &Protection::default());
             mounts
                 .iter()
                 .map(|mount| format!("{}:{}", mount.host_path().display(), mount.container_path()))
@@ -588,6 +599,8 @@ mod tests {
             allowlist: None,
             timeout: None,
             mounts: Vec::new(),
+            workspace: None,
+            unprotected: false,
             network_log: None,
             network_log_live: false,
             log: None,

@@ -8,6 +8,7 @@ use crate::image::ImageBuildError;
 use crate::reap::LockError;
 use crate::session::SessionError;
 use crate::spec::{ImageTag, InvalidSpec};
+use crate::workspace::WorkspaceError;
 
 /// An infrastructure failure.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +35,9 @@ pub enum SandboxError {
     /// The session could not be read or written.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// A work tree could not be read, copied or written.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
     /// The lock of this instance could not be taken.
     #[error(transparent)]
     Lock(#[from] LockError),

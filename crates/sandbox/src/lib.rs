@@ -99,6 +99,7 @@ mod sandbox;
 mod session;
 mod spec;
 mod task;
+mod workspace;
 
 pub use config::{EngineAddress, InvalidConfig, SandboxConfig, UpstreamConfig};
 pub use container::ContainerError;
@@ -119,3 +120,7 @@ pub use spec::{
     Ulimit, UlimitKind, UserNamespace,
 };
 pub use task::{Command, CommandResult, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings};
+pub use workspace::{
+    Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Planted, Protection, Versions,
+    WorkspaceCopy, WorkspaceError,
+};

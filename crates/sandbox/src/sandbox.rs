@@ -1,6 +1,7 @@
 //! The façade: shared infrastructure, and the tasks that use it.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -285,6 +286,11 @@ impl Shared {
 
     pub(crate) fn object_name(&self, kind: &str, id: &ObjectId) -> String {
         format!("{}-{kind}-{id}", self.config.prefix)
+    }
+
+    /// Where what the execution `id` plants is moved to.
+    pub(crate) fn quarantine(&self, id: &ObjectId) -> PathBuf {
+        self.config.state_dir.join("quarantine").join(id.to_string())
     }
 
     pub(crate) async fn image_id(&self, tag: &ImageTag) -> Result<String, SandboxError> {

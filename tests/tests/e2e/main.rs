@@ -16,3 +16,4 @@ mod isolation;
 mod lifecycle;
 mod protocols;
 mod requests;
+mod workspace;

@@ -32,7 +32,7 @@ fn caption(measured: &Value) -> Result<String> {
 }
 
 /// A time of `tasks`, by its row, and the one that it is compared with.
-const TASKS: [(&str, &str, &str); 4] = [
+const TASKS: [(&str, &str, &str); 7] = [
     (
         "bare container, network of the engine",
         "/tasks/bare_ms/median",
@@ -52,6 +52,21 @@ const TASKS: [(&str, &str, &str); 4] = [
         "the library on a started sandbox, to the exit code",
         "/tasks/library_ms/median",
         "/tasks/bare_exited_ms/median",
+    ),
+    (
+        "start on a git work tree of 10,000 files, plain mount",
+        "/tasks/tree_plain_ms/median",
+        "/tasks/tree_plain_ms/median",
+    ),
+    (
+        "the same, protected",
+        "/tasks/tree_protected_ms/median",
+        "/tasks/tree_plain_ms/median",
+    ),
+    (
+        "the same, as a copy",
+        "/tasks/tree_copy_ms/median",
+        "/tasks/tree_plain_ms/median",
     ),
 ];
 
@@ -197,6 +212,7 @@ mod tests {
             "tasks": {
                 "bare_ms": {"median": 100.0, "count": 20}, "bare_exited_ms": {"median": 80.0},
                 "bare_without_network_ms": {"median": 60.0}, "command_ms": {"median": 250.0}, "library_ms": {"median": 120.0},
+                "tree_plain_ms": {"median": 100.0}, "tree_protected_ms": {"median": 110.0}, "tree_copy_ms": {"median": 120.0},
                 "steps": [{"name": "the proxy serves", "at_ms": {"median": 70.0}}],
             },
             "proxy": {
@@ -213,6 +229,7 @@ mod tests {
         for row in [
             "| `sandbox run -- true` | 250 ms | 2.50× |",
             "| the library on a started sandbox, to the exit code | 120 ms | 1.50× |",
+            "| the same, as a copy | 120 ms | 1.20× |",
             "| the proxy serves | 70 ms |",
             "| HTTP/1.1 requests | 20000/s | 5000/s | 0.25× |",
             "| added p50, HTTP/2 | 300 µs |",

@@ -6,7 +6,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use sandbox::EngineAddress;
 
-use super::{AgentArgs, AllowlistCommand, ConfigCommand, ImageCommand, LogsArgs, RunArgs};
+use super::{
+    AgentArgs, AllowlistCommand, ApplyArgs, ConfigCommand, DiffArgs, ImageCommand, LogsArgs, RunArgs,
+};
 
 const GLOBAL: &str = "Global options";
 
@@ -45,6 +47,12 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Runs Claude Code in the sandbox
     Agent(AgentArgs),
+    /// Shows what a task changed in its copy of the work tree
+    Diff(DiffArgs),
+    /// Brings what a task changed in its copy into the work tree
+    Apply(ApplyArgs),
+    /// Throws away what a task changed in its copy
+    Discard,
     /// Builds, lists and moves images
     #[command(subcommand)]
     Image(ImageCommand),

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use sandbox::Mount;
 
+use crate::workspace::WorkspaceMode;
+
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
     /// An image that the engine has
@@ -34,6 +36,12 @@ pub(crate) struct TaskArgs {
     /// Mounts a file or folder of this machine; :ro for reading only
     #[arg(long = "mount", value_name = "SRC:DST[:ro]")]
     pub(crate) mounts: Vec<Mount>,
+    /// Whether the task changes the work tree or a copy of it [default: direct]
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(crate) workspace: Option<WorkspaceMode>,
+    /// Lets the task write what programs of this machine run on their own: git's hooks, .envrc, .claude and the like
+    #[arg(long)]
+    pub(crate) unprotected: bool,
     /// Writes the network log to this file too, and FILE.jsonl for programs
     #[arg(long, value_name = "FILE")]
     pub(crate) network_log: Option<PathBuf>,

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::launch::{Stage, on_stage, watched};
 use crate::printer::Printer;
 use crate::settings::{Project, TaskSettings};
+use crate::workspace;
 
 use super::transcript;
 
@@ -164,6 +165,9 @@ async fn execute(
     let execution = task.execute(prompt, on_event);
     let both = Box::pin(async { tokio::join!(execution, printing).0 });
     let (result, why) = watched(both, async || task.stop().await, stage.interrupts, &closed).await;
+    if let Some(Ok(result)) = &result {
+        workspace::tell_planted(&result.planted, &settings.root, printer);
+    }
     match (result, why) {
         (Some(Err(error)), _) => Err(error.into()),
         (_, Some(why)) => Ok(why),
@@ -218,6 +222,8 @@ struct AgentReport<'a> {
     turns: u64,
     duration_ms: u64,
     exit_code: i64,
+    /// Where what was planted was; it is elsewhere now.
+    planted: Vec<String>,
 }
 
 fn report(result: &ExecutionResult, output: AgentOutput, printer: Printer) -> ExitStatus {
@@ -259,6 +265,11 @@ fn json(result: &ExecutionResult) -> String {
         turns: result.num_turns,
         duration_ms: result.duration_ms,
         exit_code: result.exit_code,
+        planted: result
+            .planted
+            .iter()
+            .map(|thing| thing.path.display().to_string())
+            .collect(),
     };
     // Texts and numbers always have a form in JSON.
     serde_json::to_string(&report).unwrap_or_default()

@@ -8,7 +8,9 @@ use crate::printer::Printer;
 use crate::settings::Project;
 use crate::trace;
 
-use super::{agent, allowlist, clean, config, doctor, generate, image, logs, run, status};
+use super::{
+    agent, allowlist, apply, clean, config, diff, discard, doctor, generate, image, logs, run, status,
+};
 
 /// Runs the command.
 pub(crate) async fn dispatch(
@@ -37,6 +39,9 @@ pub(crate) async fn dispatch(
             let session = agent::SessionPlace::new(session, &project);
             agent::agent(settings, agent::AgentSettings::new(args, session)?, printer).await
         }
+        Command::Diff(args) => diff::diff(&args, &project()?, printer),
+        Command::Apply(args) => apply::apply(&args, &project()?, printer),
+        Command::Discard => discard::discard(&project()?, printer),
         Command::Image(command) => image::image(command, &project()?, sandbox, printer).await,
         Command::Allowlist(command) => allowlist::allowlist(command, &project()?, printer),
         Command::Config(command) => Ok(config::config(&command, project, environment, printer)),

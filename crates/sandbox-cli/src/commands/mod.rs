@@ -2,8 +2,11 @@
 
 mod agent;
 mod allowlist;
+mod apply;
 mod clean;
 mod config;
+mod diff;
+mod discard;
 mod dispatch;
 mod doctor;
 mod generate;

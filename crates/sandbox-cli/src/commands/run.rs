@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::launch::{Stage, on_stage, watched};
 use crate::printer::Printer;
 use crate::settings::TaskSettings;
+use crate::workspace;
 
 /// Runs `command` and passes its exit code on.
 pub(crate) async fn run(
@@ -72,6 +73,9 @@ fn ended(
 ) -> Result<ExitStatus, Failure> {
     if let Some(error) = output {
         return Err(Failure::doing("write the command's output to stdout")(error));
+    }
+    if let Some(Ok(result)) = &result {
+        workspace::tell_planted(&result.planted, &settings.root, printer);
     }
     let result = match (result, why) {
         // The command was on its way to its end when this happened: that it had to be stopped says more.

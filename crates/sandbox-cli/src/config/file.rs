@@ -17,6 +17,7 @@ use super::location::{InvalidFile, Location};
 use super::quantity;
 use super::reader::{Place, Source};
 use super::setting::Setting;
+use super::workspace::{self, WorkspaceFile};
 use super::yaml;
 use crate::failure::Failure;
 
@@ -36,6 +37,7 @@ pub(crate) struct ConfigFile {
     pub(crate) upstream: UpstreamFile,
     pub(crate) resource_limits: ResourceLimits,
     pub(crate) mounts: Vec<Mount>,
+    pub(crate) workspace: WorkspaceFile,
 }
 
 /// The part `upstream`.
@@ -46,7 +48,7 @@ pub(crate) struct UpstreamFile {
     pub(crate) allow_addresses: Vec<IpNet>,
 }
 
-pub(super) const KEYS: [&str; 13] = [
+pub(super) const KEYS: [&str; 16] = [
     "engine",
     "prefix",
     "image",
@@ -60,6 +62,9 @@ pub(super) const KEYS: [&str; 13] = [
     "upstream",
     "resource_limits",
     "mounts",
+    "workspace",
+    "protect_workspace",
+    "protected_paths",
 ];
 pub(super) const UPSTREAM_KEYS: [&str; 3] = ["dns", "extra_roots", "allow_addresses"];
 pub(super) const LIMIT_KEYS: [&str; 4] = ["memory", "cpus", "pids_limit", "timeout"];
@@ -115,6 +120,11 @@ impl ConfigFile {
                 }
                 "upstream" => file.upstream = upstream(value, folder)?,
                 "resource_limits" => file.resource_limits = limits(value)?,
+                "workspace" => file.workspace.mode = Some(workspace::mode(value)?),
+                "protect_workspace" => {
+                    file.workspace.protect = Some(value.boolean("`protect_workspace` is true or false")?);
+                }
+                "protected_paths" => file.workspace.protected_paths = workspace::protected_paths(value)?,
                 _ => file.mounts = mounts(value, folder)?,
             }
             match (&file.image, &file.dockerfile, &file.context) {

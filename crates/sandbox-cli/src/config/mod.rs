@@ -12,6 +12,7 @@ mod quantity;
 mod reader;
 mod schema;
 mod setting;
+mod workspace;
 mod yaml;
 
 pub(crate) use credentials::{Advice, CredentialsFile};
@@ -21,3 +22,4 @@ pub(crate) use file::{ConfigFile, UpstreamFile};
 pub(crate) use location::{InvalidFile, Location};
 pub(crate) use places::{Folder, Places, project_key};
 pub(crate) use schema::schema;
+pub(crate) use workspace::WorkspaceFile;

@@ -71,6 +71,11 @@ impl Places {
         self.state.join("logs").join(key)
     }
 
+    /// The copy of a project's work tree.
+    pub(crate) fn copy(&self, key: &str) -> PathBuf {
+        self.state.join("copies").join(key)
+    }
+
     /// The session of a project.
     pub(crate) fn session(&self, key: &str) -> PathBuf {
         self.state.join("sessions").join(key)

@@ -94,6 +94,21 @@ fn properties() -> Value {
             "type": "array",
             "items": {"type": "string"},
             "description": "Files and folders of this machine, as in ../data:/data:ro."
+        },
+        "workspace": {
+            "enum": ["direct", "copy"],
+            "default": "direct",
+            "description": "Whether tasks change the work tree itself, or a copy for `sandbox diff`, `apply` and `discard`."
+        },
+        "protect_workspace": {
+            "type": "boolean",
+            "default": true,
+            "description": "Whether tasks are kept from writing what programs of this machine run on their own, such as git's hooks."
+        },
+        "protected_paths": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "What is protected beside that: a name at any depth, or a path in the work tree."
         }
     })
 }

@@ -5,6 +5,7 @@
 
 mod error;
 mod kernel;
+mod overlay;
 mod own_files;
 mod plan;
 mod run;

@@ -287,11 +287,7 @@ async fn resolve(mounts: &[Mount]) -> Result<Vec<Mount>, ContainerError> {
                 path: mount.host_path().to_owned(),
                 source,
             })?;
-        resolved.push(if mount.read_only() {
-            Mount::read_only_at(path, mount.container_path())
-        } else {
-            Mount::read_write(path, mount.container_path())
-        });
+        resolved.push(mount.with_host_path(path));
     }
     Ok(resolved)
 }

@@ -10,6 +10,7 @@ use bollard::models::{
 
 use crate::container::{Attachment, ContainerPlan, PlannedNetwork};
 use crate::spec::Mount;
+use crate::workspace::overlay_folders;
 
 use super::confine;
 
@@ -53,7 +54,14 @@ fn host(plan: &ContainerPlan) -> HostConfig {
     let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     HostConfig {
         network_mode: Some(network_mode(&plan.network)),
-        mounts: Some(plan.mounts.iter().map(bind).collect()),
+        mounts: Some(
+            plan.mounts
+                .iter()
+                .filter(|mount| mount.copy_dir().is_none())
+                .map(bind)
+                .collect(),
+        ),
+        binds: Some(plan.mounts.iter().filter_map(overlay).collect()),
         memory: plan.memory.map(bytes),
         // Without a word of ours, podman gives as much swap as memory.
         memory_swap: plan.memory_with_swap().map(bytes),
@@ -115,6 +123,18 @@ fn bind(mount: &Mount) -> ApiMount {
         }),
         ..ApiMount::default()
     }
+}
+
+/// What only this older form of a mount can say, on both of podman's tested versions: an overlay with folders of ours.
+fn overlay(mount: &Mount) -> Option<String> {
+    let (upper, work) = overlay_folders(mount.copy_dir()?);
+    Some(format!(
+        "{}:{}:O,upperdir={},workdir={}",
+        mount.host_path().display(),
+        mount.container_path(),
+        upper.display(),
+        work.display()
+    ))
 }
 
 #[cfg(test)]
@@ -222,6 +242,16 @@ pub(super) mod tests {
             None,
             "podman 4 loses exit codes with it"
         );
+    }
+
+    #[test]
+    fn a_copy_is_an_overlay_and_no_plain_mount() {
+        let mut plan = plan(PlannedNetwork::None, Isolation::agent());
+        plan.mounts = vec![Mount::copy_on_write("/srv/app", "/workspace", "/state/copy")];
+        let body = body(&plan);
+        let bind = "/srv/app:/workspace:O,upperdir=/state/copy/upper,workdir=/state/copy/work";
+        assert_eq!(body.pointer("/HostConfig/Binds"), Some(&json!([bind])));
+        assert_eq!(body.pointer("/HostConfig/Mounts"), Some(&json!([])));
     }
 
     #[test]

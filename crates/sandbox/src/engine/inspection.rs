@@ -65,6 +65,9 @@ pub(crate) struct MountFacts {
     /// Of a volume.
     #[serde(default)]
     pub(crate) name: String,
+    /// Of a bind mount: how it is mounted, and of an overlay its folders.
+    #[serde(default, deserialize_with = "nullable")]
+    pub(crate) options: Vec<String>,
 }
 
 /// The networks a container is on.

@@ -3,6 +3,8 @@
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
+use crate::workspace::Protection;
+
 use super::InvalidSpec;
 
 /// A bind mount of a folder or file of the host.
@@ -19,6 +21,8 @@ pub struct Mount {
     host_path: PathBuf,
     container_path: String,
     read_only: bool,
+    protection: Option<Protection>,
+    copy_dir: Option<PathBuf>,
 }
 
 impl Mount {
@@ -28,6 +32,8 @@ impl Mount {
             host_path: host_path.into(),
             container_path: container_path.into(),
             read_only: false,
+            protection: None,
+            copy_dir: None,
         }
     }
 
@@ -37,7 +43,32 @@ impl Mount {
             host_path: host_path.into(),
             container_path: container_path.into(),
             read_only: true,
+            protection: None,
+            copy_dir: None,
         }
+    }
+
+    /// Mounts a copy-on-write view of the folder `host_path`: what the task writes is kept in `copy_dir`, and `host_path` stays as it
+    /// is. [`WorkspaceCopy`](crate::WorkspaceCopy) tells what changed, applies it, or throws it away; until then, further tasks with the
+    /// same `copy_dir` go on with it, one at a time. The engine must see `copy_dir` at the same path, on a file system that can hold
+    /// the upper layer of an overlay (no overlay itself).
+    pub fn copy_on_write(
+        host_path: impl Into<PathBuf>,
+        container_path: impl Into<String>,
+        copy_dir: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            copy_dir: Some(copy_dir.into()),
+            ..Self::read_write(host_path, container_path)
+        }
+    }
+
+    /// Keeps the host safe from what a task plants in it. Default: nothing does. On a mount that is read-only or a copy it does
+    /// nothing.
+    #[must_use]
+    pub fn protected(mut self, protection: Protection) -> Self {
+        self.protection = Some(protection);
+        self
     }
 
     /// The folder or file of the host.
@@ -56,6 +87,31 @@ impl Mount {
     #[must_use]
     pub fn read_only(&self) -> bool {
         self.read_only
+    }
+
+    /// What is protected in it.
+    #[must_use]
+    pub fn protection(&self) -> Option<&Protection> {
+        self.protection.as_ref()
+    }
+
+    /// Where what a task writes is kept, for a mount that is a copy.
+    #[must_use]
+    pub fn copy_dir(&self) -> Option<&Path> {
+        self.copy_dir.as_deref()
+    }
+
+    /// Whether the host sees what a task makes in it.
+    pub(crate) fn is_writable_folder(&self) -> bool {
+        !self.read_only && self.copy_dir.is_none() && self.host_path.is_dir()
+    }
+
+    /// The same mount of another path of the host.
+    pub(crate) fn with_host_path(&self, host_path: PathBuf) -> Self {
+        Self {
+            host_path,
+            ..self.clone()
+        }
     }
 
     /// The same mount with a relative host path taken from `folder`.
@@ -86,6 +142,43 @@ impl Mount {
             return invalid(format!(
                 "`{}` does not exist on the host; create it first",
                 self.host_path.display()
+            ));
+        }
+        if let Some(protection) = &self.protection {
+            protection.validate()?;
+        }
+        self.copy_dir
+            .as_deref()
+            .map_or(Ok(()), |dir| self.validate_copy(dir))
+    }
+
+    /// Both paths become options of an overlay, whose grammar has no quotes that every engine passes on.
+    fn validate_copy(&self, dir: &Path) -> Result<(), InvalidSpec> {
+        let invalid = |problem: String| Err(InvalidSpec::new("mounts", problem));
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let (source, target) = (real(&self.host_path), real(dir));
+        for path in [&source, &target] {
+            let plain = path
+                .to_str()
+                .is_some_and(|path| !path.contains([':', ',', '\\', '"', '\n']));
+            if !plain || !path.is_absolute() {
+                return invalid(format!(
+                    "`{}` cannot be used for a copy: its path must be absolute, and hold no `:`, `,`, `\\` and `\"`",
+                    path.display()
+                ));
+            }
+        }
+        if !self.host_path.is_dir() {
+            return invalid(format!(
+                "`{}` is no folder, so no copy can be made of it",
+                self.host_path.display()
+            ));
+        }
+        if source.starts_with(&target) || target.starts_with(&source) {
+            return invalid(format!(
+                "the copy of `{}` cannot be kept in `{}`: keep them apart",
+                self.host_path.display(),
+                dir.display()
             ));
         }
         Ok(())
@@ -150,6 +243,25 @@ mod tests {
             error.contains("/no/such/folder") && error.contains("create it"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_copy_is_kept_apart_from_what_it_is_a_copy_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().join("tree");
+        std::fs::create_dir(&tree).unwrap();
+        for (dir, good) in [
+            ("copy", true),
+            ("tree/copy", false),
+            ("", false),
+            ("a:b", false),
+            ("a,b", false),
+        ] {
+            let mount = Mount::copy_on_write(&tree, "/w", folder.path().join(dir));
+            assert_eq!(mount.validate().is_ok(), good, "{dir}");
+        }
+        let climbs = Mount::read_write(&tree, "/w").protected(Protection::none().with(["../x"]));
+        assert_eq!(climbs.validate().unwrap_err().field(), "protected_paths");
     }
 
     #[test]

@@ -116,6 +116,33 @@ impl Launch {
         }
     }
 
+    /// From now on the mounts are those of the paths that were checked, wherever links lead later.
+    pub(crate) fn resolve_mounts(&mut self) -> Result<(), InvalidSpec> {
+        for mount in &mut self.mounts {
+            let real = mount.host_path().canonicalize();
+            let real = real.map_err(|error| unreachable(mount, &error))?;
+            *mount = mount.with_host_path(real);
+        }
+        Ok(())
+    }
+
+    /// A task may have put a link in the place of what a later execution mounts.
+    pub(crate) fn refuse_moved_mounts(&self) -> Result<(), InvalidSpec> {
+        for mount in &self.mounts {
+            let real = mount.host_path().canonicalize();
+            if real.map_err(|error| unreachable(mount, &error))? != mount.host_path() {
+                return Err(InvalidSpec::new(
+                    "mounts",
+                    format!(
+                        "a part of `{}` became a symbolic link after it was checked",
+                        mount.host_path().display()
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn refuse_twice(&self) -> Result<(), InvalidSpec> {
         let mut targets: Vec<&str> = self.mounts.iter().map(Mount::container_path).collect();
         targets.sort_unstable();
@@ -127,6 +154,13 @@ impl Launch {
             None => Ok(()),
         }
     }
+}
+
+fn unreachable(mount: &Mount, error: &std::io::Error) -> InvalidSpec {
+    InvalidSpec::new(
+        "mounts",
+        format!("`{}` cannot be found: {error}", mount.host_path().display()),
+    )
 }
 
 /// Builder methods that a [`TaskSpec`] and a [`CommandSpec`] share.

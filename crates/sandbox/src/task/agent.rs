@@ -70,8 +70,9 @@ pub struct Task {
 }
 
 impl Task {
-    pub(crate) fn new(shared: Arc<Shared>, spec: TaskSpec) -> Result<Self, SandboxError> {
+    pub(crate) fn new(shared: Arc<Shared>, mut spec: TaskSpec) -> Result<Self, SandboxError> {
         spec.validate()?;
+        spec.launch.resolve_mounts()?;
         let store = SessionStore::open(&spec.session_dir, &spec.launch.context)?;
         let switch = shared.new_switch();
         Ok(Self {
@@ -129,6 +130,7 @@ impl Task {
             proxy,
             mut timings,
             since,
+            hold,
         } = started;
         self.live.replace(proxy.as_ref().map(RunningProxy::control));
         let feeding = tokio::spawn(drive::feed(std::io::Cursor::new(prompt.text.into_bytes()), stdin));
@@ -144,8 +146,11 @@ impl Task {
         timings.exited_ms = launch::elapsed_ms(since);
         self.live.replace(None);
         feeding.abort();
+        let planted = hold.release().await;
         let result = match end {
-            Ok(end) => reading.finish(&end, timings, &mut on_event),
+            Ok(end) => reading
+                .finish(&end, timings, &mut on_event)
+                .map(|result| ExecutionResult { planted, ..result }),
             Err(error) => Err(error),
         };
         self.shared.take_down(handle, proxy);
@@ -317,6 +322,7 @@ impl Reading {
                 stdout: self.stdout.into_bytes(),
                 stderr,
                 exit_code: end.exit.code,
+                planted: Vec::new(),
                 timings,
             }),
         }

@@ -73,8 +73,9 @@ pub struct Command {
 }
 
 impl Command {
-    pub(crate) fn new(shared: Arc<Shared>, spec: CommandSpec) -> Result<Self, SandboxError> {
+    pub(crate) fn new(shared: Arc<Shared>, mut spec: CommandSpec) -> Result<Self, SandboxError> {
         spec.validate()?;
+        spec.launch.resolve_mounts()?;
         let switch = shared.new_switch();
         Ok(Self {
             shared,
@@ -117,6 +118,7 @@ impl Command {
             proxy,
             mut timings,
             since,
+            hold,
         } = started;
         self.live.replace(proxy.as_ref().map(RunningProxy::control));
         let feeding = tokio::spawn(drive::feed(input.into_reader(), stdin));
@@ -145,6 +147,7 @@ impl Command {
         timings.exited_ms = launch::elapsed_ms(since);
         self.live.replace(None);
         feeding.abort();
+        let planted = hold.release().await;
         self.shared.take_down(handle, proxy);
         let end = end?;
         Ok(CommandResult {
@@ -155,6 +158,7 @@ impl Command {
             timed_out: end.ended == Ended::Timeout,
             stopped: end.ended == Ended::Stopped,
             oom_killed: end.exit.oom_killed,
+            planted,
             timings,
         })
     }

@@ -9,6 +9,7 @@ use crate::error::SandboxError;
 use crate::reap::Role;
 use crate::sandbox::Shared;
 use crate::spec::{ContainerEnv, Launch, Mount, Network, ObjectId};
+use crate::workspace::Hold;
 
 use super::result::Timings;
 
@@ -24,6 +25,7 @@ pub(super) struct Started {
     pub(super) proxy: Option<RunningProxy>,
     pub(super) timings: Timings,
     pub(super) since: Instant,
+    pub(super) hold: Hold,
 }
 
 /// Milliseconds since `since`.
@@ -39,7 +41,16 @@ pub(super) async fn start(
 ) -> Result<Started, SandboxError> {
     let since = Instant::now();
     let id = ObjectId::random(&launch.context);
-    let image = shared.image_id(&launch.image).await?;
+    launch.refuse_moved_mounts()?;
+    let taken = async {
+        let taken = Hold::take(launch.mounts.clone(), shared.quarantine(&id)).await;
+        taken.map_err(SandboxError::from)
+    };
+    let (image, (mounts, hold)) = tokio::try_join!(shared.image_id(&launch.image), taken)?;
+    let program = Program {
+        mounts: mounts.into_iter().chain(program.mounts).collect(),
+        ..program
+    };
     let mut timings = Timings::default();
     let (attached, proxy) = match &launch.network {
         Network::Sandboxed(config) => {
@@ -79,6 +90,7 @@ pub(super) async fn start(
                 proxy,
                 timings,
                 since,
+                hold,
             })
         }
         Err(error) => {
@@ -153,8 +165,7 @@ fn plan(
     program: Program,
     endpoint: Option<&Endpoint>,
 ) -> ContainerPlan {
-    let mut mounts = launch.mounts.clone();
-    mounts.extend(program.mounts);
+    let mut mounts = program.mounts;
     let mut env = launch.env.clone();
     if let Some(home) = &launch.isolation.home
         && !env.variables().contains_key("HOME")

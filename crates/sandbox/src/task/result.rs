@@ -5,6 +5,8 @@ use std::time::Duration;
 use claude_output::{StreamEvent, Usage};
 use serde::Serialize;
 
+use crate::workspace::Planted;
+
 use super::Outcome;
 
 /// What an execution of Claude Code came to. Always returned: only infrastructure failures are errors.
@@ -35,6 +37,8 @@ pub struct ExecutionResult {
     pub stderr: Vec<u8>,
     /// The exit code; 128 + signal when a signal ended it.
     pub exit_code: i64,
+    /// What it planted where programs of the host would run it: see [`Protection`](crate::Protection).
+    pub planted: Vec<Planted>,
     /// Where the time went.
     pub timings: Timings,
 }
@@ -57,6 +61,8 @@ pub struct CommandResult {
     pub stopped: bool,
     /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not tell.
     pub oom_killed: bool,
+    /// What it planted where programs of the host would run it: see [`Protection`](crate::Protection).
+    pub planted: Vec<Planted>,
     /// Where the time went.
     pub timings: Timings,
 }

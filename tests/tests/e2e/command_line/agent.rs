@@ -43,6 +43,7 @@ async fn the_agent_answers_programs_and_resumes_its_session() {
         "error_summary",
         "exit_code",
         "outcome",
+        "planted",
         "response_text",
         "session_id",
         "turns",

@@ -8,3 +8,4 @@ mod policy;
 pub(crate) mod project;
 mod run;
 mod settings;
+mod workspace;

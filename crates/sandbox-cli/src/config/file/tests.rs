@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::Environment;
 use crate::config::location::Position;
+use crate::workspace::WorkspaceMode;
 
 fn parse(text: &str) -> Result<ConfigFile, String> {
     ConfigFile::parse(text, "sandbox.yaml", Path::new("/project/.sandbox")).map_err(|error| error.to_string())
@@ -29,6 +30,9 @@ upstream:
   allow_addresses: [10.20.0.0/16, 192.0.2.7]
 resource_limits: {memory: 4g, cpus: 1.5, pids_limit: 256, timeout: 600}
 mounts: ["../data:/data:ro", "/abs:/abs"]
+workspace: copy
+protect_workspace: false
+protected_paths: [ci/deploy.sh, .bazelrc]
 "#,
     )
     .unwrap();
@@ -63,6 +67,11 @@ mounts: ["../data:/data:ro", "/abs:/abs"]
             Mount::read_only_at("/project/.sandbox/../data", "/data"),
             Mount::read_write("/abs", "/abs"),
         ],
+        workspace: WorkspaceFile {
+            mode: Some(WorkspaceMode::Copy),
+            protect: Some(false),
+            protected_paths: vec!["ci/deploy.sh".to_owned(), ".bazelrc".to_owned()],
+        },
     };
     assert_eq!(file, expected);
 }
@@ -78,7 +87,7 @@ fn an_empty_file_says_nothing() {
 const FAULTS: &[(&str, &str)] = &[
     (
         "imge: x",
-        "sandbox.yaml:1:1: unknown key `imge`: use `engine`, `prefix`, `image`, `dockerfile`, `context`, `env`, `pass_env`, `masked_secrets`, `signing_credentials`, `network_sandbox`, `upstream`, `resource_limits` or `mounts`",
+        "sandbox.yaml:1:1: unknown key `imge`: use `engine`, `prefix`, `image`, `dockerfile`, `context`, `env`, `pass_env`, `masked_secrets`, `signing_credentials`, `network_sandbox`, `upstream`, `resource_limits`, `mounts`, `workspace`, `protect_workspace` or `protected_paths`",
     ),
     (
         "image: a\nimage: b",
@@ -87,6 +96,14 @@ const FAULTS: &[(&str, &str)] = &[
     (
         "image:",
         "sandbox.yaml:1:1: `image` has no value: give it one or remove the key",
+    ),
+    (
+        "workspace: copied",
+        "sandbox.yaml:1:12: `workspace` is direct or copy, not `copied`",
+    ),
+    (
+        "protected_paths: [../x]",
+        "sandbox.yaml:1:19: a path is relative to the work tree",
     ),
     (
         "image: 3",

@@ -53,7 +53,7 @@ fn mount(line: &str) -> Option<KernelMount> {
         target: unescaped(place.next()?),
         flags: list(place.next()?),
         file_system: kind.next()?.to_owned(),
-        options: list(kind.nth(1)?),
+        options: list(&unescaped(kind.nth(1)?)),
     })
 }
 

@@ -5,6 +5,8 @@
 //! kernel enforces, when the container stands.
 
 mod confinement;
+#[cfg(test)]
+mod copies;
 mod difference;
 #[cfg(test)]
 mod fixture;

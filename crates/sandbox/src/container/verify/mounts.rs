@@ -3,18 +3,23 @@
 use std::collections::BTreeSet;
 
 use crate::container::kernel::{KernelFacts, KernelMount};
+use crate::container::overlay;
 use crate::container::plan::ContainerPlan;
-use crate::engine::MountFacts;
+use crate::engine::{Inspection, MountFacts};
 
 use super::difference::Differences;
 
-pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &[MountFacts]) {
+pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspection) {
+    // Until it mounts an overlay, an engine does not tell of it.
+    let stands = is.state.status != "created";
+    let is = &is.mounts;
     let planned: BTreeSet<(String, String, bool)> = plan
         .mounts
         .iter()
+        .filter(|mount| stands || mount.copy_dir().is_none())
         .map(|mount| {
             (
-                mount.host_path().to_string_lossy().into_owned(),
+                overlay::source(mount),
                 clean(mount.container_path()),
                 !mount.read_only(),
             )
@@ -23,7 +28,13 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &[Mount
     let bound: BTreeSet<(String, String, bool)> = is
         .iter()
         .filter(|mount| mount.kind == "bind")
-        .map(|mount| (mount.source.clone(), clean(&mount.destination), mount.writable))
+        .map(|mount| {
+            (
+                overlay::mounted_source(mount),
+                clean(&mount.destination),
+                mount.writable,
+            )
+        })
         .collect();
     for (source, target, writable) in planned.difference(&bound) {
         found.0.push(format!(
@@ -76,6 +87,16 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
         let target = clean(mount.container_path());
         found.require(!writable(&target) && at(&target).is_some(), || {
             format!("mounts in the kernel: `{target}` can be written")
+        });
+    }
+    for mount in plan.mounts.iter().filter(|mount| mount.copy_dir().is_some()) {
+        let target = clean(mount.container_path());
+        let right = at(&target).is_some_and(|is| overlay::is_overlay_of(is, mount));
+        found.require(right, || {
+            format!(
+                "mounts in the kernel: `{target}` is no {}",
+                overlay::source(mount)
+            )
         });
     }
     for path in &plan.isolation.masked_paths {

@@ -20,7 +20,7 @@ pub(in crate::container) fn created(
     process::compare(&mut found, plan, image, is);
     confinement::compare(&mut found, plan, is);
     limits::compare(&mut found, plan, &is.host_config);
-    mounts::compare(&mut found, plan, &is.mounts);
+    mounts::compare(&mut found, plan, is);
     in_memory::compare(&mut found, plan, &is.host_config);
     network::compare(&mut found, plan, is);
     found.0

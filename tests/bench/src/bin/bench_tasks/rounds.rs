@@ -10,6 +10,7 @@ use super::Args;
 use super::bare::{BareEngine, BareNetwork};
 use super::report::{Report, Step};
 use super::sandboxed::{CommandLine, Library};
+use super::worktree::{Way, WorkTree};
 
 /// A moment of an execution, by the name that readers see.
 type Moment = (&'static str, fn(&Timings) -> u64);
@@ -23,26 +24,34 @@ const MOMENTS: [Moment; 5] = [
     ("the exit code is known", |timings| timings.exited_ms),
 ];
 
+const WAYS: [Way; 3] = [Way::Plain, Way::Protected, Way::Copy];
+
 /// Measures everything; also where a measurement fails, the library's objects are removed.
 pub(crate) async fn measure(args: &Args) -> Result<Report> {
     let folder = tempfile::tempdir().context("cannot make a folder")?;
     let command = CommandLine::new(args, folder.path())?;
+    let tree = WorkTree::new(&folder.path().join("worktree"))?;
     let library = Library::start(args, &folder.path().join("library")).await?;
-    let measured = rounds(args, &library, &command).await;
+    let measured = rounds(args, &library, &command, &tree).await;
     let ended = library.shutdown().await;
     let samples = measured?;
     ended?;
     Ok(samples.report())
 }
 
-async fn rounds(args: &Args, library: &Library, command: &CommandLine<'_>) -> Result<Samples> {
+async fn rounds(
+    args: &Args,
+    library: &Library,
+    command: &CommandLine<'_>,
+    tree: &WorkTree,
+) -> Result<Samples> {
     let bare = BareEngine::new(&args.engine);
     // The first round warms up and does not count.
-    let mut samples = round(args, &bare, library, command, Samples::default())
+    let mut samples = round(args, &bare, library, command, tree, Samples::default())
         .await
         .map(|_| Samples::default())?;
     for _ in 0..args.rounds {
-        samples = round(args, &bare, library, command, samples).await?;
+        samples = round(args, &bare, library, command, tree, samples).await?;
     }
     Ok(samples)
 }
@@ -52,6 +61,7 @@ async fn round(
     bare: &BareEngine,
     library: &Library,
     command: &CommandLine<'_>,
+    tree: &WorkTree,
     mut samples: Samples,
 ) -> Result<Samples> {
     let run = bare.run(&args.image, BareNetwork::Bridge).await?;
@@ -60,10 +70,15 @@ async fn round(
     samples.command.push(milliseconds(command.run().await?));
     let run = bare.run(&args.image, BareNetwork::None).await?;
     samples.bare_without_network.push(milliseconds(run.removed));
-    let (wall, timings) = library.run().await?;
+    let (wall, timings) = library.run(None).await?;
     samples.library.push(milliseconds(wall));
     for ((_, moment), sample) in MOMENTS.iter().zip(&mut samples.steps) {
         sample.push(milliseconds(Duration::from_millis(moment(&timings))));
+    }
+    for (way, sample) in WAYS.into_iter().zip(&mut samples.tree) {
+        let (_, timings) = library.run(Some(tree.mount(way))).await?;
+        sample.push(milliseconds(Duration::from_millis(timings.started_ms)));
+        tree.forget()?;
     }
     Ok(samples)
 }
@@ -80,6 +95,7 @@ struct Samples {
     command: Sample,
     library: Sample,
     steps: [Sample; MOMENTS.len()],
+    tree: [Sample; WAYS.len()],
 }
 
 impl Samples {
@@ -88,7 +104,11 @@ impl Samples {
             name,
             at_ms: sample.spread(),
         };
+        let [plain, protected, copy] = &self.tree;
         Report {
+            tree_plain_ms: plain.spread(),
+            tree_protected_ms: protected.spread(),
+            tree_copy_ms: copy.spread(),
             bare_ms: self.bare.spread(),
             bare_exited_ms: self.bare_exited.spread(),
             bare_without_network_ms: self.bare_without_network.spread(),

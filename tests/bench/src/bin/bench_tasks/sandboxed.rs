@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use allowlist::Allowlist;
 use anyhow::{Context, Result, bail};
 use sandbox::{
-    CommandSpec, ImageSource, ImageTag, Input, Network, NetworkSandboxConfig, ObjectKind, OutputChunk,
+    CommandSpec, ImageSource, ImageTag, Input, Mount, Network, NetworkSandboxConfig, ObjectKind, OutputChunk,
     Sandbox, SandboxConfig, Timings,
 };
 
@@ -46,10 +46,13 @@ impl Library {
     }
 
     /// Runs it; gives the time until its exit code was known, and where that time went.
-    pub(crate) async fn run(&self) -> Result<(Duration, Timings)> {
+    pub(crate) async fn run(&self, mount: Option<Mount>) -> Result<(Duration, Timings)> {
         let policy = Allowlist::from_yaml(ALLOWLIST, "bench.yaml").context("cannot read the policy")?;
-        let spec = CommandSpec::new("bench", self.image.clone(), ["true"])
+        let mut spec = CommandSpec::new("bench", self.image.clone(), ["true"])
             .network(Network::Sandboxed(NetworkSandboxConfig::new(policy)));
+        if let Some(mount) = mount {
+            spec = spec.mount(mount);
+        }
         let begin = Instant::now();
         let command = self
             .sandbox

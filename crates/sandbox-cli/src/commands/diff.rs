@@ -1,0 +1,146 @@
+//! `diff`: what a task changed in its copy of the work tree.
+
+use sandbox::{Change, ChangeKind, EntryKind, WorkspaceCopy};
+use serde::Serialize;
+use similar::TextDiff;
+
+use crate::args::{DiffArgs, Output};
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::{Printer, harmless};
+use crate::settings::Project;
+
+/// What is larger is not shown as a patch.
+const LARGEST_TEXT: u64 = 1024 * 1024;
+
+/// Prints the changes.
+pub(crate) fn diff(args: &DiffArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
+    let Some(copy) = WorkspaceCopy::open(project.copy_dir())? else {
+        match args.output {
+            Output::Json => drop(printer.line(json(&[]))),
+            Output::Text => printer.message(NO_COPY),
+        }
+        return Ok(ExitStatus::Success);
+    };
+    let changes = copy.changes(&project.protection())?;
+    if args.output == Output::Json {
+        printer.line(json(&changes));
+        return Ok(ExitStatus::Success);
+    }
+    for change in &changes {
+        let shown = if args.patch { patch(&copy, change)? } else { None };
+        if !printer.line(shown.unwrap_or_else(|| line(change))) {
+            break;
+        }
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// What is said where there is no copy.
+pub(super) const NO_COPY: &str =
+    "there is no copy of this work tree; `sandbox run --workspace copy` makes one";
+
+/// A change for people. Names come from the task.
+pub(super) fn line(change: &Change) -> String {
+    let path = harmless(&change.path.display().to_string()).replace('\n', "\\n");
+    let slash = if change.entry == EntryKind::Folder {
+        "/"
+    } else {
+        ""
+    };
+    let mark = if change.conflict { '!' } else { ' ' };
+    let held = change
+        .held_back
+        .map(|held| format!(" (held back: {})", held.as_str()))
+        .unwrap_or_default();
+    let privileged = if change.privileged {
+        " (set-user-id is dropped)"
+    } else {
+        ""
+    };
+    format!("{}{mark} {path}{slash}{held}{privileged}", change.kind.letter())
+}
+
+/// The change of a text, as `diff -u` has it; `None` for what is no text or too large.
+fn patch(copy: &WorkspaceCopy, change: &Change) -> Result<Option<String>, Failure> {
+    if change.entry != EntryKind::File {
+        return Ok(None);
+    }
+    let (ours, theirs) = copy.versions(&change.path, LARGEST_TEXT + 1)?;
+    let readable = |content: Option<Vec<u8>>| {
+        let content = content.unwrap_or_default();
+        let small = u64::try_from(content.len()).is_ok_and(|length| length <= LARGEST_TEXT);
+        String::from_utf8(content)
+            .ok()
+            .filter(|text| small && !text.contains('\0'))
+    };
+    let (Some(ours), Some(theirs)) = (readable(ours), readable(theirs)) else {
+        return Ok(None);
+    };
+    let path = harmless(&change.path.display().to_string()).replace('\n', "\\n");
+    let name = |side: &str, missing: bool| {
+        if missing {
+            "/dev/null".to_owned()
+        } else {
+            format!("{side}/{path}")
+        }
+    };
+    let difference = TextDiff::from_lines(&theirs, &ours);
+    let unified = difference
+        .unified_diff()
+        .header(
+            &name("a", change.kind == ChangeKind::Added),
+            &name("b", change.kind == ChangeKind::Removed),
+        )
+        .to_string();
+    Ok(Some(harmless(unified.trim_end_matches('\n'))))
+}
+
+/// A change for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct ChangeReport {
+    path: String,
+    change: &'static str,
+    entry: &'static str,
+    held_back: Option<&'static str>,
+    conflict: bool,
+    privileged: bool,
+}
+
+/// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
+#[derive(Debug, Serialize)]
+struct DiffReport {
+    version: u32,
+    changes: Vec<ChangeReport>,
+}
+
+/// Changes for programs.
+pub(super) fn reports(changes: &[Change]) -> Vec<ChangeReport> {
+    let report = |change: &Change| ChangeReport {
+        path: change.path.display().to_string(),
+        change: match change.kind {
+            ChangeKind::Added => "added",
+            ChangeKind::Modified => "modified",
+            ChangeKind::Removed => "removed",
+        },
+        entry: match change.entry {
+            EntryKind::File => "file",
+            EntryKind::Folder => "folder",
+            EntryKind::Link => "link",
+            EntryKind::Special => "special",
+        },
+        held_back: change.held_back.map(sandbox::HeldBack::as_str),
+        conflict: change.conflict,
+        privileged: change.privileged,
+    };
+    changes.iter().map(report).collect()
+}
+
+fn json(changes: &[Change]) -> String {
+    let report = DiffReport {
+        version: 1,
+        changes: reports(changes),
+    };
+    // Texts and numbers always have a form in JSON.
+    serde_json::to_string(&report).unwrap_or_default()
+}

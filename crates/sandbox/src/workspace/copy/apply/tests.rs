@@ -1,0 +1,484 @@
+//! Applying, with everything in the way: the host, the protection, and the power.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tempfile::TempDir;
+
+use super::super::state::{WorkspaceCopy, overlay_folders};
+use super::*;
+
+/// A work tree, and a copy of it that a task has worked on.
+struct Bed {
+    folder: TempDir,
+}
+
+impl Bed {
+    /// The tree as it is before the task.
+    fn new() -> Self {
+        let bed = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        fs::create_dir(bed.tree()).unwrap();
+        for path in [
+            "same",
+            "edited",
+            "gone",
+            "dir/gone",
+            "tree/a/b",
+            "file-to-dir",
+            "dir-to-file/x",
+        ] {
+            bed.host(path, path);
+        }
+        symlink("same", bed.tree().join("link")).unwrap();
+        drop(WorkspaceCopy::take(&bed.tree(), &bed.copy()).unwrap());
+        bed
+    }
+
+    /// One of each kind of change, as an overlay has it after a task.
+    fn worked() -> Self {
+        let bed = Self::new();
+        bed.task("edited", "new content");
+        bed.task("same", "same");
+        bed.task("dir/added", "x");
+        bed.task("made/deep/er", "x");
+        bed.remove("gone");
+        bed.remove("dir/gone");
+        bed.remove("tree");
+        bed.task("file-to-dir/inner", "x");
+        bed.task("dir-to-file", "x");
+        bed.task_link("link", "edited");
+        bed
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.folder.path().join("host")
+    }
+
+    fn copy(&self) -> PathBuf {
+        self.folder.path().join("copy")
+    }
+
+    fn upper(&self) -> PathBuf {
+        overlay_folders(&self.copy()).0
+    }
+
+    fn host(&self, path: &str, content: &str) {
+        write(&self.tree().join(path), content);
+    }
+
+    fn task(&self, path: &str, content: &str) {
+        write(&self.upper().join(path), content);
+    }
+
+    fn task_link(&self, path: &str, target: &str) {
+        symlink(target, self.upper().join(path)).unwrap();
+    }
+
+    fn remove(&self, path: &str) {
+        let path = self.upper().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        mknodat(CWD, &path, FileType::CharacterDevice, Mode::empty(), 0).unwrap();
+    }
+
+    fn opened(&self) -> WorkspaceCopy {
+        WorkspaceCopy::open(self.copy()).unwrap().unwrap()
+    }
+
+    fn changes(&self) -> Vec<String> {
+        let changes = self.opened().changes(&Protection::default()).unwrap();
+        changes
+            .iter()
+            .map(|change| format!("{} {}", change.kind.letter(), change.path.display()))
+            .collect()
+    }
+
+    fn apply(&self, options: &ApplyOptions) -> Result<Applied, WorkspaceError> {
+        self.opened().apply(options)
+    }
+
+    /// Everything in the tree, with what it says or where it leads.
+    fn snapshot(&self) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        let mut pending = vec![self.tree()];
+        while let Some(folder) = pending.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.strip_prefix(self.tree()).unwrap().display().to_string();
+                let kind = path.symlink_metadata().unwrap().file_type();
+                if kind.is_dir() {
+                    found.insert(name, "/".to_owned());
+                    pending.push(path);
+                } else if kind.is_symlink() {
+                    found.insert(name, format!("-> {}", fs::read_link(&path).unwrap().display()));
+                } else {
+                    found.insert(name, fs::read_to_string(&path).unwrap());
+                }
+            }
+        }
+        found
+    }
+}
+
+fn write(path: &Path, content: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+const WORKED: [&str; 12] = [
+    "A dir/added",
+    "D dir/gone",
+    "M dir-to-file",
+    "M edited",
+    "M file-to-dir",
+    "A file-to-dir/inner",
+    "D gone",
+    "M link",
+    "A made",
+    "A made/deep",
+    "A made/deep/er",
+    "D tree",
+];
+
+#[test]
+fn changes_are_what_the_overlay_says_and_what_is_the_same_is_none() {
+    assert_eq!(Bed::worked().changes(), WORKED);
+    assert!(Bed::new().changes().is_empty());
+}
+
+#[test]
+fn applied_the_tree_is_what_the_task_saw_and_the_copy_is_gone() {
+    let bed = Bed::worked();
+    let applied = bed.apply(&ApplyOptions::default()).unwrap();
+    assert_eq!(applied.applied.len(), WORKED.len());
+    let expected = [
+        ("dir", "/"),
+        ("dir/added", "x"),
+        ("dir-to-file", "x"),
+        ("edited", "new content"),
+        ("file-to-dir", "/"),
+        ("file-to-dir/inner", "x"),
+        ("link", "-> edited"),
+        ("made", "/"),
+        ("made/deep", "/"),
+        ("made/deep/er", "x"),
+        ("same", "same"),
+    ];
+    let expected = expected.map(|(path, content)| (path.to_owned(), content.to_owned()));
+    assert_eq!(bed.snapshot(), BTreeMap::from(expected));
+    assert!(WorkspaceCopy::open(bed.copy()).unwrap().is_none());
+}
+
+#[test]
+fn discarded_the_tree_is_what_it_was() {
+    let bed = Bed::worked();
+    let before = bed.snapshot();
+    bed.opened().discard().unwrap();
+    assert_eq!(bed.snapshot(), before);
+    assert!(WorkspaceCopy::open(bed.copy()).unwrap().is_none());
+    assert!(!bed.upper().exists());
+}
+
+#[test]
+fn whatever_changed_on_the_host_too_stops_everything() {
+    type Meddle = fn(&Bed);
+    let cases: [(&str, Meddle); 6] = [
+        ("edited", |bed| bed.host("edited", "by the host")),
+        ("edited", |bed| {
+            fs::remove_file(bed.tree().join("edited")).unwrap();
+        }),
+        ("gone", |bed| bed.host("gone", "by the host")),
+        ("dir/added", |bed| bed.host("dir/added", "by the host")),
+        ("tree", |bed| bed.host("tree/a/new", "by the host")),
+        ("tree", |bed| bed.host("tree/a/b", "by the host")),
+    ];
+    for (path, meddle) in cases {
+        let bed = Bed::worked();
+        meddle(&bed);
+        let before = bed.snapshot();
+        match bed.apply(&ApplyOptions::default()) {
+            Err(WorkspaceError::Conflict { paths }) => assert_eq!(paths, [PathBuf::from(path)]),
+            other => panic!("{path}: {other:?}"),
+        }
+        assert_eq!(bed.snapshot(), before, "{path}");
+        assert_eq!(
+            bed.opened()
+                .changes(&Protection::default())
+                .unwrap()
+                .iter()
+                .filter(|change| change.conflict)
+                .count(),
+            1
+        );
+        let forced = ApplyOptions {
+            force: true,
+            ..ApplyOptions::default()
+        };
+        bed.apply(&forced).unwrap();
+    }
+}
+
+#[test]
+fn what_changed_elsewhere_on_the_host_stays() {
+    let bed = Bed::worked();
+    bed.host("dir/new-on-the-host", "h");
+    bed.host("same", "h");
+    // The task wrote back what was there; the host's later change is in the way of that.
+    assert!(matches!(
+        bed.apply(&ApplyOptions::default()),
+        Err(WorkspaceError::Conflict { .. })
+    ));
+    bed.host("same", "same");
+    bed.apply(&ApplyOptions::default()).unwrap();
+    assert_eq!(bed.snapshot()["dir/new-on-the-host"], "h");
+}
+
+#[test]
+fn protected_paths_and_ways_out_wait_until_they_are_asked_for() {
+    let bed = || {
+        let bed = Bed::new();
+        bed.task(".git/hooks/pre-commit", "evil");
+        bed.task(".git/config", "[core]\n fsmonitor = evil\n");
+        bed.task(".git/HEAD", "ref: x\n");
+        bed.task("new/.git/config", "[core]\n bare = false\n");
+        bed.task("new/.git/hooks/update.sample", "x");
+        bed.task("bare/HEAD", "x");
+        bed.task("bare/objects/x", "x");
+        bed.task("bare/refs/x", "x");
+        bed.task("bare/config", "[core]\n sshCommand = evil\n");
+        bed.task("sub/.envrc", "evil");
+        bed.task(".claude/settings.json", "evil");
+        bed.task_link("absolute", "/etc/passwd");
+        bed.task_link("climbs", "../../x");
+        bed.task_link("sub/sly", "dir/../../../x");
+        bed.task_link("sub/fine", "../same");
+        bed
+    };
+    let held = bed();
+    let applied = held.apply(&ApplyOptions::default()).unwrap();
+    let held_back: Vec<&str> = applied
+        .held_back
+        .iter()
+        .map(|change| change.path.to_str().unwrap())
+        .collect();
+    let expected = [
+        ".claude",
+        ".claude/settings.json",
+        ".git/config",
+        ".git/hooks",
+        ".git/hooks/pre-commit",
+        "absolute",
+        "bare/config",
+        "climbs",
+        "sub/.envrc",
+        "sub/sly",
+    ];
+    assert_eq!(held_back, expected);
+    let tree = held.snapshot();
+    assert!(expected.iter().all(|path| !tree.contains_key(*path)), "{tree:?}");
+    assert!(
+        [
+            ".git/HEAD",
+            "new/.git/config",
+            "new/.git/hooks/update.sample",
+            "sub/fine"
+        ]
+        .iter()
+        .all(|path| tree.contains_key(*path))
+    );
+
+    // They stay in the copy, with which nothing else differs now.
+    assert_eq!(held.changes().len(), expected.len());
+    held.apply(&ApplyOptions {
+        include_held_back: true,
+        ..ApplyOptions::default()
+    })
+    .unwrap();
+    assert_eq!(held.snapshot()[".claude/settings.json"], "evil");
+
+    let all = bed();
+    let options = ApplyOptions {
+        include_held_back: true,
+        ..ApplyOptions::default()
+    };
+    assert!(all.apply(&options).unwrap().held_back.is_empty());
+    assert_eq!(
+        all.snapshot()[".git/hooks/pre-commit"],
+        "evil",
+        "the control: it would be there"
+    );
+}
+
+#[test]
+fn nothing_special_and_no_right_of_another_user_gets_out() {
+    let bed = Bed::new();
+    bed.task("tool", "x");
+    fs::set_permissions(bed.upper().join("tool"), fs::Permissions::from_mode(0o6755)).unwrap();
+    mknodat(
+        CWD,
+        bed.upper().join("pipe"),
+        FileType::Fifo,
+        Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    let options = ApplyOptions {
+        include_held_back: true,
+        ..ApplyOptions::default()
+    };
+    let applied = bed.apply(&options).unwrap();
+    assert_eq!(bed.tree().join("tool").metadata().unwrap().mode() & 0o7777, 0o755);
+    assert!(applied.applied[0].privileged);
+    assert_eq!(applied.held_back[0].held_back, Some(HeldBack::Special));
+    assert!(!bed.tree().join("pipe").exists());
+}
+
+#[test]
+fn a_folder_that_became_a_link_on_the_host_is_not_followed() {
+    let bed = Bed::worked();
+    let outside = tempfile::tempdir().unwrap();
+    fs::remove_dir_all(bed.tree().join("dir")).unwrap();
+    symlink(outside.path(), bed.tree().join("dir")).unwrap();
+    let before = bed.snapshot();
+    assert!(matches!(
+        bed.apply(&ApplyOptions::default()),
+        Err(WorkspaceError::Conflict { .. })
+    ));
+    assert_eq!(bed.snapshot(), before);
+    let forced = ApplyOptions {
+        force: true,
+        ..ApplyOptions::default()
+    };
+    bed.apply(&forced).unwrap();
+    assert!(
+        bed.tree().join("dir").symlink_metadata().unwrap().is_dir(),
+        "the link itself was replaced"
+    );
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_opaque_folder_hides_what_was_in_it() {
+    let bed = Bed::new();
+    bed.task("dir/added", "x");
+    let folder = fs::File::open(bed.upper().join("dir")).unwrap();
+    rustix::fs::fsetxattr(
+        &folder,
+        "trusted.overlay.opaque",
+        b"y",
+        rustix::fs::XattrFlags::empty(),
+    )
+    .unwrap();
+    assert_eq!(bed.changes(), ["A dir/added", "D dir/gone"]);
+    rustix::fs::fsetxattr(
+        &folder,
+        "trusted.overlay.redirect",
+        b"/x",
+        rustix::fs::XattrFlags::empty(),
+    )
+    .unwrap();
+    let changes = bed.opened().changes(&Protection::default());
+    assert!(
+        matches!(changes, Err(WorkspaceError::Unreadable { .. })),
+        "{changes:?}"
+    );
+}
+
+/// Applies, with the power failing at the `moment`th moment; tells whether it came that far.
+fn crash(bed: &Bed, moment: usize) -> bool {
+    let copy = bed.opened();
+    let comparison = copy.comparison().unwrap();
+    let mut left = moment;
+    let mut witness = |_: Moment| {
+        left = left.saturating_sub(1);
+        left > 0
+    };
+    apply(&comparison, &bed.copy(), &ApplyOptions::default(), &mut witness).is_err()
+}
+
+#[test]
+fn whenever_it_crashes_it_is_all_or_nothing() {
+    let (done, undone) = {
+        let bed = Bed::worked();
+        let undone = bed.snapshot();
+        bed.apply(&ApplyOptions::default()).unwrap();
+        (bed.snapshot(), undone)
+    };
+    let mut ends = [0, 0];
+    for moment in 1.. {
+        let bed = Bed::worked();
+        if !crash(&bed, moment) {
+            break;
+        }
+        // The next command, whatever it is.
+        let left = WorkspaceCopy::open(bed.copy()).unwrap();
+        let is = bed.snapshot();
+        if let Some(copy) = left {
+            assert_eq!(is, undone, "moment {moment}");
+            assert_eq!(bed.changes(), WORKED, "nothing of the copy is lost");
+            copy.apply(&ApplyOptions::default()).unwrap();
+            assert_eq!(bed.snapshot(), done);
+            ends[0] += 1;
+        } else {
+            assert_eq!(is, done, "moment {moment}");
+            ends[1] += 1;
+        }
+    }
+    assert!(ends[0] > 10 && ends[1] > 8, "both ends were reached: {ends:?}");
+}
+
+#[test]
+fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
+    let bed = Bed::worked();
+    let before = bed.snapshot();
+    let copy = bed.opened();
+    let comparison = copy.comparison().unwrap();
+    // The host writes to the last path just when the first is being changed.
+    let mut meddle = |moment: Moment| {
+        if moment == Moment::Journalled {
+            bed.host("tree/a/b", "by the host");
+            fs::rename(bed.tree().join("tree"), bed.tree().join("tree2")).unwrap();
+            fs::create_dir(bed.tree().join("tree")).unwrap();
+        }
+        true
+    };
+    let failed = apply(&comparison, &bed.copy(), &ApplyOptions::default(), &mut meddle);
+    assert!(
+        matches!(&failed, Err(WorkspaceError::RolledBack { path, .. }) if path == Path::new("tree")),
+        "{failed:?}"
+    );
+    let mut after = bed.snapshot();
+    after.retain(|path, _| !path.starts_with("tree"));
+    let mut expected = before;
+    expected.retain(|path, _| !path.starts_with("tree"));
+    assert_eq!(after, expected);
+}
+
+#[test]
+fn a_copy_that_is_used_is_left_alone() {
+    let bed = Bed::worked();
+    let held = WorkspaceCopy::take(&bed.tree(), &bed.copy()).unwrap();
+    assert_eq!(
+        bed.changes(),
+        WORKED,
+        "whoever works with it goes on where the last one ended"
+    );
+    assert!(matches!(
+        bed.apply(&ApplyOptions::default()),
+        Err(WorkspaceError::Busy { .. })
+    ));
+    assert!(matches!(bed.opened().discard(), Err(WorkspaceError::Busy { .. })));
+    assert!(matches!(
+        WorkspaceCopy::take(&bed.tree(), &bed.copy()),
+        Err(WorkspaceError::Busy { .. })
+    ));
+    drop(held);
+    let other = tempfile::tempdir().unwrap();
+    assert!(
+        WorkspaceCopy::take(other.path(), &bed.copy()).is_err(),
+        "a copy of another tree"
+    );
+}

@@ -1,0 +1,353 @@
+//! What a task changed in its copy: the upper layer of an overlay against the host's tree.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io::{self, Read as _};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::readlinkat;
+
+use super::super::error::WorkspaceError;
+use super::super::git_config;
+use super::super::inventory::{Role, protected, text};
+use super::super::protection::Protection;
+use super::super::tree::{Facts, Kind, Tree};
+use super::xattr;
+
+/// A path that differs between a copy and its work tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// Relative to the work tree.
+    pub path: PathBuf,
+    /// What happened to it.
+    pub kind: ChangeKind,
+    /// What it is in the copy; what it was, where it was removed.
+    pub entry: EntryKind,
+    /// Why it is not applied unless that is asked for.
+    pub held_back: Option<HeldBack>,
+    /// Whether it changed on the host too since the task began.
+    pub conflict: bool,
+    /// Whether it had set-user-id or set-group-id bits, which are never applied.
+    pub privileged: bool,
+}
+
+/// What happened to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It is new.
+    Added,
+    /// Its content, kind or permissions are others.
+    Modified,
+    /// It is gone.
+    Removed,
+}
+
+/// What a path leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A device, pipe or socket.
+    Special,
+}
+
+/// Why a change is not applied by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldBack {
+    /// Programs of the host run it, or take orders from it, on their own.
+    Protected,
+    /// A symbolic link that leads out of the work tree.
+    LeadsOut,
+    /// A device, pipe or socket: never applied.
+    Special,
+}
+
+impl HeldBack {
+    /// A word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Protected => "protected",
+            Self::LeadsOut => "leads-out",
+            Self::Special => "special",
+        }
+    }
+}
+
+impl ChangeKind {
+    /// The letter that git shows for it.
+    #[must_use]
+    pub fn letter(self) -> char {
+        match self {
+            Self::Added => 'A',
+            Self::Modified => 'M',
+            Self::Removed => 'D',
+        }
+    }
+}
+
+/// The two trees, and what is known of the moment when they were the same.
+#[derive(Debug)]
+pub(super) struct Comparison {
+    pub(super) upper: Tree,
+    pub(super) host: Tree,
+    pub(super) names: BTreeSet<PathBuf>,
+    pub(super) since: (i64, u32),
+}
+
+impl Comparison {
+    pub(super) fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
+        let mut changes = Vec::new();
+        self.folder(protection, Path::new(""), None, &mut changes)?;
+        changes.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(changes)
+    }
+
+    /// Compares the entries of `folder`, which the upper layer has. `held` is why all that is in it is held back.
+    fn folder(
+        &self,
+        protection: &Protection,
+        folder: &Path,
+        held: Option<HeldBack>,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), WorkspaceError> {
+        let failed = |source| WorkspaceError::new("read", &self.upper.path().join(folder), source);
+        let opened = self.upper.folder(folder).map_err(failed)?;
+        let notes = xattr::notes(&opened).map_err(failed)?;
+        if notes.foreign {
+            return Err(self.not_understood(folder));
+        }
+        let upper = self.upper.list(folder).map_err(failed)?;
+        let below = self.host.list(folder).unwrap_or_default();
+        let mut both: BTreeMap<OsString, Kind> = below.iter().cloned().collect();
+        both.extend(upper.iter().cloned());
+        let judged = protected(protection, folder, &both.into_iter().collect::<Vec<_>>());
+        let held_here = |name: &OsString, path: &Path, kind: Kind| {
+            held.or_else(|| {
+                let role = *judged.roles.get(name)?;
+                (!self.is_harmless(role, path, kind)).then_some(HeldBack::Protected)
+            })
+        };
+        for (name, kind) in &upper {
+            let path = folder.join(name);
+            let held = held_here(name, &path, *kind);
+            self.entry(protection, path, held, changes)?;
+        }
+        if notes.opaque {
+            let hidden = below
+                .iter()
+                .filter(|(name, _)| upper.iter().all(|(known, _)| known != name));
+            for (name, kind) in hidden {
+                let path = folder.join(name);
+                let held = held_here(name, &path, *kind);
+                self.removed(path, held, changes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &self,
+        protection: &Protection,
+        path: PathBuf,
+        held: Option<HeldBack>,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), WorkspaceError> {
+        let failed = |source| WorkspaceError::new("read", &path, source);
+        let Some(now) = self.upper.facts(&path).map_err(failed)? else {
+            return Ok(());
+        };
+        if now.is_whiteout {
+            return self.removed(path, held, changes);
+        }
+        let before = self.host.facts(&path).map_err(failed)?;
+        let kind = if before.is_some() {
+            ChangeKind::Modified
+        } else {
+            ChangeKind::Added
+        };
+        let (entry, held) = match now.kind {
+            Kind::Folder => (EntryKind::Folder, held),
+            Kind::File => (EntryKind::File, held),
+            Kind::Link => (
+                EntryKind::Link,
+                held.or(self
+                    .leads_out(&path)
+                    .map_err(failed)?
+                    .then_some(HeldBack::LeadsOut)),
+            ),
+            Kind::Special => (EntryKind::Special, Some(HeldBack::Special)),
+        };
+        let same = match before {
+            Some(before) if before.kind == now.kind => self.is_same(&path, &before, &now)?,
+            _ => false,
+        };
+        if !same {
+            changes.push(Change {
+                kind,
+                entry,
+                held_back: held,
+                conflict: self.is_conflict(&path, before.as_ref()),
+                privileged: now.kind == Kind::File && now.mode & 0o6000 != 0,
+                path: path.clone(),
+            });
+        }
+        if now.kind == Kind::Folder {
+            self.folder(protection, &path, held, changes)?;
+        }
+        Ok(())
+    }
+
+    fn removed(
+        &self,
+        path: PathBuf,
+        held: Option<HeldBack>,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), WorkspaceError> {
+        let before = self
+            .host
+            .facts(&path)
+            .map_err(|source| WorkspaceError::new("read", &path, source))?;
+        // Gone from the host too: nothing is left to do.
+        let Some(before) = before else {
+            return Ok(());
+        };
+        changes.push(Change {
+            kind: ChangeKind::Removed,
+            entry: before.kind.into(),
+            held_back: held,
+            conflict: self.is_conflict(&path, Some(&before)),
+            privileged: false,
+            path,
+        });
+        Ok(())
+    }
+
+    fn is_same(&self, path: &Path, before: &Facts, now: &Facts) -> Result<bool, WorkspaceError> {
+        let failed = |source| WorkspaceError::new("read", path, source);
+        match now.kind {
+            // What is in it is compared by itself.
+            Kind::Folder => Ok(true),
+            Kind::Link => {
+                let (ours, theirs) = (target(&self.upper, path), target(&self.host, path));
+                Ok(ours.map_err(failed)? == theirs.map_err(failed)?)
+            }
+            Kind::Special => Ok(false),
+            Kind::File => {
+                let file = self.upper.file(path).map_err(failed)?;
+                if xattr::notes(&file).map_err(failed)?.foreign {
+                    return Err(self.not_understood(path));
+                }
+                let other = self.host.file(path).map_err(failed)?;
+                let executable = |facts: &Facts| facts.mode & 0o111 != 0;
+                Ok(before.size == now.size
+                    && executable(before) == executable(now)
+                    && same_content(file, other).map_err(failed)?)
+            }
+        }
+    }
+
+    /// Whether the host's `path` is no longer what the task saw. `now` is what it is.
+    fn is_conflict(&self, path: &Path, now: Option<&Facts>) -> bool {
+        match (self.names.contains(path), now) {
+            (true, None) | (false, Some(_)) => true,
+            (false, None) => false,
+            // A folder's own time changes with the names in it.
+            (true, Some(facts)) if facts.kind == Kind::Folder => self
+                .host
+                .list(path)
+                .unwrap_or_default()
+                .into_iter()
+                .any(|(name, _)| {
+                    let inner = path.join(name);
+                    let facts = self.host.facts(&inner).ok().flatten();
+                    self.is_conflict(&inner, facts.as_ref())
+                }),
+            (true, Some(facts)) => facts.stamp.changed > self.since,
+        }
+    }
+
+    fn is_harmless(&self, role: Role, path: &Path, kind: Kind) -> bool {
+        match (role, kind) {
+            // Its files are judged one by one.
+            (Role::Hooks, Kind::Folder) => self.has_samples_only(path),
+            (Role::Configuration, Kind::File) => {
+                let known = text(&self.host, path).unwrap_or_default();
+                text(&self.upper, path).is_some_and(|text| git_config::is_harmless(&text, &known))
+            }
+            _ => false,
+        }
+    }
+
+    fn has_samples_only(&self, hooks: &Path) -> bool {
+        self.upper.list(hooks).is_ok_and(|entries| {
+            entries.iter().all(|(name, kind)| {
+                *kind == Kind::File
+                    && Path::new(name)
+                        .extension()
+                        .is_some_and(|extension| extension == "sample")
+            })
+        })
+    }
+
+    fn leads_out(&self, path: &Path) -> io::Result<bool> {
+        let mut depth = path.components().count() - 1;
+        let mut below = false;
+        for part in target(&self.upper, path)?.components() {
+            match part {
+                Component::CurDir => {}
+                Component::Normal(_) => below = true,
+                // After a name, which may be a link, nobody knows what is above.
+                Component::ParentDir if depth > 0 && !below => depth -= 1,
+                _ => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
+    fn not_understood(&self, path: &Path) -> WorkspaceError {
+        WorkspaceError::unreadable(
+            &self.upper.path().join(path),
+            "the kernel wrote it with redirect_dir or metacopy, which cannot be applied; turn them off for the engine",
+        )
+    }
+}
+
+impl From<Kind> for EntryKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::File => Self::File,
+            Kind::Folder => Self::Folder,
+            Kind::Link => Self::Link,
+            Kind::Special => Self::Special,
+        }
+    }
+}
+
+/// Where the link `path` leads.
+pub(super) fn target(tree: &Tree, path: &Path) -> io::Result<PathBuf> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let (folder, name) = tree.parent(path)?;
+    let target = readlinkat(&folder, name, Vec::new())?;
+    Ok(OsString::from_vec(target.into_bytes()).into())
+}
+
+fn same_content(a: impl io::Read, b: impl io::Read) -> io::Result<bool> {
+    let (mut a, mut b) = (io::BufReader::new(a), io::BufReader::new(b));
+    loop {
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        a.by_ref().take(64 * 1024).read_to_end(&mut left)?;
+        b.by_ref().take(64 * 1024).read_to_end(&mut right)?;
+        if left != right {
+            return Ok(false);
+        }
+        if left.is_empty() {
+            return Ok(true);
+        }
+    }
+}

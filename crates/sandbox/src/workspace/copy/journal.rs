@@ -1,0 +1,119 @@
+//! What an apply is about to do, on disk before it does it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::super::error::WorkspaceError;
+use super::super::tree::Stamp;
+use super::path_text;
+
+pub(super) const NAME: &str = "journal.json";
+
+/// How far an apply has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Phase {
+    /// New content is being copied beside the tree; the tree is untouched.
+    Staging,
+    /// Everything is copied. From here on it is finished, whoever does it.
+    Committing,
+    /// A step failed: what was done is being undone.
+    Undoing,
+    /// The tree is as it should be; what is left is removed.
+    Done,
+}
+
+/// A change of one path of the tree, which may be a whole folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Step {
+    #[serde(with = "path_text")]
+    pub(super) path: PathBuf,
+    /// Names what is put there, and what was there, in the stage.
+    pub(super) number: usize,
+    /// Whether something is put there; else what is there is taken away.
+    pub(super) puts: bool,
+    /// What is there before; `None` where there is nothing.
+    pub(super) expects: Option<Stamp>,
+    /// Whether a link to the former content can be kept while the new one takes its place at once.
+    pub(super) swaps: bool,
+}
+
+/// What an apply is about to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Journal {
+    pub(super) version: u32,
+    #[serde(with = "path_text")]
+    pub(super) tree: PathBuf,
+    /// The folder in the tree where new content waits and former content is kept.
+    pub(super) stage: String,
+    pub(super) phase: Phase,
+    /// Whether the copy has changes that wait for another apply.
+    pub(super) keeps: bool,
+    pub(super) steps: Vec<Step>,
+}
+
+pub(super) fn exists(folder: &Path) -> bool {
+    folder.join(NAME).exists()
+}
+
+impl Journal {
+    pub(super) fn read(folder: &Path) -> Result<Option<Self>, WorkspaceError> {
+        let path = folder.join(NAME);
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|source| WorkspaceError::new("read", &path, source))?,
+        };
+        let journal: Self = serde_json::from_slice(&text)
+            .map_err(|error| WorkspaceError::unreadable(&path, error.to_string()))?;
+        if journal.version != 1 {
+            return Err(WorkspaceError::unreadable(
+                &path,
+                "another version of this program wrote it",
+            ));
+        }
+        Ok(Some(journal))
+    }
+
+    pub(super) fn write(&self, folder: &Path) -> Result<(), WorkspaceError> {
+        let path = folder.join(NAME);
+        let text =
+            serde_json::to_vec(self).map_err(|error| WorkspaceError::new("write", &path, error.into()))?;
+        write_whole(&path, &text, true)
+    }
+
+    pub(super) fn remove(folder: &Path) -> Result<(), WorkspaceError> {
+        let path = folder.join(NAME);
+        fs::remove_file(&path).map_err(|source| WorkspaceError::new("remove", &path, source))
+    }
+}
+
+/// Writes a file so that a reader finds all of it or nothing. `survives`: whatever happens to the machine.
+pub(super) fn write_whole(path: &Path, text: &[u8], survives: bool) -> Result<(), WorkspaceError> {
+    let failed = |source| WorkspaceError::new("write", path, source);
+    let partial = path.with_extension("partial");
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&partial)
+        .map_err(failed)?;
+    file.write_all(text).map_err(failed)?;
+    if survives {
+        file.sync_all().map_err(failed)?;
+    }
+    fs::rename(&partial, path).map_err(failed)?;
+    if survives {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(failed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! Paths in files of ours: names need not be UTF-8.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&BASE64_STANDARD.encode(path.as_os_str().as_bytes()))
+}
+
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let bytes = BASE64_STANDARD.decode(text).map_err(D::Error::custom)?;
+    Ok(OsString::from_vec(bytes).into())
+}

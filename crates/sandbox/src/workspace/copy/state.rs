@@ -1,0 +1,310 @@
+//! Where a copy is kept, since when, and who works with it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown,
+};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::super::error::WorkspaceError;
+use super::super::protection::Protection;
+use super::super::tree::{Kind, Tree};
+use super::apply::{Applied, ApplyOptions};
+use super::changes::{Change, Comparison};
+use super::{apply, journal, path_text};
+
+const UPPER: &str = "upper";
+const WORK: &str = "work";
+const NAMES: &str = "names";
+const BEGUN: &str = "begun.json";
+const LOCK: &str = "lock";
+/// What `statfs` calls an overlay, on which no other can be stacked.
+const OVERLAYFS: u64 = 0x794c_7630;
+
+/// A copy-on-write view of a work tree, in a folder of its own. [`Mount::copy_on_write`](crate::Mount::copy_on_write) makes one
+/// when a task starts; a later task with the same folder goes on with it.
+#[derive(Debug)]
+pub struct WorkspaceCopy {
+    folder: PathBuf,
+    begun: Begun,
+}
+
+/// A file as the task left it, and as it is in the work tree; `None` where there is no file.
+pub type Versions = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+/// The copy of a running task: nobody else touches it.
+#[derive(Debug)]
+pub(crate) struct CopyInUse {
+    _lock: File,
+}
+
+/// When a copy began, and of what.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Begun {
+    version: u32,
+    #[serde(with = "path_text")]
+    tree: PathBuf,
+    /// What changed later on the host, changed since.
+    since: (i64, u32),
+}
+
+/// The folders that the engine's overlay writes in.
+pub(crate) fn overlay_folders(folder: &Path) -> (PathBuf, PathBuf) {
+    (folder.join(UPPER), folder.join(WORK))
+}
+
+impl WorkspaceCopy {
+    /// The copy that is kept in `folder`; `None` when there is none. Finishes or undoes what a crashed [`apply`](Self::apply) left.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or a task works with it.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Option<Self>, WorkspaceError> {
+        let folder = folder.into();
+        if !folder.exists() {
+            return Ok(None);
+        }
+        if journal::exists(&folder) {
+            let _lock = lock(&folder, &folder)?;
+            apply::recover(&folder)?;
+        }
+        Ok(read_begun(&folder)?.map(|begun| Self { folder, begun }))
+    }
+
+    /// Takes the copy for a task, and begins it where there is none. Blocks.
+    pub(crate) fn take(tree: &Path, folder: &Path) -> Result<CopyInUse, WorkspaceError> {
+        let failed = |source| WorkspaceError::new("make", folder, source);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(failed)?;
+        let held = lock(folder, tree)?;
+        apply::recover(folder)?;
+        match read_begun(folder)? {
+            Some(begun) if begun.tree == tree => {}
+            Some(begun) => {
+                let problem = format!("it is a copy of `{}`", begun.tree.display());
+                return Err(WorkspaceError::unreadable(folder, problem));
+            }
+            None => begin(tree, folder)?,
+        }
+        Ok(CopyInUse { _lock: held })
+    }
+
+    /// The work tree.
+    #[must_use]
+    pub fn tree(&self) -> &Path {
+        &self.begun.tree
+    }
+
+    /// What differs from the work tree as it is now, in the order of paths. What `protection` covers is marked as held back. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When copy or tree cannot be read.
+    pub fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
+        self.comparison()?.changes(protection)
+    }
+
+    /// Brings the changes into the work tree: all of them, or none when anything fails. The copy is gone then, but where changes
+    /// were held back that could be applied: it keeps those. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkspaceError::Conflict`] when the host changed the same paths since the first task began; whatever else goes wrong, the
+    /// tree is as it was, except for [`WorkspaceError::HalfDone`].
+    pub fn apply(self, options: &ApplyOptions) -> Result<Applied, WorkspaceError> {
+        let _lock = lock(&self.folder, self.tree())?;
+        apply::apply(&self.comparison()?, &self.folder, options, &mut |_| true)
+    }
+
+    /// Throws the changes away. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be emptied, or a task works with it.
+    pub fn discard(self) -> Result<(), WorkspaceError> {
+        let _lock = lock(&self.folder, self.tree())?;
+        remove(&self.folder)
+    }
+
+    /// At most `limit` bytes of both versions of the file `path`.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read.
+    pub fn versions(&self, path: &Path, limit: u64) -> Result<Versions, WorkspaceError> {
+        let failed = |source| WorkspaceError::new("read", path, source);
+        let comparison = self.comparison()?;
+        let read = |tree: &Tree| -> io::Result<Option<Vec<u8>>> {
+            use io::Read as _;
+            if tree.facts(path)?.is_none_or(|facts| facts.kind != Kind::File) {
+                return Ok(None);
+            }
+            let mut content = Vec::new();
+            tree.file(path)?.take(limit).read_to_end(&mut content)?;
+            Ok(Some(content))
+        };
+        Ok((
+            read(&comparison.upper).map_err(failed)?,
+            read(&comparison.host).map_err(failed)?,
+        ))
+    }
+
+    pub(super) fn comparison(&self) -> Result<Comparison, WorkspaceError> {
+        let upper = self.folder.join(UPPER);
+        Ok(Comparison {
+            upper: Tree::open(&upper).map_err(|source| WorkspaceError::new("open", &upper, source))?,
+            host: Tree::open(self.tree())
+                .map_err(|source| WorkspaceError::new("open", self.tree(), source))?,
+            names: read_names(&self.folder)?,
+            since: self.begun.since,
+        })
+    }
+}
+
+/// Removes everything but the lock.
+pub(super) fn remove(folder: &Path) -> Result<(), WorkspaceError> {
+    // The first to go: without it there is no copy.
+    for name in [BEGUN, NAMES, journal::NAME] {
+        let path = folder.join(name);
+        gone(fs::remove_file(&path)).map_err(|source| WorkspaceError::new("remove", &path, source))?;
+    }
+    for name in [UPPER, WORK] {
+        let path = folder.join(name);
+        gone(fs::remove_dir_all(&path)).map_err(|source| WorkspaceError::new("remove", &path, source))?;
+    }
+    Ok(())
+}
+
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn lock(folder: &Path, tree: &Path) -> Result<File, WorkspaceError> {
+    let path = folder.join(LOCK);
+    let failed = |source| WorkspaceError::new("lock", &path, source);
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(WorkspaceError::Busy {
+            tree: tree.to_owned(),
+        }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+fn begin(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
+    remove(folder)?;
+    let failed = |source| WorkspaceError::new("prepare a copy in", folder, source);
+    let kind = rustix::fs::statfs(folder)
+        .map_err(|error| failed(error.into()))?
+        .f_type;
+    if u64::try_from(kind) == Ok(OVERLAYFS) {
+        return Err(WorkspaceError::unreadable(
+            folder,
+            "it lies on an overlay, on which the kernel stacks no other; keep the state on another file system",
+        ));
+    }
+    let (upper, work) = overlay_folders(folder);
+    fs::create_dir(&work).map_err(failed)?;
+    fs::create_dir(&upper).map_err(failed)?;
+    // What the task sees at the top of the tree is what the upper folder is.
+    let top = fs::metadata(tree).map_err(failed)?;
+    if rustix::process::geteuid().is_root() {
+        chown(&upper, Some(top.uid()), Some(top.gid())).map_err(failed)?;
+    }
+    fs::set_permissions(&upper, Permissions::from_mode(top.mode() & 0o7777)).map_err(failed)?;
+    note_beginning(tree, folder)
+}
+
+/// From now on, what changes on the host changed since. The copy keeps what it has.
+pub(super) fn note_beginning(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
+    let failed = |source| WorkspaceError::new("prepare a copy in", folder, source);
+    // The kernel's own word for now: the clock that it stamps files with is not the one that programs read.
+    let clock = folder.join("clock");
+    let since = File::create(&clock)
+        .and_then(|file| file.metadata())
+        .map_err(failed)?;
+    fs::remove_file(&clock).map_err(failed)?;
+    write_names(tree, folder)?;
+    let begun = Begun {
+        version: 1,
+        tree: tree.to_owned(),
+        since: (since.ctime(), u32::try_from(since.ctime_nsec()).unwrap_or(0)),
+    };
+    let text = serde_json::to_vec(&begun).map_err(|error| failed(error.into()))?;
+    // A start does not wait for the disk: what a failure of the machine leaves here is refused, or seen as a conflict.
+    journal::write_whole(&folder.join(BEGUN), &text, false)
+}
+
+fn read_begun(folder: &Path) -> Result<Option<Begun>, WorkspaceError> {
+    let path = folder.join(BEGUN);
+    let text = match fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(|source| WorkspaceError::new("read", &path, source))?,
+    };
+    let begun: Begun = serde_json::from_slice(&text)
+        .map_err(|error| WorkspaceError::unreadable(&path, error.to_string()))?;
+    if begun.version != 1 {
+        return Err(WorkspaceError::unreadable(
+            &path,
+            "another version of this program wrote it",
+        ));
+    }
+    Ok(Some(begun))
+}
+
+/// The names of everything in the tree: what is missing later was removed on the host.
+fn write_names(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
+    let failed = |source| WorkspaceError::new("list", tree, source);
+    let host = Tree::open(tree).map_err(failed)?;
+    let path = folder.join(NAMES);
+    let mut text = Vec::new();
+    let mut pending = vec![PathBuf::new()];
+    while let Some(inner) = pending.pop() {
+        let entries = match host.list(&inner) {
+            // The task cannot read it either, or it went away just now.
+            Err(error) if !inner.as_os_str().is_empty() => {
+                tracing::debug!(folder = %inner.display(), %error, "cannot be listed");
+                continue;
+            }
+            entries => entries.map_err(failed)?,
+        };
+        for (name, kind) in entries {
+            let path = inner.join(name);
+            text.extend_from_slice(path.as_os_str().as_bytes());
+            text.push(0);
+            if kind == Kind::Folder {
+                pending.push(path);
+            }
+        }
+    }
+    File::create(&path)
+        .and_then(|mut file| file.write_all(&text))
+        .map_err(|source| WorkspaceError::new("write", &path, source))
+}
+
+fn read_names(folder: &Path) -> Result<BTreeSet<PathBuf>, WorkspaceError> {
+    let path = folder.join(NAMES);
+    let text = fs::read(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
+    let names = text.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(names
+        .map(|name| PathBuf::from(std::ffi::OsString::from_vec(name.to_vec())))
+        .collect())
+}

@@ -1,0 +1,37 @@
+//! What an overlay notes about its files.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::fs::fgetxattr;
+use rustix::io::Errno;
+
+/// What an overlay noted about a file or folder of its upper layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Notes {
+    /// The folder hides the one below it.
+    pub(super) opaque: bool,
+    /// It is only understood by the kernel: a renamed folder, or a file without its content.
+    pub(super) foreign: bool,
+}
+
+/// Reads the notes. Those in `trusted.` only the kernel writes; an engine without root uses `user.`, which a task could write too.
+pub(super) fn notes(file: impl AsFd) -> io::Result<Notes> {
+    let prefix = if rustix::process::geteuid().is_root() {
+        "trusted.overlay."
+    } else {
+        "user.overlay."
+    };
+    let has = |name: &str| {
+        let mut value = [0_u8; 4];
+        match fgetxattr(&file, format!("{prefix}{name}"), &mut value[..]) {
+            Ok(_) | Err(Errno::RANGE) => Ok(true),
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(false),
+            Err(error) => Err(io::Error::from(error)),
+        }
+    };
+    Ok(Notes {
+        opaque: has("opaque")?,
+        foreign: has("redirect")? || has("metacopy")?,
+    })
+}

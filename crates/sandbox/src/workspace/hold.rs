@@ -1,0 +1,59 @@
+//! What an execution has of its mounts: a watch over those that are protected, and the copies that it works on.
+
+use std::path::PathBuf;
+
+use crate::spec::Mount;
+
+use super::copy::{CopyInUse, WorkspaceCopy};
+use super::error::WorkspaceError;
+use super::planted::Planted;
+use super::watch::Watch;
+
+/// The mounts of a running execution, as far as the host has to be kept safe from it.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    watch: Watch,
+    _copies: Vec<CopyInUse>,
+}
+
+impl Hold {
+    /// Prepares `mounts`; gives them with those that guard them.
+    pub(crate) async fn take(
+        mounts: Vec<Mount>,
+        quarantine: PathBuf,
+    ) -> Result<(Vec<Mount>, Self), WorkspaceError> {
+        blocking(move || {
+            let copies = mounts
+                .iter()
+                .filter_map(|mount| Some(WorkspaceCopy::take(mount.host_path(), mount.copy_dir()?)));
+            let copies = copies.collect::<Result<_, _>>()?;
+            let (mounts, watch) = Watch::begin(mounts, quarantine)?;
+            Ok((
+                mounts,
+                Self {
+                    watch,
+                    _copies: copies,
+                },
+            ))
+        })
+        .await?
+    }
+
+    /// To be called when the process has ended: tells what it planted, which is then out of the way. Its copies are free again.
+    pub(crate) async fn release(self) -> Vec<Planted> {
+        match blocking(move || self.watch.end()).await {
+            Ok(planted) => planted,
+            Err(error) => {
+                tracing::error!(%error, "nobody looked for what the task planted");
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// Runs `work`, which waits for disks, where it holds nobody up.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, WorkspaceError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| WorkspaceError::new("look through", std::path::Path::new("mounts"), error.into()))
+}

@@ -1,0 +1,177 @@
+//! Which paths of a mount programs of the host run, or take orders from, on their own.
+
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+use crate::spec::InvalidSpec;
+
+/// What programs of the host read on their own when somebody merely enters, opens or commits in a folder, at any depth.
+const NAMES: [&str; 15] = [
+    ".airut",
+    ".claude",
+    ".cursor",
+    ".devcontainer",
+    ".devcontainer.json",
+    ".envrc",
+    ".gemini",
+    ".husky",
+    ".idea",
+    ".lefthook.yml",
+    ".mcp.json",
+    ".pre-commit-config.yaml",
+    ".sandbox",
+    ".vscode",
+    "lefthook.yml",
+];
+
+/// Keeps the host safe from what a task plants in a writable mount.
+///
+/// What is at a protected path when the task starts is mounted read-only over the mount, so that writing, renaming and removing it
+/// fail. What appears at a protected path meanwhile, or could not be mounted, is compared after the run, moved out of the mount into
+/// the quarantine folder of the state directory, and reported as [`Planted`](crate::Planted). A task that is killed together with the
+/// sandbox leaves what it planted.
+///
+/// The default protects, at any depth, the hooks and configuration of git repositories (bare ones and submodules too),
+/// `.envrc`, `.claude/`, `.mcp.json`, `.vscode/`, `.idea/`, `.cursor/`, `.gemini/`, `.devcontainer/`, `.husky/`,
+/// `.pre-commit-config.yaml`, `lefthook.yml`, `.sandbox/` and `.airut/`; in `node_modules`, `site-packages`, `target` and `vendor` only
+/// repositories. New repositories whose configuration says nothing but where
+/// they came from, and whose hooks are git's samples, are left alone.
+///
+/// ```
+/// use sandbox::{Mount, Protection};
+///
+/// let mount = Mount::read_write("/srv/app", "/workspace").protected(Protection::default().with(["ci/deploy.sh", ".bazelrc"]));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Protection {
+    repositories: bool,
+    names: Vec<String>,
+    paths: Vec<PathBuf>,
+}
+
+impl Protection {
+    /// Protects nothing.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            repositories: false,
+            names: Vec::new(),
+            paths: Vec::new(),
+        }
+    }
+
+    /// Protects these paths too. One without a slash means every file or folder of that name, at any depth; one with a slash is
+    /// relative to the mount.
+    #[must_use]
+    pub fn with(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        for path in paths {
+            let path: String = path.into();
+            let plain = path.trim_end_matches('/');
+            if plain.contains('/') {
+                self.paths.push(PathBuf::from(plain));
+            } else {
+                self.names.push(plain.to_owned());
+            }
+        }
+        self
+    }
+
+    /// Whether there is nothing to protect.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        !self.repositories && self.names.is_empty() && self.paths.is_empty()
+    }
+
+    /// Whether repositories' hooks and configuration are protected.
+    pub(crate) fn covers_repositories(&self) -> bool {
+        self.repositories
+    }
+
+    /// Whether `name` in `folder`, relative to the mount, is protected with all that is in it.
+    pub(crate) fn covers(&self, folder: &Path, name: &OsStr) -> bool {
+        self.names.iter().any(|known| name == known.as_str())
+            || self.paths.iter().any(|known| {
+                known.file_name() == Some(name) && known.parent().unwrap_or(Path::new("")) == folder
+            })
+    }
+
+    /// Whether the caller named this very path.
+    pub(crate) fn names(&self, path: &Path) -> bool {
+        self.paths.iter().any(|known| known == path)
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
+        let paths = self
+            .names
+            .iter()
+            .map(Path::new)
+            .chain(self.paths.iter().map(PathBuf::as_path));
+        for path in paths {
+            let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+            if path.as_os_str().is_empty() || !plain {
+                return Err(InvalidSpec::new(
+                    "protected_paths",
+                    format!(
+                        "`{}` must be relative to the mount, without `.` and `..`",
+                        path.display()
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Protection {
+    fn default() -> Self {
+        Self {
+            repositories: true,
+            names: NAMES.map(str::to_owned).to_vec(),
+            paths: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_protected_everywhere_and_a_path_in_its_place() {
+        let protection = Protection::none().with([".envrc", "ci/deploy.sh", ".bazel/"]);
+        for (folder, name, covered) in [
+            ("", ".envrc", true),
+            ("a/b", ".envrc", true),
+            ("", ".bazel", true),
+            ("ci", "deploy.sh", true),
+            ("", "deploy.sh", false),
+            ("a/ci", "deploy.sh", false),
+            ("", "envrc", false),
+        ] {
+            assert_eq!(
+                protection.covers(Path::new(folder), OsStr::new(name)),
+                covered,
+                "{folder}/{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn paths_that_leave_the_mount_are_refused() {
+        for (path, good) in [
+            ("a/b", true),
+            ("a", true),
+            ("../a", false),
+            ("/a/b", false),
+            ("", false),
+            (".", false),
+        ] {
+            assert_eq!(
+                Protection::none().with([path]).validate().is_ok(),
+                good,
+                "{path:?}"
+            );
+        }
+        assert!(Protection::default().validate().is_ok() && Protection::none().is_none());
+    }
+}

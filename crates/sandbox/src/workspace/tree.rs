@@ -1,0 +1,247 @@
+//! A folder of the host whose content somebody hostile may have written: nothing that is opened through it follows a symbolic link
+//! or leaves it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat, openat2, statx,
+};
+use rustix::io::Errno;
+
+/// An open folder.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: OwnedFd,
+    path: PathBuf,
+}
+
+/// What something is. What is neither file, folder nor link (devices, sockets, pipes) is `Special`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Folder,
+    Link,
+    Special,
+}
+
+/// Something in a folder, as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) kind: Kind,
+    pub(crate) stamp: Stamp,
+    /// Permissions, with set-user-id and the like.
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) size: u64,
+    /// A character device with the number 0, which is how an overlay marks what was removed.
+    pub(crate) is_whiteout: bool,
+}
+
+/// Tells whether a file is still the same. The time of its last change cannot be set by anybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Stamp {
+    pub(crate) device: (u32, u32),
+    pub(crate) inode: u64,
+    /// Seconds and nanoseconds since 1970.
+    pub(crate) changed: (i64, u32),
+}
+
+impl Tree {
+    /// Opens the folder at `path`, whose own links are followed.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self {
+            root: openat(CWD, path, flags, Mode::empty())?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder `relative`; an empty path is the tree itself.
+    pub(crate) fn folder(&self, relative: &Path) -> io::Result<OwnedFd> {
+        self.beneath(relative, OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    /// The folder that `relative` lies in, and its name there.
+    pub(crate) fn parent<'a>(&self, relative: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
+        let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        Ok((self.folder(relative.parent().unwrap_or(Path::new("")))?, name))
+    }
+
+    /// The regular file `relative`, for reading.
+    pub(crate) fn file(&self, relative: &Path) -> io::Result<File> {
+        // Opening a pipe would wait for its other end.
+        let file = File::from(self.beneath(relative, OFlags::RDONLY | OFlags::NONBLOCK)?);
+        if file.metadata()?.is_file() {
+            Ok(file)
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file"))
+        }
+    }
+
+    /// Whatever `relative` is, open without any right but to exist.
+    pub(crate) fn held(&self, relative: &Path) -> io::Result<OwnedFd> {
+        self.beneath(relative, OFlags::PATH)
+    }
+
+    /// What `relative` is; `None` when there is no such thing.
+    pub(crate) fn facts(&self, relative: &Path) -> io::Result<Option<Facts>> {
+        let found = self.parent(relative).and_then(|(folder, name)| {
+            let what = StatxFlags::BASIC_STATS;
+            Ok(statx(&folder, name, AtFlags::SYMLINK_NOFOLLOW, what)?)
+        });
+        match found {
+            Ok(found) => Ok(Some(Facts::from(&found))),
+            Err(error) if is_absence(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the folder `relative` holds, in the order of names.
+    pub(crate) fn list(&self, relative: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let folder = self.folder(relative)?;
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&folder)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                // Some file systems do not tell in the list.
+                FileType::Unknown => {
+                    let what = StatxFlags::BASIC_STATS;
+                    Facts::from(&statx(&folder, name, AtFlags::SYMLINK_NOFOLLOW, what)?).kind
+                }
+                kind => kind.into(),
+            };
+            entries.push((name.to_owned(), kind));
+        }
+        entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(entries)
+    }
+
+    fn beneath(&self, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let relative = if relative.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            relative
+        };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        // The kernel gives up with EAGAIN when something is renamed on the way.
+        for _ in 0..16 {
+            match openat2(&self.root, relative, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN) => {}
+                opened => return Ok(opened?),
+            }
+        }
+        Err(Errno::AGAIN.into())
+    }
+}
+
+/// Whether nothing is there, a link on the way to it included.
+pub(crate) fn is_absence(error: &io::Error) -> bool {
+    let known = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP];
+    known
+        .iter()
+        .any(|known| error.raw_os_error() == Some(known.raw_os_error()))
+}
+
+impl From<FileType> for Kind {
+    fn from(kind: FileType) -> Self {
+        match kind {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Folder,
+            FileType::Symlink => Self::Link,
+            _ => Self::Special,
+        }
+    }
+}
+
+impl From<&Statx> for Facts {
+    fn from(found: &Statx) -> Self {
+        let mode = u32::from(found.stx_mode);
+        let kind = FileType::from_raw_mode(mode);
+        Self {
+            kind: kind.into(),
+            stamp: Stamp {
+                device: (found.stx_dev_major, found.stx_dev_minor),
+                inode: found.stx_ino,
+                changed: (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec),
+            },
+            mode: mode & 0o7777,
+            uid: found.stx_uid,
+            gid: found.stx_gid,
+            size: found.stx_size,
+            is_whiteout: kind == FileType::CharacterDevice
+                && (found.stx_rdev_major, found.stx_rdev_minor) == (0, 0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn nothing_follows_a_link_or_leaves_the_tree() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret"), "x").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let tree = Tree::open(folder.path()).unwrap();
+        symlink(outside.path(), folder.path().join("way-out")).unwrap();
+        symlink(outside.path().join("secret"), folder.path().join("link")).unwrap();
+        fs::create_dir(folder.path().join("sub")).unwrap();
+        for path in [
+            "way-out/secret",
+            "link",
+            "../x",
+            "/etc/passwd",
+            "sub/../../x",
+            "way-out",
+        ] {
+            assert!(tree.file(Path::new(path)).is_err(), "{path}");
+            assert!(tree.folder(Path::new(path)).is_err(), "{path}");
+        }
+        assert_eq!(tree.facts(Path::new("way-out/secret")).unwrap(), None);
+        let kinds: Vec<Kind> = tree
+            .list(Path::new(""))
+            .unwrap()
+            .into_iter()
+            .map(|(_, kind)| kind)
+            .collect();
+        assert_eq!(
+            kinds,
+            [Kind::Link, Kind::Folder, Kind::Link],
+            "in the order of names"
+        );
+    }
+
+    #[test]
+    fn a_stamp_changes_with_the_content_and_with_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = Tree::open(folder.path()).unwrap();
+        let path = folder.path().join("f");
+        fs::write(&path, "1").unwrap();
+        let stamp = || tree.facts(Path::new("f")).unwrap().unwrap().stamp;
+        let first = stamp();
+        assert_eq!(stamp(), first);
+        fs::write(folder.path().join("g"), "1").unwrap();
+        fs::rename(folder.path().join("g"), &path).unwrap();
+        assert_ne!(stamp().inode, first.inode);
+    }
+}

@@ -1,0 +1,70 @@
+//! A git work tree of many files, and the ways to mount it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use sandbox::{Mount, Protection, WorkspaceCopy};
+
+/// Files of the work tree, its repository's own not counted.
+const FILES: u32 = 10_000;
+const FILES_IN_A_FOLDER: u32 = 50;
+
+/// How the work tree is mounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// As it is.
+    Plain,
+    /// Protected, as the command mounts it unless told otherwise.
+    Protected,
+    /// As a copy that begins with this execution.
+    Copy,
+}
+
+/// The work tree.
+pub(crate) struct WorkTree {
+    tree: PathBuf,
+    copy: PathBuf,
+}
+
+impl WorkTree {
+    #[expect(clippy::disallowed_methods, reason = "git makes the repository")]
+    pub(crate) fn new(folder: &Path) -> Result<Self> {
+        let tree = folder.join("tree");
+        for number in 0..FILES {
+            let inner = tree.join(format!("src/{}", number / FILES_IN_A_FOLDER));
+            fs::create_dir_all(&inner).with_context(|| format!("cannot make {}", inner.display()))?;
+            fs::write(inner.join(format!("{number}.rs")), format!("// {number}\n"))
+                .context("cannot write a file of the work tree")?;
+        }
+        let script =
+            "git init -q . && git add . && git -c user.name=b -c user.email=b@bench.test commit -q -m all";
+        let made = std::process::Command::new("sh")
+            .args(["-c", script])
+            .current_dir(&tree)
+            .status();
+        if !made.context("cannot start git")?.success() {
+            bail!("git could not make a repository in {}", tree.display());
+        }
+        Ok(Self {
+            tree,
+            copy: folder.join("copy"),
+        })
+    }
+
+    pub(crate) fn mount(&self, way: Way) -> Mount {
+        match way {
+            Way::Plain => Mount::read_write(&self.tree, "/workspace"),
+            Way::Protected => Mount::read_write(&self.tree, "/workspace").protected(Protection::default()),
+            Way::Copy => Mount::copy_on_write(&self.tree, "/workspace", &self.copy),
+        }
+    }
+
+    /// The next copy begins anew.
+    pub(crate) fn forget(&self) -> Result<()> {
+        match WorkspaceCopy::open(&self.copy).context("cannot open the copy")? {
+            Some(copy) => copy.discard().context("cannot discard the copy"),
+            None => Ok(()),
+        }
+    }
+}

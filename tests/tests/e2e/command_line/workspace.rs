@@ -1,0 +1,129 @@
+//! The work tree of `run`: protected by itself, or as a copy for `diff`, `apply` and `discard`.
+
+use std::fs;
+
+use super::project::Project;
+
+fn copied(project: &Project, script: &str) -> super::project::Ended {
+    project.output(&["run", "--workspace", "copy", "--", "bash", "-c", script])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_work_tree_is_protected_unless_that_is_turned_off() {
+    let project = Project::new();
+    project.write(".claude/settings.json", "{}");
+    let script = "echo evil > .claude/settings.json; echo evil > .envrc; echo evil > .sandbox/sandbox.yaml; echo fine > fine";
+    let ended = project.run(script);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(
+        ended.stderr.matches("Read-only file system").count(),
+        2,
+        "{ended:?}"
+    );
+    assert!(
+        ended.stderr.contains("warning: the task wrote `.envrc`")
+            && ended.stderr.contains("hint: look at it"),
+        "{ended:?}"
+    );
+    assert!(!project.path().join(".envrc").exists() && project.path().join("fine").exists());
+
+    let ended = project.output(&["run", "--unprotected", "--", "bash", "-c", script]);
+    assert_eq!(
+        ended.stderr.matches("Read-only file system").count(),
+        1,
+        "the settings always are: {ended:?}"
+    );
+    assert!(project.path().join(".envrc").exists());
+
+    fs::remove_file(project.path().join(".envrc")).expect("a file");
+    project.append(
+        ".sandbox/sandbox.yaml",
+        "protect_workspace: false\nprotected_paths: [fine]\n",
+    );
+    let ended = project.run(script);
+    assert_eq!(
+        ended.stderr.matches("Read-only file system").count(),
+        2,
+        "{ended:?}"
+    );
+    assert!(project.path().join(".envrc").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_is_looked_at_applied_or_discarded() {
+    let project = Project::new();
+    project.write("a", "one\n");
+    project.write("gone", "x\n");
+    let ended = copied(
+        &project,
+        "echo two >> a; rm gone; echo new > b; echo evil > .envrc",
+    );
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(
+        ended.stderr,
+        "4 paths differ in the copy: sandbox diff, sandbox apply, sandbox discard\n"
+    );
+    assert!(!project.path().join("b").exists());
+
+    assert_eq!(
+        project.output(&["diff"]).stdout,
+        "A  .envrc (held back: protected)\nM  a\nA  b\nD  gone\n"
+    );
+    let patch = project.output(&["diff", "--patch"]).stdout;
+    assert!(
+        patch.contains("--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n one\n+two\n"),
+        "{patch}"
+    );
+    assert!(patch.contains("--- /dev/null\n+++ b/b\n"), "{patch}");
+    let json = project.output(&["diff", "--output", "json"]).json();
+    assert_eq!(
+        (&json["version"], &json["changes"][1]["change"]),
+        (&1.into(), &"modified".into()),
+        "{json}"
+    );
+
+    project.write("a", "by the host\n");
+    let refused = project.output(&["apply"]);
+    assert_eq!(refused.code, Some(125));
+    assert!(
+        refused.stderr.contains("so nothing was applied: `a`") && refused.stderr.contains("hint: "),
+        "{refused:?}"
+    );
+    assert!(!project.path().join("b").exists() && project.path().join("gone").exists());
+    assert!(project.output(&["diff"]).stdout.contains("M! a"));
+
+    let applied = project.output(&["apply", "--force"]);
+    assert_eq!(
+        (applied.code, applied.stdout.as_str()),
+        (Some(0), "M! a\nA  b\nD  gone\n"),
+        "{applied:?}"
+    );
+    assert!(
+        applied
+            .stderr
+            .contains("1 changes were left out, and stay in the copy"),
+        "{applied:?}"
+    );
+    assert_eq!(
+        fs::read_to_string(project.path().join("a")).expect("a file"),
+        "one\ntwo\n"
+    );
+    assert!(!project.path().join("gone").exists() && !project.path().join(".envrc").exists());
+
+    let ended = copied(&project, "cat .envrc; echo three >> a");
+    assert!(
+        ended.stdout == "evil\n" && ended.stderr.contains("goes on with the copy of the last one"),
+        "{ended:?}"
+    );
+    assert_eq!(project.output(&["discard"]).code, Some(0));
+    assert_eq!(
+        fs::read_to_string(project.path().join("a")).expect("a file"),
+        "one\ntwo\n"
+    );
+    let none = project.output(&["diff"]);
+    assert!(
+        none.code == Some(0) && none.stderr.starts_with("there is no copy"),
+        "{none:?}"
+    );
+    assert_eq!(project.output(&["apply"]).code, Some(125));
+}

@@ -1,0 +1,39 @@
+//! Symbolic links in a mount that the host follows later.
+
+use std::fs;
+
+use e2e_tests::bed::Bed;
+use sandbox::{Input, Mount};
+
+use super::tree::Tree;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_becomes_a_link_after_it_was_checked_is_not_mounted() {
+    let bed = Bed::new().await;
+    let tree = Tree::new();
+    let secret = tempfile::tempdir().expect("a folder");
+    fs::write(secret.path().join("key"), "of the host").expect("a file");
+    let inner = Mount::read_only_at(tree.path().join("src"), "/data");
+    let script = format!("cat /data/*; rm -rf src; ln -s {} src", secret.path().display());
+    let command = bed
+        .sandbox
+        .create_command(tree.spec(&bed, tree.plain(), &script).mount(inner.clone()))
+        .expect("a good command");
+    let first = command
+        .execute(Input::Empty, async |_| {})
+        .await
+        .expect("the sandbox works");
+    assert_eq!(String::from_utf8_lossy(&first.stdout), "one\n");
+    let second = command
+        .execute(Input::Empty, async |_| {})
+        .await
+        .expect_err("a link leads elsewhere");
+    assert!(second.to_string().contains("became a symbolic link"), "{second}");
+
+    // The control: whoever checks only now follows it.
+    let ran = bed
+        .run_spec(tree.spec(&bed, tree.plain(), "cat /data/*").mount(inner))
+        .await;
+    assert_eq!(ran.stdout, "of the host");
+    bed.close().await;
+}

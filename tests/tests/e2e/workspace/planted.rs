@@ -1,0 +1,231 @@
+//! Attacks on the host through a writable mount. Each is also tried on a mount without protection, where the host must run what was
+//! planted.
+
+use e2e_tests::bed::Bed;
+use sandbox::Protection;
+
+use super::tree::{Tree, planted};
+
+/// A way to make the host run something.
+struct Attack {
+    name: &'static str,
+    /// Options of `git init` for the work tree.
+    init: &'static str,
+    /// What the task does.
+    task: &'static str,
+    /// What somebody on the host does later.
+    host: &'static str,
+    /// What is reported; nothing where the task could not even write it.
+    planted: &'static [&'static str],
+}
+
+/// Leaves a script in the tree that is no danger by itself.
+const EVIL: &str = "printf '#!/bin/sh\\ntouch %s\\n' \"$MARKER\" > evil.sh; chmod +x evil.sh; ";
+
+const ATTACKS: [Attack; 13] = [
+    Attack {
+        name: "a hook",
+        init: "",
+        task: "cp evil.sh .git/hooks/post-commit",
+        host: "git commit -q --allow-empty -m x",
+        planted: &[],
+    },
+    Attack {
+        name: "a hook where there are none",
+        init: "--template=",
+        task: "mkdir -p .git/hooks; cp evil.sh .git/hooks/post-commit",
+        host: "git commit -q --allow-empty -m x",
+        planted: &[".git/hooks/post-commit"],
+    },
+    Attack {
+        name: "fsmonitor",
+        init: "",
+        task: "git config core.fsmonitor $HOST/evil.sh",
+        host: "git status",
+        planted: &[],
+    },
+    Attack {
+        name: "fsmonitor in another file's place",
+        init: "",
+        task: "cp .git/config c; git config -f c core.fsmonitor $HOST/evil.sh; mv -f c .git/config",
+        host: "git status",
+        planted: &[],
+    },
+    Attack {
+        name: "sshCommand",
+        init: "",
+        task: "git config core.sshCommand $HOST/evil.sh",
+        host: "git fetch ssh://nowhere.test/x",
+        planted: &[],
+    },
+    Attack {
+        name: "hooksPath",
+        init: "",
+        task: "mkdir h; cp evil.sh h/post-commit; git config core.hooksPath $HOST/h",
+        host: "git commit -q --allow-empty -m x",
+        planted: &[],
+    },
+    Attack {
+        name: "another repository in its place",
+        init: "",
+        task: "mv .git .git2; cp -r .git2 .git; cp evil.sh .git/hooks/post-commit",
+        host: "git commit -q --allow-empty -m x",
+        planted: &[],
+    },
+    Attack {
+        name: "commondir",
+        init: "",
+        task: "mkdir e; cp -r .git/objects .git/refs e; git config -f e/config core.fsmonitor $HOST/evil.sh; echo ../e > .git/commondir",
+        host: "git status",
+        planted: &[".git/commondir"],
+    },
+    Attack {
+        name: "a bare repository in a folder",
+        init: "",
+        task: "cp -r .git e; rm -rf e/hooks; git config -f e/config core.bare false; git config -f e/config core.worktree $HOST; \
+               git config -f e/config core.fsmonitor $HOST/evil.sh",
+        host: "cd e && git status",
+        planted: &["e/config"],
+    },
+    Attack {
+        name: "a repository among the objects of another",
+        init: "",
+        task: "cp -r .git .e; mv .e .git/objects/e; git config -f .git/objects/e/config core.fsmonitor $HOST/evil.sh; mkdir d; \
+               echo 'gitdir: ../.git/objects/e' > d/.git",
+        host: "cd d && git status",
+        planted: &["d/.git"],
+    },
+    Attack {
+        name: "a new repository's hook",
+        init: "",
+        task: "git init -q new; cp evil.sh new/.git/hooks/post-commit",
+        host: "cd new && git commit -q --allow-empty -m x",
+        planted: &["new/.git/hooks/post-commit"],
+    },
+    Attack {
+        name: "an environment",
+        init: "",
+        task: "cp evil.sh .envrc",
+        host: ". ./.envrc",
+        planted: &[".envrc"],
+    },
+    Attack {
+        name: "an agent's settings",
+        init: "",
+        task: "mkdir -p src/.claude; echo '{\"hooks\":{}}' > src/.claude/settings.json",
+        host: "cat src/.claude/settings.json && ./evil.sh",
+        planted: &["src/.claude/settings.json"],
+    },
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_task_plants_is_refused_or_undone_and_never_run() {
+    let bed = Bed::new().await;
+    for attack in ATTACKS {
+        let tree = Tree::with_template(attack.init);
+        let mount = tree.plain().protected(Protection::default());
+        let ran = tree.run(&bed, mount, &format!("{EVIL}{}", attack.task)).await;
+        assert_eq!(
+            planted(&ran, &tree.path()),
+            attack.planted,
+            "{}: {}",
+            attack.name,
+            ran.stderr
+        );
+        assert!(
+            !ran.stderr.is_empty() || !attack.planted.is_empty(),
+            "{}: neither refused nor reported",
+            attack.name
+        );
+        for thing in &ran.result.planted {
+            assert!(
+                thing.moved_to.as_ref().is_some_and(|to| to.is_file()),
+                "{}: {thing:?}",
+                attack.name
+            );
+        }
+        let said = tree.host(attack.host);
+        assert!(
+            !tree.marker().exists(),
+            "{}: the host ran it: {said:?}",
+            attack.name
+        );
+        assert!(
+            tree.path().join("evil.sh").exists(),
+            "the task did work: {}",
+            ran.stderr
+        );
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_without_protection_the_host_runs_all_of_it() {
+    let bed = Bed::new().await;
+    for attack in ATTACKS {
+        let tree = Tree::with_template(attack.init);
+        let ran = tree
+            .run(&bed, tree.plain(), &format!("{EVIL}{}", attack.task))
+            .await;
+        assert!(ran.result.planted.is_empty());
+        let said = tree.host(attack.host);
+        assert!(tree.marker().exists(), "{}: {said:?} {}", attack.name, ran.stderr);
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn git_works_in_a_protected_tree_but_for_its_configuration() {
+    let bed = Bed::new().await;
+    let tree = Tree::new();
+    let script = "set -e; echo two >> src/a; git commit -q -am second; git checkout -q -b topic; git mv src/a src/b; git commit -q -m third; \
+                  git checkout -q main; git merge -q topic; git gc -q; git stash list; git tag v1; git status --porcelain; rm -rf src";
+    let protected = || tree.plain().protected(Protection::default());
+    let ran = tree.run(&bed, protected(), script).await;
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
+    assert!(ran.result.planted.is_empty(), "{:?}", ran.result.planted);
+    assert_eq!(
+        tree.host("git log --format=%s && git fsck --strict").1,
+        "third\nsecond\nfirst\n"
+    );
+
+    let before = tree.read(".git/config");
+    let ran = tree
+        .run(
+            &bed,
+            protected(),
+            "git config user.name x; rm -f .git/config; rm -rf .git/hooks; mv .git x; chmod +x .git/hooks/*",
+        )
+        .await;
+    for refused in [
+        "could not write config file",
+        "Device or resource busy",
+        "Read-only file system",
+    ] {
+        assert!(ran.stderr.contains(refused), "{refused}: {}", ran.stderr);
+    }
+    assert_eq!(tree.read(".git/config"), before);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_the_users_own_is_protected_and_new_repositories_that_say_nothing_are_left_alone() {
+    let bed = Bed::new().await;
+    let tree = Tree::new();
+    tree.host("mkdir ci && echo good > ci/deploy.sh");
+    let mount = tree
+        .plain()
+        .protected(Protection::default().with(["ci/deploy.sh", "Makefile.local"]));
+    let script = "echo evil > ci/deploy.sh; mv ci other; mkdir -p ci; echo evil > ci/deploy.sh; echo evil > src/Makefile.local; \
+                  git init -q new; git -C new remote add origin https://open.test/x.git; git clone -q . cloned";
+    let ran = tree.run(&bed, mount, script).await;
+    assert!(ran.stderr.contains("Read-only file system"), "{}", ran.stderr);
+    // The folder around a path of the list can be renamed, and then the path is somebody else's.
+    assert_eq!(
+        planted(&ran, &tree.path()),
+        ["ci/deploy.sh", "src/Makefile.local"]
+    );
+    assert_eq!(tree.read("other/deploy.sh"), "good\n");
+    assert!(tree.path().join("cloned/.git/config").exists() && tree.path().join("new/.git/HEAD").exists());
+    bed.close().await;
+}

@@ -1,0 +1,107 @@
+//! A work tree of the host, with a git repository, and the host's own programs in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use e2e_tests::bed::{Bed, Ran};
+use sandbox::{CommandSpec, ContainerEnv, Mount, Network};
+use tempfile::TempDir;
+
+/// A work tree with one commit.
+pub(super) struct Tree {
+    folder: TempDir,
+}
+
+impl Tree {
+    pub(super) fn new() -> Self {
+        Self::with_template("")
+    }
+
+    /// `init` are options of `git init`.
+    pub(super) fn with_template(init: &str) -> Self {
+        let tree = Self {
+            folder: tempfile::tempdir().expect("a folder"),
+        };
+        fs::create_dir(tree.path()).expect("a folder");
+        let script = format!(
+            "git init -q -b main {init} . && mkdir -p .git/info src && echo one > src/a && git add . && git commit -q -m first"
+        );
+        assert!(tree.host(&script).0, "git could not make the work tree");
+        tree
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder.path().join("tree")
+    }
+
+    /// Where a copy of it may be kept.
+    pub(super) fn copy_dir(&self) -> PathBuf {
+        self.folder.path().join("copy")
+    }
+
+    /// What the evil script makes when the host runs it.
+    pub(super) fn marker(&self) -> PathBuf {
+        self.folder.path().join("pwned")
+    }
+
+    pub(super) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path().join(path)).unwrap_or_default()
+    }
+
+    /// Runs `script` on the host, in the work tree; tells whether it succeeded, and what it printed.
+    pub(super) fn host(&self, script: &str) -> (bool, String) {
+        let output = Command::new("sh")
+            .args(["-c", script])
+            .current_dir(self.path())
+            .env("HOME", self.folder.path())
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .envs(["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"].map(|name| (name, "e2e")))
+            .envs(["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"].map(|name| (name, "e2e@example.test")))
+            .output()
+            .expect("a shell on the host");
+        let text = [output.stdout, output.stderr].concat();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&text).into_owned(),
+        )
+    }
+
+    /// A command that runs `script` in `/workspace`, where `mount` is. `$MARKER` is the host's path of the marker.
+    pub(super) fn spec(&self, bed: &Bed, mount: Mount, script: &str) -> CommandSpec {
+        let env = [
+            ("MARKER", self.marker().display().to_string()),
+            ("HOST", self.path().display().to_string()),
+            ("GIT_AUTHOR_NAME", "task".to_owned()),
+            ("GIT_COMMITTER_NAME", "task".to_owned()),
+            ("GIT_AUTHOR_EMAIL", "task@example.test".to_owned()),
+            ("GIT_COMMITTER_EMAIL", "task@example.test".to_owned()),
+        ];
+        bed.command("domains: []", &["bash", "-c", script])
+            .network(Network::Disabled)
+            .env(env.into_iter().collect::<ContainerEnv>())
+            .working_dir("/workspace")
+            .mount(mount)
+    }
+
+    pub(super) async fn run(&self, bed: &Bed, mount: Mount, script: &str) -> Ran {
+        bed.run_spec(self.spec(bed, mount, script)).await
+    }
+
+    pub(super) fn plain(&self) -> Mount {
+        Mount::read_write(self.path(), "/workspace")
+    }
+
+    pub(super) fn copied(&self) -> Mount {
+        Mount::copy_on_write(self.path(), "/workspace", self.copy_dir())
+    }
+}
+
+/// The paths of what was planted, relative to `root`.
+pub(super) fn planted<'a>(ran: &'a Ran, root: &Path) -> Vec<&'a str> {
+    ran.result
+        .planted
+        .iter()
+        .map(|thing| thing.path_in(root).to_str().expect("a plain name"))
+        .collect()
+}
