@@ -1,4 +1,4 @@
-//! `dist`: an archive with both programs, their manual and completions.
+//! `dist`: an archive with the programs, their manual and completions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use clap::Args;
 use crate::cargo;
 use crate::process::{self, command};
 use crate::report::step;
-use crate::task_proxy_image;
+use crate::task_proxy_image::{self, SUPERVISOR};
 use crate::workspace;
 
 #[derive(Args)]
@@ -42,9 +42,10 @@ pub(crate) fn run(_: &DistArgs) -> Result<()> {
 fn fill(folder: &Path, sandbox: &Path, proxy: &Path) -> Result<()> {
     fs::create_dir_all(folder.join("completions"))?;
     fs::create_dir_all(folder.join("man"))?;
-    // Side by side: the sandbox looks for the proxy beside itself.
+    // Side by side: the sandbox looks for the others beside itself.
     copy(sandbox, &folder.join("sandbox"))?;
     copy(proxy, &folder.join("sandbox-proxy"))?;
+    copy(&proxy.with_file_name(SUPERVISOR), &folder.join(SUPERVISOR))?;
     for document in DOCUMENTS {
         copy(&workspace::root().join(document), &folder.join(document))?;
     }

@@ -1,6 +1,7 @@
-//! `proxy-image`: the static proxy, which `startup()` of the library makes an image of.
+//! `proxy-image`: the static programs that containers run: the proxy, which `startup()` of the library makes an image of, and the
+//! supervisor of executors, which it mounts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
@@ -10,25 +11,38 @@ use crate::process::{self, command};
 use crate::report::{say, step};
 use crate::workspace;
 
+/// The package and its program.
+pub(crate) const SUPERVISOR: &str = "sandbox-supervisor";
+
 #[derive(Args)]
 pub(crate) struct ProxyImageArgs {}
 
-/// Prints path, size and hash of the program.
+/// Prints path, size and hash of the programs.
 pub(crate) fn run(_: &ProxyImageArgs) -> Result<()> {
     let program = build()?;
-    let size = program.metadata()?.len();
-    let hash = process::output(command("sha256sum", ["--"]).arg(&program))?;
-    let hash = hash.split_whitespace().next().unwrap_or_default();
-    println!("{} {size} bytes sha256:{hash}", program.display());
+    describe(&program)?;
+    describe(&program.with_file_name(SUPERVISOR))?;
     say("the image is made by the sandbox itself, when it starts: FROM scratch, tagged by this content");
     Ok(())
 }
 
-/// Builds the static proxy into the folder where the library of a checkout looks for it.
+fn describe(program: &Path) -> Result<()> {
+    let size = program.metadata()?.len();
+    let hash = process::output(command("sha256sum", ["--"]).arg(program))?;
+    let hash = hash.split_whitespace().next().unwrap_or_default();
+    println!("{} {size} bytes sha256:{hash}", program.display());
+    Ok(())
+}
+
+/// Builds the static programs into the folder where the library of a checkout looks for them; gives the proxy's path.
 pub(crate) fn build() -> Result<PathBuf> {
     let program = workspace::target().join("proxy/sandbox-proxy");
     step("building the static proxy", || {
         cargo::static_program("sandbox-proxy", "sandbox-proxy", &["--release"], &program)
+    })?;
+    let supervisor = program.with_file_name(SUPERVISOR);
+    step("building the static supervisor", || {
+        cargo::static_program(SUPERVISOR, SUPERVISOR, &["--release"], &supervisor)
     })?;
     Ok(program)
 }

@@ -8,7 +8,7 @@ use crate::interrupt::Interrupt;
 ///
 /// | Code | Meaning |
 /// |---|---|
-/// | the command's own | `run`: the command ended by itself |
+/// | the command's own | `run`, `exec`: the command ended by itself |
 /// | 0 | done |
 /// | 1 | `agent`: an outcome other than success; `allowlist check`: something is blocked; `allowlist lint`: there are warnings; `doctor`: something fails |
 /// | 2 | wrong usage; `allowlist check`: a line that cannot be read |

@@ -140,6 +140,7 @@ fn hint_for(error: &SandboxError) -> Option<String> {
 
 fn is_unreachable(error: &SandboxError) -> bool {
     match error {
+        SandboxError::EngineNotRunning(_) => true,
         SandboxError::Engine(error)
         | SandboxError::Container(ContainerError::Engine(error))
         | SandboxError::ImageBuild(ImageBuildError::Engine(error))

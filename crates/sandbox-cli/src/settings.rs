@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use allowlist::Allowlist;
 use sandbox::{
-    ContainerEnv, ImageSource, Mount, Network, NetworkSandboxConfig, Protection, ResourceLimits,
+    ContainerEnv, ImageSource, Isolation, Mount, Network, NetworkSandboxConfig, Protection, ResourceLimits,
     SandboxConfig, SecretReplacements,
 };
 
-use crate::args::{GlobalArgs, ImageArgs, TaskArgs};
+use crate::args::{ExecArgs, ExecNetwork, GlobalArgs, ImageArgs, TaskArgs, WorkspaceAccess};
 use crate::config::{
     ConfigFile, CredentialsFile, Environment, Folder, InvalidFile, Location, Places, UpstreamFile,
     find_engine, project_key,
@@ -288,11 +288,60 @@ impl Project {
             env,
             mounts,
             limits,
+            isolation: Isolation::agent(),
+            working_dir: WORKSPACE,
             logs: self.places.logs(&self.key),
             copies: LogCopies {
                 file: args.network_log.clone(),
                 live: args.network_log_live,
             },
+            key: self.key.clone(),
+        })
+    }
+
+    /// Everything that `exec` needs: nothing of the project but its image, its folder and its allowlist.
+    pub(crate) fn exec(
+        &self,
+        args: &ExecArgs,
+        global: &GlobalArgs,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<TaskSettings, Failure> {
+        let mut sandbox = self.sandbox(global, environment, printer)?;
+        if let Some(seconds) = args.image.max_image_age {
+            sandbox.max_image_age = Duration::from_secs(seconds);
+        }
+        let protection = workspace::protection(&self.file.workspace, false);
+        let mounts = match args.workspace {
+            WorkspaceAccess::None => Vec::new(),
+            WorkspaceAccess::Ro => vec![Mount::read_only_at(&self.root, WORKSPACE)],
+            WorkspaceAccess::Rw => {
+                vec![Mount::read_write(&self.root, WORKSPACE).protected(protection.clone())]
+            }
+        };
+        self.refuse_state_in_reach(&mounts)?;
+        let network = match args.network {
+            ExecNetwork::None => Network::Disabled,
+            ExecNetwork::Sandboxed => Network::Sandboxed(NetworkSandboxConfig::new(
+                self.allowlist(args.allowlist.as_deref(), printer)?,
+            )),
+        };
+        Ok(TaskSettings {
+            root: self.root.clone(),
+            protection,
+            image: self.image(&args.image)?,
+            sandbox,
+            network,
+            env: named_variables(&args.variables, environment)?,
+            working_dir: if mounts.is_empty() { "/tmp" } else { WORKSPACE },
+            mounts,
+            limits: ResourceLimits {
+                timeout: Some(Duration::from_secs(args.timeout)),
+                ..ResourceLimits::untrusted()
+            },
+            isolation: Isolation::untrusted(),
+            logs: self.places.logs(&self.key),
+            copies: LogCopies::default(),
             key: self.key.clone(),
         })
     }
@@ -423,6 +472,8 @@ pub(crate) struct TaskSettings {
     /// What is protected in it.
     pub(crate) protection: Protection,
     pub(crate) limits: ResourceLimits,
+    pub(crate) isolation: Isolation,
+    pub(crate) working_dir: &'static str,
     /// Where the folders of this project's runs are.
     pub(crate) logs: PathBuf,
     pub(crate) copies: LogCopies,
@@ -435,11 +486,24 @@ impl TaskSettings {
     pub(crate) fn has_proxy(&self) -> bool {
         matches!(self.network, Network::Sandboxed(_))
     }
+}
 
-    /// The working directory.
-    pub(crate) fn working_dir() -> &'static str {
-        WORKSPACE
-    }
+/// The variables of `--env`: with a value, or ours of that name.
+fn named_variables(named: &[String], environment: &Environment) -> Result<ContainerEnv, Failure> {
+    let one = |named: &String| match named.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => match environment.text(named) {
+            Some(value) => Ok((named.clone(), value.to_owned())),
+            None => Err(Failure::new(format!(
+                "the variable `{named}`, named by --env, is not set"
+            ))),
+        },
+    };
+    named
+        .iter()
+        .map(one)
+        .collect::<Result<Vec<_>, _>>()
+        .map(ContainerEnv::from_iter)
 }
 
 fn pem(path: &Path) -> Result<String, Failure> {

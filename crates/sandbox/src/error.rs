@@ -4,6 +4,7 @@ use crate::config::InvalidConfig;
 use crate::container::ContainerError;
 use crate::egress::ProxyError;
 use crate::engine::EngineError;
+use crate::executor::ExecutorError;
 use crate::image::ImageBuildError;
 use crate::reap::LockError;
 use crate::session::SessionError;
@@ -17,6 +18,13 @@ pub enum SandboxError {
     /// The engine refused, failed or cannot be reached.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// There is no engine at the configured address.
+    // The beginning is what callers of other sandboxes look for, whichever engine it is.
+    #[error("Docker is not running, or rather podman: start its service")]
+    EngineNotRunning(#[source] EngineError),
+    /// An executor could not do what was asked.
+    #[error(transparent)]
+    Executor(#[from] ExecutorError),
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] InvalidConfig),
@@ -42,7 +50,7 @@ pub enum SandboxError {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The image is gone from the engine.
-    #[error("the engine has no image `{0}`; call ensure_image again")]
+    #[error("Image not found: the engine has no image `{0}`; call ensure_image again")]
     NoImage(ImageTag),
     /// A task or command runs once at a time.
     #[error("an execution of this task is already running; wait for it or stop it")]
@@ -53,4 +61,18 @@ pub enum SandboxError {
     /// A network was asked for before [`Sandbox::startup`](crate::Sandbox::startup).
     #[error("the sandbox is not started; call startup first")]
     NotStarted,
+}
+
+impl SandboxError {
+    /// The same, told as [`SandboxError::EngineNotRunning`] where it means that.
+    pub(crate) fn or_engine_not_running(self) -> Self {
+        match self {
+            Self::Engine(error) | Self::Container(ContainerError::Engine(error))
+                if error.is_unreachable() =>
+            {
+                Self::EngineNotRunning(error)
+            }
+            other => other,
+        }
+    }
 }

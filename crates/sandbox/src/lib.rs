@@ -93,7 +93,9 @@ mod container;
 mod egress;
 mod engine;
 mod error;
+mod executor;
 mod image;
+mod program;
 mod reap;
 mod sandbox;
 mod session;
@@ -106,6 +108,9 @@ pub use container::ContainerError;
 pub use egress::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog, Prerequisites, ProxyError};
 pub use engine::{Capabilities, EngineError, EngineFacts, Version};
 pub use error::SandboxError;
+pub use executor::{
+    ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig, ExecutorError, ExecutorMode, Workspace,
+};
 pub use image::{ImageBuildError, ImageKind, ImageSummary, ImageTags};
 pub use reap::{Inventory, InventoryInstance, InventoryObject, LockError, ObjectKind, Role, SweepReport};
 pub use sandbox::Sandbox;

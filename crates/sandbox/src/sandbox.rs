@@ -13,6 +13,7 @@ use crate::container::{Handle, OwnFiles};
 use crate::egress::{self, Egress, RunningProxy};
 use crate::engine::{Capabilities, Engine, EngineFacts};
 use crate::error::SandboxError;
+use crate::executor::{Executor, ExecutorConfig};
 use crate::image::{self, ImageBuildError, ImageSummary, ImageTags};
 use crate::reap::{self, InstanceLock, Inventory, Labels, Role, SweepReport};
 use crate::spec::{CommandSpec, ImageSource, ImageTag, ObjectId, TaskSpec};
@@ -32,7 +33,9 @@ impl Sandbox {
     /// When the configuration cannot be used, the engine cannot be reached or is too old, or `state_dir` cannot be written.
     pub async fn connect(config: SandboxConfig) -> Result<Self, SandboxError> {
         config.validate()?;
-        let engine = Engine::connect(&config.engine).await?;
+        let engine = Engine::connect(&config.engine)
+            .await
+            .map_err(|error| SandboxError::from(error).or_engine_not_running())?;
         let instance = InstanceLock::acquire(&config.state_dir)?;
         Ok(Self {
             shared: Arc::new(Shared::new(config, engine, instance)),
@@ -111,6 +114,15 @@ impl Sandbox {
         Command::new(Arc::clone(&self.shared), spec)
     }
 
+    /// An executor of commands that nobody vouches for. No container is made yet.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration cannot be used, or the program `sandbox-supervisor` is missing.
+    pub fn create_executor(&self, config: ExecutorConfig) -> Result<Executor, SandboxError> {
+        Executor::new(Arc::clone(&self.shared), config)
+    }
+
     /// The id of this instance, as [`Inventory`] and the labels of its objects have it.
     #[must_use]
     pub fn instance_id(&self) -> &str {
@@ -153,6 +165,28 @@ impl Sandbox {
     /// When the engine fails.
     pub async fn prune_images(&self, age: Duration) -> Result<Vec<ImageSummary>, SandboxError> {
         Ok(image::prune(&self.shared.engine, &self.shared.config.prefix, age).await?)
+    }
+
+    /// Removes what [`Sandbox::ensure_image`] made of `source`, and tells the tags that were there. An image that was not built here stays;
+    /// only what was put on it goes.
+    ///
+    /// # Errors
+    ///
+    /// When the engine fails, or a container uses the image.
+    pub async fn remove_image(&self, source: &ImageSource) -> Result<Vec<String>, SandboxError> {
+        let tags = match self.image_tags(source).await {
+            Err(SandboxError::ImageBuild(ImageBuildError::NotFound { .. })) => return Ok(Vec::new()),
+            tags => tags?,
+        };
+        let mut removed = Vec::new();
+        // An overlay goes before what it stands on.
+        for tag in [Some(tags.overlay), tags.repo].into_iter().flatten() {
+            if self.shared.engine.image(&tag).await?.is_some() {
+                self.shared.engine.remove_image(&tag).await?;
+                removed.push(tag);
+            }
+        }
+        Ok(removed)
     }
 
     /// Writes one archive of the images `tags`, for [`Sandbox::load_images`] on another machine.
@@ -270,6 +304,10 @@ impl Shared {
             switches: Mutex::default(),
             take_downs: Mutex::default(),
         }
+    }
+
+    pub(crate) fn config(&self) -> &SandboxConfig {
+        &self.config
     }
 
     pub(crate) fn engine(&self) -> &Engine {

@@ -9,6 +9,7 @@ mod clients;
 mod command_line;
 mod credentials;
 mod examples;
+mod executor;
 mod hardening;
 mod identity;
 mod images;

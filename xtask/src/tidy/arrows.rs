@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     Rule {
         package: "allowlist",
         may_use: &[],
@@ -46,12 +46,18 @@ const RULES: [Rule; 12] = [
         never_links: &["bollard", "aws-lc-rs", "openssl"],
     },
     Rule {
+        package: "sandbox-supervisor",
+        may_use: &[],
+        never_links: PURE,
+    },
+    Rule {
         package: "sandbox",
         may_use: &[
             "allowlist",
             "claude-output",
             "sandbox-credentials",
             "sandbox-proxy-protocol",
+            "sandbox-supervisor",
         ],
         never_links: &["rustls", "openssl"],
     },

@@ -7,7 +7,8 @@ use clap_complete::Shell;
 use sandbox::EngineAddress;
 
 use super::{
-    AgentArgs, AllowlistCommand, ApplyArgs, ConfigCommand, DiffArgs, ImageCommand, LogsArgs, RunArgs,
+    AgentArgs, AllowlistCommand, ApplyArgs, BuildArgs, ConfigCommand, DiffArgs, ExecArgs, ImageCommand,
+    LogsArgs, RunArgs,
 };
 
 const GLOBAL: &str = "Global options";
@@ -47,6 +48,16 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Runs Claude Code in the sandbox
     Agent(AgentArgs),
+    /// Runs a command that nobody vouches for, confined as far as can be
+    Exec(ExecArgs),
+    /// Builds the project's image unless it is there, and prints its tag
+    Build {
+        #[command(flatten)]
+        args: BuildArgs,
+        /// Builds it anew also where it is there
+        #[arg(long)]
+        force: bool,
+    },
     /// Shows what a task changed in its copy of the work tree
     Diff(DiffArgs),
     /// Brings what a task changed in its copy into the work tree
@@ -94,6 +105,9 @@ pub(crate) struct CleanArgs {
     /// Also what all runs share: the egress network and cached trust files
     #[arg(long)]
     pub(crate) all: bool,
+    /// Also the project's image
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -161,6 +175,10 @@ mod tests {
             &["run", "--timeout", "0", "--", "ls"],
             &["run", "--image", "a", "--dockerfile", "b", "--", "ls"],
             &["run", "--mount", "/a", "--", "ls"],
+            &["exec"],
+            &["exec", "--timeout", "0", "--", "ls"],
+            &["exec", "--network", "bridge", "--", "ls"],
+            &["exec", "--mount", "/a:/b", "--", "ls"],
             &["run", "--engine", "tcp://1.2.3.4:5", "--", "ls"],
             &["allowlist", "check"],
             &["config"],

@@ -7,7 +7,7 @@ use sandbox::Mount;
 
 use crate::workspace::WorkspaceMode;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ImageArgs {
     /// An image that the engine has
     #[arg(long, value_name = "NAME", conflicts_with_all = ["dockerfile", "context"])]

@@ -181,7 +181,8 @@ fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> Ta
         .env(settings.env.clone())
         .network(settings.network.clone())
         .limits(settings.limits)
-        .working_dir(TaskSettings::working_dir())
+        .isolation(settings.isolation.clone())
+        .working_dir(settings.working_dir)
         .network_log_dir(stage.run);
     for mount in &settings.mounts {
         spec = spec.mount(mount.clone());

@@ -1,13 +1,20 @@
 //! `clean`: removing what ended runs left.
 
-use sandbox::{Sandbox, SandboxConfig};
+use sandbox::{ImageSource, Sandbox, SandboxConfig};
 
+use crate::args::CleanArgs;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Removes what nobody owns any more and says what that was; with `all`, also what runs share.
-pub(crate) async fn clean(config: SandboxConfig, all: bool, printer: Printer) -> Result<ExitStatus, Failure> {
+/// Removes what nobody owns any more and says what that was; with `all`, also what runs share, with `force`, also `image`.
+pub(crate) async fn clean(
+    config: SandboxConfig,
+    image: Option<ImageSource>,
+    args: &CleanArgs,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    printer.message("Cleaning sandbox resources...");
     let sandbox = Sandbox::connect(config).await?;
     let report = sandbox.sweep().await?;
     let (containers, networks) = (&report.containers, &report.networks);
@@ -22,13 +29,30 @@ pub(crate) async fn clean(config: SandboxConfig, all: bool, printer: Printer) ->
     for name in &report.failed {
         printer.warning(format_args!("`{name}` could not be removed"));
     }
-    if all {
+    if args.all {
         if sandbox.remove_shared().await? {
             printer.line("removed the egress network and cached trust files");
         } else {
             printer.warning("the egress network and cached trust files stay: another run uses them");
         }
     }
+    if args.force {
+        let removed = match &image {
+            Some(image) => sandbox.remove_image(image).await?,
+            None => Vec::new(),
+        };
+        for tag in &removed {
+            printer.line(format_args!("removed image {tag}"));
+        }
+        printer.message(if removed.is_empty() {
+            "No image to remove"
+        } else {
+            "Removed sandbox image"
+        });
+    } else {
+        printer.hint("Use --force to also remove the sandbox image");
+    }
+    printer.message("Cleanup complete");
     Ok(if report.failed.is_empty() {
         ExitStatus::Success
     } else {

@@ -1,6 +1,6 @@
 //! From the command line to the command.
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, ImageArgs};
 use crate::config::Environment;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use crate::settings::Project;
 use crate::trace;
 
 use super::{
-    agent, allowlist, apply, clean, config, diff, discard, doctor, generate, image, logs, run, status,
+    agent, allowlist, apply, build, clean, config, diff, discard, doctor, generate, image, logs, run, status,
 };
 
 /// Runs the command.
@@ -22,6 +22,7 @@ pub(crate) async fn dispatch(
     let log = match &command {
         Command::Run(args) => args.task.log.as_deref(),
         Command::Agent(args) => args.task.log.as_deref(),
+        Command::Exec(args) => args.log.as_deref(),
         _ => None,
     };
     trace::begin(printer, log)?;
@@ -32,6 +33,11 @@ pub(crate) async fn dispatch(
             let settings = project()?.task(&args.task, &global, environment, printer)?;
             run::run(settings, args.command, printer).await
         }
+        Command::Exec(args) => {
+            let settings = project()?.exec(&args, &global, environment, printer)?;
+            run::run(settings, args.command, printer).await
+        }
+        Command::Build { args, force } => build::build(&args, force, &project()?, sandbox()?, printer).await,
         Command::Agent(args) => {
             let project = project()?;
             let settings = project.task(&args.task, &global, environment, printer)?;
@@ -46,8 +52,14 @@ pub(crate) async fn dispatch(
         Command::Allowlist(command) => allowlist::allowlist(command, &project()?, printer),
         Command::Config(command) => Ok(config::config(&command, project, environment, printer)),
         Command::Logs(args) => logs::logs(args, &project()?, printer).await,
-        Command::Status(args) => status::status(sandbox()?, args.output, printer).await,
-        Command::Clean(args) => clean::clean(sandbox()?, args.all, printer).await,
+        Command::Status(args) => {
+            let image = project()?.image(&ImageArgs::default()).ok();
+            status::status(sandbox()?, image, args.output, printer).await
+        }
+        Command::Clean(args) => {
+            let image = project()?.image(&ImageArgs::default()).ok();
+            clean::clean(sandbox()?, image, &args, printer).await
+        }
         Command::Doctor(args) => {
             let project = project();
             let sandbox = project

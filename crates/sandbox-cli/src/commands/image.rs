@@ -210,7 +210,7 @@ fn print_images(images: &[ImageSummary], output: Output, printer: Printer) {
 }
 
 /// To the second: images are old or they are not.
-fn created(time: SystemTime) -> String {
+pub(super) fn created(time: SystemTime) -> String {
     let time = OffsetDateTime::from(time).replace_nanosecond(0).ok();
     time.and_then(|time| time.format(&Rfc3339).ok())
         .unwrap_or_default()

@@ -3,6 +3,7 @@
 mod agent;
 mod allowlist;
 mod apply;
+mod build;
 mod clean;
 mod config;
 mod diff;

@@ -1,25 +1,37 @@
-//! `status`: what exists on the engine, and whose it is.
+//! `status`: the engine, the project's image, and what exists on the engine and whose it is.
 
-use sandbox::{Inventory, InventoryInstance, ObjectKind, Sandbox, SandboxConfig};
+use sandbox::{
+    ImageSource, ImageSummary, Inventory, InventoryInstance, ObjectKind, Sandbox, SandboxConfig, SandboxError,
+};
 use serde::Serialize;
 
+use super::image::created;
 use crate::args::Output;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::table::aligned;
 
-/// Prints the inventory.
+/// Prints engine, image and inventory.
 pub(crate) async fn status(
     config: SandboxConfig,
+    source: Option<ImageSource>,
     output: Output,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let sandbox = Sandbox::connect(config).await?;
     let inventory = sandbox.inventory().await?;
+    let engine = format!("podman {}", sandbox.capabilities().version());
+    let image = built(&sandbox, source).await?;
+    if output == Output::Text {
+        for line in aligned(&head(&engine, image.as_ref(), &inventory)) {
+            printer.line(line);
+        }
+        printer.line("");
+    }
     match output {
         Output::Json => {
-            printer.line(json(&inventory));
+            printer.line(json(&engine, image.as_ref(), &inventory));
         }
         Output::Text if inventory.instances.is_empty() => {
             printer.line("nothing is there");
@@ -39,7 +51,52 @@ pub(crate) async fn status(
             }
         }
     }
+    if image.is_none() && output == Output::Text {
+        printer.hint("Run `sandbox build` to create the sandbox image");
+    }
     Ok(ExitStatus::Success)
+}
+
+/// The image that was made of `source`; `None` where there is none yet.
+async fn built(sandbox: &Sandbox, source: Option<ImageSource>) -> Result<Option<ImageSummary>, SandboxError> {
+    let Some(source) = source else {
+        return Ok(None);
+    };
+    let tag = match sandbox.image_tags(&source).await {
+        Ok(tags) => Some(tags.overlay),
+        // The image that is to be used is not there.
+        Err(SandboxError::ImageBuild(_)) => None,
+        Err(error) => return Err(error),
+    };
+    let images = sandbox.list_images().await?;
+    Ok(images
+        .into_iter()
+        .find(|image| image.tag.is_some() && image.tag == tag))
+}
+
+fn head(engine: &str, image: Option<&ImageSummary>, inventory: &Inventory) -> Vec<Vec<String>> {
+    let running = inventory
+        .instances
+        .iter()
+        .flat_map(|instance| &instance.objects)
+        .filter(|object| object.state == "running")
+        .count();
+    let image = image.map_or("Not built".to_owned(), |image| {
+        let id = image.id.trim_start_matches("sha256:");
+        let id = id.get(..12).unwrap_or(id);
+        format!(
+            "Built, {id}, {}, {} MiB",
+            created(image.created),
+            image.size >> 20
+        )
+    });
+    [
+        ("Engine", format!("Running, {engine}")),
+        ("Sandbox Image", image),
+        ("Running Containers", running.to_string()),
+    ]
+    .map(|(name, value)| vec![name.to_owned(), value])
+    .to_vec()
 }
 
 /// Whether all that is there is what instances share, which may outlive whoever made it.
@@ -94,7 +151,18 @@ fn kind(kind: ObjectKind) -> &'static str {
 #[derive(Debug, Serialize)]
 struct StatusReport<'a> {
     version: u32,
+    engine: &'a str,
+    /// `null` where it is not built.
+    image: Option<StatusImage<'a>>,
     instances: Vec<StatusInstance<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct StatusImage<'a> {
+    tag: Option<&'a str>,
+    id: &'a str,
+    created: String,
+    size: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -114,7 +182,7 @@ struct StatusObject<'a> {
     state: Option<&'a str>,
 }
 
-fn json(inventory: &Inventory) -> String {
+fn json(engine: &str, image: Option<&ImageSummary>, inventory: &Inventory) -> String {
     let instances = inventory
         .instances
         .iter()
@@ -138,6 +206,13 @@ fn json(inventory: &Inventory) -> String {
     // Texts and numbers always have a form in JSON.
     serde_json::to_string(&StatusReport {
         version: 1,
+        engine,
+        image: image.map(|image| StatusImage {
+            tag: image.tag.as_deref(),
+            id: &image.id,
+            created: created(image.created),
+            size: image.size,
+        }),
         instances,
     })
     .unwrap_or_default()
@@ -187,6 +262,30 @@ mod tests {
         }
     }
 
+    fn image() -> ImageSummary {
+        ImageSummary {
+            id: "sha256:0123456789abcdef".to_owned(),
+            tag: Some("localhost/sandbox-overlay:1".to_owned()),
+            kind: sandbox::ImageKind::Overlay,
+            created: std::time::SystemTime::UNIX_EPOCH,
+            size: 5 << 20,
+        }
+    }
+
+    #[test]
+    fn the_head_tells_engine_image_and_what_runs() {
+        insta::assert_snapshot!(aligned(&head("podman 5.4.2", Some(&image()), &inventory())).join("\n"), @r"
+        Engine              Running, podman 5.4.2
+        Sandbox Image       Built, 0123456789ab, 1970-01-01T00:00:00Z, 5 MiB
+        Running Containers  1
+        ");
+        insta::assert_snapshot!(aligned(&head("podman 4.3.1", None, &inventory())).join("\n"), @r"
+        Engine              Running, podman 4.3.1
+        Sandbox Image       Not built
+        Running Containers  1
+        ");
+    }
+
     #[test]
     fn what_people_and_programs_see() {
         insta::assert_snapshot!(aligned(&rows(&inventory())).join("\n"), @r"
@@ -194,7 +293,7 @@ mod tests {
         aa        pid 7  container  task    running  sandbox-task-x
         bb        ended  network    egress  -        sandbox-egress
         ");
-        insta::assert_snapshot!(json(&inventory()), @r#"{"version":1,"instances":[{"id":"aa","alive":true,"pid":7,"objects":[{"kind":"container","name":"sandbox-task-x","role":"task","context":"x","state":"running"}]},{"id":"bb","alive":false,"pid":null,"objects":[{"kind":"network","name":"sandbox-egress","role":"egress","context":"","state":null}]}]}"#);
+        insta::assert_snapshot!(json("podman 5.4.2", Some(&image()), &inventory()), @r#"{"version":1,"engine":"podman 5.4.2","image":{"tag":"localhost/sandbox-overlay:1","id":"sha256:0123456789abcdef","created":"1970-01-01T00:00:00Z","size":5242880},"instances":[{"id":"aa","alive":true,"pid":7,"objects":[{"kind":"container","name":"sandbox-task-x","role":"task","context":"x","state":"running"}]},{"id":"bb","alive":false,"pid":null,"objects":[{"kind":"network","name":"sandbox-egress","role":"egress","context":"","state":null}]}]}"#);
         let instances = inventory().instances;
         assert_eq!(instances.iter().map(is_shared).collect::<Vec<_>>(), [false, true]);
     }

@@ -21,7 +21,7 @@ pub enum ContainerError {
         differences: Vec<String>,
     },
     /// The image is not there.
-    #[error("the engine has no image `{image}`")]
+    #[error("Image not found: the engine has no image `{image}`")]
     NoImage {
         /// Its name.
         image: String,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::config::SandboxConfig;
 
 use super::authority::RootAuthority;
-use super::proxy::ProxyBinary;
+use super::proxy::find_binary;
 use super::{ProxyError, resolver};
 
 /// What [`Sandbox::startup`](crate::Sandbox::startup) needs of the host, beside the engine.
@@ -26,8 +26,7 @@ impl Prerequisites {
     #[must_use]
     pub fn look(config: &SandboxConfig) -> Self {
         Self {
-            proxy_binary: ProxyBinary::find(config.proxy_dir.as_deref())
-                .map(|binary| binary.path().to_owned()),
+            proxy_binary: find_binary(config.proxy_dir.as_deref()).map(|binary| binary.path().to_owned()),
             root_authority: RootAuthority::load_or_create(&config.state_dir)
                 .map(|_| RootAuthority::path(&config.state_dir)),
             resolver: config.upstream.dns.map_or_else(resolver::host_resolver, Ok),

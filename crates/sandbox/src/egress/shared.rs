@@ -17,7 +17,7 @@ use crate::spec::{NetworkSandboxConfig, ObjectId};
 
 use super::authority::RootAuthority;
 use super::log::LogSink;
-use super::proxy::{self, Place, ProxyBinary};
+use super::proxy::{self, Place};
 use super::trust::{TrustFiles, TrustStore};
 use super::{Endpoint, Opening, ProxyError, Remains, RunningProxy, leftovers, network, resolver};
 
@@ -59,7 +59,7 @@ impl Egress {
             move || {
                 Ok((
                     RootAuthority::load_or_create(&state_dir)?,
-                    ProxyBinary::find(proxy_dir.as_deref())?,
+                    proxy::find_binary(proxy_dir.as_deref())?,
                 ))
             }
         });

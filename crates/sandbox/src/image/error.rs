@@ -35,7 +35,7 @@ pub enum ImageBuildError {
         problem: &'static str,
     },
     /// An image that was named is not there.
-    #[error("the engine has no image `{name}`; build or pull it first")]
+    #[error("Image not found: the engine has no image `{name}`; build or pull it first")]
     NotFound {
         /// Its name, escaped.
         name: String,

@@ -1,5 +1,6 @@
 //! Tasks and commands.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use super::{
@@ -20,13 +21,15 @@ pub(crate) struct Launch {
     pub(crate) limits: ResourceLimits,
     pub(crate) isolation: Isolation,
     pub(crate) working_dir: Option<String>,
+    /// The name server of an unrestricted network; `None`: the engine's choice.
+    pub(crate) dns: Option<Ipv4Addr>,
 }
 
 impl Launch {
     /// Where the container looks names up before it asks a server.
     pub(crate) const HOSTS_FILE: &str = "/etc/hosts";
 
-    fn new(context: String, image: ImageTag) -> Self {
+    pub(crate) fn new(context: String, image: ImageTag) -> Self {
         Self {
             context,
             image,
@@ -38,10 +41,11 @@ impl Launch {
             limits: ResourceLimits::default(),
             isolation: Isolation::agent(),
             working_dir: None,
+            dns: None,
         }
     }
 
-    fn validate(&self) -> Result<(), InvalidSpec> {
+    pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
         if self.context.is_empty() || self.context.len() > 512 || self.context.contains(char::is_control) {
             return Err(InvalidSpec::new(
                 "execution_context_id",

@@ -212,7 +212,11 @@ impl Task {
             "--verbose",
         ];
         command.extend(fixed.map(str::to_owned));
-        Program { command, mounts }
+        Program {
+            entrypoint: None,
+            command,
+            mounts,
+        }
     }
 }
 

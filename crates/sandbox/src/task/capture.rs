@@ -39,6 +39,11 @@ impl Capture {
         self.dropped += (skipped.len() + overflow) as u64;
     }
 
+    /// How many bytes were not kept.
+    pub(crate) fn cut(&self) -> u64 {
+        self.dropped
+    }
+
     /// What was kept, with a line in the middle that says what is missing.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         let mut bytes = self.head;

@@ -35,7 +35,7 @@ pub enum Input {
 }
 
 impl Input {
-    fn into_reader(self) -> Box<dyn AsyncRead + Send + Unpin> {
+    pub(crate) fn into_reader(self) -> Box<dyn AsyncRead + Send + Unpin> {
         match self {
             Self::Empty => Box::new(tokio::io::empty()),
             Self::Bytes(bytes) => Box::new(std::io::Cursor::new(bytes)),
@@ -104,6 +104,7 @@ impl Command {
     ) -> Result<CommandResult, SandboxError> {
         let _running = self.switch.begin()?;
         let program = Program {
+            entrypoint: None,
             command: self.spec.command.clone(),
             mounts: Vec::new(),
         };

@@ -13,19 +13,21 @@ use crate::workspace::Hold;
 
 use super::result::Timings;
 
-/// What tasks and commands differ in.
-pub(super) struct Program {
-    pub(super) command: Vec<String>,
-    pub(super) mounts: Vec<Mount>,
+/// What tasks, commands and executors differ in.
+pub(crate) struct Program {
+    /// `None`: the image's.
+    pub(crate) entrypoint: Option<Vec<String>>,
+    pub(crate) command: Vec<String>,
+    pub(crate) mounts: Vec<Mount>,
 }
 
 /// An execution whose process runs.
-pub(super) struct Started {
-    pub(super) running: Running,
-    pub(super) proxy: Option<RunningProxy>,
-    pub(super) timings: Timings,
-    pub(super) since: Instant,
-    pub(super) hold: Hold,
+pub(crate) struct Started {
+    pub(crate) running: Running,
+    pub(crate) proxy: Option<RunningProxy>,
+    pub(crate) timings: Timings,
+    pub(crate) since: Instant,
+    pub(crate) hold: Hold,
 }
 
 /// Milliseconds since `since`.
@@ -34,7 +36,7 @@ pub(super) fn elapsed_ms(since: Instant) -> u64 {
 }
 
 /// Launches `program` as `launch` says. On any error nothing is left.
-pub(super) async fn start(
+pub(crate) async fn start(
     shared: &Shared,
     launch: &Launch,
     program: Program,
@@ -191,13 +193,13 @@ fn plan(
         name: shared.object_name("task", id),
         // The id, not the tag: whoever builds that tag anew meanwhile does not change what runs.
         image: image.to_owned(),
-        entrypoint: None,
+        entrypoint: program.entrypoint,
         command: program.command,
         env,
         working_dir: launch.working_dir.clone(),
         mounts,
         network,
-        dns: endpoint.map(|endpoint| endpoint.dns),
+        dns: endpoint.map(|endpoint| endpoint.dns).or(launch.dns),
         sysctls,
         isolation: launch.isolation.clone(),
         memory: launch.limits.memory,

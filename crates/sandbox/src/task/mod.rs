@@ -14,8 +14,9 @@ mod result;
 mod stop;
 
 pub use agent::{Prompt, Task};
+pub(crate) use capture::Capture;
 pub use command::{Command, Input, OutputChunk};
-pub(crate) use launch::take_down;
+pub(crate) use launch::{Program, Started, start, take_down};
 pub use outcome::Outcome;
 pub use result::{CommandResult, ExecutionResult, Timings};
 pub(crate) use stop::StopSwitch;

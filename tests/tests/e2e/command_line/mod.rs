@@ -2,6 +2,7 @@
 
 mod agent;
 mod care;
+mod exec;
 mod image;
 mod logs;
 mod policy;

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 
-use super::binary::ProxyBinary;
 use crate::config::SandboxConfig;
 use crate::egress::ProxyError;
 use crate::engine::{BuildNetwork, BuildRequest, Engine};
 use crate::image::{self, FileLock, ImageKind};
+use crate::program::StaticProgram;
 
 /// Where the image has the program.
 pub(super) const PROGRAM: &str = "/sandbox-proxy";
@@ -16,7 +16,7 @@ const DOCKERFILE: &str = "FROM scratch\nCOPY sandbox-proxy /sandbox-proxy\nENTRY
 pub(in crate::egress) async fn ensure_image(
     engine: &Engine,
     config: &SandboxConfig,
-    binary: &ProxyBinary,
+    binary: &StaticProgram,
 ) -> Result<String, ProxyError> {
     let prefix = &config.prefix;
     let tag = image::tag(prefix, ImageKind::Proxy, &binary.sha256);
@@ -49,11 +49,11 @@ pub(in crate::egress) async fn ensure_image(
         .ok_or_else(|| ProxyError::ImageVanished { tag })
 }
 
-fn context(binary: &ProxyBinary) -> std::io::Result<Bytes> {
-    let mut builder = tar::Builder::new(Vec::with_capacity(binary.program.len() + 4096));
+fn context(binary: &StaticProgram) -> std::io::Result<Bytes> {
+    let mut builder = tar::Builder::new(Vec::with_capacity(binary.content.len() + 4096));
     for (name, mode, content) in [
         ("Dockerfile", 0o644, DOCKERFILE.as_bytes()),
-        ("sandbox-proxy", 0o755, &binary.program),
+        ("sandbox-proxy", 0o755, &binary.content),
     ] {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);

@@ -3,12 +3,11 @@
 mod binary;
 mod channel;
 mod container;
-mod elf;
 mod image;
 mod lines;
 mod start;
 
-pub(super) use binary::ProxyBinary;
+pub(super) use binary::find_binary;
 pub(super) use channel::ChannelHandle;
 pub(super) use container::{Place, proxy_plan};
 pub(super) use image::ensure_image;

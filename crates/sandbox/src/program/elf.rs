@@ -63,7 +63,7 @@ pub(super) mod tests {
     use super::*;
 
     /// The head of a program with one program header.
-    pub(in super::super) fn program(header_kind: u32) -> Vec<u8> {
+    pub(in crate::program) fn program(header_kind: u32) -> Vec<u8> {
         let mut head = vec![0; 120];
         head[..4].copy_from_slice(MAGIC);
         head[4..6].copy_from_slice(CLASS_AND_ORDER);

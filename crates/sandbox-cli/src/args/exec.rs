@@ -1,0 +1,62 @@
+//! `exec`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::ImageArgs;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The command runs as user 1000, without any capability, on a file system that it cannot write but for /workspace, /tmp and its home, \
+with one processor, 512 MiB of memory and 100 processes. It gets none of the variables and credentials of the configuration. stdin, \
+stdout and stderr are passed through byte for byte.
+
+Example: sandbox exec --workspace ro -- bash -c 'pytest -q'")]
+pub(crate) struct ExecArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+    /// Stops it after this time, with exit code 124
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) timeout: u64,
+    /// How it sees the current folder, at /workspace
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) workspace: WorkspaceAccess,
+    /// What it may reach
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) network: ExecNetwork,
+    /// What may be reached with --network sandboxed [default: .sandbox/network-allowlist.yaml]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) allowlist: Option<PathBuf>,
+    /// Sets a variable; NAME alone passes ours on
+    #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
+    pub(crate) variables: Vec<String>,
+    /// Writes what the sandbox itself does to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+}
+
+/// How a command sees the current folder.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorkspaceAccess {
+    /// Not at all
+    None,
+    /// For reading
+    Ro,
+    /// For reading and writing; user 1000 needs the rights for it
+    #[default]
+    Rw,
+}
+
+/// What a command may reach.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExecNetwork {
+    /// Nothing
+    #[default]
+    None,
+    /// What the allowlist permits
+    Sandboxed,
+}

@@ -1,0 +1,55 @@
+//! `build`: the project's image, unless it is there.
+
+use std::time::Duration;
+
+use sandbox::{Sandbox, SandboxConfig};
+
+use crate::args::BuildArgs;
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::printer::Printer;
+use crate::settings::Project;
+
+/// Builds the image when it is missing, too old or `force` asks for it; prints its tag.
+pub(crate) async fn build(
+    args: &BuildArgs,
+    force: bool,
+    project: &Project,
+    mut config: SandboxConfig,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let source = project.image(&args.image)?;
+    let age = if force { Some(0) } else { args.image.max_image_age };
+    config.max_image_age = age.map_or(config.max_image_age, Duration::from_secs);
+    let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
+    let work = async {
+        let sandbox = Sandbox::connect(config).await?;
+        let mut is_built = false;
+        let tag = sandbox
+            .ensure_image_with(&source, |line| {
+                if !is_built {
+                    printer.message("Building sandbox image...");
+                }
+                is_built = true;
+                printer.progress(line);
+            })
+            .await;
+        sandbox.shutdown().await?;
+        let tag = tag.map_err(Failure::doing("build the sandbox image"))?;
+        printer.message(if is_built {
+            "Sandbox image built successfully!"
+        } else {
+            "Sandbox image already exists"
+        });
+        if !is_built {
+            printer.hint("--force builds it anew");
+        }
+        printer.line(tag);
+        Ok(ExitStatus::Success)
+    };
+    tokio::select! {
+        done = work => done,
+        interrupt = interrupts.next() => Ok(ExitStatus::Interrupted(interrupt)),
+    }
+}

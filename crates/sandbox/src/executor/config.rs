@@ -1,0 +1,273 @@
+//! What all commands of an executor have in common.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use crate::spec::{ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Mount, Network, ResourceLimits};
+
+/// Where the container sees the workspace.
+const WORKSPACE: &str = "/workspace";
+
+/// Variables by which programs find a proxy.
+const PROXY_VARIABLES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"];
+
+/// How containers and commands belong together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ExecutorMode {
+    /// One container for all commands, made with the first one. They share its files, and can see and disturb one another while they run
+    /// side by side; nothing that a command starts outlives it.
+    #[default]
+    Reuse,
+    /// A container for each command: nothing but the workspace passes from one to the next.
+    Fresh,
+}
+
+/// The folder of the host that commands work on, at `/workspace`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Workspace {
+    /// None.
+    #[default]
+    None,
+    /// For reading.
+    ReadOnly(PathBuf),
+    /// For reading and writing, as the user of [`Isolation::user`], who needs the rights for it.
+    ReadWrite(PathBuf),
+}
+
+/// What all commands of an [`Executor`](crate::Executor) have in common.
+#[derive(Debug, Clone)]
+pub struct ExecutorConfig {
+    pub(super) launch: Launch,
+    pub(super) workspace: Workspace,
+    pub(super) mode: ExecutorMode,
+    pub(super) output_limit: usize,
+    http_proxy: Option<String>,
+}
+
+impl ExecutorConfig {
+    /// What is kept of each of stdout and stderr of a command unless something else is asked for: 1 MiB.
+    pub const DEFAULT_OUTPUT_LIMIT: usize = 1 << 20;
+
+    /// Commands that nobody vouches for, in containers of `image`: [`Isolation::untrusted`], [`ResourceLimits::untrusted`] with a minute
+    /// for each command, no network, no workspace. `context` is an opaque key that container names begin with.
+    pub fn new(context: impl Into<String>, image: ImageTag) -> Self {
+        Self {
+            launch: Launch {
+                isolation: Isolation::untrusted(),
+                limits: ResourceLimits::untrusted(),
+                ..Launch::new(context.into(), image)
+            },
+            workspace: Workspace::None,
+            mode: ExecutorMode::default(),
+            output_limit: Self::DEFAULT_OUTPUT_LIMIT,
+            http_proxy: None,
+        }
+    }
+
+    /// How commands are confined. Default [`Isolation::untrusted`]. PID 1 is always the sandbox's own: `init` has no meaning here.
+    #[must_use]
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.launch.isolation = isolation;
+        self
+    }
+
+    /// How much they may use. Default [`ResourceLimits::untrusted`]. The timeout is that of each command that has none of its own; all else
+    /// is for the container, the supervisor's few processes included: one, and one more for each running command.
+    #[must_use]
+    pub fn limits(mut self, limits: ResourceLimits) -> Self {
+        self.launch.limits = limits;
+        self
+    }
+
+    /// What they may reach. Default nothing. With [`Network::Sandboxed`], all commands of a container share its proxy.
+    #[must_use]
+    pub fn network(mut self, network: Network) -> Self {
+        self.launch.network = network;
+        self
+    }
+
+    /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log is kept.
+    #[must_use]
+    pub fn network_log_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.launch.network_log_dir = Some(dir.into());
+        self
+    }
+
+    /// What they work on; with a workspace, it is also the working directory, unless another is given. Default none.
+    #[must_use]
+    pub fn workspace(mut self, workspace: Workspace) -> Self {
+        self.workspace = workspace;
+        self
+    }
+
+    /// Adds a mount.
+    #[must_use]
+    pub fn mount(mut self, mount: Mount) -> Self {
+        self.launch.mounts.push(mount);
+        self
+    }
+
+    /// The variables of the container. Default none. They stand in the container's configuration: whoever may ask the engine reads them.
+    #[must_use]
+    pub fn env(mut self, env: ContainerEnv) -> Self {
+        self.launch.env = env;
+        self
+    }
+
+    /// The working directory of commands that have none of their own. Default `/workspace` where there is one, else the image's.
+    #[must_use]
+    pub fn working_dir(mut self, dir: impl Into<String>) -> Self {
+        self.launch.working_dir = Some(dir.into());
+        self
+    }
+
+    /// One container, or one for each command. Default [`ExecutorMode::Reuse`].
+    #[must_use]
+    pub fn mode(mut self, mode: ExecutorMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Bytes that are kept of each of stdout and stderr of a command: both ends, and between them a line that says how much was cut.
+    /// Default [`ExecutorConfig::DEFAULT_OUTPUT_LIMIT`].
+    #[must_use]
+    pub fn output_limit(mut self, bytes: usize) -> Self {
+        self.output_limit = bytes;
+        self
+    }
+
+    /// The name server of the container; for [`Network::Unrestricted`] only. Default: the engine's choice.
+    #[must_use]
+    pub fn dns(mut self, server: Ipv4Addr) -> Self {
+        self.launch.dns = Some(server);
+        self
+    }
+
+    /// Names this proxy in `HTTP_PROXY`, `HTTPS_PROXY` and their lower-case forms. Advice to programs, not a barrier; for
+    /// [`Network::Unrestricted`] only.
+    #[must_use]
+    pub fn http_proxy(mut self, url: impl Into<String>) -> Self {
+        self.http_proxy = Some(url.into());
+        self
+    }
+
+    /// With everything that follows from something else filled in.
+    pub(super) fn resolved(mut self) -> Result<Self, InvalidSpec> {
+        let mount = match &self.workspace {
+            Workspace::None => None,
+            Workspace::ReadOnly(path) => Some(Mount::read_only_at(path, WORKSPACE)),
+            Workspace::ReadWrite(path) => Some(Mount::read_write(path, WORKSPACE)),
+        };
+        if mount.is_some() {
+            self.launch
+                .working_dir
+                .get_or_insert_with(|| WORKSPACE.to_owned());
+        }
+        self.launch.mounts.extend(mount);
+        self.refuse_without_a_network()?;
+        if let Some(url) = self.http_proxy.take() {
+            let named = PROXY_VARIABLES.into_iter().map(|name| (name, url.clone()));
+            let named: ContainerEnv = named.collect();
+            // What the caller says of one of them himself counts.
+            self.launch.env = named.merge(self.launch.env.variables());
+        }
+        // The supervisor is PID 1: only there can no command end it.
+        self.launch.isolation.init = false;
+        if self.output_limit > 1 << 30 {
+            return Err(InvalidSpec::new("output_limit", "must be at most 1 GiB"));
+        }
+        self.launch.validate()?;
+        Ok(self)
+    }
+
+    fn refuse_without_a_network(&self) -> Result<(), InvalidSpec> {
+        let given = [
+            ("dns", self.launch.dns.is_some()),
+            ("http_proxy", self.http_proxy.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((field, _)) if self.launch.network != Network::Unrestricted => Err(InvalidSpec::new(
+                field,
+                "has a meaning with an unrestricted network only: else the sandbox decides what answers",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether what is written at `path` is there for the next command.
+    pub(super) fn lasts(&self, path: &str) -> bool {
+        let in_workspace =
+            matches!(self.workspace, Workspace::ReadWrite(_)) && path.starts_with(&format!("{WORKSPACE}/"));
+        self.mode == ExecutorMode::Reuse || in_workspace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> ExecutorConfig {
+        ExecutorConfig::new("c", ImageTag::new("localhost/x:1"))
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_untrusted_commands() {
+        let resolved = config().resolved().unwrap();
+        let expected = Isolation {
+            init: false,
+            ..Isolation::untrusted()
+        };
+        assert_eq!(resolved.launch.isolation, expected);
+        assert_eq!(resolved.launch.limits, ResourceLimits::untrusted());
+        assert_eq!(resolved.launch.network, Network::Disabled);
+        assert!(resolved.launch.mounts.is_empty() && resolved.launch.working_dir.is_none());
+    }
+
+    #[test]
+    fn the_workspace_is_a_mount_and_the_working_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = || folder.path().to_owned();
+        for (workspace, read_only) in [
+            (Workspace::ReadOnly(path()), true),
+            (Workspace::ReadWrite(path()), false),
+        ] {
+            let launch = config().workspace(workspace).resolved().unwrap().launch;
+            assert_eq!(launch.mounts[0].container_path(), WORKSPACE);
+            assert_eq!(launch.mounts[0].read_only(), read_only);
+            assert_eq!(launch.working_dir.as_deref(), Some(WORKSPACE));
+        }
+        let twice = config()
+            .workspace(Workspace::ReadOnly(path()))
+            .mount(Mount::read_write(path(), "/workspace"));
+        assert_eq!(twice.resolved().unwrap_err().field(), "mounts");
+    }
+
+    #[test]
+    fn a_proxy_is_named_to_programs_where_there_is_a_network() {
+        let with = |network| config().network(network).http_proxy("http://p:1");
+        let env = ContainerEnv::default().with("HTTP_PROXY", "mine");
+        let launch = with(Network::Unrestricted).env(env).resolved().unwrap().launch;
+        let variables = launch.env.variables();
+        assert_eq!(variables["https_proxy"], "http://p:1");
+        assert_eq!(variables["HTTP_PROXY"], "mine");
+        let error = with(Network::Disabled).resolved().unwrap_err();
+        assert_eq!(error.field(), "http_proxy");
+        let error = config().dns(Ipv4Addr::LOCALHOST).resolved().unwrap_err();
+        assert_eq!(error.field(), "dns");
+    }
+
+    #[test]
+    fn only_the_workspace_outlives_a_fresh_container() {
+        let fresh = config().mode(ExecutorMode::Fresh);
+        let read_write = Workspace::ReadWrite("/srv/w".into());
+        for (config, path, lasts) in [
+            (config(), "/tmp/x", true),
+            (fresh.clone(), "/tmp/x", false),
+            (fresh.clone(), "/workspace/x", false),
+            (fresh.clone().workspace(read_write.clone()), "/workspace/x", true),
+            (fresh.workspace(read_write), "/workspaces/x", false),
+        ] {
+            assert_eq!(config.lasts(path), lasts, "{path}");
+        }
+    }
+}

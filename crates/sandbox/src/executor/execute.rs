@@ -1,0 +1,245 @@
+//! The executor: commands, files, and its end.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sandbox_supervisor::{End, Request};
+use tokio::sync::Mutex;
+
+use crate::container::ContainerError;
+use crate::error::SandboxError;
+use crate::sandbox::Shared;
+use crate::spec::{InvalidSpec, Mount};
+
+use super::command::request;
+use super::desk::Stand;
+use super::program;
+use super::session::{Ran, Session, Work};
+use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorError, ExecutorMode};
+
+/// Runs commands that nobody vouches for, in one container or one for each.
+/// [`Sandbox::create_executor`](crate::Sandbox::create_executor) makes one.
+///
+/// A command ends with everything that it started, whatever session or process group that is in: when its main process ends, when its
+/// time is over, when its future is dropped, and when this process dies. An executor that is dropped leaves nothing that runs.
+///
+/// ```no_run
+/// use sandbox::{ExecOptions, ExecutorConfig, ImageSource, Sandbox, Workspace};
+///
+/// # async fn example(sandbox: Sandbox) -> Result<(), Box<dyn std::error::Error>> {
+/// let image = sandbox.ensure_image(&ImageSource::existing("localhost/tools:latest")).await?;
+/// let config = ExecutorConfig::new("chat-7", image).workspace(Workspace::ReadWrite("/srv/chat-7".into()));
+/// let executor = sandbox.create_executor(config)?;
+///
+/// let result = executor.execute("python3 build.py | tail -5", ExecOptions::default()).await?;
+/// if result.timed_out {
+///     println!("it took too long; so far it said: {}", result.stdout_text());
+/// }
+/// executor.write_file("/tmp/question.txt", "why?").await?;
+/// let answer = executor.execute(["cat", "/tmp/question.txt"], ExecOptions::default()).await?;
+/// assert_eq!(answer.stdout, b"why?");
+/// executor.cleanup().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Executor {
+    shared: Arc<Shared>,
+    config: ExecutorConfig,
+    supervisor: Mount,
+    /// The container of [`ExecutorMode::Reuse`]. Held while one is made: whoever comes meanwhile waits for it rather than make another.
+    session: Mutex<Option<Arc<Session>>>,
+}
+
+impl Executor {
+    pub(crate) fn new(shared: Arc<Shared>, config: ExecutorConfig) -> Result<Self, SandboxError> {
+        let config = config.resolved()?;
+        let supervisor = program::stage(shared.config())?;
+        Ok(Self {
+            shared,
+            config,
+            supervisor,
+            session: Mutex::new(None),
+        })
+    }
+
+    /// Runs a command and waits for its end. Any number of them can run at once.
+    ///
+    /// # Errors
+    ///
+    /// When the infrastructure fails, the program is not in the image, or the container ends first. A command that fails, or whose time is
+    /// over, is a result.
+    pub async fn execute(
+        &self,
+        command: impl Into<ExecCommand>,
+        options: ExecOptions,
+    ) -> Result<ExecResult, SandboxError> {
+        let request = request(command.into(), &options)?;
+        let has_input = request.has_input();
+        let work = Work {
+            request,
+            input: has_input.then(|| options.stdin.into_reader()),
+            timeout: options.timeout.or(self.config.launch.limits.timeout),
+            output_limit: self.config.output_limit,
+        };
+        Box::pin(self.perform(work)).await
+    }
+
+    /// Writes `content` to the file at the absolute `path` of the container, as a command would: with its rights, and along the container's
+    /// own symbolic links. Folders above it are made.
+    ///
+    /// # Errors
+    ///
+    /// When the infrastructure fails, the file cannot be written, or, with [`ExecutorMode::Fresh`], when no other command would see it: only
+    /// what lies in a writable workspace lasts there.
+    pub async fn write_file(&self, path: &str, content: impl Into<Vec<u8>>) -> Result<(), SandboxError> {
+        absolute(path)?;
+        if !self.config.lasts(path) {
+            return Err(InvalidSpec::new(
+                "path",
+                format!(
+                    "`{}` would go with its container; write below /workspace, or reuse the container",
+                    path.escape_debug()
+                ),
+            )
+            .into());
+        }
+        let request = Request::Write {
+            path: path.to_owned(),
+        };
+        let input = Box::new(std::io::Cursor::new(content.into()));
+        self.file(Work {
+            request,
+            input: Some(input),
+            timeout: self.config.launch.limits.timeout,
+            output_limit: 0,
+        })
+        .await
+        .map(drop)
+    }
+
+    /// The content of the file at the absolute `path` of the container, of at most `limit` bytes, read as a command would: with its rights,
+    /// and along the container's own symbolic links.
+    ///
+    /// # Errors
+    ///
+    /// When the infrastructure fails, or the file cannot be read or is larger.
+    pub async fn read_file(&self, path: &str, limit: usize) -> Result<Vec<u8>, SandboxError> {
+        absolute(path)?;
+        let request = Request::Read {
+            path: path.to_owned(),
+            limit: limit as u64,
+        };
+        let result = self
+            .file(Work {
+                request,
+                input: None,
+                timeout: self.config.launch.limits.timeout,
+                // Either end of what is kept has half of it.
+                output_limit: limit.saturating_mul(2),
+            })
+            .await?;
+        Ok(result.stdout)
+    }
+
+    /// Ends and removes the container, with whatever runs in it. Nothing happens when there is none; the next command makes a new one.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be removed. A sweep removes it later.
+    pub async fn cleanup(&self) -> Result<(), SandboxError> {
+        let session = self.session.lock().await.take();
+        match session {
+            Some(session) => session.close().await,
+            None => Ok(()),
+        }
+    }
+
+    /// A file is there whole, or it is an error.
+    async fn file(&self, work: Work) -> Result<ExecResult, SandboxError> {
+        let result = Box::pin(self.perform(work)).await?;
+        if result.is_success() {
+            return Ok(result);
+        }
+        let problem = if result.timed_out {
+            "the file was not read or written within the time limit"
+        } else {
+            "the process that read or wrote the file was killed"
+        };
+        let problem = problem.to_owned();
+        Err(ExecutorError::Failed { problem }.into())
+    }
+
+    async fn perform(&self, work: Work) -> Result<ExecResult, SandboxError> {
+        let session = match self.config.mode {
+            ExecutorMode::Reuse => self.reused().await?,
+            ExecutorMode::Fresh => Arc::new(self.open().await?),
+        };
+        let ran = session.run(work).await?;
+        result(&session, ran)
+        // A fresh session is dropped here, and its container taken down in the background.
+    }
+
+    async fn open(&self) -> Result<Session, SandboxError> {
+        Session::open(&self.shared, &self.config.launch, &self.supervisor)
+            .await
+            .map_err(SandboxError::or_engine_not_running)
+    }
+
+    async fn reused(&self) -> Result<Arc<Session>, SandboxError> {
+        let mut current = self.session.lock().await;
+        if let Some(session) = current.as_ref().filter(|session| session.is_alive()) {
+            return Ok(Arc::clone(session));
+        }
+        // One that ended is removed before there is another.
+        if let Some(ended) = current.take() {
+            ended.close().await?;
+        }
+        let session = Arc::new(self.open().await?);
+        *current = Some(Arc::clone(&session));
+        Ok(session)
+    }
+}
+
+fn result(session: &Session, ran: Ran) -> Result<ExecResult, SandboxError> {
+    let exit_code = match ran.stand {
+        // What it wrote until then is worth more than how it was ended.
+        _ if ran.timed_out => ExecResult::TIMED_OUT,
+        Stand::Ended(End::Exited(code)) => code,
+        Stand::Ended(End::NotFound { program }) => {
+            return Err(ContainerError::ProgramNotFound { program }.into());
+        }
+        Stand::Ended(End::NotExecutable { program }) => {
+            return Err(ContainerError::ProgramNotExecutable { program }.into());
+        }
+        Stand::Ended(End::Failed { problem }) => return Err(ExecutorError::Failed { problem }.into()),
+        Stand::Lost | Stand::Running => return Err(session.lost().into()),
+    };
+    let ((stdout, stdout_cut), (stderr, stderr_cut)) = (ran.stdout, ran.stderr);
+    Ok(ExecResult {
+        exit_code,
+        stdout,
+        stderr,
+        stdout_cut,
+        stderr_cut,
+        timed_out: ran.timed_out,
+        duration: ran.duration,
+    })
+}
+
+fn absolute(path: &str) -> Result<(), InvalidSpec> {
+    let is_plain = Path::new(path).is_absolute()
+        && !path.contains('\0')
+        && path.len() <= 4096
+        && path.split('/').all(|part| part != "..");
+    if is_plain {
+        return Ok(());
+    }
+    Err(InvalidSpec::new(
+        "path",
+        format!(
+            "`{}` is no absolute path in the container; write it without `..`",
+            path.escape_debug()
+        ),
+    ))
+}

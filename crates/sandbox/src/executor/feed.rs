@@ -1,0 +1,42 @@
+//! What a command reads, sent to its supervisor at the pace at which the command takes it.
+
+use sandbox_supervisor::{Frame, LARGEST_CHUNK};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::desk::Place;
+
+/// Bytes that the supervisor may hold for a command.
+const WINDOW: usize = 4 * LARGEST_CHUNK;
+
+/// Sends all of `input` and its end. A command that does not read holds this up, and nothing else.
+pub(super) async fn feed(
+    mut input: impl AsyncRead + Unpin,
+    command: u32,
+    place: &Place,
+    frames: &UnboundedSender<Frame>,
+) {
+    let mut in_flight = place.in_flight.subscribe();
+    let mut buffer = vec![0; LARGEST_CHUNK];
+    loop {
+        let read = match input.read(&mut buffer).await {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) => {
+                tracing::warn!(%error, "the input of a command cannot be read further");
+                break;
+            }
+        };
+        let has_room = |in_flight: &usize| in_flight.saturating_add(read) <= WINDOW;
+        if in_flight.wait_for(has_room).await.is_err() {
+            return;
+        }
+        place.in_flight.send_modify(|in_flight| *in_flight += read);
+        let bytes = buffer.get(..read).unwrap_or_default().to_vec();
+        if frames.send(Frame::Input { command, bytes }).is_err() {
+            return;
+        }
+    }
+    // Without anyone to send it, there is no command either.
+    let _ = frames.send(Frame::EndOfInput { command });
+}

@@ -1,0 +1,20 @@
+//! Several commands in one container, or one container for each: the executor.
+//!
+//! `session` is a container whose first process is the supervisor (see the crate `sandbox-supervisor`); `desk` keeps what arrives from it apart
+//! by command; `execute` runs one command on it; `config` and `command` are what a caller says, `result` what he gets.
+
+mod command;
+mod config;
+mod desk;
+mod error;
+mod execute;
+mod feed;
+mod program;
+mod result;
+mod session;
+
+pub use command::{ExecCommand, ExecOptions};
+pub use config::{ExecutorConfig, ExecutorMode, Workspace};
+pub use error::ExecutorError;
+pub use execute::Executor;
+pub use result::ExecResult;

@@ -1,0 +1,67 @@
+//! What a command came to.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+/// What a command of an executor came to.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExecResult {
+    /// The command's own exit code; 128 + signal when a signal ended it; 124, as `timeout(1)` has it, when its time was over.
+    pub exit_code: i32,
+    /// What it wrote on stdout, also when its time was over: at most the executor's output limit of it. Of more, both ends are kept and
+    /// between them a line says how many bytes were cut.
+    pub stdout: Vec<u8>,
+    /// Likewise for stderr.
+    pub stderr: Vec<u8>,
+    /// How many bytes of stdout were cut.
+    pub stdout_cut: u64,
+    /// How many bytes of stderr were cut.
+    pub stderr_cut: u64,
+    /// Whether it was ended because its time was over.
+    pub timed_out: bool,
+    /// From its start to its end, without the start of a container for it.
+    pub duration: Duration,
+}
+
+impl ExecResult {
+    /// Of a command whose time was over.
+    pub const TIMED_OUT: i32 = 124;
+
+    /// Whether it ended by itself with exit code 0.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.exit_code == 0 && !self.timed_out
+    }
+
+    /// Whether something was cut from what it wrote.
+    #[must_use]
+    pub fn is_truncated(&self) -> bool {
+        self.stdout_cut + self.stderr_cut > 0
+    }
+
+    /// What it wrote on stdout as text; bytes that are none are replaced.
+    #[must_use]
+    pub fn stdout_text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.stdout)
+    }
+
+    /// Likewise for stderr.
+    #[must_use]
+    pub fn stderr_text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.stderr)
+    }
+}
+
+impl fmt::Debug for ExecResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecResult")
+            .field("exit_code", &self.exit_code)
+            .field("timed_out", &self.timed_out)
+            .field("stdout", &self.stdout_text())
+            .field("stderr", &self.stderr_text())
+            .field("duration", &self.duration)
+            .finish_non_exhaustive()
+    }
+}

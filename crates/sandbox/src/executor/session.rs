@@ -1,0 +1,232 @@
+//! A container whose first process is the supervisor.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sandbox_supervisor::{Frame, Request};
+use tokio::io::{AsyncRead, AsyncWriteExt as _};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+
+use crate::container::{Handle, Running, Stdin};
+use crate::egress::RunningProxy;
+use crate::error::SandboxError;
+use crate::sandbox::Shared;
+use crate::spec::{Launch, Mount};
+use crate::task::{Program, Started, start, take_down};
+
+use super::ExecutorError;
+use super::desk::{Desk, Place, Stand};
+use super::feed::feed;
+use super::program::PROGRAM;
+
+/// How long the supervisor may take to serve.
+const READY: Duration = Duration::from_secs(30);
+/// How long it may take to end a command. Then the container is ended.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A container whose first process is the supervisor.
+#[derive(Debug)]
+pub(super) struct Session {
+    shared: Arc<Shared>,
+    /// The container and its proxy; `None` once they are being taken down. Locked for single operations only.
+    standing: Mutex<Option<(Handle, Option<RunningProxy>)>>,
+    handle: Handle,
+    desk: Arc<Desk>,
+    frames: UnboundedSender<Frame>,
+    next: AtomicU32,
+}
+
+/// What a command came to.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) stand: Stand,
+    pub(super) timed_out: bool,
+    pub(super) stdout: (Vec<u8>, u64),
+    pub(super) stderr: (Vec<u8>, u64),
+    pub(super) duration: Duration,
+}
+
+/// A command to run on a session.
+pub(super) struct Work {
+    pub(super) request: Request,
+    pub(super) input: Option<Box<dyn AsyncRead + Send + Unpin>>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) output_limit: usize,
+}
+
+impl Session {
+    /// Makes the container and waits until its supervisor serves.
+    pub(super) async fn open(
+        shared: &Arc<Shared>,
+        launch: &Launch,
+        supervisor: &Mount,
+    ) -> Result<Self, SandboxError> {
+        let program = Program {
+            entrypoint: Some(vec![PROGRAM.to_owned()]),
+            command: Vec::new(),
+            mounts: vec![supervisor.clone()],
+        };
+        let Started { running, proxy, .. } = Box::pin(start(shared, launch, program)).await?;
+        let Running {
+            stdin,
+            output,
+            handle,
+        } = running;
+        let (frames, receiver) = mpsc::unbounded_channel();
+        let session = Self {
+            shared: Arc::clone(shared),
+            standing: Mutex::new(Some((handle.clone(), proxy))),
+            handle,
+            desk: Arc::new(Desk::new()),
+            frames,
+            next: AtomicU32::new(1),
+        };
+        tokio::spawn(send(receiver, stdin));
+        let desk = Arc::clone(&session.desk);
+        tokio::spawn(async move { desk.sort(output).await });
+        match tokio::time::timeout(READY, session.desk.ready()).await {
+            Ok(true) => Ok(session),
+            Ok(false) => Err(session.lost().into()),
+            Err(_) => Err(ExecutorError::ContainerEnded {
+                said: format!("nothing for {READY:?}"),
+            }
+            .into()),
+        }
+    }
+
+    /// Whether commands can be run on it.
+    pub(super) fn is_alive(&self) -> bool {
+        self.desk.is_alive()
+    }
+
+    /// Why a command was lost.
+    pub(super) fn lost(&self) -> ExecutorError {
+        ExecutorError::ContainerEnded {
+            said: self.desk.words(),
+        }
+    }
+
+    /// Runs a command to its end. When this future is dropped, the command is ended.
+    pub(super) async fn run(&self, work: Work) -> Result<Ran, SandboxError> {
+        let begun = Instant::now();
+        let command = self.next.fetch_add(1, Ordering::Relaxed);
+        let place = self
+            .desk
+            .open(command, work.output_limit)
+            .ok_or_else(|| self.lost())?;
+        let claim = Claim {
+            session: self,
+            command,
+        };
+        self.say(Frame::Start {
+            command,
+            request: work.request,
+        });
+        let feeding = async {
+            if let Some(input) = work.input {
+                feed(input, command, &place, &self.frames).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let timed_out = tokio::select! {
+            biased;
+            _ = place.end() => false,
+            () = deadline(work.timeout) => true,
+            () = feeding => false,
+        };
+        let stand = if timed_out {
+            self.end(command, &place).await?
+        } else {
+            place.end().await
+        };
+        drop(claim);
+        let [stdout, stderr] = place.take_output();
+        Ok(Ran {
+            stand,
+            timed_out,
+            stdout,
+            stderr,
+            duration: begun.elapsed(),
+        })
+    }
+
+    /// Ends a command, and when that does not work, the container.
+    async fn end(&self, command: u32, place: &Place) -> Result<Stand, SandboxError> {
+        self.say(Frame::Kill { command });
+        if let Ok(stand) = tokio::time::timeout(GRACE, place.end()).await {
+            return Ok(stand);
+        }
+        tracing::warn!("a command could not be ended alone; its container is ended with it");
+        self.handle.signal("KILL").await?;
+        Ok(tokio::time::timeout(GRACE, place.end())
+            .await
+            .unwrap_or(Stand::Lost))
+    }
+
+    /// Without a container there is nobody to be told.
+    fn say(&self, frame: Frame) {
+        let _ = self.frames.send(frame);
+    }
+
+    /// Ends the container with all that runs in it, and removes it.
+    pub(super) async fn close(&self) -> Result<(), SandboxError> {
+        match self.standing() {
+            Some((handle, proxy)) => take_down(handle, proxy).await,
+            None => Ok(()),
+        }
+    }
+
+    fn standing(&self) -> Option<(Handle, Option<RunningProxy>)> {
+        self.standing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}
+
+impl Drop for Session {
+    /// Its stdin ends with us, and so the container. Where something can still be done in the background, it is removed as well; else that
+    /// is done by label.
+    fn drop(&mut self) {
+        if let Some((handle, proxy)) = self.standing()
+            && tokio::runtime::Handle::try_current().is_ok()
+        {
+            self.shared.take_down(handle, proxy);
+        }
+    }
+}
+
+/// A command that somebody waits for.
+struct Claim<'a> {
+    session: &'a Session,
+    command: u32,
+}
+
+impl Drop for Claim<'_> {
+    /// One that has ended is not there any more, and killing it is nothing.
+    fn drop(&mut self) {
+        self.session.say(Frame::Kill {
+            command: self.command,
+        });
+        self.session.desk.close(self.command);
+    }
+}
+
+async fn send(mut frames: UnboundedReceiver<Frame>, mut stdin: Stdin) {
+    while let Some(frame) = frames.recv().await {
+        if let Err(error) = stdin.write_all(&frame.encode()).await {
+            tracing::debug!(%error, "the supervisor does not read any more");
+            return;
+        }
+    }
+    let _ = stdin.shutdown().await;
+}
+
+async fn deadline(timeout: Option<Duration>) {
+    match timeout {
+        // tidy: sleep: a deadline, not a poll
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
+    }
+}

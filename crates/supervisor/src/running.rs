@@ -1,0 +1,204 @@
+//! A command as PID 1 sees it: its keeper and its pipes.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use sandbox_supervisor::{End, LARGEST_CHUNK, Request};
+
+use crate::{KEEPER, handover};
+
+/// A keeper says no more than this.
+const LONGEST_REPORT: usize = 64 * 1024;
+/// Chunks that are read of what was written before the end. A pipe holds no more, but another command may hold its other end.
+const LAST_CHUNKS: usize = 64;
+
+/// A command that was started.
+#[derive(Debug)]
+pub(crate) struct Running {
+    keeper: Pid,
+    /// At its end when the keeper has gone.
+    pub(crate) report: UnixStream,
+    said: Vec<u8>,
+    pub(crate) stdout: Option<PipeReader>,
+    pub(crate) stderr: Option<PipeReader>,
+    stdin: Option<PipeWriter>,
+    waiting: VecDeque<u8>,
+    has_end_of_input: bool,
+}
+
+impl Running {
+    /// Starts a keeper with `program`, which is this very one, and hands it `request`.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it runs in a container, to start what the sandbox asks for there"
+    )]
+    pub(crate) fn start(program: &OsStr, request: &Request) -> io::Result<Self> {
+        let (mut report, theirs) = UnixStream::pair()?;
+        let (stdout, their_stdout) = io::pipe()?;
+        let (stderr, their_stderr) = io::pipe()?;
+        let input = request.has_input().then(io::pipe).transpose()?;
+        let child = Command::new(program)
+            .arg(KEEPER)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(their_stdout)
+            .stderr(their_stderr)
+            .spawn()?;
+        let keeper = Pid::from_child(&child);
+        let (their_stdin, stdin) = input.unzip();
+        let running = |report| Self {
+            keeper,
+            report,
+            said: Vec::new(),
+            stdout: Some(stdout),
+            stderr: Some(stderr),
+            stdin,
+            waiting: VecDeque::new(),
+            has_end_of_input: false,
+        };
+        let given = handover::give(&mut report, request, their_stdin.map(OwnedFd::from).as_ref());
+        let running = running(report);
+        // A keeper that has gone already is found by the end of its socket.
+        let prepared = given.or_else(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
+            _ => Err(error),
+        });
+        prepared
+            .and_then(|()| running.without_waiting())
+            .inspect_err(|_| running.end())?;
+        Ok(running)
+    }
+
+    fn without_waiting(&self) -> io::Result<()> {
+        for reader in [&self.stdout, &self.stderr].into_iter().flatten() {
+            rustix::io::ioctl_fionbio(reader, true)?;
+        }
+        if let Some(stdin) = &self.stdin {
+            rustix::io::ioctl_fionbio(stdin, true)?;
+        }
+        self.report.set_nonblocking(true)
+    }
+
+    pub(crate) fn keeper(&self) -> i32 {
+        self.keeper.as_raw_pid()
+    }
+
+    /// Ends the keeper: what is below it falls to PID 1.
+    pub(crate) fn end(&self) {
+        // It may have ended already.
+        let _ = kill_process(self.keeper, Signal::KILL);
+        while let Err(rustix::io::Errno::INTR) = waitpid(Some(self.keeper), WaitOptions::empty()) {}
+    }
+
+    /// Reads what the keeper says. `true` when it has gone.
+    pub(crate) fn listen(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        match self.report.read(&mut bytes) {
+            Ok(0) => true,
+            Ok(read) => {
+                let room = LONGEST_REPORT.saturating_sub(self.said.len());
+                self.said
+                    .extend_from_slice(bytes.get(..read.min(room)).unwrap_or_default());
+                false
+            }
+            Err(error) => !is_no_failure(&error),
+        }
+    }
+
+    /// Reads what is left of a keeper that has gone.
+    pub(crate) fn listen_to_the_end(&mut self) {
+        for _ in 0..LONGEST_REPORT / 4096 {
+            if self.listen() {
+                return;
+            }
+        }
+    }
+
+    /// What the keeper said of the command's end. One that was killed said nothing.
+    pub(crate) fn said(&self) -> End {
+        serde_json::from_slice(&self.said).unwrap_or_else(|_| End::killed())
+    }
+
+    /// What the command is to read.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> usize {
+        if self.stdin.is_none() {
+            return bytes.len();
+        }
+        self.waiting.extend(bytes);
+        0
+    }
+
+    /// Nothing more is to be read.
+    pub(crate) fn end_input(&mut self) {
+        self.has_end_of_input = true;
+        self.close_when_done();
+    }
+
+    /// The pipe to be written to, where there is something to be written.
+    pub(crate) fn hungry(&self) -> Option<&PipeWriter> {
+        self.stdin.as_ref().filter(|_| !self.waiting.is_empty())
+    }
+
+    /// Writes what the pipe takes now. Returns how many bytes are done with: a command that closed its stdin is done with all.
+    pub(crate) fn write(&mut self) -> usize {
+        let (Some(stdin), (bytes, _)) = (&mut self.stdin, self.waiting.as_slices()) else {
+            return 0;
+        };
+        match stdin.write(bytes) {
+            Ok(written) => {
+                self.waiting.drain(..written);
+                self.close_when_done();
+                written
+            }
+            Err(error) if is_no_failure(&error) => 0,
+            Err(_) => {
+                self.stdin = None;
+                std::mem::take(&mut self.waiting).len()
+            }
+        }
+    }
+
+    fn close_when_done(&mut self) {
+        if self.has_end_of_input && self.waiting.is_empty() {
+            self.stdin = None;
+        }
+    }
+
+    /// What is in a pipe after everything that wrote to it has ended.
+    pub(crate) fn rest(pipe: &mut Option<PipeReader>) -> Vec<Vec<u8>> {
+        let mut chunks = Vec::new();
+        while chunks.len() < LAST_CHUNKS
+            && let Some(chunk) = chunk(pipe)
+        {
+            chunks.push(chunk);
+        }
+        chunks
+    }
+}
+
+/// What is in a pipe now. One at its end is dropped.
+pub(crate) fn chunk(pipe: &mut Option<PipeReader>) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; LARGEST_CHUNK];
+    match pipe.as_mut()?.read(&mut bytes) {
+        Ok(read) if read > 0 => {
+            bytes.truncate(read);
+            Some(bytes)
+        }
+        Err(error) if is_no_failure(&error) => None,
+        Ok(_) | Err(_) => {
+            *pipe = None;
+            None
+        }
+    }
+}
+
+fn is_no_failure(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}

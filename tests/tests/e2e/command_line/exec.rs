@@ -1,0 +1,170 @@
+//! `exec`, `build` and `clean --force`.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use e2e_tests::setting::Setting;
+
+use super::project::{Ended, Project, config};
+
+/// A project that user 1000 may write.
+fn open_project() -> Project {
+    let project = Project::new();
+    fs::set_permissions(project.path(), fs::Permissions::from_mode(0o777)).expect("our own folder");
+    project
+}
+
+fn exec(project: &Project, options: &[&str], script: &str) -> Ended {
+    project.output(&[&["exec"], options, &["--", "bash", "-c", script]].concat())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_confined_and_its_code_is_ours() {
+    let project = open_project();
+    let ended = exec(
+        &project,
+        &["--env", "GIVEN=x"],
+        "id -u; echo $GIVEN; pwd; echo err >&2; exit 42",
+    );
+    assert_eq!(
+        (ended.code, ended.stdout.as_str(), ended.stderr.as_str()),
+        (Some(42), "1000\nx\n/workspace\n", "err\n")
+    );
+    for script in ["touch /etc/x", "touch /usr/x", "rm -rf --no-preserve-root /usr"] {
+        let ended = exec(&project, &[], script);
+        assert!(
+            ended.code != Some(0) && ended.stderr.contains("Read-only"),
+            "{ended:?}"
+        );
+    }
+    assert_ne!(exec(&project, &[], "sudo whoami").code, Some(0));
+    let control = project.run("id -u; touch /etc/x && echo written");
+    assert_eq!(
+        control.stdout, "0\nwritten\n",
+        "the control: an agent's container"
+    );
+
+    let late = exec(
+        &project,
+        &["--timeout", "1"],
+        "echo before; setsid sleep 41740.5 & sleep 41740.5",
+    );
+    assert_eq!(
+        (late.code, late.stdout.as_str()),
+        (Some(124), "before\n"),
+        "{late:?}"
+    );
+    assert_eq!(project.output(&["exec", "--", "no-such-program"]).code, Some(127));
+    let nowhere = project.output(&["exec", "--engine", "unix:///no/such.sock", "--", "true"]);
+    assert_eq!(nowhere.code, Some(125));
+    assert!(
+        nowhere.stderr.starts_with("error: Docker is not running") && nowhere.stderr.contains("hint:"),
+        "{nowhere:?}"
+    );
+    let missing = project.output(&["exec", "--image", "localhost/no-such-image", "--", "true"]);
+    assert!(
+        missing.stderr.starts_with("error: Image not found"),
+        "{missing:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_sees_of_the_folder_and_the_network_what_is_said() {
+    let project = open_project();
+    let script = "ls given; echo made > made; ls -A .sandbox; echo x > .sandbox/x";
+    project.write("given", "given");
+    let none = exec(&project, &["--workspace", "none"], script);
+    assert!(!none.stdout.contains("given"), "{none:?}");
+    let reading = exec(&project, &["--workspace", "ro"], script);
+    assert!(
+        reading.stdout.contains("given") && reading.stderr.contains("made: Read-only"),
+        "{reading:?}"
+    );
+    assert!(!project.path().join("made").exists());
+    let writing = exec(&project, &[], script);
+    assert!(project.path().join("made").exists(), "{writing:?}");
+    assert!(
+        writing.stderr.contains("Read-only") && !project.path().join(".sandbox/x").exists(),
+        "not the settings: {writing:?}"
+    );
+
+    let get = "curl -s https://open.test/; curl -s -o /dev/null -w '%{http_code}' https://shut.test/";
+    assert_eq!(exec(&project, &[], get).stdout, "000");
+    let sandboxed = exec(&project, &["--network", "sandboxed"], get);
+    assert_eq!(sandboxed.stdout, "hello from open.test\n403", "{sandboxed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_it_reads_is_ours() {
+    let project = open_project();
+    let mut child = project
+        .sandbox(&["exec", "--", "wc", "-c"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the sandbox command");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(&vec![b'x'; 100_000]).expect("all is read");
+    drop(stdin);
+    let output = child.wait_with_output().expect("our own child");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "100000\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_image_is_built_once_told_and_removed_when_that_is_forced() {
+    let prefix = "e2e-cli-build";
+    let project = Project::with_prefix(prefix);
+    project.write(
+        ".sandbox/sandbox.yaml",
+        &config(prefix, "X").replace("image: X\n", ""),
+    );
+    let dockerfile = format!("FROM {}\nRUN date +%N > /stamp\n", Setting::of_this_run().image);
+    project.write(".sandbox/container/Dockerfile", &dockerfile);
+    project.output(&["clean", "--force"]);
+    let status = project.output(&["status"]);
+    assert!(
+        status.stdout.contains("Not built") && status.stderr.contains("`sandbox build`"),
+        "{status:?}"
+    );
+    let built = project.output(&["build"]);
+    assert_eq!(built.code, Some(0), "{built:?}");
+    for message in ["Building sandbox image...", "Sandbox image built successfully!"] {
+        assert!(built.stderr.contains(message), "{built:?}");
+    }
+    let stamp = || exec(&project, &["--workspace", "none"], "cat /stamp").stdout;
+    let first = stamp();
+    let again = project.output(&["build"]);
+    assert!(again.stderr.contains("Sandbox image already exists"), "{again:?}");
+    assert_eq!((again.stdout, stamp()), (built.stdout.clone(), first.clone()));
+    let status = project.output(&["status", "--output", "json"]).json();
+    assert_eq!(status["image"]["tag"], built.stdout.trim(), "{status}");
+    let forced = project.output(&["build", "--force"]);
+    assert!(forced.stderr.contains("built successfully"), "{forced:?}");
+    assert_ne!(stamp(), first);
+
+    let kept = project.output(&["clean"]);
+    assert!(
+        kept.stderr
+            .contains("Use --force to also remove the sandbox image")
+            && kept.stderr.contains("Cleanup complete"),
+        "{kept:?}"
+    );
+    let removed = project.output(&["clean", "--force"]);
+    assert!(
+        removed.stdout.contains(built.stdout.trim()) && removed.stderr.contains("Removed sandbox image"),
+        "{removed:?}"
+    );
+    let none = project.output(&["clean", "--force"]);
+    assert!(none.stderr.contains("No image to remove"), "{none:?}");
+    project.write(
+        ".sandbox/container/Dockerfile",
+        &format!("{dockerfile}RUN false\n"),
+    );
+    let failed = project.output(&["build"]);
+    assert!(
+        failed.code == Some(125) && failed.stderr.contains("failed to build the sandbox image"),
+        "{failed:?}"
+    );
+}

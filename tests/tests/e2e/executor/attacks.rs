@@ -1,0 +1,90 @@
+//! Commands that attack what runs them, and one another.
+
+use std::time::Duration;
+
+use e2e_tests::bed::Bed;
+use sandbox::{ExecutorMode, ResourceLimits};
+
+use super::bed::{config, executor, output, processes, run, within};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_supervisor_can_be_neither_killed_stopped_nor_read() {
+    let bed = Bed::new().await;
+    let executor = executor(&bed, config(&bed));
+    let script = "kill -9 1; kill -STOP 1; kill -TERM 1; for file in environ fd mem maps; do ls /proc/1/$file/ >/dev/null 2>&1 || \
+         cat /proc/1/$file >/dev/null 2>&1 && echo open $file; done; cat /run/sandbox/supervisor >/dev/null 2>&1 && echo readable; \
+         cat /proc/self/environ >/dev/null && ls /proc/self/fd/ >/dev/null && echo control";
+    assert_eq!(output(&executor, script).await, "control\n");
+    assert_eq!(output(&executor, "echo next").await, "next\n");
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_kills_its_keeper_kills_itself_and_what_it_started() {
+    let bed = Bed::new().await;
+    let executor = executor(&bed, config(&bed));
+    let result = run(
+        &executor,
+        "setsid sleep 41710.5 & sleep 0.2; echo before; kill -9 $PPID; sleep 41710.6",
+    )
+    .await;
+    assert_eq!((result.exit_code, &*result.stdout_text()), (137, "before\n"));
+    assert_eq!(processes("41710."), 0);
+    let stopped = executor
+        .execute("kill -STOP $PPID; exit 3", within(Duration::from_secs(2)))
+        .await
+        .expect("a result");
+    assert!(
+        stopped.timed_out,
+        "a keeper that was stopped tells nothing: {stopped:?}"
+    );
+    assert_eq!(output(&executor, "echo next").await, "next\n");
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_bomb_ends_at_its_timeout_and_its_neighbour_lives() {
+    let bed = Bed::new().await;
+    let executor = executor(&bed, config(&bed));
+    // Each process starts its successors and goes: whoever kills them one by one runs after them.
+    let bomb = "f() { setsid bash -c \"$(declare -f f); f 41711\" & setsid bash -c \"$(declare -f f); f 41711\" & }; f; sleep 100";
+    let (bombed, neighbour) = tokio::join!(
+        executor.execute(bomb, within(Duration::from_secs(3))),
+        executor.execute("exec sleep 6", within(Duration::from_mins(1))),
+    );
+    assert!(bombed.expect("a result").timed_out);
+    let neighbour = neighbour.expect("the container is still there");
+    assert!(neighbour.is_success(), "{neighbour:?}");
+    assert_eq!(
+        output(&executor, "echo next; ls -d /proc/[0-9]* | wc -l").await,
+        "next\n5\n"
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_is_limited_and_the_executor_goes_on() {
+    let bed = Bed::new().await;
+    let eat = "python3 -c 'x = bytearray(700 << 20); print(len(x))'";
+    for mode in [ExecutorMode::Reuse, ExecutorMode::Fresh] {
+        let executor = executor(&bed, config(&bed).mode(mode));
+        // Whoever the kernel picks: the command does not succeed, and the next one does.
+        match executor.execute(eat, within(Duration::from_mins(2))).await {
+            Ok(result) => assert_ne!(result.exit_code, 0, "{result:?}"),
+            Err(error) => assert!(
+                error.to_string().contains("container of the command ended"),
+                "{error}"
+            ),
+        }
+        assert_eq!(output(&executor, "echo next").await, "next\n");
+    }
+    let control = executor(
+        &bed,
+        config(&bed).limits(ResourceLimits {
+            memory: Some(2 << 30),
+            ..ResourceLimits::untrusted()
+        }),
+    );
+    assert_eq!(output(&control, eat).await, "734003200\n");
+    bed.close().await;
+}

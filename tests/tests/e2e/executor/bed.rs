@@ -1,0 +1,76 @@
+//! Executors for one test, and a look at processes from the host.
+
+use std::time::{Duration, Instant};
+
+use e2e_tests::bed::Bed;
+use sandbox::{ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig, Isolation, ResourceLimits};
+
+/// The defaults: what nobody vouches for.
+pub(super) fn config(bed: &Bed) -> ExecutorConfig {
+    ExecutorConfig::new("exec", bed.image.clone()).limits(ResourceLimits {
+        // The machine under test may be busy.
+        timeout: Some(Duration::from_mins(2)),
+        ..ResourceLimits::untrusted()
+    })
+}
+
+/// The control: root on a root that can be written.
+pub(super) fn weak(bed: &Bed) -> ExecutorConfig {
+    config(bed).isolation(Isolation {
+        no_new_privileges: false,
+        ..Isolation::agent()
+    })
+}
+
+pub(super) fn executor(bed: &Bed, config: ExecutorConfig) -> Executor {
+    bed.sandbox.create_executor(config).expect("a good configuration")
+}
+
+pub(super) fn within(timeout: Duration) -> ExecOptions {
+    ExecOptions {
+        timeout: Some(timeout),
+        ..ExecOptions::default()
+    }
+}
+
+pub(super) async fn run(executor: &Executor, command: impl Into<ExecCommand>) -> ExecResult {
+    executor
+        .execute(command, ExecOptions::default())
+        .await
+        .expect("the infrastructure works")
+}
+
+/// What it prints; it must succeed.
+pub(super) async fn output(executor: &Executor, line: &str) -> String {
+    let result = run(executor, line).await;
+    assert!(result.is_success(), "{line}: {result:?}");
+    result.stdout_text().into_owned()
+}
+
+/// How many processes of this machine have `marker` in their command lines. Containers' processes are among them.
+pub(super) fn processes(marker: &str) -> usize {
+    let read = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    let has_marker = |line: &[u8]| line.windows(marker.len()).any(|part| part == marker.as_bytes());
+    std::fs::read_dir("/proc")
+        .expect("a folder")
+        .flatten()
+        .map(read)
+        .filter(|line| has_marker(line))
+        .count()
+}
+
+/// Waits until there are so many of them.
+pub(super) async fn until_processes(marker: &str, expected: usize) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let found = processes(marker);
+        if found == expected {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{found} processes `{marker}`, not {expected}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

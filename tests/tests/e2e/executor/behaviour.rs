@@ -1,0 +1,208 @@
+//! What commands come to, and what they may do.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use e2e_tests::bed::Bed;
+use e2e_tests::setting::Setting;
+use sandbox::{
+    ContainerEnv, ExecOptions, ExecutorConfig, ExecutorMode, ImageSource, Input, Mount, Workspace,
+};
+
+use super::bed::{config, executor, output, run, weak, within};
+
+const MODES: [ExecutorMode; 2] = [ExecutorMode::Reuse, ExecutorMode::Fresh];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_and_exit_codes_are_the_commands_own() {
+    let bed = Bed::new().await;
+    for mode in MODES {
+        let executor = executor(&bed, config(&bed).mode(mode));
+        for (line, code, stdout, stderr) in [
+            ("echo hello", 0, "hello\n", ""),
+            ("exit 42", 42, "", ""),
+            ("echo out; echo err >&2; false", 1, "out\n", "err\n"),
+            ("kill -9 $$", 137, "", ""),
+            ("echo $BASH_VERSION | wc -l", 0, "1\n", ""),
+            ("printf 'a\\nb\\n\\xc3\\xbc'", 0, "a\nb\nü", ""),
+        ] {
+            let result = run(&executor, line).await;
+            let told = (result.exit_code, &*result.stdout_text(), &*result.stderr_text());
+            assert_eq!(told, (code, stdout, stderr), "{line} {mode:?}");
+            assert!(!result.timed_out && !result.is_truncated());
+        }
+        let words = run(&executor, ["printf", "%s|", "a b", "$HOME", "*"]).await;
+        assert_eq!(words.stdout_text(), "a b|$HOME|*|", "a list is taken as it is");
+        executor.cleanup().await.expect("it goes");
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn time_is_limited() {
+    let bed = Bed::new().await;
+    for mode in MODES {
+        let executor = executor(&bed, config(&bed).mode(mode));
+        let result = executor
+            .execute("echo before; sleep 120", within(Duration::from_secs(1)))
+            .await
+            .expect("a result");
+        assert!(result.timed_out && !result.is_success(), "{result:?}");
+        assert_eq!((result.exit_code, &*result.stdout_text()), (124, "before\n"));
+        assert!(result.duration < Duration::from_mins(1), "{result:?}");
+        // The control: the same with time enough.
+        let slow = executor
+            .execute("echo before; sleep 1.5", within(Duration::from_mins(1)))
+            .await
+            .expect("a result");
+        assert!(slow.is_success(), "{slow:?}");
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_root_cannot_be_written_and_nothing_makes_root() {
+    let bed = Bed::new().await;
+    let (hard, soft) = (executor(&bed, config(&bed)), executor(&bed, weak(&bed)));
+    for line in [
+        "rm -rf --no-preserve-root / 2>&1",
+        "touch /etc/x 2>&1",
+        "touch /usr/x 2>&1",
+        "touch /bin/x 2>&1",
+    ] {
+        let result = run(&hard, line).await;
+        assert_ne!(result.exit_code, 0, "{line}");
+        assert!(
+            result.stdout_text().contains("Read-only file system"),
+            "{result:?}"
+        );
+    }
+    for line in ["sudo whoami", "su -c whoami", "ls /root", "test $(id -u) = 0"] {
+        assert_ne!(run(&hard, line).await.exit_code, 0, "{line}");
+    }
+    let look = "id -u; grep NoNewPrivs /proc/self/status | tr '\\t' ' '; grep CapBnd /proc/self/status | tr '\\t' ' '";
+    assert_eq!(
+        output(&hard, look).await,
+        "1000\nNoNewPrivs: 1\nCapBnd: 0000000000000000\n"
+    );
+    // The control: the same, where it is allowed.
+    assert!(output(&soft, look).await.starts_with("0\nNoNewPrivs: 0\n"));
+    output(
+        &soft,
+        "touch /etc/x /usr/x /bin/x && ls /root && su -c whoami && rm -rf /usr/share/doc",
+    )
+    .await;
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_is_room_to_work_in_and_no_network() {
+    let bed = Bed::new().await;
+    let executor = executor(&bed, config(&bed));
+    let script = "cd && echo x > home && cat home; echo y > /tmp/y && cat /tmp/y; python3 -c 'print(2+2)'; ls /sys/class/net; \
+         test -e /workspace || echo none";
+    assert_eq!(output(&executor, script).await, "x\ny\n4\nlo\nnone\n");
+    assert_eq!(
+        output(&executor, "cat ~/home").await,
+        "x\n",
+        "one container for all commands"
+    );
+    let fresh = super::bed::executor(&bed, config(&bed).mode(ExecutorMode::Fresh));
+    assert_eq!(output(&fresh, "echo x > ~/home; cat ~/home").await, "x\n");
+    assert_ne!(
+        run(&fresh, "cat ~/home").await.exit_code,
+        0,
+        "one container for each"
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_is_none_for_reading_or_for_writing() {
+    let bed = Bed::new().await;
+    let folder = bed.folder().join("work");
+    fs::create_dir(&folder).expect("a folder");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("our own folder");
+    fs::write(folder.join("given"), "given\n").expect("a file");
+    let reading = executor(&bed, config(&bed).workspace(Workspace::ReadOnly(folder.clone())));
+    assert_eq!(output(&reading, "pwd; cat given").await, "/workspace\ngiven\n");
+    let refused = run(&reading, "touch made").await;
+    assert!(
+        refused.stderr_text().contains("Read-only file system"),
+        "{refused:?}"
+    );
+    let writing = executor(
+        &bed,
+        config(&bed)
+            .workspace(Workspace::ReadWrite(folder.clone()))
+            .mode(ExecutorMode::Fresh),
+    );
+    output(&writing, "touch made").await;
+    assert!(folder.join("made").exists(), "the control");
+    assert_eq!(output(&writing, "ls").await, "given\nmade\n");
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn variables_input_and_folder_of_one_command() {
+    let bed = Bed::new().await;
+    let env = ContainerEnv::default()
+        .with("KEPT", "kept")
+        .with("CHANGED", "before");
+    let executor = executor(&bed, config(&bed).env(env));
+    let script = "echo $KEPT $CHANGED $OWN ${PATH:+path} $HOME; cat; pwd";
+    let options = ExecOptions {
+        env: ContainerEnv::default()
+            .with("CHANGED", "after")
+            .with("OWN", "own"),
+        stdin: Input::Bytes(b"read\n".to_vec()),
+        working_dir: Some("/usr".to_owned()),
+        ..ExecOptions::default()
+    };
+    let result = executor.execute(script, options).await.expect("a result");
+    assert_eq!(
+        result.stdout_text(),
+        "kept after own path /home/sandbox\nread\n/usr\n"
+    );
+    let next = output(&executor, script).await;
+    assert!(
+        next.starts_with("kept before path /home/sandbox\n"),
+        "one command's own are not the next one's: {next}"
+    );
+    // Long input to one that reads, and to one that does not.
+    let input = |bytes| ExecOptions {
+        stdin: Input::Bytes(bytes),
+        ..ExecOptions::default()
+    };
+    let much = vec![b'x'; 5_000_000];
+    let counted = executor.execute("wc -c", input(much.clone())).await;
+    assert_eq!(counted.expect("a result").stdout_text(), "5000000\n");
+    let unread = executor
+        .execute("exec <&-; sleep 0.2; echo done", input(much))
+        .await;
+    assert_eq!(unread.expect("a result").stdout_text(), "done\n");
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_needs_nothing_for_it() {
+    let bed = Bed::new().await;
+    let files = [("x".to_owned(), b"x".to_vec())].into();
+    let empty = ImageSource::build("FROM scratch\nCOPY x /x\n", files);
+    let image = bed.sandbox.ensure_image(&empty).await.expect("an image");
+    let probe = Mount::read_only_at(&Setting::of_this_run().probe, "/probe");
+    let executor = executor(&bed, ExecutorConfig::new("exec", image).mount(probe));
+    let result = run(&executor, ["/probe", "addresses"]).await;
+    assert!(
+        result.is_success() && result.stdout_text().contains("outcome"),
+        "{result:?}"
+    );
+    let error = executor
+        .execute("echo hello", ExecOptions::default())
+        .await
+        .expect_err("there is no shell");
+    assert_eq!(error.to_string(), "no program `/bin/sh` in the image");
+    assert_eq!(executor.read_file("/x", 10).await.expect("a file"), b"x");
+    bed.close().await;
+}

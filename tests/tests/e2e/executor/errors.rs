@@ -1,0 +1,119 @@
+//! What is said when there is no engine, no image, no program.
+
+use e2e_tests::bed::{self, Bed};
+use sandbox::{
+    ContainerError, EngineAddress, ExecOptions, ExecutorConfig, ImageSource, Isolation, Mount, Network,
+    Sandbox, SandboxError, Seccomp,
+};
+
+use super::bed::{config, executor};
+
+async fn failure(bed: &Bed, config: ExecutorConfig, words: &[&str]) -> SandboxError {
+    executor(bed, config)
+        .execute(words.to_vec(), ExecOptions::default())
+        .await
+        .expect_err("it cannot be executed")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_an_engine_it_is_not_running() {
+    let state = tempfile::tempdir().expect("a folder");
+    let mut config = bed::config(state.path());
+    config.engine = EngineAddress::unix(state.path().join("no.sock"));
+    let error = Sandbox::connect(config).await.expect_err("nobody listens");
+    assert!(matches!(error, SandboxError::EngineNotRunning(_)), "{error:?}");
+    assert!(error.to_string().starts_with("Docker is not running"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_is_missing_is_named() {
+    let bed = Bed::new().await;
+    let source = ImageSource::existing("localhost/no-such-image");
+    let error = bed
+        .sandbox
+        .ensure_image(&source)
+        .await
+        .expect_err("it is not there");
+    assert!(
+        error.to_string().starts_with("Image not found: ") && error.to_string().contains("no-such-image"),
+        "{error}"
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_cannot_be_made_says_why() {
+    let bed = Bed::new().await;
+    let folder = bed.folder().join("goes");
+    std::fs::create_dir(&folder).expect("a folder");
+    let going = executor(&bed, config(&bed).mount(Mount::read_only_at(&folder, "/x")));
+    std::fs::remove_dir(&folder).expect("our own folder");
+    let error = going.execute("true", ExecOptions::default()).await;
+    let error = error.expect_err("it is not there").to_string();
+    assert!(error.contains("goes`, which is to be mounted"), "{error}");
+    let unusable = config(&bed).isolation(Isolation {
+        seccomp: Seccomp::Profile("/no/such/profile.json".into()),
+        ..Isolation::untrusted()
+    });
+    let error = failure(&bed, unusable, &["true"]).await;
+    assert!(
+        matches!(
+            error,
+            SandboxError::Container(ContainerError::Unsupported {
+                field: "isolation.seccomp",
+                ..
+            })
+        ),
+        "{error:?}"
+    );
+    let unstarted = Sandbox::connect(bed::config(&bed::state_dir()))
+        .await
+        .expect("an engine");
+    let sandboxed = ExecutorConfig::new("exec", bed.image.clone()).network(bed::network("domains: []"));
+    let executor = unstarted
+        .create_executor(sandboxed)
+        .expect("a good configuration");
+    let error = executor.execute("true", ExecOptions::default()).await;
+    assert!(matches!(error, Err(SandboxError::NotStarted)), "{error:?}");
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_missing_or_none_is_told_as_a_shell_would() {
+    let bed = Bed::new().await;
+    let error = failure(&bed, config(&bed), &["no-such-program", "x"]).await;
+    assert_eq!(error.to_string(), "no program `no-such-program` in the image");
+    let error = failure(&bed, config(&bed), &["/etc/passwd"]).await;
+    assert_eq!(error.to_string(), "`/etc/passwd` cannot be executed in the image");
+    let options = ExecOptions {
+        working_dir: Some("/no/such/folder".to_owned()),
+        ..ExecOptions::default()
+    };
+    let error = executor(&bed, config(&bed)).execute("true", options).await;
+    let error = error.expect_err("there is no such folder").to_string();
+    assert_eq!(error, "the working directory `/no/such/folder` is no folder");
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_network_sandbox_serves_executors_too() {
+    let bed = Bed::new().await;
+    let get = "curl -s -o /dev/null -w '%{http_code} ' https://open.test/; curl -s -o /dev/null -w '%{http_code}' https://shut.test/";
+    let sandboxed = config(&bed).network(bed::network("domains: [open.test]"));
+    let log = bed.folder().join("log");
+    let executor = executor(&bed, sandboxed.network_log_dir(&log));
+    assert_eq!(super::bed::output(&executor, get).await, "200 403");
+    executor.cleanup().await.expect("it goes");
+    let log = std::fs::read_to_string(log.join("network-sandbox.log")).expect("a log");
+    assert!(
+        log.contains("open.test") && log.contains("BLOCKED GET https://shut.test/"),
+        "{log}"
+    );
+    let none = super::bed::executor(&bed, config(&bed).network(Network::Disabled));
+    assert_eq!(
+        super::bed::run(&none, get).await.stdout_text(),
+        "000 000",
+        "the control"
+    );
+    bed.close().await;
+}

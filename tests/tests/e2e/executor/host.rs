@@ -1,0 +1,102 @@
+//! The process that owns an executor, as a program of its own: what it takes, and what its death leaves.
+
+use std::io::Read as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use e2e_tests::bed;
+use e2e_tests::setting::Setting;
+use sandbox::Sandbox;
+use tempfile::TempDir;
+
+use super::bed::{processes, until_processes};
+
+/// The example `run_executor`, at work.
+pub(super) struct Example {
+    child: Child,
+    state: TempDir,
+}
+
+/// What it came to.
+pub(super) struct Ended {
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+    pub(super) peak_kibibytes: u64,
+}
+
+impl Example {
+    /// Runs `lines` one after the other.
+    pub(super) fn start(lines: &[&str]) -> Self {
+        let setting = Setting::of_this_run();
+        let state = tempfile::tempdir().expect("a folder");
+        let child = Command::new(setting.examples.join("run_executor"))
+            .arg(&setting.engine)
+            .arg(state.path())
+            .arg(&setting.proxy_dir)
+            .arg(&setting.clients_image)
+            .args(lines)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the example was built");
+        Self { child, state }
+    }
+
+    pub(super) fn finish(mut self) -> Ended {
+        let status = format!("/proc/{}/status", self.child.id());
+        let is_done = Arc::new(AtomicBool::new(false));
+        let watching = thread::spawn({
+            let is_done = Arc::clone(&is_done);
+            move || {
+                let mut peak = 0;
+                while !is_done.load(Ordering::Relaxed) {
+                    peak = peak_of(&status).unwrap_or(peak);
+                    thread::sleep(Duration::from_millis(100));
+                }
+                peak
+            }
+        });
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let mut out = self.child.stdout.take().expect("a pipe");
+        out.read_to_end(&mut stdout).expect("output");
+        let mut err = self.child.stderr.take().expect("a pipe");
+        err.read_to_end(&mut stderr).expect("output");
+        is_done.store(true, Ordering::Relaxed);
+        assert!(self.child.wait().expect("our own child").success());
+        Ended {
+            stdout: String::from_utf8_lossy(&stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&stderr).into_owned(),
+            peak_kibibytes: watching.join().expect("a thread"),
+        }
+    }
+}
+
+/// The most memory that a process had at once.
+fn peak_of(status: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(status).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_die_with_the_process_that_wanted_them() {
+    let mut example = Example::start(&["setsid sleep 41730.1 & sleep 41730.1"]);
+    // As words of their own, which the example does not have.
+    let sleeps = "sleep\u{0}41730.1";
+    until_processes(sleeps, 2).await;
+    example.child.kill().expect("our own child");
+    example.child.wait().expect("our own child");
+    until_processes(sleeps, 0).await;
+    assert_eq!(processes(sleeps), 0);
+    // What is left is labelled: the next one to look removes it.
+    let mut config = bed::config(example.state.path());
+    config.prefix = "sandbox".to_owned();
+    let next = Sandbox::connect(config).await.expect("an engine");
+    next.sweep().await.expect("it is swept");
+    let left = next.inventory().await.expect("an inventory");
+    let dead: Vec<_> = left.instances.iter().filter(|instance| !instance.alive).collect();
+    assert!(dead.is_empty(), "{dead:?}");
+}

@@ -1,0 +1,70 @@
+//! Several commands at once in one container.
+
+use std::time::Duration;
+
+use e2e_tests::bed::Bed;
+use futures_util::future::join_all;
+use sandbox::{ExecOptions, Input};
+
+use super::bed::{config, executor, processes, within};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_has_its_own_streams_code_and_end() {
+    let bed = Bed::new().await;
+    let executor = executor(&bed, config(&bed));
+    let one = async |number: i32| {
+        let options = ExecOptions {
+            stdin: Input::Bytes(format!("in {number}\n").into_bytes()),
+            ..ExecOptions::default()
+        };
+        let line = format!("cat; sleep 0.$((RANDOM % 5)); echo err {number} >&2; exit {number}");
+        let result = executor.execute(line, options).await.expect("a result");
+        assert_eq!(result.exit_code, number);
+        assert_eq!(result.stdout_text(), format!("in {number}\n"));
+        assert_eq!(result.stderr_text(), format!("err {number}\n"));
+    };
+    join_all((0..12).map(one)).await;
+    assert_eq!(
+        bed.container(sandbox::Role::Task).await.split('-').nth(1),
+        Some("task"),
+        "all in one container"
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_one_is_not_the_end_of_another() {
+    let bed = Bed::new().await;
+    let executor = executor(&bed, config(&bed));
+    let long = async {
+        let line = "(setsid sleep 41720.1 &); setsid sleep 41720.1 & sleep 4; \
+             cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -cx '[4]1720.1'";
+        executor
+            .execute(line, within(Duration::from_mins(1)))
+            .await
+            .expect("a result")
+    };
+    let short = async {
+        let line = "setsid sleep 41720.2 & sleep 100";
+        executor
+            .execute(line, within(Duration::from_secs(1)))
+            .await
+            .expect("a result")
+    };
+    let quick = async {
+        let line = "setsid sleep 41720.2 & sleep 2";
+        executor
+            .execute(line, within(Duration::from_mins(1)))
+            .await
+            .expect("a result")
+    };
+    let (long, short, quick) = tokio::join!(long, short, quick);
+    assert!(short.timed_out && quick.is_success(), "{short:?} {quick:?}");
+    assert_eq!(
+        long.stdout_text(),
+        "2\n",
+        "two ended meanwhile, its own processes not"
+    );
+    assert_eq!(processes("41720."), 0);
+    bed.close().await;
+}
