@@ -32,7 +32,7 @@ const INSTRUMENTATION: [&str; 7] = [
 const INSTRUMENTED: &str = "inline 8-bit counters";
 
 /// Bounds on one input: bytes, seconds, and megabytes of the whole program.
-const BOUNDS: [&str; 3] = ["-max_len=4096", "-timeout=10", "-rss_limit_mb=1024"];
+const BOUNDS: [&str; 3] = ["-max_len=4096", "-timeout=20", "-rss_limit_mb=1024"];
 
 #[derive(Args)]
 pub(crate) struct FuzzArgs {
@@ -127,7 +127,9 @@ fn fuzz(target: &str, program: &Path, seconds: u32) -> Result<()> {
     fuzzer
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-artifact_prefix={}/", findings.display()))
-        .arg("-print_final_stats=1");
+        .arg("-print_final_stats=1")
+        // Longer inputs sooner than usual: most of what is read here has a head before it matters.
+        .arg("-len_control=20");
     let dictionary = folder().join(format!("dictionaries/{target}.dict"));
     if dictionary.is_file() {
         fuzzer.arg(format!("-dict={}", dictionary.display()));
@@ -156,7 +158,10 @@ fn followed(fuzzer: &mut Command) -> Result<bool> {
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         instrumented |= line.contains(INSTRUMENTED);
-        say(line);
+        // Each input that is kept is told on a line of its own; the pulse tells enough.
+        if !["\tNEW", "\tREDUCE"].iter().any(|kept| line.contains(kept)) {
+            say(line);
+        }
     }
     let status = child.wait().with_context(|| format!("cannot await {what}"))?;
     if !status.success() {

@@ -42,8 +42,26 @@ pub(super) fn needles(with_sent: bool) -> Arc<Needles> {
 
 /// Whether a value is in `text`, in a form that is planted.
 pub(super) fn holds_value(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text);
+    let squeezed = squeezed(text);
+    let text = String::from_utf8_lossy(&squeezed);
     FORMS.iter().any(|form| text.contains(form))
+}
+
+/// The text without most of what is repeated, which would take long to search; no form repeats a byte so often.
+fn squeezed(text: &[u8]) -> Vec<u8> {
+    let mut squeezed = Vec::new();
+    let mut repeated = 0;
+    for byte in text {
+        repeated = if squeezed.last() == Some(byte) {
+            repeated + 1
+        } else {
+            0
+        };
+        if repeated < 32 {
+            squeezed.push(*byte);
+        }
+    }
+    squeezed
 }
 
 /// Makes a text of a script: 0xFF and a number plants a form, 0xFE the beginning of one, 0xFD repeats a byte many times; every other

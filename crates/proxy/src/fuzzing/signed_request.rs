@@ -132,11 +132,7 @@ fn check_places(host: &str, scheme: Scheme, plan: &Plan) {
             "a real value is in the target for {host}"
         );
     }
-    assert_eq!(
-        carried > 0,
-        plan.masked > 0,
-        "the number of replaced values is wrong"
-    );
+    assert!(carried == 0 || plan.masked > 0, "a replaced value is not counted");
     assert!(
         carried == 0 || scheme == Scheme::Https,
         "a real value goes over plain HTTP"
