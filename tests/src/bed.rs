@@ -36,7 +36,7 @@ pub struct Ran {
     pub stdout: String,
     /// What it complained about.
     pub stderr: String,
-    /// The network log.
+    /// What it added to the network log.
     pub log: String,
     /// Everything else.
     pub result: CommandResult,
@@ -150,6 +150,7 @@ impl Bed {
     ///
     /// When the infrastructure fails.
     pub async fn run_spec(&self, spec: CommandSpec) -> Ran {
+        let before = self.log().len();
         let command = self.sandbox.create_command(spec).expect("a good command");
         let result = command
             .execute(Input::Empty, async |_: OutputChunk| {})
@@ -159,9 +160,14 @@ impl Bed {
             code: result.exit_code,
             stdout: String::from_utf8_lossy(&result.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&result.stderr).into_owned(),
-            log: std::fs::read_to_string(self.folder.path().join("network-sandbox.log")).unwrap_or_default(),
+            log: self.log().split_off(before),
             result,
         }
+    }
+
+    /// The network log of all runs.
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("network-sandbox.log")).unwrap_or_default()
     }
 
     /// A task that runs the real Claude Code against the stand-in for its API.

@@ -31,8 +31,8 @@ const INSTRUMENTATION: [&str; 7] = [
 /// What libFuzzer says when the program has such counters.
 const INSTRUMENTED: &str = "inline 8-bit counters";
 
-/// Bounds on one input: bytes, seconds, and megabytes of the whole program.
-const BOUNDS: [&str; 3] = ["-max_len=4096", "-timeout=20", "-rss_limit_mb=1024"];
+/// Bounds on one input: bytes, seconds, and megabytes of the whole program, so that memory without bounds is a finding too.
+const BOUNDS: [&str; 3] = ["-max_len=4096", "-timeout=20", "-rss_limit_mb=192"];
 
 #[derive(Args)]
 pub(crate) struct FuzzArgs {

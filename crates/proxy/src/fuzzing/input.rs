@@ -5,6 +5,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// Lines of a head at most, to keep one run short.
 const MOST_LINES: usize = 64;
 
+/// Enough for every byte of the longest input.
+const MOST_PIECES: usize = 4096;
+
 /// Bytes that are read from the front.
 pub(crate) struct Input<'a>(&'a [u8]);
 
@@ -32,7 +35,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// `data` cut into pieces of `sizes`, again and again; whole where that would not end.
+/// `data` cut into pieces of `sizes`, again and again; whole where that would not end, and in one piece after very many.
 pub(crate) fn pieces<'a>(data: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
     if sizes.iter().all(|size| *size == 0) {
         return vec![data];
@@ -40,12 +43,15 @@ pub(crate) fn pieces<'a>(data: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
     let mut pieces = Vec::new();
     let mut rest = data;
     for size in sizes.iter().cycle() {
-        if rest.is_empty() {
+        if rest.is_empty() || pieces.len() == MOST_PIECES {
             break;
         }
         let (piece, after) = rest.split_at_checked(*size).unwrap_or((rest, &[]));
         pieces.push(piece);
         rest = after;
+    }
+    if !rest.is_empty() {
+        pieces.push(rest);
     }
     pieces
 }

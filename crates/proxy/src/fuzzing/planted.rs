@@ -21,7 +21,7 @@ const PAIRS: [(&str, &str); 3] = [
 const SENT: (&str, &str) = ("cm9ib3Q6Z2hwX1I4c1BkbjR6bUx4MlZxN0p0V2M5S2JZZg==", "cm9ib3Q6OTk5");
 
 /// A text longer than this is not made longer by repetition.
-const MOST: usize = 256 * 1024;
+const MOST: usize = 48 * 1024;
 
 /// The needles of all values, without and with what a request sent.
 static NEEDLES: LazyLock<[Arc<Needles>; 2]> = LazyLock::new(|| {

@@ -141,9 +141,14 @@ print(requests.get(request.url, headers=dict(request.headers)).text)\""
     for real in [key.id.as_str(), token] {
         assert!(!ran.stdout.contains(real), "{facts}");
     }
-    for variable in ["AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"] {
+    for (variable, real) in [
+        ("AWS_ACCESS_KEY_ID", key.id.as_str()),
+        ("AWS_SESSION_TOKEN", token),
+    ] {
         let surrogate = secrets.env_vars().get(variable).expect("a surrogate");
-        assert!(ran.stdout.contains(surrogate.as_str()), "{variable}: {facts}");
+        // The body keeps its length, so a longer surrogate is cut.
+        let fitting: String = surrogate.chars().take(real.len()).collect();
+        assert!(ran.stdout.contains(&fitting), "{variable}: {facts}");
     }
     // The control: they did arrive.
     let seen = format!("{:?}", World::shared().seen(HOST));

@@ -137,7 +137,7 @@ impl Places {
     /// Waits until the engine knows that the proxy has ended, cores and all.
     pub(super) async fn await_end_of_the_proxy(&self) {
         let path = format!(
-            "/containers/{}/wait?condition=exited&condition=stopped",
+            "/containers/{}/wait?condition=exited&condition=stopped&interval=20ms",
             self.proxy.name
         );
         assert_eq!(engine::call("POST", &path, None).await.0, 200);
