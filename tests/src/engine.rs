@@ -116,10 +116,27 @@ pub async fn unverified(script: &str, host: &Value) -> String {
     let (status, answer) = send("POST", "/v1.41/containers/create", Some(&body)).await;
     assert_eq!(status, 201, "{}", String::from_utf8_lossy(&answer));
     let created: Value = serde_json::from_slice(&answer).expect("JSON");
-    let log = finish(&created).await;
+    unframed(&finish(&created).await)
+}
+
+/// Runs a container as podman's own API makes it of `spec`, and gives its output.
+///
+/// # Panics
+///
+/// When the container cannot be run.
+pub async fn printed(spec: &Value) -> String {
+    let mut spec = spec.clone();
+    if let Some(spec) = spec.as_object_mut() {
+        spec.insert("log_configuration".to_owned(), json!({"driver": "k8s-file"}));
+    }
+    let created = json("POST", "/containers/create", Some(&spec)).await;
+    unframed(&finish(&created).await)
+}
+
+fn unframed(log: &[u8]) -> String {
     // Each frame of the log has a head of eight bytes.
     let mut text = String::new();
-    let mut rest = log.as_ref();
+    let mut rest = log;
     while let Some((head, tail)) = rest.split_first_chunk::<8>() {
         let [.., a, b, c, d] = *head;
         let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).expect("a length");

@@ -26,6 +26,7 @@ const SHELLS: [(&str, &str); 3] = [
 /// Prints the archive's path.
 pub(crate) fn run(_: &DistArgs) -> Result<()> {
     let proxy = task_proxy_image::build()?;
+    let verify_probe = task_proxy_image::build_verify_probe()?;
     let sandbox = step("building the sandbox command", || {
         cargo::program("sandbox", &["--release"])
     })?;
@@ -35,6 +36,7 @@ pub(crate) fn run(_: &DistArgs) -> Result<()> {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
     fill(&folder, &sandbox, &proxy)?;
+    copy(&verify_probe, &folder.join("sandbox-verify-probe"))?;
     println!("{}", pack(&folder, &name)?.display());
     Ok(())
 }

@@ -127,6 +127,7 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
     let tests = step("building the tests", build_tests)?;
     let examples = step("building the examples", build_examples)?;
     let proxy = task_proxy_image::build()?;
+    task_proxy_image::build_verify_probe()?;
     Ok(Programs {
         tests,
         examples,

@@ -1,5 +1,5 @@
-//! `proxy-image`: the static programs that containers run: the proxy, which `startup()` of the library makes an image of, and the
-//! supervisor of executors, which it mounts.
+//! `proxy-image`: the static programs that containers run: the proxy, which `startup()` of the library makes an image of, the
+//! supervisor of executors and the probe of `sandbox verify`, which it mounts.
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,7 @@ pub(crate) fn run(_: &ProxyImageArgs) -> Result<()> {
     let program = build()?;
     describe(&program)?;
     describe(&program.with_file_name(SUPERVISOR))?;
+    describe(&build_verify_probe()?)?;
     say("the image is made by the sandbox itself, when it starts: FROM scratch, tagged by this content");
     Ok(())
 }
@@ -43,6 +44,16 @@ pub(crate) fn build() -> Result<PathBuf> {
     let supervisor = program.with_file_name(SUPERVISOR);
     step("building the static supervisor", || {
         cargo::static_program(SUPERVISOR, SUPERVISOR, &["--release"], &supervisor)
+    })?;
+    Ok(program)
+}
+
+/// Builds the static probe of `sandbox verify` beside it.
+pub(crate) fn build_verify_probe() -> Result<PathBuf> {
+    let name = "sandbox-verify-probe";
+    let program = workspace::target().join("proxy").join(name);
+    step("building the static probe of sandbox verify", || {
+        cargo::static_program(name, name, &["--release"], &program)
     })?;
     Ok(program)
 }

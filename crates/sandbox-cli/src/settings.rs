@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use allowlist::Allowlist;
 use sandbox::{
-    ContainerEnv, ImageSource, Isolation, Mount, Network, NetworkSandboxConfig, Protection, ResourceLimits,
-    SandboxConfig, SecretReplacements,
+    ContainerEnv, ExpectedProgram, ImageSource, Isolation, Mount, Network, NetworkSandboxConfig, Protection,
+    ResourceLimits, SandboxConfig, SecretReplacements,
 };
 
-use crate::args::{ExecArgs, ExecNetwork, GlobalArgs, ImageArgs, TaskArgs, WorkspaceAccess};
+use crate::args::{
+    ExecArgs, ExecNetwork, GlobalArgs, ImageArgs, Preset, TaskArgs, VerifyArgs, WorkspaceAccess,
+};
 use crate::config::{
     ConfigFile, CredentialsFile, Environment, Folder, InvalidFile, Location, Places, UpstreamFile,
     find_engine, project_key,
@@ -346,6 +348,49 @@ impl Project {
         })
     }
 
+    /// Everything that `verify` needs: the project's image, network and limits, but none of its mounts, variables and secrets.
+    pub(crate) fn verification(
+        &self,
+        args: &VerifyArgs,
+        global: &GlobalArgs,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<VerifySettings, Failure> {
+        let mut sandbox = self.sandbox(global, environment, printer)?;
+        if let Some(seconds) = args.image.max_image_age {
+            sandbox.max_image_age = Duration::from_secs(seconds);
+        }
+        let (isolation, limits, network) = match args.isolation {
+            Preset::Untrusted => (
+                Isolation::untrusted(),
+                ResourceLimits::untrusted(),
+                Network::Disabled,
+            ),
+            // Nothing is permitted: the probe has nothing to ask for.
+            Preset::Agent if self.is_sandboxed() => {
+                let network = NetworkSandboxConfig::new(Allowlist::default());
+                (
+                    Isolation::agent(),
+                    self.file.resource_limits,
+                    Network::Sandboxed(network),
+                )
+            }
+            Preset::Agent => (
+                Isolation::agent(),
+                self.file.resource_limits,
+                Network::Unrestricted,
+            ),
+        };
+        Ok(VerifySettings {
+            image: self.image(&args.image)?,
+            sandbox,
+            isolation,
+            limits,
+            network,
+            programs: args.programs.clone(),
+        })
+    }
+
     fn network(
         &self,
         args: &TaskArgs,
@@ -479,6 +524,17 @@ pub(crate) struct TaskSettings {
     pub(crate) copies: LogCopies,
     /// The project.
     pub(crate) key: String,
+}
+
+/// What `verify` is about.
+#[derive(Debug)]
+pub(crate) struct VerifySettings {
+    pub(crate) sandbox: SandboxConfig,
+    pub(crate) image: ImageSource,
+    pub(crate) isolation: Isolation,
+    pub(crate) limits: ResourceLimits,
+    pub(crate) network: Network,
+    pub(crate) programs: Vec<ExpectedProgram>,
 }
 
 impl TaskSettings {

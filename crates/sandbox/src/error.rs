@@ -7,8 +7,10 @@ use crate::engine::EngineError;
 use crate::executor::ExecutorError;
 use crate::image::ImageBuildError;
 use crate::reap::LockError;
+use crate::runs::RunError;
 use crate::session::SessionError;
 use crate::spec::{ImageTag, InvalidSpec};
+use crate::verify::VerifyError;
 use crate::workspace::WorkspaceError;
 
 /// An infrastructure failure.
@@ -40,6 +42,9 @@ pub enum SandboxError {
     /// The network of a task could not be set up.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
+    /// A verb on a run failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
     /// The session could not be read or written.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -49,6 +54,9 @@ pub enum SandboxError {
     /// The lock of this instance could not be taken.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// A sandbox could not be verified.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
     /// The image is gone from the engine.
     #[error("Image not found: the engine has no image `{0}`; call ensure_image again")]
     NoImage(ImageTag),

@@ -97,10 +97,12 @@ mod executor;
 mod image;
 mod program;
 mod reap;
+mod runs;
 mod sandbox;
 mod session;
 mod spec;
 mod task;
+mod verify;
 mod workspace;
 
 pub use config::{EngineAddress, InvalidConfig, SandboxConfig, UpstreamConfig};
@@ -113,18 +115,24 @@ pub use executor::{
 };
 pub use image::{ImageBuildError, ImageKind, ImageSummary, ImageTags};
 pub use reap::{Inventory, InventoryInstance, InventoryObject, LockError, ObjectKind, Role, SweepReport};
+pub use runs::{
+    HookError, LifecycleHooks, Moment, READY_MARKER, Readiness, RunError, RunExit, Runs, StopResult,
+};
 pub use sandbox::Sandbox;
 pub use sandbox_credentials::{
     HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError, SecretReplacements,
     SecretValue, SigningCredential, prepare_secrets,
 };
+pub use sandbox_verify_probe::Category;
 pub use session::{SessionError, SessionMetadata, SessionReply, SessionStore};
+pub use spec::{AnnotationKey, Cpus, GpuRequest, GpuVendor, Memory, RunName, RunSpec, Sharing, VolumeSpec};
 pub use spec::{
     Capability, CommandSpec, ContainerEnv, Device, HostEntry, ImageSource, ImageTag, InvalidSpec, Isolation,
     Mount, Network, NetworkSandboxConfig, ResourceLimits, Runtime, Seccomp, StopSignal, TaskSpec, Tmpfs,
     Ulimit, UlimitKind, UserNamespace,
 };
 pub use task::{Command, CommandResult, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings};
+pub use verify::{Check, ExpectedProgram, VerifyError, VerifyReport, VerifySpec};
 pub use workspace::{
     Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Planted, Protection, Versions,
     WorkspaceCopy, WorkspaceError,

@@ -1,7 +1,7 @@
 //! The façade: shared infrastructure, and the tasks that use it.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -9,15 +9,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
 use crate::config::SandboxConfig;
-use crate::container::{Handle, OwnFiles};
+use crate::container::{self, Handle, OwnFiles};
 use crate::egress::{self, Egress, RunningProxy};
 use crate::engine::{Capabilities, Engine, EngineFacts};
 use crate::error::SandboxError;
 use crate::executor::{Executor, ExecutorConfig};
 use crate::image::{self, ImageBuildError, ImageSummary, ImageTags};
 use crate::reap::{self, InstanceLock, Inventory, Labels, Role, SweepReport};
+use crate::runs::{self, Runs};
 use crate::spec::{CommandSpec, ImageSource, ImageTag, ObjectId, TaskSpec};
 use crate::task::{Command, StopSwitch, Task, take_down};
+use crate::verify::{self, VerifyReport, VerifySpec};
 
 /// Runs tasks in containers of one engine. See the crate's example for its life.
 #[derive(Debug)]
@@ -37,6 +39,7 @@ impl Sandbox {
             .await
             .map_err(|error| SandboxError::from(error).or_engine_not_running())?;
         let instance = InstanceLock::acquire(&config.state_dir)?;
+        let engine = engine.with_filter(&container::write_filter(&config.state_dir)?);
         Ok(Self {
             shared: Arc::new(Shared::new(config, engine, instance)),
         })
@@ -121,6 +124,12 @@ impl Sandbox {
     /// When the configuration cannot be used, or the program `sandbox-supervisor` is missing.
     pub fn create_executor(&self, config: ExecutorConfig) -> Result<Executor, SandboxError> {
         Executor::new(Arc::clone(&self.shared), config)
+    }
+
+    /// Containers that go on without us.
+    #[must_use]
+    pub fn runs(&self) -> Runs {
+        Runs::new(Arc::clone(&self.shared))
     }
 
     /// The id of this instance, as [`Inventory`] and the labels of its objects have it.
@@ -214,6 +223,16 @@ impl Sandbox {
         Ok(image::load(&self.shared.engine, reader).await?)
     }
 
+    /// Looks from inside of containers whether the sandbox keeps its promises, on this engine and in the image of `spec`.
+    ///
+    /// # Errors
+    ///
+    /// When the specification cannot be used, the probe is missing, or a container could not be launched. A promise that does not hold
+    /// is in the report.
+    pub async fn verify(&self, spec: VerifySpec) -> Result<VerifyReport, SandboxError> {
+        verify::verify(&self.shared, &spec).await
+    }
+
     /// What the engine's version can do.
     #[must_use]
     pub fn capabilities(&self) -> &Capabilities {
@@ -261,7 +280,7 @@ impl Sandbox {
     }
 
     /// Stops all executions of this instance, waits for their ends, and removes everything it made; the egress network too,
-    /// when no other instance uses it.
+    /// when no other instance uses it. Runs that were started go on, without the networks that this instance sandboxed.
     ///
     /// # Errors
     ///
@@ -269,6 +288,7 @@ impl Sandbox {
     pub async fn shutdown(&self) -> Result<(), SandboxError> {
         self.shared.stop_all().await;
         self.shared.wait_for_take_downs().await;
+        self.shared.runs.release();
         reap::remove_instance(
             &self.shared.engine,
             &self.shared.config.prefix,
@@ -292,6 +312,7 @@ pub(crate) struct Shared {
     switches: Mutex<Vec<Weak<StopSwitch>>>,
     /// Executions being taken down in the background. Locked for single operations only.
     take_downs: Mutex<JoinSet<Result<(), SandboxError>>>,
+    runs: runs::Registry,
 }
 
 impl Shared {
@@ -303,6 +324,7 @@ impl Shared {
             egress: OnceLock::new(),
             switches: Mutex::default(),
             take_downs: Mutex::default(),
+            runs: runs::Registry::default(),
         }
     }
 
@@ -312,6 +334,18 @@ impl Shared {
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.config.prefix
+    }
+
+    pub(crate) fn state_dir(&self) -> &Path {
+        &self.config.state_dir
+    }
+
+    pub(crate) fn runs(&self) -> &runs::Registry {
+        &self.runs
     }
 
     pub(crate) fn egress(&self) -> Result<&Egress, SandboxError> {

@@ -17,4 +17,7 @@ mod isolation;
 mod lifecycle;
 mod protocols;
 mod requests;
+mod resources;
+mod runs;
+mod verify;
 mod workspace;

@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     Rule {
         package: "allowlist",
         may_use: &[],
@@ -51,6 +51,11 @@ const RULES: [Rule; 13] = [
         never_links: PURE,
     },
     Rule {
+        package: "sandbox-verify-probe",
+        may_use: &[],
+        never_links: PURE,
+    },
+    Rule {
         package: "sandbox",
         may_use: &[
             "allowlist",
@@ -58,6 +63,7 @@ const RULES: [Rule; 13] = [
             "sandbox-credentials",
             "sandbox-proxy-protocol",
             "sandbox-supervisor",
+            "sandbox-verify-probe",
         ],
         never_links: &["rustls", "openssl"],
     },

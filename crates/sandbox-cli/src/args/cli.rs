@@ -8,7 +8,7 @@ use sandbox::EngineAddress;
 
 use super::{
     AgentArgs, AllowlistCommand, ApplyArgs, BuildArgs, ConfigCommand, DiffArgs, ExecArgs, ImageCommand,
-    LogsArgs, RunArgs,
+    LogsArgs, RunArgs, VerifyArgs,
 };
 
 const GLOBAL: &str = "Global options";
@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Clean(CleanArgs),
     /// Looks for what is missing, and says how to mend it
     Doctor(DoctorArgs),
+    /// Tries from inside of containers whether the sandbox keeps its promises here
+    Verify(VerifyArgs),
     /// Prints a completion script
     Completions {
         /// The shell that it is for

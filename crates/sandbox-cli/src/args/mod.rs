@@ -10,6 +10,7 @@ mod image;
 mod logs;
 mod run;
 mod task;
+mod verify;
 
 pub(crate) use agent::{AgentArgs, AgentOutput};
 pub(crate) use allowlist::{AllowlistCommand, CheckArgs};
@@ -21,3 +22,4 @@ pub(crate) use image::{BuildArgs, ImageCommand};
 pub(crate) use logs::{LogOutput, LogsArgs};
 pub(crate) use run::RunArgs;
 pub(crate) use task::{ImageArgs, TaskArgs};
+pub(crate) use verify::{Preset, VerifyArgs};

@@ -23,11 +23,19 @@ pub(crate) async fn clean(
             printer.line(format_args!("removed {kind} {name}"));
         }
     }
-    if containers.is_empty() && networks.is_empty() {
+    let runs = sandbox.runs().clean().await?;
+    for run in runs.iter().filter(|run| run.removed) {
+        printer.line(format_args!("removed run {}", run.name));
+    }
+    if containers.is_empty() && networks.is_empty() && runs.is_empty() {
         printer.line("no ended run left anything");
     }
     for name in &report.failed {
         printer.warning(format_args!("`{name}` could not be removed"));
+    }
+    let stuck: Vec<_> = runs.iter().filter(|run| !run.removed).collect();
+    for run in &stuck {
+        printer.warning(format_args!("run `{}` could not be removed", run.name));
     }
     if args.all {
         if sandbox.remove_shared().await? {
@@ -53,7 +61,7 @@ pub(crate) async fn clean(
         printer.hint("Use --force to also remove the sandbox image");
     }
     printer.message("Cleanup complete");
-    Ok(if report.failed.is_empty() {
+    Ok(if report.failed.is_empty() && stuck.is_empty() {
         ExitStatus::Success
     } else {
         ExitStatus::Infrastructure

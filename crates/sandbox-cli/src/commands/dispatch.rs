@@ -10,6 +10,7 @@ use crate::trace;
 
 use super::{
     agent, allowlist, apply, build, clean, config, diff, discard, doctor, generate, image, logs, run, status,
+    verify,
 };
 
 /// Runs the command.
@@ -67,6 +68,10 @@ pub(crate) async fn dispatch(
                 .ok()
                 .map(|project| project.sandbox(&global, environment, printer));
             doctor::doctor(project, sandbox, environment, args.output, printer).await
+        }
+        Command::Verify(args) => {
+            let settings = project()?.verification(&args, &global, environment, printer)?;
+            verify::verify(settings, args.output, printer).await
         }
         Command::Completions { shell } => Ok(generate::completions(shell, printer)),
         Command::Man { dir } => generate::man(dir.as_deref(), printer),

@@ -16,5 +16,6 @@ mod logs;
 mod run;
 mod status;
 mod transcript;
+mod verify;
 
 pub(crate) use dispatch::dispatch;

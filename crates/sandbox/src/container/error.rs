@@ -42,6 +42,14 @@ pub enum ContainerError {
         /// Why.
         source: io::Error,
     },
+    /// A file of the sandbox's own that the container needs cannot be written.
+    #[error("failed to write `{}`", path.display())]
+    SandboxFile {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// This engine cannot do what the specification asks for. Podman itself often says nothing of it and leaves it out.
     #[error("{field}: {engine} {problem}; {mend}")]
     Unsupported {

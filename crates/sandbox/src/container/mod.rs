@@ -4,6 +4,7 @@
 //! when the container stands but its process does not run yet (what the kernel enforces).
 
 mod error;
+mod filter;
 mod kernel;
 mod overlay;
 mod own_files;
@@ -13,8 +14,9 @@ mod support;
 mod verify;
 
 pub use error::ContainerError;
+pub(crate) use filter::write as write_filter;
 pub(crate) use own_files::OwnFiles;
-pub(crate) use plan::{Attachment, ContainerPlan, PlannedNetwork};
+pub(crate) use plan::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
 pub(crate) use run::{Attached, Created, Exit, Handle, Running};
 
 pub(crate) use crate::engine::{Chunk, Output, Stdin};

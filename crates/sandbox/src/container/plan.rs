@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use crate::reap::Labels;
-use crate::spec::{ContainerEnv, Isolation, Mount};
+use crate::spec::{ContainerEnv, Isolation, Mount, Sharing};
 
 /// Everything about a container that is decided before the engine is asked.
 #[derive(Debug, Clone)]
@@ -34,6 +34,29 @@ pub(crate) struct ContainerPlan {
     pub(crate) labels: Labels,
     /// Whether the process gets a stdin; without, it reads from `/dev/null`.
     pub(crate) stdin: bool,
+    /// What it has because it goes on without us; nothing for containers whose output we hold.
+    pub(crate) detachment: Detachment,
+}
+
+/// What a container has that goes on without us.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Detachment {
+    /// Bytes of output that the engine keeps in a file. `None`: it keeps nothing.
+    pub(crate) log_limit: Option<u64>,
+    /// For runtimes and hooks of the host.
+    pub(crate) annotations: BTreeMap<String, String>,
+    /// The mounts that get a label of `SELinux`, by their place in the container.
+    pub(crate) sharing: BTreeMap<String, Sharing>,
+}
+
+impl Detachment {
+    /// What the engine does with output besides handing it to whoever is attached. A driver without a bound would fill the host's disk.
+    pub(crate) fn log_driver(&self) -> &'static str {
+        match self.log_limit {
+            Some(_) => "k8s-file",
+            None => "none",
+        }
+    }
 }
 
 impl ContainerPlan {

@@ -32,6 +32,14 @@ pub(crate) struct Attached {
     output: Output,
 }
 
+/// A container as [`Attached`] has it, whose streams nobody holds: it goes on without us.
+#[derive(Debug)]
+pub(crate) struct SetUp {
+    handle: Handle,
+    plan: ContainerPlan,
+    program: String,
+}
+
 /// A container whose process was started.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -75,7 +83,11 @@ impl Created {
                 image: plan.image.clone(),
             })?;
         let plan = ContainerPlan {
-            isolation: plan.isolation.clone().resolved(&image.user, &mounts),
+            isolation: plan
+                .isolation
+                .clone()
+                .resolved(&image.user, &mounts)
+                .filtered(engine.filter()),
             mounts,
             ..plan.clone()
         };
@@ -118,19 +130,8 @@ impl Created {
                 .attach_container(handle.id.as_str(), plan.stdin)
                 .await;
             let (stdin, output) = streams.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
-            let inspection = handle.inspect().await?;
-            let facts = kernel::read(
-                Path::new("/proc"),
-                inspection.state.pid,
-                handle.id.as_str(),
-                &plan.isolation.masked_paths,
-            )
-            .map_err(|problem| ContainerError::Unverifiable {
-                container: plan.name.clone(),
-                problem,
-            })?;
-            handle.as_planned(verify::attached(&plan, &image, &inspection, &facts))?;
-            Ok::<_, ContainerError>((stdin, output, inspection.state.pid))
+            let pid = handle.stands_as_planned(&plan, &image).await?;
+            Ok::<_, ContainerError>((stdin, output, pid))
         };
         match attached.await {
             Ok((stdin, output, pid)) => {
@@ -141,6 +142,35 @@ impl Created {
                     program,
                     stdin,
                     output,
+                })
+            }
+            Err(error) => Err(handle.give_up(error).await),
+        }
+    }
+
+    /// Makes the engine set the container up without attaching to it, and compares what stands then with the plan.
+    pub(crate) async fn set_up(self) -> Result<SetUp, ContainerError> {
+        let Self {
+            mut handle,
+            plan,
+            image,
+        } = self;
+        let program = verify::command_line(&plan, &image)
+            .into_iter()
+            .next()
+            .unwrap_or_default();
+        let set_up = async {
+            let made = handle.engine.set_up_container(handle.id.as_str()).await;
+            made.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
+            handle.stands_as_planned(&plan, &image).await
+        };
+        match set_up.await {
+            Ok(pid) => {
+                handle.pid = pid;
+                Ok(SetUp {
+                    handle,
+                    plan,
+                    program,
                 })
             }
             Err(error) => Err(handle.give_up(error).await),
@@ -190,7 +220,47 @@ impl Attached {
     }
 }
 
+impl SetUp {
+    /// Starts the process.
+    pub(crate) async fn start(self) -> Result<Handle, ContainerError> {
+        let Self {
+            handle,
+            plan,
+            program,
+        } = self;
+        match handle.engine.start_container(handle.id.as_str()).await {
+            Ok(()) => {
+                tracing::debug!(container = %handle.name, pid = handle.pid, "started");
+                Ok(handle)
+            }
+            Err(error) => {
+                let error = explain(error, &program, &plan, &handle.engine);
+                Err(handle.give_up(error).await)
+            }
+        }
+    }
+}
+
 impl Handle {
+    /// Of a container that another process of ours made. It is asked to end by `stop_signal`, and has a time of `stop_timeout` then.
+    pub(crate) fn of_other(
+        engine: &Engine,
+        id: ContainerId,
+        name: String,
+        stop_signal: StopSignal,
+        stop_timeout: Duration,
+    ) -> Self {
+        Self {
+            engine: engine.clone(),
+            id,
+            name,
+            pid: 0,
+            limits_memory: true,
+            stop_signal,
+            stop_timeout,
+        }
+    }
+
     /// The engine's id of the container.
     pub(crate) fn id(&self) -> &str {
         self.id.as_str()
@@ -234,6 +304,27 @@ impl Handle {
         self.engine.remove_container(self.id.as_str()).await?;
         tracing::debug!(container = %self.name, "removed");
         Ok(())
+    }
+
+    /// Compares a container that stands with its plan, as the engine and the kernel tell; gives the number of its first process.
+    async fn stands_as_planned(
+        &self,
+        plan: &ContainerPlan,
+        image: &ImageFacts,
+    ) -> Result<u32, ContainerError> {
+        let inspection = self.inspect().await?;
+        let facts = kernel::read(
+            Path::new("/proc"),
+            inspection.state.pid,
+            self.id.as_str(),
+            &plan.isolation.masked_paths,
+        )
+        .map_err(|problem| ContainerError::Unverifiable {
+            container: plan.name.clone(),
+            problem,
+        })?;
+        self.as_planned(verify::attached(plan, image, &inspection, &facts))?;
+        Ok(inspection.state.pid)
     }
 
     async fn inspect(&self) -> Result<Inspection, EngineError> {

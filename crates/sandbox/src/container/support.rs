@@ -8,6 +8,14 @@ use super::plan::ContainerPlan;
 
 /// What the engine's version is known to ignore.
 pub(super) fn before_creation(plan: &ContainerPlan, engine: &Engine) -> Result<(), ContainerError> {
+    if plan.isolation.seccomp == Seccomp::Sandbox {
+        return Err(ContainerError::Unsupported {
+            field: "isolation.seccomp",
+            engine: name(engine.capabilities()),
+            problem: "was not given the file of the sandbox's own profile".to_owned(),
+            mend: "connect to it through `Sandbox::connect`, which writes one".to_owned(),
+        });
+    }
     ignored(plan, engine.capabilities()).map_or(Ok(()), Err)
 }
 
@@ -30,6 +38,19 @@ pub(super) fn after_creation(
     engine: &Engine,
     is: &Inspection,
 ) -> Result<(), ContainerError> {
+    let dropped = plan
+        .detachment
+        .annotations
+        .iter()
+        .find(|(key, value)| is.config.annotations.get(*key) != Some(value));
+    if let Some((key, _)) = dropped {
+        return Err(ContainerError::Unsupported {
+            field: "annotations",
+            engine: name(engine.capabilities()),
+            problem: format!("drops the annotation `{key}` through its Docker-compatible API"),
+            mend: "use podman 5, or leave it out".to_owned(),
+        });
+    }
     match plan.isolation.runtime {
         Some(planned) if planned.as_str() != is.runtime_name() => Err(ContainerError::Unsupported {
             field: "isolation.runtime",
@@ -142,6 +163,10 @@ mod tests {
             seccomp: Seccomp::Profile("/no.json".into()),
             ..Isolation::agent()
         });
+        let unfiltered = plan(Isolation {
+            seccomp: Seccomp::Default,
+            ..Isolation::agent()
+        });
         let with_device = plan(Isolation {
             devices: vec![Device::Cdi("a/b=c".to_owned())],
             ..Isolation::agent()
@@ -168,7 +193,7 @@ mod tests {
                 Some("isolation.devices"),
             ),
             (&limited, "netavark: no space left", None),
-            (&plan(Isolation::agent()), "opening seccomp profile failed", None),
+            (&unfiltered, "opening seccomp profile failed", None),
         ] {
             assert_eq!(
                 meaning(message, plan).map(|(field, ..)| field),

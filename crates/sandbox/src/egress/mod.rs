@@ -30,3 +30,4 @@ pub use prerequisites::Prerequisites;
 pub(crate) use remains::Remains;
 pub(crate) use running::{ProxyControl, RunningProxy};
 pub(crate) use shared::Egress;
+pub(crate) use trust::{BUNDLES as TRUST_BUNDLES, FOLDER as TRUST_FOLDER, variable_names as trust_variables};

@@ -90,6 +90,17 @@ impl Stream for Output {
 }
 
 impl Output {
+    pub(super) fn new(
+        container: &str,
+        frames: impl Stream<Item = Result<LogOutput, Error>> + Send + 'static,
+    ) -> Self {
+        Self {
+            container: container.to_owned(),
+            frames: Box::pin(frames),
+            ended: false,
+        }
+    }
+
     fn failed(&self, cause: Cause) -> EngineError {
         EngineError::new("read the output of container", &self.container, cause)
     }

@@ -49,7 +49,8 @@ fn security_options(isolation: &Isolation) -> Option<Vec<String>> {
         options.push("no-new-privileges".to_owned());
     }
     match &isolation.seccomp {
-        Seccomp::Default => {}
+        // Launching names the file of the sandbox's own.
+        Seccomp::Sandbox | Seccomp::Default => {}
         Seccomp::Profile(path) => options.push(format!("seccomp={}", path.display())),
         Seccomp::Unconfined => options.push("seccomp=unconfined".to_owned()),
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::{ClientVersion, Docker};
@@ -38,6 +40,7 @@ pub(crate) struct Engine {
     libpod: Libpod,
     capabilities: Capabilities,
     default_limits: DefaultLimits,
+    filter: Option<Arc<Path>>,
 }
 
 impl Engine {
@@ -72,7 +75,19 @@ impl Engine {
             libpod,
             capabilities,
             default_limits: DefaultLimits::default(),
+            filter: None,
         })
+    }
+
+    /// The same with the file of the sandbox's own filter of system calls, which its service reads.
+    pub(crate) fn with_filter(mut self, file: &Path) -> Self {
+        self.filter = Some(file.into());
+        self
+    }
+
+    /// The file of the sandbox's own filter of system calls.
+    pub(crate) fn filter(&self) -> Option<&Path> {
+        self.filter.as_deref()
     }
 
     /// What this engine is and what its version lacks.

@@ -23,6 +23,11 @@ use super::libpod::{Call, escape};
 pub(crate) struct ContainerId(String);
 
 impl ContainerId {
+    /// An id that the engine told in a list.
+    pub(crate) fn listed(summary: &ContainerSummary) -> Self {
+        Self(summary.id.clone())
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -80,6 +85,16 @@ impl Engine {
         self.libpod()
             .json(container_call("inspect container", container, Method::GET, path))
             .await
+    }
+
+    /// Makes everything of a created container but its process: networks, mounts, limits. One that stands is done.
+    pub(crate) async fn set_up_container(&self, container: &str) -> Result<(), EngineError> {
+        let path = format!("/containers/{}/init", escape(container));
+        let call = container_call("set up container", container, Method::POST, path);
+        match self.libpod().call(call).await {
+            Err(error) if error.status() == Some(304) => Ok(()),
+            made => made.map(drop),
+        }
     }
 
     /// Starts the process of a created container.

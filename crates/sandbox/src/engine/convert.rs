@@ -1,6 +1,6 @@
 //! From a plan to what the engine's API calls its parts.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 
 use bollard::models::{
@@ -8,8 +8,8 @@ use bollard::models::{
     Mount as ApiMount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, NetworkingConfig,
 };
 
-use crate::container::{Attachment, ContainerPlan, PlannedNetwork};
-use crate::spec::Mount;
+use crate::container::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
+use crate::spec::{Mount, Sharing};
 use crate::workspace::overlay_folders;
 
 use super::confine;
@@ -57,11 +57,11 @@ fn host(plan: &ContainerPlan) -> HostConfig {
         mounts: Some(
             plan.mounts
                 .iter()
-                .filter(|mount| mount.copy_dir().is_none())
+                .filter(|mount| mount.copy_dir().is_none() && label(plan, mount).is_none())
                 .map(bind)
                 .collect(),
         ),
-        binds: Some(plan.mounts.iter().filter_map(overlay).collect()),
+        binds: Some(binds(plan)),
         memory: plan.memory.map(bytes),
         // Without a word of ours, podman gives as much swap as memory.
         memory_swap: plan.memory_with_swap().map(bytes),
@@ -69,11 +69,8 @@ fn host(plan: &ContainerPlan) -> HostConfig {
         pids_limit: plan.pids.map(i64::from),
         dns: plan.dns.map(|server| vec![server.to_string()]),
         sysctls: Some(plan.sysctls.clone().into_iter().collect()),
-        // Output goes to us; a driver would write it to the host's disk without bound.
-        log_config: Some(HostConfigLogConfig {
-            typ: Some("none".to_owned()),
-            config: None,
-        }),
+        log_config: Some(log(&plan.detachment)),
+        annotations: some(&plan.detachment.annotations),
         ..confine::host(&plan.isolation)
     }
 }
@@ -100,6 +97,19 @@ fn networking(network: &PlannedNetwork) -> Option<NetworkingConfig> {
     })
 }
 
+/// Output goes to whoever is attached; a driver would write it to the host's disk, so it has a bound or there is none.
+fn log(detachment: &Detachment) -> HostConfigLogConfig {
+    let bound = |bytes: u64| HashMap::from([("max-size".to_owned(), bytes.to_string())]);
+    HostConfigLogConfig {
+        typ: Some(detachment.log_driver().to_owned()),
+        config: detachment.log_limit.map(bound),
+    }
+}
+
+fn some(annotations: &BTreeMap<String, String>) -> Option<HashMap<String, String>> {
+    (!annotations.is_empty()).then(|| annotations.clone().into_iter().collect())
+}
+
 fn endpoint(address: Option<Ipv4Addr>) -> EndpointSettings {
     EndpointSettings {
         ipam_config: address.map(|address| EndpointIpamConfig {
@@ -108,6 +118,31 @@ fn endpoint(address: Option<Ipv4Addr>) -> EndpointSettings {
         }),
         ..EndpointSettings::default()
     }
+}
+
+fn label(plan: &ContainerPlan, mount: &Mount) -> Option<Sharing> {
+    plan.detachment.sharing.get(mount.container_path()).copied()
+}
+
+/// What only the short form of a mount can say.
+fn binds(plan: &ContainerPlan) -> Vec<String> {
+    let mut binds = labelled(plan);
+    binds.extend(plan.mounts.iter().filter_map(overlay));
+    binds
+}
+
+/// The mounts that get a label: the API has no field for it but the short form of a mount, in which a path cannot hold a colon.
+fn labelled(plan: &ContainerPlan) -> Vec<String> {
+    let short = |mount: &Mount| {
+        let access = if mount.read_only() { "ro" } else { "rw" };
+        Some(format!(
+            "{}:{}:{access},{},rprivate",
+            mount.host_path().to_string_lossy(),
+            mount.container_path(),
+            label(plan, mount)?.relabel()
+        ))
+    };
+    plan.mounts.iter().filter_map(short).collect()
 }
 
 fn bind(mount: &Mount) -> ApiMount {
@@ -139,8 +174,6 @@ fn overlay(mount: &Mount) -> Option<String> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::json;
 
     use super::*;
@@ -171,6 +204,7 @@ pub(super) mod tests {
             pids: None,
             labels: Labels::new("sandbox", &InstanceLock::acquire(state.path()).unwrap(), "c"),
             stdin: false,
+            detachment: Detachment::default(),
         }
     }
 
@@ -252,6 +286,38 @@ pub(super) mod tests {
         let bind = "/srv/app:/workspace:O,upperdir=/state/copy/upper,workdir=/state/copy/work";
         assert_eq!(body.pointer("/HostConfig/Binds"), Some(&json!([bind])));
         assert_eq!(body.pointer("/HostConfig/Mounts"), Some(&json!([])));
+    }
+
+    #[test]
+    fn a_detached_run_keeps_a_bounded_log_and_labels_its_volumes() {
+        let mut plan = plan(PlannedNetwork::None, Isolation::agent());
+        plan.mounts = vec![
+            Mount::read_only_at("/srv/a:b", "/own"),
+            Mount::read_only_at("/srv/a", "/a"),
+            Mount::read_write("/srv/b", "/b"),
+        ];
+        plan.detachment = Detachment {
+            log_limit: Some(65536),
+            annotations: BTreeMap::from([("krun.cpus".to_owned(), "2".to_owned())]),
+            sharing: BTreeMap::from([
+                ("/a".to_owned(), Sharing::Private),
+                ("/b".to_owned(), Sharing::Shared),
+            ]),
+        };
+        let body = body(&plan);
+        for (field, expected) in [
+            ("/HostConfig/LogConfig/Type", json!("k8s-file")),
+            ("/HostConfig/LogConfig/Config", json!({"max-size": "65536"})),
+            ("/HostConfig/Annotations", json!({"krun.cpus": "2"})),
+            (
+                "/HostConfig/Binds",
+                json!(["/srv/a:/a:ro,Z,rprivate", "/srv/b:/b:rw,z,rprivate"]),
+            ),
+            ("/HostConfig/Mounts/0/Source", json!("/srv/a:b")),
+        ] {
+            assert_eq!(body.pointer(field), Some(&expected), "{field}");
+        }
+        assert_eq!(body.pointer("/HostConfig/Mounts/1"), None);
     }
 
     #[test]

@@ -100,6 +100,9 @@ pub(crate) struct ConfigFacts {
     pub(crate) working_dir: String,
     #[serde(deserialize_with = "nullable")]
     pub(crate) labels: BTreeMap<String, String>,
+    /// The engine's own and, unless it drops them, those that were asked for. Podman leaves out an empty list.
+    #[serde(default, deserialize_with = "nullable")]
+    pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) tty: bool,
     pub(crate) open_stdin: bool,
     pub(crate) hostname: String,
@@ -209,6 +212,9 @@ pub(crate) struct IdMappings {
 pub(crate) struct LogFacts {
     #[serde(rename = "Type")]
     pub(crate) driver: String,
+    /// The bound of its file, as people write it; `0B` where there is none.
+    #[serde(rename = "Size")]
+    pub(crate) bound: String,
 }
 
 fn nullable<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(value: D) -> Result<T, D::Error> {

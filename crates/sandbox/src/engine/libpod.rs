@@ -86,17 +86,34 @@ impl Libpod {
             .map_err(|error| EngineError::new(operation, object, Cause::Answer(json_place(&error))))
     }
 
+    /// The head of an answer: what is asked for, or that it is not there. Any other status is an error.
+    pub(super) async fn head(&self, call: Call<'_>) -> Result<(StatusCode, HeaderMap), EngineError> {
+        let target = format!("{API}{}", call.path);
+        let answer = self.answer(&call, &target).await;
+        answer
+            .and_then(|answer| match answer.status {
+                StatusCode::NOT_FOUND => Ok(answer),
+                _ => success(answer),
+            })
+            .map(|answer| (answer.status, answer.headers))
+            .map_err(|cause| EngineError::new(call.operation, call.object, cause))
+    }
+
     async fn exchange(&self, call: &Call<'_>, target: &str) -> Result<Answer, EngineError> {
+        let answer = self.answer(call, target).await;
+        answer
+            .and_then(success)
+            .map_err(|cause| EngineError::new(call.operation, call.object, cause))
+    }
+
+    async fn answer(&self, call: &Call<'_>, target: &str) -> Result<Answer, Cause> {
         let exchange = self.send(call, target);
-        let answer = match call.deadline {
+        match call.deadline {
             Some(deadline) => tokio::time::timeout(deadline, exchange)
                 .await
                 .unwrap_or(Err(Cause::Deadline(deadline))),
             None => exchange.await,
-        };
-        answer
-            .and_then(success)
-            .map_err(|cause| EngineError::new(call.operation, call.object, cause))
+        }
     }
 
     async fn send(&self, call: &Call<'_>, target: &str) -> Result<Answer, Cause> {

@@ -15,15 +15,17 @@ mod facts;
 mod image;
 mod inspection;
 mod libpod;
+mod logs;
 mod network;
 #[cfg(test)]
 mod scripted;
 mod ulimits;
+mod upload;
 
 pub(crate) use attach::{Chunk, Output, Stdin};
 pub use capabilities::{Capabilities, Version};
 pub(crate) use connection::Engine;
-pub(crate) use container::ContainerId;
+pub(crate) use container::{ContainerId, ContainerSummary};
 #[cfg(test)]
 pub(crate) use convert::tests::a_plan;
 pub use error::EngineError;
@@ -31,3 +33,4 @@ pub use facts::EngineFacts;
 pub(crate) use image::{BuildNetwork, BuildRequest, ImageFacts, ImageSummary};
 pub(crate) use inspection::{BindFacts, Inspection, MountFacts, SignalFact};
 pub(crate) use network::NetworkPlan;
+pub(crate) use upload::{Owner, PathFacts};

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::container::{ContainerError, ContainerPlan, Created, PlannedNetwork};
+use crate::container::{ContainerError, ContainerPlan, Created, Detachment, PlannedNetwork};
 use crate::engine::{Engine, EngineError};
 use crate::reap::{Labels, Role};
 use crate::spec::{ContainerEnv, Isolation};
@@ -38,6 +38,7 @@ impl Probe {
             pids: None,
             labels: labels.with_role(Role::Probe),
             stdin: false,
+            detachment: Detachment::default(),
         };
         let created = Created::create(engine, &plan).await?;
         Ok(Self {

@@ -25,10 +25,21 @@ pub enum Role {
     Egress,
     /// A container that is created to look into an image and never started.
     Probe,
+    /// The container of a run, which outlives its instance once it was started.
+    Run,
 }
 
 impl Role {
-    const ALL: [Self; 5] = [Self::Task, Self::Proxy, Self::Network, Self::Egress, Self::Probe];
+    const ALL: [Self; 6] = [
+        Self::Task,
+        Self::Proxy,
+        Self::Network,
+        Self::Egress,
+        Self::Probe,
+        Self::Run,
+    ];
+    /// What the engine calls a container whose process was never started.
+    const NEVER_STARTED: [&str; 3] = ["created", "configured", "initialized"];
 
     /// As it stands in the label.
     #[must_use]
@@ -39,7 +50,13 @@ impl Role {
             Self::Network => "network",
             Self::Egress => "egress",
             Self::Probe => "probe",
+            Self::Run => "run",
         }
+    }
+
+    /// Whether a container of this role in the state `state` stays when its instance ends.
+    pub(crate) fn outlives(self, state: &str) -> bool {
+        self == Self::Run && !Self::NEVER_STARTED.contains(&state)
     }
 }
 

@@ -15,4 +15,4 @@ pub use inventory::{Inventory, InventoryInstance, InventoryObject, ObjectKind};
 pub(crate) use labels::Labels;
 pub use labels::Role;
 pub use sweep::SweepReport;
-pub(crate) use sweep::{others_alive, remove_instance, sweep};
+pub(crate) use sweep::{is_alive, others_alive, remove_context, remove_instance, sweep};

@@ -61,10 +61,25 @@ pub(crate) async fn remove_instance(
 ) -> Result<SweepReport, EngineError> {
     let mut found = find(engine, prefix).await?;
     found.retain(|found| found.labels.instance() == id && found.labels.role() != Role::Egress);
+    let found = without_runs(found);
     match remove(engine, found).await {
         (_, Some(error)) => Err(error),
         (report, None) => Ok(report),
     }
+}
+
+/// Removes everything with the instance and the context of `labels`.
+pub(crate) async fn remove_context(engine: &Engine, labels: &Labels) -> Result<(), EngineError> {
+    let mut found = find(engine, labels.owner()).await?;
+    found.retain(|found| {
+        found.labels.instance() == labels.instance() && found.labels.context() == labels.context()
+    });
+    remove(engine, found).await.1.map_or(Ok(()), Err)
+}
+
+/// Whether the instance of `labels` lives.
+pub(crate) fn is_alive(labels: &Labels) -> bool {
+    instance::liveness(labels.lock()) == Liveness::Alive
 }
 
 /// Whether another living instance than that of `own` has objects under the same prefix.
@@ -85,9 +100,30 @@ fn doomed(found: Vec<Found>, liveness: impl Fn(&Path) -> Liveness) -> Vec<Found>
         .filter(|lock| liveness(lock) == Liveness::Dead)
         .cloned()
         .collect();
-    found
+    let doomed = found
         .into_iter()
         .filter(|found| dead.contains(found.labels.lock()) && found.labels.role() != Role::Egress)
+        .collect();
+    without_runs(doomed)
+}
+
+/// Those of `found` that do not outlive their instance. The networks of a run stay with it: the engine keeps a network that a
+/// container is on. Its proxy does not: it has ended.
+fn without_runs(found: Vec<Found>) -> Vec<Found> {
+    let place = |found: &Found| {
+        (
+            found.labels.instance().to_owned(),
+            found.labels.context().to_owned(),
+        )
+    };
+    let runs: BTreeSet<_> = found
+        .iter()
+        .filter(|found| found.labels.role().outlives(&found.state))
+        .map(place)
+        .collect();
+    found
+        .into_iter()
+        .filter(|found| found.labels.role() == Role::Proxy || !runs.contains(&place(found)))
         .collect()
 }
 
@@ -175,6 +211,34 @@ mod tests {
         drop(second);
         fs::write(&file, content).unwrap();
         assert_eq!(names(&doomed(all, instance::liveness)), ["task-1", "proxy-2"]);
+    }
+
+    #[test]
+    fn a_run_that_was_started_stays_with_its_network_and_without_its_proxy() {
+        let state = tempfile::tempdir().unwrap();
+        let lock = InstanceLock::acquire(state.path()).unwrap();
+        for (of_run, expected) in [
+            ("running", vec!["proxy", "other"]),
+            ("exited", vec!["proxy", "other"]),
+            ("created", vec!["run", "network", "proxy", "other"]),
+            ("initialized", vec!["run", "network", "proxy", "other"]),
+        ] {
+            let run = object(ObjectKind::Container, Role::Run, "run", &lock);
+            let other = object(ObjectKind::Container, Role::Task, "other", &lock);
+            let all = vec![
+                Found {
+                    state: of_run.to_owned(),
+                    ..run
+                },
+                object(ObjectKind::Network, Role::Network, "network", &lock),
+                object(ObjectKind::Container, Role::Proxy, "proxy", &lock),
+                Found {
+                    labels: Labels::new("sandbox", &lock, "another context"),
+                    ..other
+                },
+            ];
+            assert_eq!(names(&doomed(all, |_| Liveness::Dead)), expected, "{of_run}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod mount;
 mod network;
 mod network_callback;
 mod object_id;
+mod run;
 mod task;
 
 pub use env::ContainerEnv;
@@ -23,5 +24,6 @@ pub use mount::Mount;
 pub use network::{Network, NetworkSandboxConfig};
 pub(crate) use network_callback::NetworkCallback;
 pub(crate) use object_id::ObjectId;
+pub use run::{AnnotationKey, Cpus, GpuRequest, GpuVendor, Memory, RunName, RunSpec, Sharing, VolumeSpec};
 pub(crate) use task::Launch;
 pub use task::{CommandSpec, TaskSpec};

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use super::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits,
 };
-use crate::egress::LogEntry;
+use crate::egress::{self, LogEntry};
+
+/// What every image for tasks starts with.
+const ENTRY_POINT: &str = "/usr/local/bin/sandbox-entrypoint";
 
 /// What is common to tasks and commands.
 #[derive(Debug, Clone)]
@@ -56,6 +59,13 @@ impl Launch {
             mount.validate()?;
         }
         self.refuse_shadowing("/run/sandbox")?;
+        self.refuse_shadowing(ENTRY_POINT)?;
+        if matches!(self.network, Network::Sandboxed(_)) {
+            // The bundle that the image has lies at one of these, and the proxy's authority is in what lies over it.
+            egress::TRUST_BUNDLES
+                .into_iter()
+                .try_for_each(|bundle| self.refuse_shadowing(bundle))?;
+        }
         self.refuse_twice()?;
         self.env.validate()?;
         self.limits.validate()?;
@@ -191,7 +201,8 @@ macro_rules! launch_settings {
             self
         }
 
-        /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log is kept.
+        /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log is kept. Each execution adds at most 64 MiB
+        /// to each file; then a line says that the log is truncated, and the last one how many records are missing.
         #[must_use]
         pub fn network_log_dir(mut self, dir: impl Into<PathBuf>) -> Self {
             self.launch.network_log_dir = Some(dir.into());

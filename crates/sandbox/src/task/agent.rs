@@ -213,9 +213,9 @@ impl Task {
         ];
         command.extend(fixed.map(str::to_owned));
         Program {
-            entrypoint: None,
             command,
             mounts,
+            ..Program::default()
         }
     }
 }

@@ -106,7 +106,7 @@ impl Command {
         let program = Program {
             entrypoint: None,
             command: self.spec.command.clone(),
-            mounts: Vec::new(),
+            ..Program::default()
         };
         let started = Box::pin(launch::start(&self.shared, &self.spec.launch, program)).await?;
         let Started {

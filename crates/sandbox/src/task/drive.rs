@@ -15,14 +15,14 @@ use super::stop::StopSwitch;
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// How a process came to its end.
-pub(super) struct End {
-    pub(super) exit: Exit,
-    pub(super) ended: Ended,
+pub(crate) struct End {
+    pub(crate) exit: Exit,
+    pub(crate) ended: Ended,
 }
 
 /// Moves output into `sink` until the process has ended. The process is stopped after `timeout`, when `switch` says so, and when
 /// `sink` returns `false`.
-pub(super) async fn drive<S, F>(
+pub(crate) async fn drive<S, F>(
     output: S,
     handle: &Handle,
     timeout: Option<Duration>,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::container::{Attached, Attachment, ContainerPlan, Created, Handle, PlannedNetwork, Running};
+use crate::container::{
+    Attached, Attachment, ContainerPlan, Created, Detachment, Handle, PlannedNetwork, Running,
+};
 use crate::egress::{Endpoint, LogSink, Opening, ProxyError, Remains, RunningProxy};
 use crate::error::SandboxError;
 use crate::reap::Role;
@@ -14,6 +16,7 @@ use crate::workspace::Hold;
 use super::result::Timings;
 
 /// What tasks, commands and executors differ in.
+#[derive(Default)]
 pub(crate) struct Program {
     /// `None`: the image's.
     pub(crate) entrypoint: Option<Vec<String>>,
@@ -62,7 +65,7 @@ pub(crate) async fn start(
                 endpoint,
                 proxy,
                 remains,
-            } = shared.egress()?.open(&id, &labels, config, &image, log).await?;
+            } = Box::pin(shared.egress()?.open(&id, &labels, config, &image, log)).await?;
             timings.network_ready_ms = elapsed_ms(since);
             let container = async {
                 let attached = attach(shared, launch, &id, &image, program, Some(&endpoint)).await;
@@ -105,7 +108,7 @@ pub(crate) async fn start(
 }
 
 /// The files, the caller, both or nobody.
-fn log_sink(launch: &Launch) -> Result<LogSink, SandboxError> {
+pub(crate) fn log_sink(launch: &Launch) -> Result<LogSink, SandboxError> {
     let sink = launch
         .network_log_dir
         .as_deref()
@@ -159,7 +162,7 @@ async fn pair(
 }
 
 /// The container of an execution. Pure: what is created is decided here and nowhere else.
-fn plan(
+pub(crate) fn plan(
     shared: &Shared,
     launch: &Launch,
     id: &ObjectId,
@@ -207,6 +210,7 @@ fn plan(
         pids: launch.limits.pids,
         labels: shared.labels(&launch.context).with_role(Role::Task),
         stdin: true,
+        detachment: Detachment::default(),
     }
 }
 

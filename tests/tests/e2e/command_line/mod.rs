@@ -9,4 +9,5 @@ mod policy;
 pub(crate) mod project;
 mod run;
 mod settings;
+mod verify;
 mod workspace;

@@ -1,7 +1,7 @@
 //! The engine: its version, and what it runs on.
 
 use std::fs::OpenOptions;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sandbox::{Capabilities, EngineFacts, Sandbox};
 
@@ -15,7 +15,12 @@ pub(super) async fn checks(sandbox: &Sandbox, address: &str) -> Vec<Check> {
     let mut checks = vec![version(sandbox.capabilities(), address)];
     match sandbox.engine_facts().await {
         Ok(facts) => {
-            checks.extend([control_groups(&facts), networks(&facts), system_calls(&facts)]);
+            checks.extend([
+                control_groups(&facts),
+                networks(&facts),
+                system_calls(&facts),
+                gvisor(&facts, find("runsc")),
+            ]);
             if facts.rootless {
                 checks.extend([
                     tunnel(Path::new("/dev/net/tun")),
@@ -92,6 +97,42 @@ fn system_calls(facts: &EngineFacts) -> Check {
     )
 }
 
+/// gVisor is a choice of the engine's service, never of a task.
+fn gvisor(facts: &EngineFacts, installed: Option<PathBuf>) -> Check {
+    let name = "gVisor";
+    if Path::new(&facts.runtime)
+        .file_name()
+        .is_some_and(|name| name == "runsc")
+    {
+        return Check::warn(
+            name,
+            "all containers have a kernel of gVisor's; what the host's kernel enforces for them cannot be compared with what was \
+             asked for",
+            "`sandbox verify` looks from inside of a container instead",
+        );
+    }
+    match installed {
+        Some(path) => Check::ok(
+            name,
+            format!(
+                "{} is installed and not used; for containers with a kernel of their own, start another service of podman with a \
+                 program named runsc, that runs `{} --network=host \"$@\"`: `podman --runtime /PATH/TO/runsc system service`",
+                path.display(),
+                path.display()
+            ),
+        ),
+        None => Check::ok(name, "runsc is not installed, and not needed"),
+    }
+}
+
+/// Where `program` is, on this machine.
+fn find(program: &str) -> Option<PathBuf> {
+    PROGRAM_FOLDERS
+        .iter()
+        .map(|folder| Path::new(folder).join(program))
+        .find(|path| path.is_file())
+}
+
 fn tunnel(device: &Path) -> Check {
     match OpenOptions::new().read(true).write(true).open(device) {
         Ok(_) => Check::ok("tunnel device", device.display().to_string()),
@@ -115,11 +156,7 @@ fn network_program(facts: &EngineFacts) -> Check {
 }
 
 fn user_ids() -> Check {
-    let found = PROGRAM_FOLDERS
-        .iter()
-        .map(|folder| Path::new(folder).join("newuidmap"))
-        .find(|path| path.is_file());
-    match found {
+    match find("newuidmap") {
         Some(path) => Check::ok("user ids", path.display().to_string()),
         None => Check::fail(
             "user ids",
@@ -176,6 +213,7 @@ mod tests {
             facts.rootless = true;
             "v1".clone_into(&mut facts.cgroup_version);
         });
+        let guarded = facts(|facts| "runsc".clone_into(&mut facts.runtime));
         let unfiltered = facts(|facts| facts.seccomp = false);
         for (check, expected) in [
             (networks(&good), Verdict::Ok),
@@ -184,6 +222,9 @@ mod tests {
             (control_groups(&unlimited), Verdict::Warn),
             (system_calls(&good), Verdict::Ok),
             (system_calls(&unfiltered), Verdict::Warn),
+            (gvisor(&good, None), Verdict::Ok),
+            (gvisor(&good, Some("/usr/bin/runsc".into())), Verdict::Ok),
+            (gvisor(&guarded, None), Verdict::Warn),
             (network_program(&good), Verdict::Fail),
             (tunnel(Path::new("/no/such/device")), Verdict::Fail),
             (tunnel(Path::new("/dev/null")), Verdict::Ok),

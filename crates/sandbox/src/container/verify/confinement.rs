@@ -47,7 +47,16 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspec
     found.compare("more groups", 0, host.group_add.len());
     found.compare("volumes of others", 0, host.volumes_from.len());
     found.compare("more hosts", 0, host.extra_hosts.len());
-    found.compare("log", "none", host.log_config.driver.as_str());
+    found.compare(
+        "log",
+        plan.detachment.log_driver(),
+        host.log_config.driver.as_str(),
+    );
+    // The engine tells the bound rounded to four digits, so only its lack can be told.
+    let unbounded = matches!(host.log_config.bound.as_str(), "" | "0B");
+    found.require(plan.detachment.log_limit.is_none() || !unbounded, || {
+        "log: planned with a bound, is without one".to_owned()
+    });
 }
 
 /// Anything else in this list takes a protection away.
@@ -57,7 +66,7 @@ fn security_options(found: &mut Differences, plan: &ContainerPlan, host: &BindFa
         planned.insert("no-new-privileges".to_owned());
     }
     match &plan.isolation.seccomp {
-        Seccomp::Default => {}
+        Seccomp::Sandbox | Seccomp::Default => {}
         Seccomp::Profile(path) => {
             planned.insert(format!("seccomp={}", path.display()));
         }

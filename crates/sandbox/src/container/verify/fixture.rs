@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::stages::attached;
 use crate::container::kernel::{self, KernelFacts};
-use crate::container::plan::{Attachment, ContainerPlan, PlannedNetwork};
+use crate::container::plan::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
 use crate::engine::ImageFacts;
 use crate::reap::Labels;
 use crate::spec::{ContainerEnv, Isolation, Mount, Tmpfs, UlimitKind};
@@ -73,6 +73,7 @@ pub(super) fn plan() -> ContainerPlan {
         pids: Some(64),
         labels: Labels::from_map(&owned(&labels)).unwrap(),
         stdin: true,
+        detachment: Detachment::default(),
     }
 }
 

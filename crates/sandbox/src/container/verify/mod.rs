@@ -12,6 +12,8 @@ mod difference;
 mod fixture;
 mod in_memory;
 mod limits;
+#[cfg(test)]
+mod logs;
 mod mounts;
 mod network;
 mod process;

@@ -54,10 +54,22 @@ impl LogSink {
                 callback(&LogEntry::of(record), &line::render(record));
             }
         }
+        self.write(move |writer| writer.append(&records)).await
+    }
+
+    /// Says what the files lack, at `at_ms`. The caller lacks nothing.
+    pub(in crate::egress) async fn finish(&mut self, at_ms: u64) -> Result<(), ProxyError> {
+        self.write(move |writer| writer.finish(at_ms)).await
+    }
+
+    async fn write(
+        &mut self,
+        work: impl FnOnce(&mut LogWriter) -> Result<(), ProxyError> + Send + 'static,
+    ) -> Result<(), ProxyError> {
         let Some(mut writer) = self.writer.take() else {
             return Ok(());
         };
-        let written = tokio::task::spawn_blocking(move || writer.append(&records).map(|()| writer)).await;
+        let written = tokio::task::spawn_blocking(move || work(&mut writer).map(|()| writer)).await;
         let lost = |gone: tokio::task::JoinError| ProxyError::file("write to", super::TEXT_NAME)(gone.into());
         self.writer = Some(written.map_err(lost)??);
         Ok(())

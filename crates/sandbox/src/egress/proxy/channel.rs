@@ -134,6 +134,11 @@ where
             .await;
         }
         self.end(&mut log).await;
+        if let Some(log) = &mut log
+            && let Err(error) = log.finish(now_ms()).await
+        {
+            tracing::warn!(%error, "the network log does not say what it lacks");
+        }
         failure.unwrap_or_else(|| "it was told to".to_owned())
     }
 

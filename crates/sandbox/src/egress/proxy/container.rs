@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::container::{Attachment, ContainerPlan, PlannedNetwork};
+use crate::container::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
 use crate::reap::{Labels, Role};
 use crate::spec::{ContainerEnv, Isolation};
 
@@ -62,5 +62,6 @@ pub(in crate::egress) fn proxy_plan(place: Place<'_>, labels: &Labels) -> Contai
         pids: Some(PIDS),
         labels: labels.with_role(Role::Proxy),
         stdin: true,
+        detachment: Detachment::default(),
     }
 }

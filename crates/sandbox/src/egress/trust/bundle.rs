@@ -6,7 +6,7 @@ use crate::engine::EngineError;
 use crate::image::Probe;
 
 /// Where distributions keep it.
-const PATHS: [&str; 4] = [
+pub(crate) const PATHS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/cert.pem",

@@ -68,6 +68,12 @@ const VARIABLES: [(&str, Kind, &str); 20] = [
 /// set only where the image has no bundle that these tools would read anyway.
 const SETTINGS: [(&str, &str); 2] = [("WGETRC", files::WGETRC), ("APT_CONFIG", files::APT_CONFIG)];
 
+/// The names of all variables that a container may get.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let files = VARIABLES.iter().map(|(name, ..)| *name);
+    files.chain(SETTINGS.iter().map(|(name, _)| *name))
+}
+
 /// The variables of a container that has `files`.
 pub(super) fn variables(files: &TrustFiles) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<String, String> = VARIABLES

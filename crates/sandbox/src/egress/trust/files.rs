@@ -21,7 +21,7 @@ use crate::reap::Labels;
 use crate::spec::Mount;
 
 /// Our folder in the container.
-const FOLDER: &str = "/run/sandbox/trust";
+pub(crate) const FOLDER: &str = "/run/sandbox/trust";
 pub(super) const BUNDLE: &str = "bundle.pem";
 pub(super) const ROOT: &str = "root.pem";
 pub(super) const HASHED: &str = "hashed";

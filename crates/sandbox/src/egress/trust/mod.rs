@@ -9,4 +9,7 @@ mod environment;
 mod files;
 mod java;
 
+pub(crate) use bundle::PATHS as BUNDLES;
+pub(crate) use environment::names as variable_names;
+pub(crate) use files::FOLDER;
 pub(super) use files::{TrustFiles, TrustStore};

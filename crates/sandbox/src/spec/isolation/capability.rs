@@ -83,6 +83,13 @@ impl Capability {
             .unwrap_or_default()
     }
 
+    /// The kernel's bit set of `capabilities`.
+    pub(crate) fn bits(capabilities: &std::collections::BTreeSet<Self>) -> u64 {
+        capabilities
+            .iter()
+            .fold(0, |set, capability| set | 1 << capability.0)
+    }
+
     /// The names of the bits in a set as `/proc` shows it; a bit that has no name yet is told by its number.
     pub(crate) fn names_of(set: u64) -> impl Iterator<Item = String> {
         (0..64_u8).filter(move |bit| set >> bit & 1 == 1).map(|bit| {

@@ -22,7 +22,7 @@ impl Isolation {
             ]
             .into(),
             no_new_privileges: true,
-            seccomp: Seccomp::Default,
+            seccomp: Seccomp::Sandbox,
             masked_paths: Vec::new(),
             read_only_root: false,
             tmpfs: Vec::new(),

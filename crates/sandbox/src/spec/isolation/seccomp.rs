@@ -8,8 +8,11 @@ use crate::spec::InvalidSpec;
 /// The filter of system calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Seccomp {
-    /// The engine's own profile.
+    /// The sandbox's own profile: podman's, without the calls that make namespaces and mounts, and without the kernel's key rings. What
+    /// the capability `SYS_ADMIN` is for is permitted to those who have it.
     #[default]
+    Sandbox,
+    /// The engine's own profile. Podman's lets everybody make user namespaces, and so have every capability in them.
     Default,
     /// A profile in a file, as an absolute path that the engine's *service* reads. Podman takes no profile inline.
     Profile(PathBuf),

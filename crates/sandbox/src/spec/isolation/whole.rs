@@ -149,6 +149,14 @@ impl Isolation {
         }
     }
 
+    /// The same with the sandbox's own profile named by the file that it is in.
+    pub(crate) fn filtered(mut self, profile: Option<&std::path::Path>) -> Self {
+        if let (Seccomp::Sandbox, Some(profile)) = (&self.seccomp, profile) {
+            self.seccomp = Seccomp::Profile(profile.to_owned());
+        }
+        self
+    }
+
     /// The same for a container of an image whose user is `image_user`, with `mounts`: what follows from them is filled in.
     #[must_use]
     pub(crate) fn resolved(mut self, image_user: &str, mounts: &[Mount]) -> Self {

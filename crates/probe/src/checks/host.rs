@@ -1,0 +1,285 @@
+//! What the container sees of the host.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use sandbox_verify_probe::Order;
+
+use super::proc::mounts;
+use crate::check::Check;
+use crate::seen::{Seen, errno, kernel};
+
+pub(super) const CHECKS: &[Check] = &[
+    ("namespaces_own", namespaces_own),
+    ("processes_own", processes_own),
+    ("proc_sys_readonly", proc_sys_readonly),
+    ("sys_readonly", sys_readonly),
+    ("cgroup_readonly", cgroup_readonly),
+    ("masked_paths", masked_paths),
+    ("kernel_log_hidden", kernel_log_hidden),
+    ("devices_minimal", devices_minimal),
+    ("engine_socket_absent", engine_socket_absent),
+    ("hosts_file_clean", hosts_file_clean),
+];
+
+const NOT_WRITABLE: &[Errno] = &[Errno::EROFS, Errno::EACCES, Errno::EPERM, Errno::ENOENT];
+
+fn namespaces_own(order: &Order) -> Seen {
+    let mut faults = Vec::new();
+    for (name, of_host) in &order.namespaces {
+        match fs::read_link(format!("/proc/self/ns/{name}")) {
+            Ok(own) if own == Path::new(of_host) => faults.push(format!("{name} is the host's")),
+            Ok(_) => {}
+            Err(error) => faults.push(format!("{name}: {error}")),
+        }
+    }
+    if order.namespaces.is_empty() {
+        faults.push("nobody said what the host's are".to_owned());
+    }
+    let names: Vec<&str> = order.namespaces.keys().map(String::as_str).collect();
+    Seen::without_faults(&faults, names.join(", "))
+}
+
+/// The first process is the engine's init or the probe itself, and nothing else runs.
+fn processes_own(_: &Order) -> Seen {
+    let entries = match fs::read_dir("/proc") {
+        Ok(entries) => entries,
+        Err(error) => return Seen::unknown("/proc", error),
+    };
+    let mut numbers: Vec<u32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    numbers.sort_unstable();
+    let own = std::process::id();
+    let strange: Vec<String> = numbers
+        .iter()
+        .filter(|number| **number != 1 && **number != own)
+        .map(|number| format!("process {number} is there"))
+        .collect();
+    Seen::without_faults(&strange, format!("{} processes", numbers.len()))
+}
+
+fn cannot_write(path: &str) -> Seen {
+    // Nothing is written: that the kernel opens it is enough to know.
+    Seen::refused(
+        path,
+        kernel(OpenOptions::new().write(true).open(path)),
+        NOT_WRITABLE,
+    )
+}
+
+fn proc_sys_readonly(_: &Order) -> Seen {
+    let paths = [
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sys/kernel/hostname",
+        "/proc/sys/kernel/randomize_va_space",
+        "/proc/sys/vm/overcommit_memory",
+        "/proc/sys/net/ipv4/ip_forward",
+        "/proc/sys/fs/file-max",
+        "/proc/sysrq-trigger",
+        "/proc/irq/default_smp_affinity",
+    ];
+    summary(paths.map(cannot_write), paths.len())
+}
+
+fn sys_readonly(_: &Order) -> Seen {
+    let paths = [
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+        "/sys/kernel/uevent_helper",
+        "/sys/power/state",
+        "/sys/class/net/lo/mtu",
+        "/sys/module/kernel/parameters/panic",
+    ];
+    let below = Seen::refused(
+        "mkdir /sys/sandbox-verify",
+        kernel(fs::create_dir("/sys/sandbox-verify")),
+        NOT_WRITABLE,
+    );
+    summary(
+        paths.map(cannot_write).into_iter().chain([below]),
+        paths.len() + 1,
+    )
+}
+
+fn summary(parts: impl IntoIterator<Item = Seen>, count: usize) -> Seen {
+    let seen = Seen::all(parts);
+    if seen.held {
+        Seen::held(format!("{count} attempts"))
+    } else {
+        seen
+    }
+}
+
+/// Version 2 of control groups is one tree; version 1 has one for each controller.
+fn cgroup_readonly(_: &Order) -> Seen {
+    let root = Path::new("/sys/fs/cgroup");
+    let mut folders: Vec<PathBuf> = Vec::new();
+    if root.join("cgroup.controllers").exists() {
+        folders.push(root.to_owned());
+    } else if let Ok(entries) = fs::read_dir(root) {
+        let trees = entries.flatten().map(|entry| entry.path());
+        folders.extend(trees.filter(|path| path.join("cgroup.procs").exists()));
+    }
+    let mut parts = Vec::new();
+    for folder in &folders {
+        let path = folder.join("sandbox-verify");
+        let attempt = kernel(fs::create_dir(&path));
+        if attempt.is_ok() {
+            let _ = fs::remove_dir(&path);
+        }
+        parts.push(Seen::refused(&path.display().to_string(), attempt, NOT_WRITABLE));
+        for file in [
+            "cgroup.procs",
+            "memory.max",
+            "memory.limit_in_bytes",
+            "pids.max",
+            "release_agent",
+        ] {
+            let path = folder.join(file);
+            if path.exists() {
+                parts.push(cannot_write(&path.display().to_string()));
+            }
+        }
+    }
+    let count = parts.len();
+    summary(parts, count)
+}
+
+fn masked_paths(_: &Order) -> Seen {
+    let paths = [
+        "/proc/kcore",
+        "/proc/keys",
+        "/proc/timer_list",
+        "/proc/sched_debug",
+        "/proc/latency_stats",
+        "/proc/acpi",
+        "/proc/scsi",
+        "/sys/firmware",
+    ];
+    let faults: Vec<String> = paths
+        .into_iter()
+        .filter(|path| tells_something(Path::new(path)))
+        .map(|path| format!("{path} can be read"))
+        .collect();
+    Seen::without_faults(&faults, format!("{} paths say nothing", paths.len()))
+}
+
+fn tells_something(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())
+        }
+        Ok(_) => {
+            let mut byte = [0];
+            File::open(path)
+                .and_then(|mut file| file.read(&mut byte))
+                .is_ok_and(|count| count > 0)
+        }
+        Err(_) => false,
+    }
+}
+
+fn kernel_log_hidden(_: &Order) -> Seen {
+    let read = |path: &str| {
+        let opened = kernel(File::open(path).map(drop));
+        Seen::refused(path, opened, &[Errno::EPERM, Errno::EACCES, Errno::ENOENT])
+    };
+    Seen::all([read("/proc/kmsg"), read("/dev/kmsg")])
+}
+
+const HARMLESS: [&str; 15] = [
+    "console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin",
+    "stdout", "tty", "urandom",
+];
+
+fn devices_minimal(order: &Order) -> Seen {
+    let entries = match fs::read_dir("/dev") {
+        Ok(entries) => entries,
+        Err(error) => return Seen::unknown("/dev", error),
+    };
+    let names: Vec<String> = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    let strange: Vec<String> = names
+        .iter()
+        .filter(|name| *name != "zero" && !HARMLESS.contains(&name.as_str()))
+        .filter(|name| !order.devices.contains(&format!("/dev/{name}")))
+        .map(|name| format!("/dev/{name} is there"))
+        .collect();
+    Seen::without_faults(&strange, format!("{} entries", names.len()))
+}
+
+/// Where engines put their sockets.
+const SOCKETS: [&str; 7] = [
+    "/run/podman/podman.sock",
+    "/var/run/podman/podman.sock",
+    "/run/docker.sock",
+    "/var/run/docker.sock",
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+    "/run/buildkit/buildkitd.sock",
+];
+
+/// What is mounted is looked at too, and one level into each folder: a socket may be called anything.
+fn engine_socket_absent(order: &Order) -> Seen {
+    let mut candidates: Vec<PathBuf> = SOCKETS.iter().map(PathBuf::from).collect();
+    candidates.push(PathBuf::from(&order.engine_socket));
+    let mounted = match mounts() {
+        Ok(mounts) => mounts,
+        Err(error) => return Seen::unknown("the mounts", error),
+    };
+    for mount in mounted.into_iter().filter(|mount| mount.root != "/") {
+        let target = PathBuf::from(&mount.target);
+        if let Ok(entries) = fs::read_dir(&target) {
+            candidates.extend(
+                entries
+                    .flatten()
+                    .map(|entry| entry.path())
+                    .filter(|path| is_engines(path)),
+            );
+        }
+        candidates.push(target);
+    }
+    let mut faults: Vec<String> = candidates
+        .iter()
+        .filter(|path| is_socket(path))
+        .map(|path| format!("{} is there", path.display()))
+        .collect();
+    faults.dedup();
+    Seen::without_faults(&faults, format!("looked at {} places", candidates.len()))
+}
+
+fn is_engines(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    ["podman", "docker", "containerd", "crio"]
+        .iter()
+        .any(|engine| name.contains(engine))
+}
+
+fn is_socket(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
+fn hosts_file_clean(order: &Order) -> Seen {
+    let text = match fs::read_to_string("/etc/hosts") {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Seen::held("there is none"),
+        Err(error) => return Seen::unknown(format!("/etc/hosts ({})", errno(&error)), error),
+    };
+    let mut faults = Vec::new();
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default();
+        for name in line.split_whitespace().skip(1) {
+            let known = name == "localhost" || name == order.hostname || order.hosts.contains(name);
+            if !known && !name.starts_with("ip6-") {
+                faults.push(format!("it knows {name}"));
+            }
+        }
+    }
+    Seen::without_faults(&faults, format!("{} lines", text.lines().count()))
+}

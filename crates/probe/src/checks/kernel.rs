@@ -1,0 +1,153 @@
+//! What the kernel lets the container call. Each attempt is one whose refusal comes before its effect, or which is taken back.
+
+use std::fs;
+
+use nix::errno::Errno;
+use nix::kmod;
+use nix::mount::{MsFlags, mount, umount};
+use nix::sys::personality::{self, Persona};
+use nix::sys::reboot::set_cad_enabled;
+use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+use nix::time::{ClockId, clock_gettime, clock_settime};
+use nix::unistd::{chroot, pivot_root};
+use sandbox_verify_probe::Order;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::proc::status;
+use crate::check::Check;
+use crate::child;
+use crate::seen::{Seen, kernel};
+
+pub(super) const CHECKS: &[Check] = &[
+    ("seccomp_filter", seccomp_filter),
+    ("user_namespace_refused", user_namespace_refused),
+    ("raw_sockets_refused", raw_sockets_refused),
+    ("mount_refused", mount_refused),
+    ("pivot_root_refused", pivot_root_refused),
+    ("chroot_refused", chroot_refused),
+    ("modules_refused", modules_refused),
+    ("reboot_refused", reboot_refused),
+    ("clock_refused", clock_refused),
+    ("device_nodes_refused", device_nodes_refused),
+];
+
+const REFUSED: &[Errno] = &[Errno::EPERM, Errno::EACCES];
+/// Filters say of some calls that the kernel does not have them.
+const FILTERED: &[Errno] = &[Errno::EPERM, Errno::EACCES, Errno::ENOSYS];
+
+/// A filter may be there and let everything through: this call needs no right at all, and every filter refuses it.
+fn seccomp_filter(_: &Order) -> Seen {
+    let mode = match status("Seccomp") {
+        Ok(mode) => mode,
+        Err(error) => return Seen::unknown("the filter", error),
+    };
+    let before = personality::get().unwrap_or(Persona::empty());
+    let attempt = personality::set(before | Persona::ADDR_NO_RANDOMIZE);
+    if attempt.is_ok() {
+        let _ = personality::set(before);
+    }
+    Seen::all([
+        Seen {
+            held: mode == "2",
+            detail: format!("Seccomp {mode}"),
+        },
+        Seen::refused("personality(ADDR_NO_RANDOMIZE)", attempt, FILTERED),
+    ])
+}
+
+fn user_namespace_refused(_: &Order) -> Seen {
+    match child::attempt("user-namespace", &[]) {
+        Ok(ended) => {
+            let attempt = match ended.code {
+                Some(0) => Ok(()),
+                code => Err(Errno::from_raw(code.unwrap_or_default())),
+            };
+            Seen::refused("unshare(CLONE_NEWUSER)", attempt, FILTERED)
+        }
+        Err(error) => Seen::unknown("unshare", error),
+    }
+}
+
+fn raw_sockets_refused(_: &Order) -> Seen {
+    let open = |name, domain, kind, protocol| {
+        Seen::refused(name, kernel(Socket::new(domain, kind, protocol)), REFUSED)
+    };
+    Seen::all([
+        open("SOCK_RAW", Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)),
+        open("AF_PACKET", Domain::PACKET, Type::RAW, None),
+        open("AF_PACKET/SOCK_DGRAM", Domain::PACKET, Type::DGRAM, None),
+    ])
+}
+
+fn mount_refused(_: &Order) -> Seen {
+    // Every container has this folder, and nothing is looked up below it afterwards.
+    let target = "/proc/fs";
+    let none = None::<&str>;
+    let attempt = mount(Some("tmpfs"), target, Some("tmpfs"), MsFlags::empty(), none);
+    // Who may do that, may undo it, and must not undo more.
+    let undone = umount(if attempt.is_ok() { target } else { "/proc/sys" });
+    let writable = MsFlags::MS_REMOUNT | MsFlags::MS_BIND;
+    let again = mount(none, "/proc/sys", none, writable, none);
+    if again.is_ok() {
+        let _ = mount(none, "/proc/sys", none, writable | MsFlags::MS_RDONLY, none);
+    }
+    Seen::all([
+        Seen::refused("mount", attempt, FILTERED),
+        Seen::refused("umount", undone, FILTERED),
+        Seen::refused("remount of /proc/sys", again, FILTERED),
+    ])
+}
+
+/// Who may do it is told that there is no such folder.
+fn pivot_root_refused(_: &Order) -> Seen {
+    Seen::refused(
+        "pivot_root",
+        pivot_root("/sandbox-verify-none", "/sandbox-verify-none"),
+        FILTERED,
+    )
+}
+
+/// To where it is already.
+fn chroot_refused(_: &Order) -> Seen {
+    Seen::refused("chroot", chroot("/"), FILTERED)
+}
+
+/// An empty module: who may load one is told that it is none.
+fn modules_refused(_: &Order) -> Seen {
+    Seen::refused("init_module", kmod::init_module(&[], c""), FILTERED)
+}
+
+/// Ctrl-Alt-Del reboots, as it does on every machine unless somebody changed it.
+fn reboot_refused(_: &Order) -> Seen {
+    Seen::refused("reboot(CAD_ON)", set_cad_enabled(true), FILTERED)
+}
+
+/// To what it says already.
+fn clock_refused(_: &Order) -> Seen {
+    let clock = ClockId::CLOCK_REALTIME;
+    match clock_gettime(clock) {
+        Ok(now) => Seen::refused("clock_settime", clock_settime(clock, now), FILTERED),
+        Err(error) => Seen::unknown("the clock", error),
+    }
+}
+
+fn device_nodes_refused(_: &Order) -> Seen {
+    let folder = ["/tmp", "/dev/shm", "/"]
+        .into_iter()
+        .find(|folder| {
+            let path = format!("{folder}/sandbox-verify-file");
+            let made = fs::write(&path, "").is_ok();
+            made && fs::remove_file(&path).is_ok()
+        })
+        .unwrap_or("/tmp");
+    let make = |name: &str, kind, major, minor| {
+        let path = format!("{folder}/sandbox-verify-node");
+        let attempt = mknod(path.as_str(), kind, Mode::S_IRUSR, makedev(major, minor));
+        let _ = fs::remove_file(&path);
+        Seen::refused(name, attempt, REFUSED)
+    };
+    Seen::all([
+        make("mknod of /dev/mem", SFlag::S_IFCHR, 1, 1),
+        make("mknod of a disk", SFlag::S_IFBLK, 8, 0),
+    ])
+}

@@ -1,0 +1,175 @@
+//! Where in a container a copy goes.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::engine::{Engine, Inspection, PathFacts};
+use crate::error::SandboxError;
+use crate::runs::RunError;
+use crate::spec::RunName;
+
+/// Where the kernel or the engine has its own.
+const OWN: [&str; 5] = ["/proc", "/sys", "/dev", "/etc/hosts", "/etc/resolv.conf"];
+
+/// The folder in which an archive is unpacked, and what the archive has to hold.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// A folder that is there.
+    pub(super) folder: String,
+    /// Folders to be made on the way, relative to it.
+    pub(super) parents: Vec<PathBuf>,
+    /// The copy, relative to it. Empty: the folder itself, which gets what is in the copy.
+    pub(super) at: PathBuf,
+}
+
+/// The places of a container that are not of its image: a copy would be written to the host, or not be seen.
+#[derive(Debug)]
+pub(in crate::runs) struct Covered(Vec<PathBuf>);
+
+impl Covered {
+    pub(in crate::runs) fn of(is: &Inspection) -> Self {
+        let mut places: Vec<PathBuf> = OWN.iter().map(PathBuf::from).collect();
+        places.extend(is.mounts.iter().map(|mount| PathBuf::from(&mount.destination)));
+        // File systems in memory are there while the process is.
+        if is.state.status != "running" {
+            places.extend(is.host_config.tmpfs.keys().map(PathBuf::from));
+        }
+        Self(places)
+    }
+
+    fn covers(&self, path: &Path) -> Option<&Path> {
+        self.0
+            .iter()
+            .map(PathBuf::as_path)
+            .find(|place| path.starts_with(place))
+    }
+
+    fn refuse(&self, path: &Path) -> Result<(), String> {
+        self.covers(path).map_or(Ok(()), |by| {
+            Err(format!(
+                "`{}` is not of the image; what is copied there would be written to the host, or not be seen",
+                by.display()
+            ))
+        })
+    }
+}
+
+/// Finds the place for a copy at `target`, with all links of the container resolved.
+pub(super) async fn find(
+    engine: &Engine,
+    container: &str,
+    run: &RunName,
+    target: &str,
+    is_dir: bool,
+    covered: &Covered,
+) -> Result<Place, SandboxError> {
+    let refused = |problem: &str| RunError::Target {
+        run: run.clone(),
+        target: target.to_owned(),
+        problem: problem.to_owned(),
+    };
+    let path = plain(target).ok_or_else(|| refused("write an absolute path without `..`"))?;
+    for ancestor in path.ancestors() {
+        let facts = engine.path_facts(container, &text(ancestor)).await?;
+        let missing = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
+        if let PathFacts::Folder(at) | PathFacts::Other(at) | PathFacts::DeadLink(at) = &facts {
+            covered
+                .refuse(&Path::new(at).join(missing))
+                .map_err(|problem| refused(&problem))?;
+        }
+        match facts {
+            PathFacts::DeadLink(_) => {
+                return Err(refused(&format!("`{}` is a link to nothing", ancestor.display())).into());
+            }
+            PathFacts::Folder(folder) if ancestor != path || is_dir => return Ok(below(folder, missing)),
+            PathFacts::Folder(_) => return Err(refused("a folder is there; name the file in it").into()),
+            PathFacts::Other(_) if ancestor != path => {
+                return Err(refused(&format!("`{}` is a file, no folder", ancestor.display())).into());
+            }
+            PathFacts::Other(_) if is_dir => return Err(refused("a file is there, no folder").into()),
+            // A file is replaced, and a link to one is too: what it leads to stays.
+            PathFacts::Missing | PathFacts::Other(_) => {}
+        }
+    }
+    Err(refused("the container has no root folder").into())
+}
+
+fn below(folder: String, missing: &Path) -> Place {
+    let mut parents: Vec<PathBuf> = missing
+        .ancestors()
+        .skip(1)
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .map(Path::to_owned)
+        .collect();
+    parents.reverse();
+    Place {
+        folder,
+        parents,
+        at: missing.to_owned(),
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// An absolute path below the root without `.`, `..`, slashes at the end and NUL.
+fn plain(target: &str) -> Option<PathBuf> {
+    let path = Path::new(target);
+    let good = path.is_absolute()
+        && !target.contains('\0')
+        && path
+            .components()
+            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+        && path.file_name().is_some();
+    good.then(|| path.components().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_on_the_way_is_made() {
+        for (missing, parents, at) in [
+            ("", vec![], ""),
+            ("x", vec![], "x"),
+            ("a/b/x", vec!["a", "a/b"], "a/b/x"),
+        ] {
+            let place = below("/srv".to_owned(), Path::new(missing));
+            assert_eq!(
+                place.parents,
+                parents.into_iter().map(PathBuf::from).collect::<Vec<_>>()
+            );
+            assert_eq!(place.at, Path::new(at));
+        }
+    }
+
+    #[test]
+    fn only_plain_paths_are_places() {
+        for (target, good) in [
+            ("/a/b", true),
+            ("/a/b/", true),
+            ("/", false),
+            ("a", false),
+            ("", false),
+            ("/a/../b", false),
+            ("/a\0", false),
+        ] {
+            assert_eq!(plain(target).is_some(), good, "{target:?}");
+        }
+    }
+
+    #[test]
+    fn what_lies_below_a_mount_is_covered_and_what_has_a_similar_name_is_not() {
+        let covered = Covered(vec!["/live".into(), "/etc/hosts".into()]);
+        for (path, expected) in [
+            ("/live", true),
+            ("/live/x", true),
+            ("/lively", false),
+            ("/etc", false),
+            ("/etc/hosts", true),
+        ] {
+            assert_eq!(covered.covers(Path::new(path)).is_some(), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Sending a tree to the engine while it is read.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use tokio::sync::mpsc;
+
+use super::place::{self, Covered};
+use super::tree::Tree;
+use crate::engine::{Engine, Owner};
+use crate::error::SandboxError;
+use crate::runs::RunError;
+use crate::spec::RunName;
+
+/// Bytes of a piece; four of them may wait.
+const PIECE: usize = 128 << 10;
+
+/// Copies `source` of the host to `target` of a container. Of a copy that fails, a part may be there.
+pub(in crate::runs) async fn copy(
+    engine: &Engine,
+    container: &str,
+    run: &RunName,
+    covered: &Covered,
+    owner: Owner,
+    (source, target): (&Path, &str),
+) -> Result<(), SandboxError> {
+    let path = source.to_owned();
+    let tree = blocking(move || Tree::open(&path)).await??;
+    let place = place::find(engine, container, run, target, tree.is_dir(), covered).await?;
+    let (sender, receiver) = mpsc::channel(4);
+    let (parents, at) = (place.parents, place.at);
+    let writing = blocking(move || {
+        let written = tree.write(&parents, &at, Pieces::new(&sender));
+        if written.is_err() {
+            // Whoever unpacks must not take what came so far for the whole.
+            let _ = sender.blocking_send(Err(io::ErrorKind::InvalidData.into()));
+        }
+        written
+    });
+    let pieces = stream::unfold(receiver, async |mut receiver| {
+        receiver.recv().await.map(|piece| (piece, receiver))
+    });
+    let (written, sent) = tokio::join!(writing, engine.upload(container, &place.folder, owner, pieces));
+    match (written?, sent) {
+        // The engine closed its end: what it says is the reason.
+        (Err(RunError::Source { source, .. }), Err(error)) if source.kind() == io::ErrorKind::BrokenPipe => {
+            Err(error.into())
+        }
+        (Err(error), _) => Err(error.into()),
+        (Ok(()), sent) => Ok(sent?),
+    }
+}
+
+/// Reads files where waiting for a disk keeps nobody else waiting.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RunError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| RunError::Source {
+            path: "".into(),
+            source: io::Error::other(error),
+        })
+}
+
+/// Cuts what is written into pieces.
+struct Pieces<'a> {
+    sender: &'a mpsc::Sender<io::Result<Bytes>>,
+    piece: BytesMut,
+}
+
+impl<'a> Pieces<'a> {
+    fn new(sender: &'a mpsc::Sender<io::Result<Bytes>>) -> Self {
+        Self {
+            sender,
+            piece: BytesMut::with_capacity(PIECE),
+        }
+    }
+}
+
+impl Write for Pieces<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.piece.is_empty() {
+            return Ok(());
+        }
+        let piece = std::mem::replace(&mut self.piece, BytesMut::with_capacity(PIECE));
+        self.sender
+            .blocking_send(Ok(piece.freeze()))
+            .map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}

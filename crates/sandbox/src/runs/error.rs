@@ -1,0 +1,72 @@
+//! What can go wrong with a run, beside what can go wrong with any container.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::hooks::{HookError, Moment};
+use crate::spec::RunName;
+
+/// A verb on a run that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// There is no run of that name under this prefix.
+    #[error("there is no run `{0}`")]
+    NotFound(RunName),
+    /// This sandbox has a run of that name, or is making one.
+    #[error("there is a run `{0}` already; stop it first, or choose another name")]
+    NameTaken(RunName),
+    /// Only a run that this sandbox created, and nobody started yet, can be started.
+    #[error("run `{0}` was not created by this sandbox, or was started before; stop it and create it anew")]
+    NotStartable(RunName),
+    /// Its process was not started yet.
+    #[error("run `{0}` is created, but not started")]
+    NotStarted(RunName),
+    /// Its process has not ended in time. It goes on.
+    #[error("run `{run}` has not ended within {after:?}; it goes on")]
+    StillRunning {
+        /// The run.
+        run: RunName,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// A callback of the caller's failed.
+    #[error("the {moment} hook of run `{run}` failed")]
+    Hook {
+        /// The run.
+        run: RunName,
+        /// Which callback.
+        moment: Moment,
+        /// What it said.
+        source: HookError,
+    },
+    /// A file of the host cannot be copied.
+    #[error("failed to copy `{}`", path.display())]
+    Source {
+        /// The host's path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Something is at the place in the container that cannot take the copy.
+    #[error("cannot copy to `{target}` of run `{run}`: {problem}")]
+    Target {
+        /// The run.
+        run: RunName,
+        /// The path in the container.
+        target: String,
+        /// What is there.
+        problem: String,
+    },
+    /// The run's folder on the host cannot be made or removed.
+    #[error("failed to {operation} the folder `{}` of a run", path.display())]
+    TaskDir {
+        /// What was tried.
+        operation: &'static str,
+        /// The host's path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,111 @@
+//! Runs as the engine knows them: those of other processes too.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::RunError;
+use super::plan::container_name;
+use crate::container::Handle;
+use crate::engine::{ContainerId, ContainerSummary, Engine, EngineError, SignalFact};
+use crate::error::SandboxError;
+use crate::reap::{Labels, Role};
+use crate::sandbox::Shared;
+use crate::spec::{RunName, StopSignal};
+
+/// How long the process of a run of another process may take to end; how long it was to have, only that one knows.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A run's container.
+#[derive(Debug)]
+pub(super) struct FoundRun {
+    pub(super) summary: ContainerSummary,
+    pub(super) labels: Labels,
+    pub(super) name: RunName,
+}
+
+/// All runs of the prefix. A container that only has a name such as a run's is none.
+pub(super) async fn all(shared: &Shared) -> Result<Vec<FoundRun>, EngineError> {
+    let prefix = shared.prefix();
+    let containers = shared
+        .engine()
+        .list_containers(&[Labels::owned_by(prefix)])
+        .await?;
+    let run = |summary: ContainerSummary| {
+        let labels = labels(&summary.labels, prefix)?;
+        let name = summary
+            .name
+            .strip_prefix(&container_name(prefix, ""))?
+            .parse()
+            .ok()?;
+        Some(FoundRun {
+            summary,
+            labels,
+            name,
+        })
+    };
+    Ok(containers.into_iter().filter_map(run).collect())
+}
+
+fn labels(map: &BTreeMap<String, String>, prefix: &str) -> Option<Labels> {
+    Labels::from_map(map).filter(|labels| labels.owner() == prefix && labels.role() == Role::Run)
+}
+
+/// The run `name`.
+pub(super) async fn one(shared: &Shared, name: &RunName) -> Result<FoundRun, SandboxError> {
+    all(shared)
+        .await?
+        .into_iter()
+        .find(|found| found.name == *name)
+        .ok_or_else(|| RunError::NotFound(name.clone()).into())
+}
+
+impl FoundRun {
+    /// Whether its process was started once.
+    pub(super) fn was_started(&self) -> bool {
+        Role::Run.outlives(&self.summary.state)
+    }
+
+    /// Signals, waits for and removes it.
+    pub(super) async fn handle(&self, engine: &Engine) -> Result<Handle, EngineError> {
+        let is = engine.inspect_container(&self.summary.id).await?;
+        let (id, name) = (ContainerId::listed(&self.summary), self.summary.name.clone());
+        Ok(Handle::of_other(
+            engine,
+            id,
+            name,
+            signal(&is.config.stop_signal),
+            STOP_TIMEOUT,
+        ))
+    }
+}
+
+/// The signal that the engine keeps; SIGTERM where it is none that a specification can ask for.
+fn signal(kept: &SignalFact) -> StopSignal {
+    let all = [
+        StopSignal::Term,
+        StopSignal::Int,
+        StopSignal::Quit,
+        StopSignal::Hup,
+        StopSignal::Usr1,
+        StopSignal::Usr2,
+        StopSignal::Kill,
+    ];
+    all.into_iter()
+        .find(|signal| match kept {
+            SignalFact::Number(number) => signal.number() == *number,
+            SignalFact::Name(name) => signal.name() == name.trim_start_matches("SIG"),
+        })
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signal_is_read_in_both_forms() {
+        assert_eq!(signal(&SignalFact::Number(2)), StopSignal::Int);
+        assert_eq!(signal(&SignalFact::Name("SIGQUIT".to_owned())), StopSignal::Quit);
+        assert_eq!(signal(&SignalFact::Number(64)), StopSignal::Term);
+    }
+}

@@ -1,0 +1,166 @@
+//! Callbacks of the caller's at the turns of a run's life.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::RunError;
+use crate::spec::RunName;
+
+/// Whatever a callback fails with.
+pub type HookError = Box<dyn Error + Send + Sync>;
+
+type Callback = Arc<dyn Fn(RunName) -> BoxFuture<'static, Result<(), HookError>> + Send + Sync>;
+
+/// A turn in the life of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Moment {
+    /// Before anything is made.
+    PreStart,
+    /// Its process was started.
+    PostStart,
+    /// It said that it is ready.
+    PostReady,
+    /// It has ended, or its launch was rolled back.
+    PostStop,
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PreStart => "pre_start",
+            Self::PostStart => "post_start",
+            Self::PostReady => "post_ready",
+            Self::PostStop => "post_stop",
+        })
+    }
+}
+
+/// Callbacks at the turns of a run's life. Each is optional, gets the run's name, and is called at most once for a run.
+///
+/// A `pre_start` that fails keeps the run from being made; a `post_start` that fails takes it back: process, container, proxy and
+/// network go. Of the two others, the verb that called them gives the error, and nothing is undone.
+///
+/// Whenever a `pre_start` succeeded, `post_stop` is called: after a launch that was rolled back, whatever step failed, else by the first
+/// [`Runs::wait_for_exit`](crate::Runs::wait_for_exit) that saw the end or by [`Runs::stop`](crate::Runs::stop). Only the sandbox that
+/// created the run knows the callbacks; when its process ends, nobody calls them any more.
+///
+/// ```
+/// use sandbox::LifecycleHooks;
+///
+/// let hooks = LifecycleHooks::default()
+///     .pre_start(async |name| Ok(println!("{name} is about to be made")))
+///     .post_stop(async |name| Ok(println!("{name} is gone")));
+/// ```
+#[derive(Clone, Default)]
+pub struct LifecycleHooks {
+    pre_start: Option<Callback>,
+    post_start: Option<Callback>,
+    post_ready: Option<Callback>,
+    post_stop: Option<Callback>,
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $moment:ident,)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $moment<F, Called>(mut self, callback: F) -> Self
+            where
+                F: Fn(RunName) -> Called + Send + Sync + 'static,
+                Called: Future<Output = Result<(), HookError>> + Send + 'static,
+            {
+                self.$moment = Some(Arc::new(move |name| Box::pin(callback(name))));
+                self
+            }
+        )*
+    };
+}
+
+impl LifecycleHooks {
+    setters! {
+        /// Called before anything is made.
+        pre_start,
+        /// Called when the process was started.
+        post_start,
+        /// Called when [`Runs::stream_logs`](crate::Runs::stream_logs) first saw that the run is ready.
+        post_ready,
+        /// Called when the run has ended, or its launch was rolled back.
+        post_stop,
+    }
+
+    /// Calls the callback of `moment`, if there is one and it was not called before.
+    pub(super) async fn fire(&mut self, moment: Moment, run: &RunName) -> Result<(), RunError> {
+        let callback = match moment {
+            Moment::PreStart => &mut self.pre_start,
+            Moment::PostStart => &mut self.post_start,
+            Moment::PostReady => &mut self.post_ready,
+            Moment::PostStop => &mut self.post_stop,
+        };
+        match callback.take() {
+            Some(callback) => callback(run.clone()).await.map_err(|source| RunError::Hook {
+                run: run.clone(),
+                moment,
+                source,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the callback of `moment` out, so that it can be called while nobody holds the rest.
+    pub(super) fn only(&mut self, moment: Moment) -> Self {
+        let mut one = Self::default();
+        match moment {
+            Moment::PreStart => one.pre_start = self.pre_start.take(),
+            Moment::PostStart => one.post_start = self.post_start.take(),
+            Moment::PostReady => one.post_ready = self.post_ready.take(),
+            Moment::PostStop => one.post_stop = self.post_stop.take(),
+        }
+        one
+    }
+}
+
+impl fmt::Debug for LifecycleHooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LifecycleHooks")
+            .field("pre_start", &self.pre_start.is_some())
+            .field("post_start", &self.post_start.is_some())
+            .field("post_ready", &self.post_ready.is_some())
+            .field("post_stop", &self.post_stop.is_some())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_callback_is_called_once_and_its_failure_names_it() {
+        let calls = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&calls);
+        let mut hooks = LifecycleHooks::default()
+            .post_stop(move |_| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                async { Ok(()) }
+            })
+            .pre_start(async |_| Err("no room".into()));
+        let run: RunName = "r".parse().unwrap();
+        let mut one = hooks.only(Moment::PostStop);
+        one.fire(Moment::PostStop, &run).await.unwrap();
+        one.fire(Moment::PostStop, &run).await.unwrap();
+        hooks.fire(Moment::PostStop, &run).await.unwrap();
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+        let error = hooks.fire(Moment::PreStart, &run).await.unwrap_err();
+        assert_eq!(error.to_string(), "the pre_start hook of run `r` failed");
+        assert_eq!(
+            error.source().map(ToString::to_string).as_deref(),
+            Some("no room")
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! Bringing a run up in two steps, and taking back what was made when one fails.
+
+use std::path::PathBuf;
+
+use super::copy::{self, Covered};
+use super::plan::{container_name, detached, in_words_of};
+use super::task_dir;
+use crate::container::{ContainerPlan, Created, Handle};
+use crate::egress::{Endpoint, Opening, ProxyError, Remains, RunningProxy};
+use crate::engine::Owner;
+use crate::error::SandboxError;
+use crate::sandbox::Shared;
+use crate::spec::{Launch, Network, ObjectId, RunSpec};
+use crate::task::{self, Program};
+
+/// A run whose container is there and filled; its process does not run.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) created: Created,
+    pub(super) proxy: Option<RunningProxy>,
+    spec: RunSpec,
+    /// The run's folder, where it is ours to remove.
+    folder: Option<PathBuf>,
+}
+
+/// A run whose process was started.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) handle: Handle,
+    pub(super) proxy: Option<RunningProxy>,
+    /// The run's folder, where it is ours to remove.
+    pub(super) folder: Option<PathBuf>,
+}
+
+/// Creates the container of `spec` with its network and proxy, and copies its volumes where it is sealed. On any error nothing is left.
+pub(super) async fn prepare(shared: &Shared, spec: RunSpec) -> Result<Prepared, SandboxError> {
+    let mut launch = spec.launch();
+    let own = launch.network_log_dir.is_none();
+    let folder = launch
+        .network_log_dir
+        .get_or_insert_with(|| task_dir::path(shared.state_dir(), shared.prefix(), &spec.name))
+        .clone();
+    let made = task_dir::make(&folder)?;
+    match Box::pin(fill(shared, &spec, launch)).await {
+        Ok((created, proxy)) => Ok(Prepared {
+            created,
+            proxy,
+            folder: own.then_some(folder),
+            spec,
+        }),
+        Err(error) => {
+            // One that was there may be another's.
+            if own && made {
+                remove_folder(Some(&folder));
+            }
+            Err(in_words_of(&spec, error))
+        }
+    }
+}
+
+async fn fill(
+    shared: &Shared,
+    spec: &RunSpec,
+    launch: Launch,
+) -> Result<(Created, Option<RunningProxy>), SandboxError> {
+    let (created, proxy) = Box::pin(create(shared, spec, launch)).await?;
+    match copy_volumes(shared, spec, &created).await {
+        Ok(()) => Ok((created, proxy)),
+        Err(error) => {
+            give_up(created.remove().await.map_err(SandboxError::from), proxy).await;
+            Err(error)
+        }
+    }
+}
+
+async fn create(
+    shared: &Shared,
+    spec: &RunSpec,
+    mut launch: Launch,
+) -> Result<(Created, Option<RunningProxy>), SandboxError> {
+    let id = ObjectId::random(spec.name.as_str());
+    // Whatever is made for this run, and nothing else, is of this context.
+    launch.context = id.to_string();
+    let image = shared.image_id(&launch.image).await?;
+    let program = Program {
+        command: spec.command.clone(),
+        mounts: launch.mounts.clone(),
+        ..Program::default()
+    };
+    let labels = shared.labels(&launch.context);
+    let name = container_name(shared.prefix(), spec.name.as_str());
+    let plan = |endpoint: Option<&Endpoint>| -> Result<ContainerPlan, SandboxError> {
+        let files = shared
+            .own_files()
+            .of(&launch, endpoint.map(|endpoint| endpoint.dns))?;
+        let mut plan = task::plan(shared, &launch, &id, &image, program, endpoint);
+        plan.mounts.extend(files);
+        Ok(detached(plan, spec, name, &labels))
+    };
+    let Network::Sandboxed(config) = &launch.network else {
+        return Ok((Created::create(shared.engine(), &plan(None)?).await?, None));
+    };
+    let log = task::log_sink(&launch)?;
+    let Opening {
+        endpoint,
+        proxy,
+        remains,
+    } = Box::pin(shared.egress()?.open(&id, &labels, config, &image, log)).await?;
+    let created = async { Ok(Created::create(shared.engine(), &plan(Some(&endpoint))?).await?) };
+    // Neither is dropped half done when the other fails: both are taken down again.
+    let (created, proxy) = tokio::join!(created, proxy);
+    pair(created, proxy, &remains).await
+}
+
+/// Both or neither.
+async fn pair(
+    created: Result<Created, SandboxError>,
+    proxy: Result<RunningProxy, ProxyError>,
+    remains: &Remains,
+) -> Result<(Created, Option<RunningProxy>), SandboxError> {
+    match (created, proxy) {
+        (Ok(created), Ok(proxy)) => Ok((created, Some(proxy))),
+        (Err(error), Ok(proxy)) => {
+            proxy.close().await?;
+            Err(error)
+        }
+        (Ok(created), Err(error)) => {
+            created.remove().await?;
+            remains.remove().await?;
+            Err(error.into())
+        }
+        (Err(error), Err(_)) => {
+            remains.remove().await?;
+            Err(error)
+        }
+    }
+}
+
+async fn copy_volumes(shared: &Shared, spec: &RunSpec, created: &Created) -> Result<(), SandboxError> {
+    if spec.copied().next().is_none() {
+        return Ok(());
+    }
+    let (engine, container) = (shared.engine(), created.handle().id());
+    let covered = Covered::of(&engine.inspect_container(container).await?);
+    for volume in spec.copied() {
+        let way = (volume.host_path.as_path(), volume.container_path.as_str());
+        copy::copy(engine, container, &spec.name, &covered, Owner::ContainerUser, way).await?;
+    }
+    Ok(())
+}
+
+impl Prepared {
+    /// Has the engine set the container up, verifies it and starts its process. On any error nothing is left.
+    pub(super) async fn start(self) -> Result<Live, SandboxError> {
+        let Self {
+            created,
+            proxy,
+            spec,
+            folder,
+        } = self;
+        let started = async { created.set_up().await?.start().await };
+        match started.await {
+            Ok(handle) => Ok(Live {
+                handle,
+                proxy,
+                folder,
+            }),
+            Err(error) => {
+                give_up(Ok(()), proxy).await;
+                remove_folder(folder.as_ref());
+                Err(in_words_of(&spec, error.into()))
+            }
+        }
+    }
+
+    /// Removes everything of it.
+    pub(super) async fn remove(self) -> Result<(), SandboxError> {
+        let removed = self.created.remove().await;
+        close(self.proxy).await?;
+        remove_folder(self.folder.as_ref());
+        Ok(removed?)
+    }
+}
+
+impl Live {
+    /// Ends the process and removes everything of the run.
+    pub(super) async fn remove(self) -> Result<(), SandboxError> {
+        end(&self.handle).await?;
+        close(self.proxy).await?;
+        remove_folder(self.folder.as_ref());
+        Ok(())
+    }
+}
+
+/// Ends a process, kindly if it can be done, and removes its container.
+pub(super) async fn end(handle: &Handle) -> Result<(), SandboxError> {
+    if let Err(error) = handle.stop().await {
+        tracing::warn!(%error, "a run does not stop; it is removed by force");
+    }
+    Ok(handle.remove().await?)
+}
+
+async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
+    match proxy {
+        Some(proxy) => Ok(proxy.close().await?),
+        None => Ok(()),
+    }
+}
+
+/// Takes back what a step that failed leaves. What fails here as well is found by its labels.
+async fn give_up(removed: Result<(), SandboxError>, proxy: Option<RunningProxy>) {
+    for result in [removed, close(proxy).await] {
+        if let Err(error) = result {
+            tracing::warn!(%error, "left behind; a sweep removes it");
+        }
+    }
+}
+
+pub(super) fn remove_folder(folder: Option<&PathBuf>) {
+    if let Some(folder) = folder
+        && let Err(error) = task_dir::remove(folder)
+    {
+        tracing::warn!(%error, "left behind");
+    }
+}

@@ -1,0 +1,241 @@
+//! The lines of a run's output, until it is ready.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+
+use crate::container::Chunk;
+use crate::engine::{Engine, EngineError};
+
+/// What a run's output says when its set-up is done, unless you agree on something else with your image.
+pub const READY_MARKER: &str = ">> init complete";
+
+/// The longest line that is looked at; a longer one is looked at in pieces.
+const LONGEST: usize = 64 << 10;
+
+/// What the output of a run came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// A line said that it is ready.
+    Ready,
+    /// No line did in the time given. The run goes on.
+    TimedOut,
+    /// The run has ended before a line did.
+    Ended,
+}
+
+impl Readiness {
+    /// Whether a line said that it is ready.
+    #[must_use]
+    pub fn is_ready(self) -> bool {
+        self == Self::Ready
+    }
+}
+
+/// How long to wait between two looks at a log: so many times what a look took, within these bounds. A large log costs a processor
+/// to read.
+const PATIENCE: u32 = 5;
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Gives each line of a container's log to `check` until one pleases it or the container has ended; tells whether one did.
+pub(super) async fn wait_for_line(
+    engine: &Engine,
+    container: &str,
+    mut check: impl FnMut(&str) -> bool,
+) -> Result<bool, EngineError> {
+    let mut given = Given::default();
+    loop {
+        // Asked first: what a container that has ended then wrote is all there.
+        let status = engine.inspect_container(container).await?.state.status;
+        let ended = !matches!(status.as_str(), "running" | "paused" | "stopping");
+        let since = Instant::now();
+        match given.look(engine.logs(container), ended, &mut check).await? {
+            Look::Found => return Ok(true),
+            // The log began anew: nothing of it was given yet.
+            Look::Other => {
+                given = Given::default();
+                if given.look(engine.logs(container), ended, &mut check).await? == Look::Found {
+                    return Ok(true);
+                }
+            }
+            Look::Nothing => {}
+        }
+        if ended {
+            return Ok(false);
+        }
+        // tidy: sleep: the engine has no reliable way to follow a log
+        tokio::time::sleep((since.elapsed() * PATIENCE).clamp(SHORTEST, LONGEST_PAUSE)).await;
+    }
+}
+
+/// What a look at a log came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    /// A line pleased.
+    Found,
+    /// No new line did.
+    Nothing,
+    /// It does not begin with what was given: it is another log.
+    Other,
+}
+
+/// The lines that were given already: how many, and what they were.
+#[derive(Debug, Default)]
+struct Given {
+    lines: u64,
+    digest: DefaultHasher,
+}
+
+impl Given {
+    /// Gives what is new in `output`, a log from its beginning. A line that has not ended is given once the container has `ended`. Empty
+    /// lines are left out; what is no UTF-8 is replaced.
+    async fn look(
+        &mut self,
+        mut output: impl Stream<Item = Result<Chunk, EngineError>> + Unpin,
+        ended: bool,
+        check: &mut impl FnMut(&str) -> bool,
+    ) -> Result<Look, EngineError> {
+        let (before, mut known, mut digest) = (self.lines, 0, DefaultHasher::new());
+        let (mut same, mut found) = (before == 0, false);
+        let mut line = |line: &str| {
+            if known < before {
+                line.hash(&mut digest);
+                known += 1;
+                same = known == before && digest.finish() == self.digest.finish();
+                // Whatever follows what was never given is of another log.
+                return known == before && !same;
+            }
+            line.hash(&mut self.digest);
+            self.lines += 1;
+            found = check(line);
+            found
+        };
+        let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
+        let mut stopped = false;
+        while let Some(chunk) = output.next().await {
+            stopped = match chunk? {
+                Chunk::Stdout(bytes) => stdout.push(&bytes, &mut line),
+                Chunk::Stderr(bytes) => stderr.push(&bytes, &mut line),
+            };
+            if stopped {
+                break;
+            }
+        }
+        if ended && !stopped {
+            let _ = stdout.end(&mut line) || stderr.end(&mut line);
+        }
+        Ok(match (same, found) {
+            (false, _) => Look::Other,
+            (true, true) => Look::Found,
+            (true, false) => Look::Nothing,
+        })
+    }
+}
+
+/// A line that has not ended yet.
+#[derive(Debug, Default)]
+struct Lines(Vec<u8>);
+
+impl Lines {
+    fn push(&mut self, bytes: &Bytes, give: &mut impl FnMut(&str) -> bool) -> bool {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.0.extend_from_slice(piece);
+            if (piece.ends_with(b"\n") || self.0.len() >= LONGEST) && self.end(give) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn end(&mut self, give: &mut impl FnMut(&str) -> bool) -> bool {
+        let line = std::mem::take(&mut self.0);
+        let line = String::from_utf8_lossy(&line);
+        let line = line.trim();
+        !line.is_empty() && give(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    /// What a look at `chunks` gives.
+    async fn look(given: &mut Given, chunks: Vec<Chunk>, ended: bool, marker: &str) -> (Look, Vec<String>) {
+        let mut seen = Vec::new();
+        let output = stream::iter(chunks.into_iter().map(Ok));
+        let mut check = |line: &str| {
+            seen.push(line.to_owned());
+            line.contains(marker)
+        };
+        let look = given.look(output, ended, &mut check).await.unwrap();
+        (look, seen)
+    }
+
+    fn out(text: &'static str) -> Chunk {
+        Chunk::Stdout(Bytes::from_static(text.as_bytes()))
+    }
+
+    fn err(text: &'static str) -> Chunk {
+        Chunk::Stderr(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[tokio::test]
+    async fn a_marker_is_found_in_any_split_and_in_either_stream() {
+        for chunks in [
+            vec![out("a\n\n>> init complete\nb\n")],
+            vec![out("a\n>> in"), err("c"), out("it complete\n")],
+            vec![out("a\n"), err(">> init complete")],
+        ] {
+            let (found, seen) = look(&mut Given::default(), chunks, true, READY_MARKER).await;
+            assert!(
+                found == Look::Found && !seen.contains(&"b".to_owned()),
+                "{seen:?}"
+            );
+        }
+        let chunks = vec![out(">> init\n complete"), err("x\n")];
+        let (found, seen) = look(&mut Given::default(), chunks, true, READY_MARKER).await;
+        assert_eq!(found, Look::Nothing);
+        assert_eq!(seen, [">> init", "x", "complete"]);
+    }
+
+    #[tokio::test]
+    async fn each_line_is_given_once_when_it_has_ended() {
+        let mut given = Given::default();
+        for (chunks, ended, expected) in [
+            (vec![out("a\na\nb")], false, vec!["a", "a"]),
+            (vec![out("a\na\nb")], false, vec![]),
+            (vec![out("a\na\nbc\n"), err("d\n")], false, vec!["bc", "d"]),
+            (vec![out("a\na\nbc\n"), err("d\n"), out("e")], true, vec!["e"]),
+        ] {
+            let (found, seen) = look(&mut given, chunks, ended, "never").await;
+            assert_eq!(
+                (found, seen),
+                (Look::Nothing, expected.into_iter().map(str::to_owned).collect())
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_log_that_began_anew_is_told_from_one_that_went_on() {
+        for other in [vec![out("x\n")], vec![out("x\ny\nb\n")], vec![]] {
+            let mut given = Given::default();
+            look(&mut given, vec![out("a\nb\n")], false, "never").await;
+            let (found, seen) = look(&mut given, other, false, "never").await;
+            assert_eq!((found, seen), (Look::Other, Vec::new()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_takes_no_more_than_its_bound() {
+        let chunk = || Chunk::Stdout(Bytes::from(vec![b'x'; 8192]));
+        let chunks = (0..100).map(|_| chunk()).collect();
+        let (found, seen) = look(&mut Given::default(), chunks, true, "y").await;
+        assert!(found == Look::Nothing && seen.iter().all(|line| line.len() <= LONGEST + 8192));
+        assert!(seen.len() > 10);
+    }
+}

@@ -1,0 +1,194 @@
+//! The runs that this sandbox made.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::RunError;
+use super::hooks::{LifecycleHooks, Moment};
+use super::launch::{Live, Prepared};
+use crate::container::Handle;
+use crate::egress::ProxyControl;
+use crate::spec::RunName;
+
+/// How far a run is.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// One of its verbs is at work.
+    Busy,
+    /// Its container is there, and filled.
+    Created(Box<Prepared>),
+    /// Its process was started; it may have ended.
+    Live(Box<Live>),
+}
+
+/// A run with the callbacks that were not called yet.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) stage: Stage,
+    pub(super) hooks: LifecycleHooks,
+}
+
+/// The runs that this sandbox made and nobody stopped through it.
+#[derive(Debug, Default)]
+pub(crate) struct Registry(
+    /// Locked for single operations only.
+    Mutex<BTreeMap<RunName, Entry>>,
+);
+
+/// A name that is taken while its run is being made or started. Dropping it lets go of the name.
+#[derive(Debug)]
+pub(super) struct Reservation<'a> {
+    registry: &'a Registry,
+    name: RunName,
+}
+
+impl Registry {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<RunName, Entry>> {
+        // No code that holds the lock can panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a name that is free.
+    pub(super) fn reserve(&self, name: &RunName) -> Result<Reservation<'_>, RunError> {
+        let mut entries = self.entries();
+        if entries.contains_key(name) {
+            return Err(RunError::NameTaken(name.clone()));
+        }
+        let entry = Entry {
+            stage: Stage::Busy,
+            hooks: LifecycleHooks::default(),
+        };
+        entries.insert(name.clone(), entry);
+        Ok(self.reservation(name))
+    }
+
+    /// Takes a run that was created out; its name stays taken.
+    pub(super) fn begin_start(
+        &self,
+        name: &RunName,
+    ) -> Result<(Reservation<'_>, Prepared, LifecycleHooks), RunError> {
+        let mut entries = self.entries();
+        let entry = entries
+            .get_mut(name)
+            .ok_or_else(|| RunError::NotStartable(name.clone()))?;
+        match std::mem::replace(&mut entry.stage, Stage::Busy) {
+            Stage::Created(prepared) => Ok((
+                self.reservation(name),
+                *prepared,
+                std::mem::take(&mut entry.hooks),
+            )),
+            other => {
+                entry.stage = other;
+                Err(RunError::NotStartable(name.clone()))
+            }
+        }
+    }
+
+    /// Takes a run out for good; `None` when this sandbox has none of that name. One that is being made or started stays.
+    pub(super) fn take(&self, name: &RunName) -> Result<Option<Entry>, RunError> {
+        let mut entries = self.entries();
+        match entries.remove(name) {
+            Some(Entry {
+                stage: Stage::Busy,
+                hooks,
+            }) => {
+                let stage = Stage::Busy;
+                entries.insert(name.clone(), Entry { stage, hooks });
+                Err(RunError::NameTaken(name.clone()))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// The container of a run that was started. An error when it was not yet.
+    pub(super) fn handle(&self, name: &RunName) -> Result<Option<Handle>, RunError> {
+        match self.entries().get(name).map(|entry| &entry.stage) {
+            Some(Stage::Live(live)) => Ok(Some(live.handle.clone())),
+            Some(Stage::Busy | Stage::Created(_)) => Err(RunError::NotStarted(name.clone())),
+            None => Ok(None),
+        }
+    }
+
+    /// The engine's id of a run's container; `None` where this sandbox knows none.
+    pub(super) fn container(&self, name: &RunName) -> Option<String> {
+        match self.entries().get(name).map(|entry| &entry.stage)? {
+            Stage::Live(live) => Some(live.handle.id().to_owned()),
+            Stage::Created(prepared) => Some(prepared.created.handle().id().to_owned()),
+            Stage::Busy => None,
+        }
+    }
+
+    /// Speaks to the proxy of a run.
+    pub(super) fn control(&self, name: &RunName) -> Option<ProxyControl> {
+        match self.entries().get(name).map(|entry| &entry.stage)? {
+            Stage::Live(live) => live.proxy.as_ref(),
+            Stage::Created(prepared) => prepared.proxy.as_ref(),
+            Stage::Busy => None,
+        }
+        .map(crate::egress::RunningProxy::control)
+    }
+
+    /// Takes the callback of `moment` of a run out.
+    pub(super) fn take_hook(&self, name: &RunName, moment: Moment) -> LifecycleHooks {
+        let mut entries = self.entries();
+        entries
+            .get_mut(name)
+            .map(|entry| entry.hooks.only(moment))
+            .unwrap_or_default()
+    }
+
+    /// Lets go of all runs: their proxies end, because nobody holds their stdin any more.
+    pub(crate) fn release(&self) {
+        self.entries().clear();
+    }
+
+    fn reservation(&self, name: &RunName) -> Reservation<'_> {
+        Reservation {
+            registry: self,
+            name: name.clone(),
+        }
+    }
+}
+
+impl Reservation<'_> {
+    /// Puts the run under its name.
+    pub(super) fn fill(self, stage: Stage, hooks: LifecycleHooks) {
+        self.registry
+            .entries()
+            .insert(self.name.clone(), Entry { stage, hooks });
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        let mut entries = self.registry.entries();
+        if matches!(
+            entries.get(&self.name).map(|entry| &entry.stage),
+            Some(Stage::Busy)
+        ) {
+            entries.remove(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_taken_once_and_free_again_when_its_verb_is_dropped() {
+        let registry = Registry::default();
+        let name: RunName = "r".parse().unwrap();
+        let reservation = registry.reserve(&name).unwrap();
+        assert!(matches!(registry.reserve(&name), Err(RunError::NameTaken(_))));
+        assert!(matches!(registry.take(&name), Err(RunError::NameTaken(_))));
+        assert!(matches!(
+            registry.begin_start(&name),
+            Err(RunError::NotStartable(_))
+        ));
+        assert!(matches!(registry.handle(&name), Err(RunError::NotStarted(_))));
+        drop(reservation);
+        assert!(registry.take(&name).unwrap().is_none());
+        assert!(registry.reserve(&name).is_ok());
+    }
+}

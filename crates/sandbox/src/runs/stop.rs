@@ -1,0 +1,72 @@
+//! Stopping and removing runs.
+
+use super::found::{self, FoundRun};
+use super::hooks::{LifecycleHooks, Moment};
+use super::launch::{end, remove_folder};
+use super::registry::Stage;
+use super::task_dir;
+use crate::error::SandboxError;
+use crate::reap;
+use crate::sandbox::Shared;
+use crate::spec::RunName;
+
+/// What became of one run that was to be stopped.
+#[derive(Debug)]
+pub struct StopResult {
+    /// The run.
+    pub name: RunName,
+    /// Whether there is no container of it any more. One that was not there is removed.
+    pub removed: bool,
+    /// What failed: the removal, or the `post_stop` hook.
+    pub error: Option<SandboxError>,
+}
+
+/// Stops and removes the run `name`, whoever made it.
+pub(super) async fn stop(shared: &Shared, name: &RunName) -> StopResult {
+    let (mut hooks, removed) = match shared.runs().take(name) {
+        Ok(Some(entry)) => {
+            let removed = match entry.stage {
+                Stage::Created(prepared) => prepared.remove().await,
+                Stage::Live(live) => live.remove().await,
+                Stage::Busy => Ok(()),
+            };
+            (entry.hooks, removed)
+        }
+        Ok(None) => (LifecycleHooks::default(), remove_found(shared, name).await),
+        Err(error) => (LifecycleHooks::default(), Err(error.into())),
+    };
+    let gone = removed.is_ok();
+    let told = hooks
+        .fire(Moment::PostStop, name)
+        .await
+        .map_err(SandboxError::from);
+    StopResult {
+        name: name.clone(),
+        removed: gone,
+        error: removed.and(told).err(),
+    }
+}
+
+async fn remove_found(shared: &Shared, name: &RunName) -> Result<(), SandboxError> {
+    for found in found::all(shared).await? {
+        if found.name == *name {
+            remove(shared, &found).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a run that this sandbox did not make: its container, then its proxy and networks, which carry its context.
+pub(super) async fn remove(shared: &Shared, found: &FoundRun) -> Result<(), SandboxError> {
+    let engine = shared.engine();
+    match found.handle(engine).await {
+        Ok(handle) if found.summary.state == "running" => end(&handle).await?,
+        Ok(handle) => handle.remove().await?,
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(error.into()),
+    }
+    reap::remove_context(engine, &found.labels).await?;
+    let folder = task_dir::path(shared.state_dir(), shared.prefix(), &found.name);
+    remove_folder(Some(&folder));
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! What a detached run is asked to be.
+
+mod annotation;
+mod gpu;
+mod name;
+mod quantity;
+mod render;
+mod rules;
+mod run_spec;
+mod volume;
+
+pub use annotation::AnnotationKey;
+pub use gpu::{GpuRequest, GpuVendor};
+pub use name::RunName;
+pub use quantity::{Cpus, Memory};
+pub use run_spec::RunSpec;
+pub use volume::{Sharing, VolumeSpec};

@@ -1,0 +1,175 @@
+//! Amounts as people write them, read once.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::spec::InvalidSpec;
+
+/// Bytes of memory: `512m`, `4g`, `1.5 GiB`, `1048576`. Units are powers of 1024, in either case, with or without `b` or `ib`.
+///
+/// ```
+/// let memory: sandbox::Memory = "1.5g".parse()?;
+/// assert_eq!(memory.bytes(), 1536 << 20);
+/// # Ok::<(), sandbox::InvalidSpec>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Memory(u64);
+
+impl Memory {
+    /// So many bytes.
+    #[must_use]
+    pub fn of_bytes(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Memory {
+    /// Bytes with `b`, as podman reads them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}b", self.0)
+    }
+}
+
+impl FromStr for Memory {
+    type Err = InvalidSpec;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        bytes(text).map(Self).ok_or_else(|| {
+            InvalidSpec::new(
+                "memory",
+                format!(
+                    "`{}` is no amount of memory; write one such as 512m or 4g",
+                    text.escape_debug()
+                ),
+            )
+        })
+    }
+}
+
+/// In whole numbers all the way: no digit is lost to a floating point.
+fn bytes(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    let digits = lower
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(lower.len());
+    let (number, unit) = lower.split_at(digits);
+    let unit = unit.strip_prefix(' ').unwrap_or(unit);
+    let shift = match unit {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        "p" | "pb" | "pib" => 50,
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    if whole.is_empty() || fraction.is_empty() || fraction.len() > 9 || fraction.contains('.') {
+        return None;
+    }
+    let whole = whole.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
+    let part = (fraction.parse::<u128>().ok()? << shift) / scale;
+    whole.checked_add(u64::try_from(part).ok()?)
+}
+
+/// Processors in fractions of one: `2`, `0.5`. From 0.01 to 1024.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Cpus(f64);
+
+impl Cpus {
+    /// Processors.
+    #[must_use]
+    pub fn count(self) -> f64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Cpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Cpus {
+    type Err = InvalidSpec;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // Not `inf`, `nan`, `1e3` or `+1`, which numbers of Rust may be written as.
+        let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        text.parse()
+            .ok()
+            .filter(|count| plain && (0.01..=1024.0).contains(count))
+            .map(Self)
+            .ok_or_else(|| {
+                InvalidSpec::new(
+                    "cpus",
+                    format!(
+                        "`{}` is no number of processors; write one from 0.01 to 1024, such as 1.5",
+                        text.escape_debug()
+                    ),
+                )
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_as_people_write_it() {
+        for (text, expected) in [
+            ("512m", Some(512 << 20)),
+            ("4G", Some(4 << 30)),
+            ("4gb", Some(4 << 30)),
+            ("4 GiB", Some(4 << 30)),
+            ("1.5g", Some(1536 << 20)),
+            ("0.1k", Some(102)),
+            ("1048576", Some(1 << 20)),
+            ("7b", Some(7)),
+            ("2p", Some(2 << 50)),
+            ("", None),
+            ("m", None),
+            ("-1m", None),
+            ("1.m", None),
+            (".5m", None),
+            ("1.2.3m", None),
+            ("4  g", None),
+            ("4x", None),
+            ("4mi", None),
+            ("99999999999p", None),
+        ] {
+            assert_eq!(
+                text.parse::<Memory>().ok().map(Memory::bytes),
+                expected,
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn processors_as_people_write_them() {
+        for (text, good) in [
+            ("2", true),
+            ("0.5", true),
+            ("2.0", true),
+            ("0", false),
+            ("", false),
+            ("inf", false),
+            ("nan", false),
+            ("1e2", false),
+            ("+1", false),
+            ("-1", false),
+            ("1025", false),
+        ] {
+            assert_eq!(text.parse::<Cpus>().is_ok(), good, "{text:?}");
+        }
+    }
+}

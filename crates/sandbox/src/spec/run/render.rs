@@ -1,0 +1,222 @@
+//! A run as a command line, for logs.
+
+use std::fmt;
+
+use crate::spec::{Device, Isolation, Network, Seccomp, UserNamespace};
+
+use super::{RunSpec, VolumeSpec};
+
+/// What stands for a value that is not shown.
+const HIDDEN: &str = "<hidden>";
+/// Shorter values say nothing, and hiding them would make the line unreadable.
+const SHORTEST_HIDDEN: usize = 4;
+
+impl fmt::Display for RunSpec {
+    /// The `podman` command line that comes closest, in one line. Values of environment variables are shown nowhere, in arguments and
+    /// paths neither. What podman has no word for is left out: a sandboxed network is shown as one of that name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.without_values(&command_line(self)))
+    }
+}
+
+impl RunSpec {
+    /// `words` with quotes where a shell needs them, and without the values of variables.
+    fn without_values(&self, words: &[String]) -> String {
+        let mut values: Vec<&str> = self
+            .env
+            .variables()
+            .values()
+            .map(String::as_str)
+            .filter(|value| value.len() >= SHORTEST_HIDDEN)
+            .collect();
+        // A value that is part of a longer one must not leave the rest of that one behind.
+        values.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
+        let words: Vec<String> = words
+            .iter()
+            .map(|word| {
+                values
+                    .iter()
+                    .fold(word.clone(), |word, value| word.replace(value, HIDDEN))
+            })
+            .map(|word| quoted(&word))
+            .collect();
+        words.join(" ")
+    }
+}
+
+fn command_line(spec: &RunSpec) -> Vec<String> {
+    let mut line = vec!["podman".to_owned()];
+    let isolation = spec.confinement();
+    line.extend(isolation.runtime.map(|runtime| format!("--runtime={runtime}")));
+    line.push(if spec.sealed { "create" } else { "run" }.to_owned());
+    if !spec.sealed {
+        line.push("--detach".to_owned());
+    }
+    line.push(format!("--name={}", spec.name));
+    line.push(format!("--hostname={}", isolation.hostname));
+    let network = match spec.network {
+        Network::Disabled => "none",
+        Network::Sandboxed(_) => "sandboxed",
+        Network::Unrestricted => "bridge",
+    };
+    line.push(format!("--network={network}"));
+    line.push("--log-driver=k8s-file".to_owned());
+    line.push(format!("--log-opt=max-size={}", spec.log_limit));
+    line.extend(confinement(&isolation));
+    line.extend(spec.memory.map(|memory| format!("--memory={memory}")));
+    line.extend(
+        spec.memory
+            .map(|memory| format!("--memory-swap={}b", memory.bytes().saturating_add(isolation.swap))),
+    );
+    line.extend(spec.cpus.map(|cpus| format!("--cpus={cpus}")));
+    line.extend(spec.pids.map(|pids| format!("--pids-limit={pids}")));
+    let annotations = spec.annotations.iter();
+    line.extend(annotations.map(|(key, value)| format!("--annotation={key}={value}")));
+    line.extend(spec.mounted().map(volume));
+    let variables = spec.env.variables().keys();
+    line.extend(variables.map(|name| format!("--env={name}={HIDDEN}")));
+    line.extend(spec.working_dir.iter().map(|dir| format!("--workdir={dir}")));
+    line.push(spec.image.as_str().to_owned());
+    line.extend(spec.command.iter().cloned());
+    line
+}
+
+fn confinement(isolation: &Isolation) -> Vec<String> {
+    let mut line = vec!["--cap-drop=all".to_owned()];
+    let capabilities = isolation.capabilities.iter();
+    line.extend(capabilities.map(|capability| format!("--cap-add={capability}")));
+    if isolation.no_new_privileges {
+        line.push("--security-opt=no-new-privileges".to_owned());
+    }
+    match &isolation.seccomp {
+        Seccomp::Default => {}
+        Seccomp::Sandbox => line.push("--security-opt=seccomp=sandbox.json".to_owned()),
+        Seccomp::Profile(path) => line.push(format!("--security-opt=seccomp={}", path.display())),
+        Seccomp::Unconfined => line.push("--security-opt=seccomp=unconfined".to_owned()),
+    }
+    if !isolation.masked_paths.is_empty() {
+        line.push(format!(
+            "--security-opt=mask={}",
+            isolation.masked_paths.join(":")
+        ));
+    }
+    if isolation.read_only_root {
+        line.push("--read-only".to_owned());
+    }
+    let tmpfs = isolation.tmpfs.iter();
+    line.extend(
+        tmpfs.map(|tmpfs| format!("--tmpfs={}:size={},mode={:o}", tmpfs.path, tmpfs.size, tmpfs.mode)),
+    );
+    line.push(format!("--shm-size={}b", isolation.shm_size));
+    let ulimits = isolation.ulimits.iter();
+    line.extend(ulimits.map(|limit| format!("--ulimit={}={}:{}", limit.kind.name(), limit.soft, limit.hard)));
+    line.extend(isolation.user.iter().map(|user| format!("--user={user}")));
+    if let UserNamespace::Private { first, size } = isolation.user_namespace {
+        line.push(format!("--uidmap=0:{first}:{size}"));
+        line.push(format!("--gidmap=0:{first}:{size}"));
+    }
+    line.extend(isolation.devices.iter().map(|device| match device {
+        Device::Node { host, container } => format!("--device={}:{container}", host.display()),
+        Device::Cdi(name) => format!("--device={name}"),
+    }));
+    let hosts = isolation.hosts.iter();
+    line.extend(hosts.map(|entry| format!("--add-host={}:{}", entry.name, entry.address)));
+    if isolation.init {
+        line.push("--init".to_owned());
+    }
+    line.push(format!("--stop-signal={}", isolation.stop_signal.name()));
+    line
+}
+
+fn volume(volume: &VolumeSpec) -> String {
+    let access = if volume.read_only { ",ro" } else { "" };
+    format!(
+        "--volume={}:{}:{}{access}",
+        volume.host_path.display(),
+        volume.container_path,
+        volume.sharing.relabel()
+    )
+}
+
+/// One word for a shell, in one line whatever is in it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@%+<>".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    let printable: String = word
+        .chars()
+        .flat_map(|c| {
+            if c.is_control() {
+                c.escape_default().collect()
+            } else {
+                vec![c]
+            }
+        })
+        .collect();
+    format!("'{}'", printable.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{AnnotationKey, ContainerEnv, ImageTag};
+
+    #[test]
+    fn no_value_of_a_variable_is_shown_wherever_it_stands() {
+        let secret = "hunter2-hunter2";
+        let spec = RunSpec::new(
+            "r".parse().unwrap(),
+            ImageTag::new("localhost/i"),
+            ["sh", "-c", "curl -H 'X: hunter2-hunter2' x; echo hunter2"],
+        )
+        .env(
+            ContainerEnv::default()
+                .with("TOKEN", secret)
+                .with("SHORT", "hunter2")
+                .with("N", "1"),
+        )
+        .volume(VolumeSpec::new("/srv/hunter2", "/x").private().read_only())
+        .annotation(AnnotationKey::DossierMetaPath, "/m/hunter2-hunter2");
+        for text in [spec.to_string(), format!("{:?}", spec.env)] {
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+        let text = spec.to_string();
+        for part in [
+            "podman run --detach --name=r ",
+            "--network=none",
+            "--security-opt=no-new-privileges",
+            "--cap-drop=all",
+            "--volume=/srv/<hidden>:/x:Z,ro",
+            "--env=TOKEN=<hidden>",
+            "--env=N=<hidden>",
+            r"'curl -H '\''X: <hidden>'\'' x; echo <hidden>'",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_rendering_is_one_line_and_shows_what_was_turned_off() {
+        let open = Isolation {
+            no_new_privileges: false,
+            ..Isolation::agent()
+        };
+        let spec = RunSpec::new(
+            "r".parse().unwrap(),
+            ImageTag::new("i"),
+            ["echo", "a\nb\u{1b}[31m", ""],
+        )
+        .isolation(open)
+        .volume(VolumeSpec::new("/srv", "/x"))
+        .sealed();
+        let text = spec.to_string();
+        assert!(text.starts_with("podman create --name=r "), "{text}");
+        assert!(!text.contains('\n') && !text.contains('\u{1b}'), "{text}");
+        assert!(
+            !text.contains("no-new-privileges") && !text.contains("--volume"),
+            "{text}"
+        );
+        assert!(text.ends_with(r"echo 'a\nb\u{1b}[31m' ''"), "{text}");
+    }
+}

@@ -1,0 +1,119 @@
+//! What the probe is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use sandbox_verify_probe::{Order, ProcessLimit, Scratch};
+
+use crate::egress;
+use crate::engine::ImageFacts;
+use crate::sandbox::Shared;
+use crate::spec::{Capability, Device, Isolation, Launch, Mount, Network};
+
+use super::{VerifyError, VerifySpec};
+
+/// Namespaces that no container shares with the host.
+const NAMESPACES: [&str; 5] = ["ipc", "mnt", "net", "pid", "uts"];
+/// Variables that the engine sets in every container.
+const ENGINE_VARIABLES: [&str; 5] = ["HOME", "HOSTNAME", "PATH", "TERM", "container"];
+
+/// The order for the checks `checks`. Blocks on `/proc`.
+pub(super) fn order(
+    shared: &Shared,
+    spec: &VerifySpec,
+    image: &ImageFacts,
+    probe: &str,
+    checks: &[&str],
+) -> Result<Order, VerifyError> {
+    let (isolation, limits) = &spec.promised;
+    let has_proxy = matches!(spec.network, Network::Sandboxed(_));
+    let isolation = isolation.clone().resolved(&image.user, &spec.mounts);
+    Ok(Order {
+        checks: checks.iter().map(|id| (*id).to_owned()).collect(),
+        user: isolation.user.clone(),
+        capabilities: Capability::bits(&isolation.capabilities),
+        read_only_root: isolation.read_only_root,
+        scratch: scratch(&isolation),
+        shm_size: isolation.shm_size,
+        limits: process_limits(&isolation),
+        memory: limits.memory,
+        processes: limits.pids,
+        hostname: isolation.hostname.clone(),
+        hosts: isolation.hosts.iter().map(|entry| entry.name.clone()).collect(),
+        devices: isolation.devices.iter().filter_map(device).collect(),
+        writable: writable(&spec.mounts),
+        owned: owned(probe, has_proxy),
+        engine_socket: shared.config().engine.socket().display().to_string(),
+        variables: variables(spec, image),
+        namespaces: namespaces().map_err(VerifyError::Namespaces)?,
+        has_proxy,
+    })
+}
+
+fn scratch(isolation: &Isolation) -> Vec<Scratch> {
+    isolation
+        .tmpfs
+        .iter()
+        .map(|tmpfs| Scratch {
+            path: tmpfs.path.clone(),
+            size: tmpfs.size,
+            exec: tmpfs.exec,
+        })
+        .collect()
+}
+
+fn process_limits(isolation: &Isolation) -> Vec<ProcessLimit> {
+    isolation
+        .ulimits
+        .iter()
+        .map(|limit| ProcessLimit {
+            title: limit.kind.title().to_owned(),
+            soft: limit.soft,
+            hard: limit.hard,
+        })
+        .collect()
+}
+
+/// A described device may be anywhere: only the nodes have a place that is known.
+fn device(device: &Device) -> Option<String> {
+    match device {
+        Device::Node { container, .. } => Some(container.clone()),
+        Device::Cdi(_) => None,
+    }
+}
+
+fn writable(mounts: &[Mount]) -> BTreeSet<String> {
+    mounts
+        .iter()
+        .filter(|mount| !mount.read_only())
+        .map(|mount| mount.container_path().to_owned())
+        .collect()
+}
+
+fn owned(probe: &str, has_proxy: bool) -> BTreeSet<String> {
+    let trust = has_proxy.then_some(egress::TRUST_FOLDER);
+    [probe, Launch::HOSTS_FILE]
+        .into_iter()
+        .chain(trust)
+        .map(str::to_owned)
+        .collect()
+}
+
+fn variables(spec: &VerifySpec, image: &ImageFacts) -> BTreeSet<String> {
+    let named = spec.env.variables().keys().chain(image.env.variables().keys());
+    named
+        .cloned()
+        .chain(ENGINE_VARIABLES.map(str::to_owned))
+        .chain(egress::trust_variables().map(str::to_owned))
+        .collect()
+}
+
+fn namespaces() -> std::io::Result<BTreeMap<String, String>> {
+    NAMESPACES
+        .into_iter()
+        .map(|name| {
+            let link = fs::read_link(format!("/proc/self/ns/{name}"))?;
+            Ok((name.to_owned(), link.to_string_lossy().into_owned()))
+        })
+        .collect()
+}

@@ -1,0 +1,103 @@
+//! The disk: the root file system, folders in memory, and what the engine writes for a container.
+
+use std::path::PathBuf;
+
+use e2e_tests::bed::Bed;
+use e2e_tests::engine;
+use e2e_tests::setting::Setting;
+use sandbox::{Isolation, Ulimit, UlimitKind};
+use serde_json::{Value, json};
+
+use super::hostile::{hostile, run, still_usable};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_untrusted_fill_their_folders_in_memory_and_nothing_else() {
+    let bed = Bed::new().await;
+    let script = "for folder in /tmp /home/sandbox /var/tmp /run /dev/shm; do \
+         head -c 256M /dev/zero > $folder/fill; stat -c %s $folder/fill; rm $folder/fill; done 2>&1; \
+         for folder in / /etc /usr /opt /srv /var/log /dev /proc /sys; do echo x > $folder/fill; done 2>&1 | grep -c -e Read-only -e denied -e 'No such'";
+    let ran = run(&bed, &["bash", "-c", script]).await;
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    let sizes: Vec<u64> = lines.iter().filter_map(|line| line.parse().ok()).collect();
+    let [tmp, home, var_tmp, run, shm, refused] = sizes.as_slice() else {
+        panic!("{}", ran.stdout);
+    };
+    for (size, bound) in [
+        (tmp, 64 << 20),
+        (home, 64 << 20),
+        (var_tmp, 32 << 20),
+        (run, 16 << 20),
+        (shm, 16 << 20),
+    ] {
+        assert!(*size > 0 && *size <= bound, "{size} of {bound}: {}", ran.stdout);
+    }
+    assert_eq!(*refused, 9, "{}", ran.stdout);
+    assert!(
+        lines.iter().filter(|line| line.contains("No space left")).count() == 5,
+        "{}",
+        ran.stdout
+    );
+    still_usable(&bed).await;
+    bed.close().await;
+}
+
+/// The engine cannot bound the root file system of a container on this storage: what bounds an agent is the size of each file, where one is
+/// asked for. What it wrote is gone with its container.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agents_files_are_bounded_where_it_is_asked_for() {
+    let bed = Bed::new().await;
+    let script = "head -c 64M /dev/zero > /fill; stat -c %s /fill";
+    let bounded = Isolation {
+        ulimits: vec![Ulimit::fixed(UlimitKind::FileSize, 8 << 20)],
+        ..Isolation::agent()
+    };
+    let command = ["bash", "-c", script];
+    let ran = bed.run_spec(hostile(&bed, &command).isolation(bounded)).await;
+    assert_eq!(ran.stdout, "8388608\n", "{}", ran.stderr);
+    let control = bed
+        .run_spec(hostile(&bed, &command).isolation(Isolation::agent()))
+        .await;
+    assert_eq!(control.stdout, "67108864\n", "the control");
+    bed.close().await;
+}
+
+/// Runs a container behind the sandbox's back that prints 4 MiB, and tells how large the engine's own record of it is.
+async fn recorded(driver: &str) -> u64 {
+    let spec = json!({
+        "image": Setting::of_this_run().clients_image,
+        "command": ["head", "-c", "4194304", "/dev/zero"],
+        "entrypoint": [],
+        "netns": {"nsmode": "none"},
+        "log_configuration": {"driver": driver},
+    });
+    let created = engine::json("POST", "/containers/create", Some(&spec)).await;
+    let id = created
+        .get("Id")
+        .and_then(Value::as_str)
+        .expect("an id")
+        .to_owned();
+    engine::call("POST", &format!("/containers/{id}/start"), None).await;
+    engine::call(
+        "POST",
+        &format!("/containers/{id}/wait?condition=exited&condition=stopped"),
+        None,
+    )
+    .await;
+    let facts: Value = engine::json("GET", &format!("/containers/{id}/json"), None).await;
+    let path = facts
+        .pointer("/HostConfig/LogConfig/Path")
+        .and_then(Value::as_str)
+        .map(PathBuf::from);
+    let size = path
+        .and_then(|path| path.metadata().ok())
+        .map_or(0, |metadata| metadata.len());
+    engine::call("DELETE", &format!("/containers/{id}?force=true&timeout=0"), None).await;
+    size
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stdout_does_not_reach_the_disk() {
+    // That the sandbox's containers have this driver is verified whenever one is launched.
+    assert_eq!(recorded("none").await, 0);
+    assert!(recorded("k8s-file").await >= 4 << 20, "the control");
+}

@@ -1,0 +1,34 @@
+//! Commands of the untrusted.
+
+use std::time::Duration;
+
+use e2e_tests::bed::{Bed, Ran};
+use sandbox::{CommandSpec, Isolation, Network, ResourceLimits};
+
+pub(super) const PYTHON: &str = "python3";
+
+/// A command of the untrusted.
+pub(super) fn hostile(bed: &Bed, command: &[&str]) -> CommandSpec {
+    bed.command("domains: []", command)
+        .network(Network::Disabled)
+        .isolation(Isolation::untrusted())
+        .limits(limits())
+}
+
+pub(super) fn limits() -> ResourceLimits {
+    ResourceLimits {
+        timeout: Some(Duration::from_secs(20)),
+        memory: Some(128 << 20),
+        ..ResourceLimits::untrusted()
+    }
+}
+
+pub(super) async fn run(bed: &Bed, command: &[&str]) -> Ran {
+    bed.run_spec(hostile(bed, command)).await
+}
+
+/// The bed works as it did before.
+pub(super) async fn still_usable(bed: &Bed) {
+    let ran = bed.run("domains: []", "echo usable").await;
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "usable\n"), "{}", ran.stderr);
+}

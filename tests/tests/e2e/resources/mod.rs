@@ -1,0 +1,9 @@
+//! Hostile use of processes, memory, disk, descriptors and output: the task ends by its limits, and everything else goes on. Each has its
+//! control.
+
+mod disk;
+mod hostile;
+mod mounts;
+mod output;
+mod processes;
+mod side_by_side;

@@ -1,0 +1,151 @@
+//! Processes, memory and descriptors.
+
+use std::time::{Duration, Instant};
+
+use e2e_tests::bed::Bed;
+use sandbox::{Isolation, ResourceLimits, Ulimit, UlimitKind};
+
+use super::hostile::{PYTHON, hostile, limits, run, still_usable};
+
+/// Starts 300 processes and says how many it got.
+const CROWD: &str = "import subprocess\nn = 0\ntry:\n    for _ in range(300):\n        subprocess.Popen(['sleep', '60'])\n        n += 1\n\
+    except OSError as error:\n    print(error.errno)\nprint(n)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_bomb_ends_at_the_limit_of_processes() {
+    let bed = Bed::new().await;
+    let ran = run(&bed, &[PYTHON, "-c", CROWD]).await;
+    let (error, count) = ran.stdout.trim().split_once('\n').expect("two lines");
+    assert_eq!(error, "11", "EAGAIN");
+    assert!(
+        (50..100).contains(&count.parse::<u32>().expect("a number")),
+        "{count}"
+    );
+    let bomb = run(&bed, &["bash", "-c", "f() { f | f & }; f; sleep 3; echo over"]).await;
+    assert!(
+        bomb.stderr.contains("Resource temporarily unavailable"),
+        "{}",
+        bomb.stderr
+    );
+    let unlimited = hostile(&bed, &[PYTHON, "-c", CROWD]).limits(ResourceLimits {
+        pids: None,
+        memory: Some(512 << 20),
+        ..limits()
+    });
+    assert_eq!(bed.run_spec(unlimited).await.stdout, "300\n", "the control");
+    still_usable(&bed).await;
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_memory_balloon_bursts_at_the_limit() {
+    let bed = Bed::new().await;
+    let balloon = "x = bytearray(256 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('inflated')";
+    let ran = run(&bed, &[PYTHON, "-c", balloon]).await;
+    assert_eq!((ran.code, ran.stdout.as_str()), (137, ""), "{}", ran.stderr);
+    let control = hostile(&bed, &[PYTHON, "-c", balloon]).limits(ResourceLimits {
+        memory: None,
+        ..limits()
+    });
+    assert_eq!(bed.run_spec(control).await.stdout, "inflated\n", "the control");
+    still_usable(&bed).await;
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn descriptors_end_at_their_limit() {
+    let bed = Bed::new().await;
+    let script = "files = []\ntry:\n    while True: files.append(open('/dev/null'))\nexcept OSError as error:\n    print(error.errno, len(files))";
+    let with = |number| {
+        let limited = Isolation {
+            ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, number)],
+            ..Isolation::untrusted()
+        };
+        hostile(&bed, &[PYTHON, "-c", script]).isolation(limited)
+    };
+    assert_eq!(bed.run_spec(with(64)).await.stdout, "24 61\n");
+    assert_eq!(bed.run_spec(with(640)).await.stdout, "24 637\n", "the control");
+    // Without a limit of ours there is the engine's.
+    let ran = run(&bed, &[PYTHON, "-c", script]).await;
+    assert!(ran.stdout.starts_with("24 "), "{} {}", ran.stdout, ran.stderr);
+    still_usable(&bed).await;
+    bed.close().await;
+}
+
+/// Orphans, each of which ends at once: whoever is PID 1 has to reap them.
+const ORPHANS: &str = "import os\nfor _ in range(3000):\n    pid = os.fork()\n    if pid == 0:\n        if os.fork() == 0: os._exit(0)\n        \
+    os._exit(0)\n    os.waitpid(pid, 0)\nprint('done')";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn zombies_by_the_thousand_are_reaped() {
+    let bed = Bed::new().await;
+    let with = |init| {
+        let isolation = Isolation {
+            init,
+            ..Isolation::untrusted()
+        };
+        let patient = ResourceLimits {
+            timeout: Some(Duration::from_mins(1)),
+            ..limits()
+        };
+        hostile(&bed, &["env", PYTHON, "-c", ORPHANS])
+            .isolation(isolation)
+            .limits(patient)
+    };
+    let ran = bed.run_spec(with(true)).await;
+    assert_eq!(ran.stdout, "done\n", "{}", ran.stderr);
+    let control = bed.run_spec(with(false)).await;
+    assert!(
+        control.stderr.contains("Resource temporarily unavailable"),
+        "{}",
+        control.stderr
+    );
+    still_usable(&bed).await;
+    bed.close().await;
+}
+
+/// Processes of the whole host whose command line has `mark`, but for those that merely carry the script.
+fn with_mark(mark: &str) -> usize {
+    let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+    entries
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .filter(|line| line.starts_with(b"sleep\0") && String::from_utf8_lossy(line).contains(mark))
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ignores_signals_and_detaches_ends_with_its_container() {
+    let bed = Bed::new().await;
+    let mark = format!("{}.5", 10_000_000 + std::process::id());
+    let script = format!(
+        "trap '' TERM HUP INT; (trap '' TERM; setsid sleep {mark} </dev/null >/dev/null 2>&1 &); echo ready; while true; do sleep 0.1; done"
+    );
+    let isolation = Isolation {
+        stop_timeout: Duration::from_secs(1),
+        ..Isolation::untrusted()
+    };
+    let spec = hostile(&bed, &["bash", "-c", &script])
+        .isolation(isolation)
+        .limits(ResourceLimits {
+            timeout: Some(Duration::from_secs(3)),
+            ..limits()
+        });
+    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let begun = Instant::now();
+    let mut there = 0;
+    let result = command
+        .execute(sandbox::Input::Empty, async |_| {
+            while there == 0 && begun.elapsed() < Duration::from_secs(3) {
+                there = with_mark(&mark);
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .expect("the sandbox works");
+    assert_eq!(there, 1, "the control: it ran, and was in sight");
+    assert!(result.timed_out && result.exit_code == 137, "{result:?}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert_eq!(with_mark(&mark), 0);
+    still_usable(&bed).await;
+    bed.close().await;
+}

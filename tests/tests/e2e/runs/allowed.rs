@@ -1,0 +1,170 @@
+//! What may be asked for of a run, and what the engine makes of it: it works, or it is an error that says so.
+
+use e2e_tests::bed::{Bed, PREFIX};
+use e2e_tests::engine;
+use e2e_tests::setting::Setting;
+use sandbox::{
+    AnnotationKey, ContainerEnv, ContainerError, Isolation, LifecycleHooks, RunSpec, Runtime, SandboxError,
+};
+use serde_json::Value;
+
+use super::bed::{LONG, all_lines, chain, exists, lines, name, spec, stop};
+
+/// The field that the engine cannot do, and the whole message. Nothing is left.
+async fn refusal(bed: &Bed, spec: RunSpec) -> (&'static str, String) {
+    let run = spec.name().clone();
+    let launched = bed.sandbox.runs().run(spec, LifecycleHooks::default()).await;
+    let error = launched.expect_err("this engine cannot do it");
+    assert!(!exists(run.as_str()).await);
+    let text = chain(&error);
+    match error {
+        SandboxError::Container(ContainerError::Unsupported { field, .. }) => (field, text),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn inspected(run: &str, pointer: &str) -> Value {
+    let all = engine::json("GET", &format!("/containers/{PREFIX}-run-{run}/json"), None).await;
+    all.pointer(pointer).cloned().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_annotation_reaches_the_container_or_is_an_error() {
+    let bed = Bed::new().await;
+    let annotated = spec(&bed, "annotated", "true").annotation(AnnotationKey::DossierMetaPath, "/srv/a,b=c");
+    if Setting::of_this_run().podman == "4" {
+        let (field, text) = refusal(&bed, annotated).await;
+        assert_eq!(field, "annotations");
+        assert!(
+            text.contains("podman 4") && text.contains("dossier.meta_path"),
+            "{text}"
+        );
+    } else {
+        let launched = bed.sandbox.runs().run(annotated, LifecycleHooks::default()).await;
+        launched.expect("a good run");
+        let there = inspected("annotated", "/Config/Annotations/dossier.meta_path").await;
+        assert_eq!(there, "/srv/a,b=c");
+        stop(&bed, "annotated").await;
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runtime_is_the_engines_or_an_error() {
+    let bed = Bed::new().await;
+    let run = |run: &str, runtime| spec(&bed, run, "echo ran").runtime(runtime);
+    assert_eq!(lines(&bed, run("crun", Runtime::Crun)).await, ["ran"]);
+    let (field, text) = refusal(&bed, run("krun", Runtime::Krun)).await;
+    assert_eq!(field, "isolation.runtime");
+    assert!(text.contains("podman --runtime krun system service"), "{text}");
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn graphics_processors_that_the_host_lacks_are_an_error_with_its_mend() {
+    let bed = Bed::new().await;
+    let run = spec(&bed, "gpu", "true").gpus("nvidia:0".parse().expect("a good request"));
+    let (field, text) = refusal(&bed, run).await;
+    assert_eq!(field, "gpus");
+    assert!(
+        text.contains("nvidia.com/gpu=0") && text.contains("nvidia-ctk cdi generate"),
+        "{text}"
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_confined_unless_that_is_turned_off() {
+    let bed = Bed::new().await;
+    let script = "grep NoNewPrivs /proc/self/status | tr -d '[:space:]'; echo; hostname; ls /sys/class/net";
+    let plain = spec(&bed, "confined", script).hostname("seven");
+    assert_eq!(lines(&bed, plain).await, ["NoNewPrivs:1", "seven", "lo"]);
+    let open = Isolation {
+        no_new_privileges: false,
+        ..Isolation::agent()
+    };
+    let open = spec(&bed, "open", script).isolation(open);
+    assert_eq!(lines(&bed, open).await, ["NoNewPrivs:0", "sandbox", "lo"]);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_are_in_force() {
+    let bed = Bed::new().await;
+    let run = spec(&bed, "limited", "sleep 300")
+        .memory("64m".parse().expect("an amount"))
+        .cpus("0.5".parse().expect("a number"))
+        .pids(50);
+    let launched = bed.sandbox.runs().run(run, LifecycleHooks::default()).await;
+    launched.expect("a good run");
+    for (field, expected) in [
+        ("Memory", 64 << 20),
+        ("MemorySwap", 64 << 20),
+        ("NanoCpus", 500_000_000),
+        ("PidsLimit", 50),
+    ] {
+        assert_eq!(
+            inspected("limited", &format!("/HostConfig/{field}")).await,
+            expected,
+            "{field}"
+        );
+    }
+    stop(&bed, "limited").await;
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_without_end_does_not_fill_the_hosts_disk() {
+    let bed = Bed::new().await;
+    let script = "seq 1 400000; echo the end";
+    let runs = bed.sandbox.runs();
+    for (run, limit) in [("chatty", 64 << 10), ("kept", 64 << 20)] {
+        let spec = spec(&bed, run, script).log_limit(limit);
+        runs.run(spec, LifecycleHooks::default())
+            .await
+            .expect("a good run");
+        let exit = runs.wait_for_exit(&name(run), LONG).await.expect("an end");
+        assert_eq!(exit.code, 0);
+        let path = inspected(run, "/HostConfig/LogConfig/Path").await;
+        let size = std::fs::metadata(path.as_str().expect("a path"))
+            .expect("a log")
+            .len();
+        let lines = all_lines(&bed, &name(run)).await;
+        assert_eq!(lines.last().map(String::as_str), Some("the end"));
+        // The control: the same output is far more than the small bound.
+        if run == "chatty" {
+            assert!(size <= limit, "{size}");
+        } else {
+            assert!(size > 2 << 20 && lines.len() == 400_001, "{size} {}", lines.len());
+        }
+        stop(&bed, run).await;
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_value_of_a_variable_is_told_in_a_rendering_or_an_error() {
+    let bed = Bed::new().await;
+    let secret = "hunter2-hunter2";
+    let env = ContainerEnv::default().with("TOKEN", secret);
+    let run = RunSpec::new(
+        name("hidden"),
+        bed.image.clone(),
+        ["bash", "-c", "echo $TOKEN; exit 0"],
+    )
+    .env(env.clone());
+    let missing = RunSpec::new(name("hidden-missing"), bed.image.clone(), [secret, secret])
+        .env(env)
+        .working_dir("/proc/no/such");
+    let rendered = [run.to_string(), missing.to_string()].join("\n");
+    assert!(
+        !rendered.contains("hunter2") && rendered.contains("--env=TOKEN=<hidden>"),
+        "{rendered}"
+    );
+    let launched = bed.sandbox.runs().run(missing, LifecycleHooks::default()).await;
+    let error = launched.expect_err("there is no such folder");
+    assert!(!chain(&error).contains("TOKEN=hunter2"), "{}", chain(&error));
+    // The control: the container has it.
+    assert_eq!(lines(&bed, run).await, [secret]);
+    bed.close().await;
+}

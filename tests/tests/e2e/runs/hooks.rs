@@ -1,0 +1,163 @@
+//! Hooks, and what is left when a step of a launch fails: nothing.
+
+use std::os::unix::net::UnixListener;
+use std::sync::{Arc, Mutex};
+
+use e2e_tests::bed::{self, Bed};
+use sandbox::{LifecycleHooks, RunSpec, VolumeSpec};
+
+use super::bed::{LONG, chain, exists, name, networks, spec, stop};
+
+/// Which hooks were called, in order.
+#[derive(Clone, Default)]
+struct Calls(Arc<Mutex<Vec<&'static str>>>);
+
+impl Calls {
+    /// Hooks that write themselves down; `failing` fails then.
+    fn hooks(&self, failing: &'static str) -> LifecycleHooks {
+        let hook = |called: &'static str| {
+            let calls = self.clone();
+            move |_| {
+                let calls = calls.clone();
+                async move {
+                    calls.0.lock().expect("no panic").push(called);
+                    if called == failing {
+                        return Err("the hook says no".into());
+                    }
+                    Ok(())
+                }
+            }
+        };
+        LifecycleHooks::default()
+            .pre_start(hook("pre_start"))
+            .post_start(hook("post_start"))
+            .post_ready(hook("post_ready"))
+            .post_stop(hook("post_stop"))
+    }
+
+    fn so_far(&self) -> Vec<&'static str> {
+        self.0.lock().expect("no panic").clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_hook_is_called_once_in_its_turn() {
+    let bed = Bed::new().await;
+    let (runs, run, calls) = (bed.sandbox.runs(), name("hooked"), Calls::default());
+    let spec = spec(&bed, "hooked", "echo '>> init complete'; exit 0");
+    runs.create(spec, calls.hooks("")).await.expect("a good run");
+    assert_eq!(calls.so_far(), ["pre_start"]);
+    runs.start(&run).await.expect("a good run");
+    assert_eq!(calls.so_far(), ["pre_start", "post_start"]);
+    for _ in 0..2 {
+        assert!(runs.wait_until_ready(&run, LONG).await.expect("logs").is_ready());
+    }
+    assert_eq!(calls.so_far(), ["pre_start", "post_start", "post_ready"]);
+    runs.wait_for_exit(&run, LONG).await.expect("an end");
+    stop(&bed, "hooked").await;
+    assert_eq!(
+        calls.so_far(),
+        ["pre_start", "post_start", "post_ready", "post_stop"]
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_after_the_launch_undo_nothing_and_are_told_of() {
+    let bed = Bed::new().await;
+    let (runs, run, calls) = (bed.sandbox.runs(), name("complains"), Calls::default());
+    let spec = spec(&bed, "complains", "echo '>> init complete'; sleep 300");
+    runs.run(spec, calls.hooks("post_ready"))
+        .await
+        .expect("a good run");
+    let error = runs
+        .wait_until_ready(&run, LONG)
+        .await
+        .expect_err("the hook fails");
+    assert!(chain(&error).contains("post_ready hook of run `complains` failed: the hook says no"));
+    assert!(exists("complains").await);
+    stop(&bed, "complains").await;
+    assert_eq!(
+        calls.so_far(),
+        ["pre_start", "post_start", "post_ready", "post_stop"]
+    );
+    bed.close().await;
+}
+
+/// Launches a run that must fail: with `failing` among its hooks, or for another reason. Nothing may be left, and its name is free.
+async fn fails(bed: &Bed, spec: RunSpec, failing: &'static str, expected: &str, told: &[&str]) {
+    let (runs, run, calls) = (bed.sandbox.runs(), spec.name().clone(), Calls::default());
+    let spec = spec.network(bed::network("domains: [open.test]"));
+    let error = runs
+        .run(spec.clone(), calls.hooks(failing))
+        .await
+        .expect_err("it fails");
+    let text = chain(&error);
+    assert!(text.contains(expected), "{text}");
+    assert_eq!(calls.so_far(), told, "{text}");
+    assert!(!exists(run.as_str()).await, "{text}");
+    assert_eq!(networks(run.as_str()).await, [""; 0], "{text}");
+    assert!(!runs.task_state_dir(&run).exists(), "{text}");
+    // A second attempt fails for the same reason, not because of the first.
+    let again = runs.run(spec, LifecycleHooks::default()).await;
+    match (failing, again) {
+        ("", again) => {
+            let again = chain(&again.expect_err("as before"));
+            assert!(again.contains(expected), "{again}");
+        }
+        (_, again) => {
+            again.expect("nothing but the hook was wrong");
+            stop(bed, run.as_str()).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_step_fails_nothing_is_left_and_post_stop_is_told() {
+    let bed = Bed::new().await;
+    let with_socket = bed.folder().join("with-socket");
+    std::fs::create_dir(&with_socket).expect("a folder");
+    let _socket = UnixListener::bind(with_socket.join("s")).expect("a socket");
+    let plain = |run: &str| spec(&bed, run, "sleep 300");
+    let nobody_listens = ["pre_start", "post_stop"];
+
+    fails(
+        &bed,
+        plain("rb-pre"),
+        "pre_start",
+        "the pre_start hook",
+        &["pre_start"],
+    )
+    .await;
+    let copying = plain("rb-copy")
+        .volume(VolumeSpec::new(&with_socket, "/w"))
+        .sealed();
+    fails(
+        &bed,
+        copying,
+        "",
+        "sockets, pipes and devices are not copied",
+        &nobody_listens,
+    )
+    .await;
+    // A folder that only a container that stands shows to be missing: the copy and the creation are past.
+    let program =
+        RunSpec::new(name("rb-program"), bed.image.clone(), ["sleep", "300"]).working_dir("/proc/no/such");
+    fails(
+        &bed,
+        program,
+        "",
+        "`/proc/no/such`: No such file",
+        &nobody_listens,
+    )
+    .await;
+    fails(
+        &bed,
+        plain("rb-post"),
+        "post_start",
+        "the post_start hook",
+        &["pre_start", "post_start", "post_stop"],
+    )
+    .await;
+    bed.close().await;
+}

@@ -1,0 +1,248 @@
+//! From the launch to the removal, by one process or several.
+
+use std::time::Duration;
+
+use e2e_tests::bed::{self, Bed, PREFIX};
+use e2e_tests::engine;
+use e2e_tests::setting::Setting;
+use sandbox::{LifecycleHooks, Readiness, RunError, SandboxError};
+use serde_json::json;
+
+use super::bed::{LONG, all_lines, exists, name, networks, spec, stop};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_says_that_it_is_ready_ends_and_is_stopped() {
+    let bed = Bed::new().await;
+    let (runs, run) = (bed.sandbox.runs(), name("life"));
+    let script = "echo setting up; echo 'x >> init complete x' >&2; cat; exit 7";
+    runs.run(spec(&bed, "life", script), LifecycleHooks::default())
+        .await
+        .expect("a good run");
+    assert!(runs.task_state_dir(&run).is_dir());
+    assert_eq!(
+        runs.wait_until_ready(&run, LONG).await.expect("logs"),
+        Readiness::Ready
+    );
+    // Its stdin is at its end from the start.
+    assert_eq!(runs.wait_for_exit(&run, LONG).await.expect("an end").code, 7);
+    // An end can be seen more than once, and so can the output.
+    assert_eq!(runs.wait_for_exit(&run, LONG).await.expect("an end").code, 7);
+    assert_eq!(all_lines(&bed, &run).await.len(), 2);
+    stop(&bed, "life").await;
+    assert!(matches!(
+        runs.wait_for_exit(&run, LONG).await,
+        Err(SandboxError::Run(RunError::NotFound(_)))
+    ));
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn time_that_is_over_is_no_end_and_no_exit_code() {
+    let bed = Bed::new().await;
+    let runs = bed.sandbox.runs();
+    let second = Some(Duration::from_secs(1));
+    for (run, script) in [("slow", "echo x; sleep 300"), ("quick", "echo x; exit 124")] {
+        runs.run(spec(&bed, run, script), LifecycleHooks::default())
+            .await
+            .expect("a good run");
+    }
+    let (slow, quick) = (name("slow"), name("quick"));
+    assert_eq!(
+        runs.wait_until_ready(&slow, second).await.expect("logs"),
+        Readiness::TimedOut
+    );
+    let error = runs.wait_for_exit(&slow, second).await.expect_err("it sleeps");
+    assert!(
+        matches!(error, SandboxError::Run(RunError::StillRunning { .. })),
+        "{error}"
+    );
+    assert_eq!(
+        runs.wait_until_ready(&quick, LONG).await.expect("logs"),
+        Readiness::Ended
+    );
+    assert_eq!(runs.wait_for_exit(&quick, LONG).await.expect("an end").code, 124);
+    let names = [slow.clone(), name("never-there"), quick.clone()];
+    let results = runs.stop(&names).await;
+    let told: Vec<_> = results
+        .iter()
+        .map(|result| (result.name.clone(), result.removed))
+        .collect();
+    assert_eq!(told, names.map(|name| (name, true)));
+    assert!(!exists("slow").await && !exists("quick").await);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_marker_after_much_output_is_seen_and_no_line_is_lost_or_given_twice() {
+    let bed = Bed::new().await;
+    let (runs, run) = (bed.sandbox.runs(), name("much"));
+    let spec = spec(&bed, "much", "seq 1 100000; echo '>> init complete'; sleep 300").log_limit(64 << 20);
+    runs.run(spec, LifecycleHooks::default())
+        .await
+        .expect("a good run");
+    let mut numbers = 0;
+    let ready = runs.stream_logs(&run, LONG, |line| match line.parse::<u32>() {
+        Ok(number) => {
+            numbers += 1;
+            assert_eq!(number, numbers);
+            false
+        }
+        Err(_) => line.contains(sandbox::READY_MARKER),
+    });
+    assert_eq!((ready.await.expect("logs"), numbers), (Readiness::Ready, 100_000));
+    stop(&bed, "much").await;
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_are_taken_once_and_verbs_come_in_order() {
+    let bed = Bed::new().await;
+    let (runs, run) = (bed.sandbox.runs(), name("order"));
+    let one = || spec(&bed, "order", "exit 0");
+    runs.create(one(), LifecycleHooks::default())
+        .await
+        .expect("a good run");
+    assert!(matches!(
+        runs.wait_for_exit(&run, LONG).await,
+        Err(SandboxError::Run(RunError::NotStarted(_)))
+    ));
+    let other = Bed::new().await;
+    for bed in [&bed, &other] {
+        let error = bed.sandbox.runs().create(one(), LifecycleHooks::default()).await;
+        assert!(
+            matches!(error, Err(SandboxError::Run(RunError::NameTaken(_)))),
+            "{error:?}"
+        );
+    }
+    // What another process created cannot be verified, so it is not started.
+    let error = other.sandbox.runs().start(&run).await;
+    assert!(
+        matches!(error, Err(SandboxError::Run(RunError::NotStartable(_)))),
+        "{error:?}"
+    );
+    runs.start(&run).await.expect("a good run");
+    let error = runs.start(&run).await;
+    assert!(
+        matches!(error, Err(SandboxError::Run(RunError::NotStartable(_)))),
+        "{error:?}"
+    );
+    assert_eq!(runs.wait_for_exit(&run, LONG).await.expect("an end").code, 0);
+    stop(&bed, "order").await;
+    other.close().await;
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_outlives_its_sandbox_and_any_other_watches_and_stops_it() {
+    let first = Bed::new().await;
+    let script =
+        "echo '>> init complete'; trap 'exit 9' TERM; while ! [ -e /srv/go ]; do sleep 0.2; done; exit 3";
+    let runs = first.sandbox.runs();
+    runs.run(spec(&first, "orphan", script), LifecycleHooks::default())
+        .await
+        .expect("a good run");
+    runs.create(spec(&first, "unborn", "exit 0"), LifecycleHooks::default())
+        .await
+        .expect("a good run");
+    first.close().await;
+    assert!(!exists("unborn").await, "nobody could start it any more");
+
+    let second = Bed::new().await;
+    let (runs, run) = (second.sandbox.runs(), name("orphan"));
+    assert!(
+        runs.names().await.expect("the engine").contains(&run),
+        "the sweep leaves it"
+    );
+    assert_eq!(
+        runs.wait_until_ready(&run, LONG).await.expect("logs"),
+        Readiness::Ready
+    );
+    let file = second.folder().join("go");
+    std::fs::write(&file, "").expect("a file");
+    runs.copy_to(&run, &file, "/srv/go").await.expect("a copy");
+    assert_eq!(runs.wait_for_exit(&run, LONG).await.expect("an end").code, 3);
+    stop(&second, "orphan").await;
+    second.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandboxed_network_ends_with_its_process_and_goes_with_the_run() {
+    let first = Bed::new().await;
+    let (runs, run) = (first.sandbox.runs(), name("netrun"));
+    let script = "while :; do curl -sS --max-time 3 -o /dev/null https://open.test/ 2>/dev/null && echo reached || echo lost; \
+                  sleep 0.3; done";
+    let spec = spec(&first, "netrun", script).network(bed::network("domains: [open.test]"));
+    runs.run(spec, LifecycleHooks::default())
+        .await
+        .expect("a good run");
+    let reached = runs.stream_logs(&run, LONG, |line| line == "reached").await;
+    assert!(reached.expect("logs").is_ready());
+    let log = runs.task_state_dir(&run).join("network-sandbox.log");
+    let log = std::fs::read_to_string(log).expect("a log");
+    assert!(log.contains("allowed GET https://open.test/"), "{log}");
+    runs.quarantine(&run).await.expect("its proxy is ours");
+    first.close().await;
+
+    let second = Bed::new().await;
+    let runs = second.sandbox.runs();
+    let mut seen = Vec::new();
+    let lost = runs
+        .stream_logs(&run, LONG, |line| {
+            seen.push(line.to_owned());
+            // Not the one that failed for the quarantine, or while the sandbox went.
+            seen.iter().rev().take(3).filter(|line| *line == "lost").count() == 3
+        })
+        .await;
+    assert!(lost.expect("logs").is_ready(), "{seen:?}");
+    assert!(runs.quarantine(&run).await.is_err(), "nobody has its proxy");
+    assert_ne!(
+        networks("netrun").await,
+        [""; 0],
+        "the control of what stop leaves"
+    );
+    stop(&second, "netrun").await;
+    second.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_is_only_called_as_a_run_is_left_alone() {
+    let bed = Bed::new().await;
+    let container = format!("{PREFIX}-run-foreign");
+    let body = json!({"name": container, "image": Setting::of_this_run().clients_image, "command": ["true"]});
+    engine::json("POST", "/containers/create", Some(&body)).await;
+    let runs = bed.sandbox.runs();
+    let results = runs.stop(&[name("foreign")]).await;
+    let (still_there, _) = engine::call("GET", &format!("/containers/{container}/json"), None).await;
+    let (removed, _) = engine::call("DELETE", &format!("/containers/{container}?force=true"), None).await;
+    assert!(results.iter().all(|result| result.error.is_none()), "{results:?}");
+    assert_eq!((still_there, removed), (200, 200));
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cleaning_removes_the_runs_of_the_dead_and_no_other() {
+    let mut config = bed::config(&bed::state_dir());
+    "e2e-clean-runs".clone_into(&mut config.prefix);
+    let (dead, alive) = (Bed::with(config.clone()).await, Bed::with(config.clone()).await);
+    for (bed, run) in [(&dead, "left"), (&alive, "kept")] {
+        let spec = spec(bed, run, "sleep 300");
+        let launched = bed.sandbox.runs().run(spec, LifecycleHooks::default()).await;
+        launched.expect("a good run");
+    }
+    dead.close().await;
+    let runs = alive.sandbox.runs();
+    let cleaned = runs.clean().await.expect("the engine");
+    let cleaned: Vec<_> = cleaned
+        .iter()
+        .map(|result| (result.name.as_str(), result.removed))
+        .collect();
+    assert_eq!(cleaned, [("left", true)]);
+    assert_eq!(runs.names().await.expect("the engine"), [name("kept")]);
+    assert!(
+        runs.stop(&[name("kept")])
+            .await
+            .iter()
+            .all(|result| result.removed)
+    );
+    alive.close().await;
+}

@@ -1,0 +1,8 @@
+//! Containers that go on without their sandbox: sealed or not, with hooks, roll-back, and what may and may not be asked for.
+
+mod allowed;
+mod bed;
+mod copy;
+mod hooks;
+mod lifecycle;
+mod sealed;

@@ -1,0 +1,91 @@
+//! Where everything holds.
+
+use std::collections::BTreeMap;
+
+use e2e_tests::bed::Bed;
+use e2e_tests::setting::Setting;
+use sandbox::{ExpectedProgram, ImageSource, ImageTag, Isolation, Network, ResourceLimits, VerifySpec};
+
+use super::report::{broken, proxied, report};
+
+async fn image(bed: &Bed, source: ImageSource) -> ImageTag {
+    bed.sandbox.ensure_image(&source).await.expect("an image")
+}
+
+async fn base(bed: &Bed) -> ImageTag {
+    image(bed, ImageSource::existing(&Setting::of_this_run().image)).await
+}
+
+/// An image with nothing in it at all.
+async fn empty(bed: &Bed) -> ImageTag {
+    image(
+        bed,
+        ImageSource::build("FROM scratch\nENV MADE_OF=nothing\n", BTreeMap::new()),
+    )
+    .await
+}
+
+fn limits() -> ResourceLimits {
+    ResourceLimits {
+        memory: Some(256 << 20),
+        pids: Some(128),
+        ..ResourceLimits::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_promise_to_an_agent() {
+    let bed = Bed::new().await;
+    for (image, program) in [
+        (base(&bed).await, Some(ExpectedProgram::Bash)),
+        (empty(&bed).await, None),
+    ] {
+        let spec = VerifySpec::new(image, Isolation::agent(), limits()).network(proxied());
+        let spec = program.into_iter().fold(spec, VerifySpec::program);
+        let report = report(&bed, spec).await;
+        let broken: Vec<_> = report.broken().collect();
+        assert!(report.held(), "{broken:#?}");
+        for id in [
+            "proxy_answers",
+            "neighbours_absent",
+            "memory_bounded",
+            "processes_bounded",
+        ] {
+            assert!(report.checks.iter().any(|check| check.id == id), "{id}");
+        }
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_promise_to_the_untrusted() {
+    let bed = Bed::new().await;
+    for image in [base(&bed).await, empty(&bed).await] {
+        for network in [Network::Disabled, proxied()] {
+            let spec = VerifySpec::new(image.clone(), Isolation::untrusted(), ResourceLimits::untrusted());
+            let report = report(&bed, spec.network(network)).await;
+            let broken: Vec<_> = report.broken().collect();
+            assert!(report.held(), "{broken:#?}");
+        }
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_expected_of_an_image_is_looked_for() {
+    let bed = Bed::new().await;
+    let spec = |image: &ImageTag| {
+        VerifySpec::new(image.clone(), Isolation::untrusted(), ResourceLimits::untrusted())
+            .program(ExpectedProgram::Bash)
+            .program(ExpectedProgram::Python)
+    };
+    assert!(broken(&bed, spec(&bed.image)).await.is_empty());
+    let base = broken(&bed, spec(&base(&bed).await)).await;
+    assert_eq!(base.keys().copied().collect::<Vec<_>>(), ["python_available"]);
+    let empty = broken(&bed, spec(&empty(&bed).await)).await;
+    assert_eq!(
+        empty.keys().copied().collect::<Vec<_>>(),
+        ["bash_available", "python_available"]
+    );
+    bed.close().await;
+}

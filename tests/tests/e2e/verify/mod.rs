@@ -1,0 +1,6 @@
+//! `sandbox verify`: it holds where it should, and each way to weaken a container makes it fail where it should and nowhere else.
+
+mod holds;
+mod privileged;
+mod report;
+mod weakened;

@@ -1,0 +1,107 @@
+//! What no field of an isolation takes away: the probe in containers that podman makes behind the sandbox's back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use e2e_tests::engine;
+use e2e_tests::setting::Setting;
+use serde_json::{Value, json};
+
+/// The checks `ids` in a container as `overrides` describe it.
+async fn verdicts(ids: &[&str], overrides: &Value) -> BTreeMap<String, (bool, String)> {
+    let probe = Setting::of_this_run().proxy_dir.join("sandbox-verify-probe");
+    let namespaces: BTreeMap<String, String> = ["net", "pid", "mnt", "ipc", "uts"]
+        .into_iter()
+        .map(|name| {
+            let link = fs::read_link(format!("/proc/self/ns/{name}")).expect("a namespace");
+            (name.to_owned(), link.to_string_lossy().into_owned())
+        })
+        .collect();
+    let order = json!({
+        "checks": ids,
+        "hostname": "sandbox",
+        "namespaces": namespaces,
+        "owned": ["/run/sandbox/file"],
+        "variables": ["HOME", "HOSTNAME", "PATH", "TERM", "container"],
+        "has_proxy": true,
+    });
+    let mut spec = json!({
+        "image": Setting::of_this_run().clients_image,
+        "command": ["/verify-probe", "verify", order.to_string()],
+        "entrypoint": [],
+        "hostname": "sandbox",
+        "netns": {"nsmode": "none"},
+        "mounts": [],
+    });
+    if let (Some(spec), Some(overrides)) = (spec.as_object_mut(), overrides.as_object()) {
+        spec.extend(overrides.clone());
+    }
+    let own = json!({"type": "bind", "source": probe, "destination": "/verify-probe", "options": ["ro"]});
+    match spec.get_mut("mounts").and_then(Value::as_array_mut) {
+        Some(mounts) => mounts.push(own),
+        None => panic!("mounts are a list"),
+    }
+    let text = engine::printed(&spec).await;
+    let findings: Vec<Value> = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    let found: BTreeMap<String, (bool, String)> = findings
+        .iter()
+        .map(|finding| {
+            let text = |key: &str| finding[key].as_str().expect("a text").to_owned();
+            (text("id"), (finding["held"] == true, text("detail")))
+        })
+        .collect();
+    let asked: BTreeSet<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+    assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), asked, "{text}");
+    found
+}
+
+async fn all(held: bool, ids: &[&str], overrides: &Value) {
+    let found = verdicts(ids, overrides).await;
+    assert!(found.values().all(|(is, _)| *is == held), "{found:#?}");
+}
+
+const OF_THE_HOST: [&str; 6] = [
+    "namespaces_own",
+    "processes_own",
+    "proc_sys_readonly",
+    "sys_readonly",
+    "masked_paths",
+    "environment_clean",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_shares_the_host_breaks_every_promise_about_it() {
+    all(true, &OF_THE_HOST, &json!({})).await;
+    let shared = json!({
+        "privileged": true,
+        "pidns": {"nsmode": "host"},
+        "ipcns": {"nsmode": "host"},
+        "unmask": ["ALL"],
+        "env": {"SECRET": "x"},
+    });
+    all(false, &OF_THE_HOST, &shared).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_the_sandbox_that_can_be_written_and_keys_among_them_are_seen() {
+    let ids = ["mounts_bounded", "sandbox_files_kept", "private_keys_absent"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let (public, private) = (folder.path().join("public"), folder.path().join("private"));
+    fs::write(&public, "-----BEGIN CERTIFICATE-----").expect("a file");
+    fs::write(&private, ["-----BEGIN PRIVATE", "KEY-----"].join(" ")).expect("a file");
+    let mount = |source: &std::path::Path, option| json!({"mounts": [{"type": "bind", "source": source, "destination": "/run/sandbox/file", "options": [option]}]});
+    all(true, &ids, &mount(&public, "ro")).await;
+    all(false, &ids, &mount(&private, "rw")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_could_raise_its_limits_or_turn_ipv6_on_is_seen() {
+    let ids = ["cgroup_readonly", "ipv6_stays_off"];
+    let off =
+        json!({"sysctl": {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}});
+    all(true, &ids, &off).await;
+    all(false, &ids, &json!({"privileged": true})).await;
+}

@@ -1,0 +1,23 @@
+//! Verifying from a bed.
+
+use std::collections::BTreeMap;
+
+use e2e_tests::bed::{self, Bed};
+use sandbox::{Network, VerifyReport, VerifySpec};
+
+/// What is broken, with what was seen.
+pub(super) async fn broken(bed: &Bed, spec: VerifySpec) -> BTreeMap<&'static str, String> {
+    report(bed, spec)
+        .await
+        .broken()
+        .map(|check| (check.id, check.detail.clone()))
+        .collect()
+}
+
+pub(super) async fn report(bed: &Bed, spec: VerifySpec) -> VerifyReport {
+    bed.sandbox.verify(spec).await.expect("the sandbox works")
+}
+
+pub(super) fn proxied() -> Network {
+    bed::network("domains: [open.test]")
+}

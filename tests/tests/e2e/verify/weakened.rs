@@ -1,0 +1,294 @@
+//! Each way to weaken a container breaks the promises that it is about, and no other.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use e2e_tests::bed::Bed;
+use e2e_tests::setting::Setting;
+use sandbox::{
+    Capability, Device, HostEntry, Isolation, Mount, Network, ResourceLimits, Seccomp, Tmpfs, Ulimit,
+    UlimitKind, VerifySpec,
+};
+
+use super::report::{broken, proxied};
+
+type Broken = BTreeMap<&'static str, String>;
+
+async fn untrusted(bed: &Bed, made: Isolation) -> Broken {
+    let limits = ResourceLimits::untrusted();
+    let spec = VerifySpec::new(bed.image.clone(), Isolation::untrusted(), limits);
+    broken(bed, spec.made_with(made, limits)).await
+}
+
+async fn agent(bed: &Bed, made: Isolation) -> Broken {
+    let limits = ResourceLimits::default();
+    let spec = VerifySpec::new(bed.image.clone(), Isolation::agent(), limits);
+    broken(bed, spec.made_with(made, limits)).await
+}
+
+#[track_caller]
+fn only(broken: &Broken, expected: &[&str]) {
+    let names: Vec<&str> = broken.keys().copied().collect();
+    assert_eq!(names, expected, "{broken:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_capabilities() {
+    let bed = Bed::new().await;
+    for (capability, refusals) in [
+        (Capability::NET_RAW, &["capabilities", "raw_sockets_refused"][..]),
+        (Capability::SYS_CHROOT, &["capabilities", "chroot_refused"]),
+        (Capability::MKNOD, &["capabilities", "device_nodes_refused"]),
+        (Capability::SYSLOG, &["capabilities", "kernel_log_hidden"]),
+        (Capability::SYS_BOOT, &["capabilities", "reboot_refused"]),
+        (
+            Capability::SYS_ADMIN,
+            &[
+                "capabilities",
+                "mount_refused",
+                "pivot_root_refused",
+                "user_namespace_refused",
+            ],
+        ),
+        (Capability::SYS_TIME, &["capabilities", "clock_refused"]),
+        (Capability::NET_ADMIN, &["capabilities"]),
+    ] {
+        let mut made = Isolation::agent();
+        made.capabilities.insert(capability);
+        let broken = agent(&bed, made).await;
+        only(&broken, refusals);
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_privileges_and_unfiltered_calls() {
+    let bed = Bed::new().await;
+    for (promised, made, expected) in [
+        (
+            Isolation::agent(),
+            Isolation {
+                no_new_privileges: false,
+                ..Isolation::agent()
+            },
+            &["no_new_privileges", "setuid_blocked"][..],
+        ),
+        (
+            Isolation::untrusted(),
+            Isolation {
+                no_new_privileges: false,
+                ..Isolation::untrusted()
+            },
+            &["no_new_privileges", "setuid_blocked"],
+        ),
+        (
+            Isolation::agent(),
+            Isolation {
+                seccomp: Seccomp::Unconfined,
+                ..Isolation::agent()
+            },
+            &["seccomp_filter", "user_namespace_refused"],
+        ),
+        // Podman's own profile lets everybody make a user namespace.
+        (
+            Isolation::untrusted(),
+            Isolation {
+                seccomp: Seccomp::Default,
+                ..Isolation::untrusted()
+            },
+            &["user_namespace_refused"],
+        ),
+    ] {
+        let limits = ResourceLimits::untrusted();
+        let spec = VerifySpec::new(bed.image.clone(), promised, limits).made_with(made, limits);
+        only(&broken(&bed, spec).await, expected);
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_that_lets_everything_through_is_none() {
+    let bed = Bed::new().await;
+    let profile = bed.folder().join("profile.json");
+    std::fs::write(&profile, r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}"#).expect("a profile");
+    let made = Isolation {
+        seccomp: Seccomp::Profile(profile),
+        ..Isolation::untrusted()
+    };
+    let broken = untrusted(&bed, made).await;
+    only(&broken, &["seccomp_filter", "user_namespace_refused"]);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_user_and_a_root_that_can_be_written() {
+    let bed = Bed::new().await;
+    let root = Isolation {
+        user: Some("0:0".to_owned()),
+        ..Isolation::untrusted()
+    };
+    let other = Isolation {
+        user: Some("1001:1000".to_owned()),
+        ..Isolation::untrusted()
+    };
+    let writable = Isolation {
+        read_only_root: false,
+        ..Isolation::untrusted()
+    };
+    only(
+        &untrusted(&bed, root).await,
+        &["user_is_sandbox", "user_not_root"],
+    );
+    only(&untrusted(&bed, other).await, &["user_is_sandbox"]);
+    only(
+        &untrusted(&bed, writable).await,
+        &["etc_readonly", "root_readonly", "usr_readonly"],
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn larger_folders_in_memory_and_programs_in_them() {
+    let bed = Bed::new().await;
+    let with = |tmpfs: Tmpfs| {
+        let mut made = Isolation::untrusted();
+        made.tmpfs.retain(|other| other.path != tmpfs.path);
+        made.tmpfs.push(tmpfs);
+        made
+    };
+    let executable = Tmpfs {
+        exec: true,
+        ..Tmpfs::new("/tmp", 64 << 20)
+    };
+    let large = Isolation {
+        shm_size: 128 << 20,
+        ..Isolation::untrusted()
+    };
+    let closed = Tmpfs {
+        mode: 0o755,
+        ..Tmpfs::new("/home/sandbox", 64 << 20)
+    };
+    only(&untrusted(&bed, with(executable)).await, &["scratch_noexec"]);
+    only(
+        &untrusted(&bed, with(Tmpfs::new("/var/tmp", 64 << 20))).await,
+        &["memory_bounded_files"],
+    );
+    only(&untrusted(&bed, large).await, &["memory_bounded_files"]);
+    only(
+        &untrusted(&bed, with(closed)).await,
+        &["home_writable", "memory_bounded_files", "scratch_noexec"],
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_names_of_the_host_and_limits() {
+    let bed = Bed::new().await;
+    let device = Isolation {
+        devices: vec![Device::Node {
+            host: "/dev/zero".into(),
+            container: "/dev/another".to_owned(),
+        }],
+        ..Isolation::untrusted()
+    };
+    let named = Isolation {
+        hosts: vec![HostEntry {
+            name: "the-host".to_owned(),
+            address: "10.0.0.1".parse().expect("an address"),
+        }],
+        ..Isolation::untrusted()
+    };
+    let dumping = Isolation {
+        ulimits: vec![Ulimit::fixed(UlimitKind::Core, 4096)],
+        ..Isolation::untrusted()
+    };
+    only(&untrusted(&bed, device).await, &["devices_minimal"]);
+    only(&untrusted(&bed, named).await, &["hosts_file_clean"]);
+    only(&untrusted(&bed, dumping).await, &["process_limits"]);
+    let unlimited = |limits| {
+        let spec = VerifySpec::new(
+            bed.image.clone(),
+            Isolation::untrusted(),
+            ResourceLimits {
+                memory: Some(128 << 20),
+                ..ResourceLimits::untrusted()
+            },
+        );
+        spec.made_with(Isolation::untrusted(), limits)
+    };
+    let without_memory = ResourceLimits {
+        memory: None,
+        ..ResourceLimits::untrusted()
+    };
+    let without_processes = ResourceLimits {
+        pids: None,
+        memory: Some(128 << 20),
+        ..ResourceLimits::untrusted()
+    };
+    only(
+        &broken(&bed, unlimited(without_memory)).await,
+        &["memory_bounded"],
+    );
+    only(
+        &broken(&bed, unlimited(without_processes)).await,
+        &["processes_bounded"],
+    );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_engines_socket_and_a_folder_of_the_host() {
+    let bed = Bed::new().await;
+    let socket = Setting::of_this_run().engine.trim_start_matches("unix://");
+    let folder = Path::new(socket).parent().expect("a folder");
+    // The folder is root's alone.
+    let spec = || VerifySpec::new(bed.image.clone(), Isolation::agent(), ResourceLimits::default());
+    for mount in [
+        Mount::read_only_at(socket, "/control"),
+        Mount::read_only_at(folder, "/shared"),
+    ] {
+        only(
+            &broken(&bed, spec().mount(mount)).await,
+            &["engine_socket_absent"],
+        );
+    }
+    // A caller's own mount is no fault.
+    let own = Mount::read_write(bed.folder(), "/own");
+    only(&broken(&bed, spec().mount(own)).await, &[]);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_without_a_proxy() {
+    let bed = Bed::new().await;
+    let spec = |network| {
+        VerifySpec::new(bed.image.clone(), Isolation::agent(), ResourceLimits::default()).network(network)
+    };
+    let open = broken(&bed, spec(Network::Unrestricted)).await;
+    for id in [
+        "interfaces_bounded",
+        "no_route_out",
+        "udp_out_refused",
+        "resolvers_refused",
+        "ipv6_absent",
+    ] {
+        assert!(open.contains_key(id), "{id}: {open:#?}");
+    }
+    let of_network = |id: &str| {
+        [
+            "interfaces",
+            "no_route",
+            "ipv6",
+            "tcp_",
+            "udp_",
+            "ping_",
+            "metadata",
+            "resolvers",
+        ]
+        .iter()
+        .any(|start| id.starts_with(start))
+    };
+    assert!(open.keys().all(|id| of_network(id)), "{open:#?}");
+    only(&broken(&bed, spec(proxied())).await, &[]);
+    bed.close().await;
+}
