@@ -2,11 +2,18 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::ops::AddAssign;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::process;
+
+/// How long a program may print nothing: several times what the longest test takes. A test that waits for ever is a fault that
+/// must be named, not a run that never ends.
+const SILENCE: Duration = Duration::from_mins(12);
 
 /// How many tests passed and failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,21 +46,31 @@ impl Tally {
 
 /// Runs to the end, whatever the result; what the program prints appears on our stdout.
 pub(crate) fn run(command: &mut Command) -> Result<Tally> {
-    run_into(command, &mut std::io::stdout())
+    run_into(command, &mut std::io::stdout(), SILENCE)
 }
 
-fn run_into(command: &mut Command, sink: &mut dyn Write) -> Result<Tally> {
+fn run_into(command: &mut Command, sink: &mut dyn Write, silence: Duration) -> Result<Tally> {
     let what = process::describe(command);
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {what}"))?;
+    let lines = lines_of(child.stdout.take().context("the child has no stdout")?);
     let mut tally = Tally::default();
-    let output = child.stdout.take().context("the child has no stdout")?;
-    // Bytes, not text: what a failing test prints need not be UTF-8.
-    for line in BufReader::new(output).split(b'\n') {
-        let mut line = line?;
+    loop {
+        let mut line = match lines.recv_timeout(silence) {
+            Ok(line) => line?,
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                crate::report::say(format!(
+                    "{what} printed nothing for {} s and is ended: a test hangs, see \"running for over 60 seconds\" above",
+                    silence.as_secs()
+                ));
+                child.kill().with_context(|| format!("cannot end {what}"))?;
+                break;
+            }
+        };
         tally += result_line(&String::from_utf8_lossy(&line)).unwrap_or_default();
         line.push(b'\n');
         sink.write_all(&line)?;
@@ -65,6 +82,19 @@ fn run_into(command: &mut Command, sink: &mut dyn Write) -> Result<Tally> {
         tally.broken += 1;
     }
     Ok(tally)
+}
+
+/// Bytes, not text: what a failing test prints need not be UTF-8.
+fn lines_of(output: ChildStdout) -> Receiver<std::io::Result<Vec<u8>>> {
+    let (sender, receiver) = sync_channel(64);
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n') {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
 }
 
 /// `test result: ok. 3 passed; 0 failed; …`
@@ -124,7 +154,7 @@ mod tests {
             "sh",
             ["-c", "echo 'test result: ok. 2 passed; 0 failed; x'; exit 9"],
         );
-        let tally = run_into(&mut command, &mut sink).unwrap();
+        let tally = run_into(&mut command, &mut sink, SILENCE).unwrap();
         assert_eq!(sink, b"test result: ok. 2 passed; 0 failed; x\n");
         assert_eq!(
             tally,
@@ -135,5 +165,13 @@ mod tests {
             }
         );
         assert_eq!(tally.line(), "2 passed, 1 failed");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended_and_counts_as_a_failure() {
+        let mut sink = Vec::new();
+        let mut command = command("sleep", ["600"]);
+        let tally = run_into(&mut command, &mut sink, Duration::from_millis(20)).unwrap();
+        assert!(!tally.is_good() && tally.broken == 1);
     }
 }

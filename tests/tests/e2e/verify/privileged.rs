@@ -105,3 +105,17 @@ async fn a_container_that_could_raise_its_limits_or_turn_ipv6_on_is_seen() {
     all(true, &ids, &off).await;
     all(false, &ids, &json!({"privileged": true})).await;
 }
+
+/// The bridge that podman makes by itself, whose gateway is the host: it refuses what nobody listens for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_with_neighbours_and_no_proxy_is_seen() {
+    let gateway = "10.88.0.1";
+    let bridge = json!({"netns": {"nsmode": "bridge"}, "dns_server": ["10.88.0.9"]});
+    let found = verdicts(&["neighbours_absent", "proxy_answers"], &bridge).await;
+    let (held, detail) = &found["neighbours_absent"];
+    assert!(
+        !held && detail.contains(&format!("{gateway} answers")),
+        "{found:#?}"
+    );
+    assert!(!found["proxy_answers"].0, "{found:#?}");
+}

@@ -6,8 +6,8 @@ use std::path::Path;
 use e2e_tests::bed::Bed;
 use e2e_tests::setting::Setting;
 use sandbox::{
-    Capability, Device, HostEntry, Isolation, Mount, Network, ResourceLimits, Seccomp, Tmpfs, Ulimit,
-    UlimitKind, VerifySpec,
+    Capability, Device, HostEntry, ImageSource, Isolation, Mount, Network, ResourceLimits, Seccomp, Tmpfs,
+    Ulimit, UlimitKind, VerifySpec,
 };
 
 use super::report::{broken, proxied};
@@ -106,6 +106,30 @@ async fn new_privileges_and_unfiltered_calls() {
     bed.close().await;
 }
 
+/// `pkexec id -u` is what a program of that kind makes of it: here one that asks nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_makes_root() {
+    let bed = Bed::new().await;
+    let base = &Setting::of_this_run().image;
+    let source = ImageSource::build(
+        format!("FROM {base}\nRUN cp /usr/bin/env /usr/bin/pkexec && chmod 4755 /usr/bin/pkexec\n"),
+        BTreeMap::new(),
+    );
+    let image = bed.sandbox.ensure_image(&source).await.expect("an image");
+    let limits = ResourceLimits::untrusted();
+    let promised = || VerifySpec::new(image.clone(), Isolation::untrusted(), limits);
+    let made = Isolation {
+        no_new_privileges: false,
+        ..Isolation::untrusted()
+    };
+    only(
+        &broken(&bed, promised().made_with(made, limits)).await,
+        &["no_new_privileges", "setuid_blocked", "sudo_blocked"],
+    );
+    only(&broken(&bed, promised()).await, &[]);
+    bed.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_that_lets_everything_through_is_none() {
     let bed = Bed::new().await;
@@ -164,9 +188,9 @@ async fn larger_folders_in_memory_and_programs_in_them() {
         shm_size: 128 << 20,
         ..Isolation::untrusted()
     };
-    let closed = Tmpfs {
+    let closed = |path| Tmpfs {
         mode: 0o755,
-        ..Tmpfs::new("/home/sandbox", 64 << 20)
+        ..Tmpfs::new(path, 64 << 20)
     };
     only(&untrusted(&bed, with(executable)).await, &["scratch_noexec"]);
     only(
@@ -175,8 +199,13 @@ async fn larger_folders_in_memory_and_programs_in_them() {
     );
     only(&untrusted(&bed, large).await, &["memory_bounded_files"]);
     only(
-        &untrusted(&bed, with(closed)).await,
+        &untrusted(&bed, with(closed("/home/sandbox"))).await,
         &["home_writable", "memory_bounded_files", "scratch_noexec"],
+    );
+    let tmp = untrusted(&bed, with(closed("/tmp"))).await;
+    assert!(
+        tmp.contains_key("tmp_writable") && !tmp.contains_key("home_writable"),
+        "{tmp:#?}"
     );
     bed.close().await;
 }

@@ -1,0 +1,92 @@
+//! What the sandbox promises by what it does itself: on an engine that does not do as it is told.
+
+use std::path::{Path, PathBuf};
+
+use e2e_tests::bed::{self, Bed};
+use e2e_tests::setting::Setting;
+use sandbox::{EngineAddress, Isolation, ResourceLimits, VerifySpec};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::report::broken;
+
+/// How it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lie {
+    /// It says that it sent a signal, and sends none.
+    Kill,
+    /// It says 41 when a process ended with 42.
+    Code,
+    /// Not at all.
+    None,
+}
+
+/// Stands between the sandbox and the engine, on a socket in `folder`.
+fn lying(lie: Lie, folder: &Path) -> PathBuf {
+    let path = folder.join(format!("{lie:?}.sock"));
+    let listener = UnixListener::bind(&path).expect("a socket");
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(pass_on(client, lie));
+        }
+    });
+    path
+}
+
+/// One connection. Requests come one after the other, each with its head in one piece.
+async fn pass_on(mut client: UnixStream, lie: Lie) {
+    let socket = Setting::of_this_run().engine.trim_start_matches("unix://");
+    let mut engine = UnixStream::connect(socket).await.expect("the engine's socket");
+    let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    let mut is_wait = false;
+    loop {
+        tokio::select! {
+            read = client.read(&mut asked) => {
+                let Some(bytes) = some(&mut asked, read) else { return };
+                let head = String::from_utf8_lossy(bytes).into_owned();
+                is_wait = head.contains("/wait?");
+                let sent = if lie == Lie::Kill && head.contains("/kill?") {
+                    client.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await
+                } else {
+                    engine.write_all(bytes).await
+                };
+                if sent.is_err() { return }
+            }
+            read = engine.read(&mut answered) => {
+                let Some(bytes) = some(&mut answered, read) else { return };
+                if lie == Lie::Code && is_wait && let Some(at) = bytes.windows(3).position(|three| three == b"42\n") {
+                    bytes.iter_mut().skip(at + 1).take(1).for_each(|digit| *digit = b'1');
+                }
+                if client.write_all(bytes).await.is_err() { return }
+            }
+        }
+    }
+}
+
+fn some(buffer: &mut [u8], read: std::io::Result<usize>) -> Option<&mut [u8]> {
+    let length = read.ok().filter(|length| *length > 0)?;
+    buffer.get_mut(..length)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_does_not_end_processes_or_tells_other_codes_is_seen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (lie, expected) in [
+        (Lie::None, &[][..]),
+        (Lie::Code, &["exit_code_preserved"]),
+        (Lie::Kill, &["timeout_enforced"]),
+    ] {
+        let mut config = bed::config(&bed::state_dir());
+        config.engine = EngineAddress::unix(lying(lie, folder.path()));
+        let bed = Bed::with(config).await;
+        let spec = VerifySpec::new(
+            bed.image.clone(),
+            Isolation::untrusted(),
+            ResourceLimits::untrusted(),
+        );
+        let broken = broken(&bed, spec).await;
+        let names: Vec<&str> = broken.keys().copied().collect();
+        assert_eq!(names, expected, "{lie:?}: {broken:#?}");
+        bed.close().await;
+    }
+}
