@@ -130,6 +130,12 @@ pub const PROMISES: &[Promise] = &[
     ),
     of(
         Category::Kernel,
+        "foreign_sockets_refused",
+        "no socket of a family can be opened that leaves the network namespace (AF_VSOCK) or that no task needs",
+        "leave the sandbox's own filter of system calls on",
+    ),
+    of(
+        Category::Kernel,
         "mount_refused",
         "nothing can be mounted",
         "do not add the capability SYS_ADMIN",

@@ -22,6 +22,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("seccomp_filter", seccomp_filter),
     ("user_namespace_refused", user_namespace_refused),
     ("raw_sockets_refused", raw_sockets_refused),
+    ("foreign_sockets_refused", foreign_sockets_refused),
     ("mount_refused", mount_refused),
     ("pivot_root_refused", pivot_root_refused),
     ("chroot_refused", chroot_refused),
@@ -76,6 +77,32 @@ fn raw_sockets_refused(_: &Order) -> Seen {
         open("SOCK_RAW", Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)),
         open("AF_PACKET", Domain::PACKET, Type::RAW, None),
         open("AF_PACKET/SOCK_DGRAM", Domain::PACKET, Type::DGRAM, None),
+    ])
+}
+
+/// Families by their numbers, since a kernel need not have them: one that has not refuses as well as a filter does.
+fn foreign_sockets_refused(_: &Order) -> Seen {
+    const NETLINK: i32 = 16;
+    const ABSENT: &[Errno] = &[
+        Errno::EPERM,
+        Errno::EACCES,
+        Errno::ENOSYS,
+        Errno::EAFNOSUPPORT,
+        Errno::EPROTONOSUPPORT,
+        Errno::ESOCKTNOSUPPORT,
+    ];
+    let open = |name, family, kind, protocol: i32| {
+        let socket = Socket::new(Domain::from(family), kind, Some(Protocol::from(protocol)));
+        Seen::refused(name, kernel(socket), ABSENT)
+    };
+    Seen::all([
+        open("AF_VSOCK", 40, Type::STREAM, 0),
+        open("AF_VSOCK/SOCK_SEQPACKET", 40, Type::SEQPACKET, 0),
+        open("AF_ALG", 38, Type::SEQPACKET, 0),
+        open("AF_XDP", 44, Type::RAW, 0),
+        open("AF_TIPC", 30, Type::STREAM, 0),
+        open("NETLINK_NETFILTER", NETLINK, Type::RAW, 12),
+        open("NETLINK_XFRM", NETLINK, Type::RAW, 6),
     ])
 }
 

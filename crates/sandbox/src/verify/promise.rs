@@ -37,6 +37,7 @@ fn of_isolation(id: &str, isolation: &Isolation) -> bool {
         "no_new_privileges" | "setuid_blocked" => isolation.no_new_privileges,
         "seccomp_filter" => isolation.seccomp != Seccomp::Unconfined,
         "user_namespace_refused" => isolation.seccomp == Seccomp::Sandbox && lacks(Capability::SYS_ADMIN),
+        "foreign_sockets_refused" => isolation.seccomp == Seccomp::Sandbox,
         "raw_sockets_refused" => lacks(Capability::NET_RAW),
         "mount_refused" | "pivot_root_refused" => lacks(Capability::SYS_ADMIN),
         "chroot_refused" => lacks(Capability::SYS_CHROOT),

@@ -87,16 +87,20 @@ async fn new_privileges_and_unfiltered_calls() {
                 seccomp: Seccomp::Unconfined,
                 ..Isolation::agent()
             },
-            &["seccomp_filter", "user_namespace_refused"],
+            &[
+                "foreign_sockets_refused",
+                "seccomp_filter",
+                "user_namespace_refused",
+            ],
         ),
-        // Podman's own profile lets everybody make a user namespace.
+        // Podman's own profile lets everybody make a user namespace, and talk with the machine's hypervisor.
         (
             Isolation::untrusted(),
             Isolation {
                 seccomp: Seccomp::Default,
                 ..Isolation::untrusted()
             },
-            &["user_namespace_refused"],
+            &["foreign_sockets_refused", "user_namespace_refused"],
         ),
     ] {
         let limits = ResourceLimits::untrusted();
@@ -140,7 +144,14 @@ async fn a_filter_that_lets_everything_through_is_none() {
         ..Isolation::untrusted()
     };
     let broken = untrusted(&bed, made).await;
-    only(&broken, &["seccomp_filter", "user_namespace_refused"]);
+    only(
+        &broken,
+        &[
+            "foreign_sockets_refused",
+            "seccomp_filter",
+            "user_namespace_refused",
+        ],
+    );
     bed.close().await;
 }
 
