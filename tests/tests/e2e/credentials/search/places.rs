@@ -134,13 +134,16 @@ impl Places {
         PathBuf::from(layer.expect("overlay storage"))
     }
 
-    /// Waits until the engine knows that the proxy has ended, cores and all.
-    pub(super) async fn await_end_of_the_proxy(&self) {
+    /// Waits until the engine knows that the proxy has ended, cores and all. Gives its exit code.
+    pub(super) async fn await_end_of_the_proxy(&self) -> i32 {
         let path = format!(
             "/containers/{}/wait?condition=exited&condition=stopped&interval=20ms",
             self.proxy.name
         );
-        assert_eq!(engine::call("POST", &path, None).await.0, 200);
+        let code = engine::json("POST", &path, None).await;
+        code.as_i64()
+            .and_then(|code| i32::try_from(code).ok())
+            .expect("a code")
     }
 
     /// The engine's log, its data base, and what it keeps of each container; layers of images are none of it.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
@@ -11,6 +12,7 @@ use e2e_tests::secret::{AwsKey, unique};
 use e2e_tests::world::World;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::crash::crash;
 use super::needles::Needles;
 use super::places::Places;
 use crate::command_line::project::{Project, assert_nothing_left};
@@ -192,7 +194,7 @@ async fn the_control_real_values_in_the_environment_are_found_everywhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_violent_death_of_the_proxy_nothing_is_found_and_no_core_is_left() {
+async fn after_a_crash_of_the_proxy_nothing_is_found_and_no_core_is_left() {
     let mut run = Run::start("e2e-search-death", MASKED);
     let places = Places::of(run.prefix, run.begun).await;
     run.assert_used(&places);
@@ -207,10 +209,9 @@ async fn after_a_violent_death_of_the_proxy_nothing_is_found_and_no_core_is_left
     let sandbox = Pid::from_child(&run.child);
     kill_process(sandbox, Signal::STOP).expect("our own child");
     let layer = places.proxy_layer().await;
-    let proxy = Pid::from_raw(i32::try_from(places.proxy.pid).expect("a number")).expect("a process");
-    // PID 1 of a container heeds no other signal from outside.
-    kill_process(proxy, Signal::KILL).expect("root");
-    places.await_end_of_the_proxy().await;
+    crash(places.proxy.pid);
+    let ended = places.await_end_of_the_proxy().await;
+    assert_eq!(ended, 128 + Signal::ILL.as_raw(), "it crashed");
     assert_eq!(cores(&layer), Vec::<PathBuf>::new());
     run.needles
         .look_into_files("layer of the proxy", [layer.as_path()]);
@@ -225,13 +226,22 @@ async fn after_a_violent_death_of_the_proxy_nothing_is_found_and_no_core_is_left
 async fn the_control_a_process_that_may_leave_a_core_leaves_one_with_its_secrets() {
     let folder = tempfile::tempdir().expect("a folder");
     let value = unique("core-", 30);
-    let died = Command::new("bash")
-        .args(["-c", "ulimit -c unlimited; kill -ABRT $$"])
+    let mut child = Command::new("bash")
+        .args(["-c", "ulimit -c unlimited; exec cat"])
         .env("TOKEN", &value)
         .current_dir(folder.path())
-        .status()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
         .expect("bash");
-    assert!(!died.success());
+    let (mut stdin, mut stdout) = child.stdin.take().zip(child.stdout.take()).expect("pipes");
+    stdin.write_all(b"x").expect("it reads");
+    stdout.read_exact(&mut [0]).expect("it is cat by now");
+    crash(child.id());
+    // Reading, unlike waiting for events, goes on by itself: only a byte ends it.
+    stdin.write_all(b"x").expect("it reads");
+    let status = child.wait().expect("our own child");
+    assert_eq!(status.signal(), Some(Signal::ILL.as_raw()), "{status}");
     assert_eq!(cores(folder.path()).len(), 1);
     let mut needles = Needles::new(&[value]);
     needles.look_into_files("core", [folder.path()]);

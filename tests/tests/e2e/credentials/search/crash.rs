@@ -1,0 +1,59 @@
+//! A crash that nobody can catch, also of a container's first process, which heeds no signal from outside but SIGKILL.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The instruction that the architecture keeps undefined.
+#[cfg(target_arch = "x86_64")]
+const UNDEFINED: &[u8] = &[0x0f, 0x0b];
+#[cfg(target_arch = "aarch64")]
+const UNDEFINED: &[u8] = &[0; 4];
+
+/// Writes an undefined instruction where each waiting thread of `process` goes on, and wakes them: the kernel ends it with SIGILL.
+pub(super) fn crash(process: u32) {
+    let memory = OpenOptions::new()
+        .write(true)
+        .open(format!("/proc/{process}/mem"))
+        .expect("root");
+    for address in all_waiting(process) {
+        memory
+            .write_all_at(UNDEFINED, address)
+            .expect("the program's code");
+    }
+    let process = Pid::from_raw(i32::try_from(process).expect("a number")).expect("a process");
+    // Waiting for events is given up when a process was stopped and goes on.
+    kill_process(process, Signal::STOP).expect("root");
+    kill_process(process, Signal::CONT).expect("root");
+}
+
+/// Where its threads go on, once none of them runs.
+fn all_waiting(process: u32) -> Vec<u64> {
+    let begun = Instant::now();
+    loop {
+        let addresses: Option<Vec<u64>> = threads(process).iter().map(|thread| goes_on_at(thread)).collect();
+        match addresses {
+            Some(addresses) if !addresses.is_empty() => return addresses,
+            _ => assert!(
+                begun.elapsed() < Duration::from_mins(1),
+                "{process} does not come to rest"
+            ),
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn threads(process: u32) -> Vec<PathBuf> {
+    let entries = fs::read_dir(format!("/proc/{process}/task")).expect("a process");
+    entries.flatten().map(|entry| entry.path()).collect()
+}
+
+/// `syscall` ends with the stack pointer and the address of the next instruction, or is `running`.
+fn goes_on_at(thread: &std::path::Path) -> Option<u64> {
+    let text = fs::read_to_string(thread.join("syscall")).ok()?;
+    let address = text.split_whitespace().nth(8)?.strip_prefix("0x")?;
+    u64::from_str_radix(address, 16).ok()
+}
