@@ -2,8 +2,9 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// The first line of a lock file: only such files are ever removed.
 const MARK: &str = "sandbox instance";
@@ -18,12 +19,32 @@ pub struct LockError {
     source: io::Error,
 }
 
+/// Where the lock of an instance is to be found.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LockPlace {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// What sees that file: see [`here`].
+    pub(crate) view: String,
+}
+
+/// What tells one view of files from another: the kernel since its start, and the mount namespace. An engine may be shared by processes
+/// that do not see each other's files, on other machines or in containers.
+fn here() -> &'static str {
+    static HERE: LazyLock<String> = LazyLock::new(|| {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let mounts = fs::metadata("/proc/self/ns/mnt").map_or(0, |namespace| namespace.ino());
+        format!("{}.{mounts}", boot.trim())
+    });
+    &HERE
+}
+
 /// Whether an instance lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Liveness {
     /// Its lock is held, or it cannot be told: what may live is left alone.
     Alive,
-    /// Its lock is free, or its file is gone.
+    /// Its lock is free, or its file is gone from where it would be seen.
     Dead,
 }
 
@@ -31,7 +52,7 @@ pub(crate) enum Liveness {
 #[derive(Debug)]
 pub(crate) struct InstanceLock {
     id: String,
-    path: PathBuf,
+    place: LockPlace,
     /// Never read: the lock goes with it.
     _file: File,
 }
@@ -73,7 +94,10 @@ impl InstanceLock {
         tracing::debug!(instance = %id, "instance lock taken");
         Ok(Self {
             id,
-            path,
+            place: LockPlace {
+                path,
+                view: here().to_owned(),
+            },
             _file: file,
         })
     }
@@ -84,8 +108,8 @@ impl InstanceLock {
     }
 
     /// The locked file.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    pub(crate) fn place(&self) -> &LockPlace {
+        &self.place
     }
 
     /// The name of the lock file of `instance`.
@@ -97,20 +121,20 @@ impl InstanceLock {
 impl Drop for InstanceLock {
     fn drop(&mut self) {
         // The file first, while the lock is still ours. Without the file, what this instance left counts as dead.
-        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.place.path);
     }
 }
 
 /// Whether the instance that holds `lock` lives.
-pub(crate) fn liveness(lock: &Path) -> Liveness {
-    match open(lock) {
+pub(crate) fn liveness(lock: &LockPlace) -> Liveness {
+    match open(&lock.path) {
         Ok(file) => match file.try_lock() {
             Ok(()) => Liveness::Dead,
             Err(TryLockError::WouldBlock) => Liveness::Alive,
-            Err(TryLockError::Error(error)) => unknown(lock, &error),
+            Err(TryLockError::Error(error)) => unknown(&lock.path, &error),
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Liveness::Dead,
-        Err(error) => unknown(lock, &error),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && lock.view == here() => Liveness::Dead,
+        Err(error) => unknown(&lock.path, &error),
     }
 }
 
@@ -172,12 +196,20 @@ mod tests {
 
     use super::*;
 
+    fn seen_here(path: &Path) -> LockPlace {
+        LockPlace {
+            path: path.to_owned(),
+            view: here().to_owned(),
+        }
+    }
+
     #[test]
     fn a_lock_is_alive_until_it_is_dropped() {
         let state = tempfile::tempdir().unwrap();
         let lock = InstanceLock::acquire(&state.path().join("state")).unwrap();
-        let path = lock.path().to_owned();
-        assert_eq!(liveness(&path), Liveness::Alive);
+        let place = lock.place().clone();
+        let path = place.path.clone();
+        assert_eq!(liveness(&place), Liveness::Alive);
         assert_eq!(pid(&path), Some(std::process::id()));
         assert!(!remove_dead_file(&path));
         let mode = fs::metadata(path.parent().unwrap().parent().unwrap())
@@ -186,7 +218,7 @@ mod tests {
             .mode();
         assert_eq!(mode & 0o777, 0o700);
         drop(lock);
-        assert_eq!(liveness(&path), Liveness::Dead);
+        assert_eq!(liveness(&place), Liveness::Dead);
         assert!(!path.exists());
     }
 
@@ -197,9 +229,9 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         let left = folder.join("00.lock");
         fs::write(&left, "sandbox instance\npid 1\n").unwrap();
-        assert_eq!(liveness(&left), Liveness::Dead);
+        assert_eq!(liveness(&seen_here(&left)), Liveness::Dead);
         let lock = InstanceLock::acquire(state.path()).unwrap();
-        assert!(!left.exists() && lock.path().exists());
+        assert!(!left.exists() && lock.place().path.exists());
     }
 
     #[test]
@@ -210,9 +242,15 @@ mod tests {
         let link = state.path().join("link.lock");
         fs::write(state.path().join("target"), "").unwrap();
         symlink(state.path().join("target"), &link).unwrap();
-        assert_eq!(liveness(&folder), Liveness::Alive);
-        assert_eq!(liveness(&link), Liveness::Alive);
-        assert_eq!(liveness(&state.path().join("missing.lock")), Liveness::Dead);
+        assert_eq!(liveness(&seen_here(&folder)), Liveness::Alive);
+        assert_eq!(liveness(&seen_here(&link)), Liveness::Alive);
+        let missing = seen_here(&state.path().join("missing.lock"));
+        assert_eq!(liveness(&missing), Liveness::Dead);
+        let elsewhere = LockPlace {
+            view: "another kernel.4026531840".to_owned(),
+            ..missing
+        };
+        assert_eq!(liveness(&elsewhere), Liveness::Alive);
     }
 
     #[test]

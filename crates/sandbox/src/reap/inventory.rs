@@ -80,7 +80,7 @@ pub(crate) async fn inventory(engine: &Engine, prefix: &str) -> Result<Inventory
                 InventoryInstance {
                     id: labels.instance().to_owned(),
                     alive,
-                    pid: alive.then(|| instance::pid(labels.lock())).flatten(),
+                    pid: alive.then(|| instance::pid(&labels.lock().path)).flatten(),
                     objects: Vec::new(),
                 }
             });

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::InstanceLock;
+use super::instance::LockPlace;
 
 const OWNER: &str = "sandbox.owner";
 const INSTANCE: &str = "sandbox.instance";
 const CONTEXT: &str = "sandbox.context";
 const ROLE: &str = "sandbox.role";
 const LOCK: &str = "sandbox.lock";
+const VIEW: &str = "sandbox.view";
 
 /// What an object is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,7 +75,7 @@ pub(crate) struct Labels {
     instance: String,
     context: String,
     role: Role,
-    lock: PathBuf,
+    lock: LockPlace,
 }
 
 impl Labels {
@@ -85,7 +87,7 @@ impl Labels {
             instance: instance.id().to_owned(),
             context: context.to_owned(),
             role: Role::Task,
-            lock: instance.path().to_owned(),
+            lock: instance.place().clone(),
         }
     }
 
@@ -115,7 +117,7 @@ impl Labels {
     }
 
     /// The file that the instance holds a lock on.
-    pub(crate) fn lock(&self) -> &Path {
+    pub(crate) fn lock(&self) -> &LockPlace {
         &self.lock
     }
 
@@ -126,7 +128,8 @@ impl Labels {
             (INSTANCE, self.instance.clone()),
             (CONTEXT, self.context.clone()),
             (ROLE, self.role.as_str().to_owned()),
-            (LOCK, self.lock.to_string_lossy().into_owned()),
+            (LOCK, self.lock.path.to_string_lossy().into_owned()),
+            (VIEW, self.lock.view.clone()),
         ]
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
@@ -137,8 +140,8 @@ impl Labels {
     pub(crate) fn from_map(map: &BTreeMap<String, String>) -> Option<Self> {
         let role = map.get(ROLE)?;
         let instance = map.get(INSTANCE)?;
-        let lock = PathBuf::from(map.get(LOCK)?);
-        if !lock.is_absolute() || lock.file_name()?.to_str()? != InstanceLock::file_name(instance) {
+        let path = PathBuf::from(map.get(LOCK)?);
+        if !path.is_absolute() || path.file_name()?.to_str()? != InstanceLock::file_name(instance) {
             return None;
         }
         Some(Self {
@@ -146,7 +149,10 @@ impl Labels {
             instance: instance.clone(),
             context: map.get(CONTEXT)?.clone(),
             role: Role::ALL.into_iter().find(|known| known.as_str() == role)?,
-            lock,
+            lock: LockPlace {
+                path,
+                view: map.get(VIEW)?.clone(),
+            },
         })
     }
 
@@ -166,7 +172,10 @@ mod tests {
             instance: "0f".to_owned(),
             context: "conversation 42, \"quoted\"=x".to_owned(),
             role: Role::Proxy,
-            lock: PathBuf::from("/state/instances/0f.lock"),
+            lock: LockPlace {
+                path: PathBuf::from("/state/instances/0f.lock"),
+                view: "0f.4026531840".to_owned(),
+            },
         }
     }
 
@@ -180,7 +189,7 @@ mod tests {
 
     #[test]
     fn labels_that_lack_something_or_make_no_sense_are_not_ours() {
-        for name in [OWNER, INSTANCE, CONTEXT, ROLE, LOCK] {
+        for name in [OWNER, INSTANCE, CONTEXT, ROLE, LOCK, VIEW] {
             let mut map = labels().to_map();
             map.remove(name);
             assert_eq!(Labels::from_map(&map), None, "without {name}");

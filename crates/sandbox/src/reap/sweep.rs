@@ -1,13 +1,13 @@
 //! Removing what nobody owns any more.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use futures_util::{StreamExt as _, stream};
 
 use crate::engine::{Engine, EngineError};
 
-use super::instance::{self, Liveness};
+use super::instance::{self, Liveness, LockPlace};
 use super::inventory::{Found, ObjectKind, find};
 use super::labels::{Labels, Role};
 
@@ -34,7 +34,7 @@ pub(crate) async fn sweep(engine: &Engine, prefix: &str) -> Result<SweepReport, 
     let doomed = doomed(found, instance::liveness);
     let locks: BTreeSet<PathBuf> = doomed
         .iter()
-        .map(|found| found.labels.lock().to_owned())
+        .map(|found| found.labels.lock().path.clone())
         .collect();
     let (report, _) = remove(engine, doomed).await;
     if report.failed.is_empty() {
@@ -92,10 +92,10 @@ pub(crate) async fn others_alive(engine: &Engine, own: &Labels) -> Result<bool, 
 }
 
 /// Which of `found` nobody owns any more.
-fn doomed(found: Vec<Found>, liveness: impl Fn(&Path) -> Liveness) -> Vec<Found> {
+fn doomed(found: Vec<Found>, liveness: impl Fn(&LockPlace) -> Liveness) -> Vec<Found> {
     // Each lock is asked once: an instance that ends meanwhile is dead for all its objects or for none.
-    let locks: BTreeSet<PathBuf> = found.iter().map(|found| found.labels.lock().to_owned()).collect();
-    let dead: BTreeSet<PathBuf> = locks
+    let locks: BTreeSet<LockPlace> = found.iter().map(|found| found.labels.lock().clone()).collect();
+    let dead: BTreeSet<LockPlace> = locks
         .iter()
         .filter(|lock| liveness(lock) == Liveness::Dead)
         .cloned()
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(names(&left), ["task-1"], "the second lives");
 
         // As after kill -9: the file is there, and its lock is free.
-        let file = second.path().to_owned();
+        let file = second.place().path.clone();
         let content = fs::read(&file).unwrap();
         drop(second);
         fs::write(&file, content).unwrap();
@@ -246,8 +246,8 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let lock = InstanceLock::acquire(state.path()).unwrap();
         let all = vec![object(ObjectKind::Container, Role::Task, "task", &lock)];
-        fs::remove_file(lock.path()).unwrap();
-        fs::create_dir(lock.path()).unwrap();
+        fs::remove_file(&lock.place().path).unwrap();
+        fs::create_dir(&lock.place().path).unwrap();
         assert!(doomed(all, instance::liveness).is_empty());
     }
 

@@ -71,10 +71,10 @@ const SCHEDULING: &str = "getcpu getpriority getrlimit getrusage ioprio_get iopr
     sched_rr_get_interval sched_rr_get_interval_time64 sched_setaffinity sched_setattr \
     sched_setparam sched_setscheduler sched_yield setpriority setrlimit ugetrlimit";
 
-/// `socket` is not here: its family decides. Nor is `socketcall`, whose arguments a filter cannot see; with it, 32-bit programs of
+/// `socket` and `socketpair` are not here: their family decides. Nor is `socketcall`, whose arguments a filter cannot see; with it, 32-bit programs of
 /// old C libraries have no network.
 const CONNECTIONS: &str = "accept accept4 bind connect getpeername getsockname getsockopt listen recv recvfrom recvmmsg \
-    recvmmsg_time64 recvmsg send sendmmsg sendmsg sendto setsockopt shutdown socketpair";
+    recvmmsg_time64 recvmsg send sendmmsg sendmsg sendto setsockopt shutdown";
 
 const EXCHANGE: &str = "ipc mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedreceive_time64 mq_timedsend \
     mq_timedsend_time64 mq_unlink msgctl msgget msgrcv msgsnd semctl semget semop semtimedop \
@@ -82,7 +82,7 @@ const EXCHANGE: &str = "ipc mq_getsetattr mq_notify mq_open mq_timedreceive mq_t
 
 /// What a process asks about the machine, and what it takes from itself.
 const ITSELF: &str = "arch_prctl getrandom landlock_add_rule landlock_create_ruleset landlock_restrict_self seccomp \
-    sysinfo syslog uname";
+    sysinfo uname";
 
 /// What 32-bit programs on ARM need.
 pub(super) const FREE_ON_ARM: &str =
@@ -104,6 +104,7 @@ pub(super) const PRIVILEGED: &[(&str, &str)] = &[
     ("CAP_SYS_PACCT", "acct"),
     ("CAP_SYS_PTRACE", "kcmp process_madvise"),
     ("CAP_SYS_RAWIO", "ioperm iopl"),
+    ("CAP_SYSLOG", "syslog"),
     ("CAP_SYS_TIME", "clock_settime clock_settime64 settimeofday stime"),
     ("CAP_SYS_TTY_CONFIG", "vhangup"),
 ];

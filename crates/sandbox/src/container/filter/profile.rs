@@ -21,7 +21,8 @@ const UNSHARE_NAMESPACES: u64 = 0x7e02_0080;
 const PERSONALITIES: [u64; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
 /// Families that stay within the container's network: its own files' sockets, IPv4, IPv6.
-const FAMILIES: [u64; 3] = [1, 2, 10];
+const UNIX: u64 = 1;
+const FAMILIES: [u64; 3] = [UNIX, 2, 10];
 /// Talking with the kernel, about these alone: routes and addresses, sockets, devices that come and go, families of messages.
 const NETLINK: u64 = 16;
 const NETLINK_SUBJECTS: [u64; 4] = [0, 4, 15, 16];
@@ -94,6 +95,7 @@ fn sockets() -> Vec<Value> {
     let others = (0..NETLINK).filter(|family| !FAMILIES.contains(family));
     let unknown = || refuse("socket", EAFNOSUPPORT);
     rules.extend(others.map(|family| when(unknown(), &[equal(0, family)])));
+    rules.push(when(allow("socketpair"), &[equal(0, UNIX)]));
     rules.push(when(
         unknown(),
         &[json!({"index": 0, "value": PACKET, "op": "SCMP_CMP_GT"})],
@@ -192,7 +194,14 @@ mod tests {
         for call in lists
             .chain(PRIVILEGED.iter().map(|(_, calls)| calls))
             .flat_map(|calls| names(calls))
-            .chain(["clone", "clone3", "unshare", "personality", "socket"])
+            .chain([
+                "clone",
+                "clone3",
+                "unshare",
+                "personality",
+                "socket",
+                "socketpair",
+            ])
         {
             assert!(seen.insert(call), "{call}");
         }
