@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::apt::{self, Needed};
-use crate::bench::table;
+use crate::bench::{goals, table};
 use crate::cargo;
 use crate::engine::{Podman, PrivateEngine, ensure_image};
 use crate::process::{self, command};
@@ -44,7 +44,7 @@ struct Programs {
     bench_proxy: PathBuf,
 }
 
-/// Prints the tables.
+/// Prints the tables, and fails where a goal was missed.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     say("this builds everything in release, which takes minutes the first time, and then measures for about");
     say(if args.quick {
@@ -69,11 +69,13 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         "proxy": proxy,
     });
     println!("{}", table::markdown(&measured)?);
+    let (text, reached) = goals::markdown(&measured)?;
+    println!("{text}");
     if let Some(file) = &args.output {
         fs::write(file, format!("{measured:#}\n"))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    Ok(())
+    goals::demand(reached)
 }
 
 fn build() -> Result<Programs> {

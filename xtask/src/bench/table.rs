@@ -186,7 +186,7 @@ fn ratio(of: f64, to: f64) -> String {
     format!("{:.2}×", of / to)
 }
 
-fn number(value: &Value, pointer: &str) -> Result<f64> {
+pub(super) fn number(value: &Value, pointer: &str) -> Result<f64> {
     value
         .pointer(pointer)
         .and_then(Value::as_f64)
