@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::calls::{FREE, FREE_ON_ARM, PRIVILEGED, REFUSED};
+use super::calls::{FREE, PRIVILEGED, REFUSED};
 
 /// The profile in the form of the OCI runtimes' configuration, with podman's conditions on capabilities.
 pub(super) static PROFILE: LazyLock<String> = LazyLock::new(|| profile().to_string());
@@ -30,11 +30,6 @@ const PACKET: u64 = 17;
 
 fn profile() -> Value {
     let mut rules: Vec<Value> = FREE.iter().map(|calls| allow(calls)).collect();
-    rules.push(with(
-        allow(FREE_ON_ARM),
-        "includes",
-        json!({"arches": ["arm", "arm64"]}),
-    ));
     for (capability, calls) in PRIVILEGED {
         let condition = json!({"caps": [capability]});
         rules.push(with(allow(calls), "includes", condition.clone()));
@@ -48,8 +43,8 @@ fn profile() -> Value {
         "defaultAction": "SCMP_ACT_ERRNO",
         "defaultErrnoRet": ENOSYS,
         "archMap": [
-            {"architecture": "SCMP_ARCH_X86_64", "subArchitectures": ["SCMP_ARCH_X86"]},
-            {"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": ["SCMP_ARCH_ARM"]},
+            {"architecture": "SCMP_ARCH_X86_64", "subArchitectures": []},
+            {"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": []},
         ],
         "syscalls": rules,
     })
@@ -190,7 +185,7 @@ mod tests {
     #[test]
     fn no_call_is_named_twice() {
         let mut seen = BTreeSet::new();
-        let lists = FREE.iter().chain([&FREE_ON_ARM, &REFUSED]);
+        let lists = FREE.iter().chain([&REFUSED]);
         for call in lists
             .chain(PRIVILEGED.iter().map(|(_, calls)| calls))
             .flat_map(|calls| names(calls))
