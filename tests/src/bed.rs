@@ -72,7 +72,7 @@ pub fn config(state_dir: &Path) -> SandboxConfig {
 /// The state folder that all beds of this engine share.
 #[must_use]
 pub fn state_dir() -> PathBuf {
-    std::env::temp_dir().join(format!("sandbox-e2e-podman{}", Setting::of_this_run().podman))
+    std::env::temp_dir().join(format!("sandbox-e2e-{}", Setting::of_this_run().name))
 }
 
 impl Bed {

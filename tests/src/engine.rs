@@ -29,6 +29,15 @@ pub async fn raw(method: &str, target: &str) -> (u16, Bytes) {
     send(method, target, None).await
 }
 
+/// Likewise with a body.
+///
+/// # Panics
+///
+/// When the engine cannot be reached.
+pub async fn raw_with(method: &str, target: &str, body: &Value) -> (u16, Bytes) {
+    send(method, target, Some(body)).await
+}
+
 async fn send(method: &str, target: &str, body: Option<&Value>) -> (u16, Bytes) {
     let socket: PathBuf = Setting::of_this_run().engine.trim_start_matches("unix://").into();
     let stream = UnixStream::connect(socket).await.expect("the engine's socket");
@@ -103,20 +112,72 @@ fn names(list: &Value, key: &str) -> Vec<String> {
 ///
 /// When the container cannot be run.
 pub async fn unverified(script: &str, host: &Value) -> String {
-    let mut host_config = json!({"NetworkMode": "none", "LogConfig": {"Type": "k8s-file"}});
-    if let (Some(config), Some(host)) = (host_config.as_object_mut(), host.as_object()) {
-        config.extend(host.clone());
-    }
-    let body = json!({
+    let compatible = compatible(script, &json!({"HostConfig": host})).await;
+    assert_eq!(compatible.refusal, None);
+    compatible.output
+}
+
+/// What the Docker-compatible API made of a container.
+#[derive(Debug)]
+pub struct Compatible {
+    /// Why there is none, or why it did not start: status and body.
+    pub refusal: Option<(u16, String)>,
+    /// What it printed.
+    pub output: String,
+    /// What podman's own API tells of it after its end.
+    pub facts: Value,
+}
+
+/// Runs `script` in a container as the Docker-compatible API makes it of `body`: without a network and with a log, unless `body` says
+/// otherwise.
+///
+/// # Panics
+///
+/// When the engine cannot be reached.
+pub async fn compatible(script: &str, body: &Value) -> Compatible {
+    let mut whole = json!({
         "Image": Setting::of_this_run().clients_image,
         "Entrypoint": [],
         "Cmd": ["bash", "-c", script],
-        "HostConfig": host_config,
+        "HostConfig": {"NetworkMode": "none", "LogConfig": {"Type": "k8s-file"}},
     });
-    let (status, answer) = send("POST", "/v1.41/containers/create", Some(&body)).await;
-    assert_eq!(status, 201, "{}", String::from_utf8_lossy(&answer));
+    merge(&mut whole, body);
+    let (status, answer) = send("POST", "/v1.41/containers/create", Some(&whole)).await;
+    let refused = |status, answer: &[u8]| Compatible {
+        refusal: Some((status, String::from_utf8_lossy(answer).into_owned())),
+        output: String::new(),
+        facts: Value::Null,
+    };
+    if status != 201 {
+        return refused(status, &answer);
+    }
     let created: Value = serde_json::from_slice(&answer).expect("JSON");
-    unframed(&finish(&created).await)
+    let id = id_of(&created);
+    let (status, answer) = call("POST", &format!("/containers/{id}/start"), None).await;
+    if !(200..300).contains(&status) {
+        remove(&id).await;
+        return refused(status, &answer);
+    }
+    let log = ended(&id).await;
+    let facts = json("GET", &format!("/containers/{id}/json"), None).await;
+    remove(&id).await;
+    Compatible {
+        refusal: None,
+        output: unframed(&log),
+        facts,
+    }
+}
+
+/// Puts `more` into `whole`, object by object.
+pub fn merge(whole: &mut Value, more: &Value) {
+    match (whole, more) {
+        (Value::Object(whole), Value::Object(more)) => {
+            for (key, value) in more {
+                merge(whole.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (whole, more) => *whole = more.clone(),
+    }
 }
 
 /// Runs a container as podman's own API makes it of `spec`, and gives its output.
@@ -180,24 +241,25 @@ pub async fn weakened(arguments: &[&str], overrides: &Value) -> String {
 
 /// Runs a created container to its end, removes it, and gives its log.
 async fn finish(created: &Value) -> Bytes {
-    let id = created
-        .get("Id")
-        .and_then(Value::as_str)
-        .expect("an id")
-        .to_owned();
+    let id = id_of(created);
     call("POST", &format!("/containers/{id}/start"), None).await;
-    call(
-        "POST",
-        &format!("/containers/{id}/wait?condition=exited&condition=stopped"),
-        None,
-    )
-    .await;
-    let (_, log) = call(
-        "GET",
-        &format!("/containers/{id}/logs?stdout=true&stderr=true"),
-        None,
-    )
-    .await;
-    call("DELETE", &format!("/containers/{id}?force=true&timeout=0"), None).await;
+    let log = ended(&id).await;
+    remove(&id).await;
     log
+}
+
+fn id_of(created: &Value) -> String {
+    created["Id"].as_str().expect("an id").to_owned()
+}
+
+/// The log of a started container, once it has ended.
+async fn ended(id: &str) -> Bytes {
+    let wait = format!("/containers/{id}/wait?condition=exited&condition=stopped");
+    call("POST", &wait, None).await;
+    let logs = format!("/containers/{id}/logs?stdout=true&stderr=true");
+    call("GET", &logs, None).await.1
+}
+
+async fn remove(id: &str) {
+    call("DELETE", &format!("/containers/{id}?force=true&timeout=0"), None).await;
 }

@@ -10,6 +10,8 @@ pub struct Setting {
     pub engine: String,
     /// Podman's major version.
     pub podman: String,
+    /// What the engine is called: state is kept apart from other engines'.
+    pub name: String,
     /// The network namespace of the engine.
     pub host_netns: PathBuf,
     /// An image with bash, curl and git.
@@ -43,6 +45,7 @@ impl Setting {
         SETTING.get_or_init(|| Setting {
             engine: variable("ENGINE"),
             podman: variable("PODMAN"),
+            name: variable("NAME"),
             host_netns: variable("HOST_NETNS").into(),
             image: variable("IMAGE"),
             clients_image: variable("CLIENTS_IMAGE"),

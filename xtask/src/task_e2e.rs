@@ -24,9 +24,9 @@ use crate::workspace;
 
 #[derive(Args)]
 pub(crate) struct E2eArgs {
-    /// The podman versions to test on.
-    #[arg(long, value_name = "VERSION", default_value = "both")]
-    podman: Versions,
+    /// The engines to test on; `both` is 4 and 5.
+    #[arg(long, value_name = "ENGINE", default_value = "all")]
+    podman: Engines,
     /// Tests on the engine behind this socket instead, in the network where you are.
     #[arg(long, value_name = "SOCKET", conflicts_with = "podman")]
     engine: Option<String>,
@@ -45,18 +45,32 @@ pub(crate) struct E2eArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Versions {
+enum Engines {
     #[value(name = "4")]
     Four,
     #[value(name = "5")]
     Five,
+    Gvisor,
     Both,
+    All,
+}
+
+impl Engines {
+    fn each(self) -> &'static [Podman] {
+        match self {
+            Self::Four => &[Podman::Four],
+            Self::Five => &[Podman::Five],
+            Self::Gvisor => &[Podman::Gvisor],
+            Self::Both => &[Podman::Four, Podman::Five],
+            Self::All => &[Podman::Four, Podman::Five, Podman::Gvisor],
+        }
+    }
 }
 
 impl Default for E2eArgs {
     fn default() -> Self {
         Self {
-            podman: Versions::Both,
+            podman: Engines::All,
             engine: None,
             test_threads: None,
             stop_engines: false,
@@ -73,7 +87,7 @@ const NPM: &str = "npm@10";
 
 /// What the tests use, whichever engine they run on.
 struct Programs {
-    tests: Vec<PathBuf>,
+    tests: Vec<TestProgram>,
     examples: PathBuf,
     sandbox: PathBuf,
     proxy: PathBuf,
@@ -82,6 +96,15 @@ struct Programs {
     npm: PathBuf,
     s3_server: PathBuf,
 }
+
+/// A file of tests, built.
+struct TestProgram {
+    name: String,
+    path: PathBuf,
+}
+
+/// The tests of containers that gVisor runs; all others are of containers on the host's kernel.
+const GVISOR_TESTS: &str = "gvisor";
 
 /// Fails if a test fails.
 pub(crate) fn run(args: &E2eArgs) -> Result<()> {
@@ -102,13 +125,8 @@ pub(crate) fn run_all(args: &E2eArgs) -> Result<Tally> {
     if let Some(socket) = &args.engine {
         return on_named_engine(args, &programs, socket);
     }
-    let versions: &[Podman] = match args.podman {
-        Versions::Four => &[Podman::Four],
-        Versions::Five => &[Podman::Five],
-        Versions::Both => &[Podman::Four, Podman::Five],
-    };
     let mut total = Tally::default();
-    for podman in versions {
+    for podman in args.podman.each() {
         total += on_private_engine(args, &programs, *podman)?;
     }
     Ok(total)
@@ -140,24 +158,25 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
     })
 }
 
-fn build_tests() -> Result<Vec<PathBuf>> {
+fn build_tests() -> Result<Vec<TestProgram>> {
     let mut names: Vec<String> = cargo::integration_tests()?
         .into_iter()
         .filter(|test| test.package == PACKAGE)
         .map(|test| test.name)
         .collect();
     names.sort();
-    if names.is_empty() {
-        bail!("the package {PACKAGE} has no test");
+    if !names.iter().any(|name| name == GVISOR_TESTS) || names.len() < 2 {
+        bail!("the package {PACKAGE} lacks tests, or has none on gVisor");
     }
     let selection = names.iter().flat_map(|name| ["--test", name.as_str()]);
     let mut built = cargo::executables(["test", "--workspace", "--no-run"].into_iter().chain(selection))?;
     names
-        .iter()
+        .into_iter()
         .map(|name| {
-            built
-                .remove(name)
-                .with_context(|| format!("cargo built no test {name}"))
+            let path = built
+                .remove(&name)
+                .with_context(|| format!("cargo built no test {name}"))?;
+            Ok(TestProgram { name, path })
         })
         .collect()
 }
@@ -175,11 +194,19 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
     let engine = PrivateEngine::new(Some(podman));
     let version = step(&format!("starting {}", podman.name()), || engine.ensure())?;
     prepare_images(engine.socket())?;
-    let pair = Pair::of(podman.name());
-    let tally = step(&format!("end-to-end tests on podman {version}"), || {
-        on_engine(args, programs, engine.socket(), &version, Some(&pair))
+    let has_gvisor = podman == Podman::Gvisor;
+    let what = format!("podman {version}{}", if has_gvisor { " with gVisor" } else { "" });
+    let place = Place {
+        socket: engine.socket(),
+        major: version.split('.').next().unwrap_or_default(),
+        name: podman.name(),
+        pair: Some(Pair::of(podman.name())),
+        has_gvisor,
+    };
+    let tally = step(&format!("end-to-end tests on {what}"), || {
+        on_engine(args, programs, &place)
     })?;
-    say(format!("podman {version}: {}", tally.line()));
+    say(format!("{what}: {}", tally.line()));
     if args.stop_engines {
         step(&format!("stopping {}", podman.name()), || engine.stop())?;
     }
@@ -191,8 +218,15 @@ fn on_named_engine(args: &E2eArgs, programs: &Programs, socket: &str) -> Result<
     let version = ping(&socket).with_context(|| format!("no podman answers on {}", socket.url()))?;
     say("this engine has no namespaces of its own: tests that need them will fail");
     prepare_images(&socket)?;
+    let place = Place {
+        socket: &socket,
+        major: version.split('.').next().unwrap_or_default(),
+        name: "named",
+        pair: None,
+        has_gvisor: false,
+    };
     step(&format!("end-to-end tests on podman {version}"), || {
-        on_engine(args, programs, &socket, &version, None)
+        on_engine(args, programs, &place)
     })
 }
 
@@ -201,22 +235,31 @@ fn prepare_images(socket: &Socket) -> Result<()> {
     ensure_image(socket, &CLIENTS)
 }
 
-fn on_engine(
-    args: &E2eArgs,
-    programs: &Programs,
-    socket: &Socket,
-    version: &str,
-    pair: Option<&Pair>,
-) -> Result<Tally> {
-    let environment = environment(programs, socket, version, pair);
+/// Where tests run.
+struct Place<'a> {
+    socket: &'a Socket,
+    /// Podman's major version.
+    major: &'a str,
+    /// What the engine is called: tests on other engines keep their state apart.
+    name: &'a str,
+    pair: Option<Pair>,
+    has_gvisor: bool,
+}
+
+fn on_engine(args: &E2eArgs, programs: &Programs, place: &Place<'_>) -> Result<Tally> {
+    let environment = environment(programs, place);
     let mut tally = Tally::default();
-    for test in &programs.tests {
-        let mut command = match pair {
+    let tests = programs
+        .tests
+        .iter()
+        .filter(|test| (test.name == GVISOR_TESTS) == place.has_gvisor);
+    for test in tests {
+        let mut command = match &place.pair {
             Some(pair) => netns::enter(&pair.world, []),
             None => command("env", ["--"]),
         };
         command
-            .arg(test)
+            .arg(&test.path)
             .args(&args.filters)
             .envs(environment.iter().cloned());
         command.args(args.test_threads.map(|number| format!("--test-threads={number}")));
@@ -226,17 +269,12 @@ fn on_engine(
     Ok(tally)
 }
 
-fn environment(
-    programs: &Programs,
-    socket: &Socket,
-    version: &str,
-    pair: Option<&Pair>,
-) -> Vec<(&'static str, OsString)> {
-    let major = version.split('.').next().unwrap_or_default();
+fn environment(programs: &Programs, place: &Place<'_>) -> Vec<(&'static str, OsString)> {
     let folder = |program: &Path| program.parent().unwrap_or(program).into();
     let mut environment: Vec<(&'static str, OsString)> = vec![
-        ("SANDBOX_E2E_ENGINE", socket.url().into()),
-        ("SANDBOX_E2E_PODMAN", major.into()),
+        ("SANDBOX_E2E_ENGINE", place.socket.url().into()),
+        ("SANDBOX_E2E_PODMAN", place.major.into()),
+        ("SANDBOX_E2E_NAME", place.name.into()),
         ("SANDBOX_E2E_IMAGE", BASE.reference().into()),
         ("SANDBOX_E2E_CLIENTS_IMAGE", CLIENTS.reference().into()),
         ("SANDBOX_E2E_CLAUDE", programs.claude.clone().into()),
@@ -247,7 +285,7 @@ fn environment(
         ("SANDBOX_E2E_EXAMPLES", programs.examples.clone().into()),
         ("SANDBOX_E2E_PROBE", programs.probe.clone().into()),
     ];
-    if let Some(pair) = pair {
+    if let Some(pair) = &place.pair {
         environment.push(("SANDBOX_E2E_HOST_NETNS", Pair::path(&pair.host).into()));
         environment.push(("SANDBOX_E2E_WORLD_NETNS", Pair::path(&pair.world).into()));
     }

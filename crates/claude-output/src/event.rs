@@ -35,20 +35,33 @@ pub enum EventKind {
     User(MessageEvent),
     /// `result`: a turn has ended.
     Result(Box<ResultEvent>),
-    /// A line was too long; [`EventParser`](crate::EventParser) put this event in its place.
+    /// A line was too long, or had too many values; [`EventParser`](crate::EventParser) put this event in its place.
     Truncated(TruncatedLine),
     /// Another type, or a field that this crate does not understand. [`StreamEvent::raw`] has it whole.
     Unknown,
 }
 
-/// What is left of a line that was longer than the parser's limit.
+/// What is left of a line that was beyond the parser's limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TruncatedLine {
-    /// The limit, in bytes.
+    /// The limit that it exceeded.
     pub limit: u64,
+    /// What the limit counts.
+    pub unit: LimitUnit,
     /// The first kibibyte of the line.
     pub head: String,
+}
+
+/// What a limit of the parser counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LimitUnit {
+    /// The bytes of a line.
+    #[default]
+    Bytes,
+    /// The JSON values in a line.
+    Values,
 }
 
 /// A text is no event.
@@ -149,11 +162,12 @@ impl StreamEvent {
         }
     }
 
-    /// The event that stands for a line which was too long.
-    pub(crate) fn truncated(limit: u64, head: &str) -> Self {
+    /// The event that stands for a line beyond `limit`.
+    pub(crate) fn truncated(limit: u64, unit: LimitUnit, head: &str) -> Self {
         let raw = [
             ("type", json!(TRUNCATED)),
             ("limit", json!(limit)),
+            ("unit", json!(unit.as_str())),
             ("head", json!(head)),
         ];
         raw.into_iter()
@@ -167,6 +181,23 @@ impl StreamEvent {
             .get(name)
             .and_then(Value::as_str)
             .filter(|text| !text.is_empty())
+    }
+}
+
+impl LimitUnit {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Values => "values",
+        }
+    }
+
+    /// Bytes where it is not said: the first versions had no other limit.
+    fn read(text: Option<&str>) -> Self {
+        match text {
+            Some("values") => Self::Values,
+            _ => Self::Bytes,
+        }
     }
 }
 
@@ -204,6 +235,7 @@ fn classify(raw: &Map<String, Value>) -> Result<EventKind, WrongType> {
         Some("result") => EventKind::Result(Box::new(ResultEvent::read(raw)?)),
         Some(TRUNCATED) => EventKind::Truncated(TruncatedLine {
             limit: fields.count("limit")?.unwrap_or_default(),
+            unit: LimitUnit::read(fields.string("unit")?.as_deref()),
             head: fields.string("head")?.unwrap_or_default(),
         }),
         _ => EventKind::Unknown,
@@ -286,9 +318,15 @@ mod tests {
 
     #[test]
     fn a_truncated_line_reads_back_as_one() {
-        let event = StreamEvent::truncated(9, "head");
-        let read = parse_event(&serde_json::to_string(&event).unwrap()).unwrap();
-        assert_eq!(read, event);
-        assert!(matches!(read.kind(), EventKind::Truncated(line) if line.limit == 9 && line.head == "head"));
+        for unit in [LimitUnit::Bytes, LimitUnit::Values] {
+            let event = StreamEvent::truncated(9, unit, "head");
+            let read = parse_event(&serde_json::to_string(&event).unwrap()).unwrap();
+            assert_eq!(read, event);
+            let head = "head".to_owned();
+            assert_eq!(
+                read.kind(),
+                &EventKind::Truncated(TruncatedLine { limit: 9, unit, head })
+            );
+        }
     }
 }

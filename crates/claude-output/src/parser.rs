@@ -1,10 +1,14 @@
 //! Bytes in any split to lines, and lines to events, in time linear in the bytes.
 
+use crate::event::LimitUnit;
 use crate::event::StreamEvent;
 use crate::event::parse_event;
 
 /// The longest line that a parser keeps unless it is told otherwise: 64 MiB.
 pub const DEFAULT_LINE_LIMIT: usize = 64 * 1024 * 1024;
+
+/// The most JSON values that a line may have: 512 Ki. In memory a value takes up to a hundred times the bytes of its text.
+pub const VALUE_LIMIT: usize = 512 * 1024;
 
 /// How much of a line that is too long its event quotes, in bytes.
 const HEAD: usize = 1024;
@@ -35,7 +39,8 @@ impl ParsedLine {
 ///
 /// How the bytes are split makes no difference to what comes out, only to when. Blank lines, a carriage return before a
 /// newline and a byte order mark at the start are dropped. A line of more than the limit becomes one
-/// [`EventKind::Truncated`](crate::EventKind::Truncated) event as soon as it exceeds it; the rest of it is dropped.
+/// [`EventKind::Truncated`](crate::EventKind::Truncated) event as soon as it exceeds it; the rest of it is dropped. So does
+/// a line with more values than [`VALUE_LIMIT`].
 #[derive(Debug)]
 pub struct EventParser {
     limit: usize,
@@ -114,13 +119,9 @@ impl EventParser {
             return None;
         }
         let line = std::mem::take(&mut self.partial);
-        let line = self.without_mark(&line);
-        let head = String::from_utf8_lossy(line.get(..HEAD).unwrap_or(line)).into_owned();
+        let truncated = truncated(self.limit, LimitUnit::Bytes, self.without_mark(&line));
         self.position = Position::Dropped;
-        Some(ParsedLine::Event(StreamEvent::truncated(
-            self.limit as u64,
-            &head,
-        )))
+        Some(truncated)
     }
 
     fn end_line(&mut self) -> Option<ParsedLine> {
@@ -145,7 +146,34 @@ fn parse_line(line: &[u8]) -> Option<ParsedLine> {
     if text.trim().is_empty() {
         return None;
     }
+    if has_more_values(text, VALUE_LIMIT) {
+        return Some(truncated(VALUE_LIMIT, LimitUnit::Values, text.as_bytes()));
+    }
     Some(parse_event(text).map_or_else(|_| ParsedLine::Text(text.to_owned()), ParsedLine::Event))
+}
+
+fn truncated(limit: usize, unit: LimitUnit, line: &[u8]) -> ParsedLine {
+    let head = String::from_utf8_lossy(line.get(..HEAD).unwrap_or(line));
+    ParsedLine::Event(StreamEvent::truncated(limit as u64, unit, &head))
+}
+
+/// Whether an object in `text` has more than `limit` values, counted without building one: each, or its name, follows a bracket or a
+/// comma outside of strings.
+fn has_more_values(text: &str, limit: usize) -> bool {
+    if text.len() <= limit || !text.trim_start().starts_with('{') {
+        return false;
+    }
+    let (mut values, mut in_string, mut is_escaped) = (0_usize, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' | b',' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    values > limit
 }
 
 #[cfg(test)]
@@ -207,7 +235,7 @@ mod tests {
         );
         let expected = [
             text("0123456789abcdef"),
-            ParsedLine::Event(StreamEvent::truncated(16, "0123456789abcdef")),
+            ParsedLine::Event(StreamEvent::truncated(16, LimitUnit::Bytes, "0123456789abcdef")),
             event(r#"{"type":"a"}"#),
         ];
         assert_eq!(lines, expected);
@@ -224,6 +252,21 @@ mod tests {
         assert_eq!(parser.push(&[b'x'; 4096]), []);
         assert_eq!(parser.partial.capacity(), 0);
         assert_eq!(parser.push(b"\nok\n"), [text("ok")]);
+    }
+
+    #[test]
+    fn a_line_of_very_many_values_is_marked_and_one_of_much_text_is_not() {
+        let zeros = |count: usize| format!("{{\"a\":[{}0]}}", "0,".repeat(count - 1));
+        let within = zeros(VALUE_LIMIT - 2);
+        assert_eq!(
+            parse(&mut EventParser::new(), within.as_bytes()),
+            [event(&within)]
+        );
+        let beyond = zeros(VALUE_LIMIT + 1);
+        let marked = truncated(VALUE_LIMIT, LimitUnit::Values, beyond.as_bytes());
+        assert_eq!(parse(&mut EventParser::new(), beyond.as_bytes()), [marked]);
+        let long = format!(r#"{{"type":"a","text":"\"{}"}}"#, "[,{\\\\".repeat(VALUE_LIMIT));
+        assert_eq!(parse(&mut EventParser::new(), long.as_bytes()), [event(&long)]);
     }
 
     #[test]

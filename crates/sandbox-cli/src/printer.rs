@@ -107,7 +107,7 @@ impl Printer {
     /// A line of stderr that is always shown.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
     pub(crate) fn message(self, text: impl Display) {
-        to_stderr(&format!("{text}\n"));
+        to_stderr(&format!("{}\n", harmless(&text.to_string())));
     }
 
     /// A line about where we are.
@@ -124,8 +124,9 @@ impl Printer {
     pub(crate) fn note(self, text: impl Display) {
         if self.verbosity > 0 {
             to_stderr(&format!(
-                "{} {text}\n",
-                styled(self.stderr.colour, Style::Faint, "note:")
+                "{} {}\n",
+                styled(self.stderr.colour, Style::Faint, "note:"),
+                harmless(&text.to_string())
             ));
         }
     }
@@ -133,16 +134,18 @@ impl Printer {
     /// Something that is not as it should be.
     pub(crate) fn warning(self, text: impl Display) {
         to_stderr(&format!(
-            "{} {text}\n",
-            styled(self.stderr.colour, Style::Warning, "warning:")
+            "{} {}\n",
+            styled(self.stderr.colour, Style::Warning, "warning:"),
+            harmless(&text.to_string())
         ));
     }
 
     /// What to do about the line before.
     pub(crate) fn hint(self, text: impl Display) {
         to_stderr(&format!(
-            "{} {text}\n",
-            styled(self.stderr.colour, Style::Good, "hint:")
+            "{} {}\n",
+            styled(self.stderr.colour, Style::Good, "hint:"),
+            harmless(&text.to_string())
         ));
     }
 
@@ -153,13 +156,22 @@ impl Printer {
 }
 
 fn failure_text(colour: bool, failure: &Failure) -> String {
-    let mut text = format!("{} {failure}\n", styled(colour, Style::Bad, "error:"));
+    let mut text = format!(
+        "{} {}\n",
+        styled(colour, Style::Bad, "error:"),
+        harmless(&failure.to_string())
+    );
     for cause in failure.causes() {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "  caused by: {cause}");
+        let _ = writeln!(text, "  caused by: {}", harmless(&cause));
     }
     if let Some(hint) = failure.hint() {
-        let _ = writeln!(text, "{} {hint}", styled(colour, Style::Good, "hint:"));
+        let _ = writeln!(
+            text,
+            "{} {}",
+            styled(colour, Style::Good, "hint:"),
+            harmless(hint)
+        );
     }
     text
 }
@@ -177,17 +189,56 @@ fn styled(colour: bool, style: Style, text: impl Display) -> String {
     }
 }
 
-/// Control characters, but for line ends and tabs, as the escapes that programmers write.
+/// What moves a cursor, and what shows text in another order than it has or hides it, as the escapes that programmers write. Line ends and tabs
+/// stay, and what joins letters, which many scripts need.
 pub(crate) fn harmless(text: &str) -> String {
+    escaped(text, |c| {
+        matches!(c, '\n' | '\t' | '\u{200c}' | '\u{200d}') || !is_invisible(c)
+    })
+}
+
+/// [`harmless`], for a name that somebody else chose: it is one line, and has no other spelling that looks the same.
+pub(crate) fn harmless_name(name: &str) -> String {
+    escaped(name, |c| !is_invisible(c))
+}
+
+fn escaped(text: &str, keep: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() && c != '\n' && c != '\t' {
-            shown.extend(c.escape_default());
-        } else {
+        if keep(c) {
             shown.push(c);
+        } else {
+            shown.extend(c.escape_default());
         }
     }
     shown
+}
+
+/// Whether it is a control or format character (Unicode's Cc and Cf), or ends a line or paragraph.
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{600}'..='\u{605}'
+                | '\u{61c}'
+                | '\u{6dd}'
+                | '\u{70f}'
+                | '\u{890}'..='\u{891}'
+                | '\u{8e2}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{110bd}'
+                | '\u{110cd}'
+                | '\u{13430}'..='\u{1343f}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 #[cfg(test)]
@@ -200,6 +251,35 @@ mod tests {
             harmless("a\x1b[2Jb\r\u{9b}c\n\td"),
             "a\\u{1b}[2Jb\\r\\u{9b}c\n\td"
         );
+        for hidden in [
+            '\u{ad}',
+            '\u{61c}',
+            '\u{200b}',
+            '\u{200e}',
+            '\u{200f}',
+            '\u{202a}',
+            '\u{202e}',
+            '\u{2028}',
+            '\u{2066}',
+            '\u{2069}',
+            '\u{feff}',
+            '\u{e0041}',
+        ] {
+            let shown = format!("a{}b", hidden.escape_default());
+            assert_eq!(harmless(&format!("a{hidden}b")), shown);
+            assert_eq!(harmless_name(&format!("a{hidden}b")), shown);
+        }
+        assert_eq!(
+            harmless("é \u{1f469}\u{200d}\u{1f4bb} \u{3000}ü"),
+            "é \u{1f469}\u{200d}\u{1f4bb} \u{3000}ü"
+        );
+    }
+
+    #[test]
+    fn a_name_is_one_line() {
+        let name = "a\nwarning: b\tc\u{200d}d";
+        assert_eq!(harmless_name(name), r"a\nwarning: b\tc\u{200d}d");
+        assert_eq!(harmless_name("é ü 日本"), "é ü 日本");
     }
 
     #[test]
@@ -214,6 +294,12 @@ mod tests {
         ");
         let plain = failure_text(true, &Failure::new("no"));
         assert_eq!(plain, "\x1b[31merror:\x1b[0m no\n");
+        let cause = io::Error::other("b\x1b[1A");
+        let hostile = Failure::doing::<io::Error>("read `a\x1b[2J`")(cause).with_hint("c\u{202e}");
+        assert_eq!(
+            failure_text(false, &hostile),
+            "error: failed to read `a\\u{1b}[2J`\n  caused by: b\\u{1b}[1A\nhint: c\\u{202e}\n"
+        );
     }
 
     #[test]

@@ -313,7 +313,7 @@ impl Project {
         if let Some(seconds) = args.image.max_image_age {
             sandbox.max_image_age = Duration::from_secs(seconds);
         }
-        let protection = workspace::protection(&self.file.workspace, false);
+        let protection = workspace::protection(&self.file.workspace, args.unprotected);
         let mounts = match args.workspace {
             WorkspaceAccess::None => Vec::new(),
             WorkspaceAccess::Ro => vec![Mount::read_only_at(&self.root, WORKSPACE)],

@@ -124,7 +124,7 @@ pub use sandbox_credentials::{
     SecretValue, SigningCredential, prepare_secrets,
 };
 pub use sandbox_verify_probe::Category;
-pub use session::{SessionError, SessionMetadata, SessionReply, SessionStore};
+pub use session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};
 pub use spec::{AnnotationKey, Cpus, GpuRequest, GpuVendor, Memory, RunName, RunSpec, Sharing, VolumeSpec};
 pub use spec::{
     Capability, CommandSpec, ContainerEnv, Device, HostEntry, ImageSource, ImageTag, InvalidSpec, Isolation,

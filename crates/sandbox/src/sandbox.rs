@@ -387,7 +387,15 @@ impl Shared {
 
     /// Takes an execution down in the background: its caller has its result already.
     pub(crate) fn take_down(&self, handle: Handle, proxy: Option<RunningProxy>) {
-        lock(&self.take_downs).spawn(take_down(handle, proxy));
+        self.in_background(take_down(handle, proxy));
+    }
+
+    /// Does something about an execution that has ended. A shutdown waits for it.
+    pub(crate) fn in_background(
+        &self,
+        work: impl Future<Output = Result<(), SandboxError>> + Send + 'static,
+    ) {
+        lock(&self.take_downs).spawn(work);
     }
 
     async fn stop_all(&self) {

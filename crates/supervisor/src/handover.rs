@@ -1,5 +1,8 @@
 //! How PID 1 hands a command to its keeper: its request, and the pipe that it reads, over a socket that is the keeper's stdin.
+//!
+//! A keeper need not read: another command of the same user may have stopped it. So PID 1 writes what the socket takes, and never waits.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,8 +17,16 @@ use sandbox_supervisor::Request;
 /// Bytes of the length before the request.
 const HEAD: usize = 4;
 
-/// Gives `request` away, with what it reads.
-pub(crate) fn give(socket: &mut UnixStream, request: &Request, input: Option<&OwnedFd>) -> io::Result<()> {
+/// What a keeper has not been given yet of its request.
+#[derive(Debug, Default)]
+pub(crate) struct Handover(VecDeque<u8>);
+
+/// Begins to give `request` away, with what it reads. `socket` must not wait.
+pub(crate) fn give(
+    socket: &mut UnixStream,
+    request: &Request,
+    input: Option<&OwnedFd>,
+) -> io::Result<Handover> {
     let json = serde_json::to_vec(request)?;
     let length = u32::try_from(json.len()).map_err(io::Error::other)?.to_be_bytes();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -30,7 +41,29 @@ pub(crate) fn give(socket: &mut UnixStream, request: &Request, input: Option<&Ow
         &mut ancillary,
         SendFlags::NOSIGNAL,
     )?;
-    socket.write_all(&json)
+    let mut rest = Handover(json.into());
+    rest.go_on(socket)?;
+    Ok(rest)
+}
+
+impl Handover {
+    /// Whether all of it was given.
+    pub(crate) fn is_done(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Gives as much as `socket` takes now.
+    pub(crate) fn go_on(&mut self, socket: &mut UnixStream) -> io::Result<()> {
+        while !self.is_done() {
+            match socket.write(self.0.as_slices().0) {
+                Ok(written) => drop(self.0.drain(..written)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What [`give`] gave away.
@@ -54,16 +87,20 @@ pub(crate) fn take(socket: &mut UnixStream) -> io::Result<(Request, Option<Owned
 
 #[cfg(test)]
 mod tests {
+    use rustix::event::{PollFd, PollFlags, poll};
+
     use super::*;
 
     #[test]
     fn a_request_arrives_with_its_input() {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
         let (reader, mut writer) = io::pipe().unwrap();
         let request = Request::Write {
             path: "/tmp/x".to_owned(),
         };
-        give(&mut ours, &request, Some(&reader.into())).unwrap();
+        let rest = give(&mut ours, &request, Some(&reader.into())).unwrap();
+        assert!(rest.is_done());
         let (taken, input) = take(&mut theirs).unwrap();
         assert_eq!(taken, request);
         writer.write_all(b"hello").unwrap();
@@ -78,5 +115,23 @@ mod tests {
         assert!(take(&mut theirs).unwrap().1.is_none());
         drop(ours);
         assert!(take(&mut theirs).is_err());
+    }
+
+    #[test]
+    fn a_long_request_arrives_in_pieces_and_nobody_waits_for_who_does_not_read() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let request = Request::Write {
+            path: "/x".repeat(1 << 20),
+        };
+        let mut rest = give(&mut ours, &request, None).unwrap();
+        assert!(!rest.is_done(), "no socket takes 2 MiB");
+        let reading = std::thread::spawn(move || take(&mut theirs).unwrap().0);
+        while !rest.is_done() {
+            let mut waited = [PollFd::new(&ours, PollFlags::OUT)];
+            poll(&mut waited, None).unwrap();
+            rest.go_on(&mut ours).unwrap();
+        }
+        assert!(reading.join().unwrap() == request);
     }
 }

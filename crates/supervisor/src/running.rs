@@ -10,7 +10,8 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use sandbox_supervisor::{End, LARGEST_CHUNK, Request};
 
-use crate::{KEEPER, handover};
+use crate::KEEPER;
+use crate::handover::{self, Handover};
 
 /// A keeper says no more than this.
 const LONGEST_REPORT: usize = 64 * 1024;
@@ -23,6 +24,7 @@ pub(crate) struct Running {
     keeper: Pid,
     /// At its end when the keeper has gone.
     pub(crate) report: UnixStream,
+    request: Handover,
     said: Vec<u8>,
     pub(crate) stdout: Option<PipeReader>,
     pub(crate) stderr: Option<PipeReader>,
@@ -38,7 +40,7 @@ impl Running {
         reason = "it runs in a container, to start what the sandbox asks for there"
     )]
     pub(crate) fn start(program: &OsStr, request: &Request) -> io::Result<Self> {
-        let (mut report, theirs) = UnixStream::pair()?;
+        let (report, theirs) = UnixStream::pair()?;
         let (stdout, their_stdout) = io::pipe()?;
         let (stderr, their_stderr) = io::pipe()?;
         let input = request.has_input().then(io::pipe).transpose()?;
@@ -50,9 +52,10 @@ impl Running {
             .spawn()?;
         let keeper = Pid::from_child(&child);
         let (their_stdin, stdin) = input.unzip();
-        let running = |report| Self {
+        let mut running = Self {
             keeper,
             report,
+            request: Handover::default(),
             said: Vec::new(),
             stdout: Some(stdout),
             stderr: Some(stderr),
@@ -60,17 +63,21 @@ impl Running {
             waiting: VecDeque::new(),
             has_end_of_input: false,
         };
-        let given = handover::give(&mut report, request, their_stdin.map(OwnedFd::from).as_ref());
-        let running = running(report);
-        // A keeper that has gone already is found by the end of its socket.
-        let prepared = given.or_else(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
-            _ => Err(error),
-        });
-        prepared
-            .and_then(|()| running.without_waiting())
+        running
+            .prepare(request, their_stdin.map(OwnedFd::from).as_ref())
             .inspect_err(|_| running.end())?;
         Ok(running)
+    }
+
+    fn prepare(&mut self, request: &Request, input: Option<&OwnedFd>) -> io::Result<()> {
+        self.without_waiting()?;
+        match handover::give(&mut self.report, request, input) {
+            Ok(rest) => self.request = rest,
+            // A keeper that has gone already is found by the end of its socket.
+            Err(error) if has_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     fn without_waiting(&self) -> io::Result<()> {
@@ -92,6 +99,19 @@ impl Running {
         // It may have ended already.
         let _ = kill_process(self.keeper, Signal::KILL);
         while let Err(rustix::io::Errno::INTR) = waitpid(Some(self.keeper), WaitOptions::empty()) {}
+    }
+
+    /// Whether the keeper has not been given all of its request yet.
+    pub(crate) fn is_handing_over(&self) -> bool {
+        !self.request.is_done()
+    }
+
+    /// Gives the keeper more of its request.
+    pub(crate) fn hand_over(&mut self) {
+        if self.request.go_on(&mut self.report).is_err() {
+            // It has gone, which the end of its socket tells.
+            self.request = Handover::default();
+        }
     }
 
     /// Reads what the keeper says. `true` when it has gone.
@@ -196,9 +216,47 @@ pub(crate) fn chunk(pipe: &mut Option<PipeReader>) -> Option<Vec<u8>> {
     }
 }
 
+/// Whether there is nobody at the other end any more.
+fn has_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
+}
+
 fn is_no_failure(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use sandbox_supervisor::CommandLine;
+
+    use super::*;
+
+    #[test]
+    fn a_keeper_that_does_not_read_holds_nobody_up() {
+        // More than its socket takes, for a program that writes and never reads.
+        let request = Request::Run {
+            command: CommandLine::Shell("x".repeat(1 << 20)),
+            env: std::collections::BTreeMap::new(),
+            working_dir: None,
+            input: false,
+        };
+        let (sender, started) = mpsc::channel();
+        thread::spawn(move || sender.send(Running::start(OsStr::new("yes"), &request)));
+        let running = started.recv_timeout(Duration::from_mins(1));
+        let mut running = running.expect("it does not wait").unwrap();
+        assert!(running.is_handing_over() && !running.listen());
+        running.end();
+        running.hand_over();
+        assert!(!running.is_handing_over(), "nobody is there to be given more");
+    }
 }

@@ -61,7 +61,6 @@ impl Supervisor {
                     Ready::Stderr(command),
                     running.stderr.as_ref().map(|pipe| pipe.as_fd()),
                 ),
-                (Ready::Report(command), Some(running.report.as_fd())),
             ];
             if let Some(pipe) = running.hungry() {
                 sources.push((Ready::Input(command), PollFd::new(pipe, PollFlags::OUT)));
@@ -69,6 +68,12 @@ impl Supervisor {
             for (ready, pipe) in readers {
                 sources.extend(pipe.map(|pipe| (ready, PollFd::from_borrowed_fd(pipe, PollFlags::IN))));
             }
+            let flags = if running.is_handing_over() {
+                PollFlags::IN | PollFlags::OUT
+            } else {
+                PollFlags::IN
+            };
+            sources.push((Ready::Report(command), PollFd::new(&running.report, flags)));
         }
         let (sources, mut waited): (Vec<Ready>, Vec<PollFd<'_>>) = sources.into_iter().unzip();
         match poll(&mut waited, None) {
@@ -111,7 +116,11 @@ impl Supervisor {
                 }
             }
             Ready::Report(command) => {
-                if self.commands.get_mut(&command).is_some_and(Running::listen) {
+                let Some(running) = self.commands.get_mut(&command) else {
+                    return Ok(true);
+                };
+                running.hand_over();
+                if running.listen() {
                     self.finish(command)?;
                 }
             }

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "the outcome is the program's output")]
 
 mod datagram;
+mod flood;
 mod icmp;
 mod query;
 mod stream;
@@ -47,6 +48,16 @@ enum Attempt {
         /// Over TCP.
         #[arg(long)]
         tcp: bool,
+    },
+    /// Begins handshakes of TLS, each for another name below `host`, and tells how many were answered.
+    Names { host: String, count: u32 },
+    /// Holds connections that send a byte a second, and tells how many the peer closed.
+    Slow {
+        host: String,
+        port: u16,
+        count: u32,
+        /// Gives up after so many seconds.
+        seconds: u64,
     },
     /// Prints the addresses of all interfaces.
     Addresses,
@@ -99,6 +110,13 @@ fn main() -> Result<()> {
             kind,
             tcp,
         } => query::ask(server, &name, kind, tcp),
+        Attempt::Names { host, count } => flood::names(&host, count),
+        Attempt::Slow {
+            host,
+            port,
+            count,
+            seconds,
+        } => flood::slow(&host, port, count, seconds),
         Attempt::Addresses => Outcome::reached(addresses()?),
         Attempt::Sleep { seconds } => {
             std::thread::sleep(Duration::from_secs(seconds));

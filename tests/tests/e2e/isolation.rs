@@ -345,9 +345,11 @@ async fn conversation(bed: &Bed, script: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn neither_the_root_key_nor_the_tasks_key_is_in_reach() {
     let bed = Bed::new().await;
-    let script = "grep -rl 'PRIVATE KEY' /run/sandbox /etc/ssl /usr/local/share 2>/dev/null; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c 'PRIVATE KEY'; mount | grep -c sandbox-e2e-podman; true";
+    // What is mounted from the state folder is the container's own files, none of which is the authority's.
+    let script = "grep -rl 'PRIVATE KEY' /run/sandbox /etc/ssl /usr/local/share 2>/dev/null; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c 'PRIVATE KEY'; \
+         grep -c authority /proc/self/mountinfo; grep -q ' /run/sandbox' /proc/self/mountinfo && echo mounted; true";
     let ran = bed.run(POLICY, script).await;
-    assert_eq!(ran.stdout.lines().next(), Some("0"), "{}", ran.stdout);
+    assert_eq!(ran.stdout, "0\n0\nmounted\n", "{}", ran.stderr);
     let key = std::fs::read_to_string(bed::state_dir().join("authority/root.pem"))
         .is_ok_and(|text| text.contains("PRIVATE KEY"));
     assert!(

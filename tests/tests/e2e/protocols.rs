@@ -149,7 +149,7 @@ echo done; sleep 3600"
 }
 
 /// The largest resident set, in KiB, that the proxy of this bed has had.
-async fn proxy_peak_memory(bed: &Bed) -> u64 {
+pub(crate) async fn proxy_peak_memory(bed: &Bed) -> u64 {
     let proxy = bed.container(Role::Proxy).await;
     let facts = engine::json("GET", &format!("/containers/{proxy}/json"), None).await;
     let pid = facts

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::process;
+use crate::workspace;
 
 /// How an engine is kept apart from the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,15 @@ pub(super) enum Separation {
     Mounts,
     /// The machine's podman without root, which makes namespaces of its own.
     User,
+}
+
+/// What runs an engine's containers. Its API takes no runtime for one container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Runtime {
+    /// The one that podman prefers.
+    Own,
+    /// `runsc`, which gives each container a kernel of its own.
+    Gvisor,
 }
 
 /// Runs inside a new mount namespace before the engine. Paths arrive as variables, never inside the text.
@@ -57,20 +67,20 @@ const SERVE: &str = r#" --log-level warn system service --time=0 "unix://$SOCKET
 
 impl Separation {
     /// The script that becomes the engine.
-    pub(super) fn script(self) -> String {
+    pub(super) fn script(self, runtime: Runtime) -> String {
         let before = match self {
             Self::Root => [OWN_MOUNTS, OWN_ROOT].concat(),
             Self::Mounts => [OWN_MOUNTS, OWN_STATE].concat(),
             Self::User => String::new(),
         };
-        format!("{before}\nexec {}{SERVE}\n", self.podman())
+        format!("{before}\nexec {}{}{SERVE}\n", self.podman(), runtime.flags())
     }
 
     /// A script that runs podman's command line where the engine runs, with the engine's storage.
     ///
     /// `network` is the engine's namespace where it has one of its own. The service's process does not tell it: podman's first
     /// thread, which `/proc` shows, may have been left behind in a container's.
-    pub(super) fn client_script(self, state: &Path, network: Option<&Path>) -> String {
+    pub(super) fn client_script(self, state: &Path, network: Option<&Path>, runtime: Runtime) -> String {
         let network = network
             .map(|path| format!("--net='{}' ", path.display()))
             .unwrap_or_default();
@@ -84,7 +94,8 @@ impl Separation {
         format!(
             "#!/bin/sh\n# podman, beside the private engine: sees its mounts, its network and its storage.\n\
              export STATE='{state}' DRIVER={driver} PODMAN_IGNORE_CGROUPSV1_WARNING=1\n\
-             export CONTAINERS_CONF=\"$STATE/containers.conf\"\nexec {enter}{podman} \"$@\"\n"
+             export CONTAINERS_CONF=\"$STATE/containers.conf\"\nexec {enter}{podman}{} \"$@\"\n",
+            runtime.flags()
         )
     }
 
@@ -97,6 +108,28 @@ impl Separation {
             Self::User => r#"podman --root "$STATE/storage" --runroot "$STATE/run""#,
         }
     }
+}
+
+impl Runtime {
+    /// What selects it on podman's command line, with the space before it.
+    fn flags(self) -> &'static str {
+        match self {
+            Self::Own => "",
+            Self::Gvisor => r#" --runtime runsc --runtime-flag network=host --hooks-dir "$STATE/hooks""#,
+        }
+    }
+}
+
+/// What `sandbox doctor` tells people with gVisor to give their engine.
+const HOOK: &str = "crates/sandbox-cli/src/commands/doctor/gvisor-hook.json";
+
+/// Brings the engine the hook that an engine with gVisor needs, byte for byte as `sandbox doctor` prints it.
+pub(super) fn write_hook(state: &Path) -> Result<()> {
+    let (source, folder) = (workspace::root().join(HOOK), state.join("hooks"));
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::copy(&source, folder.join("sandbox.json"))
+        .map(drop)
+        .with_context(|| format!("cannot copy {}", source.display()))
 }
 
 /// Overlay storage cannot lie on an overlay, as inside a container.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::http::{Socket, ping};
-use super::launch::{self, Separation};
+use super::launch::{self, Runtime, Separation};
 use super::leftovers;
 use crate::apt::{self, Needed};
 use crate::debian::Debian;
@@ -22,7 +22,7 @@ use crate::process::{self, command};
 use crate::report::{say, seconds};
 use crate::workspace;
 
-/// The podman versions that the project supports and tests, each from the Debian release that has it.
+/// The engines that the project supports and tests: podman versions, each from the Debian release that has it, and gVisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Podman {
     /// 4.3.1, from Debian 12.
@@ -31,6 +31,9 @@ pub(crate) enum Podman {
     /// 5.4.2, from Debian 13.
     #[value(name = "5")]
     Five,
+    /// 5.4.2, with gVisor as the runtime of all containers.
+    #[value(name = "gvisor")]
+    Gvisor,
 }
 
 const PODMAN_FOUR: Debian = Debian {
@@ -63,6 +66,7 @@ const PODMAN_FIVE: Debian = Debian {
         "passt",
         "uidmap",
         "busybox-static",
+        "runsc",
     ],
 };
 
@@ -77,13 +81,23 @@ impl Podman {
         match self {
             Self::Four => "podman4",
             Self::Five => "podman5",
+            Self::Gvisor => "gvisor",
         }
     }
 
-    fn debian(self) -> &'static Debian {
+    /// The Debian system that it runs in, made once for all engines that share it.
+    fn root(self) -> Result<PathBuf> {
         match self {
-            Self::Four => &PODMAN_FOUR,
-            Self::Five => &PODMAN_FIVE,
+            Self::Four => PODMAN_FOUR.folder("podman4"),
+            Self::Five | Self::Gvisor => PODMAN_FIVE.folder("podman5"),
+        }
+    }
+
+    /// The program that runs its containers.
+    fn runtime(self) -> Runtime {
+        match self {
+            Self::Four | Self::Five => Runtime::Own,
+            Self::Gvisor => Runtime::Gvisor,
         }
     }
 }
@@ -117,6 +131,7 @@ impl PrivateEngine {
         match self.podman {
             Some(Podman::Four) => " --podman 4",
             Some(Podman::Five) => " --podman 5",
+            Some(Podman::Gvisor) => " --podman gvisor",
             None => "",
         }
     }
@@ -138,6 +153,10 @@ impl PrivateEngine {
     /// Starts the engine unless it runs; gives its version.
     pub(crate) fn ensure(&self) -> Result<String> {
         let _lock = self.lock()?;
+        if self.runtime() == Runtime::Gvisor {
+            // Podman reads it for each container.
+            launch::write_hook(&self.state)?;
+        }
         if self.pid().is_some()
             && let Some(version) = ping(&self.socket)
         {
@@ -191,7 +210,7 @@ impl PrivateEngine {
             package: "util-linux",
         }])?;
         let separation = self.separation();
-        let script = separation.script();
+        let script = separation.script(self.runtime());
         let mut launch = match self.network() {
             Some(pair) => {
                 pair.ensure()?;
@@ -224,6 +243,10 @@ impl PrivateEngine {
         Ok(launch)
     }
 
+    fn runtime(&self) -> Runtime {
+        self.podman.map_or(Runtime::Own, Podman::runtime)
+    }
+
     fn separation(&self) -> Separation {
         match self.podman {
             Some(_) => Separation::Root,
@@ -240,7 +263,7 @@ impl PrivateEngine {
                 podman.name()
             );
         }
-        let root = podman.debian().folder(podman.name())?;
+        let root = podman.root()?;
         // Containers ask the world for names, never the machine's own resolver.
         for (file, text) in [
             ("etc/resolv.conf", "nameserver 203.0.113.10\n"),
@@ -313,7 +336,9 @@ impl PrivateEngine {
     fn write_client(&self) -> Result<()> {
         let file = self.client();
         let network = self.network().map(|pair| Pair::path(&pair.host));
-        let text = self.separation().client_script(&self.state, network.as_deref());
+        let text = self
+            .separation()
+            .client_script(&self.state, network.as_deref(), self.runtime());
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
         Ok(())

@@ -2,13 +2,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use sandbox_verify_probe::Order;
 
-use super::proc::mounts;
 use crate::check::Check;
 use crate::seen::{Seen, errno, kernel};
 
@@ -21,7 +19,6 @@ pub(super) const CHECKS: &[Check] = &[
     ("masked_paths", masked_paths),
     ("kernel_log_hidden", kernel_log_hidden),
     ("devices_minimal", devices_minimal),
-    ("engine_socket_absent", engine_socket_absent),
     ("hosts_file_clean", hosts_file_clean),
 ];
 
@@ -212,57 +209,6 @@ fn devices_minimal(order: &Order) -> Seen {
         .map(|name| format!("/dev/{name} is there"))
         .collect();
     Seen::without_faults(&strange, format!("{} entries", names.len()))
-}
-
-/// Where engines put their sockets.
-const SOCKETS: [&str; 7] = [
-    "/run/podman/podman.sock",
-    "/var/run/podman/podman.sock",
-    "/run/docker.sock",
-    "/var/run/docker.sock",
-    "/run/containerd/containerd.sock",
-    "/run/crio/crio.sock",
-    "/run/buildkit/buildkitd.sock",
-];
-
-/// What is mounted is looked at too, and one level into each folder: a socket may be called anything.
-fn engine_socket_absent(order: &Order) -> Seen {
-    let mut candidates: Vec<PathBuf> = SOCKETS.iter().map(PathBuf::from).collect();
-    candidates.push(PathBuf::from(&order.engine_socket));
-    let mounted = match mounts() {
-        Ok(mounts) => mounts,
-        Err(error) => return Seen::unknown("the mounts", error),
-    };
-    for mount in mounted.into_iter().filter(|mount| mount.root != "/") {
-        let target = PathBuf::from(&mount.target);
-        if let Ok(entries) = fs::read_dir(&target) {
-            candidates.extend(
-                entries
-                    .flatten()
-                    .map(|entry| entry.path())
-                    .filter(|path| is_engines(path)),
-            );
-        }
-        candidates.push(target);
-    }
-    let mut faults: Vec<String> = candidates
-        .iter()
-        .filter(|path| is_socket(path))
-        .map(|path| format!("{} is there", path.display()))
-        .collect();
-    faults.dedup();
-    Seen::without_faults(&faults, format!("looked at {} places", candidates.len()))
-}
-
-fn is_engines(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    ["podman", "docker", "containerd", "crio"]
-        .iter()
-        .any(|engine| name.contains(engine))
-}
-
-fn is_socket(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
 fn hosts_file_clean(order: &Order) -> Seen {

@@ -19,6 +19,8 @@ pub(super) const CHECKS: &[Check] = &[
 const KILLED: i32 = 9;
 /// More than what the kernel may count late.
 const MARGIN: u64 = 32 << 20;
+/// What else may run in a container beside the probe's threads: the engine's init and the probe itself among them.
+const OTHERS: u32 = 4;
 
 fn process_limits(order: &Order) -> Seen {
     let table = match fs::read_to_string("/proc/self/limits") {
@@ -68,22 +70,96 @@ fn processes_bounded(order: &Order) -> Seen {
         let _ = handle.join();
     }
     match refused {
-        Some(error) => Seen::held(format!("{count} threads, then: {error}; the limit is {limit}")),
+        Some(error) => Seen {
+            held: is_near(count, limit),
+            detail: format!("{count} threads, then: {error}; the limit is {limit}"),
+        },
         None => Seen::broken(format!("{count} threads, and the limit is {limit}")),
     }
+}
+
+/// A refusal long before the limit is somebody else's: of a filter, or of a limit on all of a user's processes.
+fn is_near(threads: usize, limit: u32) -> bool {
+    let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+    threads.saturating_add(OTHERS) >= limit - limit / 4
 }
 
 fn memory_bounded(order: &Order) -> Seen {
     let limit = order.memory.unwrap_or_default();
     match child::attempt("memory", &[&limit.saturating_add(MARGIN).to_string()]) {
-        Ok(ended) if ended.signal == Some(KILLED) => Seen::held(format!(
-            "killed before it had {} MiB",
-            limit.saturating_add(MARGIN) >> 20
-        )),
+        Ok(ended) if ended.signal == Some(KILLED) => {
+            let taken = format!("killed before it had {} MiB", limit.saturating_add(MARGIN) >> 20);
+            by_whose_limit(limit_in_force(), limit, &taken)
+        }
         Ok(ended) => Seen::broken(format!(
             "took {} bytes, and the limit is {limit}; exit code {:?}, signal {:?}",
             ended.output, ended.code, ended.signal
         )),
         Err(error) => Seen::unknown("memory", error),
+    }
+}
+
+/// The machine kills too when its own memory is at an end: only a container that cannot have more is killed by its own limit.
+fn by_whose_limit(in_force: Option<u64>, limit: u64, taken: &str) -> Seen {
+    match in_force {
+        Some(in_force) if in_force <= limit => Seen::held(format!("{taken}, by the container's own limit")),
+        Some(in_force) => Seen::broken(format!(
+            "{taken}, but not by the container's own limit, which is {in_force}"
+        )),
+        None => Seen::held(format!("{taken}; by whose limit cannot be seen")),
+    }
+}
+
+/// The container's limit of memory, where control groups can be seen: of version 2, else of version 1.
+fn limit_in_force() -> Option<u64> {
+    let text = fs::read_to_string("/sys/fs/cgroup/memory.max")
+        .or_else(|_| fs::read_to_string("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+    bytes(&text.ok()?)
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    match text.trim() {
+        "max" => Some(u64::MAX),
+        number => number.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_far_from_the_limit_is_not_the_limits() {
+        for (threads, limit, is) in [
+            (98, 100, true),
+            (71, 100, true),
+            (70, 100, false),
+            (0, 100, false),
+            (0, 4, true),
+            (125, 128, true),
+            (0, u32::MAX, false),
+        ] {
+            assert_eq!(is_near(threads, limit), is, "{threads} of {limit}");
+        }
+    }
+
+    #[test]
+    fn who_killed_is_told_by_the_limit_in_force() {
+        assert_eq!(
+            (bytes("max\n"), bytes("4096\n"), bytes("")),
+            (Some(u64::MAX), Some(4096), None)
+        );
+        for (in_force, held) in [
+            (Some(4096), true),
+            (Some(4097), false),
+            (bytes("max"), false),
+            (None, true),
+        ] {
+            assert_eq!(
+                by_whose_limit(in_force, 4096, "killed").held,
+                held,
+                "{in_force:?}"
+            );
+        }
     }
 }

@@ -8,6 +8,7 @@ mod limits;
 mod network;
 mod proc;
 mod rights;
+mod sockets;
 mod table;
 mod works;
 

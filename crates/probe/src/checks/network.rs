@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 const DEADLINE: Duration = Duration::from_secs(5);
-/// What the kernel says where it has no way to an address. A time-out is no refusal: something left.
+/// What the kernel says where it has no way to an address. That it has begun is no refusal: something left.
 const NO_WAY: &[Errno] = &[Errno::ENETUNREACH, Errno::EPERM, Errno::EACCES];
 
 fn interfaces_bounded(order: &Order) -> Seen {
@@ -103,6 +103,15 @@ fn tcp(address: Ipv4Addr, port: u16) -> nix::Result<()> {
     kernel(TcpStream::connect_timeout(&SocketAddr::new(address.into(), port), DEADLINE).map(drop))
 }
 
+/// Whoever waits is told by a router, too, that there is no way: what the kernel does not refuse at once has left.
+fn tcp_at_once(address: Ipv4Addr, port: u16) -> nix::Result<()> {
+    let begun = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        socket.connect(&SocketAddr::new(address.into(), port).into())
+    });
+    kernel(begun)
+}
+
 fn udp(address: Ipv4Addr, port: u16) -> nix::Result<()> {
     let sent =
         UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| socket.send_to(&[0], (address, port)));
@@ -110,9 +119,13 @@ fn udp(address: Ipv4Addr, port: u16) -> nix::Result<()> {
 }
 
 fn tcp_out_refused(_: &Order) -> Seen {
-    Seen::all(
-        [443, 22].map(|port| Seen::refused(&format!("TCP to {OUTSIDE}:{port}"), tcp(OUTSIDE, port), NO_WAY)),
-    )
+    Seen::all([443, 22].map(|port| {
+        Seen::refused(
+            &format!("TCP to {OUTSIDE}:{port}"),
+            tcp_at_once(OUTSIDE, port),
+            NO_WAY,
+        )
+    }))
 }
 
 fn udp_out_refused(_: &Order) -> Seen {
@@ -132,7 +145,11 @@ fn ping_out_refused(_: &Order) -> Seen {
 }
 
 fn metadata_refused(_: &Order) -> Seen {
-    Seen::refused(&format!("TCP to {METADATA}:80"), tcp(METADATA, 80), NO_WAY)
+    Seen::refused(
+        &format!("TCP to {METADATA}:80"),
+        tcp_at_once(METADATA, 80),
+        NO_WAY,
+    )
 }
 
 fn resolvers_refused(_: &Order) -> Seen {
@@ -145,7 +162,7 @@ fn resolvers_refused(_: &Order) -> Seen {
     .flat_map(|server| {
         [
             Seen::refused(&format!("UDP to {server}:53"), udp(server, 53), NO_WAY),
-            Seen::refused(&format!("TCP to {server}:53"), tcp(server, 53), NO_WAY),
+            Seen::refused(&format!("TCP to {server}:53"), tcp_at_once(server, 53), NO_WAY),
         ]
     })
     .collect();

@@ -5,12 +5,13 @@ use sandbox_verify_probe::Order;
 use crate::check::Check;
 use crate::seen::Seen;
 
-use super::{environment, files, host, kernel, limits, network, rights, works};
+use super::{environment, files, host, kernel, limits, network, rights, sockets, works};
 
 const TABLES: &[&[Check]] = &[
     rights::CHECKS,
     kernel::CHECKS,
     host::CHECKS,
+    sockets::CHECKS,
     environment::CHECKS,
     files::CHECKS,
     network::CHECKS,

@@ -8,8 +8,9 @@ use super::ImageArgs;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The command runs as user 1000, without any capability, on a file system that it cannot write but for /workspace, /tmp and its home, \
-with one processor, 512 MiB of memory and 100 processes. It gets none of the variables and credentials of the configuration. stdin, \
+The command runs as user 1000, without any capability, with one processor, 512 MiB of memory and 100 processes. It can write to its \
+home, /tmp, /var/tmp, /run and /dev/shm, which are small, in memory, and gone after it, and with --workspace rw to the current folder; \
+nothing else. It gets none of the variables and credentials of the configuration. stdin, \
 stdout and stderr are passed through byte for byte.
 
 Example: sandbox exec --workspace ro -- bash -c 'pytest -q'")]
@@ -22,6 +23,9 @@ pub(crate) struct ExecArgs {
     /// How it sees the current folder, at /workspace
     #[arg(long, value_enum, default_value_t)]
     pub(crate) workspace: WorkspaceAccess,
+    /// Lets it write what programs of this machine run on their own: git's hooks, .envrc, .claude and the like
+    #[arg(long)]
+    pub(crate) unprotected: bool,
     /// What it may reach
     #[arg(long, value_enum, default_value_t)]
     pub(crate) network: ExecNetwork,
@@ -46,7 +50,7 @@ pub(crate) enum WorkspaceAccess {
     None,
     /// For reading
     Ro,
-    /// For reading and writing; user 1000 needs the rights for it
+    /// For reading and writing; user 1000 needs the rights for it. What programs of this machine run on their own is protected
     #[default]
     Rw,
 }

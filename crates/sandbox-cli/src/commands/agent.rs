@@ -225,6 +225,8 @@ struct AgentReport<'a> {
     exit_code: i64,
     /// Where what was planted was; it is elsewhere now.
     planted: Vec<String>,
+    /// How many events the session has not kept.
+    missing_events: u64,
 }
 
 fn report(result: &ExecutionResult, output: AgentOutput, printer: Printer) -> ExitStatus {
@@ -236,6 +238,12 @@ fn report(result: &ExecutionResult, output: AgentOutput, printer: Printer) -> Ex
             printer.line(&result.response_text);
         }
         AgentOutput::Text | AgentOutput::StreamJson => {}
+    }
+    if !result.missing.is_none() && output != AgentOutput::Json {
+        printer.warning(format_args!(
+            "the session is without {} events ({} bytes): there were too many",
+            result.missing.events, result.missing.bytes
+        ));
     }
     if result.outcome != Outcome::Success && output != AgentOutput::Json {
         let summary = result
@@ -271,6 +279,7 @@ fn json(result: &ExecutionResult) -> String {
             .iter()
             .map(|thing| thing.path.display().to_string())
             .collect(),
+        missing_events: result.missing.events,
     };
     // Texts and numbers always have a form in JSON.
     serde_json::to_string(&report).unwrap_or_default()

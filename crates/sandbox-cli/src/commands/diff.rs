@@ -7,7 +7,7 @@ use similar::TextDiff;
 use crate::args::{DiffArgs, Output};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::printer::{Printer, harmless};
+use crate::printer::{Printer, harmless, harmless_name};
 use crate::settings::Project;
 
 /// What is larger is not shown as a patch.
@@ -42,7 +42,7 @@ pub(super) const NO_COPY: &str =
 
 /// A change for people. Names come from the task.
 pub(super) fn line(change: &Change) -> String {
-    let path = harmless(&change.path.display().to_string()).replace('\n', "\\n");
+    let path = harmless_name(&change.path.display().to_string());
     let slash = if change.entry == EntryKind::Folder {
         "/"
     } else {
@@ -77,7 +77,7 @@ fn patch(copy: &WorkspaceCopy, change: &Change) -> Result<Option<String>, Failur
     let (Some(ours), Some(theirs)) = (readable(ours), readable(theirs)) else {
         return Ok(None);
     };
-    let path = harmless(&change.path.display().to_string()).replace('\n', "\\n");
+    let path = harmless_name(&change.path.display().to_string());
     let name = |side: &str, missing: bool| {
         if missing {
             "/dev/null".to_owned()

@@ -72,11 +72,11 @@ fn ended(
     settings: &TaskSettings,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
-    if let Some(error) = output {
-        return Err(Failure::doing("write the command's output to stdout")(error));
-    }
     if let Some(Ok(result)) = &result {
         workspace::tell_planted(&result.planted, &settings.root, printer);
+    }
+    if let Some(error) = output {
+        return Err(Failure::doing("write the command's output to stdout")(error));
     }
     let result = match (result, why) {
         // The command was on its way to its end when this happened: that it had to be stopped says more.

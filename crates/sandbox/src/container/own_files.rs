@@ -14,9 +14,12 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 
 use crate::image::hex;
-use crate::spec::{Isolation, Launch, Mount};
+use crate::spec::{Isolation, Launch, Mount, Runtime};
 
 use super::ContainerError;
+
+/// Podman's own file of facts about the container.
+const ENGINES_FILE: &str = "/run/.containerenv";
 
 /// The folder of these files, each named after what it holds: most containers share them.
 #[derive(Debug)]
@@ -38,6 +41,10 @@ impl OwnFiles {
             (Launch::HOSTS_FILE, hosts(&launch.isolation)),
             ("/etc/hostname", hostname),
         ];
+        // gVisor masks nothing, so that this one could be written there, too.
+        if launch.isolation.runtime == Some(Runtime::Runsc) {
+            files.push((ENGINES_FILE, String::new()));
+        }
         files.extend(dns.map(|server| ("/etc/resolv.conf", format!("nameserver {server}\n"))));
         files
             .into_iter()
@@ -127,6 +134,15 @@ mod tests {
         assert_eq!(texts(&files, &spec, None), expected[..2]);
         let own = spec.mount(Mount::read_only_at("/srv/hosts", "/etc/hosts"));
         assert_eq!(texts(&files, &own, None), expected[1..2]);
+        let gvisor = Isolation {
+            runtime: Some(Runtime::Runsc),
+            ..Isolation::agent()
+        };
+        let of_gvisor = texts(&files, &launch(gvisor), None);
+        assert_eq!(
+            of_gvisor.last(),
+            Some(&("/run/.containerenv".to_owned(), String::new()))
+        );
     }
 
     #[test]

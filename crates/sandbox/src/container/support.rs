@@ -1,7 +1,7 @@
 //! What an engine cannot do of what a plan asks for: an error that names the field and the mend, where podman would leave it out.
 
 use crate::engine::{Capabilities, Engine, EngineError, Inspection};
-use crate::spec::{Device, Seccomp};
+use crate::spec::{Device, Launch, Runtime, Seccomp};
 
 use super::error::ContainerError;
 use super::plan::ContainerPlan;
@@ -51,7 +51,22 @@ pub(super) fn after_creation(
             mend: "use podman 5, or leave it out".to_owned(),
         });
     }
+    let is_executors = plan
+        .entrypoint
+        .as_deref()
+        .and_then(<[_]>::first)
+        .map(String::as_str)
+        == Some(Launch::SUPERVISOR);
     match plan.isolation.runtime {
+        None if is_executors && is.runtime_name() == Runtime::Runsc.as_str() => {
+            Err(ContainerError::Unsupported {
+                field: "isolation.runtime",
+                engine: name(engine.capabilities()),
+                problem: "runs all containers with gVisor, which an executor has to know of".to_owned(),
+                mend: "set `isolation.runtime` to `runsc`, and the mode to a container for each command"
+                    .to_owned(),
+            })
+        }
         Some(planned) if planned.as_str() != is.runtime_name() => Err(ContainerError::Unsupported {
             field: "isolation.runtime",
             engine: name(engine.capabilities()),
@@ -110,6 +125,13 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
             format!("does not know the device: {message}"),
             "describe it under /etc/cdi or /run/cdi of the engine's host, as `nvidia-ctk cdi generate` does"
                 .to_owned(),
+        ));
+    }
+    if says("runsc") && says(" start ") && says("exit status") {
+        return Some((
+            "isolation.runtime",
+            format!("could not start the program, and gVisor does not say why: {message}"),
+            "the program must be in the image, and its user must be allowed to read it".to_owned(),
         ));
     }
     None
@@ -191,6 +213,16 @@ mod tests {
                 &with_device,
                 "setting up CDI devices: unresolvable CDI devices a/b=c",
                 Some("isolation.devices"),
+            ),
+            (
+                &unfiltered,
+                "`/usr/bin/runsc --network=host start 8c93` failed: exit status 128",
+                Some("isolation.runtime"),
+            ),
+            (
+                &unfiltered,
+                "crun: cannot start a container that has stopped: exit status 1",
+                None,
             ),
             (&limited, "netavark: no space left", None),
             (&unfiltered, "opening seccomp profile failed", None),

@@ -3,7 +3,10 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use crate::spec::{ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Mount, Network, ResourceLimits};
+use crate::spec::{
+    ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Mount, Network, ResourceLimits, Runtime,
+};
+use crate::workspace::Protection;
 
 /// Where the container sees the workspace.
 const WORKSPACE: &str = "/workspace";
@@ -30,7 +33,8 @@ pub enum Workspace {
     None,
     /// For reading.
     ReadOnly(PathBuf),
-    /// For reading and writing, as the user of [`Isolation::user`], who needs the rights for it.
+    /// For reading and writing, as the user of [`Isolation::user`], who needs the rights for it. What is protected in it is what
+    /// [`ExecutorConfig::protection`] says: without that, nothing.
     ReadWrite(PathBuf),
 }
 
@@ -39,6 +43,7 @@ pub enum Workspace {
 pub struct ExecutorConfig {
     pub(super) launch: Launch,
     pub(super) workspace: Workspace,
+    protection: Option<Protection>,
     pub(super) mode: ExecutorMode,
     pub(super) output_limit: usize,
     http_proxy: Option<String>,
@@ -58,6 +63,7 @@ impl ExecutorConfig {
                 ..Launch::new(context.into(), image)
             },
             workspace: Workspace::None,
+            protection: None,
             mode: ExecutorMode::default(),
             output_limit: Self::DEFAULT_OUTPUT_LIMIT,
             http_proxy: None,
@@ -100,7 +106,16 @@ impl ExecutorConfig {
         self
     }
 
-    /// Adds a mount.
+    /// Keeps the host safe from what commands plant in a writable workspace, as [`Mount::protected`] does. Default: nothing does.
+    #[must_use]
+    pub fn protection(mut self, protection: Protection) -> Self {
+        self.protection = Some(protection);
+        self
+    }
+
+    /// Adds a mount. One that is protected is looked through when a container has ended: see
+    /// [`ExecResult::planted`](crate::ExecResult::planted). One that is copy-on-write belongs to the executor as long as its container
+    /// stands, and is refused with [`ExecutorMode::Fresh`], where several containers would write in one copy.
     #[must_use]
     pub fn mount(mut self, mount: Mount) -> Self {
         self.launch.mounts.push(mount);
@@ -156,7 +171,13 @@ impl ExecutorConfig {
         let mount = match &self.workspace {
             Workspace::None => None,
             Workspace::ReadOnly(path) => Some(Mount::read_only_at(path, WORKSPACE)),
-            Workspace::ReadWrite(path) => Some(Mount::read_write(path, WORKSPACE)),
+            Workspace::ReadWrite(path) => {
+                let mount = Mount::read_write(path, WORKSPACE);
+                Some(match self.protection.take() {
+                    Some(protection) => mount.protected(protection),
+                    None => mount,
+                })
+            }
         };
         if mount.is_some() {
             self.launch
@@ -165,6 +186,14 @@ impl ExecutorConfig {
         }
         self.launch.mounts.extend(mount);
         self.refuse_without_a_network()?;
+        if self.mode == ExecutorMode::Reuse && self.launch.isolation.runtime == Some(Runtime::Runsc) {
+            return Err(InvalidSpec::new(
+                "mode",
+                "gVisor lets a command into the first process of its container, and so into the commands after it: use \
+                 `ExecutorMode::Fresh`",
+            ));
+        }
+        self.refuse_a_shared_copy()?;
         if let Some(url) = self.http_proxy.take() {
             let named = PROXY_VARIABLES.into_iter().map(|name| (name, url.clone()));
             let named: ContainerEnv = named.collect();
@@ -177,6 +206,7 @@ impl ExecutorConfig {
             return Err(InvalidSpec::new("output_limit", "must be at most 1 GiB"));
         }
         self.launch.validate()?;
+        self.launch.resolve_mounts()?;
         Ok(self)
     }
 
@@ -192,6 +222,25 @@ impl ExecutorConfig {
             )),
             _ => Ok(()),
         }
+    }
+
+    fn refuse_a_shared_copy(&self) -> Result<(), InvalidSpec> {
+        let copy = self.launch.mounts.iter().find(|mount| mount.copy_dir().is_some());
+        match copy {
+            Some(mount) if self.mode == ExecutorMode::Fresh => Err(InvalidSpec::new(
+                "mounts",
+                format!(
+                    "`{}` is mounted as a copy, which only one container can use at a time; reuse the container",
+                    mount.container_path().escape_debug()
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether something is to be done for the host when a container has ended.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.launch.mounts.iter().any(Mount::is_guarded)
     }
 
     /// Whether what is written at `path` is there for the next command.
@@ -236,10 +285,58 @@ mod tests {
             assert_eq!(launch.mounts[0].read_only(), read_only);
             assert_eq!(launch.working_dir.as_deref(), Some(WORKSPACE));
         }
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(folder.path(), &link).unwrap();
+        let launch = config()
+            .workspace(Workspace::ReadOnly(link))
+            .resolved()
+            .unwrap()
+            .launch;
+        launch.refuse_moved_mounts().unwrap();
         let twice = config()
             .workspace(Workspace::ReadOnly(path()))
             .mount(Mount::read_write(path(), "/workspace"));
         assert_eq!(twice.resolved().unwrap_err().field(), "mounts");
+    }
+
+    #[test]
+    fn a_copy_is_for_one_container_and_protection_for_a_writable_workspace() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::create_dir(path("tree")).unwrap();
+        let with = |mode| {
+            config()
+                .mode(mode)
+                .mount(Mount::copy_on_write(path("tree"), "/x", path("copy")))
+        };
+        assert!(with(ExecutorMode::Reuse).resolved().unwrap().is_guarded());
+        let refused = with(ExecutorMode::Fresh).resolved().unwrap_err();
+        assert!(
+            refused.field() == "mounts" && refused.to_string().contains("reuse the container"),
+            "{refused}"
+        );
+        for (workspace, protection, expected) in [
+            (
+                Workspace::ReadWrite(path("tree")),
+                Some(Protection::default()),
+                true,
+            ),
+            (
+                Workspace::ReadWrite(path("tree")),
+                Some(Protection::none()),
+                false,
+            ),
+            (Workspace::ReadWrite(path("tree")), None, false),
+            (
+                Workspace::ReadOnly(path("tree")),
+                Some(Protection::default()),
+                false,
+            ),
+        ] {
+            let mut config = config().workspace(workspace.clone());
+            config.protection = protection;
+            assert_eq!(config.resolved().unwrap().is_guarded(), expected, "{workspace:?}");
+        }
     }
 
     #[test]
@@ -254,6 +351,16 @@ mod tests {
         assert_eq!(error.field(), "http_proxy");
         let error = config().dns(Ipv4Addr::LOCALHOST).resolved().unwrap_err();
         assert_eq!(error.field(), "dns");
+    }
+
+    #[test]
+    fn in_gvisor_no_command_shares_a_container_with_another() {
+        let in_gvisor = config().isolation(Isolation {
+            runtime: Some(Runtime::Runsc),
+            ..Isolation::untrusted()
+        });
+        assert_eq!(in_gvisor.clone().resolved().unwrap_err().field(), "mode");
+        assert!(in_gvisor.mode(ExecutorMode::Fresh).resolved().is_ok());
     }
 
     #[test]

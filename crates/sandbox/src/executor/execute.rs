@@ -10,7 +10,9 @@ use crate::container::ContainerError;
 use crate::error::SandboxError;
 use crate::sandbox::Shared;
 use crate::spec::{InvalidSpec, Mount};
+use crate::workspace::Planted;
 
+use super::aftermath::Aftermath;
 use super::command::request;
 use super::desk::Stand;
 use super::program;
@@ -21,7 +23,8 @@ use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorError,
 /// [`Sandbox::create_executor`](crate::Sandbox::create_executor) makes one.
 ///
 /// A command ends with everything that it started, whatever session or process group that is in: when its main process ends, when its
-/// time is over, when its future is dropped, and when this process dies. An executor that is dropped leaves nothing that runs.
+/// time is over, when its future is dropped, and when this process dies. An executor that is dropped leaves nothing that runs; what was
+/// planted is moved away in the background then, and told in the log only.
 ///
 /// ```no_run
 /// use sandbox::{ExecOptions, ExecutorConfig, ImageSource, Sandbox, Workspace};
@@ -42,11 +45,13 @@ use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorError,
 /// # Ok(())
 /// # }
 /// ```
+///
+#[doc = include_str!("guide.md")]
 #[derive(Debug)]
 pub struct Executor {
-    shared: Arc<Shared>,
     config: ExecutorConfig,
     supervisor: Mount,
+    aftermath: Arc<Aftermath>,
     /// The container of [`ExecutorMode::Reuse`]. Held while one is made: whoever comes meanwhile waits for it rather than make another.
     session: Mutex<Option<Arc<Session>>>,
 }
@@ -54,16 +59,18 @@ pub struct Executor {
 impl Executor {
     pub(crate) fn new(shared: Arc<Shared>, config: ExecutorConfig) -> Result<Self, SandboxError> {
         let config = config.resolved()?;
-        let supervisor = program::stage(shared.config())?;
+        let supervisor = program::stage(shared.config(), config.launch.isolation.runtime)?;
         Ok(Self {
-            shared,
             config,
             supervisor,
+            aftermath: Arc::new(Aftermath::new(shared)),
             session: Mutex::new(None),
         })
     }
 
-    /// Runs a command and waits for its end. Any number of them can run at once.
+    /// Runs a command and waits for its end. Many can run at once: each needs one process for its supervision beside its own, out of
+    /// [`ResourceLimits::pids`](crate::ResourceLimits::pids), and four open files of the container's first process. One that finds no room is
+    /// an error, and disturbs no other.
     ///
     /// # Errors
     ///
@@ -82,7 +89,11 @@ impl Executor {
             timeout: options.timeout.or(self.config.launch.limits.timeout),
             output_limit: self.config.output_limit,
         };
-        Box::pin(self.perform(work)).await
+        let result = Box::pin(self.perform(work)).await?;
+        Ok(ExecResult {
+            planted: self.aftermath.take_planted(),
+            ..result
+        })
     }
 
     /// Writes `content` to the file at the absolute `path` of the container, as a command would: with its rights, and along the container's
@@ -144,15 +155,21 @@ impl Executor {
 
     /// Ends and removes the container, with whatever runs in it. Nothing happens when there is none; the next command makes a new one.
     ///
+    /// Returns what commands planted in [protected](Mount::protected) mounts and no [`ExecResult::planted`] told: it was moved away.
+    ///
     /// # Errors
     ///
-    /// When it cannot be removed. A sweep removes it later.
-    pub async fn cleanup(&self) -> Result<(), SandboxError> {
-        let session = self.session.lock().await.take();
-        match session {
+    /// When the container cannot be removed. A sweep removes it later; until then its mounts count as in use, and what was planted in them is
+    /// where it was. To call this once more is to try it once more.
+    pub async fn cleanup(&self) -> Result<Vec<Planted>, SandboxError> {
+        // Held to the end: a command that comes meanwhile gets its container when the mounts of the last one are free.
+        let mut current = self.session.lock().await;
+        let closed = match current.take() {
             Some(session) => session.close().await,
             None => Ok(()),
-        }
+        };
+        closed.and(self.aftermath.finish().await)?;
+        Ok(self.aftermath.take_planted())
     }
 
     /// A file is there whole, or it is an error.
@@ -175,13 +192,16 @@ impl Executor {
             ExecutorMode::Reuse => self.reused().await?,
             ExecutorMode::Fresh => Arc::new(self.open().await?),
         };
-        let ran = session.run(work).await?;
-        result(&session, ran)
+        let ran = session.run(work).await;
+        if self.config.mode == ExecutorMode::Fresh && self.config.is_guarded() {
+            session.close().await?;
+        }
+        result(&session, ran?)
         // A fresh session is dropped here, and its container taken down in the background.
     }
 
     async fn open(&self) -> Result<Session, SandboxError> {
-        Session::open(&self.shared, &self.config.launch, &self.supervisor)
+        Session::open(&self.aftermath, &self.config.launch, &self.supervisor)
             .await
             .map_err(SandboxError::or_engine_not_running)
     }
@@ -195,6 +215,7 @@ impl Executor {
         if let Some(ended) = current.take() {
             ended.close().await?;
         }
+        self.aftermath.settled().await;
         let session = Arc::new(self.open().await?);
         *current = Some(Arc::clone(&session));
         Ok(session)
@@ -224,6 +245,7 @@ fn result(session: &Session, ran: Ran) -> Result<ExecResult, SandboxError> {
         stderr_cut,
         timed_out: ran.timed_out,
         duration: ran.duration,
+        planted: Vec::new(),
     })
 }
 

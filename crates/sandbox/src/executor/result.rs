@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use crate::workspace::Planted;
+
 /// What a command of an executor came to.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -23,6 +25,11 @@ pub struct ExecResult {
     pub timed_out: bool,
     /// From its start to its end, without the start of a container for it.
     pub duration: Duration,
+    /// What was found in [protected](crate::Mount::protected) mounts since the last result, and moved away. A container's mounts are looked
+    /// through when it has ended: with [`ExecutorMode::Fresh`](crate::ExecutorMode::Fresh) before the result of its command, with
+    /// [`ExecutorMode::Reuse`](crate::ExecutorMode::Reuse) when it ended on its own, or in [`Executor::cleanup`](crate::Executor::cleanup).
+    /// Of commands that run side by side in one mount, any may tell what another planted.
+    pub planted: Vec<Planted>,
 }
 
 impl ExecResult {

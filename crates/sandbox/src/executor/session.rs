@@ -9,16 +9,14 @@ use tokio::io::{AsyncRead, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::container::{Handle, Running, Stdin};
-use crate::egress::RunningProxy;
 use crate::error::SandboxError;
-use crate::sandbox::Shared;
 use crate::spec::{Launch, Mount};
-use crate::task::{Program, Started, start, take_down};
+use crate::task::{Program, Started, start};
 
 use super::ExecutorError;
+use super::aftermath::{Aftermath, Standing};
 use super::desk::{Desk, Place, Stand};
 use super::feed::feed;
-use super::program::PROGRAM;
 
 /// How long the supervisor may take to serve.
 const READY: Duration = Duration::from_secs(30);
@@ -28,9 +26,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// A container whose first process is the supervisor.
 #[derive(Debug)]
 pub(super) struct Session {
-    shared: Arc<Shared>,
-    /// The container and its proxy; `None` once they are being taken down. Locked for single operations only.
-    standing: Mutex<Option<(Handle, Option<RunningProxy>)>>,
+    aftermath: Arc<Aftermath>,
+    /// What has to be taken down; `None` once that has begun. Locked for single operations only.
+    standing: Mutex<Option<Standing>>,
     handle: Handle,
     desk: Arc<Desk>,
     frames: UnboundedSender<Frame>,
@@ -58,16 +56,18 @@ pub(super) struct Work {
 impl Session {
     /// Makes the container and waits until its supervisor serves.
     pub(super) async fn open(
-        shared: &Arc<Shared>,
+        aftermath: &Arc<Aftermath>,
         launch: &Launch,
         supervisor: &Mount,
     ) -> Result<Self, SandboxError> {
         let program = Program {
-            entrypoint: Some(vec![PROGRAM.to_owned()]),
+            entrypoint: Some(vec![Launch::SUPERVISOR.to_owned()]),
             command: Vec::new(),
             mounts: vec![supervisor.clone()],
         };
-        let Started { running, proxy, .. } = Box::pin(start(shared, launch, program)).await?;
+        let Started {
+            running, proxy, hold, ..
+        } = Box::pin(start(&aftermath.shared, launch, program)).await?;
         let Running {
             stdin,
             output,
@@ -75,8 +75,12 @@ impl Session {
         } = running;
         let (frames, receiver) = mpsc::unbounded_channel();
         let session = Self {
-            shared: Arc::clone(shared),
-            standing: Mutex::new(Some((handle.clone(), proxy))),
+            aftermath: Arc::clone(aftermath),
+            standing: Mutex::new(Some(Standing {
+                handle: handle.clone(),
+                proxy,
+                hold,
+            })),
             handle,
             desk: Arc::new(Desk::new()),
             frames,
@@ -169,15 +173,16 @@ impl Session {
         let _ = self.frames.send(frame);
     }
 
-    /// Ends the container with all that runs in it, and removes it.
+    /// Ends the container with all that runs in it, removes it, and looks for what was planted. When this future is dropped, that goes on.
     pub(super) async fn close(&self) -> Result<(), SandboxError> {
-        match self.standing() {
-            Some((handle, proxy)) => take_down(handle, proxy).await,
-            None => Ok(()),
-        }
+        let Some(standing) = self.standing() else {
+            return Ok(());
+        };
+        // Whoever would answer is gone only with the whole runtime.
+        self.aftermath.begin(standing).await.unwrap_or(Ok(()))
     }
 
-    fn standing(&self) -> Option<(Handle, Option<RunningProxy>)> {
+    fn standing(&self) -> Option<Standing> {
         self.standing
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -189,10 +194,8 @@ impl Drop for Session {
     /// Its stdin ends with us, and so the container. Where something can still be done in the background, it is removed as well; else that
     /// is done by label.
     fn drop(&mut self) {
-        if let Some((handle, proxy)) = self.standing()
-            && tokio::runtime::Handle::try_current().is_ok()
-        {
-            self.shared.take_down(handle, proxy);
+        if let Some(standing) = self.standing() {
+            drop(self.aftermath.begin(standing));
         }
     }
 }

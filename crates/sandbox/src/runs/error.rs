@@ -14,9 +14,12 @@ pub enum RunError {
     /// There is no run of that name under this prefix.
     #[error("there is no run `{0}`")]
     NotFound(RunName),
-    /// This sandbox has a run of that name, or is making one.
+    /// There is a run of that name under this prefix, or this sandbox is making one.
     #[error("there is a run `{0}` already; stop it first, or choose another name")]
     NameTaken(RunName),
+    /// This sandbox is just creating or starting it. When that verb has ended, the run can be stopped.
+    #[error("run `{0}` is being created or started just now; wait for that, then try again")]
+    Busy(RunName),
     /// Only a run that this sandbox created, and nobody started yet, can be started.
     #[error("run `{0}` was not created by this sandbox, or was started before; stop it and create it anew")]
     NotStartable(RunName),
@@ -24,6 +27,8 @@ pub enum RunError {
     #[error("run `{0}` is created, but not started")]
     NotStarted(RunName),
     /// Its process has not ended in time. It goes on.
+    ///
+    /// Counterpart of the `TimeoutError` of `Sandbox.wait_for_exit` of terok-sandbox.
     #[error("run `{run}` has not ended within {after:?}; it goes on")]
     StillRunning {
         /// The run.

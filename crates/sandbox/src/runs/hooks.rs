@@ -48,6 +48,8 @@ impl fmt::Display for Moment {
 /// [`Runs::wait_for_exit`](crate::Runs::wait_for_exit) that saw the end or by [`Runs::stop`](crate::Runs::stop). Only the sandbox that
 /// created the run knows the callbacks; when its process ends, nobody calls them any more.
 ///
+/// Counterpart of `LifecycleHooks` of terok-sandbox.
+///
 /// ```
 /// use sandbox::LifecycleHooks;
 ///
@@ -83,12 +85,20 @@ macro_rules! setters {
 impl LifecycleHooks {
     setters! {
         /// Called before anything is made.
+        ///
+        /// Counterpart of `LifecycleHooks.pre_start` of terok-sandbox.
         pre_start,
         /// Called when the process was started.
+        ///
+        /// Counterpart of `LifecycleHooks.post_start` of terok-sandbox.
         post_start,
         /// Called when [`Runs::stream_logs`](crate::Runs::stream_logs) first saw that the run is ready.
+        ///
+        /// Counterpart of `LifecycleHooks.post_ready` of terok-sandbox.
         post_ready,
         /// Called when the run has ended, or its launch was rolled back.
+        ///
+        /// Counterpart of `LifecycleHooks.post_stop` of terok-sandbox.
         post_stop,
     }
 

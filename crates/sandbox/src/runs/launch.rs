@@ -90,6 +90,8 @@ async fn create(
     let labels = shared.labels(&launch.context);
     let name = container_name(shared.prefix(), spec.name.as_str());
     let plan = |endpoint: Option<&Endpoint>| -> Result<ContainerPlan, SandboxError> {
+        // As late as can be: a hook was called since they were checked, and networks take their time.
+        launch.refuse_moved_mounts()?;
         let files = shared
             .own_files()
             .of(&launch, endpoint.map(|endpoint| endpoint.dns))?;
@@ -143,6 +145,7 @@ async fn copy_volumes(shared: &Shared, spec: &RunSpec, created: &Created) -> Res
     let (engine, container) = (shared.engine(), created.handle().id());
     let covered = Covered::of(&engine.inspect_container(container).await?);
     for volume in spec.copied() {
+        volume.refuse_moved()?;
         let way = (volume.host_path.as_path(), volume.container_path.as_str());
         copy::copy(engine, container, &spec.name, &covered, Owner::ContainerUser, way).await?;
     }
@@ -152,6 +155,13 @@ async fn copy_volumes(shared: &Shared, spec: &RunSpec, created: &Created) -> Res
 impl Prepared {
     /// Has the engine set the container up, verifies it and starts its process. On any error nothing is left.
     pub(super) async fn start(self) -> Result<Live, SandboxError> {
+        // The engine mounts only now, and any time may have passed.
+        if let Err(error) = self.spec.launch().refuse_moved_mounts() {
+            if let Err(second) = self.remove().await {
+                tracing::warn!(error = %second, "left behind; a sweep removes it");
+            }
+            return Err(error.into());
+        }
         let Self {
             created,
             proxy,

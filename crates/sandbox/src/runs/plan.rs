@@ -3,7 +3,7 @@
 use crate::container::{ContainerError, ContainerPlan, Detachment};
 use crate::error::SandboxError;
 use crate::reap::{Labels, Role};
-use crate::spec::RunSpec;
+use crate::spec::{Device, GpuRequest, RunSpec};
 
 /// The engine's name of a run.
 pub(super) fn container_name(prefix: &str, run: &str) -> String {
@@ -33,7 +33,8 @@ pub(super) fn detached(plan: ContainerPlan, spec: &RunSpec, name: String, labels
     }
 }
 
-/// The same error in the words of the specification: a caller who asked for graphics processors knows nothing of devices.
+/// The same error in the words of the specification: a caller who asked for graphics processors knows nothing of devices. An error about
+/// a device that the caller named himself is left as it is.
 pub(super) fn in_words_of(spec: &RunSpec, error: SandboxError) -> SandboxError {
     match (error, &spec.gpus) {
         (
@@ -44,7 +45,7 @@ pub(super) fn in_words_of(spec: &RunSpec, error: SandboxError) -> SandboxError {
                 ..
             }),
             Some(gpus),
-        ) => ContainerError::Unsupported {
+        ) if is_of(gpus, spec, &problem) => ContainerError::Unsupported {
             field: "gpus",
             engine,
             problem,
@@ -55,12 +56,30 @@ pub(super) fn in_words_of(spec: &RunSpec, error: SandboxError) -> SandboxError {
     }
 }
 
+/// Whether `problem` is about a device of the request. One that names no device is, unless the isolation has described devices of its own.
+fn is_of(gpus: &GpuRequest, spec: &RunSpec, problem: &str) -> bool {
+    let named = |device: &&Device| matches!(device, Device::Cdi(name) if names(problem, name));
+    let mut own = spec.isolation.devices.iter();
+    let has_own = own.clone().any(|device| matches!(device, Device::Cdi(_)));
+    !own.any(|device| named(&device)) && (!has_own || gpus.devices().iter().any(|device| named(&device)))
+}
+
+/// Whether the whole word `device` is in `text`: `nvidia.com/gpu=1` is not in `nvidia.com/gpu=10`.
+fn names(text: &str, device: &str) -> bool {
+    let of_a_name = |c: char| c.is_ascii_alphanumeric() || "._-:/=".contains(c);
+    text.match_indices(device).any(|(start, found)| {
+        let (before, after) = (text.get(..start), text.get(start + found.len()..));
+        !before.is_some_and(|text| text.ends_with(of_a_name))
+            && !after.is_some_and(|text| text.starts_with(of_a_name))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::a_plan;
     use crate::reap::InstanceLock;
-    use crate::spec::{AnnotationKey, ImageTag, Sharing, VolumeSpec};
+    use crate::spec::{AnnotationKey, ImageTag, Isolation, Sharing, VolumeSpec};
 
     fn spec() -> RunSpec {
         RunSpec::new("r".parse().unwrap(), ImageTag::new("i"), ["true"])
@@ -110,30 +129,62 @@ mod tests {
 
     #[test]
     fn whoever_asked_for_graphics_processors_is_told_about_them() {
-        let refused = |field| {
+        let refused = |field, problem: &str| {
             SandboxError::from(ContainerError::Unsupported {
                 field,
-                engine: "podman 4.3.1".to_owned(),
-                problem: "ignores requests".to_owned(),
+                engine: "podman 5.4.2".to_owned(),
+                problem: problem.to_owned(),
                 mend: "use another".to_owned(),
             })
         };
-        let with = spec().gpus("nvidia".parse().unwrap());
-        for (spec, field, expected) in [
-            (&with, "isolation.devices", ["gpus: podman 4.3.1", "nvidia-ctk"]),
+        let gpus = || spec().gpus("nvidia:1".parse().unwrap());
+        let with_own = gpus().isolation(Isolation {
+            devices: vec![
+                Device::node("/dev/kvm"),
+                Device::Cdi("nvidia.com/gpu=10".to_owned()),
+            ],
+            ..Isolation::agent()
+        });
+        let devices = "isolation.devices";
+        for (spec, field, problem, is_renamed) in [
             (
-                &with,
-                "isolation.ulimits",
-                ["isolation.ulimits: podman", "use another"],
+                &gpus(),
+                devices,
+                "unresolvable CDI devices nvidia.com/gpu=1",
+                true,
             ),
+            (&gpus(), devices, "no CDI registry", true),
+            (&gpus(), "isolation.ulimits", "no nvidia.com/gpu=1", false),
             (
                 &spec(),
-                "isolation.devices",
-                ["isolation.devices: podman", "use another"],
+                devices,
+                "unresolvable CDI devices nvidia.com/gpu=1",
+                false,
             ),
+            (
+                &with_own,
+                devices,
+                "unresolvable CDI devices nvidia.com/gpu=1",
+                true,
+            ),
+            (&with_own, devices, "ignores `nvidia.com/gpu=1`", true),
+            (&with_own, devices, "ignores `nvidia.com/gpu=10`", false),
+            (
+                &with_own,
+                devices,
+                "no nvidia.com/gpu=10, nvidia.com/gpu=1",
+                false,
+            ),
+            (&with_own, devices, "no CDI registry", false),
         ] {
-            let text = in_words_of(spec, refused(field)).to_string();
-            assert!(expected.iter().all(|part| text.contains(part)), "{text}");
+            let text = in_words_of(spec, refused(field, problem)).to_string();
+            let (field, mend) = if is_renamed {
+                ("gpus", "nvidia-ctk")
+            } else {
+                (field, "use another")
+            };
+            let begins = format!("{field}: podman 5.4.2 {problem}; ");
+            assert!(text.starts_with(&begins) && text.contains(mend), "{text}");
         }
     }
 }

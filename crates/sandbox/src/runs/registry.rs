@@ -77,7 +77,8 @@ impl Registry {
                 *prepared,
                 std::mem::take(&mut entry.hooks),
             )),
-            other => {
+            Stage::Busy => Err(RunError::Busy(name.clone())),
+            other @ Stage::Live(_) => {
                 entry.stage = other;
                 Err(RunError::NotStartable(name.clone()))
             }
@@ -94,7 +95,7 @@ impl Registry {
             }) => {
                 let stage = Stage::Busy;
                 entries.insert(name.clone(), Entry { stage, hooks });
-                Err(RunError::NameTaken(name.clone()))
+                Err(RunError::Busy(name.clone()))
             }
             other => Ok(other),
         }
@@ -181,13 +182,14 @@ mod tests {
         let name: RunName = "r".parse().unwrap();
         let reservation = registry.reserve(&name).unwrap();
         assert!(matches!(registry.reserve(&name), Err(RunError::NameTaken(_))));
-        assert!(matches!(registry.take(&name), Err(RunError::NameTaken(_))));
+        assert!(matches!(registry.take(&name), Err(RunError::Busy(_))));
+        assert!(matches!(registry.begin_start(&name), Err(RunError::Busy(_))));
+        assert!(matches!(registry.handle(&name), Err(RunError::NotStarted(_))));
+        drop(reservation);
         assert!(matches!(
             registry.begin_start(&name),
             Err(RunError::NotStartable(_))
         ));
-        assert!(matches!(registry.handle(&name), Err(RunError::NotStarted(_))));
-        drop(reservation);
         assert!(registry.take(&name).unwrap().is_none());
         assert!(registry.reserve(&name).is_ok());
     }

@@ -11,6 +11,8 @@ use crate::sandbox::Shared;
 use crate::spec::RunName;
 
 /// What became of one run that was to be stopped.
+///
+/// Counterpart of `ContainerRemoveResult` of terok-sandbox, field by field.
 #[derive(Debug)]
 pub struct StopResult {
     /// The run.

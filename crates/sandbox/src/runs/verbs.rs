@@ -20,6 +20,8 @@ use crate::sandbox::Shared;
 use crate::spec::{RunName, RunSpec};
 
 /// How a run ended.
+///
+/// Counterpart of the number that `Sandbox.wait_for_exit` of terok-sandbox returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunExit {
     /// The exit code of its process; 128 and the signal's number where a signal ended it.
@@ -29,6 +31,8 @@ pub struct RunExit {
 }
 
 /// Containers that go on without us; [`Sandbox::runs`](crate::Sandbox::runs) gives it. Cloning is cheap: all clones do the same.
+///
+/// Counterpart of the launch and life-cycle verbs of `Sandbox` of terok-sandbox; a table at the end tells what differs.
 ///
 #[doc = include_str!("guide.md")]
 ///
@@ -74,6 +78,8 @@ impl Runs {
 
     /// Creates and starts a run. Returns when its process was started and `post_start` was called.
     ///
+    /// Counterpart of `Sandbox.run` of terok-sandbox.
+    ///
     /// # Errors
     ///
     /// As [`Runs::create`] and [`Runs::start`]. Nothing is left then.
@@ -86,12 +92,14 @@ impl Runs {
     /// Creates a run without starting it: calls `pre_start`, makes network, proxy and container, and copies the volumes of a sealed
     /// run. Files may be copied to it until [`Runs::start`].
     ///
+    /// Counterpart of `Sandbox.create` of terok-sandbox.
+    ///
     /// # Errors
     ///
     /// When the specification cannot be used, the name is taken, a hook fails, or the engine cannot do what is asked for. Nothing is left
     /// then, and `post_stop` was called if `pre_start` succeeded.
     pub async fn create(&self, spec: RunSpec, mut hooks: LifecycleHooks) -> Result<(), SandboxError> {
-        spec.validate()?;
+        let spec = spec.checked()?;
         let name = spec.name.clone();
         let reservation = self.shared.runs().reserve(&name)?;
         match found::one(&self.shared, &name).await {
@@ -113,10 +121,12 @@ impl Runs {
     /// Starts a run that this sandbox created, once what the kernel enforces for it was compared with its specification; then calls
     /// `post_start`.
     ///
+    /// Counterpart of `Sandbox.start` of terok-sandbox.
+    ///
     /// # Errors
     ///
-    /// When it was not created by this sandbox or was started before, the program is not in the image, or a hook fails. All but the
-    /// first remove the run; `post_stop` was called.
+    /// When it was not created by this sandbox, was started before or is just being created, the program is not in the image, the
+    /// path of a volume leads elsewhere by now, or a hook fails. All but the first three remove the run; `post_stop` was called.
     pub async fn start(&self, name: &RunName) -> Result<(), SandboxError> {
         let (reservation, prepared, mut hooks) = self.shared.runs().begin_start(name)?;
         let live = match Box::pin(prepared.start()).await {
@@ -135,10 +145,12 @@ impl Runs {
     /// `target` gets what is in `source`; folders on the way are made. Links in `source` are copied as links; access rights are kept, the
     /// set-id bits are not; everything belongs to root.
     ///
+    /// Counterpart of `Sandbox.copy_to` of terok-sandbox.
+    ///
     /// # Errors
     ///
-    /// When there is no such run, `source` holds a socket, pipe or device, or is changed meanwhile, or `target` is not of the image's file
-    /// system (a mount is not: its files are the host's). Of a copy that fails, a part may be there.
+    /// When there is no such run, `source` holds a socket, pipe or device, or more than 1 GiB of holes, or is changed meanwhile, or
+    /// `target` is not of the image's file system (a mount is not: its files are the host's). Of a copy that fails, a part may be there.
     pub async fn copy_to(&self, name: &RunName, source: &Path, target: &str) -> Result<(), SandboxError> {
         let container = match self.shared.runs().container(name) {
             Some(container) => container,
@@ -159,6 +171,8 @@ impl Runs {
 
     /// Gives each line of a run's output, from the first that is kept on, to `ready_check`, until that says that the run is ready, the run
     /// ends, or `timeout` is over (`None`: as long as it takes). The first time that a run is ready, `post_ready` is called.
+    ///
+    /// Counterpart of `Sandbox.stream_logs` of terok-sandbox.
     ///
     /// # Errors
     ///
@@ -185,6 +199,8 @@ impl Runs {
 
     /// [`Runs::stream_logs`] until a line contains [`READY_MARKER`].
     ///
+    /// Counterpart of `Sandbox.stream_logs` of terok-sandbox without a check.
+    ///
     /// # Errors
     ///
     /// Likewise.
@@ -199,6 +215,8 @@ impl Runs {
 
     /// Waits for the end of a run, at most for `timeout` (`None`: as long as it takes). The first time that an end is seen, `post_stop`
     /// is called. The container stays until [`Runs::stop`].
+    ///
+    /// Counterpart of `Sandbox.wait_for_exit` of terok-sandbox.
     ///
     /// # Errors
     ///
@@ -228,7 +246,10 @@ impl Runs {
     }
 
     /// Stops and removes runs, of this process or another, all at once: asks each process to end, kills it when its time is over, and
-    /// removes container, proxy, network and folder. One result each, in the order of `names`; a run that is not there is removed.
+    /// removes container, proxy, network and folder. One result each, in the order of `names`; a run that is not there is removed. One
+    /// that is just being created or started is not stopped ([`RunError::Busy`]).
+    ///
+    /// Counterpart of `Sandbox.stop` of terok-sandbox.
     pub async fn stop(&self, names: &[RunName]) -> Vec<StopResult> {
         let stops = names.iter().map(|name| stop::stop(&self.shared, name));
         futures_util::future::join_all(stops).await
@@ -267,12 +288,16 @@ impl Runs {
 
     /// The folder of a run on the host: `runs/<prefix>/<name>` below the state folder. It is made with the run and goes when the run is
     /// stopped; without a [`RunSpec::task_dir`] it holds the log of network events.
+    ///
+    /// Counterpart of `Sandbox.task_state_dir` of terok-sandbox.
     #[must_use]
     pub fn task_state_dir(&self, name: &RunName) -> PathBuf {
         task_dir::path(self.shared.state_dir(), self.shared.prefix(), name)
     }
 
     /// Puts `policy` in force for a run with a sandboxed network, from its next request on.
+    ///
+    /// Counterpart of `Sandbox.shield_down` of terok-sandbox, with a policy that permits everything.
     ///
     /// # Errors
     ///
@@ -282,7 +307,7 @@ impl Runs {
         Ok(control.set_policy(policy).await?)
     }
 
-    /// Cuts a run with a sandboxed network off: its connections are closed, and every further request is refused.
+    /// Cuts a run with a sandboxed network off: its connections are closed, and every further request is refused. No policy ends that.
     ///
     /// # Errors
     ///

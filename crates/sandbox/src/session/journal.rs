@@ -11,6 +11,7 @@ use claude_output::{StreamEvent, parse_event};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::budget::MissingEvents;
 use super::directory::{SessionDirectory, io_error};
 use super::error::SessionError;
 use super::metadata::SessionReply;
@@ -37,6 +38,7 @@ pub(super) struct Header {
 #[serde(rename_all = "lowercase")]
 enum Line<'a> {
     Event(&'a StreamEvent),
+    Missing(&'a MissingEvents),
     End(&'a SessionReply),
 }
 
@@ -45,6 +47,7 @@ enum Line<'a> {
 #[serde(rename_all = "lowercase")]
 enum ReadLine<'a> {
     Event(#[serde(borrow)] &'a RawValue),
+    Missing(MissingEvents),
     End(Box<SessionReply>),
 }
 
@@ -53,6 +56,8 @@ enum ReadLine<'a> {
 pub(super) struct Journal {
     pub(super) header: Header,
     pub(super) events: Vec<StreamEvent>,
+    /// What was not kept, as far as the journal knows.
+    pub(super) missing: MissingEvents,
     /// The reply without its events, if it ended.
     pub(super) end: Option<SessionReply>,
 }
@@ -100,6 +105,7 @@ impl Journal {
         let mut journal = Self {
             header,
             events: Vec::new(),
+            missing: MissingEvents::default(),
             end: None,
         };
         let mut torn = None;
@@ -107,6 +113,7 @@ impl Journal {
             match (parse_line(line), torn.take()) {
                 (Ok(_), Some(reason)) => return Err(reason),
                 (Ok(Parsed::Event(event)), None) => journal.events.push(event),
+                (Ok(Parsed::Missing(missing)), None) => journal.missing = missing,
                 (Ok(Parsed::End(end)), None) => journal.end = Some(*end),
                 (Err(error), earlier) => torn = earlier.or_else(|| Some(format!("line {number}: {error}"))),
             }
@@ -117,6 +124,7 @@ impl Journal {
 
 enum Parsed {
     Event(StreamEvent),
+    Missing(MissingEvents),
     End(Box<SessionReply>),
 }
 
@@ -125,6 +133,7 @@ fn parse_line(line: &[u8]) -> Result<Parsed, String> {
         ReadLine::Event(text) => parse_event(text.get())
             .map(Parsed::Event)
             .map_err(|error| error.to_string()),
+        ReadLine::Missing(missing) => Ok(Parsed::Missing(missing)),
         ReadLine::End(end) => Ok(Parsed::End(end)),
     }
 }
@@ -149,6 +158,16 @@ impl JournalFile {
     ) -> Result<u64, SessionError> {
         let due = event.as_result().is_some() || self.synced.elapsed() >= SYNC_INTERVAL;
         self.append(&Line::Event(event), due)
+            .map_err(|source| error_of(directory, source))
+    }
+
+    /// Appends how much was not kept so far; the last such line counts.
+    pub(super) fn missing(
+        &mut self,
+        directory: &SessionDirectory,
+        missing: &MissingEvents,
+    ) -> Result<u64, SessionError> {
+        self.append(&Line::Missing(missing), false)
             .map_err(|source| error_of(directory, source))
     }
 

@@ -8,6 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::budget::MissingEvents;
+
 /// The history of one execution context.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -62,6 +64,12 @@ pub struct SessionReply {
     /// Claude Code's events, in order.
     #[serde(deserialize_with = "events")]
     pub events: Vec<StreamEvent>,
+    /// Events that were not kept, since there were too many; not in the file where there are none.
+    #[serde(
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "MissingEvents::is_none"
+    )]
+    pub missing: MissingEvents,
     /// Fields that this version does not know. They are kept.
     #[serde(flatten)]
     pub extra: Map<String, Value>,

@@ -19,10 +19,15 @@
 //! in the file: it sees every event whose write had returned when it began, and never half a file. A kill loses at most the event
 //! that was being written. A journal that a killed process left is merged by every reader, and folded in by the next execution.
 //!
+//! **How much is kept.** The events of a reply may weigh 128 MiB: the bytes of their JSON, and what their values take in memory beside their
+//! texts. What comes later is counted ([`MissingEvents`]) and dropped, but for results and API errors, which tell how the run ended and have
+//! 16 MiB more. After a kill the count is a lower bound: the journal is told of it whenever it has doubled.
+//!
 //! **What survives a power loss.** Every `context.json` is synced before and its folder after the rename. The journal is synced when a
 //! result arrives, when the reply ends, and with the first event that comes a second or more after the last sync; a loss of power may
 //! cost the events since then.
 
+mod budget;
 mod directory;
 mod error;
 mod journal;
@@ -31,6 +36,7 @@ mod snapshot;
 mod store;
 mod writer;
 
+pub use budget::MissingEvents;
 pub use error::SessionError;
 pub use metadata::{SessionMetadata, SessionReply};
 pub use store::SessionStore;

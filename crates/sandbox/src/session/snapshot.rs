@@ -4,6 +4,7 @@ use claude_output::StreamEvent;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::budget::MissingEvents;
 use super::directory::SessionDirectory;
 use super::error::SessionError;
 use super::journal::{JOURNAL, Journal};
@@ -130,7 +131,12 @@ fn refuse_other_context(
 /// It is the next one after a kill between the journal's first line and the file's refresh, else one that the file has: the same, or
 /// an older state of it, or, where a loss of power took the end of the journal, a newer one.
 fn merge(metadata: &mut SessionMetadata, journal: Journal) -> Result<(), String> {
-    let Journal { header, events, end } = journal;
+    let Journal {
+        header,
+        events,
+        missing,
+        end,
+    } = journal;
     if header.reply == metadata.replies.len() {
         metadata.replies.push(SessionReply {
             timestamp: header.timestamp.clone(),
@@ -148,14 +154,22 @@ fn merge(metadata: &mut SessionMetadata, journal: Journal) -> Result<(), String>
                 header.timestamp
             )
         })?;
-    update(reply, events, end);
+    update(reply, events, missing, end);
     Ok(())
 }
 
-fn update(reply: &mut SessionReply, events: Vec<StreamEvent>, end: Option<SessionReply>) {
+fn update(
+    reply: &mut SessionReply,
+    events: Vec<StreamEvent>,
+    missing: MissingEvents,
+    end: Option<SessionReply>,
+) {
     let grown = events.len() > reply.events.len();
     if grown {
         reply.events = events;
+    }
+    if missing.events > reply.missing.events {
+        reply.missing = missing;
     }
     match end {
         Some(end) => {

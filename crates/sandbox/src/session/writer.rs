@@ -1,5 +1,6 @@
 //! Writes a session: one holder of the lock, one reply at a time.
 
+use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::budget::Budget;
 use super::directory::{SessionDirectory, SessionLock, io_error};
 use super::error::SessionError;
 use super::journal::{Header, JOURNAL, JournalFile};
@@ -37,6 +39,9 @@ pub(crate) struct ReplyWriter {
     journal: JournalFile,
     session: Frame,
     reply: SessionReply,
+    budget: Budget,
+    /// The count of missing events that is worth a line in the journal.
+    next_told: u64,
     /// How many of the reply's events are in the journal.
     journaled: usize,
     /// Bytes that were appended since `context.json` was refreshed.
@@ -149,6 +154,8 @@ impl SessionWriter {
             journal,
             session,
             reply,
+            budget: Budget::new(),
+            next_told: 1,
             journaled: 0,
             appended: 0,
             size: 0,
@@ -167,10 +174,15 @@ impl SessionWriter {
 }
 
 impl ReplyWriter {
-    /// Adds an event. When this returns, the end of this process loses it no more.
+    /// Adds an event, or counts it as missing where the reply has too much already. When this returns, the end of this process loses it
+    /// no more.
     ///
     /// After an error the event is still in [`events`](Self::events), and the next call tries to write it again.
     pub(crate) fn add(&mut self, event: StreamEvent) -> Result<(), SessionError> {
+        let length = json_length(&event).map_err(|source| json_error(&self.directory, source))?;
+        if !self.budget.admit(&event, length) {
+            return self.leave_out(length);
+        }
         let first_result = !self.has_result && event.as_result().is_some();
         let first_id = self.reply.session_id.is_empty() && event.session_id().is_some();
         self.reply.events.push(event);
@@ -209,6 +221,19 @@ impl ReplyWriter {
             "session reply written"
         );
         Ok(self.reply)
+    }
+
+    /// Counts an event that is not kept. The journal is told of the first one and whenever there are twice as many.
+    fn leave_out(&mut self, length: u64) -> Result<(), SessionError> {
+        self.reply.missing.add(length);
+        if self.reply.missing.events < self.next_told {
+            return Ok(());
+        }
+        let written = self.journal.missing(&self.directory, &self.reply.missing)?;
+        self.next_told = self.reply.missing.events.saturating_mul(2);
+        self.appended += written;
+        self.written += written;
+        Ok(())
     }
 
     /// Appends the events that are not in the journal yet: one, unless the last call failed.
@@ -262,6 +287,24 @@ impl Frame {
             extra: &self.extra,
         })
     }
+}
+
+/// The bytes of the JSON of `value`, which is not built for it.
+fn json_length(value: &impl Serialize) -> serde_json::Result<u64> {
+    struct Length(u64);
+    impl io::Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    serde_json::to_writer(&mut length, value)?;
+    Ok(length.0)
 }
 
 fn rfc3339(instant: SystemTime) -> String {
@@ -541,6 +584,77 @@ mod tests {
         fixture.write(JOURNAL, &journal);
         assert_eq!(fixture.replies()[0].events, [init()]);
         assert_eq!(fixture.replies()[0].session_id, "s1");
+    }
+
+    #[test]
+    fn a_clock_that_jumps_changes_nothing_but_timestamps() {
+        let fixture = Fixture::new();
+        for (day, is_killed) in [(20_000, false), (3, true), (40_000, true), (0, false)] {
+            let began = SystemTime::UNIX_EPOCH + Duration::from_secs(day * 86_400);
+            let session = SessionWriter::open(fixture.directory.path(), "c").unwrap();
+            let mut writer = session.begin("q", began).unwrap();
+            writer.add(init()).unwrap();
+            writer.add(message("a")).unwrap();
+            if !is_killed {
+                writer.finish(GOOD).unwrap();
+            }
+        }
+        let replies = fixture.replies();
+        let facts: Vec<_> = replies
+            .iter()
+            .map(|reply| {
+                (
+                    reply.timestamp.get(..10).unwrap(),
+                    reply.is_error,
+                    reply.events.len(),
+                )
+            })
+            .collect();
+        let expected = [
+            ("2024-10-04", false, 2),
+            ("1970-01-04", true, 2),
+            ("2079-07-08", true, 2),
+            ("1970-01-01", false, 2),
+        ];
+        assert_eq!(facts, expected);
+        assert_eq!(fixture.context().replies, replies);
+    }
+
+    #[test]
+    fn beyond_the_limit_events_are_counted_and_the_end_is_kept() {
+        let fixture = Fixture::new();
+        let large = message(&"x".repeat(40 << 10));
+        let begin = || {
+            let mut writer = fixture.store.begin("q").unwrap();
+            writer.budget = Budget::of(260 << 10, 10 << 10);
+            writer
+        };
+        let mut writer = begin();
+        writer.add(init()).unwrap();
+        for _ in 0..3 {
+            writer.add(large.clone()).unwrap();
+        }
+        assert!(fixture.replies()[0].missing.is_none(), "the control: it fits");
+        for _ in 0..5 {
+            writer.add(large.clone()).unwrap();
+        }
+        let length = serde_json::to_vec(&large).unwrap().len() as u64;
+        let seen = fixture.replies().remove(0).missing;
+        assert_eq!((seen.events, seen.bytes), (4, 4 * length), "told by doubling");
+        drop(writer);
+        let mut writer = begin();
+        assert_eq!(fixture.context().replies[0].missing, seen, "also after a kill");
+        assert_eq!(fixture.context().replies[0].events.len(), 4);
+
+        for _ in 0..5 {
+            writer.add(large.clone()).unwrap();
+        }
+        writer.add(result()).unwrap();
+        let reply = writer.finish(GOOD).unwrap();
+        assert_eq!((reply.missing.events, reply.missing.bytes), (2, 2 * length));
+        assert_eq!(reply.events.last(), Some(&result()));
+        assert_eq!(reply.response_text, "done");
+        assert_eq!(fixture.replies()[1], reply);
     }
 
     #[test]

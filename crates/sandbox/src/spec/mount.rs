@@ -106,12 +106,49 @@ impl Mount {
         !self.read_only && self.copy_dir.is_none() && self.host_path.is_dir()
     }
 
+    /// Whether something is held for the host while a container has it, and done when that has ended.
+    pub(crate) fn is_guarded(&self) -> bool {
+        let is_protected = self
+            .protection
+            .as_ref()
+            .is_some_and(|protection| !protection.is_none());
+        self.copy_dir.is_some() || (is_protected && self.is_writable_folder())
+    }
+
     /// The same mount of another path of the host.
     pub(crate) fn with_host_path(&self, host_path: PathBuf) -> Self {
         Self {
             host_path,
             ..self.clone()
         }
+    }
+
+    /// The same mount of what its host path leads to now.
+    pub(crate) fn resolved(&self) -> Result<Self, InvalidSpec> {
+        Ok(self.with_host_path(self.real_host_path()?))
+    }
+
+    /// Refuses a mount, once [`resolved`](Self::resolved), whose path leads elsewhere by now.
+    pub(crate) fn refuse_moved(&self) -> Result<(), InvalidSpec> {
+        if self.real_host_path()? == self.host_path {
+            return Ok(());
+        }
+        Err(InvalidSpec::new(
+            "mounts",
+            format!(
+                "a part of `{}` became a symbolic link after it was checked",
+                self.host_path.display()
+            ),
+        ))
+    }
+
+    fn real_host_path(&self) -> Result<PathBuf, InvalidSpec> {
+        self.host_path.canonicalize().map_err(|error| {
+            InvalidSpec::new(
+                "mounts",
+                format!("`{}` cannot be found: {error}", self.host_path.display()),
+            )
+        })
     }
 
     /// The same mount with a relative host path taken from `folder`.

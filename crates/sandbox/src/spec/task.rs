@@ -31,6 +31,8 @@ pub(crate) struct Launch {
 impl Launch {
     /// Where the container looks names up before it asks a server.
     pub(crate) const HOSTS_FILE: &str = "/etc/hosts";
+    /// Where the container of an executor has the program that is its first process.
+    pub(crate) const SUPERVISOR: &str = "/run/sandbox/supervisor";
 
     pub(crate) fn new(context: String, image: ImageTag) -> Self {
         Self {
@@ -133,28 +135,14 @@ impl Launch {
     /// From now on the mounts are those of the paths that were checked, wherever links lead later.
     pub(crate) fn resolve_mounts(&mut self) -> Result<(), InvalidSpec> {
         for mount in &mut self.mounts {
-            let real = mount.host_path().canonicalize();
-            let real = real.map_err(|error| unreachable(mount, &error))?;
-            *mount = mount.with_host_path(real);
+            *mount = mount.resolved()?;
         }
         Ok(())
     }
 
     /// A task may have put a link in the place of what a later execution mounts.
     pub(crate) fn refuse_moved_mounts(&self) -> Result<(), InvalidSpec> {
-        for mount in &self.mounts {
-            let real = mount.host_path().canonicalize();
-            if real.map_err(|error| unreachable(mount, &error))? != mount.host_path() {
-                return Err(InvalidSpec::new(
-                    "mounts",
-                    format!(
-                        "a part of `{}` became a symbolic link after it was checked",
-                        mount.host_path().display()
-                    ),
-                ));
-            }
-        }
-        Ok(())
+        self.mounts.iter().try_for_each(Mount::refuse_moved)
     }
 
     fn refuse_twice(&self) -> Result<(), InvalidSpec> {
@@ -168,13 +156,6 @@ impl Launch {
             None => Ok(()),
         }
     }
-}
-
-fn unreachable(mount: &Mount, error: &std::io::Error) -> InvalidSpec {
-    InvalidSpec::new(
-        "mounts",
-        format!("`{}` cannot be found: {error}", mount.host_path().display()),
-    )
 }
 
 /// Builder methods that a [`TaskSpec`] and a [`CommandSpec`] share.

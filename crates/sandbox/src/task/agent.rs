@@ -13,6 +13,7 @@ use crate::sandbox::Shared;
 use crate::session::{ReplyEnd, ReplyWriter, SessionStore};
 use crate::spec::{Mount, TaskSpec};
 
+use super::aftermath;
 use super::capture::Capture;
 use super::drive::{self, End};
 use super::launch::{self, Program, Started};
@@ -21,8 +22,13 @@ use super::outcome::{self, Ended, Evidence, Outcome};
 use super::result::{ExecutionResult, Timings};
 use super::stop::StopSwitch;
 
-/// What stdout may come to before the task is stopped: 512 MiB. A runaway agent must not fill the host's memory and disk.
-const OUTPUT_LIMIT: u64 = 512 * 1024 * 1024;
+/// What stdout may come to before the task is stopped, in MiB. What is kept of it has bounds of its own; a runaway agent is not to be read for
+/// ever.
+const OUTPUT_LIMIT_MIB: u64 = 512;
+const OUTPUT_LIMIT: u64 = OUTPUT_LIMIT_MIB * 1024 * 1024;
+
+/// The longest line that may be an event: 32 MiB. The API takes no larger request, so nothing of a conversation is longer.
+const LINE_LIMIT: usize = 32 * 1024 * 1024;
 
 /// What Claude Code is asked.
 #[derive(Debug, Clone)]
@@ -104,7 +110,8 @@ impl Task {
 
     /// Runs Claude Code with `prompt` on its stdin and waits for its end. `on_event` gets each event as it arrives.
     ///
-    /// The session store is updated with each event: whatever happens, the events so far and the session id are kept.
+    /// The session store is updated with each event: whatever happens, the events so far and the session id are kept. What is kept is
+    /// bounded, see [`ExecutionResult::missing`]; an execution is stopped when its output comes to 512 MiB.
     ///
     /// # Errors
     ///
@@ -146,15 +153,10 @@ impl Task {
         timings.exited_ms = launch::elapsed_ms(since);
         self.live.replace(None);
         feeding.abort();
-        let planted = hold.release().await;
-        let result = match end {
-            Ok(end) => reading
-                .finish(&end, timings, &mut on_event)
-                .map(|result| ExecutionResult { planted, ..result }),
-            Err(error) => Err(error),
-        };
-        self.shared.take_down(handle, proxy);
-        result
+        let planted = aftermath::of(&self.shared, handle, proxy, hold).await;
+        let result = end.and_then(|end| reading.finish(&end, timings, &mut on_event));
+        let result = aftermath::or_told(result, &planted)?;
+        Ok(ExecutionResult { planted, ..result })
     }
 
     /// Puts `policy` in force for the running execution, from its next request on.
@@ -234,10 +236,12 @@ struct Reading {
 impl Reading {
     /// Lines of stdout that are not JSON: enough to tell what an old or broken program said.
     const TEXT_LINES: usize = 200;
+    /// What is kept of such a line, in bytes: its beginning tells what it is.
+    const TEXT_LINE: usize = 4096;
 
     fn new(reply: ReplyWriter) -> Self {
         Self {
-            parser: EventParser::new(),
+            parser: EventParser::with_line_limit(LINE_LIMIT),
             reply,
             text_lines: Vec::new(),
             stdout: Capture::new(Capture::DEFAULT_LIMIT),
@@ -270,7 +274,11 @@ impl Reading {
                     self.failure.get_or_insert(error.into());
                 }
             }
-            ParsedLine::Text(text) if self.text_lines.len() < Self::TEXT_LINES => self.text_lines.push(text),
+            ParsedLine::Text(text) if self.text_lines.len() < Self::TEXT_LINES => {
+                let end = text.floor_char_boundary(Self::TEXT_LINE);
+                self.text_lines
+                    .push(text.get(..end).unwrap_or_default().to_owned());
+            }
             ParsedLine::Text(_) => {}
         }
     }
@@ -285,22 +293,23 @@ impl Reading {
         if let Some(last) = self.parser.finish() {
             self.keep(last, on_event);
         }
+        let too_much = self.bytes > OUTPUT_LIMIT;
         let stderr = self.stderr.into_bytes();
         let stderr_text = String::from_utf8_lossy(&stderr);
         let events = self.reply.events();
         let outcome = outcome::classify(&Evidence {
-            ended: if self.bytes > OUTPUT_LIMIT {
-                Ended::OutputLimit
-            } else {
-                end.ended
-            },
+            ended: if too_much { Ended::OutputLimit } else { end.ended },
             exit_code: end.exit.code,
             events,
             text_lines: &self.text_lines,
             stderr: &stderr_text,
         });
         let failed = outcome != Outcome::Success;
-        let error_summary = if failed {
+        let error_summary = if failed && too_much {
+            Some(format!(
+                "stopped, since its output came to {OUTPUT_LIMIT_MIB} MiB"
+            ))
+        } else if failed {
             claude_output::extract_error_summary(events, &stderr_text)
         } else {
             None
@@ -319,6 +328,7 @@ impl Reading {
                 response_text: reply.response_text,
                 error_summary,
                 events: reply.events,
+                missing: reply.missing,
                 duration_ms: reply.duration_ms,
                 total_cost_usd: reply.total_cost_usd,
                 num_turns: reply.num_turns,

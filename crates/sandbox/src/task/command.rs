@@ -14,6 +14,7 @@ use crate::error::SandboxError;
 use crate::sandbox::Shared;
 use crate::spec::CommandSpec;
 
+use super::aftermath;
 use super::capture::Capture;
 use super::drive;
 use super::launch::{self, Program, Started};
@@ -148,9 +149,8 @@ impl Command {
         timings.exited_ms = launch::elapsed_ms(since);
         self.live.replace(None);
         feeding.abort();
-        let planted = hold.release().await;
-        self.shared.take_down(handle, proxy);
-        let end = end?;
+        let planted = aftermath::of(&self.shared, handle, proxy, hold).await;
+        let end = aftermath::or_told(end, &planted)?;
         Ok(CommandResult {
             exit_code: end.exit.code,
             stdout: stdout.into_bytes(),

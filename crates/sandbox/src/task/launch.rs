@@ -13,6 +13,7 @@ use crate::sandbox::Shared;
 use crate::spec::{ContainerEnv, Launch, Mount, Network, ObjectId};
 use crate::workspace::Hold;
 
+use super::aftermath;
 use super::result::Timings;
 
 /// What tasks, commands and executors differ in.
@@ -99,9 +100,9 @@ pub(crate) async fn start(
             })
         }
         Err(error) => {
-            if let Some(proxy) = proxy {
-                proxy.close().await?;
-            }
+            // An engine that does not answer may have started it. The container is gone again.
+            aftermath::tell(&hold.release().await);
+            close(proxy).await?;
             Err(error.into())
         }
     }
@@ -222,13 +223,15 @@ fn nano_cpus(cpus: f64) -> i64 {
 
 /// Takes everything of an execution down.
 pub(crate) async fn take_down(handle: Handle, proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
-    let proxy = async {
-        match proxy {
-            Some(proxy) => proxy.close().await.map_err(SandboxError::from),
-            None => Ok(()),
-        }
-    };
     // The network goes with the proxy, and the engine does not remove a network that a container is still on.
     handle.remove().await?;
-    proxy.await
+    close(proxy).await
+}
+
+/// Takes the proxy of a removed container down, and its network.
+pub(super) async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
+    match proxy {
+        Some(proxy) => proxy.close().await.map_err(SandboxError::from),
+        None => Ok(()),
+    }
 }

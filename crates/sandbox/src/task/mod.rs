@@ -3,6 +3,7 @@
 //! `launch` brings network, proxy and container up; `drive` moves output and enforces the time limit; `agent` and `command` say
 //! what runs and what its end means.
 
+mod aftermath;
 mod agent;
 mod capture;
 mod command;

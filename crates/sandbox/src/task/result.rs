@@ -5,6 +5,7 @@ use std::time::Duration;
 use claude_output::{StreamEvent, Usage};
 use serde::Serialize;
 
+use crate::session::MissingEvents;
 use crate::workspace::Planted;
 
 use super::Outcome;
@@ -21,8 +22,11 @@ pub struct ExecutionResult {
     pub response_text: String,
     /// Why it failed, in the words of Claude Code or its stderr; `None` on success.
     pub error_summary: Option<String>,
-    /// All events, in order.
+    /// All events, in order, but for those that are [`missing`](Self::missing).
     pub events: Vec<StreamEvent>,
+    /// Events that came when those before them already weighed 128 MiB. The caller of `execute` got them, the session has them not. Results
+    /// and API errors are kept all the same, up to 16 MiB of them.
+    pub missing: MissingEvents,
     /// Milliseconds, as Claude Code reports them, else as measured.
     pub duration_ms: u64,
     /// Cost in US dollars, as Claude Code reports it.

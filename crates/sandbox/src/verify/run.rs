@@ -8,7 +8,7 @@ use crate::container::{Chunk, Running};
 use crate::engine::ImageFacts;
 use crate::error::SandboxError;
 use crate::sandbox::Shared;
-use crate::spec::{Isolation, Launch, Mount, ResourceLimits};
+use crate::spec::{InvalidSpec, Isolation, Launch, Mount, ResourceLimits};
 use crate::task::{self, Capture, End, Ended, Program, Started, StopSwitch};
 
 use super::order::order;
@@ -32,8 +32,14 @@ const CODE: i64 = 42;
 /// Makes all checks. What cannot be launched is an error; what does not hold is in the report.
 pub(crate) async fn verify(shared: &Shared, spec: &VerifySpec) -> Result<VerifyReport, SandboxError> {
     let (isolation, limits) = &spec.made;
-    let whole = launch(spec, isolation.clone(), *limits);
+    let mut whole = launch(spec, isolation.clone(), *limits);
     whole.validate()?;
+    refuse_guarded(&spec.mounts)?;
+    whole.resolve_mounts()?;
+    let spec = &VerifySpec {
+        mounts: whole.mounts.clone(),
+        ..spec.clone()
+    };
     let expected = checks(spec);
     let image = shared.engine().image(spec.image.as_str()).await?;
     let image = image.ok_or_else(|| SandboxError::NoImage(spec.image.clone()))?;
@@ -46,6 +52,20 @@ pub(crate) async fn verify(shared: &Shared, spec: &VerifySpec) -> Result<VerifyR
     let mut findings = inside?;
     findings.extend([code?, time?]);
     Ok(VerifyReport::new(&expected, &findings))
+}
+
+/// Several containers have the mounts at once, and programs of the image run in them: nobody would look for what they planted.
+fn refuse_guarded(mounts: &[Mount]) -> Result<(), InvalidSpec> {
+    let Some(mount) = mounts.iter().find(|mount| mount.is_guarded()) else {
+        return Ok(());
+    };
+    Err(InvalidSpec::new(
+        "mounts",
+        format!(
+            "`{}` is protected or a copy, which a verification cannot use; mount it read-only",
+            mount.container_path().escape_debug()
+        ),
+    ))
 }
 
 fn launch(spec: &VerifySpec, isolation: Isolation, limits: ResourceLimits) -> Launch {
@@ -149,6 +169,7 @@ async fn run(
         command: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
         mounts: vec![probe.clone()],
     };
+    // Nothing is held for the mounts: those that need it were refused.
     let Started { running, proxy, .. } = Box::pin(task::start(shared, launch, program)).await?;
     let Running {
         stdin,
@@ -172,4 +193,29 @@ async fn run(
     .await;
     task::take_down(handle, proxy).await?;
     Ok((end?, stdout.into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Protection;
+
+    #[test]
+    fn mounts_that_need_somebody_to_look_after_them_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let writable = || Mount::read_write(folder.path(), "/x");
+        for (mount, good) in [
+            (
+                Mount::read_only_at(folder.path(), "/x").protected(Protection::default()),
+                true,
+            ),
+            (writable(), true),
+            (writable().protected(Protection::none()), true),
+            (writable().protected(Protection::default()), false),
+            (Mount::copy_on_write(folder.path(), "/x", "/copy"), false),
+        ] {
+            let refused = refuse_guarded(std::slice::from_ref(&mount));
+            assert_eq!(refused.is_ok(), good, "{mount:?}");
+        }
+    }
 }

@@ -93,7 +93,7 @@ impl VerifySpec {
         self
     }
 
-    /// Adds a mount.
+    /// Adds a mount. One that is [protected](Mount::protected) and writable, or [copy-on-write](Mount::copy_on_write), is refused.
     #[must_use]
     pub fn mount(mut self, mount: Mount) -> Self {
         self.mounts.push(mount);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum WorkspaceError {
     /// The file system refused.
-    #[error("failed to {operation} `{}`", path.display())]
+    #[error("failed to {operation} `{}`", plain(path))]
     Io {
         /// What was tried.
         operation: &'static str,
@@ -18,7 +18,7 @@ pub enum WorkspaceError {
         source: io::Error,
     },
     /// A task, or another command, works with this copy just now.
-    #[error("the copy of `{}` is in use; wait for the run to end", tree.display())]
+    #[error("the copy of `{}` is in use; wait for the run to end", plain(tree))]
     Busy {
         /// The work tree.
         tree: PathBuf,
@@ -30,7 +30,7 @@ pub enum WorkspaceError {
         paths: Vec<PathBuf>,
     },
     /// What the engine's overlay wrote is not understood, or what was kept about it cannot be read. Nothing was applied.
-    #[error("the copy in `{}` cannot be read: {problem}", path.display())]
+    #[error("the copy in `{}` cannot be read: {problem}", plain(path))]
     Unreadable {
         /// The file or folder.
         path: PathBuf,
@@ -38,20 +38,23 @@ pub enum WorkspaceError {
         problem: String,
     },
     /// A step failed, and what was done before it was undone.
-    #[error("failed to apply the change of `{}`; everything is as it was before", path.display())]
+    #[error(
+        "failed to apply the change of `{}`; everything is as it was before",
+        plain(path)
+    )]
     RolledBack {
         /// Relative to the work tree.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// A step failed, and undoing what was done before it failed too. What was replaced is kept.
-    #[error("failed to undo the change of `{}`; what it replaced is in `{}`", path.display(), kept.display())]
+    /// A step failed, and undoing what was done before it failed too, or somebody has changed it since. What was replaced is kept.
+    #[error("failed to undo the change of `{}`{}", path.display(), whereabouts(kept.as_deref()))]
     HalfDone {
         /// Relative to the work tree.
         path: PathBuf,
-        /// Where the former content is.
-        kept: PathBuf,
+        /// Where the former content is; `None` where there was none.
+        kept: Option<PathBuf>,
         /// Why.
         source: io::Error,
     },
@@ -74,12 +77,49 @@ impl WorkspaceError {
     }
 }
 
+fn whereabouts(kept: Option<&Path>) -> String {
+    kept.map(|kept| format!("; what it replaced is in `{}`", kept.display()))
+        .unwrap_or_default()
+}
+
 fn shown(paths: &[PathBuf]) -> String {
     let names: Vec<String> = paths
         .iter()
         .take(20)
-        .map(|path| format!("`{}`", path.display()))
+        .map(|path| format!("`{}`", plain(path)))
         .collect();
     let more = if paths.len() > names.len() { ", …" } else { "" };
     names.join(", ") + more
+}
+
+/// A path as a message may show it: names in a work tree are the task's, and forge neither lines nor what a terminal does.
+fn plain(path: &Path) -> String {
+    path.to_string_lossy().escape_debug().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_a_task_made_up_forges_nothing() {
+        let path = || PathBuf::from("a\nerror: \u{1b}[2Jb\u{202e}é");
+        let source = || io::Error::from(io::ErrorKind::NotFound);
+        let paths = vec![path()];
+        let errors = [
+            WorkspaceError::new("read", &path(), source()),
+            WorkspaceError::Busy { tree: path() },
+            WorkspaceError::Conflict { paths },
+            WorkspaceError::unreadable(&path(), "x"),
+            WorkspaceError::RolledBack {
+                path: path(),
+                source: source(),
+            },
+        ];
+        for error in errors {
+            let text = error.to_string();
+            assert!(text.contains(r"a\nerror: \u{1b}[2Jb\u{202e}é"), "{text}");
+            assert!(!text.contains(char::is_control), "{text}");
+        }
+    }
 }

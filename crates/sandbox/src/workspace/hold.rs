@@ -13,7 +13,7 @@ use super::watch::Watch;
 #[derive(Debug)]
 pub(crate) struct Hold {
     watch: Watch,
-    _copies: Vec<CopyInUse>,
+    copies: Vec<CopyInUse>,
 }
 
 impl Hold {
@@ -28,18 +28,17 @@ impl Hold {
                 .filter_map(|mount| Some(WorkspaceCopy::take(mount.host_path(), mount.copy_dir()?)));
             let copies = copies.collect::<Result<_, _>>()?;
             let (mounts, watch) = Watch::begin(mounts, quarantine)?;
-            Ok((
-                mounts,
-                Self {
-                    watch,
-                    _copies: copies,
-                },
-            ))
+            Ok((mounts, Self { watch, copies }))
         })
         .await?
     }
 
-    /// To be called when the process has ended: tells what it planted, which is then out of the way. Its copies are free again.
+    /// Whether the end of the execution means nothing to the host.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.watch.is_empty() && self.copies.is_empty()
+    }
+
+    /// To be called when nothing of the execution lives any more: tells what it planted, which is then out of the way. Its copies are free again.
     pub(crate) async fn release(self) -> Vec<Planted> {
         match blocking(move || self.watch.end()).await {
             Ok(planted) => planted,

@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::protection::Protection;
-use super::tree::{Facts, Kind, Tree};
+use super::tree::{Facts, Kind, Tree, is_absence};
 
-/// Folders of a repository that hold nothing that git runs, and a great many files.
+/// Folders in a `.git` that hold nothing that git runs, and a great many files. What only looks like a repository may be anybody's folder.
 const STORES: [&str; 4] = ["objects", "refs", "logs", "lfs"];
 /// Package managers unpack here what others wrote, editors' settings included; nobody opens or enters it. Repositories still count.
 const PACKAGES: [&str; 4] = ["node_modules", "site-packages", "target", "vendor"];
+/// What its owner needs to list a folder, and to open what is in it.
+const LIST_AND_ENTER: u32 = 0o500;
 /// A configuration or link that is longer is none that git wrote.
 const LONGEST_TEXT: u64 = 64 * 1024;
 
@@ -44,24 +46,54 @@ pub(super) struct Leaf {
     pub(super) text: String,
 }
 
+/// What could not be looked into. Two are the same when it is the same thing, closed in the same way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Closed {
+    /// Device and number.
+    identity: Option<((u32, u32), u64)>,
+    /// Whether programs of this user may open what is in it all the same, when they know its name.
+    pub(super) is_reachable: bool,
+    /// Why it could not be looked into.
+    pub(super) problem: String,
+}
+
+impl Closed {
+    fn new(tree: &Tree, path: &Path, error: &io::Error) -> Self {
+        let facts = tree.facts(path).ok().flatten();
+        Self {
+            identity: facts.map(|facts| (facts.stamp.device, facts.stamp.inode)),
+            is_reachable: tree.can_be_entered(path).unwrap_or(true),
+            problem: error.to_string(),
+        }
+    }
+}
+
 /// What lies at the protected paths of a tree. Paths are relative to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Inventory {
     pub(super) tops: BTreeMap<PathBuf, Top>,
     pub(super) leaves: BTreeMap<PathBuf, Leaf>,
     pub(super) repositories: BTreeSet<PathBuf>,
+    pub(super) closed: BTreeMap<PathBuf, Closed>,
 }
 
 impl Inventory {
-    /// Looks through all of `tree`. What cannot be read is passed over: no program of this user reads it either.
+    /// Looks through all of `tree`.
     pub(super) fn take(tree: &Tree, protection: &Protection) -> Self {
+        Self::look_through(tree, protection, None)
+    }
+
+    /// Looks through all of `tree` once more. A folder that was closed since is opened for its owner: only who may list it finds what
+    /// is in it, but whoever may enter it opens a file whose name is known.
+    pub(super) fn take_again(&self, tree: &Tree, protection: &Protection) -> Self {
+        Self::look_through(tree, protection, Some(self))
+    }
+
+    fn look_through(tree: &Tree, protection: &Protection, before: Option<&Self>) -> Self {
         let mut inventory = Self::default();
         let mut pending = vec![PathBuf::new()];
         while let Some(folder) = pending.pop() {
-            let Ok(entries) = tree.list(&folder) else {
-                tracing::debug!(folder = %folder.display(), "cannot be looked into");
-                continue;
-            };
+            let entries = inventory.entries(tree, &folder, before);
             let found = protected(protection, &folder, &entries);
             if found.is_repository {
                 inventory.repositories.insert(folder.clone());
@@ -69,7 +101,7 @@ impl Inventory {
             for (name, kind) in entries {
                 let path = folder.join(&name);
                 match found.roles.get(&name) {
-                    Some(&role) => inventory.add(tree, &path, role, kind),
+                    Some(&role) => inventory.add(tree, &path, Top { role, kind }, before),
                     None if kind == Kind::Folder && !found.is_store(&name) => pending.push(path),
                     None => {}
                 }
@@ -78,42 +110,85 @@ impl Inventory {
         inventory
     }
 
-    fn add(&mut self, tree: &Tree, top: &Path, role: Role, kind: Kind) {
-        self.tops.insert(top.to_owned(), Top { role, kind });
-        let mut pending = vec![(top.to_owned(), kind)];
+    fn add(&mut self, tree: &Tree, path: &Path, top: Top, before: Option<&Self>) {
+        let role = top.role;
+        let mut pending = vec![(path.to_owned(), top.kind)];
+        self.tops.insert(path.to_owned(), top);
         while let Some((path, kind)) = pending.pop() {
             if kind == Kind::Folder {
-                let entries = tree.list(&path).unwrap_or_default();
+                let entries = self.entries(tree, &path, before);
                 pending.extend(entries.into_iter().map(|(name, kind)| (path.join(name), kind)));
-            } else if let Ok(Some(facts)) = tree.facts(&path) {
-                let text = match role {
-                    Role::Configuration => text(tree, &path).unwrap_or_default(),
-                    _ => String::new(),
-                };
-                self.leaves.insert(path, Leaf { role, facts, text });
+                continue;
+            }
+            match tree.facts(&path) {
+                Ok(Some(facts)) => {
+                    let text = match role {
+                        Role::Configuration => text(tree, &path).unwrap_or_default(),
+                        _ => String::new(),
+                    };
+                    self.leaves.insert(path, Leaf { role, facts, text });
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    let closed = Closed::new(tree, &path, &error);
+                    self.closed.insert(path, closed);
+                }
             }
         }
+    }
+
+    /// What `folder` holds. Where that cannot be told, nothing, and it is noted.
+    fn entries(&mut self, tree: &Tree, folder: &Path, before: Option<&Self>) -> Vec<(OsString, Kind)> {
+        let error = match list(tree, folder) {
+            Ok(entries) => return entries,
+            Err(error) if is_absence(&error) => return Vec::new(),
+            Err(error) => error,
+        };
+        let closed = Closed::new(tree, folder, &error);
+        if before.is_some_and(|before| before.closed.get(folder) != Some(&closed))
+            && tree.grant(folder, LIST_AND_ENTER).is_ok()
+            && let Ok(entries) = list(tree, folder)
+        {
+            return entries;
+        }
+        tracing::debug!(folder = ?folder, %error, "cannot be looked into");
+        self.closed.insert(folder.to_owned(), closed);
+        Vec::new()
+    }
+}
+
+/// The entries of a folder that can be entered too: of others it tells names, and nothing about what they are.
+fn list(tree: &Tree, folder: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+    let entries = tree.list(folder)?;
+    if tree.can_be_entered(folder)? {
+        Ok(entries)
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
     }
 }
 
 /// What is protected of the entries of a folder.
 pub(super) struct Protected {
     pub(super) is_repository: bool,
+    has_stores: bool,
     pub(super) roles: BTreeMap<OsString, Role>,
 }
 
 impl Protected {
     fn is_store(&self, name: &OsStr) -> bool {
-        self.is_repository && STORES.iter().any(|store| name == *store)
+        self.has_stores && STORES.iter().any(|store| name == *store)
     }
 }
 
 /// Judges the entries of `folder`.
 pub(super) fn protected(protection: &Protection, folder: &Path, entries: &[(OsString, Kind)]) -> Protected {
     let is_repository = protection.covers_repositories() && looks_like_repository(folder, entries);
-    let in_packages = folder
-        .components()
-        .any(|part| PACKAGES.iter().any(|known| part.as_os_str() == *known));
+    let is_in = |names: &[&str]| {
+        folder
+            .components()
+            .any(|part| names.iter().any(|known| part.as_os_str() == *known))
+    };
+    let in_packages = is_in(&PACKAGES);
     let role = |name: &OsStr, kind: Kind| {
         let of_repository = is_repository.then(|| role_in_repository(name)).flatten();
         let link = protection.covers_repositories() && name == ".git" && kind != Kind::Folder;
@@ -123,6 +198,7 @@ pub(super) fn protected(protection: &Protection, folder: &Path, entries: &[(OsSt
     };
     Protected {
         is_repository,
+        has_stores: is_repository && is_in(&[".git"]),
         roles: entries
             .iter()
             .filter_map(|(name, kind)| Some((name.clone(), role(name, *kind)?)))

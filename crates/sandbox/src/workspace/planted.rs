@@ -3,17 +3,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Something that appeared or changed at a protected path while a task ran.
+/// Something that appeared or changed at a protected path while a task ran, or a folder that nobody can look into since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Planted {
     /// Where it was, on the host.
     pub path: PathBuf,
-    /// Where it is now, without permission to be executed; `None` where it could not be moved, and so is still there.
+    /// Where it is now, without permission to be executed where that could be taken away; `None` where it could not be moved, and so is still there.
     pub moved_to: Option<PathBuf>,
     /// Whether what was there before the run is there again: so for configurations of git.
     pub restored: bool,
-    /// Why it could not be moved.
+    /// Why it could not be moved, or why nobody could look into it.
     pub problem: Option<String>,
 }
 
@@ -28,6 +28,16 @@ impl Planted {
             moved_to,
             restored,
             problem,
+        }
+    }
+
+    /// A folder that may hide something.
+    pub(crate) fn unseen(path: PathBuf, problem: &str) -> Self {
+        Self {
+            path,
+            moved_to: None,
+            restored: false,
+            problem: Some(format!("it cannot be looked into: {problem}")),
         }
     }
 

@@ -14,6 +14,11 @@ use super::tree::{Kind, Tree};
 /// What is larger is no hook and no configuration: it stays where it is when it cannot be moved without a copy.
 const LARGEST_COPY: u64 = 64 * 1024 * 1024;
 
+/// What its owner needs to remove something from a folder.
+const CHANGE: u32 = 0o700;
+/// What its owner needs to copy a file.
+const READ: u32 = 0o400;
+
 /// The folder; it is made when something comes into it.
 #[derive(Debug)]
 pub(super) struct Quarantine {
@@ -28,22 +33,21 @@ impl Quarantine {
     /// Moves `path`, which is no folder, out of `tree`, and tells where it is now.
     pub(super) fn take(&self, tree: &Tree, path: &Path) -> io::Result<PathBuf> {
         let to = self.place(path)?;
-        let (folder, name) = tree.parent(path)?;
-        match renameat(&folder, name, CWD, &to) {
-            Ok(()) => {}
-            Err(Errno::XDEV) => {
-                copy(tree, path, &to)?;
-                unlinkat(&folder, name, AtFlags::empty())?;
+        match relocate(tree, path, &to) {
+            // Whoever wrote it may have closed its folder, or the file itself.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let folder = path.parent().unwrap_or(Path::new(""));
+                let _ = tree.grant(folder, CHANGE);
+                let _ = tree.grant(path, READ);
+                relocate(tree, path, &to)?;
             }
-            Err(error) => return Err(error.into()),
+            relocated => relocated?,
         }
-        if fs::symlink_metadata(&to)?.is_file() {
-            fs::set_permissions(&to, Permissions::from_mode(0o600))?;
-        }
+        disarm(&to);
         Ok(to)
     }
 
-    /// A free place that shows where a thing came from.
+    /// A free place that shows where a thing came from, as far as names can that a task made up.
     fn place(&self, path: &Path) -> io::Result<PathBuf> {
         DirBuilder::new()
             .recursive(true)
@@ -52,13 +56,48 @@ impl Quarantine {
         let flat: String = path
             .to_string_lossy()
             .chars()
-            .map(|c| if c == '/' { '_' } else { c })
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || matches!(c, '.' | '-') {
+                    c
+                } else {
+                    '_'
+                }
+            })
             .take(120)
             .collect();
         let free = (0..u32::MAX)
             .map(|number| self.folder.join(format!("{number}-{flat}")))
             .find(|place| fs::symlink_metadata(place).is_err());
         free.ok_or_else(|| io::ErrorKind::AlreadyExists.into())
+    }
+}
+
+/// Moves `path` out of `tree` to `to`, where nothing is.
+fn relocate(tree: &Tree, path: &Path, to: &Path) -> io::Result<()> {
+    let (folder, name) = tree.parent(path)?;
+    match renameat(&folder, name, CWD, to) {
+        Err(Errno::XDEV) => {
+            copy(tree, path, to)?;
+            unlinkat(&folder, name, AtFlags::empty()).or_else(|error| {
+                fs::remove_file(to)?;
+                Err(error.into())
+            })
+        }
+        renamed => Ok(renamed?),
+    }
+}
+
+/// Takes the permission to execute it away. What is somebody else's keeps it, and is out of the way all the same.
+fn disarm(at: &Path) {
+    let disarmed = fs::symlink_metadata(at).and_then(|found| {
+        if found.is_file() {
+            fs::set_permissions(at, Permissions::from_mode(0o600))
+        } else {
+            Ok(())
+        }
+    });
+    if let Err(error) = disarmed {
+        tracing::warn!(path = %at.display(), %error, "what was moved away may still be executable");
     }
 }
 
@@ -91,7 +130,14 @@ pub(super) fn remove_empty(tree: &Tree, top: &Path) {
     for folder in folders.iter().rev() {
         if let Ok((parent, name)) = tree.parent(folder) {
             // Fails for what is not empty.
-            let _ = unlinkat(&parent, name, AtFlags::REMOVEDIR);
+            let removed = unlinkat(&parent, name, AtFlags::REMOVEDIR);
+            if removed == Err(Errno::ACCESS)
+                && tree
+                    .grant(folder.parent().unwrap_or(Path::new("")), CHANGE)
+                    .is_ok()
+            {
+                let _ = unlinkat(&parent, name, AtFlags::REMOVEDIR);
+            }
         }
     }
 }
@@ -101,12 +147,13 @@ fn copy(tree: &Tree, path: &Path, to: &Path) -> io::Result<()> {
     let facts = tree.facts(path)?.ok_or(io::ErrorKind::NotFound)?;
     match facts.kind {
         Kind::File if facts.size <= LARGEST_COPY => {
+            let mut original = tree.file(path)?;
             let mut copy = OpenOptions::new()
                 .write(true)
                 .create_new(true)
                 .mode(0o600)
                 .open(to)?;
-            io::copy(&mut tree.file(path)?, &mut copy).map(drop)
+            io::copy(&mut original, &mut copy).map(drop)
         }
         Kind::Link => {
             let (folder, name) = tree.parent(path)?;

@@ -4,11 +4,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat, openat2, statx,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, chmodat, openat, openat2,
+    statx,
 };
 use rustix::io::Errno;
 
@@ -38,6 +39,10 @@ pub(crate) struct Facts {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) size: u64,
+    /// Bytes that it has on the disk: less than its size where it has holes.
+    pub(crate) stored: u64,
+    /// When its content changed last: seconds and nanoseconds since 1970. Whoever may write it can set this.
+    pub(crate) modified: (i64, u32),
     /// A character device with the number 0, which is how an overlay marks what was removed.
     pub(crate) is_whiteout: bool,
 }
@@ -58,6 +63,14 @@ impl Tree {
         Ok(Self {
             root: openat(CWD, path, flags, Mode::empty())?,
             path: path.to_owned(),
+        })
+    }
+
+    /// The folder `relative` as a tree of its own.
+    pub(crate) fn inner(&self, relative: &Path) -> io::Result<Self> {
+        Ok(Self {
+            root: self.folder(relative)?,
+            path: self.path.join(relative),
         })
     }
 
@@ -131,6 +144,38 @@ impl Tree {
         Ok(entries)
     }
 
+    /// Whether what is in the folder `relative` can be opened by those who know its name: that needs another right than a list of it.
+    pub(crate) fn can_be_entered(&self, relative: &Path) -> io::Result<bool> {
+        let entered = self
+            .held(relative)
+            .and_then(|folder| Ok(statx(&folder, ".", AtFlags::empty(), StatxFlags::TYPE)?));
+        match entered {
+            Ok(_) => Ok(true),
+            Err(error) if error.raw_os_error() == Some(Errno::ACCESS.raw_os_error()) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds `bits` to the permissions of `relative`, which must be no link. Fails where it is somebody else's.
+    pub(crate) fn grant(&self, relative: &Path, bits: u32) -> io::Result<()> {
+        let held;
+        // The tree itself is open, and may have become one that nobody enters.
+        let what = if relative.as_os_str().is_empty() {
+            self.root.as_fd()
+        } else {
+            held = self.held(relative)?;
+            held.as_fd()
+        };
+        let found = Facts::from(&statx(what, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?);
+        if found.kind == Kind::Link {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mode = Mode::from_raw_mode(found.mode | bits);
+        // What is open without any right has permissions under this name alone.
+        let name = format!("/proc/self/fd/{}", what.as_raw_fd());
+        Ok(chmodat(CWD, name, mode, AtFlags::empty())?)
+    }
+
     fn beneath(&self, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let relative = if relative.as_os_str().is_empty() {
             Path::new(".")
@@ -156,6 +201,13 @@ pub(crate) fn is_absence(error: &io::Error) -> bool {
     known
         .iter()
         .any(|known| error.raw_os_error() == Some(known.raw_os_error()))
+}
+
+impl Facts {
+    /// Whether both are one and the same, maybe under two names.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        (self.stamp.device, self.stamp.inode) == (other.stamp.device, other.stamp.inode)
+    }
 }
 
 impl From<FileType> for Kind {
@@ -184,6 +236,8 @@ impl From<&Statx> for Facts {
             uid: found.stx_uid,
             gid: found.stx_gid,
             size: found.stx_size,
+            stored: found.stx_blocks.saturating_mul(512),
+            modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
             is_whiteout: kind == FileType::CharacterDevice
                 && (found.stx_rdev_major, found.stx_rdev_minor) == (0, 0),
         }
@@ -229,6 +283,29 @@ mod tests {
             [Kind::Link, Kind::Folder, Kind::Link],
             "in the order of names"
         );
+    }
+
+    #[test]
+    fn permissions_are_added_to_what_is_there_and_to_nothing_that_a_link_names() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let tree = Tree::open(folder.path()).unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let mode = |name: &str| fs::metadata(path(name)).unwrap().permissions().mode() & 0o7777;
+        let set =
+            |name: &str, mode| fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        fs::write(path("file"), "x").unwrap();
+        symlink("file", path("link")).unwrap();
+        fs::create_dir(path("sub")).unwrap();
+        set("file", 0o022);
+        set("sub", 0o1011);
+        set("", 0o311);
+        assert!(tree.grant(Path::new("link"), 0o700).is_err() && mode("file") == 0o022);
+        assert!(tree.grant(Path::new("missing"), 0o700).is_err());
+        for (name, bits, expected) in [("file", 0o400, 0o422), ("sub", 0o500, 0o1511), ("", 0o500, 0o711)] {
+            tree.grant(Path::new(name), bits).unwrap();
+            assert_eq!(mode(name), expected, "{name:?}");
+        }
     }
 
     #[test]

@@ -79,6 +79,11 @@ impl Watch {
         Ok((mounts, watch))
     }
 
+    /// Whether no mount is protected.
+    pub(super) fn is_empty(&self) -> bool {
+        self.mounts.is_empty()
+    }
+
     /// Compares, moves what was planted out of the way, and tells what it was. Blocks.
     pub(super) fn end(self) -> Vec<Planted> {
         let quarantine = Quarantine::new(self.quarantine);
@@ -159,22 +164,28 @@ impl Guard {
 
 impl WatchedMount {
     fn clean(&self, quarantine: &Quarantine) -> Vec<Planted> {
-        let now = Inventory::take(&self.tree, &self.protection);
+        let now = self.before.take_again(&self.tree, &self.protection);
         let standing: Vec<&Path> = self
             .guards
             .iter()
             .filter(|guard| guard.stands(&self.tree))
             .map(|guard| guard.path.as_path())
             .collect();
-        let planted: Vec<Planted> = now
+        let is_guarded = |path: &Path| standing.iter().any(|guard| path.starts_with(guard));
+        let mut planted: Vec<Planted> = now
             .leaves
             .iter()
             .filter(|(path, leaf)| {
-                let guarded = standing.iter().any(|guard| path.starts_with(guard));
-                !guarded && !self.is_known(path, leaf) && !self.is_harmless(&now, path, leaf)
+                !is_guarded(path) && !self.is_known(path, leaf) && !self.is_harmless(&now, path, leaf)
             })
             .map(|(path, leaf)| self.remove(quarantine, path, leaf))
             .collect();
+        let unseen = now.closed.iter().filter(|(path, closed)| {
+            closed.is_reachable && !is_guarded(path) && self.before.closed.get(*path) != Some(*closed)
+        });
+        planted.extend(
+            unseen.map(|(path, closed)| Planted::unseen(self.tree.path().join(path), &closed.problem)),
+        );
         for top in now.tops.keys().filter(|top| !self.before.tops.contains_key(*top)) {
             quarantine::remove_empty(&self.tree, top);
         }

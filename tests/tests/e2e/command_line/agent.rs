@@ -42,6 +42,7 @@ async fn the_agent_answers_programs_and_resumes_its_session() {
         "duration_ms",
         "error_summary",
         "exit_code",
+        "missing_events",
         "outcome",
         "planted",
         "response_text",

@@ -59,6 +59,7 @@ async fn status_and_clean_tell_the_living_from_the_dead() {
         "the living one still runs"
     );
     assert_eq!(engine::containers(prefix).await.len(), 2);
+    assert_eq!(running(&project), "2", "the living one's task and its proxy");
     let all = project.output(&["clean", "--all"]);
     assert!(all.stderr.contains("another run uses them"), "{all:?}");
 
@@ -76,6 +77,21 @@ async fn status_and_clean_tell_the_living_from_the_dead() {
         status.starts_with("Engine ") && status.ends_with("\nnothing is there\n"),
         "{status}"
     );
+    assert_eq!(running(&project), "0");
+}
+
+/// The number of containers that run, as the table has it.
+fn running(project: &Project) -> String {
+    let status = project.output(&["status"]).stdout;
+    let of_line = |line: &str| {
+        line.strip_prefix("Running Containers")
+            .map(str::trim)
+            .map(str::to_owned)
+    };
+    status
+        .lines()
+        .find_map(of_line)
+        .unwrap_or_else(|| panic!("{status}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]

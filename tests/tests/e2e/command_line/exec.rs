@@ -5,9 +5,11 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
+use e2e_tests::engine;
 use e2e_tests::setting::Setting;
+use serde_json::json;
 
-use super::project::{Ended, Project, config};
+use super::project::{Ended, PREFIX, Project, config};
 
 /// A project that user 1000 may write.
 fn open_project() -> Project {
@@ -39,7 +41,6 @@ async fn a_command_is_confined_and_its_code_is_ours() {
             "{ended:?}"
         );
     }
-    assert_ne!(exec(&project, &[], "sudo whoami").code, Some(0));
     let control = project.run("id -u; touch /etc/x && echo written");
     assert_eq!(
         control.stdout, "0\nwritten\n",
@@ -70,6 +71,33 @@ async fn a_command_is_confined_and_its_code_is_ours() {
     );
 }
 
+/// An image with a program that makes root of whoever calls it.
+#[tokio::test(flavor = "multi_thread")]
+async fn sudo_gives_nothing() {
+    let project = open_project();
+    project.write(
+        ".sandbox/sandbox.yaml",
+        &config(PREFIX, "X").replace("image: X\n", ""),
+    );
+    let dockerfile = format!(
+        "FROM {}\nRUN cp /usr/bin/env /usr/bin/sudo && chmod 4755 /usr/bin/sudo\n",
+        Setting::of_this_run().image
+    );
+    project.write(".sandbox/container/Dockerfile", &dockerfile);
+    let built = project.output(&["build"]);
+    assert_eq!(built.code, Some(0), "{built:?}");
+    let ended = exec(&project, &[], "sudo id -u");
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "1000\n"),
+        "{ended:?}"
+    );
+    // The control: the same image and user without the sandbox.
+    let body = json!({"Image": built.stdout.trim(), "User": "1000"});
+    let control = engine::compatible("sudo id -u", &body).await;
+    assert_eq!(control.output, "0\n");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn it_sees_of_the_folder_and_the_network_what_is_said() {
     let project = open_project();
@@ -94,6 +122,26 @@ async fn it_sees_of_the_folder_and_the_network_what_is_said() {
     assert_eq!(exec(&project, &[], get).stdout, "000");
     let sandboxed = exec(&project, &["--network", "sandboxed"], get);
     assert_eq!(sandboxed.stdout, "hello from open.test\n403", "{sandboxed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_folder_is_protected_and_what_is_planted_is_told() {
+    let project = open_project();
+    project.write(".mcp.json", "{}");
+    let script = "echo evil > .mcp.json; echo evil > .envrc; echo fine > fine";
+    let ended = exec(&project, &[], script);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended.stderr.contains(".mcp.json: Read-only")
+            && ended.stderr.contains("warning: the task wrote `.envrc`")
+            && ended.stderr.contains("hint: look at it"),
+        "{ended:?}"
+    );
+    assert!(!project.path().join(".envrc").exists() && project.path().join("fine").exists());
+    // The control: as the hint says.
+    let ended = exec(&project, &["--unprotected"], script);
+    assert!(!ended.stderr.contains("the task wrote"), "{ended:?}");
+    assert!(project.path().join(".envrc").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

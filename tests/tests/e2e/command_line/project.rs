@@ -73,7 +73,23 @@ impl Project {
         command
             .arg("--default-signal=INT,TERM,HUP")
             .arg(&setting.sandbox_bin)
-            .args(arguments)
+            .args(arguments);
+        self.set_up(command)
+    }
+
+    /// Likewise, in so many KiB of memory: the kernel refuses more, and then the command aborts.
+    pub(crate) fn within_memory(&self, kibibytes: u64, arguments: &[&str]) -> Command {
+        let mut command = Command::new("bash");
+        command
+            .args(["-c", &format!("ulimit -c 0 -d {kibibytes}; exec \"$@\""), "bash"])
+            .arg(&Setting::of_this_run().sandbox_bin)
+            .args(arguments);
+        self.set_up(command)
+    }
+
+    fn set_up(&self, mut command: Command) -> Command {
+        let setting = Setting::of_this_run();
+        command
             .current_dir(self.path())
             .env("SANDBOX_PROXY_DIR", &setting.proxy_dir)
             .env("XDG_STATE_HOME", &self.state)

@@ -1,8 +1,36 @@
 //! `verify`: the table, its JSON form, and the exit code.
 
+use e2e_tests::setting::Setting;
 use serde_json::Value;
 
-use super::project::Project;
+use super::project::{PREFIX, Project, config};
+
+/// The checks that each sandbox of this kind has to make of itself.
+const OLDEST: [&str; 10] = [
+    "bash_available",
+    "etc_readonly",
+    "exit_code_preserved",
+    "python_available",
+    "sudo_blocked",
+    "timeout_enforced",
+    "tmp_writable",
+    "user_is_sandbox",
+    "user_not_root",
+    "usr_readonly",
+];
+
+/// The names of the checks that hold, of those named above.
+fn held(report: &Value) -> Vec<&str> {
+    let checks = report["checks"].as_array().expect("checks");
+    let mut names: Vec<&str> = checks
+        .iter()
+        .filter(|check| check["held"] == true)
+        .filter_map(|check| check["id"].as_str())
+        .filter(|id| OLDEST.contains(id))
+        .collect();
+    names.sort_unstable();
+    names
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn promises_are_told_one_by_one_and_hold() {
@@ -15,32 +43,40 @@ async fn promises_are_told_one_by_one_and_hold() {
         ended.stdout
     );
     assert!(ended.stdout.contains("proxy_answers") && !ended.stdout.contains("BROKEN"));
-    let ended = project.output(&["verify", "--isolation", "untrusted", "--output", "json"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promises_to_the_untrusted_hold_in_an_image_with_programs_and_in_an_empty_one() {
+    let project = Project::new();
+    let clients = &Setting::of_this_run().clients_image;
+    project.write(".sandbox/sandbox.yaml", &config(PREFIX, clients));
+    let verify = ["verify", "--isolation", "untrusted", "--output", "json"];
+    let expecting = [&verify[..], &["--expect", "bash", "--expect", "python"]].concat();
+    let ended = project.output(&expecting);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     let report = ended.json();
     assert_eq!(
         (&report["version"], &report["ok"]),
         (&Value::from(1), &Value::from(true))
     );
-    let checks = report["checks"].as_array().expect("checks");
-    // The seed of them all.
-    for id in [
-        "user_is_sandbox",
-        "user_not_root",
-        "sudo_blocked",
-        "etc_readonly",
-        "usr_readonly",
-        "timeout_enforced",
-        "tmp_writable",
-        "exit_code_preserved",
-    ] {
-        assert!(
-            checks
-                .iter()
-                .any(|check| check["id"] == id && check["held"] == true),
-            "{id}"
-        );
-    }
+    assert_eq!(held(&report), OLDEST);
+
+    let empty = Project::new();
+    let settings = config(PREFIX, "X").replace("image: X\n", "");
+    empty.write(".sandbox/sandbox.yaml", &settings);
+    empty.write(
+        ".sandbox/container/Dockerfile",
+        "FROM scratch\nENV MADE_OF=nothing\n",
+    );
+    let ended = empty.output(&verify);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let of_programs = |id: &&str| !id.ends_with("_available");
+    let expected: Vec<&str> = OLDEST.into_iter().filter(of_programs).collect();
+    assert_eq!(held(&ended.json()), expected);
+    // The control: what the image lacks is told.
+    let ended = empty.output(&expecting);
+    assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(held(&ended.json()), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

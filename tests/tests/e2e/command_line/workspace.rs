@@ -127,3 +127,39 @@ async fn a_copy_is_looked_at_applied_or_discarded() {
     );
     assert_eq!(project.output(&["apply"]).code, Some(125));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_a_task_made_up_forges_no_line_and_moves_no_cursor() {
+    let project = Project::new();
+    let ended =
+        project.run("d=$'x\\e[2J\\nwarning: forged\\xe2\\x80\\xae'; mkdir \"$d\"; echo evil > \"$d/.envrc\"");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert!(
+        lines.len() == 2 && lines[1].starts_with("hint: look at it"),
+        "{ended:?}"
+    );
+    assert!(
+        lines[0].starts_with(r"warning: the task wrote `x\u{1b}[2J\nwarning: forged\u{202e}/.envrc`")
+            && lines[0].ends_with("/0-x__2J_warning__forged__.envrc`"),
+        "{ended:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_that_names_what_a_task_made_up_is_plain_too() {
+    let project = Project::new();
+    let name = "x\u{1b}[2J\nerror: forged";
+    assert_eq!(
+        copied(&project, "echo two > $'x\\e[2J\\nerror: forged'").code,
+        Some(0)
+    );
+    project.write(name, "by the host\n");
+    let refused = project.output(&["apply"]);
+    assert_eq!(refused.code, Some(125));
+    let first = refused.stderr.lines().next().unwrap_or_default();
+    assert!(
+        first.ends_with(r"so nothing was applied: `x\u{1b}[2J\nerror: forged`"),
+        "{refused:?}"
+    );
+}

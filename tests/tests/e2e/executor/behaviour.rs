@@ -1,5 +1,6 @@
 //! What commands come to, and what they may do.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use e2e_tests::bed::Bed;
 use e2e_tests::setting::Setting;
 use sandbox::{
-    ContainerEnv, ExecOptions, ExecutorConfig, ExecutorMode, ImageSource, Input, Mount, Workspace,
+    ContainerEnv, ExecOptions, ExecutorConfig, ExecutorMode, ImageSource, Input, Isolation, Mount, Workspace,
 };
 
 use super::bed::{config, executor, output, run, weak, within};
@@ -66,6 +67,7 @@ async fn the_root_cannot_be_written_and_nothing_makes_root() {
     let bed = Bed::new().await;
     let (hard, soft) = (executor(&bed, config(&bed)), executor(&bed, weak(&bed)));
     for line in [
+        "rm -rf /* 2>&1",
         "rm -rf --no-preserve-root / 2>&1",
         "touch /etc/x 2>&1",
         "touch /usr/x 2>&1",
@@ -78,7 +80,8 @@ async fn the_root_cannot_be_written_and_nothing_makes_root() {
             "{result:?}"
         );
     }
-    for line in ["sudo whoami", "su -c whoami", "ls /root", "test $(id -u) = 0"] {
+    // The first is refused by `rm` itself, in whatever container.
+    for line in ["rm -rf /", "su -c whoami", "ls /root", "test $(id -u) = 0"] {
         assert_ne!(run(&hard, line).await.exit_code, 0, "{line}");
     }
     let look = "id -u; grep NoNewPrivs /proc/self/status | tr '\\t' ' '; grep CapBnd /proc/self/status | tr '\\t' ' '";
@@ -88,11 +91,41 @@ async fn the_root_cannot_be_written_and_nothing_makes_root() {
     );
     // The control: the same, where it is allowed.
     assert!(output(&soft, look).await.starts_with("0\nNoNewPrivs: 0\n"));
-    output(
-        &soft,
-        "touch /etc/x /usr/x /bin/x && ls /root && su -c whoami && rm -rf /usr/share/doc",
-    )
-    .await;
+    output(&soft, "touch /etc/x /usr/x /bin/x && ls /root && su -c whoami").await;
+    let emptied = "rm -rf /* 2>/dev/null; [ -e /usr/bin/rm ] || [ -e /etc/passwd ] || echo gone";
+    assert_eq!(run(&soft, emptied).await.stdout_text(), "gone\n");
+    let still = "[ -e /usr/bin/rm ] && [ -e /etc/passwd ] && echo there";
+    assert_eq!(output(&hard, still).await, "there\n");
+    bed.close().await;
+}
+
+/// No image of ours has `sudo`; this one has a program of that name that makes root of whoever calls it, and asks nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn sudo_gives_nothing() {
+    let bed = Bed::new().await;
+    let dockerfile = format!(
+        "FROM {}\nRUN cp /usr/bin/env /usr/bin/sudo && chmod 4755 /usr/bin/sudo\n",
+        Setting::of_this_run().image
+    );
+    let source = ImageSource::build(dockerfile, BTreeMap::new());
+    let image = bed.sandbox.ensure_image(&source).await.expect("an image");
+    let config = || ExecutorConfig::new("exec", image.clone());
+    let hard = executor(&bed, config());
+    assert_eq!(output(&hard, "sudo id -u").await, "1000\n");
+    let touched = run(&hard, "sudo touch /root/x").await;
+    assert_ne!(touched.exit_code, 0, "{touched:?}");
+    let soft = executor(
+        &bed,
+        config().isolation(Isolation {
+            no_new_privileges: false,
+            ..Isolation::untrusted()
+        }),
+    );
+    assert_eq!(
+        output(&soft, "sudo id -u; sudo whoami").await,
+        "0\nroot\n",
+        "the control"
+    );
     bed.close().await;
 }
 

@@ -50,7 +50,7 @@ async fn a_container_that_cannot_be_made_says_why() {
     std::fs::remove_dir(&folder).expect("our own folder");
     let error = going.execute("true", ExecOptions::default()).await;
     let error = error.expect_err("it is not there").to_string();
-    assert!(error.contains("goes`, which is to be mounted"), "{error}");
+    assert!(error.contains("goes` cannot be found"), "{error}");
     let unusable = config(&bed).isolation(Isolation {
         seccomp: Seccomp::Profile("/no/such/profile.json".into()),
         ..Isolation::untrusted()

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use e2e_tests::bed::Bed;
 use futures_util::future::join_all;
-use sandbox::{ExecOptions, Input};
+use sandbox::{ExecOptions, ExecutorMode, Input, Role};
 
-use super::bed::{config, executor, processes, within};
+use super::bed::{config, executor, processes, until_processes, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_has_its_own_streams_code_and_end() {
@@ -24,12 +24,33 @@ async fn each_has_its_own_streams_code_and_end() {
         assert_eq!(result.stderr_text(), format!("err {number}\n"));
     };
     join_all((0..12).map(one)).await;
-    assert_eq!(
-        bed.container(sandbox::Role::Task).await.split('-').nth(1),
-        Some("task"),
-        "all in one container"
-    );
+    assert_eq!(containers(&bed).await, 1, "all in one container");
+    let fresh = super::bed::executor(&bed, config(&bed).mode(ExecutorMode::Fresh));
+    // The control: with one for each there are two beside that of the others.
+    let waiting = || {
+        let options = ExecOptions {
+            stdin: Input::Bytes(Vec::new()),
+            ..ExecOptions::default()
+        };
+        fresh.execute("echo 41721; exec sleep 41721.1", options)
+    };
+    tokio::select! {
+        ended = join_all([waiting(), waiting()]) => panic!("{ended:?}"),
+        () = until_processes("sleep\u{0}41721.1", 2) => assert_eq!(containers(&bed).await, 3),
+    }
     bed.close().await;
+}
+
+/// How many containers for tasks the bed has.
+async fn containers(bed: &Bed) -> usize {
+    let inventory = bed.sandbox.inventory().await.expect("the engine answers");
+    let ours = |instance: &&sandbox::InventoryInstance| instance.id == bed.sandbox.instance_id();
+    let objects = inventory
+        .instances
+        .iter()
+        .filter(ours)
+        .flat_map(|instance| &instance.objects);
+    objects.filter(|object| object.role == Role::Task).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,5 @@
-//! Isolation as a container sees it from inside: each field works, or asking for it is an error. Each has its control.
+//! Isolation as a container sees it from inside: each field works, or asking for it is an error. Fields that confine stand beside a container
+//! that lacks just that; the presets and the table of what podman drops stand beside podman alone.
 
 mod bed;
 mod dropped;

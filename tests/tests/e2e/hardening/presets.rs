@@ -91,6 +91,21 @@ async fn limits_for_the_untrusted_hold() {
          cat pids/pids.max pids.max 2>/dev/null; true";
     let ran = bed.run_spec(limited(script)).await;
     assert_eq!(ran.stdout, "536870912\n536870912\n100\n", "{}", ran.stderr);
+    // Microseconds of processor time in each period of so many.
+    let share = "cd /sys/fs/cgroup; if [ -e cpu.max ]; then cat cpu.max; else \
+         echo $(cat cpu/cpu.cfs_quota_us) $(cat cpu/cpu.cfs_period_us) | sed s/^-1/max/; fi";
+    for (cpus, expected) in [
+        (ResourceLimits::untrusted().cpus, "100000 100000\n"),
+        (Some(0.5), "50000 100000\n"),
+        (None, "max 100000\n"),
+    ] {
+        let spec = spec(&bed, Isolation::untrusted(), share).limits(ResourceLimits {
+            cpus,
+            ..ResourceLimits::untrusted()
+        });
+        let ran = bed.run_spec(spec).await;
+        assert_eq!(ran.stdout, expected, "{cpus:?}: {}", ran.stderr);
+    }
     let bomb = "for i in $(seq 200); do sleep 20 & done 2>&1 | tail -1; jobs -p | wc -l";
     let ran = bed.run_spec(limited(bomb)).await;
     assert!(

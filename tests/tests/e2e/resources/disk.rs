@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use e2e_tests::bed::Bed;
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
-use sandbox::{Isolation, Ulimit, UlimitKind};
+use sandbox::{Input, Isolation, OutputChunk, Role, Ulimit, UlimitKind};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 
 use super::hostile::{hostile, run, still_usable};
 
@@ -83,21 +84,57 @@ async fn recorded(driver: &str) -> u64 {
         None,
     )
     .await;
-    let facts: Value = engine::json("GET", &format!("/containers/{id}/json"), None).await;
-    let path = facts
-        .pointer("/HostConfig/LogConfig/Path")
-        .and_then(Value::as_str)
-        .map(PathBuf::from);
-    let size = path
-        .and_then(|path| path.metadata().ok())
-        .map_or(0, |metadata| metadata.len());
+    let size = log_size(&facts(&id).await);
     engine::call("DELETE", &format!("/containers/{id}?force=true&timeout=0"), None).await;
     size
 }
 
+/// What the engine tells of a container.
+async fn facts(container: &str) -> Value {
+    engine::json("GET", &format!("/containers/{container}/json"), None).await
+}
+
+/// How large the engine's record of a container's output is.
+fn log_size(facts: &Value) -> u64 {
+    let path = facts
+        .pointer("/HostConfig/LogConfig/Path")
+        .and_then(Value::as_str);
+    path.map(PathBuf::from)
+        .and_then(|path| path.metadata().ok())
+        .map_or(0, |metadata| metadata.len())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn stdout_does_not_reach_the_disk() {
-    // That the sandbox's containers have this driver is verified whenever one is launched.
-    assert_eq!(recorded("none").await, 0);
+    let bed = Bed::new().await;
+    let script = "head -c 4194304 /dev/zero; echo; echo written; read end";
+    let command = bed
+        .sandbox
+        .create_command(hostile(&bed, &["bash", "-c", script]))
+        .expect("a good command");
+    let (mut writer, reader) = tokio::io::duplex(64);
+    let (seen, wait) = tokio::sync::oneshot::channel();
+    let (mut seen, mut output) = (Some(seen), Vec::new());
+    let running = command.execute(Input::Reader(Box::new(reader)), async |chunk| {
+        if let OutputChunk::Stdout(bytes) = chunk {
+            output.extend_from_slice(&bytes);
+            if output.ends_with(b"written\n") {
+                seen.take().map(|seen| seen.send(()));
+            }
+        }
+    });
+    let looking = async {
+        wait.await.expect("all of it is written");
+        let facts = facts(&bed.container(Role::Task).await).await;
+        writer.write_all(b"end\n").await.expect("the command reads");
+        facts
+    };
+    let (result, facts) = tokio::join!(running, looking);
+    assert_eq!(result.expect("the sandbox works").exit_code, 0);
+    let of_log = |field: &str| facts.pointer(&format!("/HostConfig/LogConfig/{field}")).cloned();
+    assert_eq!(of_log("Type"), Some(json!("none")), "{facts}");
+    assert_eq!(log_size(&facts), 0, "{:?}", of_log("Path"));
+    assert_eq!(recorded("none").await, 0, "the same without the sandbox");
     assert!(recorded("k8s-file").await >= 4 << 20, "the control");
+    bed.close().await;
 }

@@ -2,8 +2,10 @@
 //! control.
 
 mod disk;
+mod events;
 mod hostile;
 mod mounts;
 mod output;
 mod processes;
 mod side_by_side;
+mod traffic;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
 use std::time::Duration;
 
 use e2e_tests::bed::Bed;
@@ -9,6 +10,7 @@ use sandbox::{ExecutionResult, Outcome, Prompt, ResourceLimits};
 use serde_json::Value;
 
 use super::hostile::{hostile, limits, still_usable};
+use crate::command_line::project::Project;
 
 /// What is kept of each stream, and the line that tells of the rest.
 const KEPT: usize = (16 << 20) + 64;
@@ -23,6 +25,7 @@ fn short() -> ResourceLimits {
 #[tokio::test(flavor = "multi_thread")]
 async fn output_without_end_ends_with_the_time_and_is_kept_in_part() {
     let bed = Bed::new().await;
+    let mut cut = 0;
     for script in [
         "yes",
         "tr '\\0' x < /dev/zero",
@@ -37,8 +40,11 @@ async fn output_without_end_ends_with_the_time_and_is_kept_in_part() {
         assert!(stdout.len() <= KEPT && stderr.len() <= KEPT, "{script}");
         let kept = if script.ends_with(">&2") { stderr } else { stdout };
         let told = kept.windows(11).any(|window| window == b" bytes cut]");
-        assert!(told, "{script}: {} bytes", kept.len());
+        // A machine that is busy may not print that much in the time.
+        assert!(told || kept.len() < 16 << 20, "{script}: {} bytes", kept.len());
+        cut += u32::from(told);
     }
+    assert!(cut > 0, "the control: there was too much");
     let whole = bed
         .run_spec(hostile(&bed, &["head", "-c", "1000000", "/dev/zero"]))
         .await;
@@ -49,6 +55,29 @@ async fn output_without_end_ends_with_the_time_and_is_kept_in_part() {
     );
     still_usable(&bed).await;
     bed.close().await;
+}
+
+/// A gigabyte, in as much memory as the command needs for the ends that it keeps. Ten of them pass through an executor, where the
+/// container itself keeps the ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gigabyte_passes_through_a_command_in_little_memory() {
+    const BYTES: u64 = 1_000_000_000;
+    let project = Project::new();
+    let run = |kibibytes, bytes: u64| {
+        let count = bytes.to_string();
+        let arguments = ["run", "--", "head", "-c", &count, "/dev/zero"];
+        let mut child = project
+            .within_memory(kibibytes, &arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the sandbox command");
+        let mut stdout = child.stdout.take().expect("a pipe");
+        let copied = std::io::copy(&mut stdout, &mut std::io::sink()).expect("output");
+        (copied, child.wait().expect("our own child").success())
+    };
+    assert_eq!(run(160 * 1024, BYTES), (BYTES, true));
+    assert!(!run(24 * 1024, BYTES).1, "the control: the memory was bounded");
 }
 
 /// Runs a task whose Claude Code is the bash script `script`; gives its result and its session as another program reads it.
@@ -80,7 +109,18 @@ async fn whatever_an_agent_prints_its_session_stays_whole() {
         let bed = Bed::new().await;
         let (result, context) = session(&bed, &format!("echo '{init}'; {script}")).await;
         assert_ne!(result.outcome, Outcome::Success, "{script}");
-        assert!(context.is_object(), "{script}: {context}");
+        let events = context["replies"][0]["events"].as_array().expect("events");
+        assert_eq!(events.len(), result.events.len(), "{script}");
+        assert_eq!(events[0]["session_id"], "a-b-c", "{script}");
+        let good = script.contains("assistant");
+        assert_eq!(events.len() > 10, good, "{script}: {} events", events.len());
+        assert!(
+            !good
+                || events[1..]
+                    .iter()
+                    .all(|event| *event == serde_json::json!({"type": "assistant"})),
+            "{script}"
+        );
         bed.close().await;
     }
     let bed = Bed::new().await;

@@ -31,20 +31,28 @@ async fn inspected(run: &str, pointer: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_annotation_reaches_the_container_or_is_an_error() {
     let bed = Bed::new().await;
-    let annotated = spec(&bed, "annotated", "true").annotation(AnnotationKey::DossierMetaPath, "/srv/a,b=c");
-    if Setting::of_this_run().podman == "4" {
-        let (field, text) = refusal(&bed, annotated).await;
-        assert_eq!(field, "annotations");
-        assert!(
-            text.contains("podman 4") && text.contains("dossier.meta_path"),
-            "{text}"
-        );
-    } else {
-        let launched = bed.sandbox.runs().run(annotated, LifecycleHooks::default()).await;
-        launched.expect("a good run");
-        let there = inspected("annotated", "/Config/Annotations/dossier.meta_path").await;
-        assert_eq!(there, "/srv/a,b=c");
-        stop(&bed, "annotated").await;
+    let annotations = [
+        (AnnotationKey::DossierMetaPath, "/srv/a,b=c"),
+        (AnnotationKey::KrunCpus, "2"),
+        (AnnotationKey::TerokSidecar, "/srv/side car.json"),
+    ];
+    for (key, value) in annotations {
+        let annotated = spec(&bed, "annotated", "true").annotation(key, value);
+        if Setting::of_this_run().podman == "4" {
+            let (field, text) = refusal(&bed, annotated).await;
+            assert_eq!(field, "annotations");
+            assert!(text.contains("podman 4") && text.contains(key.as_str()), "{text}");
+        } else {
+            let launched = bed.sandbox.runs().run(annotated, LifecycleHooks::default()).await;
+            launched.expect("a good run");
+            let there = inspected("annotated", "/Config/Annotations").await;
+            assert_eq!(there[key.as_str()], value);
+            // The control: what was not asked for is not there.
+            for (other, _) in annotations.iter().filter(|(other, _)| *other != key) {
+                assert!(there.get(other.as_str()).is_none(), "{there}");
+            }
+            stop(&bed, "annotated").await;
+        }
     }
     bed.close().await;
 }

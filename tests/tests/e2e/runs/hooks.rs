@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 
 use e2e_tests::bed::{self, Bed};
-use sandbox::{LifecycleHooks, RunSpec, VolumeSpec};
+use sandbox::{LifecycleHooks, RunError, RunSpec, SandboxError, VolumeSpec};
 
 use super::bed::{LONG, chain, exists, name, networks, spec, stop};
 
@@ -81,6 +81,39 @@ async fn hooks_after_the_launch_undo_nothing_and_are_told_of() {
         calls.so_far(),
         ["pre_start", "post_start", "post_ready", "post_stop"]
     );
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_being_launched_cannot_be_stopped_until_it_is() {
+    let bed = Bed::new().await;
+    let (runs, told) = (bed.sandbox.runs(), Arc::new(Mutex::new(Vec::new())));
+    let stopping = || {
+        let (runs, told) = (runs.clone(), Arc::clone(&told));
+        move |name| {
+            let (runs, told) = (runs.clone(), Arc::clone(&told));
+            async move {
+                let results = runs.stop(&[name]).await;
+                told.lock().expect("no panic").extend(results);
+                Ok(())
+            }
+        }
+    };
+    let hooks = LifecycleHooks::default()
+        .pre_start(stopping())
+        .post_start(stopping());
+    runs.run(spec(&bed, "busy", "sleep 300"), hooks)
+        .await
+        .expect("a good run");
+    let told = std::mem::take(&mut *told.lock().expect("no panic"));
+    assert_eq!(told.len(), 2);
+    for result in told {
+        let error = result.error.expect("it is busy");
+        assert!(!result.removed, "{error}");
+        assert!(matches!(error, SandboxError::Run(RunError::Busy(_))), "{error}");
+    }
+    assert!(exists("busy").await);
+    stop(&bed, "busy").await;
     bed.close().await;
 }
 

@@ -1,8 +1,10 @@
-//! Containers that go on without their sandbox: sealed or not, with hooks, roll-back, and what may and may not be asked for.
+//! Containers that go on without their sandbox: sealed or not, with hooks, roll-back, a policy that changes, and what may and may not be asked for.
 
 mod allowed;
 mod bed;
 mod copy;
 mod hooks;
 mod lifecycle;
+mod policy;
 mod sealed;
+mod volumes;

@@ -53,6 +53,9 @@ async fn every_promise_to_an_agent() {
         ] {
             assert!(report.checks.iter().any(|check| check.id == id), "{id}");
         }
+        let memory = report.checks.iter().find(|check| check.id == "memory_bounded");
+        let detail = memory.map(|check| check.detail.as_str()).unwrap_or_default();
+        assert!(detail.ends_with("by the container's own limit"), "{detail}");
     }
     bed.close().await;
 }

@@ -7,6 +7,8 @@ use e2e_tests::engine;
 use e2e_tests::setting::Setting;
 use serde_json::{Value, json};
 
+const PROCESSES: u32 = 40;
+
 /// The checks `ids` in a container as `overrides` describe it.
 async fn verdicts(ids: &[&str], overrides: &Value) -> BTreeMap<String, (bool, String)> {
     let probe = Setting::of_this_run().proxy_dir.join("sandbox-verify-probe");
@@ -24,6 +26,7 @@ async fn verdicts(ids: &[&str], overrides: &Value) -> BTreeMap<String, (bool, St
         "owned": ["/run/sandbox/file"],
         "variables": ["HOME", "HOSTNAME", "PATH", "TERM", "container"],
         "has_proxy": true,
+        "processes": PROCESSES,
     });
     let mut spec = json!({
         "image": Setting::of_this_run().clients_image,
@@ -118,4 +121,20 @@ async fn a_network_with_neighbours_and_no_proxy_is_seen() {
         "{found:#?}"
     );
     assert!(!found["proxy_answers"].0, "{found:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_of_processes_that_is_not_the_limits_own_is_seen() {
+    let limited = json!({"resource_limits": {"pids": {"limit": PROCESSES}}});
+    all(true, &["processes_bounded"], &limited).await;
+    // A filter that says of each thread what the kernel says at the limit.
+    let folder = tempfile::tempdir().expect("a folder");
+    let profile = folder.path().join("profile.json");
+    let filter = json!({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+        {"names": ["clone", "clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 11},
+    ]});
+    fs::write(&profile, filter.to_string()).expect("a profile");
+    let found = verdicts(&["processes_bounded"], &json!({"seccomp_profile_path": profile})).await;
+    let (held, detail) = &found["processes_bounded"];
+    assert!(!held && detail.starts_with("0 threads, then"), "{found:#?}");
 }

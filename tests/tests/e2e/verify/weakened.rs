@@ -1,6 +1,7 @@
 //! Each way to weaken a container breaks the promises that it is about, and no other.
 
 use std::collections::BTreeMap;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use e2e_tests::bed::Bed;
@@ -9,6 +10,7 @@ use sandbox::{
     Capability, Device, HostEntry, ImageSource, Isolation, Mount, Network, ResourceLimits, Seccomp, Tmpfs,
     Ulimit, UlimitKind, VerifySpec,
 };
+use tempfile::TempDir;
 
 use super::report::{broken, proxied};
 
@@ -52,6 +54,7 @@ async fn more_capabilities() {
         ),
         (Capability::SYS_TIME, &["capabilities", "clock_refused"]),
         (Capability::NET_ADMIN, &["capabilities"]),
+        // `modules_refused` has no control: the kernels that tests run on may have no modules, and refuse them to everybody.
     ] {
         let mut made = Isolation::agent();
         made.capabilities.insert(capability);
@@ -292,7 +295,20 @@ async fn the_engines_socket_and_a_folder_of_the_host() {
             &["engine_socket_absent"],
         );
     }
-    // A caller's own mount is no fault.
+    // Whatever it is called, and some levels down.
+    let renamed = TempDir::new_in(folder).expect("a folder beside the engine's socket");
+    let deep = renamed.path().join("a/b");
+    std::fs::create_dir_all(&deep).expect("a folder");
+    std::fs::hard_link(socket, deep.join("quiet")).expect("another name for it");
+    let mount = Mount::read_only_at(renamed.path(), "/shared");
+    let seen = broken(&bed, spec().mount(mount)).await;
+    only(&seen, &["engine_socket_absent"]);
+    assert_eq!(
+        seen["engine_socket_absent"],
+        "/shared/a/b/quiet answers as an engine does"
+    );
+    // A caller's own mount is no fault, nor a socket in it that is somebody else's.
+    let _listener = UnixListener::bind(bed.folder().join("others")).expect("a socket");
     let own = Mount::read_write(bed.folder(), "/own");
     only(&broken(&bed, spec().mount(own)).await, &[]);
     bed.close().await;
@@ -308,12 +324,20 @@ async fn a_network_without_a_proxy() {
     for id in [
         "interfaces_bounded",
         "no_route_out",
+        "tcp_out_refused",
         "udp_out_refused",
+        "metadata_refused",
         "resolvers_refused",
         "ipv6_absent",
     ] {
         assert!(open.contains_key(id), "{id}: {open:#?}");
     }
+    // Whether anybody may send echo requests is the host's choice; with a raw socket they are sent.
+    let mut pinging = Isolation::agent();
+    pinging.capabilities.insert(Capability::NET_RAW);
+    let raw = spec(Network::Unrestricted).made_with(pinging, ResourceLimits::default());
+    let raw = broken(&bed, raw).await;
+    assert!(raw.contains_key("ping_out_refused"), "{raw:#?}");
     let of_network = |id: &str| {
         [
             "interfaces",

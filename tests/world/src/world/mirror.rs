@@ -5,8 +5,8 @@ use std::io::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use flate2::Compression;
 use flate2::write::GzEncoder;
+use flate2::{Compress, Compression, Crc, FlushCompress};
 use futures_util::{StreamExt as _, stream};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
@@ -39,6 +39,7 @@ pub(super) fn answer(
         "error" => error(&credential),
         "body" => body(argument, &credential),
         "bytes" => in_single_bytes(&credential),
+        "bomb" => bomb(&credential),
         "sse" => events(&credential, gate(argument)),
         _ => not_found(),
     }
@@ -87,6 +88,48 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(plain).expect("memory");
     encoder.finish().expect("memory")
+}
+
+/// A mebibyte on the wire that unpacks to a gibibyte of zeros, and the credential behind them.
+fn bomb(credential: &str) -> Response<Body> {
+    const PIECE: usize = 1 << 20;
+    const PIECES: usize = 1024;
+    let mut compress = Compress::new(Compression::best(), false);
+    let zeros = vec![0; PIECE];
+    // Ends at a byte, and refers to nothing before itself: so it can be had as often as one likes.
+    let mut packed = Vec::with_capacity(PIECE);
+    compress
+        .compress_vec(&zeros, &mut packed, FlushCompress::Full)
+        .expect("memory");
+    let end = gzip(credential.as_bytes());
+    let Some((head, tail)) = end.split_first_chunk::<10>() else {
+        return not_found();
+    };
+    let mut checksum = Crc::new();
+    let mut piece = Crc::new();
+    piece.update(&zeros);
+    for _ in 0..PIECES {
+        checksum.combine(&piece);
+    }
+    let mut last = Crc::new();
+    last.update(credential.as_bytes());
+    checksum.combine(&last);
+    let packed_end = tail
+        .split_last_chunk::<8>()
+        .map_or(tail, |(deflated, _)| deflated);
+    let body = [
+        head.as_slice(),
+        &packed.repeat(PIECES),
+        packed_end,
+        &checksum.sum().to_le_bytes(),
+        &checksum.amount().to_le_bytes(),
+    ]
+    .concat();
+    let mut response = Response::new(full(body));
+    response
+        .headers_mut()
+        .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    response
 }
 
 fn brotli(plain: &[u8]) -> Vec<u8> {

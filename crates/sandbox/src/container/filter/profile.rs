@@ -12,6 +12,7 @@ pub(super) static PROFILE: LazyLock<String> = LazyLock::new(|| profile().to_stri
 /// As the kernel numbers them.
 const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
+const EPROTONOSUPPORT: u32 = 93;
 const EAFNOSUPPORT: u32 = 97;
 
 /// `CLONE_NEW…` of all namespaces that `clone` makes, and of those that `unshare` makes, which are the same and the clocks'.
@@ -26,6 +27,8 @@ const FAMILIES: [u64; 3] = [UNIX, 2, 10];
 /// Talking with the kernel, about these alone: routes and addresses, sockets, devices that come and go, families of messages.
 const NETLINK: u64 = 16;
 const NETLINK_SUBJECTS: [u64; 4] = [0, 4, 15, 16];
+/// The kernel's audit. With the error of a kernel that keeps none, PAM goes on (`su`, `sudo`, `passwd`); with any other it gives up.
+const NETLINK_AUDIT: u64 = 9;
 const PACKET: u64 = 17;
 
 fn profile() -> Value {
@@ -80,6 +83,10 @@ fn sockets() -> Vec<Value> {
         .map(|family| when(socket(), &[equal(0, *family)]))
         .collect();
     rules.extend(NETLINK_SUBJECTS.map(|subject| when(socket(), &[equal(0, NETLINK), equal(2, subject)])));
+    rules.push(when(
+        refuse("socket", EPROTONOSUPPORT),
+        &[equal(0, NETLINK), equal(2, NETLINK_AUDIT)],
+    ));
     let raw = || json!({"caps": ["CAP_NET_RAW"]});
     rules.push(with(when(socket(), &[equal(0, PACKET)]), "includes", raw()));
     rules.push(with(
@@ -254,7 +261,8 @@ mod tests {
         assert_eq!(answers(17, 3, None), ["SCMP_ACT_ERRNO 1"]);
         assert_eq!(answers(17, 3, Some("CAP_NET_RAW")), ["SCMP_ACT_ALLOW null"]);
         assert_eq!(answers(16, 0, None), ["SCMP_ACT_ALLOW null"]);
-        for subject in [6, 9, 12, 21] {
+        assert_eq!(answers(16, 9, None), ["SCMP_ACT_ERRNO 93"]);
+        for subject in [6, 12, 21] {
             assert!(
                 answers(16, subject, None).is_empty(),
                 "{subject}: the default, which is an error"

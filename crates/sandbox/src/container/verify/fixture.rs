@@ -41,6 +41,7 @@ pub(super) fn plan() -> ContainerPlan {
         ("sandbox.context", "conversation-42"),
         ("sandbox.role", "task"),
         ("sandbox.lock", "/state/instances/2d2d2d2d2d2d2d2d.lock"),
+        ("sandbox.view", "2d.4026531840"),
     ];
     let sysctls = [
         ("net.ipv6.conf.all.disable_ipv6", "1"),

@@ -7,7 +7,8 @@ use crate::engine::{ImageFacts, Inspection};
 use super::difference::Differences;
 use super::{confinement, in_memory, limits, mounts, network, process};
 
-/// Runtimes that give a container a kernel of its own: what the host's kernel says is about the runtime, not about the container.
+/// Runtimes that give a container a kernel of its own: what the host's kernel says is about the runtime, not about the container. Only
+/// the network is the host's all the same.
 const OWN_KERNEL: [&str; 2] = ["runsc", "krun"];
 
 /// How a created container differs from its plan. Empty: it is as planned.
@@ -38,6 +39,7 @@ pub(in crate::container) fn attached(
     confinement::devices(&mut found, plan, &is.host_config);
     network::addresses(&mut found, plan, is);
     if OWN_KERNEL.contains(&is.runtime_name()) {
+        own_kernel(&mut found, plan, is, kernel);
         return found.0;
     }
     confinement::kernel(&mut found, plan, kernel);
@@ -46,6 +48,21 @@ pub(in crate::container) fn attached(
     in_memory::kernel(&mut found, plan, kernel);
     network::kernel(&mut found, plan, kernel);
     found.0
+}
+
+/// `runsc` leaves out sysctls, so that a container would have IPv6, and a proxy would forward, unless its engine has a hook that sets them.
+fn own_kernel(found: &mut Differences, plan: &ContainerPlan, is: &Inspection, kernel: &KernelFacts) {
+    let before = found.0.len();
+    network::kernel(found, plan, kernel);
+    found.require(!kernel.shared_namespaces.contains("net"), || {
+        "network namespace: is the host's".to_owned()
+    });
+    if found.0.len() > before {
+        found.0.push(format!(
+            "the runtime `{}` left that out: `sandbox doctor` says what its engine needs",
+            is.runtime_name()
+        ));
+    }
 }
 
 #[cfg(test)]
@@ -305,6 +322,34 @@ mod tests {
                 !differences(&plan(), answer, &strange).is_empty(),
                 compared,
                 "{runtime}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_network_of_a_kernel_of_its_own_is_compared() {
+        let ipv6 = KernelFacts {
+            has_ipv6: true,
+            ..kernel()
+        };
+        let forwards = KernelFacts {
+            forwards_ipv4: true,
+            ..kernel()
+        };
+        let shared = KernelFacts {
+            shared_namespaces: BTreeSet::from(["net", "pid"]),
+            ..kernel()
+        };
+        for (facts, named) in [
+            (ipv6, "IPv6 addresses:"),
+            (forwards, "forwarding:"),
+            (shared, "network namespace:"),
+        ] {
+            let answer = changed(INSPECTIONS[1], "/OCIRuntime", json!("/usr/bin/runsc"));
+            let found = differences(&plan(), answer, &facts);
+            assert!(
+                matches!(found.as_slice(), [first, mend] if first.starts_with(named) && mend.contains("sandbox doctor")),
+                "{found:?}"
             );
         }
     }

@@ -16,6 +16,8 @@ use crate::runs::RunError;
 
 /// Each folder on the way down is held open.
 const DEEPEST: usize = 200;
+/// Bytes of holes in all files together: an archive has them as zeros, and so has whoever unpacks it.
+const MOST_HOLES: u64 = 1 << 30;
 /// What is read may be a pipe or a device by now: opening it must neither wait nor do anything.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
@@ -37,9 +39,15 @@ impl Tree {
         let failed = |source: rustix::io::Errno| source_error(path, source.into());
         let flags = READ.difference(OFlags::NOFOLLOW);
         let top = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
-        let is_dir = match kind(&fstat(&top).map_err(failed)?) {
+        let stat = fstat(&top).map_err(failed)?;
+        let mut look = Walk::<io::Sink>::new(None);
+        let is_dir = match kind(&stat) {
             FileType::Directory => true,
-            FileType::RegularFile => false,
+            FileType::RegularFile => {
+                look.count_holes(&stat)
+                    .map_err(|source| source_error(path, source))?;
+                false
+            }
             _ => return Err(source_error(path, special())),
         };
         let tree = Self {
@@ -48,7 +56,7 @@ impl Tree {
             is_dir,
         };
         if is_dir {
-            Walk::<io::Sink>(None).folder(tree.top.as_fd(), Path::new(""), &tree.path, 0)?;
+            look.folder(tree.top.as_fd(), Path::new(""), &tree.path, 0)?;
         }
         Ok(tree)
     }
@@ -75,7 +83,7 @@ impl Tree {
             .map_err(failed)?;
         }
         let stat = fstat(&self.top).map_err(|error| failed(error.into()))?;
-        let mut walk = Walk(Some(archive));
+        let mut walk = Walk::new(Some(archive));
         if self.is_dir {
             if !at.as_os_str().is_empty() {
                 walk.folder_entry(&stat, at).map_err(failed)?;
@@ -84,7 +92,7 @@ impl Tree {
         } else {
             walk.file(self.top, &stat, at).map_err(failed)?;
         }
-        let mut out = match walk.0 {
+        let mut out = match walk.archive {
             Some(archive) => archive.into_inner().map_err(failed)?,
             None => return Ok(()),
         };
@@ -92,10 +100,18 @@ impl Tree {
     }
 }
 
-/// `None`: only looks.
-struct Walk<W: Write>(Option<tar::Builder<W>>);
+struct Walk<W: Write> {
+    /// `None`: only looks.
+    archive: Option<tar::Builder<W>>,
+    /// Bytes of holes in the files so far.
+    holes: u64,
+}
 
 impl<W: Write> Walk<W> {
+    fn new(archive: Option<tar::Builder<W>>) -> Self {
+        Self { archive, holes: 0 }
+    }
+
     fn folder(
         &mut self,
         folder: BorrowedFd<'_>,
@@ -145,7 +161,7 @@ impl<W: Write> Walk<W> {
                 self.folder_entry(&stat, at).map_err(failed)?;
                 self.folder(child.as_fd(), at, host, depth + 1)
             }
-            FileType::RegularFile if self.0.is_none() => Ok(()),
+            FileType::RegularFile if self.archive.is_none() => self.count_holes(&stat).map_err(failed),
             FileType::RegularFile => {
                 let child = openat(folder, name, READ, Mode::empty()).map_err(no)?;
                 let stat = fstat(&child).map_err(no)?;
@@ -156,7 +172,9 @@ impl<W: Write> Walk<W> {
     }
 
     fn folder_entry(&mut self, stat: &Stat, at: &Path) -> io::Result<()> {
-        let Some(archive) = &mut self.0 else { return Ok(()) };
+        let Some(archive) = &mut self.archive else {
+            return Ok(());
+        };
         append(
             archive,
             at,
@@ -169,10 +187,27 @@ impl<W: Write> Walk<W> {
     }
 
     fn link(&mut self, folder: BorrowedFd<'_>, name: &OsStr, stat: &Stat, at: &Path) -> io::Result<()> {
-        let Some(archive) = &mut self.0 else { return Ok(()) };
+        let Some(archive) = &mut self.archive else {
+            return Ok(());
+        };
         let target = readlinkat(folder, name, Vec::new())?;
         let mut header = header(tar::EntryType::Symlink, 0o777, mtime(stat), 0);
         archive.append_link(&mut header, at, OsStr::from_bytes(target.to_bytes()))
+    }
+
+    /// Refuses what would take far more room where it is unpacked than it has here.
+    fn count_holes(&mut self, stat: &Stat) -> io::Result<()> {
+        self.holes = self.holes.saturating_add(holes(stat));
+        if self.holes <= MOST_HOLES {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "the holes of its files have more than {} MiB, which a copy would fill",
+                MOST_HOLES >> 20
+            ),
+        ))
     }
 
     fn file(&mut self, file: OwnedFd, stat: &Stat, at: &Path) -> io::Result<()> {
@@ -180,7 +215,10 @@ impl<W: Write> Walk<W> {
         if kind(stat) != FileType::RegularFile {
             return Err(special());
         }
-        let Some(archive) = &mut self.0 else { return Ok(()) };
+        self.count_holes(stat)?;
+        let Some(archive) = &mut self.archive else {
+            return Ok(());
+        };
         let size = u64::try_from(stat.st_size).unwrap_or_default();
         let content = Exactly {
             file: File::from(file),
@@ -196,6 +234,16 @@ impl<W: Write> Walk<W> {
             size,
         )
     }
+}
+
+/// What `stat` says of a file that is not on the disk.
+fn holes(stat: &Stat) -> u64 {
+    let stored = u64::try_from(stat.st_blocks)
+        .unwrap_or_default()
+        .saturating_mul(512);
+    u64::try_from(stat.st_size)
+        .unwrap_or_default()
+        .saturating_sub(stored)
 }
 
 /// The bytes that the archive's header promised: what is appended meanwhile is left out, what is missing is an error.
@@ -377,6 +425,42 @@ mod tests {
         let found = unpacked(&out);
         assert_eq!(found.get("w/sub").map(|entry| entry.0), Some('l'));
         assert!(!found.contains_key("w/sub/secret"));
+    }
+
+    #[test]
+    fn holes_are_not_blown_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let hole = |name: &str, size: u64| {
+            let file = File::create(folder.path().join(name)).unwrap();
+            file.set_len(size).unwrap();
+            folder.path().join(name)
+        };
+        let small = hole("small", 1 << 20);
+        assert_eq!(
+            archive(&small, &[], "x").unwrap().len(),
+            (1 << 20) + 1536,
+            "the control"
+        );
+        Tree::open(folder.path()).unwrap();
+        let large = hole("large", 1 << 40);
+        for path in [folder.path(), large.as_path()] {
+            let error = Tree::open(path).unwrap_err();
+            let RunError::Source { source, .. } = error else {
+                panic!("{error}")
+            };
+            assert!(source.to_string().contains("holes"), "{source}");
+        }
+        // Many that are small are as bad.
+        fs::remove_file(large).unwrap();
+        let tree = Tree::open(folder.path()).unwrap();
+        hole("a", 1 << 29);
+        hole("b", 1 << 29);
+        assert!(Tree::open(folder.path()).is_err());
+        hole("a", 1 << 40);
+        assert!(
+            tree.write(&[], Path::new("w"), io::sink()).is_err(),
+            "made after the look"
+        );
     }
 
     #[test]

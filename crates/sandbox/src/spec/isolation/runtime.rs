@@ -10,6 +10,8 @@ use crate::spec::InvalidSpec;
 ///
 /// No podman lets a caller of its API choose: a service runs all its containers with one runtime. So this is a demand, and it is an
 /// error when the engine's service runs another one.
+///
+/// Counterpart of `SAFE_RUNTIMES` of terok-sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Runtime {
     /// crun, podman's usual one.
@@ -17,6 +19,9 @@ pub enum Runtime {
     /// runc.
     Runc,
     /// gVisor: a kernel of its own between the container and the host's.
+    ///
+    /// An executor works there only if its isolation demands it and each command has a container of its own: gVisor does not hide
+    /// processes from others of their user.
     Runsc,
     /// crun with libkrun: a virtual machine.
     Krun,

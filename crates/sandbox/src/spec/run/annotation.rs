@@ -9,6 +9,8 @@ use crate::spec::InvalidSpec;
 /// devices and groups from them), so nothing else is passed on.
 ///
 /// Podman 4 drops annotations without a word; there, asking for one is an error.
+///
+/// Counterpart of `SAFE_ANNOTATION_KEYS` of terok-sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AnnotationKey {
     /// `dossier.meta_path`: where a reader of the host finds what a container is about.

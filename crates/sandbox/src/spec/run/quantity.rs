@@ -7,6 +7,8 @@ use crate::spec::InvalidSpec;
 
 /// Bytes of memory: `512m`, `4g`, `1.5 GiB`, `1048576`. Units are powers of 1024, in either case, with or without `b` or `ib`.
 ///
+/// Counterpart of the text `RunSpec.memory` of terok-sandbox.
+///
 /// ```
 /// let memory: sandbox::Memory = "1.5g".parse()?;
 /// assert_eq!(memory.bytes(), 1536 << 20);
@@ -80,6 +82,8 @@ fn bytes(text: &str) -> Option<u64> {
 }
 
 /// Processors in fractions of one: `2`, `0.5`. From 0.01 to 1024.
+///
+/// Counterpart of the text `RunSpec.cpus` of terok-sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Cpus(f64);
 

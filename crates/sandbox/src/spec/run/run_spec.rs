@@ -14,6 +14,9 @@ use super::{AnnotationKey, Cpus, GpuRequest, Memory, RunName, VolumeSpec, rules}
 ///
 /// `Display` renders the equivalent `podman` command line for logs, without any value of an environment variable.
 ///
+/// Counterpart of `RunSpec` of terok-sandbox; each setter names the field that it is the counterpart of. [`Runs`](crate::Runs) says what
+/// differs.
+///
 /// ```
 /// use sandbox::{ImageTag, RunSpec, VolumeSpec};
 ///
@@ -53,6 +56,8 @@ impl RunSpec {
     pub(super) const LARGEST_LOG: u64 = 1 << 30;
 
     /// A run that is called `name` and executes `command` (program first) in a container of `image`.
+    ///
+    /// Counterpart of `RunSpec.container_name`, `RunSpec.image` and `RunSpec.command` of terok-sandbox.
     pub fn new(name: RunName, image: ImageTag, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             name,
@@ -77,6 +82,8 @@ impl RunSpec {
     }
 
     /// The variables of the container. Default none.
+    ///
+    /// Counterpart of `RunSpec.env` of terok-sandbox.
     #[must_use]
     pub fn env(mut self, env: ContainerEnv) -> Self {
         self.env = env;
@@ -84,6 +91,8 @@ impl RunSpec {
     }
 
     /// Adds a volume.
+    ///
+    /// Counterpart of `RunSpec.volumes` of terok-sandbox.
     #[must_use]
     pub fn volume(mut self, volume: VolumeSpec) -> Self {
         self.volumes.push(volume);
@@ -92,6 +101,8 @@ impl RunSpec {
 
     /// The folder of the host for the log of network events; it is made if it is missing, and it stays. Default:
     /// [`Runs::task_state_dir`](crate::Runs::task_state_dir), which goes when the run is stopped.
+    ///
+    /// Counterpart of `RunSpec.task_dir` of terok-sandbox.
     #[must_use]
     pub fn task_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.task_dir = Some(dir.into());
@@ -99,6 +110,8 @@ impl RunSpec {
     }
 
     /// Graphics processors. Default none.
+    ///
+    /// Counterpart of `RunSpec.gpu_enabled` of terok-sandbox.
     #[must_use]
     pub fn gpus(mut self, gpus: GpuRequest) -> Self {
         self.gpus = Some(gpus);
@@ -106,6 +119,8 @@ impl RunSpec {
     }
 
     /// How much memory it may use. Default: no limit of ours.
+    ///
+    /// Counterpart of `RunSpec.memory` of terok-sandbox.
     #[must_use]
     pub fn memory(mut self, memory: Memory) -> Self {
         self.memory = Some(memory);
@@ -113,6 +128,8 @@ impl RunSpec {
     }
 
     /// How many processors it may use. Default: all.
+    ///
+    /// Counterpart of `RunSpec.cpus` of terok-sandbox.
     #[must_use]
     pub fn cpus(mut self, cpus: Cpus) -> Self {
         self.cpus = Some(cpus);
@@ -127,6 +144,8 @@ impl RunSpec {
     }
 
     /// The container's own name, instead of that of its isolation.
+    ///
+    /// Counterpart of `RunSpec.hostname` of terok-sandbox.
     #[must_use]
     pub fn hostname(mut self, name: impl Into<String>) -> Self {
         self.hostname = Some(name.into());
@@ -134,6 +153,8 @@ impl RunSpec {
     }
 
     /// What must run the container, instead of what its isolation says. An engine whose service runs another runtime is an error.
+    ///
+    /// Counterpart of `RunSpec.runtime` of terok-sandbox.
     #[must_use]
     pub fn runtime(mut self, runtime: Runtime) -> Self {
         self.runtime = Some(runtime);
@@ -141,6 +162,8 @@ impl RunSpec {
     }
 
     /// Adds an annotation. An engine that drops it is an error.
+    ///
+    /// Counterpart of `RunSpec.annotations` of terok-sandbox.
     #[must_use]
     pub fn annotation(mut self, key: AnnotationKey, value: impl Into<String>) -> Self {
         self.annotations.insert(key, value.into());
@@ -148,6 +171,8 @@ impl RunSpec {
     }
 
     /// How it is confined. Default [`Isolation::agent`].
+    ///
+    /// Its no-new-privileges is the counterpart of `RunSpec.unrestricted` of terok-sandbox, and the other way about: on by default.
     #[must_use]
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = isolation;
@@ -179,6 +204,8 @@ impl RunSpec {
 
     /// Nothing of the host is mounted but what is [`live`](VolumeSpec::live): volumes are copied in before the start, and the host never
     /// sees what becomes of them. Default no.
+    ///
+    /// Counterpart of `RunSpec.sealed` of terok-sandbox.
     #[must_use]
     pub fn sealed(mut self) -> Self {
         self.sealed = true;
@@ -192,9 +219,20 @@ impl RunSpec {
     }
 
     /// Checks what can be checked without the engine.
-    pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
+    fn validate(&self) -> Result<(), InvalidSpec> {
         self.launch_with(self.volumes.iter()).validate()?;
         rules::check(self)
+    }
+
+    /// The same specification, checked, of what its volumes' paths lead to now, wherever links lead later.
+    pub(crate) fn checked(mut self) -> Result<Self, InvalidSpec> {
+        self.validate()?;
+        for volume in &mut self.volumes {
+            *volume = volume.resolved()?;
+        }
+        // What the paths lead to must be good as well.
+        rules::check(&self)?;
+        Ok(self)
     }
 
     /// Its isolation with everything that has a setter of its own.
@@ -247,6 +285,8 @@ impl RunSpec {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
     use crate::spec::{Device, Tmpfs};
 
@@ -368,14 +408,39 @@ mod tests {
     }
 
     #[test]
+    fn volumes_are_of_what_their_paths_led_to_when_they_were_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let (work, link) = (real.join("work"), real.join("link"));
+        std::fs::create_dir(&work).unwrap();
+        symlink(&work, &link).unwrap();
+        let checked = spec().volume(VolumeSpec::new(&link, "/x")).checked().unwrap();
+        let refused = || {
+            let (mounted, copied) = (
+                checked.launch().refuse_moved_mounts(),
+                checked.volumes[0].refuse_moved(),
+            );
+            assert_eq!(mounted.is_err(), copied.is_err());
+            mounted.err().map(|error| error.to_string())
+        };
+        assert_eq!(checked.volumes[0].host_path, work);
+        assert_eq!(refused(), None);
+        std::fs::remove_dir(&work).unwrap();
+        assert!(refused().is_some_and(|text| text.contains("cannot be found")));
+        symlink("/", &work).unwrap();
+        assert!(refused().is_some_and(|text| text.contains("became a symbolic link")));
+    }
+
+    #[test]
     fn a_path_that_the_engine_would_cut_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a:b");
         std::fs::create_dir(&path).unwrap();
-        let error = spec()
-            .volume(VolumeSpec::new(&path, "/x"))
-            .validate()
-            .unwrap_err();
-        assert_eq!(error.field(), "volumes");
+        let link = folder.path().join("link");
+        symlink(&path, &link).unwrap();
+        for path in [path, link] {
+            let spec = spec().volume(VolumeSpec::new(path, "/x"));
+            assert_eq!(spec.checked().unwrap_err().field(), "volumes");
+        }
     }
 }

@@ -3,16 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{self, Read as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::readlinkat;
 
 use super::super::error::WorkspaceError;
-use super::super::git_config;
-use super::super::inventory::{Role, protected, text};
+use super::super::inventory::protected;
 use super::super::protection::Protection;
 use super::super::tree::{Facts, Kind, Tree};
 use super::xattr;
+
+/// What lies deeper is no work on a tree, and too deep for other programs too.
+const DEEPEST: usize = 200;
+/// Bytes of a path that still leave room for a name in it: the kernel takes 4096.
+const LONGEST: usize = 3800;
 
 /// A path that differs between a copy and its work tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +34,8 @@ pub struct Change {
     pub conflict: bool,
     /// Whether it had set-user-id or set-group-id bits, which are never applied.
     pub privileged: bool,
+    /// What the work tree has there, as it was when they were compared.
+    pub(super) before: Option<Facts>,
 }
 
 /// What happened to a path.
@@ -59,7 +65,7 @@ pub enum EntryKind {
 /// Why a change is not applied by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeldBack {
-    /// Programs of the host run it, or take orders from it, on their own.
+    /// Programs of the host run it, or take orders from it, on their own; or it is a folder that goes together with such a thing.
     Protected,
     /// A symbolic link that leads out of the work tree.
     LeadsOut,
@@ -100,10 +106,16 @@ pub(super) struct Comparison {
     pub(super) since: (i64, u32),
 }
 
+/// A folder that is still to be compared, and why all that is in it is held back.
+type Pending = (PathBuf, Option<HeldBack>);
+
 impl Comparison {
     pub(super) fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
         let mut changes = Vec::new();
-        self.folder(protection, Path::new(""), None, &mut changes)?;
+        let mut pending = vec![(PathBuf::new(), None)];
+        while let Some((folder, held)) = pending.pop() {
+            self.folder(protection, &folder, held, &mut changes, &mut pending)?;
+        }
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(changes)
     }
@@ -115,10 +127,16 @@ impl Comparison {
         folder: &Path,
         held: Option<HeldBack>,
         changes: &mut Vec<Change>,
+        pending: &mut Vec<Pending>,
     ) -> Result<(), WorkspaceError> {
+        if folder.components().count() > DEEPEST || folder.as_os_str().len() > LONGEST {
+            return Err(WorkspaceError::unreadable(
+                self.upper.path(),
+                format!("its folders are deeper than {DEEPEST}, or their names longer than a path"),
+            ));
+        }
         let failed = |source| WorkspaceError::new("read", &self.upper.path().join(folder), source);
-        let opened = self.upper.folder(folder).map_err(failed)?;
-        let notes = xattr::notes(&opened).map_err(failed)?;
+        let notes = self.upper.folder(folder).and_then(xattr::notes).map_err(failed)?;
         if notes.foreign {
             return Err(self.not_understood(folder));
         }
@@ -136,7 +154,9 @@ impl Comparison {
         for (name, kind) in &upper {
             let path = folder.join(name);
             let held = held_here(name, &path, *kind);
-            self.entry(protection, path, held, changes)?;
+            if self.entry(protection, &path, held, changes)? == Kind::Folder {
+                pending.push((path, held));
+            }
         }
         if notes.opaque {
             let hidden = below
@@ -145,85 +165,82 @@ impl Comparison {
             for (name, kind) in hidden {
                 let path = folder.join(name);
                 let held = held_here(name, &path, *kind);
-                self.removed(path, held, changes)?;
+                self.removed(protection, &path, held, changes)?;
             }
         }
         Ok(())
     }
 
+    /// Compares one entry of the upper layer; tells what it is there.
     fn entry(
         &self,
         protection: &Protection,
-        path: PathBuf,
+        path: &Path,
         held: Option<HeldBack>,
         changes: &mut Vec<Change>,
-    ) -> Result<(), WorkspaceError> {
-        let failed = |source| WorkspaceError::new("read", &path, source);
-        let Some(now) = self.upper.facts(&path).map_err(failed)? else {
-            return Ok(());
+    ) -> Result<Kind, WorkspaceError> {
+        let failed = |source| WorkspaceError::new("read", path, source);
+        let Some(now) = self.upper.facts(path).map_err(failed)? else {
+            return Ok(Kind::Special);
         };
         if now.is_whiteout {
-            return self.removed(path, held, changes);
+            self.removed(protection, path, held, changes)?;
+            return Ok(Kind::Special);
         }
-        let before = self.host.facts(&path).map_err(failed)?;
-        let kind = if before.is_some() {
-            ChangeKind::Modified
-        } else {
-            ChangeKind::Added
-        };
-        let (entry, held) = match now.kind {
-            Kind::Folder => (EntryKind::Folder, held),
-            Kind::File => (EntryKind::File, held),
-            Kind::Link => (
-                EntryKind::Link,
-                held.or(self
-                    .leads_out(&path)
-                    .map_err(failed)?
-                    .then_some(HeldBack::LeadsOut)),
-            ),
-            Kind::Special => (EntryKind::Special, Some(HeldBack::Special)),
-        };
+        let before = self.host.facts(path).map_err(failed)?;
         let same = match before {
-            Some(before) if before.kind == now.kind => self.is_same(&path, &before, &now)?,
+            Some(before) if before.kind == now.kind => self.is_same(path, &before, &now)?,
             _ => false,
         };
-        if !same {
-            changes.push(Change {
-                kind,
-                entry,
-                held_back: held,
-                conflict: self.is_conflict(&path, before.as_ref()),
-                privileged: now.kind == Kind::File && now.mode & 0o6000 != 0,
-                path: path.clone(),
-            });
+        if same {
+            return Ok(now.kind);
         }
-        if now.kind == Kind::Folder {
-            self.folder(protection, &path, held, changes)?;
-        }
-        Ok(())
+        let held = match now.kind {
+            Kind::Folder | Kind::File => held,
+            Kind::Link => {
+                let leads_out = self.leads_out(path).map_err(failed)?;
+                held.or(leads_out.then_some(HeldBack::LeadsOut))
+            }
+            Kind::Special => Some(HeldBack::Special),
+        };
+        changes.push(Change {
+            path: path.to_owned(),
+            kind: match before {
+                Some(_) => ChangeKind::Modified,
+                None => ChangeKind::Added,
+            },
+            entry: now.kind.into(),
+            held_back: held.or_else(|| self.held_with(protection, path, before.as_ref())),
+            conflict: self.is_conflict(path, before),
+            privileged: now.kind == Kind::File && now.mode & 0o6000 != 0,
+            before,
+        });
+        Ok(now.kind)
     }
 
     fn removed(
         &self,
-        path: PathBuf,
+        protection: &Protection,
+        path: &Path,
         held: Option<HeldBack>,
         changes: &mut Vec<Change>,
     ) -> Result<(), WorkspaceError> {
         let before = self
             .host
-            .facts(&path)
-            .map_err(|source| WorkspaceError::new("read", &path, source))?;
+            .facts(path)
+            .map_err(|source| WorkspaceError::new("read", path, source))?;
         // Gone from the host too: nothing is left to do.
         let Some(before) = before else {
             return Ok(());
         };
         changes.push(Change {
+            path: path.to_owned(),
             kind: ChangeKind::Removed,
             entry: before.kind.into(),
-            held_back: held,
-            conflict: self.is_conflict(&path, Some(&before)),
+            held_back: held.or_else(|| self.held_with(protection, path, Some(&before))),
+            conflict: self.is_conflict(path, Some(before)),
             privileged: false,
-            path,
+            before: Some(before),
         });
         Ok(())
     }
@@ -253,61 +270,25 @@ impl Comparison {
     }
 
     /// Whether the host's `path` is no longer what the task saw. `now` is what it is.
-    fn is_conflict(&self, path: &Path, now: Option<&Facts>) -> bool {
-        match (self.names.contains(path), now) {
-            (true, None) | (false, Some(_)) => true,
-            (false, None) => false,
-            // A folder's own time changes with the names in it.
-            (true, Some(facts)) if facts.kind == Kind::Folder => self
-                .host
-                .list(path)
-                .unwrap_or_default()
-                .into_iter()
-                .any(|(name, _)| {
-                    let inner = path.join(name);
-                    let facts = self.host.facts(&inner).ok().flatten();
-                    self.is_conflict(&inner, facts.as_ref())
-                }),
-            (true, Some(facts)) => facts.stamp.changed > self.since,
-        }
-    }
-
-    fn is_harmless(&self, role: Role, path: &Path, kind: Kind) -> bool {
-        match (role, kind) {
-            // Its files are judged one by one.
-            (Role::Hooks, Kind::Folder) => self.has_samples_only(path),
-            (Role::Configuration, Kind::File) => {
-                let known = text(&self.host, path).unwrap_or_default();
-                text(&self.upper, path).is_some_and(|text| git_config::is_harmless(&text, &known))
-            }
-            _ => false,
-        }
-    }
-
-    fn has_samples_only(&self, hooks: &Path) -> bool {
-        self.upper.list(hooks).is_ok_and(|entries| {
-            entries.iter().all(|(name, kind)| {
-                *kind == Kind::File
-                    && Path::new(name)
-                        .extension()
-                        .is_some_and(|extension| extension == "sample")
-            })
-        })
-    }
-
-    fn leads_out(&self, path: &Path) -> io::Result<bool> {
-        let mut depth = path.components().count() - 1;
-        let mut below = false;
-        for part in target(&self.upper, path)?.components() {
-            match part {
-                Component::CurDir => {}
-                Component::Normal(_) => below = true,
-                // After a name, which may be a link, nobody knows what is above.
-                Component::ParentDir if depth > 0 && !below => depth -= 1,
-                _ => return Ok(true),
+    pub(super) fn is_conflict(&self, path: &Path, now: Option<Facts>) -> bool {
+        let mut pending = vec![(path.to_owned(), now)];
+        while let Some((path, now)) = pending.pop() {
+            match (self.names.contains(&path), now) {
+                (true, None) | (false, Some(_)) => return true,
+                // A folder's own time changes with the names in it.
+                (true, Some(facts)) if facts.kind == Kind::Folder => {
+                    let entries = self.host.list(&path).unwrap_or_default();
+                    pending.extend(entries.into_iter().map(|(name, _)| {
+                        let inner = path.join(name);
+                        let facts = self.host.facts(&inner).ok().flatten();
+                        (inner, facts)
+                    }));
+                }
+                (true, Some(facts)) if facts.stamp.changed > self.since => return true,
+                (false, None) | (true, Some(_)) => {}
             }
         }
-        Ok(false)
+        false
     }
 
     fn not_understood(&self, path: &Path) -> WorkspaceError {

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::super::error::WorkspaceError;
 use super::super::tree::Stamp;
 use super::path_text;
+use super::seal::Seal;
+use super::trash::gone;
 
 pub(super) const NAME: &str = "journal.json";
 
@@ -17,7 +19,7 @@ pub(super) const NAME: &str = "journal.json";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Phase {
-    /// New content is being copied beside the tree; the tree is untouched.
+    /// The tree is untouched, or as it was again: what is copied beside it only has to go.
     Staging,
     /// Everything is copied. From here on it is finished, whoever does it.
     Committing,
@@ -39,6 +41,10 @@ pub(super) struct Step {
     pub(super) puts: bool,
     /// What is there before; `None` where there is nothing.
     pub(super) expects: Option<Stamp>,
+    /// What is put, once all of it is copied.
+    pub(super) after: Option<Seal>,
+    /// The same of what is there before.
+    pub(super) before: Option<Seal>,
     /// Whether a link to the former content can be kept while the new one takes its place at once.
     pub(super) swaps: bool,
 }
@@ -58,6 +64,9 @@ pub(super) struct Journal {
     pub(super) steps: Vec<Step>,
 }
 
+/// What this program writes and understands.
+pub(super) const VERSION: u32 = 2;
+
 pub(super) fn exists(folder: &Path) -> bool {
     folder.join(NAME).exists()
 }
@@ -71,7 +80,7 @@ impl Journal {
         };
         let journal: Self = serde_json::from_slice(&text)
             .map_err(|error| WorkspaceError::unreadable(&path, error.to_string()))?;
-        if journal.version != 1 {
+        if journal.version != VERSION {
             return Err(WorkspaceError::unreadable(
                 &path,
                 "another version of this program wrote it",
@@ -87,9 +96,14 @@ impl Journal {
         write_whole(&path, &text, true)
     }
 
+    pub(super) fn advance(&mut self, phase: Phase, folder: &Path) -> Result<(), WorkspaceError> {
+        self.phase = phase;
+        self.write(folder)
+    }
+
     pub(super) fn remove(folder: &Path) -> Result<(), WorkspaceError> {
         let path = folder.join(NAME);
-        fs::remove_file(&path).map_err(|source| WorkspaceError::new("remove", &path, source))
+        gone(fs::remove_file(&path)).map_err(|source| WorkspaceError::new("remove", &path, source))
     }
 }
 

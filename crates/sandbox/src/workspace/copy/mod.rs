@@ -4,10 +4,19 @@
 mod apply;
 mod changes;
 mod commit;
+mod finish;
+mod held;
 mod journal;
 mod path_text;
+mod removal;
+mod room;
+mod seal;
 mod stage;
 mod state;
+mod trash;
+#[cfg(test)]
+mod unprivileged;
+mod witness;
 mod xattr;
 
 pub use apply::{Applied, ApplyOptions};

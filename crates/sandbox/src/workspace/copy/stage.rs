@@ -1,16 +1,21 @@
 //! Copies of what a task wrote, beside the tree, from where one rename brings each into it.
 
-use std::fs::{self, DirBuilder, File, FileTimes, Permissions};
-use std::io;
+use std::ffi::OsStr;
+use std::fs::{File, FileTimes, Permissions};
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rand::RngExt as _;
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, chownat, mkdirat, openat, symlinkat};
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, SeekFrom, Uid, chownat, fstat, mkdirat, openat, seek, symlinkat,
+};
+use rustix::io::Errno;
 
 use super::super::tree::{Facts, Kind, Tree};
 use super::changes::{Comparison, target};
+use super::removal;
 
 /// What the names of stages begin with.
 const PREFIX: &str = ".sandbox-apply-";
@@ -29,16 +34,17 @@ pub(super) fn name() -> String {
 }
 
 impl Stage {
-    pub(super) fn create(root: &Path, name: &str) -> io::Result<Self> {
-        DirBuilder::new().mode(0o700).create(root.join(name))?;
-        Self::open(root, name)
+    pub(super) fn create(host: &Tree, name: &str) -> io::Result<Self> {
+        mkdirat(host.folder(Path::new(""))?, name, Mode::from_raw_mode(0o700))?;
+        Self::open(host, name)
     }
 
-    pub(super) fn open(root: &Path, name: &str) -> io::Result<Self> {
-        let facts = fs::metadata(root)?;
+    /// Opens a stage, which is a folder of the tree itself: whoever may write the tree could put a link in its place.
+    pub(super) fn open(host: &Tree, name: &str) -> io::Result<Self> {
+        let top = fstat(host.folder(Path::new(""))?)?;
         Ok(Self {
-            tree: Tree::open(&root.join(name))?,
-            owner: (facts.uid(), facts.gid()),
+            tree: host.inner(Path::new(checked(name)?))?,
+            owner: (top.st_uid, top.st_gid),
         })
     }
 
@@ -58,7 +64,7 @@ impl Stage {
                 let flags =
                     OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let new = File::from(openat(&folder, name, flags, Mode::from_raw_mode(0o600))?);
-                fill(new, from.upper.file(path)?, &facts)?;
+                fill(&new, &from.upper.file(path)?, &facts)?;
             }
             Kind::Special => return Err(io::ErrorKind::Unsupported.into()),
         }
@@ -66,7 +72,7 @@ impl Stage {
     }
 
     /// To whom the former file belonged, else to whom the tree does: in a container everything is root's.
-    fn give(&self, folder: &OwnedFd, name: &std::ffi::OsStr, before: Option<Facts>) -> io::Result<()> {
+    fn give(&self, folder: &OwnedFd, name: &OsStr, before: Option<Facts>) -> io::Result<()> {
         if !rustix::process::geteuid().is_root() {
             return Ok(());
         }
@@ -82,11 +88,30 @@ impl Stage {
     }
 }
 
-fn fill(mut new: File, mut content: File, facts: &Facts) -> io::Result<()> {
-    io::copy(&mut content, &mut new)?;
+fn fill(new: &File, content: &File, facts: &Facts) -> io::Result<()> {
+    copy_data(content, new)?;
     // Never set-user-id and the like.
     new.set_permissions(Permissions::from_mode(facts.mode & 0o777))?;
     new.set_times(FileTimes::new().set_modified(content.metadata()?.modified()?))
+}
+
+/// Copies what a file has on the disk, and leaves its holes holes: they would fill the disk of whoever copies them.
+fn copy_data(from: &File, mut to: &File) -> io::Result<()> {
+    let size = from.metadata()?.len();
+    let mut at = 0;
+    while at < size {
+        let data = match seek(from, SeekFrom::Data(at)) {
+            // A hole to the end.
+            Err(Errno::NXIO) => break,
+            data => data?,
+        };
+        let end = seek(from, SeekFrom::Hole(data))?;
+        seek(from, SeekFrom::Start(data))?;
+        seek(to, SeekFrom::Start(data))?;
+        io::copy(&mut from.take(end.saturating_sub(data)), &mut to)?;
+        at = end.max(data + 1);
+    }
+    to.set_len(size)
 }
 
 /// Where what is put waits.
@@ -99,14 +124,21 @@ pub(super) fn old(number: usize) -> PathBuf {
     format!("old-{number}").into()
 }
 
-/// Removes a stage; one that is gone is done.
-pub(super) fn remove(root: &Path, name: &str) -> io::Result<()> {
-    // A name from a file must not lead elsewhere.
-    if !name.starts_with(PREFIX) || name.contains('/') {
-        return Err(io::ErrorKind::InvalidInput.into());
+/// Removes a stage; one that is gone is done. What this user cannot remove stays: the tree is as it should be all the same.
+pub(super) fn remove(root: &Path, name: &str) {
+    let removed = checked(name)
+        .and_then(|name| removal::remove(Tree::open(root)?.folder(Path::new(""))?, OsStr::new(name)));
+    if let Err(error) = removed {
+        let stage = root.join(name);
+        tracing::warn!(stage = %stage.display(), %error, "what an apply needed cannot be removed; nobody needs it any more");
     }
-    match fs::remove_dir_all(root.join(name)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
+}
+
+/// A name from a file must not lead elsewhere.
+fn checked(name: &str) -> io::Result<&str> {
+    if name.starts_with(PREFIX) && !name.contains('/') {
+        Ok(name)
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
     }
 }

@@ -16,7 +16,8 @@ use super::super::protection::Protection;
 use super::super::tree::{Kind, Tree};
 use super::apply::{Applied, ApplyOptions};
 use super::changes::{Change, Comparison};
-use super::{apply, journal, path_text};
+use super::finish::recover;
+use super::{apply, journal, path_text, trash};
 
 const UPPER: &str = "upper";
 const WORK: &str = "work";
@@ -72,7 +73,7 @@ impl WorkspaceCopy {
         }
         if journal::exists(&folder) {
             let _lock = lock(&folder, &folder)?;
-            apply::recover(&folder)?;
+            recover(&folder, &mut |_| true)?;
         }
         Ok(read_begun(&folder)?.map(|begun| Self { folder, begun }))
     }
@@ -86,9 +87,11 @@ impl WorkspaceCopy {
             .create(folder)
             .map_err(failed)?;
         let held = lock(folder, tree)?;
-        apply::recover(folder)?;
+        recover(folder, &mut |_| true)?;
         match read_begun(folder)? {
-            Some(begun) if begun.tree == tree => {}
+            // One that could not be discarded is begun anew.
+            Some(begun) if begun.tree == tree && folder.join(UPPER).exists() => {}
+            Some(begun) if begun.tree == tree => begin(tree, folder)?,
             Some(begun) => {
                 let problem = format!("it is a copy of `{}`", begun.tree.display());
                 return Err(WorkspaceError::unreadable(folder, problem));
@@ -108,7 +111,7 @@ impl WorkspaceCopy {
     ///
     /// # Errors
     ///
-    /// When copy or tree cannot be read.
+    /// When copy or tree cannot be read; [`WorkspaceError::Unreadable`] where the task made folders deeper than 200.
     pub fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
         self.comparison()?.changes(protection)
     }
@@ -118,10 +121,11 @@ impl WorkspaceCopy {
     ///
     /// # Errors
     ///
-    /// [`WorkspaceError::Conflict`] when the host changed the same paths since the first task began; whatever else goes wrong, the
-    /// tree is as it was, except for [`WorkspaceError::HalfDone`].
+    /// [`WorkspaceError::Conflict`] when the host changed the same paths since the first task began; whatever else goes wrong, be it
+    /// that the new files do not fit on the disk, the tree is as it was, except for [`WorkspaceError::HalfDone`].
     pub fn apply(self, options: &ApplyOptions) -> Result<Applied, WorkspaceError> {
         let _lock = lock(&self.folder, self.tree())?;
+        recover(&self.folder, &mut |_| true)?;
         apply::apply(&self.comparison()?, &self.folder, options, &mut |_| true)
     }
 
@@ -129,10 +133,14 @@ impl WorkspaceCopy {
     ///
     /// # Errors
     ///
-    /// When the folder cannot be emptied, or a task works with it.
+    /// When the folder cannot be emptied, or a task works with it. The first leaves a copy that can only be discarded again, or begun
+    /// anew by a task.
     pub fn discard(self) -> Result<(), WorkspaceError> {
         let _lock = lock(&self.folder, self.tree())?;
-        remove(&self.folder)
+        recover(&self.folder, &mut |_| true)?;
+        trash::put(&self.folder, &[UPPER, WORK])?;
+        trash::empty(&self.folder)?;
+        remove_notes(&self.folder)
     }
 
     /// At most `limit` bytes of both versions of the file `path`.
@@ -160,6 +168,12 @@ impl WorkspaceCopy {
 
     pub(super) fn comparison(&self) -> Result<Comparison, WorkspaceError> {
         let upper = self.folder.join(UPPER);
+        if !upper.exists() {
+            return Err(WorkspaceError::unreadable(
+                &self.folder,
+                "it was being thrown away; discard it again",
+            ));
+        }
         Ok(Comparison {
             upper: Tree::open(&upper).map_err(|source| WorkspaceError::new("open", &upper, source))?,
             host: Tree::open(self.tree())
@@ -170,25 +184,24 @@ impl WorkspaceCopy {
     }
 }
 
-/// Removes everything but the lock.
-pub(super) fn remove(folder: &Path) -> Result<(), WorkspaceError> {
-    // The first to go: without it there is no copy.
-    for name in [BEGUN, NAMES, journal::NAME] {
-        let path = folder.join(name);
-        gone(fs::remove_file(&path)).map_err(|source| WorkspaceError::new("remove", &path, source))?;
-    }
-    for name in [UPPER, WORK] {
-        let path = folder.join(name);
-        gone(fs::remove_dir_all(&path)).map_err(|source| WorkspaceError::new("remove", &path, source))?;
+/// Throws away everything but the lock: what cannot be removed counts for nothing, and waits for the next time.
+pub(super) fn forget(folder: &Path) -> Result<(), WorkspaceError> {
+    trash::put(folder, &[UPPER, WORK])?;
+    remove_notes(folder)?;
+    if let Err(error) = trash::empty(folder) {
+        tracing::warn!(%error, "a part of a copy that nobody needs any more cannot be removed");
     }
     Ok(())
 }
 
-fn gone(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+/// Removes what is known about a copy.
+fn remove_notes(folder: &Path) -> Result<(), WorkspaceError> {
+    // The journal last: as long as it is there, whoever is next goes on here.
+    for name in [BEGUN, NAMES, journal::NAME] {
+        let path = folder.join(name);
+        trash::gone(fs::remove_file(&path)).map_err(|source| WorkspaceError::new("remove", &path, source))?;
     }
+    Ok(())
 }
 
 fn lock(folder: &Path, tree: &Path) -> Result<File, WorkspaceError> {
@@ -210,7 +223,7 @@ fn lock(folder: &Path, tree: &Path) -> Result<File, WorkspaceError> {
 }
 
 fn begin(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
-    remove(folder)?;
+    forget(folder)?;
     let failed = |source| WorkspaceError::new("prepare a copy in", folder, source);
     let kind = rustix::fs::statfs(folder)
         .map_err(|error| failed(error.into()))?

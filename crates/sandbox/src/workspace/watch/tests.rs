@@ -1,8 +1,10 @@
 //! What is compared after a run, and what becomes of it.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 
+use rustix::process::geteuid;
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use tempfile::TempDir;
 
 use super::*;
@@ -38,6 +40,10 @@ impl Bed {
 
     fn rename(&self, from: &str, to: &str) {
         fs::rename(self.tree().join(from), self.tree().join(to)).unwrap();
+    }
+
+    fn close(&self, path: &str, mode: u32) {
+        fs::set_permissions(self.tree().join(path), fs::Permissions::from_mode(mode)).unwrap();
     }
 
     fn read(&self, path: &str) -> Option<String> {
@@ -159,7 +165,21 @@ fn what_appears_is_moved_out_of_the_way() {
 
 #[test]
 fn tricks_with_places_do_not_help() {
-    let cases: [Case; 6] = [
+    let cases: [Case; 8] = [
+        (
+            "a folder with the look of a repository",
+            |bed| {
+                for path in ["e/HEAD", "e/refs/.envrc", "e/objects/app/.vscode/tasks.json"] {
+                    bed.write(path, "x");
+                }
+            },
+            &["e/objects/app/.vscode/tasks.json", "e/refs/.envrc"],
+        ),
+        (
+            "the real repository's objects",
+            |bed| bed.write(".git/objects/ab/.envrc", "x"),
+            &[],
+        ),
         (
             "a repository without its name",
             |bed| {
@@ -248,7 +268,6 @@ fn what_a_guard_stood_over_is_the_hosts_own_business() {
 
 #[test]
 fn whatever_is_in_quarantine_cannot_be_executed() {
-    use std::os::unix::fs::PermissionsExt as _;
     let bed = Bed::new();
     let (_, watch) = bed.begin(Protection::default());
     bed.write("x/.envrc", "evil");
@@ -263,4 +282,207 @@ fn whatever_is_in_quarantine_cannot_be_executed() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o7777, 0o600);
+}
+
+#[test]
+fn a_folder_with_the_look_of_a_repository_hides_nothing_from_the_next_run_either() {
+    let bed = Bed::new();
+    for path in ["e/HEAD", "e/refs/x", "e/objects/known/.envrc"] {
+        bed.write(path, "x");
+    }
+    let planted = bed.planted(|bed| bed.write("e/objects/new/.envrc", "x"));
+    assert_eq!(planted, ["e/objects/new/.envrc"]);
+}
+
+#[test]
+fn a_name_in_quarantine_is_plain() {
+    let bed = Bed::new();
+    let (_, watch) = bed.begin(Protection::default());
+    bed.write("a\u{1b}[2J\nb\u{202e}/`x`-1/.envrc", "x");
+    let planted = watch.end();
+    let to = planted[0].moved_to.as_ref().unwrap();
+    assert_eq!(to.file_name().unwrap(), "0-a__2J_b___x_-1_.envrc");
+}
+
+/// Runs `work` as somebody whom permissions stop.
+fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let unprivileged = || {
+        if geteuid().is_root() {
+            let (user, group) = (
+                rustix::fs::Uid::from_raw(NOBODY),
+                rustix::fs::Gid::from_raw(NOBODY),
+            );
+            // Of this thread alone.
+            set_thread_groups(&[]).unwrap();
+            set_thread_res_gid(group, group, group).unwrap();
+            set_thread_res_uid(user, user, user).unwrap();
+        }
+        work()
+    };
+    let ended = std::thread::scope(|scope| scope.spawn(unprivileged).join());
+    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+const NOBODY: u32 = 65534;
+
+#[test]
+fn a_folder_that_was_closed_hides_nothing() {
+    const SETTINGS: &str = ".claude/settings.json";
+    let cases: [Case; 8] = [
+        (
+            "names in it can be opened",
+            |bed| {
+                bed.write(SETTINGS, "evil");
+                bed.close(".claude", 0o311);
+            },
+            &[SETTINGS],
+        ),
+        (
+            "nothing in it can be opened yet",
+            |bed| {
+                bed.write(SETTINGS, "evil");
+                bed.close(".claude", 0o000);
+            },
+            &[SETTINGS],
+        ),
+        (
+            "its names can be listed and no more",
+            |bed| {
+                bed.write(SETTINGS, "evil");
+                bed.close(".claude", 0o444);
+            },
+            &[SETTINGS],
+        ),
+        (
+            "nothing can be removed from it",
+            |bed| {
+                bed.write(".claude/deep/x", "evil");
+                bed.close(".claude/deep", 0o555);
+                bed.close(".claude", 0o555);
+            },
+            &[".claude/deep/x"],
+        ),
+        (
+            "the mount",
+            |bed| {
+                bed.write(".envrc", "evil");
+                bed.close("", 0o311);
+            },
+            &[".envrc"],
+        ),
+        (
+            "the mount, altogether",
+            |bed| {
+                bed.write(".envrc", "evil");
+                bed.close("", 0o000);
+            },
+            &[".envrc"],
+        ),
+        (
+            "a folder in a folder",
+            |bed| {
+                bed.write("a/b/.envrc", "evil");
+                bed.close("a/b/.envrc", 0o000);
+                bed.close("a/b", 0o111);
+                bed.close("a", 0o311);
+            },
+            &["a/b/.envrc"],
+        ),
+        (
+            "an empty one",
+            |bed| {
+                bed.write("a/x", "x");
+                bed.close("a", 0o311);
+            },
+            &[],
+        ),
+    ];
+    for (name, task, expected) in cases {
+        as_nobody(|| {
+            let bed = Bed::new();
+            assert_eq!(bed.planted(task), expected, "{name}");
+            assert!(!bed.tree().join(".claude").exists(), "{name}");
+        });
+    }
+}
+
+#[test]
+fn what_was_closed_before_is_left_alone() {
+    as_nobody(|| {
+        let bed = Bed::new();
+        bed.write("own/.envrc", "the user's");
+        bed.close("own", 0o311);
+        let planted = bed.planted(|_| {});
+        assert!(planted.is_empty(), "{planted:?}");
+        let mode = fs::metadata(bed.tree().join("own")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o311);
+
+        // Another folder in its place is not what was closed.
+        let planted = bed.planted(|bed| {
+            bed.rename("own", "former");
+            bed.write("own/.envrc", "evil");
+            bed.close("own", 0o311);
+            bed.close("former", 0o755);
+        });
+        assert_eq!(planted, ["former/.envrc", "own/.envrc"]);
+    });
+}
+
+#[test]
+fn what_cannot_be_looked_into_is_told_once() {
+    let bed = Bed::new();
+    let watched = || bed.begin(Protection::default()).1;
+    let watch = watched();
+    // No path of it is short enough for the kernel.
+    let mut folder = Tree::open(&bed.tree()).unwrap().folder(Path::new("")).unwrap();
+    for _ in 0..20 {
+        let name = "x".repeat(250);
+        rustix::fs::mkdirat(&folder, &name, rustix::fs::Mode::RWXU).unwrap();
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
+        folder = rustix::fs::openat(&folder, &name, flags, rustix::fs::Mode::empty()).unwrap();
+    }
+    let planted = watch.end();
+    assert_eq!(planted.len(), 1, "{planted:?}");
+    assert!(planted[0].moved_to.is_none() && planted[0].path.starts_with(bed.tree()));
+    let problem = planted[0].problem.as_deref().unwrap_or_default();
+    assert!(problem.starts_with("it cannot be looked into: "), "{problem}");
+    assert!(watched().end().is_empty());
+}
+
+/// Where nobody can give files away, everything is this user's own, and dealt with as that.
+#[test]
+fn what_is_somebody_elses_is_moved_or_told_of() {
+    const SOMEBODY: u32 = 12345;
+    let is_root = geteuid().is_root();
+    let bed = as_nobody(Bed::new);
+    let watch = as_nobody(|| bed.begin(Protection::default()).1);
+    as_nobody(|| {
+        for path in [".envrc", "a/.envrc", "b/.envrc"] {
+            bed.write(path, "evil");
+            bed.close(path, 0o755);
+        }
+    });
+    // A list of `a` is refused to this user; what is in `b` cannot even be opened.
+    for (path, mode) in [(".envrc", 0o755), ("a", 0o711), ("b", 0o700)] {
+        let path = bed.tree().join(path);
+        if is_root {
+            chown(&path, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut planted = as_nobody(|| watch.end());
+    planted.sort_by(|one, other| one.path.cmp(&other.path));
+    let told: Vec<(&Path, bool)> = planted
+        .iter()
+        .map(|thing| (thing.path_in(bed.folder.path()), thing.moved_to.is_some()))
+        .collect();
+    let path = Path::new;
+    let expected = if is_root {
+        vec![(path("tree/.envrc"), true), (path("tree/a"), false)]
+    } else {
+        ["tree/.envrc", "tree/a/.envrc", "tree/b/.envrc"]
+            .map(|it| (path(it), true))
+            .to_vec()
+    };
+    assert_eq!(told, expected);
 }

@@ -10,6 +10,10 @@ use tempfile::TempDir;
 use super::super::state::{WorkspaceCopy, overlay_folders};
 use super::*;
 
+mod crashes;
+mod holding_back;
+mod hostile;
+
 /// A work tree, and a copy of it that a task has worked on.
 struct Bed {
     folder: TempDir,
@@ -84,8 +88,25 @@ impl Bed {
         mknodat(CWD, &path, FileType::CharacterDevice, Mode::empty(), 0).unwrap();
     }
 
+    /// Makes `path` of the upper layer hide what the host has in it.
+    fn hide(&self, path: &str) {
+        let folder = fs::File::open(self.upper().join(path)).unwrap();
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::fsetxattr(&folder, "trusted.overlay.opaque", b"y", flags).unwrap();
+    }
+
+    /// The stage of an apply that was interrupted.
+    fn stage(&self) -> PathBuf {
+        let journal = Journal::read(&self.copy()).unwrap().unwrap();
+        self.tree().join(journal.stage)
+    }
+
     fn opened(&self) -> WorkspaceCopy {
         WorkspaceCopy::open(self.copy()).unwrap().unwrap()
+    }
+
+    fn opened_if_any(&self) -> Option<WorkspaceCopy> {
+        WorkspaceCopy::open(self.copy()).unwrap()
     }
 
     fn changes(&self) -> Vec<String> {
@@ -364,14 +385,8 @@ fn a_folder_that_became_a_link_on_the_host_is_not_followed() {
 fn an_opaque_folder_hides_what_was_in_it() {
     let bed = Bed::new();
     bed.task("dir/added", "x");
+    bed.hide("dir");
     let folder = fs::File::open(bed.upper().join("dir")).unwrap();
-    rustix::fs::fsetxattr(
-        &folder,
-        "trusted.overlay.opaque",
-        b"y",
-        rustix::fs::XattrFlags::empty(),
-    )
-    .unwrap();
     assert_eq!(bed.changes(), ["A dir/added", "D dir/gone"]);
     rustix::fs::fsetxattr(
         &folder,
@@ -385,76 +400,6 @@ fn an_opaque_folder_hides_what_was_in_it() {
         matches!(changes, Err(WorkspaceError::Unreadable { .. })),
         "{changes:?}"
     );
-}
-
-/// Applies, with the power failing at the `moment`th moment; tells whether it came that far.
-fn crash(bed: &Bed, moment: usize) -> bool {
-    let copy = bed.opened();
-    let comparison = copy.comparison().unwrap();
-    let mut left = moment;
-    let mut witness = |_: Moment| {
-        left = left.saturating_sub(1);
-        left > 0
-    };
-    apply(&comparison, &bed.copy(), &ApplyOptions::default(), &mut witness).is_err()
-}
-
-#[test]
-fn whenever_it_crashes_it_is_all_or_nothing() {
-    let (done, undone) = {
-        let bed = Bed::worked();
-        let undone = bed.snapshot();
-        bed.apply(&ApplyOptions::default()).unwrap();
-        (bed.snapshot(), undone)
-    };
-    let mut ends = [0, 0];
-    for moment in 1.. {
-        let bed = Bed::worked();
-        if !crash(&bed, moment) {
-            break;
-        }
-        // The next command, whatever it is.
-        let left = WorkspaceCopy::open(bed.copy()).unwrap();
-        let is = bed.snapshot();
-        if let Some(copy) = left {
-            assert_eq!(is, undone, "moment {moment}");
-            assert_eq!(bed.changes(), WORKED, "nothing of the copy is lost");
-            copy.apply(&ApplyOptions::default()).unwrap();
-            assert_eq!(bed.snapshot(), done);
-            ends[0] += 1;
-        } else {
-            assert_eq!(is, done, "moment {moment}");
-            ends[1] += 1;
-        }
-    }
-    assert!(ends[0] > 10 && ends[1] > 8, "both ends were reached: {ends:?}");
-}
-
-#[test]
-fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
-    let bed = Bed::worked();
-    let before = bed.snapshot();
-    let copy = bed.opened();
-    let comparison = copy.comparison().unwrap();
-    // The host writes to the last path just when the first is being changed.
-    let mut meddle = |moment: Moment| {
-        if moment == Moment::Journalled {
-            bed.host("tree/a/b", "by the host");
-            fs::rename(bed.tree().join("tree"), bed.tree().join("tree2")).unwrap();
-            fs::create_dir(bed.tree().join("tree")).unwrap();
-        }
-        true
-    };
-    let failed = apply(&comparison, &bed.copy(), &ApplyOptions::default(), &mut meddle);
-    assert!(
-        matches!(&failed, Err(WorkspaceError::RolledBack { path, .. }) if path == Path::new("tree")),
-        "{failed:?}"
-    );
-    let mut after = bed.snapshot();
-    after.retain(|path, _| !path.starts_with("tree"));
-    let mut expected = before;
-    expected.retain(|path, _| !path.starts_with("tree"));
-    assert_eq!(after, expected);
 }
 
 #[test]

@@ -1,0 +1,123 @@
+//! What containers leave when they end: objects to remove, mounts to look through, and what was planted in them to be told.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::{Mutex as Turn, oneshot, watch};
+
+use crate::container::Handle;
+use crate::egress::RunningProxy;
+use crate::error::SandboxError;
+use crate::sandbox::Shared;
+use crate::workspace::{Hold, Planted};
+
+/// A container that stands, its proxy, and what is held of the host's folders for it.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) handle: Handle,
+    pub(super) proxy: Option<RunningProxy>,
+    pub(super) hold: Hold,
+}
+
+/// Takes the containers of an executor down. It goes on when nobody waits for it, and keeps what was planted until somebody asks.
+#[derive(Debug)]
+pub(super) struct Aftermath {
+    pub(super) shared: Arc<Shared>,
+    /// What was planted and not told yet. Locked for single operations only.
+    planted: Mutex<Vec<Planted>>,
+    /// What could not be removed: its processes may still write, so its mounts stay held. Locked for single operations only.
+    stuck: Mutex<Vec<Standing>>,
+    /// How many are being taken down.
+    pending: watch::Sender<usize>,
+    /// Two that look through one folder at the same time would both move the same things.
+    turn: Turn<()>,
+}
+
+impl Aftermath {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            planted: Mutex::default(),
+            stuck: Mutex::default(),
+            pending: watch::Sender::new(0),
+            turn: Turn::default(),
+        }
+    }
+
+    /// Takes `standing` down in the background. Without anything that works there, its objects are removed by label, and what was planted
+    /// stays.
+    pub(super) fn begin(self: &Arc<Self>, standing: Standing) -> oneshot::Receiver<Result<(), SandboxError>> {
+        let (sender, receiver) = oneshot::channel();
+        if Runtime::try_current().is_err() {
+            tracing::warn!("a container is left to a sweep, and nobody looks for what its commands planted");
+            return receiver;
+        }
+        self.pending.send_modify(|pending| *pending += 1);
+        let aftermath = Arc::clone(self);
+        self.shared.in_background(async move {
+            let done = aftermath.take_down(standing).await;
+            aftermath.pending.send_modify(|pending| *pending -= 1);
+            // What nobody waits for is told to whoever waits for the whole sandbox.
+            match sender.send(done) {
+                Err(done) => done,
+                Ok(()) => Ok(()),
+            }
+        });
+        receiver
+    }
+
+    /// Waits until nothing is being taken down.
+    pub(super) async fn settled(&self) {
+        // The sender is our own field: it cannot be gone.
+        let _ = self.pending.subscribe().wait_for(|pending| *pending == 0).await;
+    }
+
+    /// Waits likewise, and tries once more what failed.
+    pub(super) async fn finish(&self) -> Result<(), SandboxError> {
+        self.settled().await;
+        let stuck = std::mem::take(&mut *lock(&self.stuck));
+        let mut ended = Ok(());
+        for standing in stuck {
+            let done = self.take_down(standing).await;
+            ended = ended.and(done);
+        }
+        ended
+    }
+
+    /// What was planted and not told yet.
+    pub(super) fn take_planted(&self) -> Vec<Planted> {
+        std::mem::take(&mut *lock(&self.planted))
+    }
+
+    async fn take_down(&self, standing: Standing) -> Result<(), SandboxError> {
+        let Standing { handle, proxy, hold } = standing;
+        if let Err(error) = handle.remove().await {
+            // Without its proxy it reaches nothing.
+            let proxy = None;
+            lock(&self.stuck).push(Standing { handle, proxy, hold });
+            return Err(error.into());
+        }
+        let closed = async {
+            match proxy {
+                Some(proxy) => proxy.close().await.map_err(SandboxError::from),
+                None => Ok(()),
+            }
+        };
+        let ((), closed) = tokio::join!(self.look_through(hold), closed);
+        closed
+    }
+
+    async fn look_through(&self, hold: Hold) {
+        let _turn = self.turn.lock().await;
+        let planted = hold.release().await;
+        for thing in &planted {
+            tracing::warn!(path = %thing.path.display().to_string().escape_debug(), "a command planted something");
+        }
+        lock(&self.planted).extend(planted);
+    }
+}
+
+/// No code that holds one of these locks can panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

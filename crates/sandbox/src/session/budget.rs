@@ -1,0 +1,166 @@
+//! How much of a reply is kept: a container must not fill the host's memory and disk with what it calls events.
+
+use claude_output::{EventKind, StreamEvent};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What the events of a reply may weigh: 128 MiB, several times what the longest honest run has.
+const EVENTS: u64 = 128 * 1024 * 1024;
+/// What those may weigh beyond it that tell how the run ended: 16 MiB.
+const RESERVE: u64 = 16 * 1024 * 1024;
+/// What a value takes in memory, its text not counted.
+const VALUE: u64 = 64;
+/// What an object takes in memory, its members not counted.
+const OBJECT: u64 = 1024;
+
+/// Events of a reply that were not kept, since those before them were already as much as a session keeps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(default)]
+pub struct MissingEvents {
+    /// How many.
+    pub events: u64,
+    /// The bytes of their JSON.
+    pub bytes: u64,
+}
+
+/// What may still be kept.
+#[derive(Debug)]
+pub(super) struct Budget {
+    events: u64,
+    reserve: u64,
+}
+
+impl MissingEvents {
+    /// Whether every event was kept.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.events == 0
+    }
+
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.events += 1;
+        self.bytes += bytes;
+    }
+}
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self {
+            events: EVENTS,
+            reserve: RESERVE,
+        }
+    }
+
+    /// Whether an event is kept whose JSON has so many bytes. After the first that is not, only those are that tell how the run ended: what
+    /// is missing is one piece.
+    pub(super) fn admit(&mut self, event: &StreamEvent, bytes: u64) -> bool {
+        let weight = bytes + overhead(event.raw());
+        if let Some(left) = self.events.checked_sub(weight) {
+            self.events = left;
+            return true;
+        }
+        self.events = 0;
+        match self.reserve.checked_sub(weight) {
+            Some(left) if tells_the_end(event) => {
+                self.reserve = left;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A result, or the message of an API error, which has the error's class.
+fn tells_the_end(event: &StreamEvent) -> bool {
+    match event.kind() {
+        EventKind::Result(_) => true,
+        EventKind::Assistant(message) => message.is_api_error,
+        _ => false,
+    }
+}
+
+/// No deeper than the parser lets an event be.
+fn overhead(object: &Map<String, Value>) -> u64 {
+    OBJECT + object.values().map(overhead_of).sum::<u64>()
+}
+
+fn overhead_of(value: &Value) -> u64 {
+    match value {
+        Value::Object(object) => overhead(object),
+        Value::Array(values) => VALUE + values.iter().map(overhead_of).sum::<u64>(),
+        _ => VALUE,
+    }
+}
+
+#[cfg(test)]
+impl Budget {
+    /// A small one.
+    pub(super) fn of(events: u64, reserve: u64) -> Self {
+        Self { events, reserve }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use claude_output::parse_event;
+
+    use super::*;
+
+    const ROOM: u64 = 1 << 20;
+
+    fn kept(budget: &mut Budget, text: &str) -> bool {
+        budget.admit(&parse_event(text).unwrap(), text.len() as u64)
+    }
+
+    /// How many of the same event are kept, until one is not.
+    fn kept_of(budget: &mut Budget, text: &str) -> u64 {
+        (0..100_000)
+            .find(|_| !kept(budget, text))
+            .expect("there is a limit")
+    }
+
+    #[test]
+    fn what_is_small_on_the_wire_and_large_in_memory_counts_as_large() {
+        let count = |text: &str| kept_of(&mut Budget::of(ROOM, 0), text);
+        let small = count(r#"{"type":"x"}"#);
+        assert!(small * OBJECT <= ROOM && small > 900, "{small}");
+        let zeros = count(&format!(r#"{{"type":"x","a":[{}0]}}"#, "0,".repeat(999)));
+        assert!(zeros * 1_000 * VALUE <= ROOM && zeros > 10, "{zeros}");
+        let objects = count(&format!(r#"{{"type":"x","a":[{}0]}}"#, r#"{"a":0},"#.repeat(99)));
+        assert!(
+            objects * 100 * OBJECT <= ROOM + OBJECT && objects > 5,
+            "{objects}"
+        );
+        let text = count(&format!(r#"{{"type":"x","a":"{}"}}"#, "a".repeat(1 << 14)));
+        assert!(
+            (55..64).contains(&text),
+            "the control: text counts as itself: {text}"
+        );
+    }
+
+    #[test]
+    fn beyond_the_limit_only_what_tells_the_end_is_kept_and_not_without_end() {
+        let mut budget = Budget::of(ROOM, ROOM / 8);
+        kept_of(
+            &mut budget,
+            &format!(r#"{{"type":"x","a":"{}"}}"#, "a".repeat(1 << 16)),
+        );
+        assert!(
+            !kept(&mut budget, r#"{"type":"x"}"#),
+            "what is missing is one piece"
+        );
+        let error = r#"{"type":"assistant","is_api_error_message":true,"error":"rate_limit","message":{"content":[]}}"#;
+        assert!(kept(&mut budget, error));
+        assert!(!kept(
+            &mut budget,
+            r#"{"type":"assistant","message":{"content":[]}}"#
+        ));
+        let result = format!(r#"{{"type":"result","result":"{}"}}"#, "a".repeat(1 << 14));
+        assert_eq!(kept_of(&mut budget, &result), 7);
+        assert!(
+            kept(&mut budget, r#"{"type":"result"}"#),
+            "the control: a small one"
+        );
+    }
+}

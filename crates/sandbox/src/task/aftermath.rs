@@ -1,0 +1,164 @@
+//! The end of an execution: what it planted is looked for when nothing of it lives any more.
+
+use tokio::sync::oneshot;
+
+use crate::container::Handle;
+use crate::egress::RunningProxy;
+use crate::error::SandboxError;
+use crate::sandbox::Shared;
+use crate::workspace::{Hold, Planted};
+
+use super::launch;
+
+/// Takes an execution down, and tells what it planted. Its caller waits for no more than that takes.
+pub(super) async fn of(
+    shared: &Shared,
+    handle: Handle,
+    proxy: Option<RunningProxy>,
+    hold: Hold,
+) -> Vec<Planted> {
+    if hold.is_empty() {
+        shared.take_down(handle, proxy);
+        return Vec::new();
+    }
+    let (teller, told) = oneshot::channel();
+    // Also when the caller gives up meanwhile.
+    shared.in_background(async move {
+        let removed = async { Ok(handle.remove().await?) };
+        let removed = look(removed, hold, teller).await;
+        let closed = launch::close(proxy).await;
+        removed.and(closed)
+    });
+    told.await.unwrap_or_default()
+}
+
+/// What `result` is, or that it is none and `planted` is told all the same.
+pub(super) fn or_told<T>(result: Result<T, SandboxError>, planted: &[Planted]) -> Result<T, SandboxError> {
+    if result.is_err() {
+        tell(planted);
+    }
+    result
+}
+
+/// Looks for what was planted once the container is removed; a process that lives could plant it behind our back, or be at work in a copy
+/// that somebody else has taken.
+async fn look(
+    removal: impl Future<Output = Result<(), SandboxError>>,
+    hold: Hold,
+    teller: oneshot::Sender<Vec<Planted>>,
+) -> Result<(), SandboxError> {
+    let removed = removal.await;
+    if removed.is_err() {
+        tracing::warn!("what a task planted is looked for, while its container may still be there");
+    }
+    if let Err(planted) = teller.send(hold.release().await) {
+        tell(&planted);
+    }
+    removed
+}
+
+/// For an execution that has no result to tell it with.
+pub(super) fn tell(planted: &[Planted]) {
+    for thing in planted {
+        tracing::warn!(
+            path = ?thing.path,
+            moved_to = ?thing.moved_to,
+            problem = ?thing.problem,
+            "a task that came to no result wrote what programs of the host follow on their own"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::{Debug, Write as _};
+    use std::fs;
+    use std::sync::{Arc, Mutex};
+
+    use tracing::field::{Field, Visit};
+    use tracing::span;
+
+    use crate::spec::Mount;
+    use crate::workspace::Protection;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_planted_until_the_container_is_gone_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        let mount = Mount::read_write(&tree, "/workspace").protected(Protection::default());
+        for removed in [Ok(()), Err(SandboxError::Busy)] {
+            let failed = removed.is_err();
+            let quarantine = folder.path().join("quarantine");
+            let (_, hold) = Hold::take(vec![mount.clone()], quarantine).await.unwrap();
+            assert!(!hold.is_empty());
+            let removal = async {
+                tokio::task::yield_now().await;
+                fs::write(tree.join(".envrc"), "evil").unwrap();
+                removed
+            };
+            let (teller, told) = oneshot::channel();
+            assert_eq!(look(removal, hold, teller).await.is_err(), failed);
+            let planted = told.await.unwrap();
+            assert_eq!(planted.len(), 1, "{planted:?}");
+            assert!(planted[0].moved_to.is_some() && !tree.join(".envrc").exists());
+        }
+        let (_, hold) = Hold::take(vec![Mount::read_write(&tree, "/workspace")], tree)
+            .await
+            .unwrap();
+        assert!(hold.is_empty());
+    }
+
+    #[test]
+    fn an_execution_without_a_result_tells_in_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let planted = [Planted::unseen(folder.path().join("a\nb"), "no")];
+        let said = |result: Result<(), SandboxError>| {
+            let log = Log::default();
+            tracing::subscriber::with_default(log.clone(), || {
+                let _ = or_told(result, &planted);
+            });
+            log.0.lock().unwrap().clone()
+        };
+        assert_eq!(said(Ok(())), "");
+        let text = said(Err(SandboxError::Busy));
+        assert!(
+            text.contains(r"a\nb") && text.contains("came to no result"),
+            "{text}"
+        );
+    }
+
+    /// Keeps what is said.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<String>>);
+
+    impl tracing::Subscriber for Log {
+        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+            metadata.target().starts_with("sandbox")
+        }
+
+        fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            event.record(&mut self.clone());
+        }
+
+        fn enter(&self, _: &span::Id) {}
+
+        fn exit(&self, _: &span::Id) {}
+    }
+
+    impl Visit for Log {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            let _ = write!(self.0.lock().unwrap(), "{field}={value:?} ");
+        }
+    }
+}

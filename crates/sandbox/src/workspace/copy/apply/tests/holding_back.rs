@@ -1,0 +1,75 @@
+//! Changes that take something away that is protected.
+
+use super::*;
+
+/// Why the change of `path` is held back.
+fn held(bed: &Bed, path: &str) -> Option<HeldBack> {
+    let changes = bed.opened().changes(&Protection::default()).unwrap();
+    let mut found = changes.iter().filter(|change| change.path == Path::new(path));
+    found.next().expect("a change").held_back
+}
+
+#[test]
+fn hooks_that_are_hidden_by_a_new_folder_are_held_back() {
+    let bed = Bed::new();
+    bed.host(".git/hooks/pre-commit", "x");
+    bed.task(".git/hooks/a.sample", "x");
+    assert_eq!(
+        held(&bed, ".git/hooks/a.sample"),
+        None,
+        "the control: a sample is one"
+    );
+    bed.hide(".git/hooks");
+    assert_eq!(held(&bed, ".git/hooks/pre-commit"), Some(HeldBack::Protected));
+    fs::rename(
+        bed.tree().join(".git/hooks/pre-commit"),
+        bed.tree().join(".git/hooks/b.sample"),
+    )
+    .unwrap();
+    assert_eq!(held(&bed, ".git/hooks/b.sample"), None, "no hook goes");
+
+    // Shared hooks, which a folder of samples would take the place of.
+    fs::remove_dir_all(bed.tree().join(".git/hooks")).unwrap();
+    symlink("/elsewhere", bed.tree().join(".git/hooks")).unwrap();
+    assert_eq!(held(&bed, ".git/hooks"), Some(HeldBack::Protected));
+}
+
+#[test]
+fn a_folder_that_goes_with_something_protected_is_held_back() {
+    let bed = Bed::new();
+    for path in [
+        "a/b/.husky/pre-push",
+        "c/.envrc",
+        "d/b/.git/config",
+        "e/b/file",
+        "f/.git/hooks/a.sample",
+    ] {
+        bed.host(path, "x");
+    }
+    bed.remove("a");
+    bed.task("c", "a file now");
+    bed.task("d/new", "x");
+    bed.hide("d");
+    bed.remove("e");
+    bed.remove("f");
+    for (path, expected) in [
+        ("a", Some(HeldBack::Protected)),
+        ("c", Some(HeldBack::Protected)),
+        ("d/b", Some(HeldBack::Protected)),
+        ("d/new", None),
+        ("e", None),
+        ("f", None),
+    ] {
+        assert_eq!(held(&bed, path), expected, "{path}");
+    }
+    let options = ApplyOptions {
+        force: true,
+        ..ApplyOptions::default()
+    };
+    bed.apply(&options).unwrap();
+    let tree = bed.snapshot();
+    for path in ["a/b/.husky/pre-push", "c/.envrc", "d/b/.git/config"] {
+        assert!(tree.contains_key(path), "{path}");
+    }
+    assert!(!tree.contains_key("e") && tree.contains_key("d/new"));
+}

@@ -1,0 +1,90 @@
+//! Why a change is held back: what programs of the host follow on their own, and links that lead out.
+
+use std::io;
+use std::path::{Component, Path};
+
+use super::super::git_config;
+use super::super::inventory::{Role, protected, text};
+use super::super::protection::Protection;
+use super::super::tree::{Facts, Kind, Tree};
+use super::changes::{Comparison, HeldBack, target};
+use super::xattr;
+
+impl Comparison {
+    /// Whether what the task made of a protected path is what every repository has.
+    pub(super) fn is_harmless(&self, role: Role, path: &Path, kind: Kind) -> bool {
+        match (role, kind) {
+            (Role::Hooks, Kind::Folder) => self.has_samples_only(path),
+            (Role::Configuration, Kind::File) => {
+                let known = text(&self.host, path).unwrap_or_default();
+                text(&self.upper, path).is_some_and(|text| git_config::is_harmless(&text, &known))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether no hook comes, and none goes: a folder that hides the host's takes away what is in that.
+    fn has_samples_only(&self, hooks: &Path) -> bool {
+        let stays = match self.host.facts(hooks) {
+            Ok(None) => true,
+            Ok(Some(before)) if before.kind == Kind::Folder => {
+                let notes = self.upper.folder(hooks).and_then(xattr::notes);
+                notes.is_ok_and(|notes| !notes.opaque) || are_samples(&self.host, hooks)
+            }
+            _ => false,
+        };
+        stays && are_samples(&self.upper, hooks)
+    }
+
+    /// Why a folder of the host that makes place, if `before` is one, is held back for what is in it.
+    pub(super) fn held_with(
+        &self,
+        protection: &Protection,
+        path: &Path,
+        before: Option<&Facts>,
+    ) -> Option<HeldBack> {
+        before.filter(|before| before.kind == Kind::Folder)?;
+        let mut pending = vec![path.to_owned()];
+        while let Some(folder) = pending.pop() {
+            let entries = self.host.list(&folder).unwrap_or_default();
+            let judged = protected(protection, &folder, &entries);
+            for (name, kind) in entries {
+                let inner = folder.join(&name);
+                match (judged.roles.get(&name), kind) {
+                    (Some(Role::Hooks), Kind::Folder) if are_samples(&self.host, &inner) => {}
+                    (Some(_), _) => return Some(HeldBack::Protected),
+                    (None, Kind::Folder) => pending.push(inner),
+                    (None, _) => {}
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether the link `path` leads out of the tree.
+    pub(super) fn leads_out(&self, path: &Path) -> io::Result<bool> {
+        let mut depth = path.components().count() - 1;
+        let mut below = false;
+        for part in target(&self.upper, path)?.components() {
+            match part {
+                Component::CurDir => {}
+                Component::Normal(_) => below = true,
+                // After a name, which may be a link, nobody knows what is above.
+                Component::ParentDir if depth > 0 && !below => depth -= 1,
+                _ => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn are_samples(tree: &Tree, hooks: &Path) -> bool {
+    tree.list(hooks).is_ok_and(|entries| {
+        entries.iter().all(|(name, kind)| {
+            *kind == Kind::File
+                && Path::new(name)
+                    .extension()
+                    .is_some_and(|extension| extension == "sample")
+        })
+    })
+}

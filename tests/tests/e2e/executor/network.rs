@@ -1,0 +1,54 @@
+//! What an executor's commands are told of the network.
+
+use std::net::Ipv4Addr;
+
+use e2e_tests::bed::{self, Bed};
+use sandbox::{ContainerEnv, ExecutorConfig, Network, SandboxError};
+
+use super::bed::{config, executor, output};
+
+/// Reserved for documentation; nobody is asked.
+const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 53);
+const PROXY: &str = "http://proxy.test:3128";
+const TOLD: &str = "grep nameserver /etc/resolv.conf; for name in HTTP_PROXY HTTPS_PROXY http_proxy https_proxy; do echo \"$name=${!name-}\"; done";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_sandbox_a_name_server_and_a_proxy_can_be_named() {
+    let bed = Bed::new().await;
+    let open = || config(&bed).network(Network::Unrestricted);
+    let named = executor(&bed, open().dns(SERVER).http_proxy(PROXY));
+    assert_eq!(
+        output(&named, TOLD).await,
+        format!(
+            "nameserver {SERVER}\nHTTP_PROXY={PROXY}\nHTTPS_PROXY={PROXY}\nhttp_proxy={PROXY}\nhttps_proxy={PROXY}\n"
+        )
+    );
+    let own = ContainerEnv::default().with("HTTPS_PROXY", "http://mine.test");
+    let own = output(&executor(&bed, open().http_proxy(PROXY).env(own)), TOLD).await;
+    assert!(
+        own.contains("HTTPS_PROXY=http://mine.test\n") && own.contains(&format!("\nHTTP_PROXY={PROXY}\n")),
+        "what the caller says of one counts: {own}"
+    );
+    let control = output(&executor(&bed, open()), TOLD).await;
+    assert!(
+        control.ends_with("HTTP_PROXY=\nHTTPS_PROXY=\nhttp_proxy=\nhttps_proxy=\n"),
+        "the control: {control}"
+    );
+    assert!(!control.contains(&SERVER.to_string()), "the control: {control}");
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_sandbox_decides_what_answers_neither_can_be_named() {
+    let bed = Bed::new().await;
+    let refused = |config: ExecutorConfig| match bed.sandbox.create_executor(config) {
+        Err(SandboxError::Spec(error)) => error.field().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    for network in [Network::Disabled, bed::network("domains: []")] {
+        let with = || config(&bed).network(network.clone());
+        assert_eq!(refused(with().dns(SERVER)), "dns");
+        assert_eq!(refused(with().http_proxy(PROXY)), "http_proxy");
+    }
+    bed.close().await;
+}

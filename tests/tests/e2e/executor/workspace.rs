@@ -1,0 +1,192 @@
+//! What commands write in folders of the host: looked through when their container has ended, and copies that only one container has.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use e2e_tests::bed::Bed;
+use e2e_tests::engine;
+use sandbox::{
+    ExecOptions, ExecutorConfig, ExecutorMode, Mount, Planted, Protection, SandboxError, VerifySpec,
+    Workspace, WorkspaceCopy, WorkspaceError,
+};
+
+use super::bed::{config, executor, output, run, until_processes};
+
+const PLANT: &str =
+    "echo evil > .envrc; mkdir -p deep/.vscode; echo evil > deep/.vscode/tasks.json; echo fine > fine";
+const PLANTED: [&str; 2] = [".envrc", "deep/.vscode/tasks.json"];
+
+/// A folder that user 1000 may write.
+fn work_tree(bed: &Bed) -> PathBuf {
+    let folder = bed.folder().join("tree");
+    fs::create_dir(&folder).expect("a folder");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("our own folder");
+    folder
+}
+
+fn protected(bed: &Bed, folder: &Path) -> ExecutorConfig {
+    config(bed)
+        .workspace(Workspace::ReadWrite(folder.to_owned()))
+        .protection(Protection::default())
+}
+
+/// What is told, each of it moved away.
+fn told<'a>(planted: &'a [Planted], folder: &Path) -> Vec<&'a str> {
+    for thing in planted {
+        let moved = thing.moved_to.as_ref().expect("moved away");
+        assert_eq!(fs::read_to_string(moved).expect("a file"), "evil\n");
+    }
+    planted
+        .iter()
+        .map(|thing| thing.path_in(folder).to_str().expect("a plain name"))
+        .collect()
+}
+
+fn is_there(folder: &Path) -> [bool; 3] {
+    [".envrc", "deep/.vscode/tasks.json", "fine"].map(|path| folder.join(path).exists())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fresh_container_is_looked_after_before_its_result() {
+    let bed = Bed::new().await;
+    let folder = work_tree(&bed);
+    let fresh = executor(&bed, protected(&bed, &folder).mode(ExecutorMode::Fresh));
+    let result = run(&fresh, PLANT).await;
+    assert_eq!(told(&result.planted, &folder), PLANTED);
+    assert_eq!(is_there(&folder), [false, false, true]);
+    let next = run(&fresh, "true").await;
+    assert!(next.planted.is_empty(), "told once: {next:?}");
+    fs::write(folder.join(".envrc"), "of the host\n").expect("a file");
+    let refused = run(&fresh, "echo evil > .envrc").await;
+    assert!(
+        refused.stderr_text().contains("Read-only file system"),
+        "{refused:?}"
+    );
+    // What nobody waits for is told in the end.
+    {
+        let dropped = fresh.execute("echo evil > .mcp.json; sleep 41750.1", ExecOptions::default());
+        tokio::select! {
+            result = dropped => panic!("{result:?}"),
+            () = until_processes("41750.1", 1) => {}
+        }
+    }
+    let planted = fresh.cleanup().await.expect("it goes");
+    assert_eq!(told(&planted, &folder), [".mcp.json"]);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reused_container_is_looked_after_when_it_goes() {
+    let bed = Bed::new().await;
+    let folder = work_tree(&bed);
+    let reused = executor(&bed, protected(&bed, &folder));
+    let result = run(&reused, PLANT).await;
+    assert!(result.is_success() && result.planted.is_empty(), "{result:?}");
+    let planted = reused.cleanup().await.expect("it goes");
+    assert_eq!(told(&planted, &folder), PLANTED);
+    assert_eq!(is_there(&folder), [false, false, true]);
+    assert!(reused.cleanup().await.expect("nothing is there").is_empty());
+
+    // A container that ended on its own is told with the result of the next one's command.
+    run(&reused, PLANT).await;
+    let name = bed.container(sandbox::Role::Task).await;
+    engine::call("POST", &format!("/containers/{name}/kill?signal=KILL"), None).await;
+    let lost = reused.execute("true", ExecOptions::default()).await;
+    let next = match lost {
+        Ok(next) => next,
+        // It was killed while the supervisor had the command already.
+        Err(_) => run(&reused, "true").await,
+    };
+    assert_eq!(told(&next.planted, &folder), PLANTED);
+
+    // One that is dropped is looked after until the sandbox shuts down.
+    run(&reused, PLANT).await;
+    drop(reused);
+    bed.sandbox.shutdown().await.expect("nothing is left");
+    assert_eq!(is_there(&folder), [false, false, true]);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_without_protection_is_left_alone() {
+    let bed = Bed::new().await;
+    let folder = work_tree(&bed);
+    for protection in [None, Some(Protection::none())] {
+        let plain = config(&bed).workspace(Workspace::ReadWrite(folder.clone()));
+        let plain = match protection {
+            Some(protection) => plain.protection(protection),
+            None => plain,
+        };
+        let plain = executor(&bed, plain);
+        run(&plain, PLANT).await;
+        assert!(plain.cleanup().await.expect("it goes").is_empty());
+        assert_eq!(is_there(&folder), [true; 3], "the control");
+    }
+    bed.close().await;
+}
+
+fn busy<T: std::fmt::Debug>(result: &Result<T, SandboxError>) -> bool {
+    matches!(result, Err(SandboxError::Workspace(WorkspaceError::Busy { .. })))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_is_the_containers_as_long_as_it_stands() {
+    let bed = Bed::new().await;
+    let folder = work_tree(&bed);
+    let copy_dir = bed.folder().join("copy");
+    let mount = || Mount::copy_on_write(&folder, "/workspace", &copy_dir);
+    let copied = || config(&bed).mount(mount()).working_dir("/workspace");
+    let copy = || WorkspaceCopy::open(&copy_dir).expect("a copy").expect("a copy");
+    let (first, second) = (executor(&bed, copied()), executor(&bed, copied()));
+    assert_eq!(output(&first, "echo one > a; cat a").await, "one\n");
+    let discarded = copy().discard();
+    assert!(
+        matches!(discarded, Err(WorkspaceError::Busy { .. })),
+        "{discarded:?}"
+    );
+    let other = second.execute("true", ExecOptions::default()).await;
+    assert!(busy(&other), "{other:?}");
+    assert_eq!(output(&first, "cat a").await, "one\n", "it still stands");
+
+    // Whoever comes while one goes waits for it.
+    let (cleaned, next) = tokio::join!(first.cleanup(), async {
+        tokio::task::yield_now().await;
+        output(&first, "cat a").await
+    });
+    assert!(cleaned.expect("it goes").is_empty());
+    assert_eq!(next, "one\n");
+    first.cleanup().await.expect("it goes");
+    assert_eq!(output(&second, "cat a").await, "one\n", "it is free");
+    second.cleanup().await.expect("it goes");
+    let changes = copy().changes(&Protection::default()).expect("changes");
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    copy().discard().expect("nobody has it");
+    assert!(!folder.join("a").exists());
+
+    let refused = bed.sandbox.create_executor(copied().mode(ExecutorMode::Fresh));
+    let refused = refused.expect_err("several containers").to_string();
+    assert!(refused.contains("only one container can use"), "{refused}");
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verification_takes_no_mount_that_somebody_would_have_to_look_after() {
+    let bed = Bed::new().await;
+    let folder = work_tree(&bed);
+    let guarded = [
+        Mount::read_write(&folder, "/workspace").protected(Protection::default()),
+        Mount::copy_on_write(&folder, "/workspace", bed.folder().join("copy")),
+    ];
+    for mount in guarded {
+        let spec = VerifySpec::new(
+            bed.image.clone(),
+            sandbox::Isolation::untrusted(),
+            sandbox::ResourceLimits::untrusted(),
+        );
+        let refused = bed.sandbox.verify(spec.mount(mount)).await;
+        let refused = refused.expect_err("it is refused").to_string();
+        assert!(refused.contains("a verification cannot use"), "{refused}");
+    }
+    bed.close().await;
+}

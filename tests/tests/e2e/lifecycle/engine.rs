@@ -1,0 +1,126 @@
+//! An engine that is killed in the middle of a run, and started again.
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use e2e_tests::engine;
+use e2e_tests::setting::Setting;
+use e2e_tests::world::World;
+
+use crate::command_line::project::{Project, assert_nothing_left, config};
+
+/// The engine of this run: its process, and the folder of its state.
+pub(super) struct Engine {
+    pub(super) pid: u32,
+    state: PathBuf,
+}
+
+impl Engine {
+    /// The one process that serves the socket of this run.
+    pub(super) fn of_this_run() -> Self {
+        let socket = Setting::of_this_run().engine.as_str();
+        let serves = |pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            words.contains(&b"service".as_slice()) && words.contains(&socket.as_bytes())
+        };
+        let entries = fs::read_dir("/proc").expect("/proc").flatten();
+        let pid = entries
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .find(serves)
+            .expect("the engine's process");
+        let variables = fs::read(format!("/proc/{pid}/environ")).expect("the engine's environment");
+        let state = variables
+            .split(|byte| *byte == 0)
+            .find_map(|variable| variable.strip_prefix(b"STATE="))
+            .expect("the engine's state");
+        Self {
+            pid,
+            state: String::from_utf8_lossy(state).into_owned().into(),
+        }
+    }
+
+    /// A second service on the same storage, with a socket in `folder`: one that a test may kill.
+    fn second(&self, folder: &Path) -> Service {
+        let socket = folder.join("second.sock");
+        // A service that was killed leaves its socket.
+        let _ = fs::remove_file(&socket);
+        let child = Command::new(self.state.join("podman"))
+            .args(["system", "service", "--time=0"])
+            .arg(format!("unix://{}", socket.display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the engine's client");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while UnixStream::connect(&socket).is_err() {
+            assert!(Instant::now() < deadline, "the second service does not listen");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Service(child)
+    }
+}
+
+/// A service of our own; it ends with the test.
+struct Service(Child);
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_dies_ends_the_run_with_an_error_and_the_next_start_leaves_nothing() {
+    let prefix = "e2e-restart";
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = Engine::of_this_run();
+    let service = engine.second(folder.path());
+    let project = Project::with_prefix(prefix);
+    let setting = Setting::of_this_run();
+    let second = format!("unix://{}", folder.path().join("second.sock").display());
+    project.write(
+        ".sandbox/sandbox.yaml",
+        &config(prefix, &setting.image).replace(&setting.engine, &second),
+    );
+    project.write(".sandbox/network-allowlist.yaml", "domains: [restart.test]\n");
+
+    let (child, stdout) = project
+        .start("echo ready; while true; do curl -s --max-time 2 https://restart.test/; sleep 0.1; done");
+    assert_eq!(engine::containers(prefix).await.len(), 2, "the control: it runs");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while World::shared().seen("restart.test").is_empty() {
+        assert!(Instant::now() < deadline, "the control: there is traffic");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    drop(service);
+    // Its output may still be read by nobody, as the caller's pipe stays open until the end.
+    let ended = tokio::task::spawn_blocking(move || {
+        drop(stdout);
+        child.wait_with_output().expect("our own child")
+    });
+    let ended = tokio::time::timeout(Duration::from_mins(1), ended)
+        .await
+        .expect("it ends by itself")
+        .expect("a thread");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(125), "{stderr}");
+    assert!(stderr.contains("error: "), "{stderr}");
+    let quiet_since = World::shared().seen("restart.test").len();
+
+    let service = engine.second(folder.path());
+    let next = project.run("true");
+    assert_eq!(next.code, Some(0), "{next:?}");
+    assert_nothing_left(prefix).await;
+    assert_eq!(
+        World::shared().seen("restart.test").len(),
+        quiet_since,
+        "and nothing went out meanwhile"
+    );
+    drop(service);
+}

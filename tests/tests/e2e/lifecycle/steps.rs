@@ -1,0 +1,189 @@
+//! Kill -9 of the `sandbox` command at every step of an execution. One start later nothing of the dead is left.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use e2e_tests::engine;
+use e2e_tests::secret::unique;
+use sandbox::{SessionMetadata, SessionStore};
+
+use crate::command_line::project::{Project, assert_nothing_left};
+
+/// How many times an execution is killed, evenly over the time that a whole one takes and half as much again.
+const KILLS: u32 = 16;
+
+/// Kills an execution at each step; tells what was left each time, as its number of containers and networks.
+///
+/// The steps are shares of what a whole execution takes, so that a slow machine has the same ones.
+async fn kill_at_every_step(
+    prefix: &str,
+    project: &Project,
+    arguments: &[&str],
+    after_each: impl Fn(),
+) -> BTreeSet<(usize, usize)> {
+    // The first one makes the image.
+    let mut took = Duration::ZERO;
+    for _ in 0..2 {
+        let begun = Instant::now();
+        let whole = project.output(arguments);
+        took = begun.elapsed();
+        assert_eq!(whole.code, Some(0), "the control: it works: {whole:?}");
+    }
+    assert_nothing_left(prefix).await;
+    let mut left = BTreeSet::new();
+    for step in 0..KILLS {
+        let mut child = project
+            .sandbox(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the sandbox command");
+        tokio::time::sleep(took * 3 * step / (2 * KILLS)).await;
+        child.kill().expect("our own child");
+        child.wait().expect("our own child");
+        after_each();
+        left.insert((
+            engine::containers(prefix).await.len(),
+            engine::networks(prefix).await.len(),
+        ));
+    }
+    left
+}
+
+/// What an engine that was told to make something makes after its client has died may come after a sweep: a start waits for none of
+/// that. So this waits until the engine makes nothing more.
+async fn until_settled(prefix: &str) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let there = async || (engine::containers(prefix).await, engine::networks(prefix).await);
+    let mut before = there().await;
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = there().await;
+        if now == before {
+            return;
+        }
+        assert!(Instant::now() < deadline, "the engine goes on: {now:?}");
+        before = now;
+    }
+}
+
+/// The files below `folder` that contain `text`.
+fn with_text(folder: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() && !path.is_symlink() {
+                folders.push(path);
+            } else if fs::read(&path)
+                .is_ok_and(|bytes| memchr::memmem::find(&bytes, text.as_bytes()).is_some())
+            {
+                found.push(path.display().to_string());
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_killed_at_any_step_is_gone_after_the_next_start() {
+    let prefix = "e2e-steps-run";
+    let project = Project::with_prefix(prefix);
+    let real = unique("ghp_", 36);
+    let secrets =
+        format!("masked_secrets: {{TOKEN: {{value: {real}, scopes: [open.test], headers: [X-Key]}}}}\n");
+    project.append(".sandbox/sandbox.yaml", &secrets);
+    let script = "curl -sS -H \"X-Key: $TOKEN\" https://open.test/";
+    let arguments = ["run", "--", "bash", "-c", script];
+    let no_secret = || {
+        assert_eq!(with_text(project.state(), &real), Vec::<String>::new());
+    };
+    let left = kill_at_every_step(prefix, &project, &arguments, no_secret).await;
+    assert!(
+        left.len() > 1,
+        "the control: there were steps at which something was left: {left:?}"
+    );
+    assert_eq!(
+        with_text(project.path(), &real).len(),
+        1,
+        "the control: a file with the secret is found"
+    );
+    until_settled(prefix).await;
+    let next = project.run("true");
+    assert_eq!(next.code, Some(0), "{next:?}");
+    assert_nothing_left(prefix).await;
+    no_secret();
+    let status = project.output(&["status", "--output", "json"]);
+    let report = status.json();
+    let instances = report["instances"].as_array().expect("instances");
+    let objects: usize = instances
+        .iter()
+        .filter_map(|instance| instance["objects"].as_array())
+        .flatten()
+        .filter(|object| matches!(object["role"].as_str(), Some("task" | "proxy" | "run")))
+        .count();
+    assert_eq!(objects, 0, "{report}");
+}
+
+/// A Claude Code that is at work for a good second.
+const AGENT: &str = r#"#!/bin/bash
+echo '{"type":"system","subtype":"init","session_id":"a-b-c"}'
+for i in {1..40}; do echo "{\"type\":\"x\",\"number\":$i}"; sleep 0.02; done
+echo '{"type":"result","subtype":"success","is_error":false,"result":"hi","session_id":"a-b-c","num_turns":1,"duration_ms":1,"duration_api_ms":1,"total_cost_usd":0}'
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_killed_at_any_step_leaves_a_session_that_parses() {
+    let prefix = "e2e-steps-agent";
+    let project = Project::with_prefix(prefix);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (program, session) = (folder.path().join("claude"), folder.path().join("session"));
+    fs::write(&program, AGENT).expect("a script");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("our own file");
+    let [program, place] = [&program, &session].map(|path| path.display().to_string());
+    let arguments = [
+        "agent",
+        "--claude-bin",
+        &program,
+        "--session-dir",
+        &place,
+        "hello",
+    ];
+    let parses = || -> Option<SessionMetadata> {
+        let text = fs::read_to_string(session.join("context.json")).expect("a session");
+        serde_json::from_str::<serde_json::Value>(&text).expect("whole JSON");
+        SessionStore::open(&session, "agent")
+            .and_then(|store| store.load())
+            .expect("a session that can be read")
+    };
+    let left = kill_at_every_step(prefix, &project, &arguments, || drop(parses())).await;
+    assert!(left.len() > 1, "the control: {left:?}");
+    let killed = parses().expect("a session").replies;
+    assert!(
+        killed
+            .iter()
+            .skip(2)
+            .any(|reply| !reply.events.is_empty() && reply.events.len() < 42),
+        "the control: one was killed amid its events: {:?}",
+        killed.iter().map(|reply| reply.events.len()).collect::<Vec<_>>()
+    );
+
+    until_settled(prefix).await;
+    let next = project.output(&arguments);
+    assert_eq!((next.code, next.stdout.as_str()), (Some(0), "hi\n"), "{next:?}");
+    assert_nothing_left(prefix).await;
+    let replies = parses().expect("a session").replies;
+    assert_eq!(replies.len(), killed.len() + 1);
+    assert!(
+        replies
+            .iter()
+            .all(|reply| reply.is_error != reply.events.iter().any(|event| event.as_result().is_some())),
+        "what was cut off is a failure"
+    );
+    assert!(!session.join("context.journal.jsonl").exists());
+}

@@ -1,0 +1,68 @@
+//! `sandbox verify` in gVisor: which promises it tells as broken. ARCHITECTURE.md says of each what is behind it.
+
+use std::collections::BTreeSet;
+
+use e2e_tests::bed::{self, Bed};
+use sandbox::{Isolation, Network, ResourceLimits, VerifySpec};
+
+use super::bed::in_gvisor;
+use super::hook;
+
+/// Of gVisor itself, whatever was asked for.
+const ALWAYS: [&str; 7] = [
+    "capabilities",
+    "device_nodes_refused",
+    "devices_minimal",
+    "memory_bounded_files",
+    "mounts_bounded",
+    "no_new_privileges",
+    "seccomp_filter",
+];
+
+async fn check(bed: &Bed, isolation: Isolation, limits: ResourceLimits, network: Network, more: &[&str]) {
+    let spec = VerifySpec::new(bed.image.clone(), in_gvisor(isolation), limits).network(network);
+    let report = bed.sandbox.verify(spec).await.expect("the sandbox works");
+    let broken: BTreeSet<&str> = report.broken().map(|check| check.id).collect();
+    let expected: BTreeSet<&str> = ALWAYS
+        .into_iter()
+        .chain(["user_namespace_refused"])
+        .chain(more.iter().copied())
+        .collect();
+    let details: Vec<_> = report.broken().collect();
+    assert_eq!(broken, expected, "{details:#?}");
+    assert!(report.checks.len() > 40, "{}", report.checks.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_promises_to_an_agent_that_do_not_hold_are_these() {
+    let _hook = hook::stays().await;
+    let bed = Bed::new().await;
+    let network = bed::network("domains: [open.test]");
+    let more = ["cgroup_readonly", "proc_sys_readonly"];
+    check(
+        &bed,
+        Isolation::agent(),
+        ResourceLimits::default(),
+        network,
+        &more,
+    )
+    .await;
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_promises_to_the_untrusted_that_do_not_hold_are_these() {
+    let _hook = hook::stays().await;
+    let bed = Bed::new().await;
+    let more = [
+        "etc_readonly",
+        "memory_bounded",
+        "processes_bounded",
+        "root_readonly",
+        "setuid_blocked",
+        "usr_readonly",
+    ];
+    let limits = ResourceLimits::untrusted();
+    check(&bed, Isolation::untrusted(), limits, Network::Disabled, &more).await;
+    bed.close().await;
+}
