@@ -51,6 +51,7 @@ enum Engines {
     #[value(name = "5")]
     Five,
     Gvisor,
+    Quota,
     Both,
     All,
 }
@@ -61,8 +62,9 @@ impl Engines {
             Self::Four => &[Podman::Four],
             Self::Five => &[Podman::Five],
             Self::Gvisor => &[Podman::Gvisor],
+            Self::Quota => &[Podman::Quota],
             Self::Both => &[Podman::Four, Podman::Five],
-            Self::All => &[Podman::Four, Podman::Five, Podman::Gvisor],
+            Self::All => &[Podman::Four, Podman::Five, Podman::Gvisor, Podman::Quota],
         }
     }
 }
@@ -102,9 +104,6 @@ struct TestProgram {
     name: String,
     path: PathBuf,
 }
-
-/// The tests of containers that gVisor runs; all others are of containers on the host's kernel.
-const GVISOR_TESTS: &str = "gvisor";
 
 /// Fails if a test fails.
 pub(crate) fn run(args: &E2eArgs) -> Result<()> {
@@ -165,8 +164,10 @@ fn build_tests() -> Result<Vec<TestProgram>> {
         .map(|test| test.name)
         .collect();
     names.sort();
-    if !names.iter().any(|name| name == GVISOR_TESTS) || names.len() < 2 {
-        bail!("the package {PACKAGE} lacks tests, or has none on gVisor");
+    for podman in Engines::All.each() {
+        if !names.iter().any(|name| name == podman.tests()) {
+            bail!("the package {PACKAGE} has no tests for {}", podman.name());
+        }
     }
     let selection = names.iter().flat_map(|name| ["--test", name.as_str()]);
     let mut built = cargo::executables(["test", "--workspace", "--no-run"].into_iter().chain(selection))?;
@@ -194,15 +195,14 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
     let engine = PrivateEngine::new(Some(podman));
     let version = step(&format!("starting {}", podman.name()), || engine.ensure())?;
     prepare_images(engine.socket())?;
-    let has_gvisor = podman == Podman::Gvisor;
-    let what = format!("podman {version}{}", if has_gvisor { " with gVisor" } else { "" });
     let place = Place {
         socket: engine.socket(),
         major: version.split('.').next().unwrap_or_default(),
         name: podman.name(),
         pair: Some(Pair::of(podman.name())),
-        has_gvisor,
+        tests: podman.tests(),
     };
+    let what = format!("podman {version} ({})", podman.name());
     let tally = step(&format!("end-to-end tests on {what}"), || {
         on_engine(args, programs, &place)
     })?;
@@ -223,7 +223,7 @@ fn on_named_engine(args: &E2eArgs, programs: &Programs, socket: &str) -> Result<
         major: version.split('.').next().unwrap_or_default(),
         name: "named",
         pair: None,
-        has_gvisor: false,
+        tests: Podman::Five.tests(),
     };
     step(&format!("end-to-end tests on podman {version}"), || {
         on_engine(args, programs, &place)
@@ -243,17 +243,14 @@ struct Place<'a> {
     /// What the engine is called: tests on other engines keep their state apart.
     name: &'a str,
     pair: Option<Pair>,
-    has_gvisor: bool,
+    /// The file of tests that are for it.
+    tests: &'a str,
 }
 
 fn on_engine(args: &E2eArgs, programs: &Programs, place: &Place<'_>) -> Result<Tally> {
     let environment = environment(programs, place);
     let mut tally = Tally::default();
-    let tests = programs
-        .tests
-        .iter()
-        .filter(|test| (test.name == GVISOR_TESTS) == place.has_gvisor);
-    for test in tests {
+    for test in programs.tests.iter().filter(|test| test.name == place.tests) {
         let mut command = match &place.pair {
             Some(pair) => netns::enter(&pair.world, []),
             None => command("env", ["--"]),

@@ -108,7 +108,7 @@ mod workspace;
 pub use config::{EngineAddress, InvalidConfig, SandboxConfig, UpstreamConfig};
 pub use container::ContainerError;
 pub use egress::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog, Prerequisites, ProxyError};
-pub use engine::{Capabilities, EngineError, EngineFacts, Version};
+pub use engine::{Capabilities, DiskLimits, EngineError, EngineFacts, Version};
 pub use error::SandboxError;
 pub use executor::{
     ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig, ExecutorError, ExecutorMode, Workspace,
@@ -125,7 +125,9 @@ pub use sandbox_credentials::{
 };
 pub use sandbox_verify_probe::Category;
 pub use session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};
-pub use spec::{AnnotationKey, Cpus, GpuRequest, GpuVendor, Memory, RunName, RunSpec, Sharing, VolumeSpec};
+pub use spec::{
+    AnnotationKey, Cpus, Disk, GpuRequest, GpuVendor, Memory, RunName, RunSpec, Sharing, VolumeSpec,
+};
 pub use spec::{
     Capability, CommandSpec, ContainerEnv, Device, HostEntry, ImageSource, ImageTag, InvalidSpec, Isolation,
     Mount, Network, NetworkSandboxConfig, ResourceLimits, Runtime, Seccomp, StopSignal, TaskSpec, Tmpfs,

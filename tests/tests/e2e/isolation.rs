@@ -1,6 +1,7 @@
 //! From inside a task: what must not be reachable is not, and each test has its control.
 
 use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
 
 use e2e_tests::bed::{self, Bed};
 use e2e_tests::engine;
@@ -110,7 +111,7 @@ async fn with_link_local(bed: &Bed, port: u16) -> Vec<String> {
 async fn feed_link_local(mut writer: tokio::io::DuplexStream) -> usize {
     use tokio::io::AsyncWriteExt as _;
     // A bridge gets its link-local address about two seconds after it came up, when no other host claims it.
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
     let addresses = tokio::task::spawn_blocking(host::link_local_addresses)
         .await
         .expect("the host's addresses");
@@ -144,41 +145,44 @@ async fn the_control_with_ipv6_on_an_internal_network_reaches_the_host() {
     let service = HostService::start();
     let network = format!("e2e-control-{}", service.port());
     let body = json!({"name": network, "driver": "bridge", "internal": true, "dns_enabled": false,
-        "subnets": [{"subnet": "10.198.77.0/24"}]});
-    engine::json("POST", "/networks/create", Some(&body)).await;
+        "subnets": [{"subnet": format!("10.198.{}.0/24", service.port() % 250)}]});
+    let made = engine::json("POST", "/networks/create", Some(&body)).await;
+    let bridge = made["network_interface"].as_str().expect("a bridge").to_owned();
     let on_it = json!({"netns": {"nsmode": "bridge"}, "Networks": {network.clone(): {}}, "networks": {network.clone(): {}}});
     let holder = tokio::spawn({
         let on_it = on_it.clone();
-        async move { engine::weakened(&["sleep", "30"], &on_it).await }
+        async move { engine::weakened(&["sleep", "45"], &on_it).await }
     });
-    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
-    let addresses = tokio::task::spawn_blocking(host::link_local_addresses)
-        .await
-        .expect("the host's addresses");
-    let mut reached = false;
-    for (address, _) in addresses
-        .into_iter()
-        .filter(|(_, name)| name.starts_with("podman"))
-    {
-        let outcome = engine::weakened(
-            &[
-                "--after",
-                "4",
-                "tcp",
-                &address.to_string(),
-                &service.port().to_string(),
-            ],
-            &on_it,
-        )
-        .await;
-        reached |= answered(&outcome);
-    }
+    let address = link_local_address_of(bridge).await;
+    let port = service.port().to_string();
+    let outcome = engine::weakened(&["--after", "4", "tcp", &address, &port], &on_it).await;
+    let reached = answered(&outcome);
     holder.await.expect("the container that keeps the bridge up");
     engine::call("DELETE", &format!("/networks/{network}?force=true"), None).await;
     assert!(
         reached,
-        "without the guard the host is reachable over the bridge's link-local address"
+        "without the guard the host is reachable over the bridge's link-local address: {outcome}"
     );
+}
+
+/// The bridge is there when the first container is on it.
+async fn link_local_address_of(bridge: String) -> String {
+    tokio::task::spawn_blocking(move || {
+        let begun = Instant::now();
+        loop {
+            let addresses = host::link_local_addresses();
+            match addresses.into_iter().find(|(_, name)| *name == bridge) {
+                Some((address, _)) => return address.to_string(),
+                None => assert!(
+                    begun.elapsed() < Duration::from_secs(30),
+                    "{bridge} has no address"
+                ),
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    })
+    .await
+    .expect("the host's addresses")
 }
 
 #[tokio::test(flavor = "multi_thread")]

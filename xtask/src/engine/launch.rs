@@ -1,11 +1,12 @@
 //! The scripts and the configuration with which a private engine is started.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::process;
+use crate::apt::{self, Needed};
+use crate::process::{self, command};
 use crate::workspace;
 
 /// How an engine is kept apart from the machine.
@@ -26,6 +27,15 @@ pub(super) enum Runtime {
     Own,
     /// `runsc`, which gives each container a kernel of its own.
     Gvisor,
+}
+
+/// Where an engine keeps its images and containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Storage {
+    /// In its state folder.
+    Folder,
+    /// On a file system of its own that can bound containers, which lies in a file of its state folder.
+    Quotas,
 }
 
 /// Runs inside a new mount namespace before the engine. Paths arrive as variables, never inside the text.
@@ -63,24 +73,41 @@ for folder in /run/containers /run/libpod /run/crun /run/netns; do
 done
 "#;
 
+/// The kernel detaches the loop device when the last process of the namespace has ended.
+const OWN_DISK: &str = r#"
+mkdir -p "$STATE/storage"
+mount -t btrfs -o loop "$STATE/disk.img" "$STATE/storage"
+"#;
+
 const SERVE: &str = r#" --log-level warn system service --time=0 "unix://$SOCKET""#;
 
 impl Separation {
     /// The script that becomes the engine.
-    pub(super) fn script(self, runtime: Runtime) -> String {
+    pub(super) fn script(self, runtime: Runtime, storage: Storage) -> String {
         let before = match self {
             Self::Root => [OWN_MOUNTS, OWN_ROOT].concat(),
             Self::Mounts => [OWN_MOUNTS, OWN_STATE].concat(),
             Self::User => String::new(),
         };
-        format!("{before}\nexec {}{}{SERVE}\n", self.podman(), runtime.flags())
+        format!(
+            "{before}{}\nexec {}{}{SERVE}\n",
+            storage.mount(),
+            self.podman(),
+            runtime.flags()
+        )
     }
 
     /// A script that runs podman's command line where the engine runs, with the engine's storage.
     ///
     /// `network` is the engine's namespace where it has one of its own. The service's process does not tell it: podman's first
     /// thread, which `/proc` shows, may have been left behind in a container's.
-    pub(super) fn client_script(self, state: &Path, network: Option<&Path>, runtime: Runtime) -> String {
+    pub(super) fn client_script(
+        self,
+        state: &Path,
+        network: Option<&Path>,
+        runtime: Runtime,
+        storage: Storage,
+    ) -> String {
         let network = network
             .map(|path| format!("--net='{}' ", path.display()))
             .unwrap_or_default();
@@ -90,7 +117,7 @@ impl Separation {
             }
             Self::User => String::new(),
         };
-        let (state, driver, podman) = (state.display(), storage_driver(state), self.podman());
+        let (state, driver, podman) = (state.display(), storage.driver(state), self.podman());
         format!(
             "#!/bin/sh\n# podman, beside the private engine: sees its mounts, its network and its storage.\n\
              export STATE='{state}' DRIVER={driver} PODMAN_IGNORE_CGROUPSV1_WARNING=1\n\
@@ -132,9 +159,47 @@ pub(super) fn write_hook(state: &Path) -> Result<()> {
         .with_context(|| format!("cannot copy {}", source.display()))
 }
 
+impl Storage {
+    /// Grows as it is written to.
+    const DISK: u64 = 4 << 30;
+
+    /// podman's name of what keeps layers.
+    pub(super) fn driver(self, state: &Path) -> &'static str {
+        match self {
+            Self::Folder => folder_driver(state),
+            Self::Quotas => "btrfs",
+        }
+    }
+
+    fn mount(self) -> &'static str {
+        match self {
+            Self::Folder => "",
+            Self::Quotas => OWN_DISK,
+        }
+    }
+
+    /// Makes the file system unless it is there.
+    pub(super) fn prepare(self, state: &Path) -> Result<()> {
+        let disk = state.join("disk.img");
+        if self == Self::Folder || disk.exists() {
+            return Ok(());
+        }
+        apt::ensure(&[Needed {
+            program: "mkfs.btrfs",
+            package: "btrfs-progs",
+        }])?;
+        let unfinished = state.join("disk.unfinished");
+        File::create(&unfinished)
+            .and_then(|file| file.set_len(Self::DISK))
+            .with_context(|| format!("cannot make {}", unfinished.display()))?;
+        process::run_quietly(command("mkfs.btrfs", ["--quiet", "--force"]).arg(&unfinished))?;
+        fs::rename(&unfinished, &disk).with_context(|| format!("cannot rename {}", unfinished.display()))
+    }
+}
+
 /// Overlay storage cannot lie on an overlay, as inside a container.
-pub(super) fn storage_driver(state: &Path) -> &'static str {
-    let kind = process::output(process::command("stat", ["-f", "-c", "%T"]).arg(state));
+fn folder_driver(state: &Path) -> &'static str {
+    let kind = process::output(command("stat", ["-f", "-c", "%T"]).arg(state));
     if kind.is_ok_and(|kind| kind.trim() == "overlayfs") {
         "vfs"
     } else {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::http::{Socket, ping};
-use super::launch::{self, Runtime, Separation};
+use super::launch::{self, Runtime, Separation, Storage};
 use super::leftovers;
 use crate::apt::{self, Needed};
 use crate::debian::Debian;
@@ -22,7 +22,7 @@ use crate::process::{self, command};
 use crate::report::{say, seconds};
 use crate::workspace;
 
-/// The engines that the project supports and tests: podman versions, each from the Debian release that has it, and gVisor.
+/// The engines that the project supports and tests: podman versions, each from the Debian release that has it, gVisor, and storage with quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Podman {
     /// 4.3.1, from Debian 12.
@@ -34,6 +34,9 @@ pub(crate) enum Podman {
     /// 5.4.2, with gVisor as the runtime of all containers.
     #[value(name = "gvisor")]
     Gvisor,
+    /// 5.4.2, with storage that can bound what a container writes.
+    #[value(name = "quota")]
+    Quota,
 }
 
 const PODMAN_FOUR: Debian = Debian {
@@ -82,6 +85,16 @@ impl Podman {
             Self::Four => "podman4",
             Self::Five => "podman5",
             Self::Gvisor => "gvisor",
+            Self::Quota => "quota",
+        }
+    }
+
+    /// The end-to-end tests that are for it.
+    pub(crate) fn tests(self) -> &'static str {
+        match self {
+            Self::Four | Self::Five => "e2e",
+            Self::Gvisor => "gvisor",
+            Self::Quota => "quota",
         }
     }
 
@@ -89,15 +102,22 @@ impl Podman {
     fn root(self) -> Result<PathBuf> {
         match self {
             Self::Four => PODMAN_FOUR.folder("podman4"),
-            Self::Five | Self::Gvisor => PODMAN_FIVE.folder("podman5"),
+            Self::Five | Self::Gvisor | Self::Quota => PODMAN_FIVE.folder("podman5"),
         }
     }
 
     /// The program that runs its containers.
     fn runtime(self) -> Runtime {
         match self {
-            Self::Four | Self::Five => Runtime::Own,
+            Self::Four | Self::Five | Self::Quota => Runtime::Own,
             Self::Gvisor => Runtime::Gvisor,
+        }
+    }
+
+    fn storage(self) -> Storage {
+        match self {
+            Self::Four | Self::Five | Self::Gvisor => Storage::Folder,
+            Self::Quota => Storage::Quotas,
         }
     }
 }
@@ -132,6 +152,7 @@ impl PrivateEngine {
             Some(Podman::Four) => " --podman 4",
             Some(Podman::Five) => " --podman 5",
             Some(Podman::Gvisor) => " --podman gvisor",
+            Some(Podman::Quota) => " --podman quota",
             None => "",
         }
     }
@@ -210,7 +231,7 @@ impl PrivateEngine {
             package: "util-linux",
         }])?;
         let separation = self.separation();
-        let script = separation.script(self.runtime());
+        let script = separation.script(self.runtime(), self.storage());
         let mut launch = match self.network() {
             Some(pair) => {
                 pair.ensure()?;
@@ -233,9 +254,10 @@ impl PrivateEngine {
             None => install_podman().map(|()| &mut launch)?,
         };
         make_socket_folder()?;
+        self.storage().prepare(&self.state)?;
         launch
             .env("STATE", &self.state)
-            .env("DRIVER", launch::storage_driver(&self.state))
+            .env("DRIVER", self.storage().driver(&self.state))
             .env("SOCKET", self.socket.path())
             .env("CHECKOUT", workspace::root())
             .env("CONTAINERS_CONF", launch::write_configuration(&self.state)?)
@@ -245,6 +267,10 @@ impl PrivateEngine {
 
     fn runtime(&self) -> Runtime {
         self.podman.map_or(Runtime::Own, Podman::runtime)
+    }
+
+    fn storage(&self) -> Storage {
+        self.podman.map_or(Storage::Folder, Podman::storage)
     }
 
     fn separation(&self) -> Separation {
@@ -336,9 +362,9 @@ impl PrivateEngine {
     fn write_client(&self) -> Result<()> {
         let file = self.client();
         let network = self.network().map(|pair| Pair::path(&pair.host));
-        let text = self
-            .separation()
-            .client_script(&self.state, network.as_deref(), self.runtime());
+        let text =
+            self.separation()
+                .client_script(&self.state, network.as_deref(), self.runtime(), self.storage());
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
         Ok(())

@@ -67,7 +67,7 @@ pub(super) const KEYS: [&str; 16] = [
     "protected_paths",
 ];
 pub(super) const UPSTREAM_KEYS: [&str; 3] = ["dns", "extra_roots", "allow_addresses"];
-pub(super) const LIMIT_KEYS: [&str; 4] = ["memory", "cpus", "pids_limit", "timeout"];
+pub(super) const LIMIT_KEYS: [&str; 5] = ["memory", "cpus", "pids_limit", "disk", "timeout"];
 
 impl ConfigFile {
     /// Reads the file at `path`, which errors call `label`; `None` when it is not there.
@@ -194,6 +194,9 @@ fn limits(place: &Place<'_>) -> Result<ResourceLimits, InvalidFile> {
             "cpus" => limits.cpus = Some(value.number("`cpus` is a number such as 2 or 0.5")?),
             "pids_limit" => {
                 limits.pids = Some(value.whole_number("`pids_limit` is a whole number of processes")?);
+            }
+            "disk" => {
+                limits.disk = Some(value.parsed("`disk` is a size such as 512m or 10g", quantity::bytes)?);
             }
             _ => {
                 let seconds = value.whole_number("`timeout` is a whole number of seconds")?;

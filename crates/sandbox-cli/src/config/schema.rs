@@ -80,16 +80,7 @@ fn properties() -> Value {
                 }
             }
         },
-        "resource_limits": {
-            "type": "object",
-            "additionalProperties": false,
-            "properties": {
-                "memory": {"type": ["string", "integer"], "description": "Bytes, as in 512m or 4g."},
-                "cpus": {"type": "number", "exclusiveMinimum": 0, "description": "Processors, as in 1.5."},
-                "pids_limit": {"type": "integer", "minimum": 1, "description": "Processes and threads."},
-                "timeout": {"type": "integer", "minimum": 1, "description": "Seconds."}
-            }
-        },
+        "resource_limits": resource_limits(),
         "mounts": {
             "type": "array",
             "items": {"type": "string"},
@@ -109,6 +100,23 @@ fn properties() -> Value {
             "type": "array",
             "items": {"type": "string"},
             "description": "What is protected beside that: a name at any depth, or a path in the work tree."
+        }
+    })
+}
+
+fn resource_limits() -> Value {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "memory": {"type": ["string", "integer"], "description": "Bytes, as in 512m or 4g."},
+            "cpus": {"type": "number", "exclusiveMinimum": 0, "description": "Processors, as in 1.5."},
+            "pids_limit": {"type": "integer", "minimum": 1, "description": "Processes and threads."},
+            "disk": {
+                "type": ["string", "integer"],
+                "description": "Bytes that the container's own files may come to, as in 10g; needs an engine whose storage has quotas."
+            },
+            "timeout": {"type": "integer", "minimum": 1, "description": "Seconds."}
         }
     })
 }

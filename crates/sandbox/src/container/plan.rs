@@ -31,6 +31,8 @@ pub(crate) struct ContainerPlan {
     pub(crate) nano_cpus: Option<i64>,
     /// Processes and threads.
     pub(crate) pids: Option<u32>,
+    /// Bytes of the root file system.
+    pub(crate) disk: Option<u64>,
     pub(crate) labels: Labels,
     /// Whether the process gets a stdin; without, it reads from `/dev/null`.
     pub(crate) stdin: bool,

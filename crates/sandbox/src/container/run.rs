@@ -92,6 +92,7 @@ impl Created {
             ..plan.clone()
         };
         support::before_creation(&plan, engine)?;
+        support::storage(&plan, engine).await?;
         let id = engine.create_container(&plan).await;
         let handle = Handle {
             engine: engine.clone(),
@@ -313,7 +314,7 @@ impl Handle {
         image: &ImageFacts,
     ) -> Result<u32, ContainerError> {
         let inspection = self.inspect().await?;
-        let facts = kernel::read(
+        let mut facts = kernel::read(
             Path::new("/proc"),
             inspection.state.pid,
             self.id.as_str(),
@@ -323,6 +324,9 @@ impl Handle {
             container: plan.name.clone(),
             problem,
         })?;
+        if plan.disk.is_some() {
+            facts.disk = kernel::disk_bound(Path::new("/"), inspection.state.pid, &facts.mounts);
+        }
         self.as_planned(verify::attached(plan, image, &inspection, &facts))?;
         Ok(inspection.state.pid)
     }

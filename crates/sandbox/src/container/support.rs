@@ -1,10 +1,12 @@
 //! What an engine cannot do of what a plan asks for: an error that names the field and the mend, where podman would leave it out.
 
-use crate::engine::{Capabilities, Engine, EngineError, Inspection};
+use crate::engine::{Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
 use crate::spec::{Device, Launch, Runtime, Seccomp};
 
 use super::error::ContainerError;
 use super::plan::ContainerPlan;
+
+const DISK: &str = "resource_limits.disk";
 
 /// What the engine's version is known to ignore.
 pub(super) fn before_creation(plan: &ContainerPlan, engine: &Engine) -> Result<(), ContainerError> {
@@ -32,6 +34,26 @@ fn ignored(plan: &ContainerPlan, capabilities: &Capabilities) -> Option<Containe
     })
 }
 
+/// What the engine's storage is known not to do. Asks the engine only where it matters.
+pub(super) async fn storage(plan: &ContainerPlan, engine: &Engine) -> Result<(), ContainerError> {
+    if plan.disk.is_none() {
+        return Ok(());
+    }
+    without_quotas(&engine.facts().await?, engine.capabilities()).map_or(Ok(()), Err)
+}
+
+fn without_quotas(facts: &EngineFacts, capabilities: &Capabilities) -> Option<ContainerError> {
+    (facts.disk_limits() == DiskLimits::Impossible).then(|| ContainerError::Unsupported {
+        field: DISK,
+        engine: name(capabilities),
+        problem: format!(
+            "cannot bound what a container writes: its storage is {}, which has no quotas",
+            facts.storage()
+        ),
+        mend: DiskLimits::MEND.to_owned(),
+    })
+}
+
 /// What is only known of an engine once it has made a container.
 pub(super) fn after_creation(
     plan: &ContainerPlan,
@@ -49,6 +71,19 @@ pub(super) fn after_creation(
             engine: name(engine.capabilities()),
             problem: format!("drops the annotation `{key}` through its Docker-compatible API"),
             mend: "use podman 5, or leave it out".to_owned(),
+        });
+    }
+    if plan.disk.is_some()
+        && let Some(volume) = is.mounts.iter().find(|mount| mount.kind == "volume")
+    {
+        return Err(ContainerError::Unsupported {
+            field: DISK,
+            engine: name(engine.capabilities()),
+            problem: format!(
+                "keeps the volume that the image declares at `{}` outside of the container, where no limit holds",
+                volume.destination
+            ),
+            mend: "mount a folder or a tmpfs there, or use an image without `VOLUME`".to_owned(),
         });
     }
     let is_executors = plan
@@ -134,7 +169,26 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
             "the program must be in the image, and its user must be allowed to read it".to_owned(),
         ));
     }
-    None
+    plan.disk.and_then(|bytes| of_disk(message, bytes))
+}
+
+/// The limit is set when the container is made, and on btrfs found too small when it is set up.
+fn of_disk(message: &str, bytes: u64) -> Option<(&'static str, String, String)> {
+    let says = |words: &str| message.to_ascii_lowercase().contains(words);
+    if says("quota exceeded") {
+        return Some((
+            DISK,
+            format!("has no room for the container in {bytes} bytes"),
+            "raise it: on btrfs the image counts too".to_owned(),
+        ));
+    }
+    ["storage-opt", "quota", "qgroup"].into_iter().any(says).then(|| {
+        (
+            DISK,
+            format!("cannot bound what a container writes: {message}"),
+            DiskLimits::MEND.to_owned(),
+        )
+    })
 }
 
 fn name(capabilities: &Capabilities) -> String {
@@ -176,6 +230,25 @@ mod tests {
     }
 
     #[test]
+    fn storage_without_quotas_is_named_with_the_mend() {
+        let capabilities = Capabilities::of_version("5.4.2");
+        let mut facts = EngineFacts::default();
+        "overlay".clone_into(&mut facts.storage_driver);
+        "extfs".clone_into(&mut facts.storage_file_system);
+        let text = without_quotas(&facts, &capabilities).unwrap().to_string();
+        for part in [
+            "resource_limits.disk",
+            "podman 5.4.2",
+            "overlay on extfs",
+            "pquota",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        "xfs".clone_into(&mut facts.storage_file_system);
+        assert!(without_quotas(&facts, &capabilities).is_none());
+    }
+
+    #[test]
     fn failures_are_told_by_the_field_they_follow_from() {
         let limited = plan(Isolation {
             ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, 1 << 40)],
@@ -193,7 +266,23 @@ mod tests {
             devices: vec![Device::Cdi("a/b=c".to_owned())],
             ..Isolation::agent()
         });
+        let bounded = ContainerPlan {
+            disk: Some(1 << 20),
+            ..plan(Isolation::agent())
+        };
         for (plan, message, expected) in [
+            (
+                &bounded,
+                "creating container storage: creating read-write layer with ID \"5c\": --storage-opt is supported only for overlay over \
+                 xfs with 'pquota' mount option",
+                Some(DISK),
+            ),
+            (
+                &bounded,
+                "mounting storage for container d0: failed to limit qgroup for &{{{}}}: disk quota exceeded",
+                Some(DISK),
+            ),
+            (&unfiltered, "crun: write `/x`: Disk quota exceeded", None),
             (
                 &limited,
                 "crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied",

@@ -67,6 +67,9 @@ fn host(plan: &ContainerPlan) -> HostConfig {
         memory_swap: plan.memory_with_swap().map(bytes),
         nano_cpus: plan.nano_cpus,
         pids_limit: plan.pids.map(i64::from),
+        storage_opt: plan
+            .disk
+            .map(|bytes| HashMap::from([("size".to_owned(), bytes.to_string())])),
         dns: plan.dns.map(|server| vec![server.to_string()]),
         sysctls: Some(plan.sysctls.clone().into_iter().collect()),
         log_config: Some(log(&plan.detachment)),
@@ -202,6 +205,7 @@ pub(super) mod tests {
             memory: None,
             nano_cpus: None,
             pids: None,
+            disk: None,
             labels: Labels::new("sandbox", &InstanceLock::acquire(state.path()).unwrap(), "c"),
             stdin: false,
             detachment: Detachment::default(),

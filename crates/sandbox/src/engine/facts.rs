@@ -21,6 +21,8 @@ pub struct EngineFacts {
     pub runtime: String,
     /// What keeps its images, such as `overlay`.
     pub storage_driver: String,
+    /// What its storage lies on, such as `xfs`, where the driver tells; empty otherwise.
+    pub storage_file_system: String,
     /// Whether the kernel filters system calls.
     pub seccomp: bool,
     /// The programs that connect networks of an engine without root: those that are installed.
@@ -84,6 +86,14 @@ struct Program {
 #[serde(default, rename_all = "camelCase")]
 struct Store {
     graph_driver_name: String,
+    graph_status: GraphStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct GraphStatus {
+    #[serde(rename = "Backing Filesystem")]
+    backing_file_system: String,
 }
 
 impl From<Info> for EngineFacts {
@@ -95,6 +105,7 @@ impl From<Info> for EngineFacts {
             network_backend: host.network_backend,
             runtime: host.oci_runtime.name,
             storage_driver: store.graph_driver_name,
+            storage_file_system: store.graph_status.backing_file_system,
             seccomp: host.security.seccomp_enabled,
             rootless_network_programs: programs
                 .into_iter()
@@ -112,7 +123,8 @@ mod tests {
     fn reads_what_both_versions_say_and_needs_nothing_of_it() {
         let old = r#"{"host": {"cgroupVersion": "v1", "networkBackend": "netavark", "ociRuntime": {"name": "crun"},
             "security": {"rootless": false, "seccompEnabled": true},
-            "slirp4netns": {"executable": "/usr/bin/slirp4netns"}}, "store": {"graphDriverName": "overlay"}}"#;
+            "slirp4netns": {"executable": "/usr/bin/slirp4netns"}}, "store": {"graphDriverName": "overlay",
+            "graphStatus": {"Backing Filesystem": "extfs", "Supports d_type": "true"}}}"#;
         let facts = EngineFacts::from(serde_json::from_str::<Info>(old).unwrap());
         let expected = EngineFacts {
             rootless: false,
@@ -120,6 +132,7 @@ mod tests {
             network_backend: "netavark".to_owned(),
             runtime: "crun".to_owned(),
             storage_driver: "overlay".to_owned(),
+            storage_file_system: "extfs".to_owned(),
             seccomp: true,
             rootless_network_programs: vec!["/usr/bin/slirp4netns".to_owned()],
         };

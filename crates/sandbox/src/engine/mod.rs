@@ -10,6 +10,7 @@ mod confine;
 mod connection;
 mod container;
 mod convert;
+mod disk_limits;
 mod error;
 mod facts;
 mod image;
@@ -28,6 +29,7 @@ pub(crate) use connection::Engine;
 pub(crate) use container::{ContainerId, ContainerSummary};
 #[cfg(test)]
 pub(crate) use convert::tests::a_plan;
+pub use disk_limits::DiskLimits;
 pub use error::EngineError;
 pub use facts::EngineFacts;
 pub(crate) use image::{BuildNetwork, BuildRequest, ImageFacts, ImageSummary};

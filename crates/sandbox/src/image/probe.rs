@@ -36,6 +36,7 @@ impl Probe {
             memory: None,
             nano_cpus: None,
             pids: None,
+            disk: None,
             labels: labels.with_role(Role::Probe),
             stdin: false,
             detachment: Detachment::default(),

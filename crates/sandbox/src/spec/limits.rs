@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::InvalidSpec;
 
-/// How much a task may use. What is `None` has no limit of ours; the engine's defaults stay.
+/// How much a task may use. What is `None` has no limit of ours; the engine's defaults stay. By default everything is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ResourceLimits {
     /// Wall time of one execution. It is stopped when the time is over.
@@ -15,11 +15,20 @@ pub struct ResourceLimits {
     pub cpus: Option<f64>,
     /// Processes and threads.
     pub pids: Option<u32>,
+    /// Bytes that the root file system may come to: with an engine on btrfs the image counts too, on XFS what is written above it. What is
+    /// written into mounts does not count. On XFS the names and attributes of files do not count either.
+    ///
+    /// An engine whose storage has no quotas is an error, see [`EngineFacts::disk_limits`](crate::EngineFacts::disk_limits); so are
+    /// [`Seccomp::Default`](crate::Seccomp::Default) and [`Seccomp::Unconfined`](crate::Seccomp::Unconfined), with which a task can make a
+    /// folder that no quota counts, and images with volumes of their own. A profile of yours has to refuse that too.
+    pub disk: Option<u64>,
 }
 
 impl ResourceLimits {
     /// The smallest memory limit that an engine starts a container with: 6 MiB.
     const LEAST_MEMORY: u64 = 6 * 1024 * 1024;
+    /// Less holds not even what the engine itself writes into a container.
+    const LEAST_DISK: u64 = 1024 * 1024;
 
     /// For a command that nobody vouches for: one processor, 512 MiB, 100 processes, one minute.
     #[must_use]
@@ -29,6 +38,8 @@ impl ResourceLimits {
             memory: Some(512 << 20),
             cpus: Some(1.0),
             pids: Some(100),
+            // Its root file system is read-only.
+            disk: None,
         }
     }
 
@@ -46,6 +57,9 @@ impl ResourceLimits {
         }
         if self.pids == Some(0) {
             return invalid("pids_limit", "must be at least 1");
+        }
+        if self.disk.is_some_and(|disk| disk < Self::LEAST_DISK) {
+            return invalid("disk", "must be at least 1m");
         }
         Ok(())
     }
@@ -93,6 +107,13 @@ mod tests {
                     ..none
                 },
                 Some("pids_limit"),
+            ),
+            (
+                ResourceLimits {
+                    disk: Some(4096),
+                    ..none
+                },
+                Some("disk"),
             ),
             (none, None),
         ] {

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use super::{
-    ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits,
+    ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits, Seccomp,
 };
 use crate::egress::{self, LogEntry};
 
@@ -101,6 +101,15 @@ impl Launch {
             return Err(InvalidSpec::new(
                 "isolation.swap",
                 "means nothing without resource_limits.memory; set both",
+            ));
+        }
+        if self.limits.disk.is_some()
+            && matches!(self.isolation.seccomp, Seccomp::Default | Seccomp::Unconfined)
+        {
+            return Err(InvalidSpec::new(
+                "resource_limits.disk",
+                "holds only with the sandbox's own filter of system calls, without which a task can write where no quota counts; leave \
+                 isolation.seccomp as it is",
             ));
         }
         Ok(())
@@ -361,6 +370,14 @@ mod tests {
             memory: Some(1 << 30),
             ..ResourceLimits::default()
         };
+        let on_disk = ResourceLimits {
+            disk: Some(1 << 30),
+            ..ResourceLimits::default()
+        };
+        let filtered = |seccomp| Isolation {
+            seccomp,
+            ..Isolation::agent()
+        };
         let nowhere = Isolation {
             hostname: "a b".to_owned(),
             ..Isolation::agent()
@@ -374,6 +391,19 @@ mod tests {
             (command(swap.clone()).limits(bounded), None),
             (command(swap), Some("isolation.swap")),
             (command(nowhere), Some("isolation.hostname")),
+            (command(Isolation::agent()).limits(on_disk), None),
+            (
+                command(filtered(Seccomp::Profile("/p.json".into()))).limits(on_disk),
+                None,
+            ),
+            (
+                command(filtered(Seccomp::Default)).limits(on_disk),
+                Some("resource_limits.disk"),
+            ),
+            (
+                command(filtered(Seccomp::Unconfined)).limits(on_disk),
+                Some("resource_limits.disk"),
+            ),
         ] {
             let error = spec.validate().err();
             assert_eq!(error.as_ref().map(InvalidSpec::field), field, "{error:?}");

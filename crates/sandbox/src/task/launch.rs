@@ -209,6 +209,7 @@ pub(crate) fn plan(
         memory: launch.limits.memory,
         nano_cpus: launch.limits.cpus.map(nano_cpus),
         pids: launch.limits.pids,
+        disk: launch.limits.disk,
         labels: shared.labels(&launch.context).with_role(Role::Task),
         stdin: true,
         detachment: Detachment::default(),

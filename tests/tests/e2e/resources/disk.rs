@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use e2e_tests::bed::Bed;
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
-use sandbox::{Input, Isolation, OutputChunk, Role, Ulimit, UlimitKind};
+use sandbox::{CommandSpec, Input, Isolation, OutputChunk, ResourceLimits, Role, Ulimit, UlimitKind};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
@@ -42,8 +42,40 @@ async fn the_untrusted_fill_their_folders_in_memory_and_nothing_else() {
     bed.close().await;
 }
 
-/// The engine cannot bound the root file system of a container on this storage: what bounds an agent is the size of each file, where one is
-/// asked for. What it wrote is gone with its container.
+/// The tests in `tests/quota` have an engine that can.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_of_the_disk_is_an_error_on_storage_without_quotas() {
+    let bed = Bed::new().await;
+    let limits = ResourceLimits {
+        disk: Some(1 << 30),
+        ..ResourceLimits::default()
+    };
+    let command = |limits| {
+        let spec = CommandSpec::new("disk", bed.image.clone(), ["true"]).limits(limits);
+        bed.sandbox.create_command(spec).expect("a good command")
+    };
+    let error = command(limits)
+        .execute(Input::Empty, async |_| {})
+        .await
+        .expect_err("no quotas");
+    let text = error.to_string();
+    for part in [
+        "resource_limits.disk: podman ",
+        "its storage is ",
+        "btrfs",
+        "`pquota`",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let control = command(ResourceLimits::default())
+        .execute(Input::Empty, async |_| {})
+        .await;
+    assert_eq!(control.expect("the control").exit_code, 0);
+    bed.close().await;
+}
+
+/// On storage without quotas, what bounds an agent is the size of each file, where one is asked for. What it wrote is gone with its
+/// container.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agents_files_are_bounded_where_it_is_asked_for() {
     let bed = Bed::new().await;

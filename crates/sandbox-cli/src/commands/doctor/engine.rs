@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
-use sandbox::{Capabilities, EngineFacts, Sandbox};
+use sandbox::{Capabilities, DiskLimits, EngineFacts, Sandbox};
 
 use super::report::Check;
 
@@ -19,6 +19,7 @@ pub(super) async fn checks(sandbox: &Sandbox, address: &str) -> Vec<Check> {
                 control_groups(&facts),
                 networks(&facts),
                 system_calls(&facts),
+                disk(&facts),
                 gvisor(&facts, find("runsc")),
             ]);
             if facts.rootless {
@@ -95,6 +96,32 @@ fn system_calls(facts: &EngineFacts) -> Check {
         format!("{detail}; system calls are not filtered"),
         "use a podman and a kernel with seccomp",
     )
+}
+
+/// Nothing needs it unless the project asks for it; a task without a limit can fill the storage of everybody.
+fn disk(facts: &EngineFacts) -> Check {
+    let name = "disk";
+    match facts.disk_limits() {
+        DiskLimits::Possible => Check::ok(
+            name,
+            format!("{}: `resource_limits.disk` can be asked for", facts.storage()),
+        ),
+        DiskLimits::WithProjectQuotas => Check::ok(
+            name,
+            format!(
+                "{}: `resource_limits.disk` can be asked for if it is mounted with the option `pquota`",
+                facts.storage()
+            ),
+        ),
+        DiskLimits::Impossible => Check::warn(
+            name,
+            format!(
+                "{}, which has no quotas: a task can fill it, and `resource_limits.disk` is an error",
+                facts.storage()
+            ),
+            DiskLimits::MEND,
+        ),
+    }
 }
 
 /// What an engine needs whose containers gVisor runs: `runsc` leaves out sysctls, and this sets those of the network. The end-to-end tests'
@@ -251,6 +278,12 @@ mod tests {
         });
         let guarded = facts(|facts| "runsc".clone_into(&mut facts.runtime));
         let unfiltered = facts(|facts| facts.seccomp = false);
+        let stored = |driver: &str, system: &str| {
+            facts(|facts| {
+                driver.clone_into(&mut facts.storage_driver);
+                system.clone_into(&mut facts.storage_file_system);
+            })
+        };
         for (check, expected) in [
             (networks(&good), Verdict::Ok),
             (networks(&cni), Verdict::Fail),
@@ -258,6 +291,9 @@ mod tests {
             (control_groups(&unlimited), Verdict::Warn),
             (system_calls(&good), Verdict::Ok),
             (system_calls(&unfiltered), Verdict::Warn),
+            (disk(&stored("overlay", "extfs")), Verdict::Warn),
+            (disk(&stored("overlay", "xfs")), Verdict::Ok),
+            (disk(&stored("btrfs", "")), Verdict::Ok),
             (gvisor(&good, None), Verdict::Ok),
             (gvisor(&good, Some("/usr/bin/runsc".into())), Verdict::Ok),
             (gvisor(&guarded, None), Verdict::Warn),

@@ -28,7 +28,7 @@ upstream:
   dns: 192.0.2.1
   extra_roots: corporate-ca.pem
   allow_addresses: [10.20.0.0/16, 192.0.2.7]
-resource_limits: {memory: 4g, cpus: 1.5, pids_limit: 256, timeout: 600}
+resource_limits: {memory: 4g, cpus: 1.5, pids_limit: 256, disk: 10g, timeout: 600}
 mounts: ["../data:/data:ro", "/abs:/abs"]
 workspace: copy
 protect_workspace: false
@@ -61,6 +61,7 @@ protected_paths: [ci/deploy.sh, .bazelrc]
             memory: Some(4 << 30),
             cpus: Some(1.5),
             pids: Some(256),
+            disk: Some(10 << 30),
             timeout: Some(Duration::from_mins(10)),
         },
         mounts: vec![
@@ -212,6 +213,10 @@ const FAULTS: &[(&str, &str)] = &[
     (
         "resource_limits: {cpus: two}",
         "sandbox.yaml:1:25: `cpus` is a number such as 2 or 0.5, not a text",
+    ),
+    (
+        "resource_limits: {disk: all}",
+        "sandbox.yaml:1:25: `disk` is a size such as 512m or 10g, not `all`",
     ),
     (
         "resource_limits: {pids_limit: -1}",

@@ -30,8 +30,9 @@ const FILES: &str = "access chdir chmod chown creat faccessat faccessat2 fchdir 
 const ATTRIBUTES: &str = "fgetxattr flistxattr fremovexattr fsetxattr getxattr lgetxattr listxattr llistxattr lremovexattr \
     lsetxattr removexattr setxattr";
 
+/// `ioctl` is not here: its request decides.
 const DESCRIPTORS: &str = "close close_range dup dup2 dup3 fadvise64 fadvise64_64 fallocate fcntl fcntl64 fdatasync flock \
-    fsync ftruncate ftruncate64 ioctl lseek memfd_create memfd_secret pipe pipe2 readahead sync \
+    fsync ftruncate ftruncate64 lseek memfd_create memfd_secret pipe pipe2 readahead sync \
     sync_file_range syncfs";
 
 const TRANSFER: &str = "copy_file_range io_cancel io_destroy io_getevents io_setup io_submit pread64 preadv preadv2 \

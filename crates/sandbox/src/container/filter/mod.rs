@@ -3,5 +3,6 @@
 mod calls;
 mod file;
 mod profile;
+mod requests;
 
 pub(crate) use file::write;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use super::calls::{FREE, PRIVILEGED, REFUSED};
+use super::requests;
 
 /// The profile in the form of the OCI runtimes' configuration, with podman's conditions on capabilities.
 pub(super) static PROFILE: LazyLock<String> = LazyLock::new(|| profile().to_string());
@@ -42,6 +43,11 @@ fn profile() -> Value {
     rules.extend(namespaces());
     rules.extend(PERSONALITIES.map(|persona| when(allow("personality"), &[equal(0, persona)])));
     rules.extend(sockets());
+    rules.extend(
+        requests::permitted()
+            .into_iter()
+            .map(|request| when(allow("ioctl"), &[request])),
+    );
     json!({
         "defaultAction": "SCMP_ACT_ERRNO",
         "defaultErrnoRet": ENOSYS,
@@ -203,11 +209,12 @@ mod tests {
                 "personality",
                 "socket",
                 "socketpair",
+                "ioctl",
             ])
         {
             assert!(seen.insert(call), "{call}");
         }
-        for call in ["socketcall", "io_uring_setup", "modify_ldt"] {
+        for call in ["socketcall", "io_uring_setup", "modify_ldt", "file_setattr"] {
             assert!(!seen.contains(call), "{call}");
         }
     }

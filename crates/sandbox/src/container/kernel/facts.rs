@@ -35,6 +35,8 @@ pub(in crate::container) struct KernelFacts {
     pub(in crate::container) mounts: Vec<KernelMount>,
     /// Those of the paths that were asked about that the container does not have.
     pub(in crate::container) absent: BTreeSet<String>,
+    /// Bytes that its root file system can come to, where somebody asked: see [`disk_bound`](super::disk_bound).
+    pub(in crate::container) disk: Option<u64>,
 }
 
 /// Reads the facts about the process `pid`, which must be of the container `id`: where this program has a process namespace of its
@@ -76,6 +78,7 @@ pub(in crate::container) fn read(
             .filter(|path| is_absent(&process.join("root").join(path.trim_start_matches('/'))))
             .cloned()
             .collect(),
+        disk: None,
     })
 }
 
@@ -253,6 +256,7 @@ Max pending signals       96365                96365                signals   \n
             limits: facts.limits.clone(),
             mounts: facts.mounts.clone(),
             absent: BTreeSet::from(["/nowhere".to_owned()]),
+            disk: None,
         };
         assert_eq!(facts, expected);
         assert_eq!(facts.mounts.len(), 1);

@@ -4,9 +4,11 @@
 //! that it tells is as good as the kernel's own word. The filter of system calls is not here: with no-new-privileges, runtimes load
 //! it in the last moment before the program.
 
+mod disk;
 mod facts;
 mod mountinfo;
 
+pub(super) use disk::disk_bound;
 pub(super) use facts::{KernelFacts, read};
 pub(super) use mountinfo::KernelMount;
 #[cfg(test)]

@@ -10,6 +10,8 @@ pub(in crate::container) struct KernelMount {
     /// Where the container sees it.
     pub(in crate::container) target: String,
     pub(in crate::container) file_system: String,
+    /// The device, where the file system lies on one.
+    pub(in crate::container) source: String,
     /// Of this mount: `ro`, `noexec` and so on.
     pub(in crate::container) flags: BTreeSet<String>,
     /// Of the whole file system, such as `size=64k`.
@@ -53,7 +55,8 @@ fn mount(line: &str) -> Option<KernelMount> {
         target: unescaped(place.next()?),
         flags: list(place.next()?),
         file_system: kind.next()?.to_owned(),
-        options: list(&unescaped(kind.nth(1)?)),
+        source: unescaped(kind.next()?),
+        options: list(&unescaped(kind.next()?)),
     })
 }
 
@@ -86,6 +89,10 @@ mod tests {
         assert_eq!(
             (hosts.root.as_str(), hosts.target.as_str()),
             ("/tmp/g x/hosts", "/etc/hosts")
+        );
+        assert_eq!(
+            (hosts.source.as_str(), hosts.option("discard")),
+            ("/dev/vda", None)
         );
         assert!(parse("155 84 0:49 / /\n").is_none());
     }

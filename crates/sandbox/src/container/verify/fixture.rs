@@ -72,6 +72,7 @@ pub(super) fn plan() -> ContainerPlan {
         memory: Some(64 << 20),
         nano_cpus: Some(500_000_000),
         pids: Some(64),
+        disk: None,
         labels: Labels::from_map(&owned(&labels)).unwrap(),
         stdin: true,
         detachment: Detachment::default(),
@@ -106,6 +107,7 @@ pub(super) fn kernel() -> KernelFacts {
         limits: BTreeMap::from([(UlimitKind::Core, (Some(0), Some(0)))]),
         mounts: kernel::parse(MOUNTS[0]).unwrap(),
         absent: BTreeSet::from(["/not-in-the-image".to_owned()]),
+        disk: None,
     }
 }
 

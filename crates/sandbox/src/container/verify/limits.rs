@@ -42,11 +42,50 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, host: &Bind
 }
 
 pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
+    // The engine does not tell what it made of this one. A file system that rounds does so downwards.
+    if let Some(planned) = plan.disk {
+        found.require(kernel.disk.is_some_and(|is| is <= planned), || {
+            let is = kernel
+                .disk
+                .map_or("unknown".to_owned(), |bytes| bytes.to_string());
+            format!("disk: planned {planned} bytes, the kernel's bound is {is}")
+        });
+    }
     for limit in &plan.isolation.ulimits {
         found.compare(
             &format!("limit {} in the kernel", limit.kind.name()),
             Some(&(Some(limit.soft), Some(limit.hard))),
             kernel.limits.get(&limit.kind),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    #[test]
+    fn a_disk_without_a_bound_in_the_kernel_or_with_a_larger_one_is_not_as_planned() {
+        for (planned, is, good) in [
+            (None, None, true),
+            (Some(8192), Some(8192), true),
+            (Some(8193), Some(8192), true),
+            (Some(8191), Some(8192), false),
+            (Some(8192), None, false),
+        ] {
+            let plan = ContainerPlan {
+                disk: planned,
+                ..fixture::plan()
+            };
+            let facts = KernelFacts {
+                disk: is,
+                ..fixture::kernel()
+            };
+            let mut found = Differences::default();
+            kernel(&mut found, &plan, &facts);
+            let named = found.0.iter().any(|difference| difference.starts_with("disk:"));
+            assert_eq!(named, !good, "{planned:?} {is:?}: {:?}", found.0);
+        }
     }
 }

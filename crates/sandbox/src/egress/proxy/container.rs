@@ -60,6 +60,7 @@ pub(in crate::egress) fn proxy_plan(place: Place<'_>, labels: &Labels) -> Contai
         memory: Some(MEMORY),
         nano_cpus: None,
         pids: Some(PIDS),
+        disk: None,
         labels: labels.with_role(Role::Proxy),
         stdin: true,
         detachment: Detachment::default(),

@@ -54,6 +54,47 @@ impl FromStr for Memory {
     }
 }
 
+/// Bytes of a disk, written as [`Memory`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Disk(u64);
+
+impl Disk {
+    /// So many bytes.
+    #[must_use]
+    pub fn of_bytes(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Disk {
+    /// Bytes with `b`, as podman reads them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}b", self.0)
+    }
+}
+
+impl FromStr for Disk {
+    type Err = InvalidSpec;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        bytes(text).map(Self).ok_or_else(|| {
+            InvalidSpec::new(
+                "disk",
+                format!(
+                    "`{}` is no size; write one such as 512m or 10g",
+                    text.escape_debug()
+                ),
+            )
+        })
+    }
+}
+
 /// In whole numbers all the way: no digit is lost to a floating point.
 fn bytes(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
@@ -156,6 +197,16 @@ mod tests {
                 "{text:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_disk_is_written_as_memory_is() {
+        let disk: Disk = "10g".parse().unwrap();
+        assert_eq!(
+            (disk.bytes(), disk.to_string().as_str()),
+            (10 << 30, "10737418240b")
+        );
+        assert_eq!("10 x".parse::<Disk>().unwrap_err().field(), "disk");
     }
 
     #[test]

@@ -70,6 +70,7 @@ fn command_line(spec: &RunSpec) -> Vec<String> {
     );
     line.extend(spec.cpus.map(|cpus| format!("--cpus={cpus}")));
     line.extend(spec.pids.map(|pids| format!("--pids-limit={pids}")));
+    line.extend(spec.disk.map(|disk| format!("--storage-opt=size={disk}")));
     let annotations = spec.annotations.iter();
     line.extend(annotations.map(|(key, value)| format!("--annotation={key}={value}")));
     line.extend(spec.mounted().map(volume));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::spec::{ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Network, ResourceLimits, Runtime};
 
-use super::{AnnotationKey, Cpus, GpuRequest, Memory, RunName, VolumeSpec, rules};
+use super::{AnnotationKey, Cpus, Disk, GpuRequest, Memory, RunName, VolumeSpec, rules};
 
 /// Everything about one detached container, which [`Runs`](crate::Runs) creates, starts and stops.
 ///
@@ -41,6 +41,7 @@ pub struct RunSpec {
     pub(crate) memory: Option<Memory>,
     pub(crate) cpus: Option<Cpus>,
     pub(crate) pids: Option<u32>,
+    pub(crate) disk: Option<Disk>,
     pub(crate) hostname: Option<String>,
     pub(crate) runtime: Option<Runtime>,
     pub(crate) annotations: BTreeMap<AnnotationKey, String>,
@@ -70,6 +71,7 @@ impl RunSpec {
             memory: None,
             cpus: None,
             pids: None,
+            disk: None,
             hostname: None,
             runtime: None,
             annotations: BTreeMap::new(),
@@ -140,6 +142,14 @@ impl RunSpec {
     #[must_use]
     pub fn pids(mut self, pids: u32) -> Self {
         self.pids = Some(pids);
+        self
+    }
+
+    /// What its root file system may come to, as [`ResourceLimits::disk`] says; what a sealed run is given counts. Default: no limit. An
+    /// engine whose storage has no quotas is an error.
+    #[must_use]
+    pub fn disk(mut self, disk: Disk) -> Self {
+        self.disk = Some(disk);
         self
     }
 
@@ -264,6 +274,7 @@ impl RunSpec {
                 memory: self.memory.map(Memory::bytes),
                 cpus: self.cpus.map(Cpus::count),
                 pids: self.pids,
+                disk: self.disk.map(Disk::bytes),
             },
             isolation: self.confinement(),
             working_dir: self.working_dir.clone(),
@@ -314,6 +325,7 @@ mod tests {
             .gpus("nvidia:1".parse().unwrap())
             .memory("64m".parse().unwrap())
             .cpus("0.5".parse().unwrap())
+            .disk("1g".parse().unwrap())
             .isolation(Isolation::untrusted());
         let launch = spec.launch();
         assert_eq!(launch.isolation.hostname, "seven");
@@ -324,6 +336,7 @@ mod tests {
         );
         assert_eq!(launch.limits.memory, Some(64 << 20));
         assert_eq!(launch.limits.cpus, Some(0.5));
+        assert_eq!(launch.limits.disk, Some(1 << 30));
         assert_eq!(launch.isolation.user, Isolation::untrusted().user);
     }
 
@@ -369,6 +382,7 @@ mod tests {
             ),
             (spec().log_limit(1), Some("log_limit")),
             (spec().memory(Memory::of_bytes(1)), Some("resource_limits.memory")),
+            (spec().disk(Disk::of_bytes(1)), Some("resource_limits.disk")),
             (spec().hostname("a\nb"), Some("isolation.hostname")),
             (spec().task_dir("logs"), Some("task_dir")),
             (spec().task_dir("/srv/x").volume(volume("/x")), None),

@@ -1,0 +1,99 @@
+//! Filling the disk.
+
+use e2e_tests::bed::Bed;
+use sandbox::{CommandSpec, Input, ResourceLimits};
+
+use super::limit::{MIB, bounded};
+
+/// Prints how much of 256 MiB could be written, that it was refused if so, and that the task goes on.
+const FILL: &str = "said=$(head -c 256M /dev/zero 2>&1 > /fill); echo \"${said##* }\"; stat -c %s /fill; \
+                    rm /fill; echo after > /small && cat /small";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_fills_its_limit_and_nothing_else() {
+    let bed = Bed::new().await;
+    let limited = bed
+        .run_spec(bounded(&bed, &["bash", "-c", FILL], 64 * MIB).await)
+        .await;
+    assert_eq!(limited.code, 0, "{limited:?}");
+    let lines: Vec<&str> = limited.stdout.lines().collect();
+    let ["exceeded", size, "after"] = lines.as_slice() else {
+        panic!("{limited:?}");
+    };
+    let size: u64 = size.parse().expect("a number");
+    assert!((16 * MIB..=64 * MIB).contains(&size), "{size}");
+
+    let control = bed.run("domains: []", FILL).await;
+    assert_eq!(control.stdout, "\n268435456\nafter\n", "the control: {control:?}");
+    bed.close().await;
+}
+
+/// Two at once, one of them full to the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_task_does_not_disturb_another() {
+    let bed = Bed::new().await;
+    let script = "cat /dev/zero > /fill 2>/dev/null; echo full; read -r line; echo \"$line\"";
+    let spec = bounded(&bed, &["bash", "-c", script], 32 * MIB).await;
+    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let (input, held) = tokio::io::duplex(64);
+    let (said, mut read) = tokio::sync::mpsc::unbounded_channel();
+    // The sender goes with the task: one that never says anything is an error and no waiting.
+    let full = async move {
+        command
+            .execute(Input::Reader(Box::new(held)), async |_| {
+                let _ = said.send(());
+            })
+            .await
+    };
+    let other = async {
+        let is_full = read.recv().await;
+        let other = bed
+            .run("domains: []", "head -c 64M /dev/zero > /x && stat -c %s /x")
+            .await;
+        drop(input);
+        (is_full, other)
+    };
+    let (ended, (is_full, other)) = tokio::join!(full, other);
+    assert!(is_full.is_some(), "{ended:?}");
+    assert_eq!(other.stdout, "67108864\n", "{other:?}");
+    let ended = ended.expect("the sandbox works");
+    assert_eq!(ended.stdout, b"full\n\n", "{ended:?}");
+    bed.close().await;
+}
+
+/// Names take room too, and a quota of btrfs counts it.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_without_content_are_bounded_too() {
+    let script = "mkdir /many && python3 -c '\n\
+        for number in range(120000):\n\
+        \x20 try: open(f\"/many/a-name-that-takes-some-room-{number}\", \"x\").close()\n\
+        \x20 except OSError as error: print(error.strerror); break\n\
+        else: print(\"all\")'";
+    let bed = Bed::new().await;
+    let command = ["bash", "-c", script];
+    let limited = bed.run_spec(bounded(&bed, &command, 16 * MIB).await).await;
+    assert_eq!(limited.stdout, "Disk quota exceeded\n", "{limited:?}");
+    let control = bed.run("domains: []", script).await;
+    assert_eq!(control.stdout, "all\n", "the control: {control:?}");
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_the_image_exceeds_is_an_error_with_the_field() {
+    let bed = Bed::new().await;
+    let spec = CommandSpec::new("small", bed.image.clone(), ["true"]).limits(ResourceLimits {
+        disk: Some(MIB),
+        ..ResourceLimits::default()
+    });
+    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let error = command
+        .execute(Input::Empty, async |_| {})
+        .await
+        .expect_err("no room");
+    let text = error.to_string();
+    assert!(
+        text.contains("resource_limits.disk") && text.contains("the image counts"),
+        "{text}"
+    );
+    bed.close().await;
+}

@@ -1,0 +1,27 @@
+//! Tasks with a limit.
+
+use e2e_tests::bed::Bed;
+use e2e_tests::engine;
+use sandbox::{CommandSpec, ResourceLimits};
+use serde_json::Value;
+
+pub(super) const MIB: u64 = 1 << 20;
+
+/// `command` as an agent, with room for `room` bytes beside the image.
+pub(super) async fn bounded(bed: &Bed, command: &[&str], room: u64) -> CommandSpec {
+    let disk = Some(image_size(bed.image.as_str()).await + room);
+    bed.command("domains: []", command).limits(ResourceLimits {
+        disk,
+        ..ResourceLimits::default()
+    })
+}
+
+/// Bytes of an image that the engine has, with all its layers.
+pub(super) async fn image_size(image: &str) -> u64 {
+    let path = format!("/images/{image}/json");
+    engine::json("GET", &path, None)
+        .await
+        .get("Size")
+        .and_then(Value::as_u64)
+        .expect("a size")
+}
