@@ -17,6 +17,10 @@ pub(crate) struct TestArgs {}
 
 /// Stops at the first step that fails.
 pub(crate) fn run(_: &TestArgs) -> Result<()> {
+    say(
+        "this runs everything that must hold, end to end on four engines that it brings along: about half an hour on two processors,",
+    );
+    say("and ten minutes more the first time");
     let begin = Instant::now();
     let mut tally = Tally::default();
     step("format", || process::run(&mut cargo(["fmt", "--all", "--check"])))?;
