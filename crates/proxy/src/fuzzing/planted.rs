@@ -8,35 +8,62 @@ use sandbox_credentials::SecretValue;
 
 use crate::scrub::Needles;
 
-/// Each value, and what the container has. Of different lengths, with all that is escaped anywhere, and over several lines.
-const PAIRS: [(&str, &str); 3] = [
-    ("ghp_R8sPdn4zmLx2Vq7JtWc9KbYf", "ghp_5031246879503124687950"),
+/// Each value, and what the container has, which is one thing in one run and another in the other. Of different lengths, with all that
+/// is escaped anywhere, and over several lines.
+const PAIRS: [(&str, [&str; 2]); 3] = [
+    (
+        "ghp_R8sPdn4zmLx2Vq7JtWc9KbYf",
+        ["ghp_5031246879503124687950", "!@!@!@!@!@!@!@!@!@!@!@!@!@"],
+    ),
     (
         "k+E/y=\"<&>'\\ real~Value",
-        "0+1/2=\"<&>'\\ 3456~7890123456789012345",
+        [
+            "0+1/2=\"<&>'\\ 3456~7890123456789012345",
+            "!@!@!@!@!@!@!@!@!@!@!@!@!@!@!@!@!@!@",
+        ],
     ),
-    ("-----REAL KEY\nuVwXyZ\n-----\n", "none"),
+    ("-----REAL KEY\nuVwXyZ\n-----\n", ["none", "!@!@"]),
 ];
 /// What one request sent as `Basic`, and what it had carried.
-const SENT: (&str, &str) = ("cm9ib3Q6Z2hwX1I4c1BkbjR6bUx4MlZxN0p0V2M5S2JZZg==", "cm9ib3Q6OTk5");
+const SENT: (&str, [&str; 2]) = (
+    "cm9ib3Q6Z2hwX1I4c1BkbjR6bUx4MlZxN0p0V2M5S2JZZg==",
+    ["cm9ib3Q6OTk5", "IUAhQCFAIUAh"],
+);
 
 /// A text longer than this is not made longer by repetition.
 const MOST: usize = 48 * 1024;
 
-/// The needles of all values, without and with what a request sent.
-static NEEDLES: LazyLock<[Arc<Needles>; 2]> = LazyLock::new(|| {
-    let pair = |(real, surrogate): (&str, &str)| (SecretValue::new(real), surrogate.to_owned());
-    let needles = Needles::new(PAIRS.map(pair));
-    let with_sent = needles.with_sent([pair(SENT)]);
-    [Arc::new(needles), Arc::new(with_sent)]
+/// The needles of all values, without and with what a request sent, with the surrogates of one run and of the other.
+static NEEDLES: LazyLock<[[Arc<Needles>; 2]; 2]> = LazyLock::new(|| {
+    [0, 1].map(|run: usize| {
+        let pair = |(real, surrogates): (&str, [&str; 2])| {
+            let surrogate = surrogates.get(run).copied().unwrap_or_default();
+            (SecretValue::new(real), surrogate.to_owned())
+        };
+        let needles = Needles::new(PAIRS.map(pair));
+        let with_sent = needles.with_sent([pair(SENT)]);
+        [Arc::new(needles), Arc::new(with_sent)]
+    })
 });
+
+/// Which surrogates stand for the values. What an upstream sends before a value may, with the beginning of *one* surrogate, be a whole value:
+/// a value comes through where it does whatever the surrogates are.
+#[derive(Clone, Copy)]
+pub(super) enum Surrogates {
+    Likely,
+    Strange,
+}
 
 /// What is planted and must not come out.
 static FORMS: LazyLock<Vec<String>> =
     LazyLock::new(|| PAIRS.iter().flat_map(|(real, _)| forms(real)).collect());
 
-pub(super) fn needles(with_sent: bool) -> Arc<Needles> {
-    let [plain, sent] = &*NEEDLES;
+pub(super) fn needles(with_sent: bool, surrogates: Surrogates) -> Arc<Needles> {
+    let [likely, strange] = &*NEEDLES;
+    let [plain, sent] = match surrogates {
+        Surrogates::Likely => likely,
+        Surrogates::Strange => strange,
+    };
     Arc::clone(if with_sent { sent } else { plain })
 }
 
