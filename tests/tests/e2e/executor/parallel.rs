@@ -1,6 +1,6 @@
 //! Several commands at once in one container.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use e2e_tests::bed::Bed;
 use futures_util::future::join_all;
@@ -36,9 +36,19 @@ async fn each_has_its_own_streams_code_and_end() {
     };
     tokio::select! {
         ended = join_all([waiting(), waiting()]) => panic!("{ended:?}"),
-        () = until_processes("sleep\u{0}41721.1", 2) => assert_eq!(containers(&bed).await, 3),
+        () = until_containers(&bed, 3) => {}
     }
     bed.close().await;
+}
+
+/// Waits until the bed has so many: an engine that starts one may not list it for a moment.
+async fn until_containers(bed: &Bed, expected: usize) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    until_processes("sleep\u{0}41721.1", 2).await;
+    while containers(bed).await != expected {
+        assert!(Instant::now() < deadline, "{} containers", containers(bed).await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// How many containers for tasks the bed has.
