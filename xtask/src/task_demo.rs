@@ -34,6 +34,18 @@ pub(crate) struct DemoArgs {
     stand_in: bool,
 }
 
+impl DemoArgs {
+    /// As the tests show it: on a private engine, on nobody's account.
+    pub(crate) fn for_tests() -> Self {
+        Self {
+            podman: Some(Podman::Five),
+            image: None,
+            claude_bin: None,
+            stand_in: true,
+        }
+    }
+}
+
 const ALLOWED: &str = "https://allowed.example/public/hello";
 const BLOCKED: &str = "https://blocked.example/upload";
 

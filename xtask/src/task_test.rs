@@ -9,6 +9,7 @@ use crate::cargo::{self, cargo};
 use crate::process;
 use crate::report::{say, seconds, step};
 use crate::suite::{self, Tally};
+use crate::task_demo::{self, DemoArgs};
 use crate::task_e2e::{self, E2eArgs};
 use crate::task_tidy::{self, TidyArgs};
 
@@ -47,6 +48,7 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
         tally += good(task_e2e::run_all(&E2eArgs::default())?)?;
         Ok(())
     })?;
+    step("demo", || task_demo::run(&DemoArgs::for_tests()))?;
     say(format!(
         "everything is in order after {}",
         seconds(begin.elapsed())

@@ -89,10 +89,9 @@ impl Project {
     pub(crate) fn ask(&self, claude: &Path, prompt: &str) -> Result<String> {
         let mut sandbox = self.command();
         sandbox.arg("agent");
-        match self.api {
-            Api::Real => sandbox.args(["--config", ".sandbox/with-key.yaml"]),
-            Api::StandIn => sandbox.env(KEY, "sk-ant-any-key-will-do"),
-        };
+        if self.api == Api::Real {
+            sandbox.args(["--config", ".sandbox/with-key.yaml"]);
+        }
         sandbox.arg("--claude-bin").arg(claude).arg(prompt);
         self.output(&mut sandbox)
     }
@@ -118,6 +117,10 @@ impl Project {
             .stderr(Stdio::inherit());
         // Private engines see nothing of the user's home, and what the demo leaves stays in the checkout.
         sandbox.env("XDG_STATE_HOME", self.folder.with_file_name("state"));
+        // The project masks it, so that every run has to know it.
+        if self.api == Api::StandIn {
+            sandbox.env(KEY, "sk-ant-any-key-will-do");
+        }
         // The project says which engine; what the environment says is not to count.
         sandbox.env_remove("CONTAINER_HOST").env_remove("DOCKER_HOST");
         sandbox
