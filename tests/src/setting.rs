@@ -28,6 +28,8 @@ pub struct Setting {
     pub proxy_dir: PathBuf,
     /// The `sandbox` command.
     pub sandbox_bin: PathBuf,
+    /// The folder of the `sandbox` command and the static proxy in a build that panics when it is asked to.
+    pub forced_panic_dir: PathBuf,
     /// The folder of the crates' examples, built.
     pub examples: PathBuf,
     /// The probe.
@@ -54,6 +56,7 @@ impl Setting {
             s3_server: variable("S3_SERVER").into(),
             proxy_dir: variable("PROXY_DIR").into(),
             sandbox_bin: variable("SANDBOX_BIN").into(),
+            forced_panic_dir: variable("FORCED_PANIC_DIR").into(),
             examples: variable("EXAMPLES").into(),
             probe: variable("PROBE").into(),
         })

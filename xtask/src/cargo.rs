@@ -175,7 +175,7 @@ fn asks_for_a_loader(elf: &[u8]) -> bool {
 }
 
 /// Replaces the file in one step; an equal one keeps its time, so that what was made from it stays fresh.
-fn place(bytes: &[u8], destination: &Path) -> Result<()> {
+pub(crate) fn place(bytes: &[u8], destination: &Path) -> Result<()> {
     if fs::read(destination).is_ok_and(|present| present == bytes) {
         return Ok(());
     }

@@ -4,6 +4,7 @@
 //! need is made first and named to them in `SANDBOX_E2E_…`; nothing is skipped when something is missing.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -93,6 +94,8 @@ struct Programs {
     examples: PathBuf,
     sandbox: PathBuf,
     proxy: PathBuf,
+    /// The folder of the command and the proxy that panic when they are asked to.
+    forced_panic: PathBuf,
     probe: PathBuf,
     claude: PathBuf,
     npm: PathBuf,
@@ -140,6 +143,9 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
     step("building the static probe", || {
         cargo::static_program("sandbox-probe", "probe", &[], &probe)
     })?;
+    let forced_panic = step("building the programs that panic when they are asked to", || {
+        build_forced_panic()
+    })?;
     let sandbox = step("building the sandbox command", || cargo::program("sandbox", &[]))?;
     let tests = step("building the tests", build_tests)?;
     let examples = step("building the examples", build_examples)?;
@@ -150,11 +156,28 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
         examples,
         sandbox,
         proxy,
+        forced_panic,
         probe,
         claude,
         npm,
         s3_server,
     })
+}
+
+/// The folder of the command and the proxy with the feature `forced-panic`. The command has to be built before the ordinary one, which
+/// cargo then puts into its place.
+fn build_forced_panic() -> Result<PathBuf> {
+    let folder = workspace::target().join("forced-panic");
+    let command = cargo::program("sandbox", &["--features", "sandbox-cli/forced-panic"])?;
+    cargo::place(&fs::read(&command)?, &folder.join("sandbox"))?;
+    let features = ["--features", "forced-panic"];
+    cargo::static_program(
+        "sandbox-proxy",
+        "sandbox-proxy",
+        &features,
+        &folder.join("sandbox-proxy"),
+    )?;
+    Ok(folder)
 }
 
 fn build_tests() -> Result<Vec<TestProgram>> {
@@ -279,6 +302,10 @@ fn environment(programs: &Programs, place: &Place<'_>) -> Vec<(&'static str, OsS
         ("SANDBOX_E2E_S3_SERVER", programs.s3_server.clone().into()),
         ("SANDBOX_E2E_PROXY_DIR", folder(&programs.proxy)),
         ("SANDBOX_E2E_SANDBOX_BIN", programs.sandbox.clone().into()),
+        (
+            "SANDBOX_E2E_FORCED_PANIC_DIR",
+            programs.forced_panic.clone().into(),
+        ),
         ("SANDBOX_E2E_EXAMPLES", programs.examples.clone().into()),
         ("SANDBOX_E2E_PROBE", programs.probe.clone().into()),
     ];

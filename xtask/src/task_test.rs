@@ -25,15 +25,9 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
     let begin = Instant::now();
     let mut tally = Tally::default();
     step("format", || process::run(&mut cargo(["fmt", "--all", "--check"])))?;
-    step("lints", || {
-        process::run(&mut cargo([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ]))
+    step("lints", || lint(&[]))?;
+    step("lints of what is built for tests only", || {
+        lint(&["--all-features"])
     })?;
     step("tidy", || task_tidy::run(&TidyArgs {}))?;
     step("unit tests and examples in the docs", || {
@@ -55,6 +49,11 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
     ));
     println!("{}", tally.line());
     Ok(())
+}
+
+fn lint(features: &[&str]) -> Result<()> {
+    let mut clippy = cargo(["clippy", "--workspace", "--all-targets"]);
+    process::run(clippy.args(features).args(["--", "-D", "warnings"]))
 }
 
 /// All that needs no engine. One selection of packages in every step, so that nothing is built twice.

@@ -52,6 +52,7 @@
 //! - A real value is held in a [`SecretValue`] only, which is wiped when dropped and cannot be shown by accident.
 //! - No error, `Debug` or `Display` of this crate shows a real value, nor anything of a replacement map that cannot be read.
 //! - Only [`SecretReplacements`] is ever serialised with real values in it.
+//! - After [`withhold_panic_messages`], no panic of the process shows a value.
 
 mod check;
 mod error;
@@ -59,6 +60,7 @@ mod header_pattern;
 mod injection;
 mod limits;
 mod masked_secret;
+mod panic_message;
 mod prepare;
 mod preset;
 mod replacement;
@@ -71,6 +73,7 @@ pub use error::SecretError;
 pub use header_pattern::HeaderPattern;
 pub use injection::Injection;
 pub use masked_secret::MaskedSecret;
+pub use panic_message::withhold_panic_messages;
 pub use prepare::{PreparedSecrets, prepare_secrets};
 pub use preset::Preset;
 pub use replacement::{MaskedReplacement, Replacement, SecretReplacements, SigningReplacement};

@@ -26,6 +26,8 @@
 mod control;
 mod credential;
 mod dns;
+#[cfg(feature = "forced-panic")]
+mod forced_panic;
 #[doc(hidden)]
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

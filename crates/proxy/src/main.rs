@@ -1,13 +1,16 @@
 //! The egress proxy as a program: its control channel is its stdin and stdout, it has no arguments and reads no environment.
 
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use nix::sys::prctl::set_dumpable;
 use nix::sys::resource::{Resource, setrlimit};
+use sandbox_credentials::withhold_panic_messages;
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
+    withhold_panic_messages();
     if let Err(error) = no_core_dumps() {
         let _ = writeln!(
             std::io::stderr(),
@@ -20,10 +23,11 @@ fn main() -> ExitCode {
         .enable_all()
         .build();
     let ended = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
-        let ended = runtime.block_on(serve());
+        // Where it panics nothing is left half alive: the proxy ends, and with it the task's way out.
+        let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serve())));
         // A thread may be inside a read of stdin, or a write that nobody takes: it is not waited for.
         runtime.shutdown_background();
-        ended
+        ended.unwrap_or_else(|_panic| Err("ended by a panic".to_owned()))
     });
     match ended {
         Ok(()) => ExitCode::SUCCESS,

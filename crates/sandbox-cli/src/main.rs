@@ -10,6 +10,8 @@ mod config;
 mod credentials;
 mod exit_status;
 mod failure;
+#[cfg(feature = "forced-panic")]
+mod forced_panic;
 mod image_context;
 mod interrupt;
 mod launch;
@@ -21,10 +23,12 @@ mod table;
 mod trace;
 mod workspace;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use sandbox::withhold_panic_messages;
 
 use crate::args::Cli;
 use crate::config::Environment;
@@ -33,6 +37,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 
 fn main() -> ExitCode {
+    withhold_panic_messages();
     no_core_dumps();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -72,8 +77,15 @@ fn start(cli: Cli, environment: &Environment, printer: Printer) -> Result<ExitSt
         .enable_all()
         .build()
         .map_err(Failure::doing("start the program's threads"))?;
-    let ended = runtime.block_on(commands::dispatch(cli, environment, printer));
+    let work = commands::dispatch(cli, environment, printer);
+    #[cfg(feature = "forced-panic")]
+    let work = forced_panic::unless_asked(work);
+    let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)));
     // A thread may be inside a read of stdin, or a write that nobody takes: it is not waited for.
     runtime.shutdown_background();
-    ended
+    // Rust's code for a panic, 101, could be the command's own.
+    ended.unwrap_or_else(|_panic| {
+        Err(Failure::new("the sandbox panicked, which is a fault in it")
+            .with_hint("what it left on the engine goes with the next run; please report the place that is named above"))
+    })
 }

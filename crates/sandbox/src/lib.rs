@@ -121,7 +121,7 @@ pub use runs::{
 pub use sandbox::Sandbox;
 pub use sandbox_credentials::{
     HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError, SecretReplacements,
-    SecretValue, SigningCredential, prepare_secrets,
+    SecretValue, SigningCredential, prepare_secrets, withhold_panic_messages,
 };
 pub use sandbox_verify_probe::Category;
 pub use session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};

@@ -142,6 +142,11 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.failed(
+                "the proxy panicked: this is a fault in it, and its standard error says where".to_owned(),
+            );
+        }
         self.record.bytes_up = self.uploaded.load(Ordering::Relaxed);
         self.record.scrubbed = self.scrubbed.load(Ordering::Relaxed);
         self.record.duration_ms = milliseconds(self.started);

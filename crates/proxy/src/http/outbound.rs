@@ -58,6 +58,8 @@ pub(super) async fn prepare(
             return Err(unprepared);
         }
     };
+    #[cfg(feature = "forced-panic")]
+    crate::forced_panic::if_asked(&plan.headers);
     for warning in std::mem::take(&mut plan.warnings) {
         client.warn(warning);
     }

@@ -18,6 +18,8 @@ pub(crate) const PREFIX: &str = "e2e-cli";
 pub(crate) struct Project {
     folder: TempDir,
     state: PathBuf,
+    sandbox: PathBuf,
+    proxy_dir: PathBuf,
 }
 
 impl Project {
@@ -30,20 +32,30 @@ impl Project {
             "sandbox-{prefix}-podman{}",
             Setting::of_this_run().podman
         ));
+        let setting = Setting::of_this_run();
         let project = Self {
             folder: tempfile::tempdir().expect("a folder"),
             state,
+            sandbox: setting.sandbox_bin.clone(),
+            proxy_dir: setting.proxy_dir.clone(),
         };
         project.write(".sandbox/roots.pem", World::shared().roots_pem());
         project.write(
             ".sandbox/network-allowlist.yaml",
             "domains: [open.test, api.anthropic.com]\n",
         );
-        project.write(
-            ".sandbox/sandbox.yaml",
-            &config(prefix, &Setting::of_this_run().image),
-        );
+        project.write(".sandbox/sandbox.yaml", &config(prefix, &setting.image));
         project
+    }
+
+    /// The same, with the programs that panic when they are asked to.
+    pub(crate) fn that_may_panic(self) -> Self {
+        let folder = &Setting::of_this_run().forced_panic_dir;
+        Self {
+            sandbox: folder.join("sandbox"),
+            proxy_dir: folder.clone(),
+            ..self
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -67,12 +79,11 @@ impl Project {
     }
 
     pub(crate) fn sandbox(&self, arguments: &[&str]) -> Command {
-        let setting = Setting::of_this_run();
         // As from a shell: a test runner in the background may have been started with signals ignored, which children inherit.
         let mut command = Command::new("env");
         command
             .arg("--default-signal=INT,TERM,HUP")
-            .arg(&setting.sandbox_bin)
+            .arg(&self.sandbox)
             .args(arguments);
         self.set_up(command)
     }
@@ -82,16 +93,15 @@ impl Project {
         let mut command = Command::new("bash");
         command
             .args(["-c", &format!("ulimit -c 0 -d {kibibytes}; exec \"$@\""), "bash"])
-            .arg(&Setting::of_this_run().sandbox_bin)
+            .arg(&self.sandbox)
             .args(arguments);
         self.set_up(command)
     }
 
     fn set_up(&self, mut command: Command) -> Command {
-        let setting = Setting::of_this_run();
         command
             .current_dir(self.path())
-            .env("SANDBOX_PROXY_DIR", &setting.proxy_dir)
+            .env("SANDBOX_PROXY_DIR", &self.proxy_dir)
             .env("XDG_STATE_HOME", &self.state)
             .env_remove("CONTAINER_HOST")
             .env_remove("DOCKER_HOST")

@@ -133,7 +133,10 @@ where
             )
             .await;
         }
-        self.end(&mut log).await;
+        let said = self.end(&mut log).await;
+        if !said.is_empty() && failure.as_ref() != Some(&said) {
+            tracing::warn!("the egress proxy said on its standard error: {said}");
+        }
         if let Some(log) = &mut log
             && let Err(error) = log.finish(now_ms()).await
         {
@@ -159,8 +162,8 @@ where
         }
     }
 
-    /// Closes the proxy's stdin, which ends it, and keeps what it still tells.
-    async fn end(mut self, log: &mut Option<LogSink>) {
+    /// Closes the proxy's stdin, which ends it, and keeps what it still tells. Gives its standard error, as [`Self::stderr`].
+    async fn end(mut self, log: &mut Option<LogSink>) -> String {
         let _ = timeout(PATIENCE, self.stdin.shutdown()).await;
         let rest = async {
             while let Some(Ok(messages)) = self.receive().await {
@@ -170,6 +173,7 @@ where
             }
         };
         let _ = timeout(PATIENCE, rest).await;
+        self.stderr()
     }
 
     /// Everything up to a line that is no message counts.

@@ -18,7 +18,7 @@ use super::places::Places;
 use crate::command_line::project::{Project, assert_nothing_left};
 
 /// Uses the secrets as they are meant to be used, and leaves them wherever it can.
-const SCRIPT: &str = r#"
+pub(super) const SCRIPT: &str = r#"
 env > /root/env; env > /tmp/env; env > /workspace/env
 curl -sS -H "Authorization: Bearer $TOKEN" https://search.test/ > /dev/null
 curl -sS -u "user:$TOKEN" https://search.test/mirror/body/gzip > /tmp/body
@@ -30,7 +30,7 @@ printf '%s\n' "$TOKEN" ready
 exec -a "$TOKEN" sleep 600
 "#;
 
-const MASKED: &str = "
+pub(super) const MASKED: &str = "
 masked_secrets:
   TOKEN: {scopes: [search.test], headers: [authorization]}
 signing_credentials:
@@ -41,14 +41,14 @@ pass_env: [TOKEN, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN]
 ";
 
 /// A run of [`SCRIPT`] whose secrets are in use and left about.
-struct Run {
-    project: Project,
-    prefix: &'static str,
+pub(super) struct Run {
+    pub(super) project: Project,
+    pub(super) prefix: &'static str,
     state: PathBuf,
-    begun: SystemTime,
+    pub(super) begun: SystemTime,
     token: String,
-    needles: Needles,
-    child: Child,
+    pub(super) needles: Needles,
+    pub(super) child: Child,
     stdout: Option<BufReader<std::process::ChildStdout>>,
     output: Vec<u8>,
 }
@@ -56,6 +56,11 @@ struct Run {
 impl Run {
     /// Starts it with `settings`, and waits until it says that it is ready.
     fn start(prefix: &'static str, settings: &str) -> Self {
+        Self::start_in(Project::with_prefix(prefix), prefix, settings, SCRIPT)
+    }
+
+    /// The same in `project`, with another script.
+    pub(super) fn start_in(project: Project, prefix: &'static str, settings: &str, script: &str) -> Self {
         let (token, key) = (unique("ghp_", 36), AwsKey::generate(true));
         let values = [
             Some(token.clone()),
@@ -63,7 +68,6 @@ impl Run {
             key.token.clone(),
             Some(key.id.clone()),
         ];
-        let project = Project::with_prefix(prefix);
         project.append(".sandbox/sandbox.yaml", settings);
         project.write(
             ".sandbox/network-allowlist.yaml",
@@ -80,8 +84,9 @@ impl Run {
                 "--",
                 "bash",
                 "-c",
-                SCRIPT,
+                script,
             ])
+            .env("RUST_BACKTRACE", "full")
             .env("TOKEN", &token)
             .envs(key.variables())
             .stdout(Stdio::piped())
@@ -110,46 +115,52 @@ impl Run {
         while stdout.read_until(b'\n', &mut line).expect("output") > 0 && line != b"ready\n" {
             self.output.append(&mut line);
         }
-        let stderr = fs::read_to_string(self.project.path().join("stderr")).unwrap_or_default();
-        assert_eq!(line, b"ready\n", "{stderr}");
+        assert_eq!(line, b"ready\n", "{}", self.stderr());
         self.stdout = Some(stdout);
     }
 
     /// Searches everything that there is only while it runs, and the host.
-    async fn search(&mut self) -> Places {
+    pub(super) async fn search(&mut self) -> Places {
         let places = Places::of(self.prefix, self.begun).await;
         places.search_living(&mut self.needles).await;
         self.search_host(&places).await;
         places
     }
 
-    async fn search_host(&mut self, places: &Places) {
+    pub(super) async fn search_host(&mut self, places: &Places) {
         let (project, state) = (self.project.path().to_owned(), self.state.clone());
         places.search_host(&mut self.needles, &[&project, &state]).await;
-        let stderr = fs::read(project.join("stderr")).expect("a file");
-        self.needles.look("output", "stderr", &stderr);
+        self.needles.look("output", "stderr", self.stderr().as_bytes());
         self.needles.look("output", "stdout", &self.output.clone());
     }
 
     /// Ends it, and searches what is left.
-    async fn end(&mut self, places: &Places) {
+    pub(super) async fn end(&mut self, places: &Places) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("our own child");
-        let mut rest = Vec::new();
-        let mut stdout = self.stdout.take().expect("once");
-        stdout.read_to_end(&mut rest).expect("output");
-        self.output.append(&mut rest);
-        assert_eq!(self.child.wait().expect("our own child").code(), Some(143));
+        assert_eq!(self.await_end(), Some(143));
         assert_nothing_left(self.prefix).await;
         self.search_host(places).await;
     }
 
+    /// Waits until the command has ended; its exit code.
+    pub(super) fn await_end(&mut self) -> Option<i32> {
+        let mut stdout = self.stdout.take().expect("once");
+        stdout.read_to_end(&mut self.output).expect("output");
+        self.child.wait().expect("our own child").code()
+    }
+
+    /// What the command has said on stderr so far.
+    pub(super) fn stderr(&self) -> String {
+        fs::read_to_string(self.project.path().join("stderr")).expect("text")
+    }
+
     #[track_caller]
-    fn assert_nothing_found(&self) {
+    pub(super) fn assert_nothing_found(&self) {
         assert!(self.needles.found().is_empty(), "{:#?}", self.needles.found());
     }
 
     /// The proxy had the real values, used them, and has them still.
-    fn assert_used(&mut self, places: &Places) {
+    pub(super) fn assert_used(&mut self, places: &Places) {
         let seen = format!("{:?}", World::shared().seen("search.test"));
         assert!(seen.contains(&self.token), "the real value was used");
         self.needles

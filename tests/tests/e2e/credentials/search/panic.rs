@@ -1,0 +1,106 @@
+//! The worst panics there could be, of programs built to make them: the message shows real values.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::run::{MASKED, Run, SCRIPT};
+use crate::command_line::project::{Project, assert_nothing_left};
+
+/// Asks the proxy to panic with everything it sends upstream, and goes on as if nothing had been.
+const PANIC: &str = r#"
+curl -sS -H "Authorization: Bearer $TOKEN" -H "x-forced-panic: $HOW" https://search.test/ && exit 1
+"#;
+
+fn start(prefix: &'static str, script: &str) -> Run {
+    let project = Project::with_prefix(prefix).that_may_panic();
+    Run::start_in(project, prefix, MASKED, script)
+}
+
+fn start_with_panic(prefix: &'static str, how: &str) -> Run {
+    start(prefix, &format!("HOW={how}{PANIC}{SCRIPT}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_proxy_panics_nothing_is_found_and_it_goes_on() {
+    let mut run = start_with_panic("e2e-search-panic", "now");
+    let places = run.search().await;
+    run.assert_nothing_found();
+    run.assert_used(&places);
+    run.end(&places).await;
+    run.assert_nothing_found();
+    let stderr = run.stderr();
+    for said in [
+        "the egress proxy said on its standard error",
+        "panicked at crates/proxy/src/forced_panic.rs",
+        "the message is withheld",
+    ] {
+        assert!(stderr.contains(said), "{stderr}");
+    }
+    let log = fs::read_to_string(run.project.path().join("net.log")).expect("a log");
+    let panics: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("the proxy panicked"))
+        .collect();
+    assert!(
+        matches!(panics[..], [line] if line.contains("https://search.test/")),
+        "{log}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_a_proxy_that_panics_with_the_usual_hook_is_found_out() {
+    let mut run = start_with_panic("e2e-search-panic-control", "usual");
+    let places = run.search().await;
+    run.end(&places).await;
+    assert_found_on_stderr(&run);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_command_panics_nothing_is_found_and_its_code_is_the_sandboxs_own() {
+    let mut run = start("e2e-search-cli", SCRIPT);
+    let places = run.search().await;
+    panic(&mut run, Signal::USR1);
+    let stderr = run.stderr();
+    for said in [
+        "thread 'main' panicked at crates/sandbox-cli/src/forced_panic.rs",
+        "the message is withheld",
+        "stack backtrace:",
+        "the sandbox panicked, which is a fault in it",
+    ] {
+        assert!(stderr.contains(said), "{stderr}");
+    }
+    run.search_host(&places).await;
+    run.assert_nothing_found();
+    // What is left of it goes with the next run.
+    let cleaned = run.project.output(&["clean", "--all"]);
+    assert_eq!(cleaned.code, Some(0), "{cleaned:?}");
+    assert_nothing_left(run.prefix).await;
+    run.search_host(&places).await;
+    run.assert_nothing_found();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_a_command_that_panics_with_the_usual_hook_is_found_out() {
+    let mut run = start("e2e-search-cli-control", SCRIPT);
+    let places = run.search().await;
+    run.assert_nothing_found();
+    panic(&mut run, Signal::USR2);
+    run.search_host(&places).await;
+    assert_found_on_stderr(&run);
+    let cleaned = run.project.output(&["clean", "--all"]);
+    assert_eq!(cleaned.code, Some(0), "{cleaned:?}");
+}
+
+fn panic(run: &mut Run, signal: Signal) {
+    kill_process(Pid::from_child(&run.child), signal).expect("our own child");
+    assert_eq!(run.await_end(), Some(125), "{}", run.stderr());
+}
+
+/// Which is kept in a file in the project's folder, a temporary one.
+#[track_caller]
+fn assert_found_on_stderr(run: &Run) {
+    let found: Vec<&str> = run.needles.found().keys().copied().collect();
+    let places = ["folders", "output", "temporary files"];
+    assert_eq!(found, places, "{:#?}", run.needles.found());
+}
