@@ -19,9 +19,14 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     Rule {
         package: "allowlist",
+        may_use: &["located-yaml"],
+        never_links: PURE,
+    },
+    Rule {
+        package: "located-yaml",
         may_use: &[],
         never_links: PURE,
     },
@@ -69,7 +74,7 @@ const RULES: [Rule; 14] = [
     },
     Rule {
         package: "sandbox-cli",
-        may_use: &["sandbox", "allowlist", "claude-output"],
+        may_use: &["sandbox", "allowlist", "claude-output", "located-yaml"],
         never_links: &["rustls", "openssl"],
     },
     Rule {

@@ -1,7 +1,8 @@
 //! From a tree to a policy: the one place that knows what a valid document is.
 
-use super::node::Node;
-use super::node::Step;
+use located_yaml::Node;
+use located_yaml::Step;
+
 use crate::host_pattern::HostPattern;
 use crate::invalid_rule::InvalidRule;
 use crate::method::RuleMethod;

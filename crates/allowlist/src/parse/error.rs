@@ -1,6 +1,6 @@
 //! The error of a document.
 
-use super::position::Position;
+use located_yaml::Position;
 
 /// What is wrong with a policy document, where, and how to mend it.
 ///

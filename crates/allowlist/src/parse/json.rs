@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use located_yaml::Node;
+use located_yaml::Position;
+use located_yaml::Step;
 use serde::Deserialize;
 use serde::Deserializer;
-use serde::de::DeserializeSeed;
 use serde::de::Error;
 use serde::de::MapAccess;
 use serde::de::Visitor;
@@ -12,17 +14,12 @@ use serde_json::value::RawValue;
 
 use super::document;
 use super::error::ParseError;
-use super::node::Budget;
-use super::node::Node;
-use super::node::NodeSeed;
-use super::node::Step;
-use super::position::Position;
-use super::position::without_byte_order_mark;
 use crate::policy::Allowlist;
 
 /// Reads the JSON form.
 pub(crate) fn from_json(text: &str, file: &str) -> Result<Allowlist, ParseError> {
-    let text = without_byte_order_mark(text);
+    // The mark that some editors put at the beginning of a file.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let node = parse(text).map_err(|(position, message)| ParseError::new(file, position, message))?;
     document::build(&node)
         .map_err(|problem| ParseError::new(file, locate(text, &problem.steps), problem.message))
@@ -30,7 +27,7 @@ pub(crate) fn from_json(text: &str, file: &str) -> Result<Allowlist, ParseError>
 
 /// Reads a policy that is a part of something else.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Allowlist, D::Error> {
-    let node = NodeSeed(&Budget::new(usize::MAX)).deserialize(deserializer)?;
+    let node = Node::deserialize(deserializer)?;
     document::build(&node).map_err(|problem| {
         let place = document::describe(&node, &problem.steps);
         let separator = if place.is_empty() { "" } else { ": " };
@@ -47,19 +44,14 @@ pub(crate) fn to_json(policy: &Allowlist) -> String {
 }
 
 fn parse(text: &str) -> Result<Node, (Position, String)> {
-    let budget = Budget::new(usize::MAX);
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let node = NodeSeed(&budget)
-        .deserialize(&mut deserializer)
-        .map_err(|error| {
-            (
-                position(text, &error),
-                format!(
-                    "not valid JSON: {}: correct it there or just before",
-                    words(&error)
-                ),
-            )
-        })?;
+    let node = Node::deserialize(&mut deserializer).map_err(|error| {
+        let message = format!(
+            "not valid JSON: {}: correct it there or just before",
+            words(&error)
+        );
+        (position(text, &error), message)
+    })?;
     deserializer.end().map_err(|error| {
         (
             position(text, &error),
@@ -85,7 +77,15 @@ fn position(text: &str, error: &serde_json::Error) -> Position {
         .take(error.line().saturating_sub(1))
         .map(str::len)
         .sum();
-    Position::of_offset(text, line_start + error.column().saturating_sub(1))
+    position_of(text, line_start + error.column().saturating_sub(1))
+}
+
+/// The place of a byte.
+fn position_of(text: &str, offset: usize) -> Position {
+    let before = text.get(..text.floor_char_boundary(offset)).unwrap_or(text);
+    let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    Position { line, column }
 }
 
 /// Finds a part of the tree in the text.
@@ -95,7 +95,7 @@ fn locate(text: &str, steps: &[Step]) -> Position {
         let Some(part) = part(here, *step) else { break };
         here = part;
     }
-    Position::of_offset(text, here.as_ptr().addr().saturating_sub(text.as_ptr().addr()))
+    position_of(text, here.as_ptr().addr().saturating_sub(text.as_ptr().addr()))
 }
 
 /// A part of a value, as the slice of the text it stands in.

@@ -1,14 +1,11 @@
 //! Reading and writing policies.
 //!
-//! Both formats become a [`node::Node`] tree first; `document` turns the tree into a policy, and so validates both
-//! alike. It says where in the tree a fault is, and the format finds that place in its text. Only `yaml` and `json` name
-//! the libraries that parse them.
+//! Both formats become a [`located_yaml::Node`] tree first; `document` turns the tree into a policy, and so validates both
+//! alike. It says where in the tree a fault is, and the format finds that place in its text.
 
 mod document;
 mod error;
 mod json;
-mod node;
-mod position;
 mod yaml;
 
 pub use error::ParseError;

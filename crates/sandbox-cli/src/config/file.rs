@@ -8,17 +8,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use located_yaml::Node;
 use sandbox::{EngineAddress, Mount, ResourceLimits};
 
 use super::conflict;
 use super::credentials::{CredentialsFile, masked_secrets, signing_credentials};
-use super::document::Node;
 use super::location::{InvalidFile, Location};
 use super::quantity;
 use super::reader::{Place, Source};
 use super::setting::Setting;
 use super::workspace::{self, WorkspaceFile};
-use super::yaml;
 use crate::failure::Failure;
 
 /// What `sandbox.yaml` says. Paths are absolute; what is absent is not decided yet.
@@ -82,11 +81,14 @@ impl ConfigFile {
 
     /// Reads a document; `folder` is what relative paths are relative to.
     pub(super) fn parse(text: &str, file: &str, folder: &Path) -> Result<Self, InvalidFile> {
-        let node = match yaml::parse(text) {
+        let node = match located_yaml::parse(text) {
             Ok(Node::Null) => Node::Map(Vec::new()),
             Ok(node) => node,
-            Err((position, message)) => {
-                return Err(InvalidFile::new(&Location::new(file, position), message));
+            Err(fault) => {
+                return Err(InvalidFile::new(
+                    &Location::new(file, fault.position),
+                    fault.message,
+                ));
             }
         };
         let read = Self::build(&Place::root(&node, &Source { file, text }), folder)?;

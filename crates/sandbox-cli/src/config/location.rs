@@ -2,16 +2,7 @@
 
 use std::fmt;
 
-/// A place in a text; both numbers from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Position {
-    pub(super) line: usize,
-    pub(super) column: usize,
-}
-
-impl Position {
-    pub(super) const START: Self = Self { line: 1, column: 1 };
-}
+use located_yaml::Position;
 
 /// A place in a file, as its author is told of it: `file:line:column`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 
 mod conflict;
 mod credentials;
-mod document;
 mod engine;
 mod env;
 mod file;
@@ -13,7 +12,6 @@ mod reader;
 mod schema;
 mod setting;
 mod workspace;
-mod yaml;
 
 pub(crate) use credentials::{Advice, CredentialsFile};
 pub(crate) use engine::find_engine;

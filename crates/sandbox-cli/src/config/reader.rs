@@ -1,9 +1,9 @@
 //! Reading typed values out of a document, with the way to each fault.
 
-use super::document::{Node, Step};
+use located_yaml::{Node, Step, locate};
+
 use super::location::{InvalidFile, Location};
 use super::setting::Setting;
-use super::yaml;
 
 /// The one tag that means something, as the tree has it.
 const ENV_TAG: &str = "env";
@@ -42,7 +42,7 @@ impl<'a> Place<'a> {
             place = parent;
         }
         steps.reverse();
-        Location::new(self.source.file, yaml::locate(self.source.text, &steps))
+        Location::new(self.source.file, locate(self.source.text, &steps))
     }
 
     pub(super) fn problem(&self, message: impl Into<String>) -> InvalidFile {

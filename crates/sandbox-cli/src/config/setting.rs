@@ -75,8 +75,8 @@ impl Setting {
 
 #[cfg(test)]
 mod tests {
-    use super::super::location::Position;
     use super::*;
+    use located_yaml::Position;
 
     fn here() -> Location {
         Location::new("sandbox.yaml", Position { line: 3, column: 7 })

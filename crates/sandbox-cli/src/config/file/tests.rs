@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::config::Environment;
-use crate::config::location::Position;
 use crate::workspace::WorkspaceMode;
+use located_yaml::Position;
 
 fn parse(text: &str) -> Result<ConfigFile, String> {
     ConfigFile::parse(text, "sandbox.yaml", Path::new("/project/.sandbox")).map_err(|error| error.to_string())
@@ -236,7 +236,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "image: a\n---\nimage: b",
-        "sandbox.yaml:1:1: the file holds more than one document",
+        "sandbox.yaml:2:1: a second document begins here",
     ),
     ("image: [", "sandbox.yaml:2:1: not valid YAML: "),
     ("\timage: a", "sandbox.yaml:1:1: not valid YAML: "),

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use located_yaml::Node;
+
 use super::*;
 use crate::config::ConfigFile;
 use crate::config::credentials::{MASKED_KEYS, SIGNING_KEYS};
-use crate::config::document::Node;
 use crate::config::file::{KEYS, LIMIT_KEYS, UPSTREAM_KEYS};
-use crate::config::yaml;
 
 fn at<'a>(schema: &'a Value, pointer: &str) -> &'a Value {
     schema
@@ -118,7 +118,7 @@ fn untagged(text: &str) -> Value {
             Node::Tagged(_, content) => value(content),
         }
     }
-    value(&yaml::parse(text).unwrap())
+    value(&located_yaml::parse(text).unwrap())
 }
 
 /// The blocks of YAML in the README that are a configuration.

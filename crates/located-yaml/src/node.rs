@@ -1,30 +1,38 @@
-//! A document before anything is known about it, and the ways to its parts.
+//! A document before anything is known about it.
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error, IgnoredAny, MapAccess, SeqAccess, VariantAccess,
+    Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess,
     Visitor,
 };
 
-/// A value. It may hold secrets, hence no `Debug`.
-#[derive(PartialEq)]
-pub(super) enum Node {
+/// A value. It reads itself from any format of serde's that describes itself, JSON for one.
+#[derive(Clone, PartialEq)]
+pub enum Node {
+    /// `null`, `~`, or nothing at all.
     Null,
+    /// `true` or `false`.
     Boolean(bool),
+    /// A whole number of 64 bits.
     Integer(i64),
+    /// Any other number. One that is too large is infinite.
     Number(f64),
+    /// A text, quoted or not.
     Text(String),
+    /// A list.
     List(Vec<Node>),
-    /// Keys with their values, in order, doubled ones included.
+    /// Keys with their values, in order, doubled keys included.
     Map(Vec<(Node, Node)>),
     /// A value with a tag such as `!env`, which stands here without its exclamation mark.
     Tagged(String, Box<Node>),
 }
 
 impl Node {
-    /// The kind of value, as it is named to the author of a document.
-    pub(super) fn kind(&self) -> &'static str {
+    /// The kind of value, as it is named to the author of a document: `a list`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
             Self::Boolean(_) => "true or false",
@@ -39,8 +47,8 @@ impl Node {
 
 /// One step from a node to a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// The key of an entry of a mapping.
+pub enum Step {
+    /// The key of an entry of a mapping, counted from 0.
     Key(usize),
     /// The value of an entry of a mapping.
     Value(usize),
@@ -48,19 +56,48 @@ pub(super) enum Step {
     Item(usize),
 }
 
-/// Reads any value.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct NodeSeed;
+/// How much a document may hold, in values and bytes of text: aliases let a small file stand for a huge one.
+pub(crate) struct Budget(Cell<usize>);
 
-impl<'de> DeserializeSeed<'de> for NodeSeed {
+impl Budget {
+    pub(crate) fn new(units: usize) -> Self {
+        Self(Cell::new(units))
+    }
+
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.0.get() == 0
+    }
+
+    fn spend<E: Error>(&self, units: usize) -> Result<(), E> {
+        self.0.set(self.0.get().saturating_sub(units));
+        if self.is_exhausted() {
+            Err(E::custom("the document is too large"))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        NodeSeed(&Budget::new(usize::MAX)).deserialize(deserializer)
+    }
+}
+
+/// Reads any value; fails only where the parser does or where the budget ends.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeSeed<'a>(pub(crate) &'a Budget);
+
+impl<'de> DeserializeSeed<'de> for NodeSeed<'_> {
     type Value = Node;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        self.0.spend(1)?;
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for NodeSeed {
+impl<'de> Visitor<'de> for NodeSeed<'_> {
     type Value = Node;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,8 +120,16 @@ impl<'de> Visitor<'de> for NodeSeed {
         Ok(Node::Integer(value))
     }
 
+    fn visit_i128<E: Error>(self, value: i128) -> Result<Node, E> {
+        Ok(integer(value))
+    }
+
     fn visit_u64<E: Error>(self, value: u64) -> Result<Node, E> {
-        Ok(i64::try_from(value).map_or(Node::Number(f64::INFINITY), Node::Integer))
+        Ok(integer(value))
+    }
+
+    fn visit_u128<E: Error>(self, value: u128) -> Result<Node, E> {
+        Ok(integer(value))
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Node, E> {
@@ -92,6 +137,7 @@ impl<'de> Visitor<'de> for NodeSeed {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Node, E> {
+        self.0.spend(text.len())?;
         Ok(Node::Text(text.to_owned()))
     }
 
@@ -118,46 +164,8 @@ impl<'de> Visitor<'de> for NodeSeed {
     }
 }
 
-/// Goes the steps and refuses what stands at their end, so that the parser's error has its place.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Finder<'a>(pub(super) &'a [Step]);
-
-impl<'de> DeserializeSeed<'de> for Finder<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Finder<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("something else")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        if let [Step::Item(index), rest @ ..] = self.0 {
-            for _ in 0..*index {
-                items.next_element::<IgnoredAny>()?;
-            }
-            items.next_element_seed(Finder(rest))?;
-        }
-        Err(A::Error::custom("here"))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        if let [step @ (Step::Key(index) | Step::Value(index)), rest @ ..] = self.0 {
-            for _ in 0..*index {
-                entries.next_entry::<IgnoredAny, IgnoredAny>()?;
-            }
-            if matches!(step, Step::Key(_)) {
-                entries.next_key_seed(Finder(&[]))?;
-            }
-            entries.next_key::<IgnoredAny>()?;
-            entries.next_value_seed(Finder(rest))?;
-        }
-        Err(A::Error::custom("here"))
-    }
+fn integer(value: impl TryInto<i64>) -> Node {
+    value
+        .try_into()
+        .map_or(Node::Number(f64::INFINITY), Node::Integer)
 }

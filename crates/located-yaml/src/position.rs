@@ -1,0 +1,31 @@
+//! Places in a text.
+
+/// The mark that some editors put at the beginning of a file.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// A place in a text, as editors count: both numbers from 1, columns in characters. A byte order mark is no character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// From 1.
+    pub line: usize,
+    /// From 1.
+    pub column: usize,
+}
+
+impl Position {
+    /// The first character.
+    pub const START: Self = Self { line: 1, column: 1 };
+
+    /// Where the parser found a fault.
+    pub(crate) fn of(error: &serde_yaml::Error) -> Self {
+        error.location().map_or(Self::START, |place| Self {
+            line: place.line().max(1),
+            column: place.column().max(1),
+        })
+    }
+}
+
+/// The text without a byte order mark, so that the first column is the first one that can be seen.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+}
