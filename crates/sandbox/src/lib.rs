@@ -125,9 +125,7 @@ pub use sandbox_credentials::{
 };
 pub use sandbox_verify_probe::Category;
 pub use session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};
-pub use spec::{
-    AnnotationKey, Cpus, Disk, GpuRequest, GpuVendor, Memory, RunName, RunSpec, Sharing, VolumeSpec,
-};
+pub use spec::{AnnotationKey, ByteSize, Cpus, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};
 pub use spec::{
     Capability, CommandSpec, ContainerEnv, Device, HostEntry, ImageSource, ImageTag, InvalidSpec, Isolation,
     Mount, Network, NetworkSandboxConfig, ResourceLimits, Runtime, Seccomp, StopSignal, TaskSpec, Tmpfs,

@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use located_yaml::Node;
-use sandbox::{EngineAddress, Mount, ResourceLimits};
+use sandbox::{ByteSize, EngineAddress, Mount, ResourceLimits};
 
 use super::conflict;
 use super::credentials::{CredentialsFile, masked_secrets, signing_credentials};
 use super::location::{InvalidFile, Location};
-use super::quantity;
 use super::reader::{Place, Source};
 use super::setting::Setting;
 use super::workspace::{self, WorkspaceFile};
@@ -191,14 +190,14 @@ fn limits(place: &Place<'_>) -> Result<ResourceLimits, InvalidFile> {
     place.entries("`resource_limits` is a mapping", &LIMIT_KEYS, |_, name, value| {
         match name {
             "memory" => {
-                limits.memory = Some(value.parsed("`memory` is a size such as 512m or 4g", quantity::bytes)?);
+                limits.memory = Some(value.parsed("`memory` is a size such as 512m or 4g", bytes)?);
             }
             "cpus" => limits.cpus = Some(value.number("`cpus` is a number such as 2 or 0.5")?),
             "pids_limit" => {
                 limits.pids = Some(value.whole_number("`pids_limit` is a whole number of processes")?);
             }
             "disk" => {
-                limits.disk = Some(value.parsed("`disk` is a size such as 512m or 10g", quantity::bytes)?);
+                limits.disk = Some(value.parsed("`disk` is a size such as 512m or 10g", bytes)?);
             }
             _ => {
                 let seconds = value.whole_number("`timeout` is a whole number of seconds")?;
@@ -208,6 +207,10 @@ fn limits(place: &Place<'_>) -> Result<ResourceLimits, InvalidFile> {
         Ok(())
     })?;
     Ok(limits)
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    text.parse().ok().map(ByteSize::bytes)
 }
 
 fn mounts(place: &Place<'_>, folder: &Path) -> Result<Vec<Mount>, InvalidFile> {

@@ -7,7 +7,6 @@ mod env;
 mod file;
 mod location;
 mod places;
-mod quantity;
 mod reader;
 mod schema;
 mod setting;

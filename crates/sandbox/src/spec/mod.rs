@@ -24,8 +24,6 @@ pub use mount::Mount;
 pub use network::{Network, NetworkSandboxConfig};
 pub(crate) use network_callback::NetworkCallback;
 pub(crate) use object_id::ObjectId;
-pub use run::{
-    AnnotationKey, Cpus, Disk, GpuRequest, GpuVendor, Memory, RunName, RunSpec, Sharing, VolumeSpec,
-};
+pub use run::{AnnotationKey, ByteSize, Cpus, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};
 pub(crate) use task::Launch;
 pub use task::{CommandSpec, TaskSpec};

@@ -12,6 +12,6 @@ mod volume;
 pub use annotation::AnnotationKey;
 pub use gpu::{GpuRequest, GpuVendor};
 pub use name::RunName;
-pub use quantity::{Cpus, Disk, Memory};
+pub use quantity::{ByteSize, Cpus};
 pub use run_spec::RunSpec;
 pub use volume::{Sharing, VolumeSpec};

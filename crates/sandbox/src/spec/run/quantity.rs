@@ -5,19 +5,20 @@ use std::str::FromStr;
 
 use crate::spec::InvalidSpec;
 
-/// Bytes of memory: `512m`, `4g`, `1.5 GiB`, `1048576`. Units are powers of 1024, in either case, with or without `b` or `ib`.
+/// Bytes of memory or of a disk: `512m`, `4g`, `1.5 GiB`, `1048576`. Units are powers of 1024, in either case, with or without `b` or
+/// `ib`.
 ///
 /// Counterpart of the text `RunSpec.memory` of terok-sandbox.
 ///
 /// ```
-/// let memory: sandbox::Memory = "1.5g".parse()?;
+/// let memory: sandbox::ByteSize = "1.5g".parse()?;
 /// assert_eq!(memory.bytes(), 1536 << 20);
 /// # Ok::<(), sandbox::InvalidSpec>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Memory(u64);
+pub struct ByteSize(u64);
 
-impl Memory {
+impl ByteSize {
     /// So many bytes.
     #[must_use]
     pub fn of_bytes(bytes: u64) -> Self {
@@ -31,63 +32,22 @@ impl Memory {
     }
 }
 
-impl fmt::Display for Memory {
+impl fmt::Display for ByteSize {
     /// Bytes with `b`, as podman reads them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}b", self.0)
     }
 }
 
-impl FromStr for Memory {
+impl FromStr for ByteSize {
     type Err = InvalidSpec;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         bytes(text).map(Self).ok_or_else(|| {
             InvalidSpec::new(
-                "memory",
+                "size",
                 format!(
-                    "`{}` is no amount of memory; write one such as 512m or 4g",
-                    text.escape_debug()
-                ),
-            )
-        })
-    }
-}
-
-/// Bytes of a disk, written as [`Memory`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Disk(u64);
-
-impl Disk {
-    /// So many bytes.
-    #[must_use]
-    pub fn of_bytes(bytes: u64) -> Self {
-        Self(bytes)
-    }
-
-    /// Bytes.
-    #[must_use]
-    pub fn bytes(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for Disk {
-    /// Bytes with `b`, as podman reads them.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}b", self.0)
-    }
-}
-
-impl FromStr for Disk {
-    type Err = InvalidSpec;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        bytes(text).map(Self).ok_or_else(|| {
-            InvalidSpec::new(
-                "disk",
-                format!(
-                    "`{}` is no size; write one such as 512m or 10g",
+                    "`{}` is no size; write one such as 512m or 4g",
                     text.escape_debug()
                 ),
             )
@@ -169,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_as_people_write_it() {
+    fn sizes_as_people_write_them() {
         for (text, expected) in [
             ("512m", Some(512 << 20)),
             ("4G", Some(4 << 30)),
@@ -178,6 +138,7 @@ mod tests {
             ("1.5g", Some(1536 << 20)),
             ("0.1k", Some(102)),
             ("1048576", Some(1 << 20)),
+            ("0", Some(0)),
             ("7b", Some(7)),
             ("2p", Some(2 << 50)),
             ("", None),
@@ -192,7 +153,7 @@ mod tests {
             ("99999999999p", None),
         ] {
             assert_eq!(
-                text.parse::<Memory>().ok().map(Memory::bytes),
+                text.parse::<ByteSize>().ok().map(ByteSize::bytes),
                 expected,
                 "{text:?}"
             );
@@ -200,13 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_written_as_memory_is() {
-        let disk: Disk = "10g".parse().unwrap();
-        assert_eq!(
-            (disk.bytes(), disk.to_string().as_str()),
-            (10 << 30, "10737418240b")
-        );
-        assert_eq!("10 x".parse::<Disk>().unwrap_err().field(), "disk");
+    fn a_size_is_shown_as_podman_reads_it() {
+        let size: ByteSize = "10g".parse().unwrap();
+        assert_eq!(size.to_string(), "10737418240b");
+        assert_eq!("10 x".parse::<ByteSize>().unwrap_err().field(), "size");
     }
 
     #[test]

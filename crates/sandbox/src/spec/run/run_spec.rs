@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::spec::{ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Network, ResourceLimits, Runtime};
 
-use super::{AnnotationKey, Cpus, Disk, GpuRequest, Memory, RunName, VolumeSpec, rules};
+use super::{AnnotationKey, ByteSize, Cpus, GpuRequest, RunName, VolumeSpec, rules};
 
 /// Everything about one detached container, which [`Runs`](crate::Runs) creates, starts and stops.
 ///
@@ -38,10 +38,10 @@ pub struct RunSpec {
     pub(crate) volumes: Vec<VolumeSpec>,
     pub(crate) task_dir: Option<PathBuf>,
     pub(crate) gpus: Option<GpuRequest>,
-    pub(crate) memory: Option<Memory>,
+    pub(crate) memory: Option<ByteSize>,
     pub(crate) cpus: Option<Cpus>,
     pub(crate) pids: Option<u32>,
-    pub(crate) disk: Option<Disk>,
+    pub(crate) disk: Option<ByteSize>,
     pub(crate) hostname: Option<String>,
     pub(crate) runtime: Option<Runtime>,
     pub(crate) annotations: BTreeMap<AnnotationKey, String>,
@@ -124,7 +124,7 @@ impl RunSpec {
     ///
     /// Counterpart of `RunSpec.memory` of terok-sandbox.
     #[must_use]
-    pub fn memory(mut self, memory: Memory) -> Self {
+    pub fn memory(mut self, memory: ByteSize) -> Self {
         self.memory = Some(memory);
         self
     }
@@ -148,7 +148,7 @@ impl RunSpec {
     /// What its root file system may come to, as [`ResourceLimits::disk`] says; what a sealed run is given counts. Default: no limit. An
     /// engine whose storage has no quotas is an error.
     #[must_use]
-    pub fn disk(mut self, disk: Disk) -> Self {
+    pub fn disk(mut self, disk: ByteSize) -> Self {
         self.disk = Some(disk);
         self
     }
@@ -271,10 +271,10 @@ impl RunSpec {
             network_log_dir: self.task_dir.clone(),
             limits: ResourceLimits {
                 timeout: None,
-                memory: self.memory.map(Memory::bytes),
+                memory: self.memory.map(ByteSize::bytes),
                 cpus: self.cpus.map(Cpus::count),
                 pids: self.pids,
-                disk: self.disk.map(Disk::bytes),
+                disk: self.disk.map(ByteSize::bytes),
             },
             isolation: self.confinement(),
             working_dir: self.working_dir.clone(),
@@ -381,8 +381,11 @@ mod tests {
                 Some("annotations"),
             ),
             (spec().log_limit(1), Some("log_limit")),
-            (spec().memory(Memory::of_bytes(1)), Some("resource_limits.memory")),
-            (spec().disk(Disk::of_bytes(1)), Some("resource_limits.disk")),
+            (
+                spec().memory(ByteSize::of_bytes(1)),
+                Some("resource_limits.memory"),
+            ),
+            (spec().disk(ByteSize::of_bytes(1)), Some("resource_limits.disk")),
             (spec().hostname("a\nb"), Some("isolation.hostname")),
             (spec().task_dir("logs"), Some("task_dir")),
             (spec().task_dir("/srv/x").volume(volume("/x")), None),
