@@ -1,0 +1,29 @@
+//! What the tests of settings begin with.
+
+use std::path::Path;
+
+use super::Project;
+use crate::args::ImageArgs;
+use crate::config::{ConfigFile, Folder, Places};
+
+pub(super) fn project(root: &Path, state: &Path) -> Project {
+    Project {
+        root: root.to_owned(),
+        key: "key".to_owned(),
+        places: Places {
+            state: state.to_owned(),
+        },
+        folder: Folder::of(root),
+        file: ConfigFile::default(),
+        config_path: None,
+    }
+}
+
+pub(super) fn image_args() -> ImageArgs {
+    ImageArgs {
+        image: None,
+        dockerfile: None,
+        context: None,
+        max_image_age: None,
+    }
+}

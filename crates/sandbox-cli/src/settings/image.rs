@@ -1,0 +1,96 @@
+//! Which image.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use sandbox::ImageSource;
+
+use super::Project;
+use crate::args::ImageArgs;
+use crate::failure::Failure;
+use crate::image_context;
+
+impl Project {
+    /// Where images come from.
+    pub(crate) fn image(&self, args: &ImageArgs) -> Result<ImageSource, Failure> {
+        if let Some(name) = &args.image {
+            return Ok(ImageSource::existing(name));
+        }
+        if args.dockerfile.is_none()
+            && args.context.is_none()
+            && let Some(name) = &self.file.image
+        {
+            return Ok(ImageSource::existing(name));
+        }
+        let named = args.dockerfile.as_ref().or(self.file.dockerfile.as_ref());
+        let dockerfile = named.cloned().unwrap_or_else(|| self.folder.dockerfile());
+        let text = match fs::read(&dockerfile) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => {
+                return Err(Failure::new(
+                    "no image: neither --image nor `image` in the configuration names one",
+                )
+                .with_hint(format!(
+                    "write {}, or name an image that the engine has with --image",
+                    dockerfile.display()
+                )));
+            }
+            read => read.map_err(Failure::doing(format!("read `{}`", dockerfile.display())))?,
+        };
+        let folder = dockerfile
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).to_owned();
+        let context = args
+            .context
+            .clone()
+            .or_else(|| self.file.context.clone())
+            .unwrap_or(folder);
+        Ok(ImageSource::build(text, image_context::read(&context)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::fixtures::{image_args, project};
+    use super::*;
+
+    #[test]
+    fn an_image_comes_from_a_flag_the_file_or_the_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let mut project = project(root.path(), Path::new("/state"));
+        let error = project.image(&image_args()).unwrap_err();
+        assert!(error.hint().unwrap().contains("container/Dockerfile"), "{error}");
+
+        fs::create_dir_all(root.path().join(".sandbox/container")).unwrap();
+        fs::write(root.path().join(".sandbox/container/Dockerfile"), "FROM a").unwrap();
+        fs::write(root.path().join(".sandbox/container/file"), "x").unwrap();
+        let files = BTreeMap::from([("file".to_owned(), b"x".to_vec())]);
+        assert_eq!(
+            project.image(&image_args()).unwrap(),
+            ImageSource::build("FROM a", files)
+        );
+
+        project.file.image = Some("from-the-file".to_owned());
+        assert_eq!(
+            project.image(&image_args()).unwrap(),
+            ImageSource::existing("from-the-file")
+        );
+        let flag = ImageArgs {
+            image: Some("from-the-flag".to_owned()),
+            ..image_args()
+        };
+        assert_eq!(
+            project.image(&flag).unwrap(),
+            ImageSource::existing("from-the-flag")
+        );
+        let dockerfile = root.path().join(".sandbox/container/Dockerfile");
+        let flag = ImageArgs {
+            dockerfile: Some(dockerfile),
+            ..image_args()
+        };
+        assert!(matches!(project.image(&flag).unwrap(), ImageSource::Build { .. }));
+    }
+}

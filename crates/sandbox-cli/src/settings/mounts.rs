@@ -1,0 +1,124 @@
+//! What of this machine a task sees.
+
+use std::path::{Path, PathBuf};
+
+use sandbox::{Mount, Protection};
+
+use super::{Project, WORKSPACE};
+use crate::failure::Failure;
+use crate::workspace::{self, WorkspaceMode};
+
+impl Project {
+    /// The work tree first, unless another mount takes its place; those of the command line win over those of the file.
+    pub(super) fn mounts(&self, flags: &[Mount], mode: WorkspaceMode, protection: &Protection) -> Vec<Mount> {
+        let mut mounts = vec![Mount::read_write(&self.root, WORKSPACE)];
+        let named = self
+            .file
+            .mounts
+            .iter()
+            .cloned()
+            .chain(flags.iter().map(|mount| mount.clone().relative_to(&self.root)));
+        for mount in named {
+            mounts.retain(|other| other.container_path() != mount.container_path());
+            mounts.push(mount);
+        }
+        let copy_dir = self.copy_dir();
+        let of_workspace = |mount: Mount| match mount.container_path() {
+            WORKSPACE => workspace::mounted(mount, mode, protection.clone(), &copy_dir),
+            _ => mount,
+        };
+        mounts.into_iter().map(of_workspace).collect()
+    }
+
+    /// Where the copy of the work tree is, where there is one.
+    pub(crate) fn copy_dir(&self) -> PathBuf {
+        self.places.copy(&self.key)
+    }
+
+    /// What is not applied of a copy by itself.
+    pub(crate) fn protection(&self) -> Protection {
+        workspace::protection(&self.file.workspace, false)
+    }
+
+    /// A task that sees the state directory has the key of the root authority.
+    pub(super) fn refuse_state_in_reach(&self, mounts: &[Mount]) -> Result<(), Failure> {
+        let state = resolved(&self.places.state);
+        let reaches = |mount: &&Mount| {
+            let path = resolved(mount.host_path());
+            state.starts_with(&path) || path.starts_with(&state)
+        };
+        match mounts.iter().find(reaches) {
+            Some(mount) => Err(Failure::new(format!(
+                "`{}`, mounted at {}, would show the task the sandbox's own keys in `{}`",
+                mount.host_path().display(),
+                mount.container_path(),
+                self.places.state.display()
+            ))
+            .with_hint(
+                "run in the project's own folder, or point XDG_STATE_HOME outside of what is mounted",
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The path without symbolic links, as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    let there = path
+        .ancestors()
+        .find_map(|part| Some((part, part.canonicalize().ok()?)));
+    match there {
+        Some((part, real)) => real.join(path.strip_prefix(part).unwrap_or(Path::new(""))),
+        None => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::fixtures::project;
+    use super::*;
+
+    #[test]
+    fn the_work_tree_is_mounted_unless_something_else_takes_its_place() {
+        let mut project = project(Path::new("/srv/app"), Path::new("/state"));
+        project.file.mounts = vec!["/data:/data".parse().unwrap()];
+        let mounts = |flags: &[&str]| {
+            let flags: Vec<Mount> = flags.iter().map(|flag| flag.parse().unwrap()).collect();
+            let mounts = project.mounts(&flags, WorkspaceMode::Direct, &Protection::default());
+            mounts
+                .iter()
+                .map(|mount| format!("{}:{}", mount.host_path().display(), mount.container_path()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(mounts(&[]), ["/srv/app:/workspace", "/data:/data"]);
+        assert_eq!(
+            mounts(&["sub:/workspace"]),
+            ["/data:/data", "/srv/app/sub:/workspace"]
+        );
+        assert_eq!(
+            mounts(&["/other:/data:ro"]),
+            ["/srv/app:/workspace", "/other:/data"]
+        );
+    }
+
+    #[test]
+    fn a_task_never_sees_the_state_directory() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let state = home.join(".local/state/sandbox");
+        let app = home.join("app");
+        fs::create_dir(&app).unwrap();
+        for (mounted, good) in [
+            (home.clone(), false),
+            (state.join("logs"), false),
+            (app, true),
+            (home.join(".local"), false),
+        ] {
+            let mounts = [Mount::read_only_at(&mounted, "/x")];
+            let refused = project(&home, &state).refuse_state_in_reach(&mounts);
+            assert_eq!(refused.is_ok(), good, "{}", mounted.display());
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What may be reached.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use allowlist::Allowlist;
+use sandbox::{Network, NetworkSandboxConfig, SecretReplacements};
+
+use super::Project;
+use crate::args::TaskArgs;
+use crate::config::Environment;
+use crate::credentials;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+impl Project {
+    /// What may be reached: the file named by a flag, else the project's; nothing where there is none.
+    pub(crate) fn allowlist(&self, flag: Option<&Path>, printer: Printer) -> Result<Allowlist, Failure> {
+        let path = flag.map_or_else(|| self.allowlist_path(), Path::to_owned);
+        match self.read_allowlist(&path)? {
+            Some(policy) => {
+                printer.note(format_args!("allowlist from {}", path.display()));
+                Ok(policy)
+            }
+            None if flag.is_some() => Err(Failure::new(format!(
+                "there is no allowlist at `{}`",
+                path.display()
+            ))),
+            None => {
+                printer.warning(self.no_allowlist(&path));
+                Ok(Allowlist::default())
+            }
+        }
+    }
+
+    /// What it means that the project has no policy.
+    pub(crate) fn no_allowlist(&self, path: &Path) -> String {
+        format!(
+            "there is no {}, so nothing can be reached; write `domains: [api.example.com]` there to allow a host",
+            self.shown(path)
+        )
+    }
+
+    /// Where the project's policy is, or would be.
+    pub(crate) fn allowlist_path(&self) -> PathBuf {
+        self.folder.allowlist()
+    }
+
+    /// The policy at `path`; `None` when it is not there.
+    pub(crate) fn read_allowlist(&self, path: &Path) -> Result<Option<Allowlist>, Failure> {
+        let text = match fs::read_to_string(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(Failure::doing(format!("read `{}`", path.display())))?,
+        };
+        let label = self.shown(path);
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        let read = if is_json {
+            Allowlist::from_json(&text, &label)
+        } else {
+            Allowlist::from_yaml(&text, &label)
+        };
+        Ok(Some(read?))
+    }
+
+    /// The network of `run` and `agent`.
+    pub(super) fn network(
+        &self,
+        args: &TaskArgs,
+        replacements: SecretReplacements,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<Network, Failure> {
+        let credentials = &self.file.credentials;
+        if !self.is_sandboxed() {
+            printer.warning("`network_sandbox: false`: the task reaches whatever this machine reaches, and nothing is logged");
+            if let Some(consequence) = credentials::without_proxy(credentials) {
+                printer.warning(consequence);
+            }
+            return Ok(Network::Unrestricted);
+        }
+        let policy = self.allowlist(args.allowlist.as_deref(), printer)?;
+        credentials::tell(credentials, environment, &policy, printer);
+        Ok(Network::Sandboxed(
+            NetworkSandboxConfig::new(policy).replacements(replacements),
+        ))
+    }
+}

@@ -1,0 +1,203 @@
+//! What `run`, `agent` and `exec` come to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sandbox::{
+    ContainerEnv, ImageSource, Isolation, Mount, Network, NetworkSandboxConfig, Protection, ResourceLimits,
+    SandboxConfig,
+};
+
+use super::variables::named_variables;
+use super::{Project, WORKSPACE};
+use crate::args::{ExecArgs, ExecNetwork, GlobalArgs, TaskArgs, WorkspaceAccess};
+use crate::config::Environment;
+use crate::credentials;
+use crate::failure::Failure;
+use crate::network_log::LogCopies;
+use crate::printer::Printer;
+use crate::workspace;
+
+/// What `run`, `agent` and `exec` need.
+#[derive(Debug)]
+pub(crate) struct TaskSettings {
+    pub(crate) sandbox: SandboxConfig,
+    pub(crate) image: ImageSource,
+    pub(crate) network: Network,
+    pub(crate) env: ContainerEnv,
+    pub(crate) mounts: Vec<Mount>,
+    /// The work tree.
+    pub(crate) root: PathBuf,
+    /// What is protected in it.
+    pub(crate) protection: Protection,
+    pub(crate) limits: ResourceLimits,
+    pub(crate) isolation: Isolation,
+    pub(crate) working_dir: &'static str,
+    /// Where the folders of this project's runs are.
+    pub(crate) logs: PathBuf,
+    pub(crate) copies: LogCopies,
+    /// The project.
+    pub(crate) key: String,
+}
+
+impl TaskSettings {
+    /// Whether there is a proxy, and so a log.
+    pub(crate) fn has_proxy(&self) -> bool {
+        matches!(self.network, Network::Sandboxed(_))
+    }
+}
+
+impl Project {
+    /// Everything that `run` and `agent` need.
+    pub(crate) fn task(
+        &self,
+        args: &TaskArgs,
+        global: &GlobalArgs,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<TaskSettings, Failure> {
+        let sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
+        let secrets = credentials::prepare(&self.file.credentials, environment)?;
+        let env = self.env(environment, printer)?.merge(secrets.env_vars());
+        let network = self.network(args, secrets.into_replacements(), environment, printer)?;
+        let mut limits = self.file.resource_limits;
+        limits.timeout = args.timeout.map(Duration::from_secs).or(limits.timeout);
+        let protection = workspace::protection(&self.file.workspace, args.unprotected);
+        let mode = args.workspace.or(self.file.workspace.mode).unwrap_or_default();
+        let mounts = self.mounts(&args.mounts, mode, &protection);
+        self.refuse_state_in_reach(&mounts)?;
+        Ok(TaskSettings {
+            root: self.root.clone(),
+            protection,
+            image: self.image(&args.image)?,
+            sandbox,
+            network,
+            env,
+            mounts,
+            limits,
+            isolation: Isolation::agent(),
+            working_dir: WORKSPACE,
+            logs: self.places.logs(&self.key),
+            copies: LogCopies {
+                file: args.network_log.clone(),
+                live: args.network_log_live,
+            },
+            key: self.key.clone(),
+        })
+    }
+
+    /// Everything that `exec` needs: nothing of the project but its image, its folder and its allowlist.
+    pub(crate) fn exec(
+        &self,
+        args: &ExecArgs,
+        global: &GlobalArgs,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<TaskSettings, Failure> {
+        let sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
+        let protection = workspace::protection(&self.file.workspace, args.unprotected);
+        let mounts = match args.workspace {
+            WorkspaceAccess::None => Vec::new(),
+            WorkspaceAccess::Ro => vec![Mount::read_only_at(&self.root, WORKSPACE)],
+            WorkspaceAccess::Rw => {
+                vec![Mount::read_write(&self.root, WORKSPACE).protected(protection.clone())]
+            }
+        };
+        self.refuse_state_in_reach(&mounts)?;
+        let network = match args.network {
+            ExecNetwork::None => Network::Disabled,
+            ExecNetwork::Sandboxed => Network::Sandboxed(NetworkSandboxConfig::new(
+                self.allowlist(args.allowlist.as_deref(), printer)?,
+            )),
+        };
+        Ok(TaskSettings {
+            root: self.root.clone(),
+            protection,
+            image: self.image(&args.image)?,
+            sandbox,
+            network,
+            env: named_variables(&args.variables, environment)?,
+            working_dir: if mounts.is_empty() { "/tmp" } else { WORKSPACE },
+            mounts,
+            limits: ResourceLimits {
+                timeout: Some(Duration::from_secs(args.timeout)),
+                ..ResourceLimits::untrusted()
+            },
+            isolation: Isolation::untrusted(),
+            logs: self.places.logs(&self.key),
+            copies: LogCopies::default(),
+            key: self.key.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::fixtures::image_args;
+    use super::*;
+
+    #[test]
+    fn a_surrogate_wins_and_the_values_go_to_the_proxy() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join(".sandbox")).unwrap();
+        let config = "image: x\nenv: {A: a, B: !env ELSEWHERE}\npass_env: [B, C, NOT_SET]\nmasked_secrets: {TOKEN: {scopes: [a.example], headers: [x]}}\n";
+        fs::write(root.path().join(".sandbox/sandbox.yaml"), config).unwrap();
+        let environment = Environment::from([
+            ("HOME", "/no/such/home"),
+            ("ELSEWHERE", "b"),
+            ("B", "passed"),
+            ("C", "c"),
+            ("TOKEN", "hunter2-hunter2-hunter2"),
+        ]);
+        let global = GlobalArgs {
+            engine: Some(sandbox::EngineAddress::unix("/x")),
+            config: None,
+            verbose: 0,
+        };
+        let args = TaskArgs {
+            image: image_args(),
+            allowlist: None,
+            timeout: None,
+            mounts: Vec::new(),
+            workspace: None,
+            unprotected: false,
+            network_log: None,
+            network_log_live: false,
+            log: None,
+        };
+        let printer = Printer::new(0, true);
+        let load = |environment: &Environment| {
+            Project::load_at(root.path(), None, environment, printer)?.task(
+                &args,
+                &global,
+                environment,
+                printer,
+            )
+        };
+        let settings = load(&environment).unwrap();
+        let variables = settings.env.variables();
+        let given = |name: &str| variables.get(name).map(String::as_str);
+        assert_eq!(
+            (given("A"), given("B"), given("C")),
+            (Some("a"), Some("passed"), Some("c"))
+        );
+        assert_eq!(given("NOT_SET"), None);
+        assert!(!format!("{settings:?}").contains("hunter2"));
+        assert!(given("TOKEN").is_some_and(|surrogate| !surrogate.contains("hunter2")));
+        let Network::Sandboxed(network) = &settings.network else {
+            panic!("{:?}", settings.network)
+        };
+        assert_ne!(network, &NetworkSandboxConfig::new(network.allowlist().clone()));
+
+        let failure = load(&Environment::from([("HOME", "/no/such/home")])).unwrap_err();
+        assert_eq!(failure.status().code(), 125);
+        assert!(
+            failure
+                .to_string()
+                .starts_with(".sandbox/sandbox.yaml:4:18: the variable `TOKEN` is not set"),
+            "{failure}"
+        );
+    }
+}

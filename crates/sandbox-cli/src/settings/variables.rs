@@ -1,0 +1,61 @@
+//! Which variables a task gets.
+
+use std::collections::BTreeMap;
+
+use sandbox::ContainerEnv;
+
+use super::Project;
+use crate::config::{Environment, InvalidFile, Location};
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+impl Project {
+    /// Those of `env` and `pass_env`.
+    pub(super) fn env(&self, environment: &Environment, printer: Printer) -> Result<ContainerEnv, Failure> {
+        let mut variables = BTreeMap::new();
+        for (name, setting) in &self.file.env {
+            variables.insert(name.clone(), setting.resolve(environment)?.expose().to_owned());
+        }
+        for (name, location) in &self.file.pass_env {
+            match passed_value(environment, name, location)? {
+                None => printer.note(format_args!("pass_env: `{name}` is not set")),
+                Some(value) => drop(variables.insert(name.clone(), value.to_owned())),
+            }
+        }
+        Ok(ContainerEnv::new(variables))
+    }
+}
+
+/// The value of a variable that is passed on as it is; `None` where it is not set.
+pub(super) fn passed_value<'a>(
+    environment: &'a Environment,
+    name: &str,
+    location: &Location,
+) -> Result<Option<&'a str>, InvalidFile> {
+    let not_text = || {
+        InvalidFile::new(
+            location,
+            format!("the value of the variable `{name}` is not UTF-8"),
+        )
+    };
+    let value = environment.exact(name);
+    value.map(|value| value.to_str().ok_or_else(not_text)).transpose()
+}
+
+/// The variables of `--env`: with a value, or ours of that name.
+pub(super) fn named_variables(named: &[String], environment: &Environment) -> Result<ContainerEnv, Failure> {
+    let one = |named: &String| match named.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => match environment.text(named) {
+            Some(value) => Ok((named.clone(), value.to_owned())),
+            None => Err(Failure::new(format!(
+                "the variable `{named}`, named by --env, is not set"
+            ))),
+        },
+    };
+    named
+        .iter()
+        .map(one)
+        .collect::<Result<Vec<_>, _>>()
+        .map(ContainerEnv::from_iter)
+}

@@ -1,0 +1,65 @@
+//! What `verify` comes to.
+
+use allowlist::Allowlist;
+use sandbox::{
+    ExpectedProgram, ImageSource, Isolation, Network, NetworkSandboxConfig, ResourceLimits, SandboxConfig,
+};
+
+use super::Project;
+use crate::args::{GlobalArgs, Preset, VerifyArgs};
+use crate::config::Environment;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// What `verify` is about.
+#[derive(Debug)]
+pub(crate) struct VerifySettings {
+    pub(crate) sandbox: SandboxConfig,
+    pub(crate) image: ImageSource,
+    pub(crate) isolation: Isolation,
+    pub(crate) limits: ResourceLimits,
+    pub(crate) network: Network,
+    pub(crate) programs: Vec<ExpectedProgram>,
+}
+
+impl Project {
+    /// Everything that `verify` needs: the project's image, network and limits, but none of its mounts, variables and secrets.
+    pub(crate) fn verification(
+        &self,
+        args: &VerifyArgs,
+        global: &GlobalArgs,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<VerifySettings, Failure> {
+        let sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
+        let (isolation, limits, network) = match args.isolation {
+            Preset::Untrusted => (
+                Isolation::untrusted(),
+                ResourceLimits::untrusted(),
+                Network::Disabled,
+            ),
+            // Nothing is permitted: the probe has nothing to ask for.
+            Preset::Agent if self.is_sandboxed() => {
+                let network = NetworkSandboxConfig::new(Allowlist::default());
+                (
+                    Isolation::agent(),
+                    self.file.resource_limits,
+                    Network::Sandboxed(network),
+                )
+            }
+            Preset::Agent => (
+                Isolation::agent(),
+                self.file.resource_limits,
+                Network::Unrestricted,
+            ),
+        };
+        Ok(VerifySettings {
+            image: self.image(&args.image)?,
+            sandbox,
+            isolation,
+            limits,
+            network,
+            programs: args.programs.clone(),
+        })
+    }
+}
