@@ -1,0 +1,136 @@
+//! Heads and bodies as clients frame them, well and badly.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LIMITS: HeadLimits = HeadLimits {
+    bytes: 256,
+    headers: 8,
+    time: Duration::from_secs(5),
+};
+
+/// A stream that gives its bytes in pieces of set sizes; 0 is a pause.
+struct Pieces {
+    bytes: Vec<u8>,
+    sizes: Vec<usize>,
+}
+
+impl AsyncRead for Pieces {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let size = this.sizes.pop().unwrap_or(usize::MAX);
+        if size == 0 {
+            return Poll::Pending;
+        }
+        let taken = size.min(this.bytes.len()).min(buffer.remaining());
+        buffer.put_slice(&this.bytes[..taken]);
+        this.bytes.drain(..taken);
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// What hyper would get of `bytes`, and how it ended.
+fn through(bytes: &[u8], sizes: &[usize]) -> (Vec<u8>, String) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    let _entered = runtime.enter();
+    let framing = Arc::new(Framing::default());
+    let stream = Pieces {
+        bytes: bytes.to_vec(),
+        sizes: sizes.to_vec(),
+    };
+    let mut framed = Framed::new(stream, LIMITS, Arc::clone(&framing));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut got = Vec::new();
+    loop {
+        let mut space = [0; 7];
+        let mut buffer = ReadBuf::new(&mut space);
+        match Pin::new(&mut framed).poll_read(&mut context, &mut buffer) {
+            Poll::Ready(Ok(())) if buffer.filled().is_empty() => return (got, "end".to_owned()),
+            Poll::Ready(Ok(())) => got.extend_from_slice(buffer.filled()),
+            Poll::Ready(Err(error)) => return (got, error.kind().to_string()),
+            Poll::Pending => {
+                if let Some((head, refused)) = &*framing.refused.lock().unwrap() {
+                    return (got, format!("{head}: {}", refused.fault));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn good_messages_pass_unchanged() {
+    let messages = [
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;x\r\nabc\r\n0\r\na: b\r\n\r\n",
+    ]
+    .concat()
+    .repeat(3);
+    assert_eq!(
+        through(messages.as_bytes(), &[]),
+        (messages.clone().into_bytes(), "end".to_owned())
+    );
+}
+
+#[test]
+fn a_stand_in_takes_the_place_of_a_bad_head_and_nothing_follows() {
+    let good = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let (got, end) = through(
+        format!("{good}HEAD / HTTP/1.1\nHost: a\n\n{good}").as_bytes(),
+        &[],
+    );
+    assert_eq!(
+        String::from_utf8(got).unwrap(),
+        format!("{good}HEAD / HTTP/1.1\r\nconnection: close\r\n\r\n")
+    );
+    assert_eq!(
+        end,
+        "2: a line of the request head ends without a carriage return"
+    );
+}
+
+#[test]
+fn a_bad_chunk_ends_the_connection_before_it() {
+    let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n";
+    let (got, end) = through(format!("{head}zz\r\n").as_bytes(), &[]);
+    assert_eq!(
+        (String::from_utf8(got).unwrap(), end.as_str()),
+        (head.to_owned(), "invalid data")
+    );
+}
+
+#[test]
+fn what_follows_an_upgrade_waits() {
+    let head = "GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n";
+    assert_eq!(
+        through(format!("{head}\x01\x02").as_bytes(), &[]),
+        (head.as_bytes().to_vec(), "end".to_owned())
+    );
+}
+
+proptest! {
+    /// Neither what passes nor how it ends depends on how the bytes were cut, and nothing passes that was not sent.
+    #[test]
+    fn any_split_passes_alike(
+        messages in "(GET / HTTP/1\\.1\r\n|Host: a\r\n|Content-Length: [0-4]\r\n|Transfer-Encoding: chunked\r\n|Upgrade: x\r\n|\r\n|\n|[0-3]\r\n|abc|\r|x: y\r\n| |0\r\n\r\n){0,20}",
+        sizes in proptest::collection::vec(0usize..30, 0..20),
+    ) {
+        let whole = through(messages.as_bytes(), &[]);
+        prop_assert_eq!(&through(messages.as_bytes(), &sizes), &whole);
+        let (passed, end) = whole;
+        if !end.contains(':') {
+            // Empty lines before a head are dropped.
+            let squeeze = |text: &str| text.replace("\r\n", "");
+            let passed = String::from_utf8(passed).unwrap();
+            prop_assert!(squeeze(&messages).starts_with(&squeeze(&passed)), "{passed:?}");
+        }
+    }
+}
