@@ -1,0 +1,128 @@
+//! What every crate says at trace level, in a program that uses the library and listens to all of them.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::sync::Arc;
+
+use e2e_tests::bed::Bed;
+use e2e_tests::secret::{AwsKey, Secrets, injection, unique};
+use e2e_tests::world::World;
+use sandbox::{CommandSpec, ContainerEnv, PreparedSecrets};
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::DefaultGuard;
+use tracing_log::LogTracer;
+
+use super::needles::Needles;
+
+const POLICY: &str = "domains: [trace.test, '*.amazonaws.com']";
+const SCRIPT: &str = r#"
+curl -sS -H "Authorization: Bearer $TOKEN" https://trace.test/ > /dev/null
+curl -sS --aws-sigv4 aws:amz:us-east-2:s3 --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \
+    -H "x-amz-security-token: $AWS_SESSION_TOKEN" https://trace.us-east-2.amazonaws.com/ > /dev/null
+"#;
+
+/// Keeps what is traced in this thread, by those who use `log` too.
+struct Trace {
+    kept: Arc<File>,
+    _guard: DefaultGuard,
+}
+
+impl Trace {
+    fn begin() -> Self {
+        // Another test may have done so: records go to whoever listens in the thread.
+        let _ = LogTracer::init();
+        let kept = Arc::new(tempfile::tempfile().expect("a file"));
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(LevelFilter::TRACE)
+            .with_ansi(false)
+            .with_writer(Arc::clone(&kept))
+            .finish();
+        Self {
+            kept,
+            _guard: tracing::subscriber::set_default(subscriber),
+        }
+    }
+
+    fn end(self) -> Vec<u8> {
+        let mut said = Vec::new();
+        let mut kept = &*self.kept;
+        kept.rewind().expect("a file");
+        kept.read_to_end(&mut said).expect("a file");
+        said
+    }
+}
+
+/// The secrets of one run, and how it uses them.
+struct Used {
+    token: String,
+    key: AwsKey,
+    needles: Needles,
+}
+
+impl Used {
+    fn new() -> Self {
+        let (token, key) = (unique("ghp_", 36), AwsKey::generate(true));
+        let values = [Some(token.clone()), Some(key.secret.clone()), key.token.clone()];
+        Self {
+            needles: Needles::new(&values.into_iter().flatten().collect::<Vec<_>>()),
+            token,
+            key,
+        }
+    }
+
+    fn masked(&self) -> PreparedSecrets {
+        Secrets::default()
+            .masked(
+                "TOKEN",
+                &self.token,
+                injection(&["trace.test"], &["authorization"]),
+            )
+            .aws(&self.key, "*.amazonaws.com")
+            .prepare()
+    }
+
+    fn unmasked(&self) -> ContainerEnv {
+        let variables = self
+            .key
+            .variables()
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value));
+        variables
+            .chain([("TOKEN".to_owned(), self.token.clone())])
+            .collect()
+    }
+
+    /// What is traced while `command` makes and runs a task; nothing else happens in this thread.
+    async fn trace(&mut self, command: impl FnOnce(&Self, &Bed) -> CommandSpec) -> String {
+        let trace = Trace::begin();
+        let bed = Bed::new().await;
+        let ran = bed.run_spec(command(self, &bed)).await;
+        bed.close().await;
+        let said = trace.end();
+        let seen = format!("{:?}", World::shared().seen("trace.test"));
+        assert!(seen.contains(&self.token), "the real value was used: {}", ran.log);
+        self.needles.look("trace", "everything", &said);
+        String::from_utf8_lossy(&said).into_owned()
+    }
+}
+
+#[tokio::test]
+async fn at_trace_level_no_crate_says_a_real_value() {
+    let mut used = Used::new();
+    let said = used
+        .trace(|used, bed| bed.command_with(&used.masked(), POLICY, &["bash", "-c", SCRIPT]))
+        .await;
+    assert!(used.needles.found().is_empty(), "a real value is traced");
+    for name in ["sandbox::", "bollard::", "hyper"] {
+        assert!(said.contains(name), "{name} was listened to");
+    }
+}
+
+#[tokio::test]
+async fn the_control_real_values_of_a_task_are_traced() {
+    let mut used = Used::new();
+    let said = used
+        .trace(|used, bed| bed.command(POLICY, &["bash", "-c", SCRIPT]).env(used.unmasked()))
+        .await;
+    assert!(!used.needles.found().is_empty(), "{said}");
+}
