@@ -66,6 +66,11 @@ pub enum SandboxError {
     /// A live command was given while nothing runs, or to a task without a network sandbox.
     #[error("nothing with a network sandbox is running")]
     NotRunning,
+    /// A fault of ours ended the take-down of an execution half way.
+    #[error(
+        "an execution was not taken down to its end, which is a fault in the sandbox; its objects are removed by label"
+    )]
+    NotTakenDown,
     /// A network was asked for before [`Sandbox::startup`](crate::Sandbox::startup).
     #[error("the sandbox is not started; call startup first")]
     NotStarted,

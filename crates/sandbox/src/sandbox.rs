@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::config::SandboxConfig;
 use crate::container::{self, Handle, OwnFiles};
@@ -395,7 +395,11 @@ impl Shared {
         &self,
         work: impl Future<Output = Result<(), SandboxError>> + Send + 'static,
     ) {
-        lock(&self.take_downs).spawn(work);
+        let mut take_downs = lock(&self.take_downs);
+        while let Some(done) = take_downs.try_join_next() {
+            tell(done);
+        }
+        take_downs.spawn(work);
     }
 
     async fn stop_all(&self) {
@@ -406,11 +410,20 @@ impl Shared {
     async fn wait_for_take_downs(&self) {
         let mut running = std::mem::take(&mut *lock(&self.take_downs));
         while let Some(done) = running.join_next().await {
-            if let Ok(Err(error)) = done {
-                tracing::warn!(%error, "an execution could not be taken down; its objects are removed by label");
-            }
+            tell(done);
         }
     }
+}
+
+/// Says when something about an execution that has ended could not be done.
+fn tell(done: Result<Result<(), SandboxError>, JoinError>) {
+    let error = match done {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error,
+        // What tokio says of a panic holds its message, which may show anything.
+        Err(_panic) => SandboxError::NotTakenDown,
+    };
+    tracing::warn!(%error, "an execution could not be taken down; its objects are removed by label");
 }
 
 impl fmt::Debug for Shared {

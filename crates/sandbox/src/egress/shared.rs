@@ -120,7 +120,10 @@ impl Egress {
         let (subnet, trust) = match tokio::join!(subnet, egress, trust) {
             (Ok(subnet), Ok(()), Ok(trust)) => (subnet, trust),
             (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
-                remains.remove().await?;
+                // Why it failed is worth more than that something is left, which is found by its labels.
+                if let Err(removal) = remains.remove().await {
+                    tracing::warn!(error = %removal, network = %remains.network, "left behind; a sweep removes it");
+                }
                 return Err(error);
             }
         };

@@ -9,6 +9,7 @@ use crate::container::Handle;
 use crate::egress::RunningProxy;
 use crate::error::SandboxError;
 use crate::sandbox::Shared;
+use crate::task::close;
 use crate::workspace::{Hold, Planted};
 
 /// A container that stands, its proxy, and what is held of the host's folders for it.
@@ -55,8 +56,9 @@ impl Aftermath {
         self.pending.send_modify(|pending| *pending += 1);
         let aftermath = Arc::clone(self);
         self.shared.in_background(async move {
+            let pending = Pending(&aftermath.pending);
             let done = aftermath.take_down(standing).await;
-            aftermath.pending.send_modify(|pending| *pending -= 1);
+            drop(pending);
             // What nobody waits for is told to whoever waits for the whole sandbox.
             match sender.send(done) {
                 Err(done) => done,
@@ -97,13 +99,7 @@ impl Aftermath {
             lock(&self.stuck).push(Standing { handle, proxy, hold });
             return Err(error.into());
         }
-        let closed = async {
-            match proxy {
-                Some(proxy) => proxy.close().await.map_err(SandboxError::from),
-                None => Ok(()),
-            }
-        };
-        let ((), closed) = tokio::join!(self.look_through(hold), closed);
+        let ((), closed) = tokio::join!(self.look_through(hold), close(proxy));
         closed
     }
 
@@ -114,6 +110,15 @@ impl Aftermath {
             tracing::warn!(path = %thing.path.display().to_string().escape_debug(), "a command planted something");
         }
         lock(&self.planted).extend(planted);
+    }
+}
+
+/// One take-down; it is over also when it panics, or else whoever waits for it would wait for ever.
+struct Pending<'a>(&'a watch::Sender<usize>);
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|pending| *pending -= 1);
     }
 }
 

@@ -118,6 +118,7 @@ impl Desk {
     where
         S: Stream<Item = Result<Chunk, EngineError>> + Unpin,
     {
+        let _ending = Ending(self);
         let mut decoder = Decoder::default();
         while let Some(chunk) = output.next().await {
             let understood = match chunk {
@@ -133,7 +134,6 @@ impl Desk {
                 break;
             }
         }
-        self.end();
     }
 
     fn arrived(&self, decoder: &mut Decoder, bytes: &[u8]) -> Result<(), String> {
@@ -194,13 +194,23 @@ impl Desk {
         }
     }
 
-    fn end(&self) {
+    /// No more arrives: whoever waits for something has lost it.
+    pub(super) fn end(&self) {
         let places = lock(&self.places).take().unwrap_or_default();
         for place in places.values() {
             place.stand.send_replace(Stand::Lost);
         }
         // Wakes who waits for it to be ready.
         self.is_ready.send_replace(false);
+    }
+}
+
+/// Ends the desk also when sorting panics: else its callers would wait for ever.
+struct Ending<'a>(&'a Desk);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
@@ -283,5 +293,19 @@ mod tests {
             assert_eq!(place.end().await, Stand::Lost);
             assert!(desk.words().contains(expected), "{}", desk.words());
         }
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_told_also_when_sorting_panics() {
+        let desk = Arc::new(Desk::new());
+        let place = desk.open(1, 1).unwrap();
+        let output = stream::poll_fn(|_| -> std::task::Poll<Option<Result<Chunk, EngineError>>> {
+            panic!("forced by the test")
+        });
+        let sorting = Arc::clone(&desk);
+        let sorted = tokio::spawn(async move { sorting.sort(output).await }).await;
+        assert!(sorted.is_err());
+        assert_eq!(place.end().await, Stand::Lost);
+        assert!(!desk.is_alive() && !desk.ready().await);
     }
 }

@@ -168,9 +168,11 @@ impl Session {
             .unwrap_or(Stand::Lost))
     }
 
-    /// Without a container there is nobody to be told.
+    /// A supervisor that nothing can be said to any more is as good as gone.
     fn say(&self, frame: Frame) {
-        let _ = self.frames.send(frame);
+        if self.frames.send(frame).is_err() {
+            self.desk.end();
+        }
     }
 
     /// Ends the container with all that runs in it, removes it, and looks for what was planted. When this future is dropped, that goes on.
@@ -178,8 +180,10 @@ impl Session {
         let Some(standing) = self.standing() else {
             return Ok(());
         };
-        // Whoever would answer is gone only with the whole runtime.
-        self.aftermath.begin(standing).await.unwrap_or(Ok(()))
+        self.aftermath
+            .begin(standing)
+            .await
+            .unwrap_or(Err(SandboxError::NotTakenDown))
     }
 
     fn standing(&self) -> Option<Standing> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::hooks::{HookError, Moment};
 use crate::spec::RunName;
+use crate::workspace::plain;
 
 /// A verb on a run that failed.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +48,7 @@ pub enum RunError {
         source: HookError,
     },
     /// A file of the host cannot be copied.
-    #[error("failed to copy `{}`", path.display())]
+    #[error("failed to copy `{}`", plain(path))]
     Source {
         /// The host's path.
         path: PathBuf,

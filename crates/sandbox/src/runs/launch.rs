@@ -6,7 +6,7 @@ use super::copy::{self, Covered};
 use super::plan::{container_name, detached, in_words_of};
 use super::task_dir;
 use crate::container::{ContainerPlan, Created, Handle};
-use crate::egress::{Endpoint, Opening, ProxyError, Remains, RunningProxy};
+use crate::egress::{Endpoint, Opening, RunningProxy};
 use crate::engine::Owner;
 use crate::error::SandboxError;
 use crate::sandbox::Shared;
@@ -67,7 +67,8 @@ async fn fill(
     match copy_volumes(shared, spec, &created).await {
         Ok(()) => Ok((created, proxy)),
         Err(error) => {
-            give_up(created.remove().await.map_err(SandboxError::from), proxy).await;
+            task::tell(created.remove().await);
+            task::tell(task::close(proxy).await);
             Err(error)
         }
     }
@@ -111,31 +112,7 @@ async fn create(
     let created = async { Ok(Created::create(shared.engine(), &plan(Some(&endpoint))?).await?) };
     // Neither is dropped half done when the other fails: both are taken down again.
     let (created, proxy) = tokio::join!(created, proxy);
-    pair(created, proxy, &remains).await
-}
-
-/// Both or neither.
-async fn pair(
-    created: Result<Created, SandboxError>,
-    proxy: Result<RunningProxy, ProxyError>,
-    remains: &Remains,
-) -> Result<(Created, Option<RunningProxy>), SandboxError> {
-    match (created, proxy) {
-        (Ok(created), Ok(proxy)) => Ok((created, Some(proxy))),
-        (Err(error), Ok(proxy)) => {
-            proxy.close().await?;
-            Err(error)
-        }
-        (Ok(created), Err(error)) => {
-            created.remove().await?;
-            remains.remove().await?;
-            Err(error.into())
-        }
-        (Err(error), Err(_)) => {
-            remains.remove().await?;
-            Err(error)
-        }
-    }
+    task::pair(created, proxy, &remains, Created::remove).await
 }
 
 async fn copy_volumes(shared: &Shared, spec: &RunSpec, created: &Created) -> Result<(), SandboxError> {
@@ -176,7 +153,8 @@ impl Prepared {
                 folder,
             }),
             Err(error) => {
-                give_up(Ok(()), proxy).await;
+                // The container is gone again.
+                task::tell(task::close(proxy).await);
                 remove_folder(folder.as_ref());
                 Err(in_words_of(&spec, error.into()))
             }
@@ -186,7 +164,7 @@ impl Prepared {
     /// Removes everything of it.
     pub(super) async fn remove(self) -> Result<(), SandboxError> {
         let removed = self.created.remove().await;
-        close(self.proxy).await?;
+        task::close(self.proxy).await?;
         remove_folder(self.folder.as_ref());
         Ok(removed?)
     }
@@ -196,7 +174,7 @@ impl Live {
     /// Ends the process and removes everything of the run.
     pub(super) async fn remove(self) -> Result<(), SandboxError> {
         end(&self.handle).await?;
-        close(self.proxy).await?;
+        task::close(self.proxy).await?;
         remove_folder(self.folder.as_ref());
         Ok(())
     }
@@ -208,22 +186,6 @@ pub(super) async fn end(handle: &Handle) -> Result<(), SandboxError> {
         tracing::warn!(%error, "a run does not stop; it is removed by force");
     }
     Ok(handle.remove().await?)
-}
-
-async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
-    match proxy {
-        Some(proxy) => Ok(proxy.close().await?),
-        None => Ok(()),
-    }
-}
-
-/// Takes back what a step that failed leaves. What fails here as well is found by its labels.
-async fn give_up(removed: Result<(), SandboxError>, proxy: Option<RunningProxy>) {
-    for result in [removed, close(proxy).await] {
-        if let Err(error) = result {
-            tracing::warn!(%error, "left behind; a sweep removes it");
-        }
-    }
 }
 
 pub(super) fn remove_folder(folder: Option<&PathBuf>) {

@@ -8,7 +8,7 @@ use crate::error::SandboxError;
 use crate::sandbox::Shared;
 use crate::workspace::{Hold, Planted};
 
-use super::launch;
+use super::undo;
 
 /// Takes an execution down, and tells what it planted. Its caller waits for no more than that takes.
 pub(super) async fn of(
@@ -22,14 +22,15 @@ pub(super) async fn of(
         return Vec::new();
     }
     let (teller, told) = oneshot::channel();
+    let unseen = hold.unseen("looking for it failed");
     // Also when the caller gives up meanwhile.
     shared.in_background(async move {
         let removed = async { Ok(handle.remove().await?) };
         let removed = look(removed, hold, teller).await;
-        let closed = launch::close(proxy).await;
+        let closed = undo::close(proxy).await;
         removed.and(closed)
     });
-    told.await.unwrap_or_default()
+    told.await.unwrap_or(unseen)
 }
 
 /// What `result` is, or that it is none and `planted` is told all the same.

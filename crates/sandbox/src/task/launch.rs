@@ -6,15 +6,15 @@ use std::time::Instant;
 use crate::container::{
     Attached, Attachment, ContainerPlan, Created, Detachment, Handle, PlannedNetwork, Running,
 };
-use crate::egress::{Endpoint, LogSink, Opening, ProxyError, Remains, RunningProxy};
+use crate::egress::{Endpoint, LogSink, Opening, RunningProxy};
 use crate::error::SandboxError;
 use crate::reap::Role;
 use crate::sandbox::Shared;
 use crate::spec::{ContainerEnv, Launch, Mount, Network, ObjectId};
 use crate::workspace::Hold;
 
-use super::aftermath;
 use super::result::Timings;
+use super::{aftermath, undo};
 
 /// What tasks, commands and executors differ in.
 #[derive(Default)]
@@ -80,7 +80,7 @@ pub(crate) async fn start(
             let ((attached, container_ms), (proxy, proxy_ms)) = tokio::join!(container, proxy);
             timings.container_ready_ms = container_ms;
             timings.proxy_ready_ms = proxy_ms;
-            pair(attached, proxy, &remains).await?
+            undo::pair(attached, proxy, &remains, Attached::remove).await?
         }
         Network::Disabled | Network::Unrestricted => {
             let attached = attach(shared, launch, &id, &image, program, None).await?;
@@ -102,7 +102,7 @@ pub(crate) async fn start(
         Err(error) => {
             // An engine that does not answer may have started it. The container is gone again.
             aftermath::tell(&hold.release().await);
-            close(proxy).await?;
+            undo::tell(undo::close(proxy).await);
             Err(error.into())
         }
     }
@@ -136,30 +136,6 @@ async fn attach(
     let mut plan = plan(shared, launch, id, image, program, endpoint);
     plan.mounts.extend(files);
     Ok(Created::create(shared.engine(), &plan).await?.attach().await?)
-}
-
-/// Both or neither.
-async fn pair(
-    attached: Result<Attached, SandboxError>,
-    proxy: Result<RunningProxy, ProxyError>,
-    remains: &Remains,
-) -> Result<(Attached, Option<RunningProxy>), SandboxError> {
-    match (attached, proxy) {
-        (Ok(attached), Ok(proxy)) => Ok((attached, Some(proxy))),
-        (Err(error), Ok(proxy)) => {
-            proxy.close().await?;
-            Err(error)
-        }
-        (Ok(attached), Err(error)) => {
-            attached.remove().await?;
-            remains.remove().await?;
-            Err(error.into())
-        }
-        (Err(error), Err(_)) => {
-            remains.remove().await?;
-            Err(error)
-        }
-    }
 }
 
 /// The container of an execution. Pure: what is created is decided here and nowhere else.
@@ -226,13 +202,5 @@ fn nano_cpus(cpus: f64) -> i64 {
 pub(crate) async fn take_down(handle: Handle, proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
     // The network goes with the proxy, and the engine does not remove a network that a container is still on.
     handle.remove().await?;
-    close(proxy).await
-}
-
-/// Takes the proxy of a removed container down, and its network.
-pub(super) async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
-    match proxy {
-        Some(proxy) => proxy.close().await.map_err(SandboxError::from),
-        None => Ok(()),
-    }
+    undo::close(proxy).await
 }

@@ -13,6 +13,7 @@ mod live;
 mod outcome;
 mod result;
 mod stop;
+mod undo;
 
 pub use agent::{Prompt, Task};
 pub(crate) use capture::Capture;
@@ -23,3 +24,4 @@ pub(crate) use outcome::Ended;
 pub use outcome::Outcome;
 pub use result::{CommandResult, ExecutionResult, Timings};
 pub(crate) use stop::StopSwitch;
+pub(crate) use undo::{close, pair, tell};

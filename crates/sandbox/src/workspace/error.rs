@@ -49,7 +49,7 @@ pub enum WorkspaceError {
         source: io::Error,
     },
     /// A step failed, and undoing what was done before it failed too, or somebody has changed it since. What was replaced is kept.
-    #[error("failed to undo the change of `{}`{}", path.display(), whereabouts(kept.as_deref()))]
+    #[error("failed to undo the change of `{}`{}", plain(path), whereabouts(kept.as_deref()))]
     HalfDone {
         /// Relative to the work tree.
         path: PathBuf,
@@ -78,7 +78,7 @@ impl WorkspaceError {
 }
 
 fn whereabouts(kept: Option<&Path>) -> String {
-    kept.map(|kept| format!("; what it replaced is in `{}`", kept.display()))
+    kept.map(|kept| format!("; what it replaced is in `{}`", plain(kept)))
         .unwrap_or_default()
 }
 
@@ -93,7 +93,7 @@ fn shown(paths: &[PathBuf]) -> String {
 }
 
 /// A path as a message may show it: names in a work tree are the task's, and forge neither lines nor what a terminal does.
-fn plain(path: &Path) -> String {
+pub(crate) fn plain(path: &Path) -> String {
     path.to_string_lossy().escape_debug().to_string()
 }
 
@@ -113,6 +113,11 @@ mod tests {
             WorkspaceError::unreadable(&path(), "x"),
             WorkspaceError::RolledBack {
                 path: path(),
+                source: source(),
+            },
+            WorkspaceError::HalfDone {
+                path: path(),
+                kept: Some(path()),
                 source: source(),
             },
         ];

@@ -40,13 +40,22 @@ impl Hold {
 
     /// To be called when nothing of the execution lives any more: tells what it planted, which is then out of the way. Its copies are free again.
     pub(crate) async fn release(self) -> Vec<Planted> {
+        let unseen = self.unseen("looking through it failed");
         match blocking(move || self.watch.end()).await {
             Ok(planted) => planted,
             Err(error) => {
                 tracing::error!(%error, "nobody looked for what the task planted");
-                Vec::new()
+                unseen
             }
         }
+    }
+
+    /// What is told where nobody could look: anything may be planted in any of its mounts.
+    pub(crate) fn unseen(&self, problem: &str) -> Vec<Planted> {
+        let roots = self.watch.roots();
+        roots
+            .map(|root| Planted::unseen(root.to_owned(), problem))
+            .collect()
     }
 }
 

@@ -14,6 +14,7 @@ mod watch;
 pub(crate) use copy::overlay_folders;
 pub use copy::{Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Versions, WorkspaceCopy};
 pub use error::WorkspaceError;
+pub(crate) use error::plain;
 pub(crate) use hold::Hold;
 pub use planted::Planted;
 pub use protection::Protection;

@@ -84,6 +84,11 @@ impl Watch {
         self.mounts.is_empty()
     }
 
+    /// The protected mounts, on the host.
+    pub(super) fn roots(&self) -> impl Iterator<Item = &Path> {
+        self.mounts.iter().map(|mount| mount.tree.path())
+    }
+
     /// Compares, moves what was planted out of the way, and tells what it was. Blocks.
     pub(super) fn end(self) -> Vec<Planted> {
         let quarantine = Quarantine::new(self.quarantine);

@@ -1,0 +1,49 @@
+//! Taking back what a launch has made.
+//!
+//! Why the launch failed is worth more than that something of it is left, which a sweep finds by its labels: the one is the error, the
+//! other is in the log.
+
+use crate::egress::{ProxyError, Remains, RunningProxy};
+use crate::engine::EngineError;
+use crate::error::SandboxError;
+
+/// Takes the proxy of a removed container down, and its network.
+pub(crate) async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
+    match proxy {
+        Some(proxy) => Ok(proxy.close().await?),
+        None => Ok(()),
+    }
+}
+
+/// Both, a container and its proxy, or neither: `remove` takes the container away again.
+pub(crate) async fn pair<C>(
+    container: Result<C, SandboxError>,
+    proxy: Result<RunningProxy, ProxyError>,
+    remains: &Remains,
+    remove: impl AsyncFnOnce(C) -> Result<(), EngineError>,
+) -> Result<(C, Option<RunningProxy>), SandboxError> {
+    match (container, proxy) {
+        (Ok(container), Ok(proxy)) => Ok((container, Some(proxy))),
+        (Err(error), Ok(proxy)) => {
+            tell(proxy.close().await);
+            Err(error)
+        }
+        (Ok(container), Err(error)) => {
+            tell(remove(container).await);
+            tell(remains.remove().await);
+            Err(error.into())
+        }
+        (Err(error), Err(_)) => {
+            tell(remains.remove().await);
+            Err(error)
+        }
+    }
+}
+
+/// Says what could not be taken back.
+pub(crate) fn tell(undone: Result<(), impl Into<SandboxError>>) {
+    if let Err(error) = undone {
+        let error: SandboxError = error.into();
+        tracing::warn!(%error, "left behind by a launch that failed; a sweep removes it");
+    }
+}
