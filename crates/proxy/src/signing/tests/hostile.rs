@@ -11,7 +11,8 @@ use crate::signing::key::SigningKey;
 use crate::signing::scope::Scope;
 use crate::signing::target::Target;
 use crate::signing::{
-    Carrier, ChunkError, ChunkSigner, MAX_CHUNK, Request, Resigned, Signed, claim, resign, without_signature,
+    Carrier, ChunkError, ChunkSigner, MAX_CHUNK, Request, Resigned, SignError, Signed, claim, resign,
+    without_signature,
 };
 
 fn signer(algorithm: Algorithm, has_trailers: bool) -> ChunkSigner {
@@ -202,6 +203,35 @@ proptest! {
         let split = pass(&mut signer(Algorithm::V4, has_trailers), &input, &cuts);
         prop_assert_eq!(whole.is_ok(), split.is_ok());
         prop_assert_eq!(whole.ok(), split.ok());
+    }
+}
+
+/// Moments that are none in UTC, and some at the very edge.
+#[test]
+fn a_date_header_beyond_all_years_is_refused() {
+    for (date, fits) in [
+        ("Fri, 31 Dec 9999 23:59:59 -0100", false),
+        ("Fri, 31 Dec 9999 23:59:59 -2359", false),
+        ("Fri, 31 Dec 9999 23:59:60 -0100", false),
+        ("Sat, 01 Jan 0000 00:00:00 +2359", false),
+        ("Fri, 31 Dec 9999 23:59:59 +0000", true),
+        ("Fri, 24 May 2013 00:00:00 -0100", true),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            "authorization",
+            HeaderValue::from_static(
+                "AWS4-HMAC-SHA256 Credential=A/20150830/r/s/aws4_request, SignedHeaders=host, Signature=a",
+            ),
+        );
+        headers.insert("date", HeaderValue::from_static(date));
+        let found = claim(&headers, "/");
+        if fits {
+            assert_eq!(found.unwrap().unwrap().key_id(), "A", "{date}");
+        } else {
+            let refusal = SignError::Malformed("the date has the wrong form");
+            assert_eq!(found, Err(refusal), "{date}");
+        }
     }
 }
 
