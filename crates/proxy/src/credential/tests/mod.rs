@@ -2,4 +2,5 @@
 
 mod fixture;
 mod headers;
+mod keys;
 mod values;
