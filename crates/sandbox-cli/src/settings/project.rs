@@ -156,12 +156,10 @@ impl Project {
             .map(|value| value.resolve(environment).err());
         let passed = self.file.pass_env.iter();
         let passed = passed.map(|(name, location)| passed_value(environment, name, location).err());
-        let credentials = self
-            .file
-            .credentials
-            .prepare(environment)
-            .err()
-            .unwrap_or_default();
+        let credentials = match self.file.credentials.prepare(environment) {
+            Ok(secrets) => self.given_away(environment, &secrets),
+            Err(faults) => faults,
+        };
         let mut faults: Vec<Failure> = values
             .chain(passed)
             .flatten()

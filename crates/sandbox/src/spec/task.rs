@@ -72,7 +72,30 @@ impl Launch {
         self.env.validate()?;
         self.limits.validate()?;
         self.isolation.validate()?;
+        self.refuse_real_values()?;
         self.refuse_contradictions()
+    }
+
+    /// Whoever has a surrogate must not get the real value in another way.
+    fn gives_away(&self, text: &str) -> bool {
+        match &self.network {
+            Network::Sandboxed(config) => config.secret_replacements().surrogate_of(text).is_some(),
+            Network::Disabled | Network::Unrestricted => false,
+        }
+    }
+
+    fn refuse_real_values(&self) -> Result<(), InvalidSpec> {
+        let mut variables = self.env.variables().iter();
+        match variables.find(|(_, value)| self.gives_away(value)) {
+            Some((name, _)) => Err(InvalidSpec::new(
+                "env",
+                format!(
+                    "`{}` holds the real value of a credential that the container has a surrogate of; leave it out",
+                    name.escape_debug()
+                ),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// What each part permits for itself and the others do not.
@@ -338,6 +361,16 @@ impl CommandSpec {
         if self.command.iter().any(|argument| argument.contains('\0')) {
             return Err(InvalidSpec::new("command", "holds a NUL character"));
         }
+        if self
+            .command
+            .iter()
+            .any(|argument| self.launch.gives_away(argument))
+        {
+            return Err(InvalidSpec::new(
+                "command",
+                "holds the real value of a credential that the container has a surrogate of; write the surrogate's variable instead",
+            ));
+        }
         self.launch.validate()
     }
 }
@@ -346,8 +379,40 @@ impl CommandSpec {
 mod tests {
     use std::net::Ipv4Addr;
 
+    use sandbox_credentials::{MaskedSecret, Preset, SecretValue, prepare_secrets};
+
     use super::*;
-    use crate::spec::{HostEntry, Tmpfs};
+    use crate::spec::{HostEntry, NetworkSandboxConfig, Tmpfs};
+
+    #[test]
+    fn who_has_a_surrogate_gets_the_real_value_in_no_other_way() {
+        let real = "a-real-value-of-some-length";
+        let injection = Preset::Github.injection();
+        let secret = MaskedSecret::new("TOKEN", SecretValue::new(real), injection);
+        let secrets = prepare_secrets(&[secret], &[]).unwrap();
+        let network = NetworkSandboxConfig::new(allowlist::Allowlist::default())
+            .replacements(secrets.replacements().clone());
+        let command = |argument: &str, env: &[(&str, &str)]| {
+            let env = env
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let env = ContainerEnv::new(secrets.env_vars().clone()).merge(&env.collect());
+            CommandSpec::new("c", ImageTag::new("localhost/x:1"), ["echo", argument]).env(env)
+        };
+        let sandboxed = |command: CommandSpec| {
+            let validated = command.network(Network::Sandboxed(network.clone())).validate();
+            validated.err().map(|error| error.field().to_owned())
+        };
+        let inside = format!("x:{real}@y");
+        assert_eq!(sandboxed(command("x", &[])), None);
+        assert_eq!(
+            sandboxed(command("x", &[("OTHER", &inside)])).as_deref(),
+            Some("env")
+        );
+        assert_eq!(sandboxed(command(&inside, &[])).as_deref(), Some("command"));
+        // Without a proxy there are no surrogates either.
+        assert!(command(&inside, &[("OTHER", &inside)]).validate().is_ok());
+    }
 
     #[test]
     fn parts_that_contradict_each_other_are_refused_with_the_field() {

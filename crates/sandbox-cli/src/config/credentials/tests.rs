@@ -240,6 +240,11 @@ const FAULTS: &[(&str, &str)] = &[
         "masked_secrets: {A: {scopes: [a.example], headers: [x]}}\npass_env: [B, A]",
         "sandbox.yaml:1:18: the task gets a surrogate as `A`, which `pass_env` sets too, at sandbox.yaml:2:15: remove it there",
     ),
+    // Part of a key that is signed with.
+    (
+        "pass_env: [AWS_SESSION_TOKEN]\nsigning_credentials: {K: {preset: aws, scopes: [s3.example], access_key_id: a, secret_access_key: b}}",
+        "sandbox.yaml:1:12: `pass_env` sets AWS_SESSION_TOKEN although `signing_credentials` has the key: give it there",
+    ),
     // The same secret under another name.
     (
         "pass_env: [B]\nmasked_secrets: {A: {value: !env B, scopes: [a.example], headers: [x]}}",
