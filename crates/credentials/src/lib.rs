@@ -3,7 +3,8 @@
 //! A program in a container that calls an API needs a credential, and what has a credential can leak it. So the container gets a
 //! **surrogate**: a random text of the same form, worth nothing anywhere. All of its traffic goes through a proxy outside of it, and the
 //! proxy puts the real value in the surrogate's place, in requests to the hosts the credential is for, in the headers that carry it, and
-//! nowhere else. This crate makes surrogates and says what goes where; it does no I/O, and what the proxy does with it is the proxy's.
+//! nowhere else. This crate makes surrogates and says what goes where; it does no I/O but for what [`withhold_panic_messages`] has a panic
+//! say, and what the proxy does with it is the proxy's.
 //!
 //! ```
 //! use allowlist::HostPattern;
