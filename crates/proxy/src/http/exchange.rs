@@ -8,26 +8,13 @@ use std::time::Instant;
 
 use allowlist::{Denial, Match};
 use http::{Extensions, HeaderMap, StatusCode};
-use sandbox_proxy_protocol::{Decision, Event, RequestRecord, Scheme};
+use sandbox_proxy_protocol::{Decision, Event, RequestRecord};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::connection::Active;
 use crate::credential::Plan;
 use crate::record::Slot;
 use crate::scrub::{Needles, scrub_headers, scrub_reason};
-
-/// What is known of a request before anything was decided.
-#[derive(Debug)]
-pub(super) struct Asked {
-    /// The method as received.
-    pub(super) method: String,
-    /// How it arrived.
-    pub(super) scheme: Scheme,
-    /// The host as received.
-    pub(super) host: String,
-    /// Path and query as received.
-    pub(super) target: String,
-}
 
 /// A request in progress.
 pub(super) struct Exchange {
@@ -41,38 +28,18 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Begins an exchange whose record goes to `slot`; without a permit where there was none to be had.
+    /// Begins an exchange whose `record` goes to `slot`; without a permit where there was none to be had.
     pub(super) fn begin(
-        asked: Asked,
+        record: RequestRecord,
         slot: Slot,
         permit: Option<OwnedSemaphorePermit>,
         active: Active,
     ) -> Self {
-        let record = RequestRecord {
-            decision: Decision::Blocked,
-            method: asked.method,
-            scheme: asked.scheme,
-            host: asked.host,
-            target: asked.target,
-            status: None,
-            rule: None,
-            reason: None,
-            error: None,
-            bytes_up: 0,
-            bytes_down: 0,
-            masked: 0,
-            dropped: 0,
-            scrubbed: 0,
-            region: None,
-            first_byte_ms: None,
-            duration_ms: 0,
-        };
-        let uploaded = Arc::new(AtomicU64::new(0));
         Self {
             started: Instant::now(),
             slot: Some(slot),
             record,
-            uploaded,
+            uploaded: Arc::default(),
             scrubbed: Arc::default(),
             _permit: permit,
             _active: active,

@@ -9,14 +9,14 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use sandbox_proxy_protocol::{Scheme, TunnelRecord};
+use sandbox_proxy_protocol::{RequestRecord, Scheme, TunnelRecord};
 
 use super::body::Download;
 use super::buffer::Unwanted;
 use super::chunk_signing::ChunkFault;
 use super::connection::Client;
 use super::deny::{self, Audience};
-use super::exchange::{Asked, Exchange};
+use super::exchange::Exchange;
 use super::forward::{Outgoing, forward, is_plain, respond, try_over};
 use super::head::{HeadFault, RefusedHead};
 use super::headers::{RequestRules, asks_for_websocket, overrides_method, request_headers, response_headers};
@@ -83,7 +83,7 @@ async fn handle(
     }
 }
 
-fn describe(client: &Client, parts: &Parts, refused: Option<&RefusedHead>) -> (Asked, Audience) {
+fn describe(client: &Client, parts: &Parts, refused: Option<&RefusedHead>) -> (RequestRecord, Audience) {
     let (method, host, target) = if let Some(head) = refused {
         (head.method.clone(), head.host.clone(), head.target.clone())
     } else {
@@ -103,12 +103,7 @@ fn describe(client: &Client, parts: &Parts, refused: Option<&RefusedHead>) -> (A
         html: deny::prefers_html(&parts.headers),
     };
     (
-        Asked {
-            method,
-            scheme: client.scheme(),
-            host,
-            target,
-        },
+        RequestRecord::asked(method, client.scheme(), host, target),
         audience,
     )
 }
@@ -179,7 +174,7 @@ fn too_busy(what: &str) -> Denial {
 /// record.
 fn turn_away(
     client: &Client,
-    asked: Asked,
+    asked: RequestRecord,
     audience: &Audience,
     http2: bool,
     what: &str,
