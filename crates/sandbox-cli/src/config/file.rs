@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use located_yaml::Node;
-use sandbox::{ByteSize, EngineAddress, Mount, ResourceLimits};
+use sandbox::{ByteSize, EngineAddress, Mount, ResourceLimits, SandboxConfig};
 
 use super::conflict;
 use super::credentials::{CredentialsFile, masked_secrets, signing_credentials};
@@ -104,8 +104,8 @@ impl ConfigFile {
                     let text = value.text("`engine` is a text such as unix:///run/podman/podman.sock")?;
                     file.engine = Some(text.parse().map_err(|error: sandbox::InvalidConfig| value.problem(error.to_string()))?);
                 }
-                "prefix" => file.prefix = Some(value.text("`prefix` is a text: put it in quotes")?.to_owned()),
-                "image" => file.image = Some(value.text("`image` is the name of an image: put it in quotes")?.to_owned()),
+                "prefix" => file.prefix = Some(prefix(value)?),
+                "image" => file.image = Some(value.text("`image` is the name of an image")?.to_owned()),
                 "dockerfile" => file.dockerfile = Some(path(value)?),
                 "context" => file.context = Some(path(value)?),
                 "env" => file.env = variables(value)?,
@@ -139,10 +139,16 @@ impl ConfigFile {
     }
 }
 
+fn prefix(place: &Place<'_>) -> Result<String, InvalidFile> {
+    let text = place.text("`prefix` is a text")?;
+    SandboxConfig::validate_prefix(text).map_err(|error| place.problem(error.to_string()))?;
+    Ok(text.to_owned())
+}
+
 fn variables(place: &Place<'_>) -> Result<BTreeMap<String, Setting>, InvalidFile> {
     let mut variables = BTreeMap::new();
     place.any_entries("`env` is a mapping of names to texts", |key, _, value| {
-        let setting = value.setting("the value of a variable is a text: put it in quotes")?;
+        let setting = value.setting("the value of a variable is a text")?;
         variables.insert(key.variable_name()?.to_owned(), setting);
         Ok(())
     })?;
@@ -204,7 +210,9 @@ fn limits(place: &Place<'_>) -> Result<ResourceLimits, InvalidFile> {
                 limits.timeout = Some(Duration::from_secs(seconds));
             }
         }
-        Ok(())
+        // Those before it are good, so a fault is this one's.
+        let fault = |error: sandbox::InvalidSpec| value.problem(format!("`{name}` {}", error.problem()));
+        limits.validate().map_err(fault)
     })?;
     Ok(limits)
 }
@@ -219,7 +227,7 @@ fn mounts(place: &Place<'_>, folder: &Path) -> Result<Vec<Mount>, InvalidFile> {
         let text = item.text("a mount is a text such as \"../data:/data:ro\"")?;
         let mount: Mount = text
             .parse()
-            .map_err(|error: sandbox::InvalidSpec| item.problem(error.to_string()))?;
+            .map_err(|error: sandbox::InvalidSpec| item.problem(error.problem()))?;
         Ok(mount.relative_to(folder))
     })
 }

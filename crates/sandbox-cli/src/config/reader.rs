@@ -50,19 +50,23 @@ impl<'a> Place<'a> {
     }
 
     fn wrong_type(&self, shape: &str) -> InvalidFile {
-        let advice = match self.node {
+        let mend = match self.node {
             Node::Tagged(tag, _) if tag == ENV_TAG => {
                 ": `!env` is for the values of `env` and of secrets only"
             }
             _ => "",
         };
-        self.problem(format!("{shape}, not {}{advice}", self.node.kind()))
+        self.problem(format!("{shape}, not {}{mend}", self.node.kind()))
     }
 
+    /// A text; `shape` says so.
     pub(super) fn text(&self, shape: &str) -> Result<&'a str, InvalidFile> {
         match self.node {
             Node::Text(text) if !text.contains('\0') => Ok(text),
             Node::Text(_) => Err(self.problem(format!("{shape}, without NUL characters"))),
+            Node::Integer(_) | Node::Number(_) | Node::Boolean(_) => {
+                Err(self.problem(format!("{shape}, not {}: put it in quotes", self.node.kind())))
+            }
             _ => Err(self.wrong_type(shape)),
         }
     }
@@ -84,7 +88,7 @@ impl<'a> Place<'a> {
 
     /// The name of a variable.
     pub(super) fn variable_name(&self) -> Result<&'a str, InvalidFile> {
-        let name = self.text("the name of a variable is a text: put it in quotes")?;
+        let name = self.text("the name of a variable is a text")?;
         if is_variable_name(name) {
             return Ok(name);
         }
@@ -103,6 +107,10 @@ impl<'a> Place<'a> {
             Node::Integer(value) => {
                 T::try_from(*value).map_err(|_| self.problem(format!("{shape}; {value} is out of range")))
             }
+            Node::Number(value) if value.is_finite() => {
+                Err(self.problem(format!("{shape}, not a number with a fraction")))
+            }
+            Node::Number(_) => Err(self.problem(format!("{shape}; this one is out of range"))),
             _ => Err(self.wrong_type(shape)),
         }
     }
@@ -174,7 +182,7 @@ impl<'a> Place<'a> {
         let mut seen: Vec<&str> = Vec::new();
         for (index, (key_node, node)) in entries.iter().enumerate() {
             let key = self.part(key_node, Step::Key(index));
-            let name = key.text("a key is a text: put it in quotes")?;
+            let name = key.text("a key is a text")?;
             if seen.contains(&name) {
                 return Err(key.problem(format!(
                     "`{}` stands here a second time: merge the two",

@@ -30,6 +30,15 @@ impl Project {
         mounts.into_iter().map(of_workspace).collect()
     }
 
+    /// What is wrong with the mounts of a task that gets none but those of the configuration.
+    pub(super) fn mount_faults(&self) -> Vec<Failure> {
+        let mode = self.file.workspace.mode.unwrap_or_default();
+        let mounts = self.mounts(&[], mode, &self.protection());
+        let in_reach = self.refuse_state_in_reach(&mounts).err();
+        let invalid = mounts.iter().filter_map(|mount| mount.validate().err());
+        invalid.map(Failure::from).chain(in_reach).collect()
+    }
+
     /// Where the copy of the work tree is, where there is one.
     pub(crate) fn copy_dir(&self) -> PathBuf {
         self.places.copy(&self.key)

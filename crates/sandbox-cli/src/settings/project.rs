@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandbox::{Protection, SandboxConfig};
+use sandbox::SandboxConfig;
 
 use super::variables::passed_value;
 use crate::args::{GlobalArgs, ImageArgs};
@@ -13,7 +13,6 @@ use crate::config::{
 };
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::workspace::WorkspaceMode;
 
 /// That of the library.
 const DEFAULT_PREFIX: &str = "sandbox";
@@ -168,10 +167,8 @@ impl Project {
             .collect();
         let roots = self.file.upstream.extra_roots.as_deref();
         faults.extend(roots.and_then(|path| pem(path).err()));
-        faults.extend(
-            self.refuse_state_in_reach(&self.mounts(&[], WorkspaceMode::Direct, &Protection::none()))
-                .err(),
-        );
+        faults.extend(self.image_fault());
+        faults.extend(self.mount_faults());
         faults
     }
 

@@ -181,6 +181,31 @@ masked_secrets:
     }
 
     #[test]
+    fn what_a_run_needs_and_is_not_there_is_told() {
+        for (config, expected) in [
+            ("dockerfile: missing", ".sandbox/missing`: "),
+            ("context: missing", "no image: "),
+            (
+                "mounts: ['missing:/data']",
+                ".sandbox/missing` does not exist on the host; create it first",
+            ),
+            (
+                "mounts: ['.:/data/../x']",
+                "`/data/../x` is no absolute path in the container",
+            ),
+        ] {
+            let (text, code) = found(config, Some(POLICY), &environment(&[]));
+            assert!(
+                text.starts_with("error: ") && text.contains(expected),
+                "{config}: {text}"
+            );
+            assert_eq!(code, 125, "{config}");
+        }
+        let (text, code) = found("mounts: ['.:/data']", Some(POLICY), &environment(&[]));
+        assert_eq!((text.as_str(), code), ("ok: nothing is wrong", 0));
+    }
+
+    #[test]
     fn without_the_network_sandbox_it_says_what_will_fail() {
         let config = "network_sandbox: false\nmasked_secrets: {TOKEN: {scopes: [a.example], headers: [x]}}\n";
         let (text, code) = found(

@@ -181,7 +181,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "masked_secrets: {A: {value: 12345, scopes: [a.example], headers: [x]}}",
-        "sandbox.yaml:1:29: a secret is a text or `!env NAME`: put it in quotes, not a number",
+        "sandbox.yaml:1:29: a secret is a text or `!env NAME`, not a number: put it in quotes",
     ),
     (
         "masked_secrets: {A: {value: !file /x, scopes: [a.example], headers: [x]}}",
