@@ -1,8 +1,6 @@
 //! `sandbox.yaml`: the one place that knows what a valid one is.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +14,7 @@ use super::credentials::{CredentialsFile, masked_secrets, signing_credentials};
 use super::location::{InvalidFile, Location};
 use super::reader::{Place, Source};
 use super::setting::Setting;
+use super::text::read_text;
 use super::workspace::{self, WorkspaceFile};
 use crate::failure::Failure;
 
@@ -70,9 +69,8 @@ pub(super) const LIMIT_KEYS: [&str; 5] = ["memory", "cpus", "pids_limit", "disk"
 impl ConfigFile {
     /// Reads the file at `path`, which errors call `label`; `None` when it is not there.
     pub(crate) fn read(path: &Path, label: &str) -> Result<Option<Self>, Failure> {
-        let text = match fs::read_to_string(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(Failure::doing(format!("read `{}`", path.display())))?,
+        let Some(text) = read_text(path, label)? else {
+            return Ok(None);
         };
         let folder = path.parent().unwrap_or(Path::new("/"));
         Ok(Some(Self::parse(&text, label, folder)?))

@@ -59,10 +59,10 @@ impl Project {
                 (file, Some(path))
             }
             None if is_named => {
-                return Err(Failure::new(format!(
-                    "there is no configuration at `{}`",
-                    path.display()
-                )));
+                let message = format!("there is no configuration at `{}`", path.display());
+                let usual = folder.config();
+                let usual = usual.strip_prefix(root).unwrap_or(&usual).display();
+                return Err(Failure::new(message).with_hint(format!("leave --config out to use {usual}")));
             }
             None => (ConfigFile::default(), None),
         };
