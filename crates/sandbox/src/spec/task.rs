@@ -1,5 +1,7 @@
 //! Tasks and commands.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
@@ -283,7 +285,8 @@ impl TaskSpec {
 
     launch_settings!();
 
-    /// A Claude Code executable of the host, mounted read-only. Default: the image's `claude`.
+    /// A Claude Code executable of the host, mounted read-only without what lies beside it: the native program, not npm's script for node.
+    /// Default: the image's `claude`.
     #[must_use]
     pub fn claude_binary(mut self, path: impl Into<PathBuf>) -> Self {
         self.claude_binary = Some(path.into());
@@ -299,6 +302,15 @@ impl TaskSpec {
                 return Err(InvalidSpec::new(
                     "claude_binary",
                     format!("`{}` is no file", binary.display()),
+                ));
+            }
+            if is_node_script(binary) {
+                return Err(InvalidSpec::new(
+                    "claude_binary",
+                    format!(
+                        "`{}` is a script for node, which needs what lies beside it: give Claude Code's native program",
+                        binary.display()
+                    ),
                 ));
             }
         }
@@ -330,6 +342,16 @@ impl TaskSpec {
             None => Ok(()),
         }
     }
+}
+
+/// Whether it is what npm installs. A script of a shell may stand by itself.
+fn is_node_script(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut start));
+    let first = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = first.strip_prefix(b"#!").unwrap_or_default();
+    let mut words = line.split(u8::is_ascii_whitespace);
+    read.is_ok() && words.any(|word| word == b"node" || word.ends_with(b"/node"))
 }
 
 /// Any command in a container.
@@ -412,6 +434,32 @@ mod tests {
         assert_eq!(sandboxed(command(&inside, &[])).as_deref(), Some("command"));
         // Without a proxy there are no surrogates either.
         assert!(command(&inside, &[("OTHER", &inside)]).validate().is_ok());
+    }
+
+    #[test]
+    fn a_claude_that_cannot_start_by_itself_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("claude");
+        for (start, problem) in [
+            (&b"#!/usr/bin/env node\nimport x\n"[..], Some("a script for node")),
+            (b"#! /usr/bin/env -S node --x\r\n", Some("a script for node")),
+            (b"#!/opt/node\n", Some("a script for node")),
+            (b"#!/bin/bash\nnode\n", None),
+            (b"#!/opt/node/bin/sh\n", None),
+            (b"\x7fELF /node ", None),
+        ] {
+            std::fs::write(&program, start).unwrap();
+            let spec = TaskSpec::new("c", ImageTag::new("localhost/x:1"), folder.path().join("session"))
+                .claude_binary(&program);
+            let error = spec.validate().err().map(|error| error.to_string());
+            match problem {
+                Some(problem) => assert!(
+                    error.as_ref().is_some_and(|error| error.contains(problem)),
+                    "{start:?}: {error:?}"
+                ),
+                None => assert_eq!(error, None, "{start:?}"),
+            }
+        }
     }
 
     #[test]
