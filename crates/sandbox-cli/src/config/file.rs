@@ -88,7 +88,7 @@ impl ConfigFile {
                 ));
             }
         };
-        let read = Self::build(&Place::root(&node, &Source { file, text }), folder)?;
+        let read = Self::build(&Place::root(&node, &Source::new(file, text)), folder)?;
         conflict::refuse(&read)?;
         Ok(read)
     }

@@ -1,6 +1,9 @@
 //! Reading typed values out of a document, with the way to each fault.
 
-use located_yaml::{Node, Step, locate};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use located_yaml::{Node, Step};
 
 use super::location::{InvalidFile, Location};
 use super::setting::Setting;
@@ -9,23 +12,31 @@ use super::setting::Setting;
 const ENV_TAG: &str = "env";
 
 /// What a tree was read from.
-#[derive(Debug)]
-pub(super) struct Source<'a> {
-    /// What errors call the file.
-    pub(super) file: &'a str,
-    pub(super) text: &'a str,
+pub(super) struct Source {
+    file: Arc<str>,
+    text: Arc<str>,
+}
+
+impl Source {
+    /// `file` is what errors call the file of this text.
+    pub(super) fn new(file: &str, text: &str) -> Self {
+        Self {
+            file: file.into(),
+            text: text.into(),
+        }
+    }
 }
 
 /// A node and how it was reached.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     node: &'a Node,
-    source: &'a Source<'a>,
+    source: &'a Source,
     parent: Option<(&'a Place<'a>, Step)>,
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn root(node: &'a Node, source: &'a Source<'a>) -> Self {
+    pub(super) fn root(node: &'a Node, source: &'a Source) -> Self {
         Self {
             node,
             source,
@@ -42,7 +53,7 @@ impl<'a> Place<'a> {
             place = parent;
         }
         steps.reverse();
-        Location::new(self.source.file, locate(self.source.text, &steps))
+        Location::of_part(&self.source.file, &self.source.text, steps)
     }
 
     pub(super) fn problem(&self, message: impl Into<String>) -> InvalidFile {
@@ -179,17 +190,16 @@ impl<'a> Place<'a> {
         let Node::Map(entries) = self.node else {
             return Err(self.wrong_type(shape));
         };
-        let mut seen: Vec<&str> = Vec::new();
+        let mut seen = BTreeSet::new();
         for (index, (key_node, node)) in entries.iter().enumerate() {
             let key = self.part(key_node, Step::Key(index));
             let name = key.text("a key is a text")?;
-            if seen.contains(&name) {
+            if !seen.insert(name) {
                 return Err(key.problem(format!(
                     "`{}` stands here a second time: merge the two",
                     name.escape_debug()
                 )));
             }
-            seen.push(name);
             if *node == Node::Null {
                 let message = format!(
                     "`{}` has no value: give it one or remove the key",
