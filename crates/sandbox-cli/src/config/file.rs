@@ -33,7 +33,8 @@ pub(crate) struct ConfigFile {
     pub(crate) network_sandbox: Option<bool>,
     pub(crate) upstream: UpstreamFile,
     pub(crate) resource_limits: ResourceLimits,
-    pub(crate) mounts: Vec<Mount>,
+    /// With their places.
+    pub(crate) mounts: Vec<(Mount, Location)>,
     pub(crate) workspace: WorkspaceFile,
 }
 
@@ -219,14 +220,14 @@ fn bytes(text: &str) -> Option<u64> {
     text.parse().ok().map(ByteSize::bytes)
 }
 
-fn mounts(place: &Place<'_>, folder: &Path) -> Result<Vec<Mount>, InvalidFile> {
+fn mounts(place: &Place<'_>, folder: &Path) -> Result<Vec<(Mount, Location)>, InvalidFile> {
     let shape = "`mounts` is a list, as in [\"../data:/data:ro\"]";
     place.items(shape, |item| {
         let text = item.text("a mount is a text such as \"../data:/data:ro\"")?;
         let mount: Mount = text
             .parse()
             .map_err(|error: sandbox::InvalidSpec| item.problem(error.problem()))?;
-        Ok(mount.relative_to(folder))
+        Ok((mount.relative_to(folder), item.location()))
     })
 }
 

@@ -22,7 +22,7 @@ enum Place {
 }
 
 impl Location {
-    pub(super) fn new(file: &str, position: Position) -> Self {
+    pub(crate) fn new(file: &str, position: Position) -> Self {
         Self {
             file: file.into(),
             place: Place::Known(position),

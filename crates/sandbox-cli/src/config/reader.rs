@@ -118,11 +118,17 @@ impl<'a> Place<'a> {
             Node::Integer(value) => {
                 T::try_from(*value).map_err(|_| self.problem(format!("{shape}; {value} is out of range")))
             }
+            _ => Err(self.no_whole_number(shape)),
+        }
+    }
+
+    fn no_whole_number(&self, shape: &str) -> InvalidFile {
+        match self.node {
             Node::Number(value) if value.is_finite() => {
-                Err(self.problem(format!("{shape}, not a number with a fraction")))
+                self.problem(format!("{shape}, not a number with a fraction"))
             }
-            Node::Number(_) => Err(self.problem(format!("{shape}; this one is out of range"))),
-            _ => Err(self.wrong_type(shape)),
+            Node::Number(_) => self.problem(format!("{shape}; this one is out of range")),
+            _ => self.wrong_type(shape),
         }
     }
 
@@ -144,7 +150,7 @@ impl<'a> Place<'a> {
         let text = match self.node {
             Node::Text(text) => text.clone(),
             Node::Integer(value) => value.to_string(),
-            _ => return Err(self.wrong_type(shape)),
+            _ => return Err(self.no_whole_number(shape)),
         };
         parse(&text).ok_or_else(|| self.problem(format!("{shape}, not `{}`", text.escape_debug())))
     }

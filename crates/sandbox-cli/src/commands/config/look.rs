@@ -194,7 +194,7 @@ masked_secrets:
             ),
             (
                 "mounts: ['.:/data/../x']",
-                "`/data/../x` is no absolute path in the container",
+                ".sandbox/sandbox.yaml:1:10: `/data/../x` is no absolute path in the container",
             ),
         ] {
             let (text, code) = found(config, Some(POLICY), &environment(&[]));

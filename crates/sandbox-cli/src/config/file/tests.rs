@@ -65,8 +65,11 @@ protected_paths: [ci/deploy.sh, .bazelrc]
             timeout: Some(Duration::from_mins(10)),
         },
         mounts: vec![
-            Mount::read_only_at("/project/.sandbox/../data", "/data"),
-            Mount::read_write("/abs", "/abs"),
+            (
+                Mount::read_only_at("/project/.sandbox/../data", "/data"),
+                at(14, 10),
+            ),
+            (Mount::read_write("/abs", "/abs"), at(14, 30)),
         ],
         workspace: WorkspaceFile {
             mode: Some(WorkspaceMode::Copy),
@@ -209,6 +212,10 @@ const FAULTS: &[(&str, &str)] = &[
     (
         "resource_limits: {memory: lots}",
         "sandbox.yaml:1:27: `memory` is a size such as 512m or 4g, not `lots`",
+    ),
+    (
+        "resource_limits: {memory: 1.5}",
+        "sandbox.yaml:1:27: `memory` is a size such as 512m or 4g, not a number with a fraction",
     ),
     (
         "resource_limits: {cpus: two}",
