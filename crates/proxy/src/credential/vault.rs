@@ -125,7 +125,10 @@ impl Vault {
     /// What the answer is searched for: the values in scope, and `sent`, which is made of them.
     fn needles(&self, scope: &Scope<'_>, sent: Vec<(SecretValue, String)>) -> Arc<Needles> {
         let mut known = self.needles.lock().unwrap_or_else(PoisonError::into_inner);
-        let needles = known.get_or_insert(scope.places(), || Arc::new(Needles::new(scope.secrets())));
+        let needles = known.get_or_insert(scope.places(), || {
+            let signing = scope.keys.iter().flat_map(|key| key.secrets());
+            Arc::new(Needles::new(scope.secrets()).with_bytes(signing))
+        });
         if sent.is_empty() {
             Arc::clone(needles)
         } else {
