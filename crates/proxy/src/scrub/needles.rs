@@ -98,12 +98,14 @@ impl Needles {
 
     fn add(&mut self, forms: Vec<(String, String)>) {
         for (real, surrogate) in forms {
-            if real == surrogate {
+            let real = Zeroizing::new(real);
+            if *real == surrogate {
                 continue;
             }
+            // Copies, since the texts have room for what did not have to be escaped.
             let needle = Needle {
-                pattern: Zeroizing::new(real.into_bytes()),
-                replacement: surrogate.into_bytes(),
+                pattern: Zeroizing::new(real.as_bytes().to_vec()),
+                replacement: surrogate.as_bytes().to_vec(),
             };
             self.extend_reach(needle.pattern.len());
             let controls = needle.pattern.iter().filter(|byte| **byte <= LAST_CONTROL);
