@@ -21,6 +21,7 @@ mod decode;
 mod headers;
 mod hex_forms;
 mod index;
+mod messages;
 mod needles;
 mod plan;
 mod stream;
