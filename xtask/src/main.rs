@@ -59,13 +59,16 @@ enum Task {
     Engine(task_engine::EngineArgs),
     /// Makes Debian images for tasks and imports them into an engine.
     BaseImage(task_base_image::BaseImageArgs),
-    /// Builds the static proxy.
+    /// Builds the static programs that containers run: proxy, supervisor, probe.
     ProxyImage(task_proxy_image::ProxyImageArgs),
     /// Prints where Claude Code's program lies; fetches it with npm where there is none.
     ClaudeBin(task_claude_bin::ClaudeBinArgs),
     /// Runs the end-to-end tests on real podman.
     E2e(task_e2e::E2eArgs),
-    /// Runs everything that must hold: format, lints, tidy, unit tests, docs, end to end.
+    /// Runs everything that must hold: format, lints, tidy, unit tests, docs, end to end, the demo.
+    ///
+    /// The end-to-end tests run on four engines that it brings along: it needs root, apt, loop devices and a kernel with btrfs, and half an hour, up to
+    /// an hour the first time.
     Test(task_test::TestArgs),
     /// Checks the house rules that a program can check.
     Tidy(task_tidy::TidyArgs),
@@ -75,7 +78,7 @@ enum Task {
     Fuzz(task_fuzz::FuzzArgs),
     /// Measures what the sandbox costs.
     Bench(task_bench::BenchArgs),
-    /// Packs both programs into one archive.
+    /// Packs the `sandbox` command, the programs that it puts into containers, manual and completions into one archive.
     Dist(task_dist::DistArgs),
 }
 

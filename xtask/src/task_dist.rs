@@ -16,7 +16,14 @@ use crate::workspace;
 pub(crate) struct DistArgs {}
 
 /// Files of the checkout that every archive holds.
-const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
+const DOCUMENTS: [&str; 6] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
+];
 const SHELLS: [(&str, &str); 3] = [
     ("bash", "sandbox.bash"),
     ("zsh", "_sandbox"),

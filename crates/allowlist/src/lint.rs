@@ -1,5 +1,6 @@
 //! What is valid and yet probably not meant.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::decision::RuleKind;
@@ -7,6 +8,7 @@ use crate::host_pattern::HostPattern;
 use crate::pattern::Pattern;
 use crate::pattern::Token;
 use crate::policy::Allowlist;
+use crate::rule::DomainRule;
 use crate::rule::UrlRule;
 
 /// Advice about a policy or one of its rules.
@@ -48,10 +50,14 @@ impl Allowlist {
             let message = "the policy is empty and allows nothing: add hosts under `domains`".to_owned();
             warnings.push(Warning { rule: None, message });
         }
+        let domains = HostIndex::new(self.domains().iter().map(DomainRule::host));
+        let urls = HostIndex::new(self.url_prefixes().iter().map(UrlRule::host));
         for (index, rule) in self.domains().iter().enumerate() {
-            let messages = host_breadth(rule.host(), true)
-                .into_iter()
-                .chain(self.shadowed_domain(index, rule.host()));
+            let messages = host_breadth(rule.host(), true).into_iter().chain(shadowed_domain(
+                &domains,
+                index,
+                rule.host(),
+            ));
             warnings.extend(messages.map(|message| Warning {
                 rule: Some((RuleKind::Domain, index)),
                 message,
@@ -62,7 +68,7 @@ impl Allowlist {
                 .into_iter()
                 .chain(path_pitfall(rule))
                 .chain(method_pitfall(rule))
-                .chain(self.shadowed_url(index, rule));
+                .chain(self.shadowed_url(&domains, &urls, index, rule));
             warnings.extend(messages.map(|message| Warning {
                 rule: Some((RuleKind::Url, index)),
                 message,
@@ -71,40 +77,72 @@ impl Allowlist {
         warnings
     }
 
-    fn shadowed_domain(&self, index: usize, host: &HostPattern) -> Option<String> {
-        let earlier = |(other, rule): &(usize, &crate::rule::DomainRule)| {
-            let same = rule.host() == host;
-            (*other < index && same) || (*other != index && !same && covers_host(rule.host(), host))
-        };
-        let (other, rule) = self.domains().iter().enumerate().find(earlier)?;
-        Some(format!(
-            "`{host}` is covered by `{}` in domains[{other}] already: remove one",
-            rule.host()
-        ))
-    }
-
-    fn shadowed_url(&self, index: usize, rule: &UrlRule) -> Option<String> {
-        if let Some((other, domain)) = self
-            .domains()
-            .iter()
-            .enumerate()
-            .find(|(_, domain)| covers_host(domain.host(), rule.host()))
-        {
+    fn shadowed_url(
+        &self,
+        domains: &HostIndex<'_>,
+        urls: &HostIndex<'_>,
+        index: usize,
+        rule: &UrlRule,
+    ) -> Option<String> {
+        if let Some((other, domain)) = domains.first_covering(rule.host(), |_, _| true) {
             return Some(format!(
-                "`{}` in domains[{other}] allows all of `{}` already, so path and methods restrict nothing: remove one",
-                domain.host(),
+                "`{domain}` in domains[{other}] allows all of `{}` already, so path and methods restrict nothing: remove one",
                 rule.host(),
             ));
         }
-        let (other, _) = self
-            .url_prefixes()
-            .iter()
-            .enumerate()
-            .take(index)
-            .find(|(_, earlier)| covers_rule(earlier, rule))?;
+        let earlier = self.url_prefixes().get(..index)?;
+        let (other, _) = urls.first_covering(rule.host(), |other, _| {
+            earlier
+                .get(other)
+                .is_some_and(|earlier| covers_rule(earlier, rule))
+        })?;
         Some(format!(
             "url_prefixes[{other}] allows all of this already: remove one"
         ))
+    }
+}
+
+fn shadowed_domain(domains: &HostIndex<'_>, index: usize, host: &HostPattern) -> Option<String> {
+    // Of two that are the same, the second is told.
+    let (other, wide) = domains.first_covering(host, |other, wide| {
+        other < index || (other != index && wide != host)
+    })?;
+    Some(format!(
+        "`{host}` is covered by `{wide}` in domains[{other}] already: remove one"
+    ))
+}
+
+/// The hosts of a list of rules. A policy has thousands of exact ones at times, and each covers nothing but itself.
+struct HostIndex<'a> {
+    exact: BTreeMap<&'a str, Vec<(usize, &'a HostPattern)>>,
+    wildcards: Vec<(usize, &'a HostPattern)>,
+}
+
+impl<'a> HostIndex<'a> {
+    fn new(hosts: impl Iterator<Item = &'a HostPattern>) -> Self {
+        let (exact, wildcards): (Vec<_>, Vec<_>) = hosts.enumerate().partition(|(_, host)| host.is_exact());
+        let mut index = Self {
+            exact: BTreeMap::new(),
+            wildcards,
+        };
+        for (place, host) in exact {
+            index.exact.entry(host.as_str()).or_default().push((place, host));
+        }
+        index
+    }
+
+    /// The first host in the list that covers all of `host` and that `counts`, with its place.
+    fn first_covering(
+        &self,
+        host: &HostPattern,
+        counts: impl Fn(usize, &HostPattern) -> bool,
+    ) -> Option<(usize, &'a HostPattern)> {
+        let same = self.exact.get(host.as_str()).filter(|_| host.is_exact());
+        let same = same.and_then(|places| places.iter().find(|(place, same)| counts(*place, same)));
+        let mut wider = self.wildcards.iter();
+        let wider = wider.find(|(place, wide)| counts(*place, wide) && covers_host(wide, host));
+        let first = same.into_iter().chain(wider).min_by_key(|(place, _)| *place);
+        first.copied()
     }
 }
 
@@ -299,6 +337,27 @@ mod tests {
             "url_prefixes: [{host: a.b, methods: [trace]}]",
             &["TRACE is never allowed"],
         );
+    }
+
+    #[test]
+    fn the_index_finds_what_looking_at_every_host_finds() {
+        let texts = [
+            "a.b", "*.b", "x.a.b", "a.b", "*.a.b", "*", "10.0.0.1", "*.b", "?.b", "10.*", "[ab].b",
+        ];
+        let hosts: Vec<HostPattern> = texts.iter().map(|text| HostPattern::new(text).unwrap()).collect();
+        let index = HostIndex::new(hosts.iter());
+        for host in &hosts {
+            for first in 0..hosts.len() {
+                let counts = |place: usize, _: &HostPattern| place >= first;
+                let mut every = hosts.iter().enumerate().skip(first);
+                let expected = every.find(|(_, wide)| covers_host(wide, host));
+                assert_eq!(
+                    index.first_covering(host, counts),
+                    expected,
+                    "{host}, from {first}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub enum SecretError {
         variable: String,
     },
     /// The value has too few letters and digits for another of its form.
-    #[error("the value for `{}` is too short to be masked by another of its length: use a longer key", variable.escape_debug())]
+    #[error("the value for `{}` has too few letters and digits to be masked: use a longer one", variable.escape_debug())]
     TooShort {
         /// The variable.
         variable: String,

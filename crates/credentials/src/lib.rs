@@ -3,7 +3,8 @@
 //! A program in a container that calls an API needs a credential, and what has a credential can leak it. So the container gets a
 //! **surrogate**: a random text of the same form, worth nothing anywhere. All of its traffic goes through a proxy outside of it, and the
 //! proxy puts the real value in the surrogate's place, in requests to the hosts the credential is for, in the headers that carry it, and
-//! nowhere else. This crate makes surrogates and says what goes where; it does no I/O, and what the proxy does with it is the proxy's.
+//! nowhere else. This crate makes surrogates and says what goes where; it does no I/O but for what [`withhold_panic_messages`] has a panic
+//! say, and what the proxy does with it is the proxy's.
 //!
 //! ```
 //! use allowlist::HostPattern;
@@ -39,13 +40,14 @@
 //!
 //! # Surrogates
 //!
-//! A beginning by which tokens are known (`ghp_`, `sk-ant-api03-`, `AKIA` and others) stays, so do all characters that are no ASCII letter
+//! A beginning by which tokens are known (`ghp_`, `sk-ant-api03-`, `AKIA` and others) stays, so do all characters of ASCII that are no letter
 //! or digit. Each letter and digit becomes a random one of its class: upper case, lower case, digit, or hexadecimal digit where all
-//! letters are such and of one case. With fewer than 16 random characters, letters and digits are appended until there are 16; only
+//! letters are such and of one case; a character beyond ASCII becomes any of them. With fewer than 16 random characters, letters and digits are appended until there are 16; only
 //! the parts of an access key keep their length. Session tokens become 512 letters and digits. No surrogate is equal to a
 //! real value of the task or to another of its surrogates.
 //!
-//! What stays is known to the container: a password of punctuation alone would be there in full.
+//! What stays is known to the container. A value that would stand in its surrogate whole, as a password of punctuation alone would, is an
+//! error.
 //!
 //! # Invariants
 //!

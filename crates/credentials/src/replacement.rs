@@ -8,6 +8,9 @@ use allowlist::HostPattern;
 
 use crate::{Injection, SecretValue};
 
+/// The fewest bytes of a value that is looked for in other texts.
+const SHORTEST_SOUGHT: usize = 8;
+
 /// What the proxy puts in the place of surrogates. Cheap to clone; `Debug` shows how many there are; its JSON holds the real values
 /// and goes over the proxy's control channel only.
 ///
@@ -59,6 +62,26 @@ impl SecretReplacements {
         self.0
             .iter()
             .map(|(surrogate, replacement)| (surrogate.as_str(), replacement))
+    }
+
+    /// The surrogate of a credential whose real value stands in `text`, if there is one: whoever gets the surrogate must not get the value
+    /// in another way. Of a signing credential it is that of the access key id. Values of fewer than 8 bytes are not looked for: they stand
+    /// in many a text by chance.
+    #[must_use]
+    pub fn surrogate_of(&self, text: &str) -> Option<&str> {
+        let stands =
+            |value: &SecretValue| value.expose().len() >= SHORTEST_SOUGHT && text.contains(value.expose());
+        let entry = self.iter().find(|(_, replacement)| match replacement {
+            Replacement::Masked(masked) => stands(&masked.value),
+            Replacement::Signing(key) => {
+                let token = key.session_token.as_ref().map(|(token, _)| token);
+                [&key.access_key_id, &key.secret_access_key]
+                    .into_iter()
+                    .chain(token)
+                    .any(stands)
+            }
+        });
+        entry.map(|(surrogate, _)| surrogate)
     }
 
     /// Whether there is nothing to replace.

@@ -28,8 +28,10 @@ mod locate;
 mod node;
 mod parse;
 mod position;
+mod text;
 
 pub use locate::locate;
 pub use node::{Node, Step};
 pub use parse::{Fault, parse};
 pub use position::Position;
+pub use text::text;

@@ -138,6 +138,32 @@ pub struct RequestRecord {
     pub duration_ms: u64,
 }
 
+impl RequestRecord {
+    /// A request of which only this is known: blocked, without a status, and nothing counted yet.
+    #[must_use]
+    pub fn asked(method: String, scheme: Scheme, host: String, target: String) -> Self {
+        Self {
+            decision: Decision::Blocked,
+            method,
+            scheme,
+            host,
+            target,
+            status: None,
+            rule: None,
+            reason: None,
+            error: None,
+            masked: 0,
+            dropped: 0,
+            scrubbed: 0,
+            region: None,
+            bytes_up: 0,
+            bytes_down: 0,
+            first_byte_ms: None,
+            duration_ms: 0,
+        }
+    }
+}
+
 /// An upgraded connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunnelRecord {

@@ -123,7 +123,7 @@ fn hint_for(error: &SandboxError) -> Option<String> {
         SandboxError::Container(ContainerError::ProgramNotFound { .. }) => {
             "install the program in the image's Dockerfile, or name the file in the container by its full path"
         }
-        _ if is_unreachable(error) => START_ENGINE,
+        _ if error.is_engine_unreachable() => START_ENGINE,
         _ if mentions(error, "catatonit") || mentions(error, "init binary") => {
             "the engine needs an init program: install the package catatonit"
         }
@@ -136,17 +136,6 @@ fn hint_for(error: &SandboxError) -> Option<String> {
         _ => return None,
     };
     Some(hint.to_owned())
-}
-
-fn is_unreachable(error: &SandboxError) -> bool {
-    match error {
-        SandboxError::EngineNotRunning(_) => true,
-        SandboxError::Engine(error)
-        | SandboxError::Container(ContainerError::Engine(error))
-        | SandboxError::ImageBuild(ImageBuildError::Engine(error))
-        | SandboxError::Proxy(ProxyError::Engine(error)) => error.is_unreachable(),
-        _ => false,
-    }
 }
 
 fn mentions(error: &(dyn Error + 'static), text: &str) -> bool {

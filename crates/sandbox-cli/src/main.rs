@@ -23,6 +23,7 @@ mod table;
 mod trace;
 mod workspace;
 
+use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
@@ -42,19 +43,25 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version come this way too. Nobody is left to be told when this cannot be printed.
-            let _ = error.print();
-            let status = if error.use_stderr() {
-                ExitStatus::Usage
-            } else {
-                ExitStatus::Success
-            };
-            return status.into();
+            // Help and version come this way too.
+            let shown = error.print().and_then(|()| io::stdout().flush());
+            // Nobody is left to be told when stderr cannot be written.
+            if error.use_stderr() {
+                return ExitStatus::Usage.into();
+            }
+            let printer = Printer::new(0, true);
+            printer.has_written(shown);
+            return ended(Ok(ExitStatus::Success), printer);
         }
     };
     let environment = Environment::of_this_process();
     let printer = Printer::new(cli.global.verbose, environment.text("NO_COLOR").is_some());
-    let status = start(cli, &environment, printer).unwrap_or_else(|failure| {
+    ended(start(cli, &environment, printer), printer)
+}
+
+fn ended(result: Result<ExitStatus, Failure>, printer: Printer) -> ExitCode {
+    let result = result.and_then(|status| printer.ending(status));
+    let status = result.unwrap_or_else(|failure| {
         printer.failure(&failure);
         failure.status()
     });

@@ -1,11 +1,16 @@
 //! What reaches the user: data on stdout, everything else on stderr.
 //!
-//! Nothing here panics or fails when a reader has gone away.
+//! Nothing here panics or fails when stdout cannot be written; [`Printer::ending`] has that in the exit code, for every command.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::OnceLock;
 
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+
+/// Why stdout, of which a process has one, did not take what it was given.
+static STDOUT_FAULT: OnceLock<io::Error> = OnceLock::new();
 
 /// Writes to stdout and stderr.
 #[derive(Debug, Clone, Copy)]
@@ -78,16 +83,35 @@ impl Printer {
         self.stderr.colour
     }
 
-    /// Writes a line of data. Tells whether anybody still reads.
+    /// Writes a line of data. Tells whether it was taken.
     pub(crate) fn line(self, text: impl Display) -> bool {
         self.data(format!("{text}\n").as_bytes())
     }
 
-    /// Writes data as it is. Tells whether anybody still reads.
-    #[expect(clippy::unused_self, reason = "all output goes through a printer")]
+    /// Writes data as it is. Tells whether it was taken.
     pub(crate) fn data(self, bytes: &[u8]) -> bool {
         let mut stdout = io::stdout().lock();
-        stdout.write_all(bytes).and_then(|()| stdout.flush()).is_ok()
+        let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+        self.has_written(written)
+    }
+
+    /// Likewise for data that something else wrote to stdout.
+    #[expect(clippy::unused_self, reason = "all output goes through a printer")]
+    pub(crate) fn has_written(self, written: io::Result<()>) -> bool {
+        written
+            .map_err(|error| STDOUT_FAULT.get_or_init(|| error))
+            .is_ok()
+    }
+
+    /// How the program ends whose command came to `status`: it did not succeed if what it had to say was lost.
+    #[expect(clippy::unused_self, reason = "all output goes through a printer")]
+    pub(crate) fn ending(self, status: ExitStatus) -> Result<ExitStatus, Failure> {
+        ending(
+            status,
+            STDOUT_FAULT
+                .get()
+                .map(|error| io::Error::new(error.kind(), error)),
+        )
     }
 
     /// `text` as it is to look on stdout.
@@ -152,6 +176,16 @@ impl Printer {
     /// Why nothing came of it.
     pub(crate) fn failure(self, failure: &Failure) {
         to_stderr(&failure_text(self.stderr.colour, failure));
+    }
+}
+
+fn ending(status: ExitStatus, fault: Option<io::Error>) -> Result<ExitStatus, Failure> {
+    match fault {
+        Some(error) if status.code() == 0 => match error.kind() {
+            io::ErrorKind::BrokenPipe => Ok(ExitStatus::OutputClosed),
+            _ => Err(Failure::doing("write to stdout")(error)),
+        },
+        _ => Ok(status),
     }
 }
 
@@ -244,6 +278,22 @@ fn is_invisible(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_could_not_be_said_is_no_success() {
+        let closed = || Some(io::Error::from(io::ErrorKind::BrokenPipe));
+        let full = || Some(io::Error::other("the disk is full"));
+        let code = |status, fault| ending(status, fault).map(ExitStatus::code);
+        assert_eq!(code(ExitStatus::Success, None).unwrap(), 0);
+        assert_eq!(code(ExitStatus::Success, closed()).unwrap(), 141);
+        assert_eq!(code(ExitStatus::Command(0), closed()).unwrap(), 141);
+        assert_eq!(code(ExitStatus::Negative, closed()).unwrap(), 1);
+        assert_eq!(code(ExitStatus::Negative, full()).unwrap(), 1);
+        let failure = code(ExitStatus::Success, full()).unwrap_err();
+        assert_eq!(failure.status().code(), 125);
+        assert_eq!(failure.to_string(), "failed to write to stdout");
+        assert_eq!(failure.causes(), ["the disk is full"]);
+    }
 
     #[test]
     fn a_terminal_is_never_sent_what_a_container_made_up() {

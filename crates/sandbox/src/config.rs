@@ -99,17 +99,27 @@ impl SandboxConfig {
         }
     }
 
-    pub(crate) fn validate(&self) -> Result<(), InvalidConfig> {
+    /// Checks whether `prefix` can be a [`prefix`](Self::prefix).
+    ///
+    /// # Errors
+    ///
+    /// When it is not 1 to 32 lower-case letters, digits and hyphens, a letter first.
+    pub fn validate_prefix(prefix: &str) -> Result<(), InvalidConfig> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        let good = self.prefix.starts_with(|c: char| c.is_ascii_lowercase())
-            && self.prefix.len() <= 32
-            && self.prefix.chars().all(plain);
-        if !good {
-            return Err(InvalidConfig(format!(
-                "prefix `{}`: use 1 to 32 lower-case letters, digits and hyphens, a letter first",
-                self.prefix.escape_debug()
-            )));
+        let good = prefix.starts_with(|c: char| c.is_ascii_lowercase())
+            && prefix.len() <= 32
+            && prefix.chars().all(plain);
+        if good {
+            return Ok(());
         }
+        Err(InvalidConfig(format!(
+            "prefix `{}`: use 1 to 32 lower-case letters, digits and hyphens, a letter first",
+            prefix.escape_debug()
+        )))
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), InvalidConfig> {
+        Self::validate_prefix(&self.prefix)?;
         if !self.state_dir.is_absolute() {
             return Err(InvalidConfig(format!(
                 "state_dir `{}` must be absolute",

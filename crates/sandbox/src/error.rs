@@ -77,6 +77,23 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
+    /// Whether the engine does not answer, whatever was asked of it: its service is not started, or it went away meanwhile.
+    #[must_use]
+    pub fn is_engine_unreachable(&self) -> bool {
+        match self {
+            Self::EngineNotRunning(_) => true,
+            Self::Engine(error)
+            | Self::Container(ContainerError::Engine(error))
+            | Self::ImageBuild(
+                ImageBuildError::Engine(error) | ImageBuildError::Container(ContainerError::Engine(error)),
+            )
+            | Self::Proxy(ProxyError::Engine(error) | ProxyError::Container(ContainerError::Engine(error))) => {
+                error.is_unreachable()
+            }
+            _ => false,
+        }
+    }
+
     /// The same, told as [`SandboxError::EngineNotRunning`] where it means that.
     pub(crate) fn or_engine_not_running(self) -> Self {
         match self {

@@ -119,6 +119,10 @@ pub use runs::{
     HookError, LifecycleHooks, Moment, READY_MARKER, Readiness, RunError, RunExit, Runs, StopResult,
 };
 pub use sandbox::Sandbox;
+/// What [`LogEntry::event`] is made of: the proxy's own words.
+pub mod network_event {
+    pub use sandbox_proxy_protocol::{Decision, DnsAnswer, Event, RequestRecord, Scheme, TunnelRecord};
+}
 pub use sandbox_credentials::{
     HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError, SecretReplacements,
     SecretValue, SigningCredential, prepare_secrets, withhold_panic_messages,

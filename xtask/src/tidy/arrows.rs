@@ -89,7 +89,7 @@ const RULES: [Rule; 15] = [
     },
     Rule {
         package: "e2e-tests",
-        may_use: &["sandbox", "allowlist", "claude-output", "test-world"],
+        may_use: &["sandbox", "allowlist", "test-world"],
         never_links: &["openssl"],
     },
     Rule {

@@ -28,9 +28,11 @@ pub(super) fn build(root: &Node) -> Result<Allowlist, Problem> {
         &POLICY_KEYS,
         |key, value| {
             if key == "domains" {
-                domains = value.items(DOMAINS, domain)?;
+                let mend = "write each on a line of its own after `- `";
+                domains = value.items("`domains` is a list of hosts", mend, domain)?;
             } else {
-                url_prefixes = value.items(URL_PREFIXES, url_rule)?;
+                let mend = "write each after `- `, as in `- host: api.example.com`";
+                url_prefixes = value.items("`url_prefixes` is a list of mappings", mend, url_rule)?;
             }
             Ok(())
         },
@@ -40,12 +42,9 @@ pub(super) fn build(root: &Node) -> Result<Allowlist, Problem> {
 
 const POLICY_KEYS: [&str; 2] = ["domains", "url_prefixes"];
 const RULE_KEYS: [&str; 3] = ["host", "path", "methods"];
-const DOMAINS: &str = "`domains` is a list of hosts: write each on a line of its own after `- `";
-const URL_PREFIXES: &str = "`url_prefixes` is a list of mappings with `host`, `path` and `methods`";
-const METHODS: &str = "`methods` is a list: write it as in [GET, POST]";
 
 fn domain(place: &Place<'_>) -> Result<DomainRule, Problem> {
-    let host = place.text("a host is a text: put it in quotes")?;
+    let host = place.text("a host is a text")?;
     place.rule(DomainRule::new(host))
 }
 
@@ -57,18 +56,16 @@ fn url_rule(place: &Place<'_>) -> Result<UrlRule, Problem> {
     place.entries(shape, &RULE_KEYS, |key, value| {
         match key {
             "host" => {
-                let text = value.text("`host` is a text: put it in quotes")?;
+                let text = value.text("`host` is a text")?;
                 host = Some(value.rule(HostPattern::new(text))?);
             }
             "path" => {
-                let text = value.text("`path` is a text: put it in quotes")?;
+                let text = value.text("`path` is a text")?;
                 path = Some(value.rule(PathPattern::new(text))?);
             }
             _ => {
-                methods = value.items(METHODS, |item| {
-                    item.rule(RuleMethod::new(
-                        item.text("a method is a text: put it in quotes")?,
-                    ))
+                methods = value.items("`methods` is a list", "write it as in [GET, POST]", |item| {
+                    item.rule(RuleMethod::new(item.text("a method is a text")?))
                 })?;
             }
         }
@@ -121,6 +118,9 @@ impl<'a> Place<'a> {
     fn text(&self, shape: &str) -> Result<&'a str, Problem> {
         match self.node {
             Node::Text(text) => Ok(text),
+            Node::Integer(_) | Node::Number(_) | Node::Boolean(_) => {
+                Err(self.problem(format!("{shape}, not {}: put it in quotes", self.node.kind())))
+            }
             _ => Err(self.wrong_type(shape)),
         }
     }
@@ -128,10 +128,11 @@ impl<'a> Place<'a> {
     fn items<T>(
         &self,
         shape: &str,
+        mend: &str,
         read: impl Fn(&Place<'_>) -> Result<T, Problem>,
     ) -> Result<Vec<T>, Problem> {
         let Node::List(items) = self.node else {
-            return Err(self.wrong_type(shape));
+            return Err(self.problem(format!("{shape}, not {}: {mend}", self.node.kind())));
         };
         let place = |(index, node)| Place {
             node,

@@ -99,9 +99,10 @@ enum Class {
 }
 
 impl Class {
-    /// The class of a letter or digit; none for characters that stay.
+    /// What a character is replaced by; none for ASCII's own that are no letter or digit, which stay.
     fn of(character: char) -> Option<Self> {
         match character {
+            _ if !character.is_ascii() => Some(Self::Any),
             'A'..='Z' => Some(Self::Upper),
             'a'..='z' => Some(Self::Lower),
             '0'..='9' => Some(Self::Digit),
@@ -255,6 +256,7 @@ mod tests {
     fn same_class(old: char, new: char, hexadecimal: Option<Class>) -> bool {
         match (Class::of(old), hexadecimal) {
             (None, _) => old == new,
+            _ if !old.is_ascii() && hexadecimal.is_none() => new.is_ascii_alphanumeric(),
             (Some(_), Some(Class::HexLower)) => matches!(new, '0'..='9' | 'a'..='f'),
             (Some(_), Some(_)) => matches!(new, '0'..='9' | 'A'..='F'),
             (class, None) => Class::of(new) == class,
@@ -278,7 +280,7 @@ mod tests {
         fn the_form_is_kept(value in values(), seed: u64) {
             let mut rng = StdRng::seed_from_u64(seed);
             let (prefix, rest) = split_prefix(&value);
-            let random = rest.chars().filter(char::is_ascii_alphanumeric).count();
+            let random = rest.chars().filter(|c| c.is_ascii_alphanumeric() || !c.is_ascii()).count();
             for form in [Form::Token, Form::Key] {
                 let surrogate = form.draw(&value, &mut rng);
                 let tail = surrogate.strip_prefix(prefix);

@@ -19,6 +19,10 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 const UNPADDED: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_encode_padding(false));
 
+/// The most bytes that may stand beside a credential of ours in a `Basic` pair. The pair is looked for in the answer, in every form:
+/// that costs many times its length.
+const MOST_BESIDE: usize = 1024;
+
 /// How the value of a header may be divided into credentials.
 pub(super) enum Division<'a> {
     /// It holds one credential.
@@ -121,7 +125,13 @@ fn basic(token: &[u8], entries: &[&Entry]) -> Option<Pair> {
     let (for_user, for_password) = (beside(user, password), beside(password, user));
     let replaced = [for_user, for_password];
     let masked = u32::try_from(replaced.iter().flatten().count()).unwrap_or(u32::MAX);
-    if masked == 0 {
+    let not_ours = match replaced {
+        [Some(_), Some(_)] => 0,
+        [Some(_), None] => password.len(),
+        [None, Some(_)] => user.len(),
+        [None, None] => return None,
+    };
+    if not_ours > MOST_BESIDE {
         return None;
     }
     let real = |entry: Option<&Entry>, half: &[u8]| {

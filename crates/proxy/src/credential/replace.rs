@@ -10,6 +10,9 @@ use super::error::CredentialError;
 use super::find::find;
 use super::scope::Scope;
 
+/// The most bytes of encoded credentials in one request, but for the first of them: the search of the answer costs many times that.
+const MOST_SENT: usize = 2048;
+
 /// Headers with real values in them.
 pub(super) struct Replaced {
     pub(super) headers: HeaderMap,
@@ -24,6 +27,7 @@ pub(super) struct Replaced {
 }
 
 /// Replaces what the headers carry. Of a header in which something was replaced only that line stays: the first, if there are several.
+/// Encoded credentials beyond [`MOST_SENT`] are nobody's.
 pub(super) fn replace(headers: HeaderMap, scope: &Scope<'_>) -> Result<Replaced, CredentialError> {
     let mut replaced = Replaced {
         headers: HeaderMap::new(),
@@ -48,6 +52,9 @@ pub(super) fn replace(headers: HeaderMap, scope: &Scope<'_>) -> Result<Replaced,
         let Some(found) = lines.find_map(|line| find(line.as_bytes(), &entries, &division)) else {
             continue;
         };
+        if !replaced.sent.is_empty() && length(&replaced.sent) + length(&found.sent) > MOST_SENT {
+            continue;
+        }
         let others = headers.get_all(name).iter().count() - 1;
         replaced.masked += found.masked;
         replaced.dropped += found.dropped + u32::try_from(others).unwrap_or(u32::MAX);
@@ -61,6 +68,10 @@ pub(super) fn replace(headers: HeaderMap, scope: &Scope<'_>) -> Result<Replaced,
         with_lines(&headers, real)
     };
     Ok(replaced)
+}
+
+fn length(sent: &[(SecretValue, String)]) -> usize {
+    sent.iter().map(|(sent, _)| sent.expose().len()).sum()
 }
 
 /// A value that nobody shows, and that no compression keeps.

@@ -29,7 +29,8 @@ const NEEDLE_SETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 pub(crate) struct Vault {
     masked: Vec<Entry>,
     keys: Vec<Key>,
-    /// What answers are searched for, by the entries in scope. Held for a lookup, or for the making of one set.
+    /// What answers are searched for, by the entries in scope. Held for a lookup, or for the making of one set; not
+    /// while a request's own are made, whose size the task chooses.
     needles: Mutex<LruCache<Vec<usize>, Arc<Needles>>>,
     drift: DriftWatch,
 }
@@ -101,7 +102,7 @@ impl Vault {
         plan.dropped += stripped;
         if scope.scrubs() {
             scrub::limit_encodings(&mut headers);
-            plan.scrub = Some(self.needles(scope, replaced.sent));
+            plan.scrub = Some(self.needles(scope, replaced.sent.into_iter()));
         }
         plan.headers = headers;
         if let Claimed::Ours(claim, key) = &claimed {
@@ -123,19 +124,52 @@ impl Vault {
     }
 
     /// What the answer is searched for: the values in scope, and `sent`, which is made of them.
-    fn needles(&self, scope: &Scope<'_>, sent: Vec<(SecretValue, String)>) -> Arc<Needles> {
-        let mut known = self.needles.lock().unwrap_or_else(PoisonError::into_inner);
-        let needles = known.get_or_insert(scope.places(), || Arc::new(Needles::new(scope.secrets())));
-        if sent.is_empty() {
-            Arc::clone(needles)
+    fn needles(
+        &self,
+        scope: &Scope<'_>,
+        sent: impl ExactSizeIterator<Item = (SecretValue, String)>,
+    ) -> Arc<Needles> {
+        let needles = self.known_needles(scope);
+        if sent.len() == 0 {
+            needles
         } else {
             Arc::new(needles.with_sent(sent))
         }
+    }
+
+    fn known_needles(&self, scope: &Scope<'_>) -> Arc<Needles> {
+        let mut known = self.needles.lock().unwrap_or_else(PoisonError::into_inner);
+        let needles = known.get_or_insert(scope.places(), || {
+            let signing = scope.keys.iter().flat_map(|key| key.secrets());
+            Arc::new(Needles::new(scope.secrets()).with_bytes(signing))
+        });
+        Arc::clone(needles)
     }
 }
 
 impl fmt::Debug for Vault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Vault({} masked, {} keys)", self.masked.len(), self.keys.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_request_sent_is_prepared_while_nobody_waits() {
+        let map = r#"{"ghp_SURROGATE": {"value": "ghp_RealValueA", "scopes": ["a.example"], "headers": ["authorization"]}}"#;
+        let vault = Vault::new(&serde_json::from_str(map).unwrap());
+        let host = HostName::from_wire(b"a.example").unwrap();
+        let scope = vault.scope(&host, Scheme::Https);
+        let mut prepared = 0;
+        let sent = vec![(SecretValue::new("what was sent"), "what was had".to_owned())];
+        let sent = sent.into_iter().inspect(|_| {
+            prepared += 1;
+            assert!(vault.needles.try_lock().is_ok());
+        });
+        vault.needles(&scope, sent);
+        assert_eq!(prepared, 1);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use sandbox_credentials::SecretValue;
 
 use crate::scrub::Needles;
@@ -30,6 +31,12 @@ const SENT: (&str, [&str; 2]) = (
     ["cm9ib3Q6OTk5", "IUAhQCFAIUAh"],
 );
 
+/// What AWS encodes in a query.
+const STRICT: AsciiSet = NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 /// A text longer than this is not made longer by repetition.
 const MOST: usize = 48 * 1024;
 
@@ -40,7 +47,7 @@ static NEEDLES: LazyLock<[[Arc<Needles>; 2]; 2]> = LazyLock::new(|| {
             let surrogate = surrogates.get(run).copied().unwrap_or_default();
             (SecretValue::new(real), surrogate.to_owned())
         };
-        let needles = Needles::new(PAIRS.map(pair));
+        let needles = Needles::new(PAIRS.map(pair)).with_bytes(PAIRS.map(pair));
         let with_sent = needles.with_sent([pair(SENT)]);
         [Arc::new(needles), Arc::new(with_sent)]
     })
@@ -55,8 +62,13 @@ pub(super) enum Surrogates {
 }
 
 /// What is planted and must not come out.
-static FORMS: LazyLock<Vec<String>> =
-    LazyLock::new(|| PAIRS.iter().flat_map(|(real, _)| forms(real)).collect());
+static FORMS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let texts = PAIRS.iter().flat_map(|(real, _)| forms(real));
+    // Last, lest the numbers in the seeds mean other forms.
+    texts
+        .chain(PAIRS.iter().flat_map(|(real, _)| byte_forms(real)))
+        .collect()
+});
 
 pub(super) fn needles(with_sent: bool, surrogates: Surrogates) -> Arc<Needles> {
     let [likely, strange] = &*NEEDLES;
@@ -175,4 +187,14 @@ fn forms(real: &str) -> Vec<String> {
         }
     }
     forms
+}
+
+/// The value's bytes, and those of what a query holds, as a program shows them.
+fn byte_forms(real: &str) -> Vec<String> {
+    let in_query = percent_encode(real.as_bytes(), &STRICT).to_string();
+    let digits = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
+    [digits(real), digits(&in_query)]
+        .iter()
+        .flat_map(|digits| [digits.concat(), digits.join(" ")])
+        .collect()
 }

@@ -9,7 +9,7 @@ use allowlist::{HostName, Reason};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use sandbox_proxy_protocol::{Decision, Event, Limits, RequestRecord, Scheme};
+use sandbox_proxy_protocol::{Event, Limits, RequestRecord, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
@@ -334,28 +334,16 @@ where
 
 /// hyper refused a head that the reader in front let pass: hyper has answered 400 already, and the record must not be missing.
 fn record_unread(client: &Client) {
+    let host = client.server_name.as_ref().map(ToString::to_string);
     let record = RequestRecord {
-        decision: Decision::Blocked,
-        method: String::new(),
-        scheme: client.scheme,
-        host: client
-            .server_name
-            .as_ref()
-            .map(ToString::to_string)
-            .unwrap_or_default(),
-        target: String::new(),
         status: Some(400),
-        rule: None,
         reason: Some(Reason::Framing),
-        error: None,
-        bytes_up: 0,
-        bytes_down: 0,
-        masked: 0,
-        dropped: 0,
-        scrubbed: 0,
-        region: None,
-        first_byte_ms: None,
-        duration_ms: 0,
+        ..RequestRecord::asked(
+            String::new(),
+            client.scheme,
+            host.unwrap_or_default(),
+            String::new(),
+        )
     };
     if client.recorder().try_record(Event::Request(record)).is_err() {
         tracing::warn!("a malformed request could not be recorded");

@@ -8,39 +8,34 @@ use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CON
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use serde_json::json;
 
-use super::body::Download;
-use super::exchange::Exchange;
 use crate::upstream::UpstreamError;
 
 const BLOCKED: HeaderName = HeaderName::from_static("x-sandbox-blocked");
 const FAILED: HeaderName = HeaderName::from_static("x-sandbox-error");
 
 /// Whom an answer is for: all of it is the client's own.
-#[derive(Debug, Clone)]
-pub(super) struct Audience {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Audience<'a> {
     /// The method of the request.
-    pub(super) method: String,
+    pub(super) method: &'a str,
     /// The host as received.
-    pub(super) host: String,
+    pub(super) host: &'a str,
     /// The path as received, without the query.
-    pub(super) path: String,
+    pub(super) path: &'a str,
     /// The client would rather have HTML than JSON.
     pub(super) html: bool,
 }
 
 /// The refusal of a request.
-pub(super) fn blocked(
-    audience: &Audience,
-    denial: &Denial,
-    exchange: Option<Exchange>,
-) -> Response<Download> {
+pub(super) fn blocked(audience: Audience<'_>, denial: &Denial) -> Response<Bytes> {
+    let status = StatusCode::from_u16(denial.reason().http_status()).unwrap_or(StatusCode::FORBIDDEN);
     let body = Body {
         error: "blocked_by_network_allowlist",
         reason: denial.reason().as_str(),
         message: denial.message(),
         header: BLOCKED,
     };
-    let mut response = answer(audience, status(denial), &body, exchange);
+    let mut response = answer(audience, status, &body);
     if closes(denial.reason()) {
         response
             .headers_mut()
@@ -55,17 +50,8 @@ pub(super) fn blocked(
     response
 }
 
-/// The status of the refusal.
-pub(super) fn status(denial: &Denial) -> StatusCode {
-    StatusCode::from_u16(denial.reason().http_status()).unwrap_or(StatusCode::FORBIDDEN)
-}
-
 /// The answer in the place of an upstream that failed.
-pub(super) fn failed(
-    audience: &Audience,
-    error: &UpstreamError,
-    exchange: Option<Exchange>,
-) -> Response<Download> {
+pub(super) fn failed(audience: Audience<'_>, error: &UpstreamError) -> Response<Bytes> {
     let message = format!(
         "{} could not be reached: {}",
         audience.host,
@@ -77,7 +63,7 @@ pub(super) fn failed(
         message: &message,
         header: FAILED,
     };
-    answer(audience, StatusCode::BAD_GATEWAY, &body, exchange)
+    answer(audience, StatusCode::BAD_GATEWAY, &body)
 }
 
 /// Why a permitted request is not sent, or its answer not passed on, in the words for the client and for the log.
@@ -93,14 +79,14 @@ pub(super) struct Unsent {
 }
 
 /// The answer in the place of one that was not asked for, or cannot be passed on.
-pub(super) fn unsent(audience: &Audience, unsent: &Unsent, exchange: Option<Exchange>) -> Response<Download> {
+pub(super) fn unsent(audience: Audience<'_>, unsent: &Unsent) -> Response<Bytes> {
     let body = Body {
         error: "credentials_failed",
         reason: unsent.reason,
         message: &unsent.message,
         header: FAILED,
     };
-    answer(audience, unsent.status, &body, exchange)
+    answer(audience, unsent.status, &body)
 }
 
 /// Whether nothing more can be read from a connection after a refusal for this reason.
@@ -153,21 +139,12 @@ struct Body<'a> {
     header: HeaderName,
 }
 
-fn answer(
-    audience: &Audience,
-    status: StatusCode,
-    body: &Body<'_>,
-    exchange: Option<Exchange>,
-) -> Response<Download> {
+fn answer(audience: Audience<'_>, status: StatusCode, body: &Body<'_>) -> Response<Bytes> {
     let (kind, text) = if audience.html {
         ("text/html; charset=utf-8", html(audience, status, body))
     } else {
         ("application/json", json(audience, body))
     };
-    let mut exchange = exchange;
-    if let Some(exchange) = &mut exchange {
-        exchange.answered(status);
-    }
     let length = text.len();
     // An answer to HEAD that had a body would break an HTTP/2 stream.
     let page = if audience.method == Method::HEAD.as_str() {
@@ -175,7 +152,7 @@ fn answer(
     } else {
         Bytes::from(text)
     };
-    let mut response = Response::new(Download::page(page, exchange));
+    let mut response = Response::new(page);
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -185,7 +162,7 @@ fn answer(
     response
 }
 
-fn json(audience: &Audience, body: &Body<'_>) -> String {
+fn json(audience: Audience<'_>, body: &Body<'_>) -> String {
     let mut text = json!({
         "error": body.error,
         "reason": body.reason,
@@ -199,15 +176,15 @@ fn json(audience: &Audience, body: &Body<'_>) -> String {
     text
 }
 
-fn html(audience: &Audience, status: StatusCode, body: &Body<'_>) -> String {
+fn html(audience: Audience<'_>, status: StatusCode, body: &Body<'_>) -> String {
     format!(
         "<!doctype html>\n<title>{status}</title>\n<h1>{error}</h1>\n<p>{message}</p>\n<p><code>{method} {host}{path}</code> ({reason})</p>\n",
         status = status.as_u16(),
         error = body.error,
         message = escape(body.message),
-        method = escape(&audience.method),
-        host = escape(&audience.host),
-        path = escape(&audience.path),
+        method = escape(audience.method),
+        host = escape(audience.host),
+        path = escape(audience.path),
         reason = body.reason,
     )
 }
@@ -221,32 +198,29 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use http_body_util::BodyExt;
-
     use super::*;
 
-    fn audience(method: &str, html: bool) -> Audience {
+    fn audience(method: &str, html: bool) -> Audience<'_> {
         Audience {
-            method: method.to_owned(),
-            host: "evil.example".to_owned(),
-            path: "/<script>".to_owned(),
+            method,
+            host: "evil.example",
+            path: "/<script>",
             html,
         }
     }
 
-    async fn text(response: Response<Download>) -> String {
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        String::from_utf8(bytes.to_vec()).unwrap()
+    fn text(response: Response<Bytes>) -> String {
+        String::from_utf8(response.into_body().to_vec()).unwrap()
     }
 
-    #[tokio::test]
-    async fn a_refusal_tells_what_was_asked_and_why_not() {
+    #[test]
+    fn a_refusal_tells_what_was_asked_and_why_not() {
         let denial = Denial::new(Reason::Host, "add it");
-        let response = blocked(&audience("GET", false), &denial, None);
+        let response = blocked(audience("GET", false), &denial);
         assert_eq!(response.status(), 403);
         assert_eq!(response.headers()[BLOCKED], "host");
         assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
-        let json: serde_json::Value = serde_json::from_str(&text(response).await).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text(response)).unwrap();
         let expected = json!({
             "error": "blocked_by_network_allowlist", "reason": "host", "host": "evil.example", "path": "/<script>",
             "method": "GET", "message": "add it",
@@ -254,20 +228,20 @@ mod tests {
         assert_eq!(json, expected);
     }
 
-    #[tokio::test]
-    async fn html_is_escaped_and_head_is_empty() {
+    #[test]
+    fn html_is_escaped_and_head_is_empty() {
         let denial = Denial::new(Reason::Framing, "a & b");
-        let response = blocked(&audience("GET", true), &denial, None);
+        let response = blocked(audience("GET", true), &denial);
         assert_eq!(
             (response.status().as_u16(), &response.headers()[CONNECTION]),
             (400, &HeaderValue::from_static("close"))
         );
-        let page = text(response).await;
+        let page = text(response);
         assert!(
             page.contains("/&lt;script&gt;") && page.contains("a &amp; b") && !page.contains("<script>"),
             "{page}"
         );
-        assert_eq!(text(blocked(&audience("HEAD", false), &denial, None)).await, "");
+        assert_eq!(text(blocked(audience("HEAD", false), &denial)), "");
     }
 
     #[test]

@@ -8,32 +8,38 @@ use std::time::Instant;
 
 use allowlist::{Denial, Match};
 use http::{Extensions, HeaderMap, StatusCode};
-use sandbox_proxy_protocol::{Decision, Event, RequestRecord, Scheme};
+use sandbox_proxy_protocol::{Decision, Event, RequestRecord};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::connection::Active;
+use super::deny::Audience;
 use crate::credential::Plan;
 use crate::record::Slot;
 use crate::scrub::{Needles, scrub_headers, scrub_reason};
 
-/// What is known of a request before anything was decided.
+/// A request about which nothing was decided yet.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// The method as received.
-    pub(super) method: String,
-    /// How it arrived.
-    pub(super) scheme: Scheme,
-    /// The host as received.
-    pub(super) host: String,
-    /// Path and query as received.
-    pub(super) target: String,
+    /// What is known of it.
+    pub(super) record: RequestRecord,
+    /// The client would rather have HTML than JSON.
+    pub(super) html: bool,
+}
+
+impl Asked {
+    /// Whom a refusal is for.
+    pub(super) fn audience(&self) -> Audience<'_> {
+        audience(&self.record, self.html)
+    }
 }
 
 /// A request in progress.
 pub(super) struct Exchange {
     started: Instant,
+    /// Until the record is written.
     slot: Option<Slot>,
     record: RequestRecord,
+    html: bool,
     uploaded: Arc<AtomicU64>,
     scrubbed: Arc<AtomicU32>,
     _permit: Option<OwnedSemaphorePermit>,
@@ -48,35 +54,21 @@ impl Exchange {
         permit: Option<OwnedSemaphorePermit>,
         active: Active,
     ) -> Self {
-        let record = RequestRecord {
-            decision: Decision::Blocked,
-            method: asked.method,
-            scheme: asked.scheme,
-            host: asked.host,
-            target: asked.target,
-            status: None,
-            rule: None,
-            reason: None,
-            error: None,
-            bytes_up: 0,
-            bytes_down: 0,
-            masked: 0,
-            dropped: 0,
-            scrubbed: 0,
-            region: None,
-            first_byte_ms: None,
-            duration_ms: 0,
-        };
-        let uploaded = Arc::new(AtomicU64::new(0));
         Self {
             started: Instant::now(),
             slot: Some(slot),
-            record,
-            uploaded,
+            record: asked.record,
+            html: asked.html,
+            uploaded: Arc::default(),
             scrubbed: Arc::default(),
             _permit: permit,
             _active: active,
         }
+    }
+
+    /// Whom a refusal is for.
+    pub(super) fn audience(&self) -> Audience<'_> {
+        audience(&self.record, self.html)
     }
 
     /// The gate permitted it.
@@ -147,12 +139,23 @@ impl Drop for Exchange {
                 "the proxy panicked: this is a fault in it, and its standard error says where".to_owned(),
             );
         }
-        self.record.bytes_up = self.uploaded.load(Ordering::Relaxed);
-        self.record.scrubbed = self.scrubbed.load(Ordering::Relaxed);
-        self.record.duration_ms = milliseconds(self.started);
-        if let Some(slot) = self.slot.take() {
-            slot.record(Event::Request(self.record.clone()));
-        }
+        let Some(slot) = self.slot.take() else { return };
+        let empty = RequestRecord::asked(String::new(), self.record.scheme, String::new(), String::new());
+        slot.record(Event::Request(RequestRecord {
+            bytes_up: self.uploaded.load(Ordering::Relaxed),
+            scrubbed: self.scrubbed.load(Ordering::Relaxed),
+            duration_ms: milliseconds(self.started),
+            ..std::mem::replace(&mut self.record, empty)
+        }));
+    }
+}
+
+fn audience(record: &RequestRecord, html: bool) -> Audience<'_> {
+    Audience {
+        method: &record.method,
+        host: &record.host,
+        path: record.target.split('?').next().unwrap_or_default(),
+        html,
     }
 }
 

@@ -135,6 +135,34 @@ enum State {
     Broken,
 }
 
+impl State {
+    /// Follows a body or a tunnel through `bytes`: how many of them, from the front, belong to it. Behind a body a head is next.
+    fn follow(&mut self, bytes: &[u8], framing: &Framing) -> usize {
+        let (own, next) = match self {
+            Self::Length(left) => {
+                let own = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                *left -= own as u64;
+                (own, (*left == 0).then_some(Self::Head))
+            }
+            Self::Chunked(chunked) => match chunked.advance(bytes) {
+                Progress::More => (bytes.len(), None),
+                Progress::End(at) => (at, Some(Self::Head)),
+                Progress::Fault(at) => {
+                    framing.body_fault.store(true, Ordering::Release);
+                    (at, Some(Self::Broken))
+                }
+            },
+            Self::Tunnel => (bytes.len(), None),
+            // Nothing goes through unseen.
+            Self::Head | Self::Held | Self::Refused | Self::Broken => (0, None),
+        };
+        if let Some(next) = next {
+            *self = next;
+        }
+        own
+    }
+}
+
 impl<S: AsyncRead + Unpin> Framed<S> {
     pub(super) fn new(stream: S, limits: HeadLimits, framing: Arc<Framing>) -> Self {
         Self {
@@ -155,30 +183,10 @@ impl<S: AsyncRead + Unpin> Framed<S> {
 
     /// Looks at what is pending; whether that made some of it ready or changed the state.
     fn scan(&mut self, cx: &mut Context<'_>) -> bool {
-        match &mut self.state {
+        match self.state {
             State::Head => self.scan_head(cx),
-            State::Length(left) => {
-                let taken =
-                    usize::try_from(*left).map_or(self.pending.len(), |left| left.min(self.pending.len()));
-                *left -= taken as u64;
-                self.ready = taken;
-                if *left == 0 {
-                    self.state = State::Head;
-                }
-                true
-            }
-            State::Chunked(chunked) => {
-                match chunked.advance(&self.pending) {
-                    Progress::More => self.ready = self.pending.len(),
-                    Progress::End(at) => {
-                        self.ready = at;
-                        self.state = State::Head;
-                    }
-                    Progress::Fault(at) => {
-                        self.ready = at;
-                        self.break_body();
-                    }
-                }
+            State::Length(_) | State::Chunked(_) | State::Tunnel => {
+                self.ready = self.state.follow(&self.pending, &self.framing);
                 true
             }
             State::Held => {
@@ -187,10 +195,6 @@ impl<S: AsyncRead + Unpin> Framed<S> {
                     self.state = State::Head;
                 }
                 plain
-            }
-            State::Tunnel => {
-                self.ready = self.pending.len();
-                true
             }
             State::Refused | State::Broken => false,
         }
@@ -307,11 +311,6 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         }
     }
 
-    fn break_body(&mut self) {
-        self.framing.body_fault.store(true, Ordering::Release);
-        self.state = State::Broken;
-    }
-
     /// Reads into the pending bytes; how many.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let before = self.pending.len();
@@ -330,33 +329,11 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         let start = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         let fresh = buffer.filled().get(start..).unwrap_or_default();
-        let available = fresh.len();
-        self.ended |= available == 0;
-        let kept = match &mut self.state {
-            State::Length(left) => {
-                let taken = usize::try_from(*left).map_or(available, |left| left.min(available));
-                *left -= taken as u64;
-                if *left == 0 {
-                    self.state = State::Head;
-                }
-                taken
-            }
-            State::Chunked(chunked) => match chunked.advance(fresh) {
-                Progress::More => available,
-                Progress::End(at) => {
-                    self.state = State::Head;
-                    at
-                }
-                Progress::Fault(at) => {
-                    self.break_body();
-                    at
-                }
-            },
-            _ => available,
-        };
+        self.ended |= fresh.is_empty();
+        let own = self.state.follow(fresh, &self.framing);
         self.pending
-            .extend_from_slice(fresh.get(kept..).unwrap_or_default());
-        buffer.set_filled(start + kept);
+            .extend_from_slice(fresh.get(own..).unwrap_or_default());
+        buffer.set_filled(start + own);
         Poll::Ready(Ok(()))
     }
 

@@ -186,7 +186,10 @@ pub(super) fn expects_continue(headers: &HeaderMap) -> bool {
 
 /// Whether some server takes the method from this header: gateways turn hyphens and underscores into the same.
 fn is_method_override(name: &HeaderName) -> bool {
-    METHOD_OVERRIDE.contains(&name.as_str().replace('_', "-").as_str())
+    let hyphened = |byte| if byte == b'_' { b'-' } else { byte };
+    METHOD_OVERRIDE
+        .iter()
+        .any(|known| name.as_str().bytes().map(hyphened).eq(known.bytes()))
 }
 
 fn joined_cookies(headers: &HeaderMap) -> Option<HeaderValue> {

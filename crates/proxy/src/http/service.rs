@@ -9,13 +9,13 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use sandbox_proxy_protocol::{Scheme, TunnelRecord};
+use sandbox_proxy_protocol::{RequestRecord, Scheme, TunnelRecord};
 
 use super::body::Download;
 use super::buffer::Unwanted;
 use super::chunk_signing::ChunkFault;
 use super::connection::Client;
-use super::deny::{self, Audience};
+use super::deny;
 use super::exchange::{Asked, Exchange};
 use super::forward::{Outgoing, forward, is_plain, respond, try_over};
 use super::head::{HeadFault, RefusedHead};
@@ -52,20 +52,14 @@ async fn handle(
     refused: Option<RefusedHead>,
 ) -> Response<Download> {
     let (parts, body) = request.into_parts();
-    let (asked, audience) = describe(client, &parts, refused.as_ref());
+    let asked = describe(client, &parts, refused.as_ref());
     let http2 = parts.version == Version::HTTP_2;
     let Ok(permit) = Arc::clone(client.requests()).try_acquire_owned() else {
         client.count_refused_request();
-        return turn_away(
-            client,
-            asked,
-            &audience,
-            http2,
-            "too many requests are in progress",
-        );
+        return turn_away(client, asked, http2, "too many requests are in progress");
     };
     let Ok(slot) = client.recorder().reserve().await else {
-        return turn_away(client, asked, &audience, http2, "requests cannot be recorded");
+        return turn_away(client, asked, http2, "requests cannot be recorded");
     };
     let exchange = Exchange::begin(asked, slot, Some(permit), client.begin());
     let judged = match &refused {
@@ -73,17 +67,17 @@ async fn handle(
         None => judge(client, &parts),
     };
     match judged {
-        Ok(permit) => pass(client, permit, parts, body, exchange, &audience).await,
+        Ok(permit) => pass(client, permit, parts, body, exchange).await,
         Err(denial) => {
             if refused.is_none() {
                 Unwanted::of(&parts.headers).leave(body);
             }
-            refuse(&audience, &denial, exchange)
+            refuse(&denial, exchange)
         }
     }
 }
 
-fn describe(client: &Client, parts: &Parts, refused: Option<&RefusedHead>) -> (Asked, Audience) {
+fn describe(client: &Client, parts: &Parts, refused: Option<&RefusedHead>) -> Asked {
     let (method, host, target) = if let Some(head) = refused {
         (head.method.clone(), head.host.clone(), head.target.clone())
     } else {
@@ -96,21 +90,10 @@ fn describe(client: &Client, parts: &Parts, refused: Option<&RefusedHead>) -> (A
         (parts.method.as_str().to_owned(), host, target.to_owned())
     };
     let host = canonical(host, client.scheme());
-    let audience = Audience {
-        method: method.clone(),
-        host: host.clone(),
-        path: target.split('?').next().unwrap_or_default().to_owned(),
+    Asked {
+        record: RequestRecord::asked(method, client.scheme(), host, target),
         html: deny::prefers_html(&parts.headers),
-    };
-    (
-        Asked {
-            method,
-            scheme: client.scheme(),
-            host,
-            target,
-        },
-        audience,
-    )
+    }
 }
 
 /// The host in its canonical form where it has one, else as received.
@@ -177,20 +160,15 @@ fn too_busy(what: &str) -> Denial {
 /// Refuses a request that there is no room for, so that nothing of it stays: its record is written at once, and over HTTP/2, where
 /// there may be thousands more of them, the headers alone say why. Where the queue has no place, nothing was done that would need a
 /// record.
-fn turn_away(
-    client: &Client,
-    asked: Asked,
-    audience: &Audience,
-    http2: bool,
-    what: &str,
-) -> Response<Download> {
+fn turn_away(client: &Client, asked: Asked, http2: bool, what: &str) -> Response<Download> {
     let denial = too_busy(what);
+    let page = deny::blocked(asked.audience(), &denial);
     if let Ok(slot) = client.recorder().try_reserve() {
         let mut exchange = Exchange::begin(asked, slot, None, client.begin());
         exchange.blocked(&denial);
-        exchange.answered(deny::status(&denial));
+        exchange.answered(page.status());
     }
-    let mut response = deny::blocked(audience, &denial, None);
+    let mut response = page.map(|page| Download::page(page, None));
     if http2 {
         *response.body_mut() = Download::page(bytes::Bytes::new(), None);
         response
@@ -200,9 +178,16 @@ fn turn_away(
     response
 }
 
-fn refuse(audience: &Audience, denial: &Denial, mut exchange: Exchange) -> Response<Download> {
+fn refuse(denial: &Denial, mut exchange: Exchange) -> Response<Download> {
     exchange.blocked(denial);
-    deny::blocked(audience, denial, Some(exchange))
+    let page = deny::blocked(exchange.audience(), denial);
+    tell(page, exchange)
+}
+
+/// Ends an exchange with words of our own.
+fn tell(page: Response<bytes::Bytes>, mut exchange: Exchange) -> Response<Download> {
+    exchange.answered(page.status());
+    page.map(|page| Download::page(page, Some(exchange)))
 }
 
 /// Passes a permitted request on.
@@ -212,7 +197,6 @@ async fn pass(
     mut parts: Parts,
     body: Incoming,
     mut exchange: Exchange,
-    audience: &Audience,
 ) -> Response<Download> {
     let upgrade = parts.extensions.remove::<OnUpgrade>();
     let websocket = upgrade.filter(|_| {
@@ -228,7 +212,7 @@ async fn pass(
             Reason::Framing,
             "the Connection header names a header that must not be dropped: leave it out",
         );
-        return refuse(audience, &denial, exchange);
+        return refuse(&denial, exchange);
     };
     if permit.method_counts() && overrides_method(&parts.headers) {
         client.warn(format!(
@@ -240,12 +224,11 @@ async fn pass(
     exchange.allowed(permit.host().as_str(), permit.rule().clone());
     let prepared = match prepare(client, &permit, parts, headers, body, &mut exchange).await {
         Ok(prepared) => prepared,
-        Err(unprepared) => return give_up(unprepared, exchange, audience),
+        Err(unprepared) => return give_up(unprepared, exchange),
     };
     let answered = Answered {
         client,
         permit: &permit,
-        audience,
         method: prepared.outgoing.method().clone(),
         needles: prepared.needles,
         fault: prepared.fault,
@@ -268,7 +251,6 @@ async fn pass(
 struct Answered<'a> {
     client: &'a Arc<Client>,
     permit: &'a Permit,
-    audience: &'a Audience,
     method: Method,
     /// What it must not bring back.
     needles: Option<Arc<Needles>>,
@@ -302,7 +284,7 @@ impl Answered<'_> {
     ) -> Response<Download> {
         let client = self.client;
         let Ok(slot) = client.recorder().reserve().await else {
-            return refuse(self.audience, &too_busy("requests cannot be recorded"), exchange);
+            return refuse(&too_busy("requests cannot be recorded"), exchange);
         };
         let opened = async {
             let lease = client.pool().lease_http1(&outgoing.destination).await?;
@@ -346,7 +328,7 @@ impl Answered<'_> {
             Ok(response) => response,
             Err(failed) => {
                 let (exchange, unsent) = *failed;
-                give_up(Unprepared::Failed(unsent), exchange, self.audience)
+                give_up(Unprepared::Failed(unsent), exchange)
             }
         }
     }
@@ -369,26 +351,27 @@ impl Answered<'_> {
     /// What the client gets when its request had no answer.
     fn fail(&self, error: &UpstreamError, mut exchange: Exchange) -> Response<Download> {
         if error.kind() == Failure::Address {
-            return refuse(self.audience, &Denial::address(self.permit.host()), exchange);
+            return refuse(&Denial::address(self.permit.host()), exchange);
         }
         if let Some(fault) = self.fault.get() {
-            return give_up(unchunked(fault), exchange, self.audience);
+            return give_up(unchunked(fault), exchange);
         }
         if self.client.framing().body_is_malformed() {
-            return give_up(malformed(), exchange, self.audience);
+            return give_up(malformed(), exchange);
         }
         exchange.failed(error.to_string());
-        deny::failed(self.audience, error, Some(exchange))
+        tell(deny::failed(exchange.audience(), error), exchange)
     }
 }
 
 /// What the client gets when its request was not sent, or its answer cannot be passed on.
-fn give_up(unprepared: Unprepared, mut exchange: Exchange, audience: &Audience) -> Response<Download> {
+fn give_up(unprepared: Unprepared, mut exchange: Exchange) -> Response<Download> {
     match unprepared {
-        Unprepared::Refused(denial) => refuse(audience, &denial, exchange),
+        Unprepared::Refused(denial) => refuse(&denial, exchange),
         Unprepared::Failed(unsent) => {
-            exchange.failed(unsent.record.clone());
-            deny::unsent(audience, &unsent, Some(exchange))
+            let page = deny::unsent(exchange.audience(), &unsent);
+            exchange.failed(unsent.record);
+            tell(page, exchange)
         }
     }
 }

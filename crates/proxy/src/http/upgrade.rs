@@ -31,8 +31,8 @@ pub(super) struct Tunnel {
     /// Keeps the upstream's connection.
     _lease: Lease,
     started: Instant,
-    slot: Option<Slot>,
-    record: TunnelRecord,
+    /// Until it is written.
+    record: Option<(Slot, TunnelRecord)>,
     up: Arc<AtomicU64>,
     down: Arc<AtomicU64>,
 }
@@ -50,8 +50,7 @@ impl Tunnel {
             upstream: Some(upstream),
             _lease: lease,
             started: Instant::now(),
-            slot: Some(slot),
-            record,
+            record: Some((slot, record)),
             up: Arc::default(),
             down: Arc::default(),
         }
@@ -98,11 +97,11 @@ impl Tunnel {
 
 impl Drop for Tunnel {
     fn drop(&mut self) {
-        self.record.bytes_up = self.up.load(Ordering::Relaxed);
-        self.record.bytes_down = self.down.load(Ordering::Relaxed);
-        self.record.duration_ms = milliseconds(self.started);
-        if let Some(slot) = self.slot.take() {
-            slot.record(Event::Tunnel(self.record.clone()));
+        if let Some((slot, mut record)) = self.record.take() {
+            record.bytes_up = self.up.load(Ordering::Relaxed);
+            record.bytes_down = self.down.load(Ordering::Relaxed);
+            record.duration_ms = milliseconds(self.started);
+            slot.record(Event::Tunnel(record));
         }
     }
 }

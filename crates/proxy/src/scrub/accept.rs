@@ -3,13 +3,16 @@
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue};
 
+use super::messages;
+
 /// The codings that can be undone here.
 const KNOWN: [&str; 6] = ["gzip", "x-gzip", "deflate", "br", "zstd", "identity"];
 
 /// Leaves only such codings in `Accept-Encoding` as can be undone here, with their weights and in their order. `*` becomes `identity`,
-/// and so does a list of which nothing is left. A request without the header, or with nothing else in it, is not changed, so that a
-/// signature over the header stays true.
+/// and so does a list of which nothing is left. Messages of gRPC and Connect are asked for as they are. A request without these headers,
+/// or with nothing else in them, is not changed, so that a signature over them stays true.
 pub(crate) fn limit_encodings(headers: &mut HeaderMap) {
+    messages::ask_for_plain(headers);
     let lines: Vec<&[u8]> = headers
         .get_all(ACCEPT_ENCODING)
         .iter()
@@ -66,6 +69,31 @@ mod tests {
             .collect();
         let expected: Vec<&[u8]> = expected.iter().map(|line| line.as_bytes()).collect();
         assert_eq!(limited, expected, "{lines:?}");
+    }
+
+    #[test]
+    fn single_messages_come_as_they_are() {
+        for name in ["grpc-accept-encoding", "connect-accept-encoding"] {
+            for (lines, expected) in [
+                (&[][..], &[][..]),
+                (&["identity"], &["identity"]),
+                (&["Identity, ", "identity"], &["Identity, ", "identity"]),
+                (&["gzip"], &["identity"]),
+                (&["identity,deflate,gzip"], &["identity"]),
+                (&["identity", "br"], &["identity"]),
+                (&["*"], &["identity"]),
+                (&["\u{e9}"], &["identity"]),
+            ] {
+                let mut headers = HeaderMap::new();
+                for line in lines {
+                    headers.append(name, HeaderValue::from_str(line).unwrap());
+                }
+                limit_encodings(&mut headers);
+                let limited: Vec<&[u8]> = headers.values().map(HeaderValue::as_bytes).collect();
+                let expected: Vec<&[u8]> = expected.iter().map(|line| line.as_bytes()).collect();
+                assert_eq!(limited, expected, "{name}: {lines:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Real values that an upstream sends back are replaced by their surrogates before they reach the container.
 //!
-//! [`Needles`] are made once per set of credentials: every usual way to write a value (`text_forms`, `base64_forms`), in an index that
+//! [`Needles`] are made once per set of credentials: every usual way to write a value (`text_forms`, `base64_forms`, `hex_forms`), in an index that
 //! finds all of them in one pass (`index`). [`scrub_headers`] and [`scrub_reason`] clean a head, [`plan_body`] decides how a body is
 //! read, and [`Scrubbed`] cleans it on its way (`stream`), decoded first where it is compressed (`decode`).
 //!
@@ -9,16 +9,19 @@
 //! What `stream` says about this holds for every answer in which no whole value occurs.
 //!
 //! Limits, which no search for bytes can lift: values shorter than [`needles::LEAST_VALUE`] bytes are not looked for, nor values that an
-//! upstream writes backwards, in pieces, hashed, encrypted or in letters of another case, in base64 with line breaks, in the names of
-//! headers, or spread over two ranges of a download. Who can guess a value in full can confirm the guess by letting it be echoed: only
-//! values that nobody can guess are secrets. Of a value in the middle of base64 text, up to four bits at either end stay.
+//! upstream writes backwards, in pieces, hashed, encrypted or in letters of another case, in base64 with line breaks, as
+//! numbers other than in lower-case hexadecimal, in the names of headers, or spread over two ranges of a download. Who can guess a value
+//! in full can confirm the guess by letting it be echoed: only values that nobody can guess are secrets. Of a value in the middle of
+//! base64 text, up to four bits at either end stay.
 
 mod accept;
 mod base64_forms;
 mod body;
 mod decode;
 mod headers;
+mod hex_forms;
 mod index;
+mod messages;
 mod needles;
 mod plan;
 mod stream;

@@ -7,12 +7,13 @@ use sandbox_credentials::SecretValue;
 use zeroize::Zeroizing;
 
 use super::base64_forms::base64_forms;
+use super::hex_forms::{SPACED_EXPANSION, bare_hex_forms, spaced_hex_forms};
 use super::index::{Index, Needle, WINDOW};
 use super::text_forms::text_forms;
 
 /// Shorter values than so many bytes are not looked for: they would occur in ordinary text.
 pub(crate) const LEAST_VALUE: usize = WINDOW;
-/// How much longer than a value its forms are at most, but for control characters.
+/// How much longer than a value its forms are at most, but for control characters and for [`SPACED_EXPANSION`].
 const EXPANSION: usize = 6;
 /// White space and control characters.
 const LAST_CONTROL: u8 = b' ';
@@ -59,9 +60,22 @@ impl Needles {
                 needles.extend_reach(EXPANSION * real.expose().len());
                 needles.add(text_forms(real.expose(), &surrogate));
                 needles.add(base64_forms(real.expose(), &surrogate));
+                needles.add(bare_hex_forms(real.expose(), &surrogate));
             }
         }
         needles
+    }
+
+    /// Looks for these real values also where they are shown byte by byte, which a service does with what it should have been signed.
+    /// Then a space is no border any more: words are held back, and only lines are not.
+    pub(crate) fn with_bytes(mut self, pairs: impl IntoIterator<Item = (SecretValue, String)>) -> Self {
+        for (real, surrogate) in pairs {
+            if real.expose().len() >= LEAST_VALUE {
+                self.extend_reach(SPACED_EXPANSION * real.expose().len());
+                self.add(spaced_hex_forms(real.expose(), &surrogate));
+            }
+        }
+        self
     }
 
     /// The same, and what one request sent (a header's credential, such as the token of `Basic`) in exchange for what it had carried.
@@ -71,6 +85,7 @@ impl Needles {
             if sent.expose().len() >= LEAST_VALUE {
                 needles.extend_reach(EXPANSION * sent.expose().len());
                 needles.add(text_forms(sent.expose(), &received));
+                needles.add(bare_hex_forms(sent.expose(), &received));
             }
         }
         needles
@@ -83,12 +98,14 @@ impl Needles {
 
     fn add(&mut self, forms: Vec<(String, String)>) {
         for (real, surrogate) in forms {
-            if real == surrogate {
+            let real = Zeroizing::new(real);
+            if *real == surrogate {
                 continue;
             }
+            // Copies, since the texts have room for what did not have to be escaped.
             let needle = Needle {
-                pattern: Zeroizing::new(real.into_bytes()),
-                replacement: surrogate.into_bytes(),
+                pattern: Zeroizing::new(real.as_bytes().to_vec()),
+                replacement: surrogate.as_bytes().to_vec(),
             };
             self.extend_reach(needle.pattern.len());
             let controls = needle.pattern.iter().filter(|byte| **byte <= LAST_CONTROL);

@@ -6,6 +6,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName};
 use http::{HeaderMap, Method, StatusCode};
 
 use super::decode::{Coding, MOST_CODINGS};
+use super::messages;
 use super::needles::{Length, Needles};
 
 /// Digests of the compressed bytes, which no longer fit once they are decoded. (An `ETag` stays: the client shows it to the upstream.)
@@ -27,6 +28,9 @@ pub(crate) enum UnknownEncoding {
     /// Codings over codings.
     #[error("failed to decode the answer: it has more than {MOST_CODINGS} content codings")]
     TooMany,
+    /// A stream of gRPC or Connect.
+    #[error("failed to decode the answer: its messages are compressed each for itself")]
+    Messages,
     /// A range of compressed data.
     #[error("failed to decode the answer: it is a part of encoded data")]
     Partial,
@@ -64,6 +68,9 @@ pub(crate) fn plan_body(
 ) -> Result<BodyScrub, UnknownEncoding> {
     if needles.is_empty() || has_no_body(method, status, headers) {
         return Ok(BodyScrub::Pass);
+    }
+    if messages::are_encoded(headers) {
+        return Err(UnknownEncoding::Messages);
     }
     let codings = codings(headers)?;
     let announced = headers.contains_key(CONTENT_LENGTH);
@@ -157,7 +164,12 @@ mod tests {
             Err(error) => format!("{error:?}"),
         };
         for (name, value) in &headers {
-            shown.extend([" | ", name.as_str(), ": ", value.to_str().unwrap()]);
+            shown.extend([
+                " | ",
+                name.as_str(),
+                ": ",
+                &String::from_utf8_lossy(value.as_bytes()),
+            ]);
         }
         assert_eq!(shown, expected, "{head}");
     }
@@ -220,6 +232,16 @@ mod tests {
             "GET 206 | content-encoding: gzip",
             "Partial | content-encoding: gzip",
         );
+        for name in ["grpc-encoding", "connect-content-encoding"] {
+            for value in ["gzip", "identity, gzip", "deflate", "br", "\u{e9}"] {
+                let head = format!("POST 200 | {name}: {value}");
+                check(&head, &format!("Messages | {name}: {value}"));
+            }
+            for value in ["identity", "Identity", ""] {
+                let head = format!("POST 200 | {name}: {value}");
+                check(&head, &format!("[] Free | {name}: {value}"));
+            }
+        }
         let four = "content-encoding: gzip, gzip, gzip, gzip";
         check(&format!("GET 200 | {four}"), &format!("TooMany | {four}"));
     }

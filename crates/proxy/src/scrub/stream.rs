@@ -1,8 +1,9 @@
 //! Replacing values in text that comes in chunks.
 //!
 //! Invariant: how much of a chunk is held back is decided by its length and by the places of white space and control characters in it.
-//! Never more than six times the longest value's length, rounded up to a power of two, is held, and nothing up to the last such
-//! character that no needle contains. So an event of a stream, which ends in a line feed, is never delayed, and the delay tells nothing about a value.
+//! Never more than six times the longest value's length (nine times, of a signing key's), rounded up to a power of two, is held, and
+//! nothing up to the last such character that no needle contains. So an event of a stream, which ends in a line feed, is never delayed,
+//! and the delay tells nothing about a value.
 
 use std::sync::Arc;
 
@@ -72,10 +73,23 @@ mod tests {
     const SURROGATE: &str = "ghp_9081726354qwertyuiopQWERTYUIOP+/asdf";
 
     fn needles(pairs: &[(&str, &str)]) -> Arc<Needles> {
-        let pairs = pairs
-            .iter()
-            .map(|(real, surrogate)| (SecretValue::new(*real), (*surrogate).to_owned()));
-        Arc::new(Needles::new(pairs))
+        Arc::new(Needles::new(secrets(pairs)))
+    }
+
+    /// The same for the parts of a signing key.
+    fn signing_needles(pairs: &[(&str, &str)]) -> Arc<Needles> {
+        Arc::new(Needles::new(secrets(pairs)).with_bytes(secrets(pairs)))
+    }
+
+    fn secrets(pairs: &[(&str, &str)]) -> impl Iterator<Item = (SecretValue, String)> {
+        let secret = |(real, surrogate): &(&str, &str)| (SecretValue::new(*real), (*surrogate).to_owned());
+        pairs.iter().map(secret)
+    }
+
+    /// What S3 makes of `text` in its answer to a wrong signature.
+    fn bytes(text: &str) -> String {
+        let pairs: Vec<String> = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        pairs.join(" ")
     }
 
     /// What came out at each chunk, the last of them at the end.
@@ -111,6 +125,41 @@ mod tests {
         assert_eq!(stream.push("one two ".into()).0, "");
         assert_eq!(stream.push("three\nfour ".into()).0, "one two three\n");
         assert_eq!(stream.push_last("a pass phrase".into()).0, "four b fake fhrase");
+    }
+
+    #[test]
+    fn a_signing_key_delays_words_but_no_lines() {
+        let key = [(REAL, SURROGATE)];
+        for (needles, passed) in [(needles(&key), "one two "), (signing_needles(&key), "")] {
+            let mut stream = Stream::new(needles, Length::Free);
+            assert_eq!(stream.push("one two thr".into()).0, passed);
+            stream.push("ee\n".into());
+            let event = Bytes::from(format!("data: {} four\n\n", &bytes(REAL)[..80]));
+            assert_eq!(stream.push(event.clone()).0, event);
+            assert_eq!(stream.held(), 0);
+        }
+    }
+
+    #[test]
+    fn a_page_that_shows_bytes_is_cleaned_wherever_it_is_split() {
+        let page = |token: &str| {
+            let escaped = token.replace('+', "%2B").replace('/', "%2F");
+            let request =
+                format!("GET\n/key\nX-Amz-Security-Token={escaped}\nx-amz-security-token:{token}\n\nhost");
+            let bytes = bytes(&request);
+            format!(
+                "<Error><CanonicalRequestBytes>{bytes}</CanonicalRequestBytes><HostId>one two</HostId></Error>"
+            )
+        };
+        let (said, expected) = (page(REAL), page(SURROGATE));
+        let needles = signing_needles(&[(REAL, SURROGATE)]);
+        for place in 0..said.len() {
+            let (before, after) = said.as_bytes().split_at(place);
+            let out = run(&needles, &[before.to_vec(), after.to_vec()]).concat();
+            assert_eq!(String::from_utf8_lossy(&out), expected, "{place}");
+        }
+        let single: Vec<Vec<u8>> = said.bytes().map(|byte| vec![byte]).collect();
+        assert_eq!(run(&needles, &single).concat(), expected.as_bytes());
     }
 
     #[test]
@@ -150,7 +199,12 @@ mod tests {
             "ghp_0123456789abcdefghijABCDEFGHIJ%2B%2Fwxyz",
             "ghp_0123456789abcdefghijABCDEFGHIJ+\\/wxyz",
             "Z2hwXzAxMjM0NTY3ODlhYmNkZWZnaGlqQUJDREVGR0hJSisvd3h5eg==",
+            &bytes(REAL),
+            &bytes(REAL)[..90],
+            &bytes("ghp_0123456789abcdefghijABCDEFGHIJ%2B%2Fwxyz"),
+            &bytes(REAL).replace(' ', ""),
             "\n",
+            " ",
             "ghp_",
         ];
         let known = prop::sample::select(known.map(|piece| piece.as_bytes().to_vec()).to_vec());
@@ -164,8 +218,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn how_text_is_split_changes_nothing(text in pieces(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
-            let needles = needles(&[(REAL, SURROGATE)]);
+        fn how_text_is_split_changes_nothing(
+            text in pieces(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12), is_key in any::<bool>(),
+        ) {
+            let needles = if is_key { signing_needles } else { needles }(&[(REAL, SURROGATE)]);
             let whole = needles.clean_whole(&text).map_or_else(|| text.clone(), |(cleaned, _)| cleaned.to_vec());
             prop_assert!(needles.clean_whole(&whole).is_none());
             prop_assert_eq!(run(&needles, &split(&text, &cuts)).concat(), whole);
@@ -176,8 +232,11 @@ mod tests {
         fn the_delay_tells_nothing_about_a_value(
             real in "[a-z]{4}_[A-Za-z0-9]{30}", other in "[a-z]{4}_[A-Za-z0-9]{30}",
             guess in 0_usize..35, text in pieces(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+            is_key in any::<bool>(),
         ) {
-            let text = [&text, &real.as_bytes()[..guess]].concat();
+            let needles = if is_key { signing_needles } else { needles };
+            let guess = if is_key { bytes(&real[..guess]) } else { real[..guess].to_owned() };
+            let text = [&text, guess.as_bytes()].concat();
             let chunks = split(&text, &cuts);
             prop_assert_eq!(
                 lengths(&needles(&[(&real, SURROGATE)]), &chunks),
@@ -186,8 +245,11 @@ mod tests {
         }
 
         #[test]
-        fn little_is_held_back(text in pieces(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
-            let needles = needles(&[(REAL, SURROGATE)]);
+        fn little_is_held_back(
+            text in pieces(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12), is_key in any::<bool>(),
+        ) {
+            let needles = if is_key { signing_needles } else { needles }(&[(REAL, SURROGATE)]);
+            let (most, least_text) = if is_key { (511, b' ') } else { (255, b'!') };
             let mut stream = Stream::new(Arc::clone(&needles), Length::Fixed);
             let mut passed = 0;
             let mut seen = Vec::new();
@@ -195,8 +257,8 @@ mod tests {
                 seen.extend_from_slice(&chunk);
                 passed += stream.push(chunk.into()).0.len();
                 prop_assert_eq!(passed + stream.held(), seen.len());
-                let since_border = seen.iter().rev().take_while(|byte| **byte > b' ').count();
-                prop_assert!(stream.held() <= since_border.min(255));
+                let since_border = seen.iter().rev().take_while(|byte| **byte >= least_text).count();
+                prop_assert!(stream.held() <= since_border.min(most));
             }
         }
     }

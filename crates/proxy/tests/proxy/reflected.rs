@@ -142,7 +142,9 @@ async fn an_answer_that_cannot_be_searched_is_not_passed_on() {
 async fn an_upstream_is_asked_for_encodings_only_that_can_be_read_here() {
     for echo in [false, true] {
         let (proxy, upstream, _) = start(&["h2"], echo).await;
-        let request = Request::get("https://a.example/").header("accept-encoding", "exotic, gzip");
+        let request = Request::get("https://a.example/")
+            .header("accept-encoding", "exotic, gzip")
+            .header("grpc-accept-encoding", "message-exotic");
         assert_eq!(proxy.ask2(request.body(empty()).unwrap()).await.status, 200);
         let seen = upstream.seen().concat();
         assert!(seen.contains("gzip"), "{seen}");

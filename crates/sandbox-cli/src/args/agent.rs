@@ -13,7 +13,7 @@ Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API
 
 Examples:
   sandbox agent --claude-bin \"$(which claude)\" \"fix the failing test\"
-  sandbox agent --resume \"and now the other one\"
+  sandbox agent --claude-bin \"$(which claude)\" --resume \"and now the other one\"
   git diff | sandbox agent -")]
 pub(crate) struct AgentArgs {
     #[command(flatten)]

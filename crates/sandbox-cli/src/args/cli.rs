@@ -14,10 +14,12 @@ use super::{
 const GLOBAL: &str = "Global options";
 
 const AFTER_HELP: &str = "\
-Settings are read from .sandbox/ in the current folder: sandbox.yaml, network-allowlist.yaml and container/Dockerfile.
+Settings are read from .sandbox/ in the current folder (from .airut/ where there is no .sandbox/): sandbox.yaml, \
+network-allowlist.yaml and container/Dockerfile.
 
-Exit codes: the command's own; 124 time limit; 125 sandbox, configuration or engine; 126 not executable; 127 not found; 2 usage; \
-128 + signal when a signal stopped it.";
+Exit codes: the command's own; 1 the answer is no (agent: no success; doctor, verify, allowlist: something is wrong); 2 usage; \
+124 time limit; 125 sandbox, configuration or engine; 126 not executable; 127 not found; 128 + signal when a signal stopped it; \
+141 nobody reads the output.";
 
 /// Runs an AI agent, or any command, in a container that reaches only what an allowlist permits.
 #[derive(Debug, Parser)]

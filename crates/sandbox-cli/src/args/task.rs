@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use sandbox::Mount;
+use sandbox::{InvalidSpec, Mount};
 
 use crate::workspace::WorkspaceMode;
 
@@ -34,7 +34,7 @@ pub(crate) struct TaskArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: Option<u64>,
     /// Mounts a file or folder of this machine; :ro for reading only
-    #[arg(long = "mount", value_name = "SRC:DST[:ro]")]
+    #[arg(long = "mount", value_name = "SRC:DST[:ro]", value_parser = mount)]
     pub(crate) mounts: Vec<Mount>,
     /// Whether the task changes the work tree or a copy of it [default: direct]
     #[arg(long, value_enum, value_name = "MODE")]
@@ -51,4 +51,25 @@ pub(crate) struct TaskArgs {
     /// Writes what the sandbox itself does to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
+}
+
+/// The flag is named already where its fault is told.
+fn mount(text: &str) -> Result<Mount, String> {
+    text.parse()
+        .map_err(|error: InvalidSpec| error.problem().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_that_is_none_is_told_without_the_name_of_a_key() {
+        assert_eq!(mount("a:/b"), Ok(Mount::read_write("a", "/b")));
+        assert!(
+            mount("a")
+                .unwrap_err()
+                .starts_with("`a` is no mount; write SRC:DST")
+        );
+    }
 }

@@ -169,8 +169,9 @@ async fn execute(
         workspace::tell_planted(&result.planted, &settings.root, printer);
     }
     match (result, why) {
-        (Some(Err(error)), _) => Err(error.into()),
+        // As with a command: that it had to be stopped says more than how it then ended.
         (_, Some(why)) => Ok(why),
+        (Some(Err(error)), None) => Err(error.into()),
         (Some(Ok(result)), None) => Ok(report(&result, output, printer)),
         (None, None) => Ok(ExitStatus::Infrastructure),
     }

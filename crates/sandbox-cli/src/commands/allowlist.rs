@@ -31,18 +31,14 @@ fn check(args: &CheckArgs, project: &Project, printer: Printer) -> Result<ExitSt
     let mut worst = Worst::default();
     for url in &args.urls {
         if url != "-" {
-            if !worst.tell(&policy.judge(&args.method, url.as_bytes()), args.output, printer) {
-                return Ok(worst.status());
-            }
+            worst.tell(&policy.judge(&args.method, url.as_bytes()), args.output, printer);
             continue;
         }
         for line in io::stdin().lock().split(b'\n') {
             let line = line.map_err(Failure::doing("read stdin"))?;
             let line = line.strip_suffix(b"\r").unwrap_or(&line);
-            if !line.iter().all(u8::is_ascii_whitespace)
-                && !worst.tell(&judge_line(&policy, line), args.output, printer)
-            {
-                return Ok(worst.status());
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                worst.tell(&judge_line(&policy, line), args.output, printer);
             }
         }
     }
@@ -86,15 +82,15 @@ struct Worst {
 }
 
 impl Worst {
-    /// Prints the verdict. Tells whether anybody still reads.
-    fn tell(&mut self, verdict: &Verdict, output: Output, printer: Printer) -> bool {
+    /// Prints the verdict. It counts whether or not anybody reads it.
+    fn tell(&mut self, verdict: &Verdict, output: Output, printer: Printer) {
         self.blocked |= !verdict.allowed;
         self.unreadable |= verdict.reason == Some(Reason::Unreadable);
         match output {
             // Texts and numbers always have a form in JSON.
             Output::Json => printer.line(serde_json::to_string(verdict).unwrap_or_default()),
             Output::Text => printer.line(text(verdict, printer)),
-        }
+        };
     }
 
     fn status(&self) -> ExitStatus {

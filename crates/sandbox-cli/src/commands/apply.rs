@@ -41,7 +41,7 @@ fn explained(error: WorkspaceError) -> Failure {
 fn tell(applied: &Applied, printer: Printer) {
     for change in &applied.applied {
         if !printer.line(line(change)) {
-            return;
+            break;
         }
     }
     if !applied.held_back.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::credentials::SESSION_TOKEN;
 use super::file::ConfigFile;
 use super::location::{InvalidFile, Location};
 use super::setting::Setting;
@@ -40,7 +41,21 @@ pub(super) fn refuse(file: &ConfigFile) -> Result<(), InvalidFile> {
             return Err(InvalidFile::new(location, message));
         }
     }
-    Ok(())
+    refuse_session_token(file)
+}
+
+/// Of a key that is signed with, what AWS clients read as its third part belongs to it, or to no key of the task.
+fn refuse_session_token(file: &ConfigFile) -> Result<(), InvalidFile> {
+    let plain = file.env.get(SESSION_TOKEN).map(|value| ("env", value.location()));
+    match plain.or_else(|| passed(file, SESSION_TOKEN)) {
+        Some((key, location)) if !file.credentials.signing.is_empty() => {
+            let message = format!(
+                "`{key}` sets {SESSION_TOKEN} although `signing_credentials` has the key: give it there, as `session_token`, or remove it"
+            );
+            Err(InvalidFile::new(location, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn passed<'a>(file: &'a ConfigFile, variable: &str) -> Option<(&'static str, &'a Location)> {

@@ -27,23 +27,28 @@ pub(crate) fn find_engine(
             .map_err(Failure::doing::<sandbox::InvalidConfig>("use CONTAINER_HOST"))?;
         return Ok((address, "CONTAINER_HOST".to_owned()));
     }
-    if let Some(address) = environment.text("DOCKER_HOST").and_then(|text| text.parse().ok()) {
+    let docker = environment.text("DOCKER_HOST");
+    if let Some(address) = docker.and_then(|text| text.parse().ok()) {
         return Ok((address, "DOCKER_HOST".to_owned()));
     }
+    let ignored = match docker {
+        Some(_) => "; DOCKER_HOST is set, but to no unix socket",
+        None => "",
+    };
     let of_the_user = environment
         .path("XDG_RUNTIME_DIR")
         .map(|folder| folder.join("podman/podman.sock"));
     let of_the_machine = Path::new("/run/podman/podman.sock").to_owned();
     let sockets: Vec<_> = of_the_user.into_iter().chain([of_the_machine]).collect();
     if let Some(socket) = sockets.iter().find(|socket| is_there(socket)) {
-        return Ok((EngineAddress::unix(socket), "the usual place".to_owned()));
+        return Ok((EngineAddress::unix(socket), format!("the usual place{ignored}")));
     }
     let looked: Vec<String> = sockets
         .iter()
         .map(|socket| socket.display().to_string())
         .collect();
     let message = format!(
-        "no engine: neither --engine nor `engine` in the configuration nor CONTAINER_HOST names one, and there is no socket at {}",
+        "no engine: neither --engine nor `engine` in the configuration nor CONTAINER_HOST nor DOCKER_HOST names one, and there is no socket at {}{ignored}",
         looked.join(" or ")
     );
     Err(Failure::new(message).with_hint(START_ENGINE))
@@ -98,7 +103,14 @@ mod tests {
     fn what_cannot_be_used_is_said() {
         let error = found(None, None, &Environment::default(), &[]).unwrap_err();
         assert!(
-            error.contains("/run/podman/podman.sock") && error.contains("CONTAINER_HOST"),
+            error.contains("CONTAINER_HOST nor DOCKER_HOST names one")
+                && error.ends_with("/run/podman/podman.sock"),
+            "{error}"
+        );
+        let docker = Environment::from([("DOCKER_HOST", "tcp://10.0.0.1:2375")]);
+        let error = found(None, None, &docker, &[]).unwrap_err();
+        assert!(
+            error.ends_with("/run/podman/podman.sock; DOCKER_HOST is set, but to no unix socket"),
             "{error}"
         );
         let remote = Environment::from([("CONTAINER_HOST", "ssh://host")]);

@@ -50,6 +50,16 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Environment {
 }
 
 #[cfg(test)]
+impl Environment {
+    /// The same with one variable more.
+    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
+        let mut variables = self.0.clone();
+        variables.insert(name.into(), value.into());
+        Self(variables)
+    }
+}
+
+#[cfg(test)]
 impl<const N: usize> From<[(&str, &str); N]> for Environment {
     fn from(variables: [(&str, &str); N]) -> Self {
         variables.into_iter().collect()

@@ -1,21 +1,20 @@
 //! `sandbox.yaml`: the one place that knows what a valid one is.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
 use located_yaml::Node;
-use sandbox::{ByteSize, EngineAddress, Mount, ResourceLimits};
+use sandbox::{ByteSize, EngineAddress, Mount, ResourceLimits, SandboxConfig};
 
 use super::conflict;
 use super::credentials::{CredentialsFile, masked_secrets, signing_credentials};
 use super::location::{InvalidFile, Location};
 use super::reader::{Place, Source};
 use super::setting::Setting;
+use super::text::read_text;
 use super::workspace::{self, WorkspaceFile};
 use crate::failure::Failure;
 
@@ -34,7 +33,8 @@ pub(crate) struct ConfigFile {
     pub(crate) network_sandbox: Option<bool>,
     pub(crate) upstream: UpstreamFile,
     pub(crate) resource_limits: ResourceLimits,
-    pub(crate) mounts: Vec<Mount>,
+    /// With their places.
+    pub(crate) mounts: Vec<(Mount, Location)>,
     pub(crate) workspace: WorkspaceFile,
 }
 
@@ -70,9 +70,8 @@ pub(super) const LIMIT_KEYS: [&str; 5] = ["memory", "cpus", "pids_limit", "disk"
 impl ConfigFile {
     /// Reads the file at `path`, which errors call `label`; `None` when it is not there.
     pub(crate) fn read(path: &Path, label: &str) -> Result<Option<Self>, Failure> {
-        let text = match fs::read_to_string(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(Failure::doing(format!("read `{}`", path.display())))?,
+        let Some(text) = read_text(path, label)? else {
+            return Ok(None);
         };
         let folder = path.parent().unwrap_or(Path::new("/"));
         Ok(Some(Self::parse(&text, label, folder)?))
@@ -90,7 +89,7 @@ impl ConfigFile {
                 ));
             }
         };
-        let read = Self::build(&Place::root(&node, &Source { file, text }), folder)?;
+        let read = Self::build(&Place::root(&node, &Source::new(file, text)), folder)?;
         conflict::refuse(&read)?;
         Ok(read)
     }
@@ -104,8 +103,8 @@ impl ConfigFile {
                     let text = value.text("`engine` is a text such as unix:///run/podman/podman.sock")?;
                     file.engine = Some(text.parse().map_err(|error: sandbox::InvalidConfig| value.problem(error.to_string()))?);
                 }
-                "prefix" => file.prefix = Some(value.text("`prefix` is a text: put it in quotes")?.to_owned()),
-                "image" => file.image = Some(value.text("`image` is the name of an image: put it in quotes")?.to_owned()),
+                "prefix" => file.prefix = Some(prefix(value)?),
+                "image" => file.image = Some(value.text("`image` is the name of an image")?.to_owned()),
                 "dockerfile" => file.dockerfile = Some(path(value)?),
                 "context" => file.context = Some(path(value)?),
                 "env" => file.env = variables(value)?,
@@ -139,10 +138,16 @@ impl ConfigFile {
     }
 }
 
+fn prefix(place: &Place<'_>) -> Result<String, InvalidFile> {
+    let text = place.text("`prefix` is a text")?;
+    SandboxConfig::validate_prefix(text).map_err(|error| place.problem(error.to_string()))?;
+    Ok(text.to_owned())
+}
+
 fn variables(place: &Place<'_>) -> Result<BTreeMap<String, Setting>, InvalidFile> {
     let mut variables = BTreeMap::new();
     place.any_entries("`env` is a mapping of names to texts", |key, _, value| {
-        let setting = value.setting("the value of a variable is a text: put it in quotes")?;
+        let setting = value.setting("the value of a variable is a text")?;
         variables.insert(key.variable_name()?.to_owned(), setting);
         Ok(())
     })?;
@@ -204,7 +209,9 @@ fn limits(place: &Place<'_>) -> Result<ResourceLimits, InvalidFile> {
                 limits.timeout = Some(Duration::from_secs(seconds));
             }
         }
-        Ok(())
+        // Those before it are good, so a fault is this one's.
+        let fault = |error: sandbox::InvalidSpec| value.problem(format!("`{name}` {}", error.problem()));
+        limits.validate().map_err(fault)
     })?;
     Ok(limits)
 }
@@ -213,14 +220,14 @@ fn bytes(text: &str) -> Option<u64> {
     text.parse().ok().map(ByteSize::bytes)
 }
 
-fn mounts(place: &Place<'_>, folder: &Path) -> Result<Vec<Mount>, InvalidFile> {
+fn mounts(place: &Place<'_>, folder: &Path) -> Result<Vec<(Mount, Location)>, InvalidFile> {
     let shape = "`mounts` is a list, as in [\"../data:/data:ro\"]";
     place.items(shape, |item| {
         let text = item.text("a mount is a text such as \"../data:/data:ro\"")?;
         let mount: Mount = text
             .parse()
-            .map_err(|error: sandbox::InvalidSpec| item.problem(error.to_string()))?;
-        Ok(mount.relative_to(folder))
+            .map_err(|error: sandbox::InvalidSpec| item.problem(error.problem()))?;
+        Ok((mount.relative_to(folder), item.location()))
     })
 }
 

@@ -10,6 +10,7 @@ mod places;
 mod reader;
 mod schema;
 mod setting;
+mod text;
 mod workspace;
 
 pub(crate) use credentials::{Advice, CredentialsFile};
@@ -19,4 +20,5 @@ pub(crate) use file::{ConfigFile, UpstreamFile};
 pub(crate) use location::{InvalidFile, Location};
 pub(crate) use places::{Folder, Places, project_key};
 pub(crate) use schema::schema;
+pub(crate) use text::read_text;
 pub(crate) use workspace::WorkspaceFile;

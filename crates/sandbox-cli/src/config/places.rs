@@ -62,7 +62,8 @@ impl Places {
             }),
             None => Err(Failure::new(
                 "no folder for state: neither XDG_STATE_HOME nor HOME names an absolute path",
-            )),
+            )
+            .with_hint("set HOME")),
         }
     }
 

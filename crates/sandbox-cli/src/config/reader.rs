@@ -1,6 +1,9 @@
 //! Reading typed values out of a document, with the way to each fault.
 
-use located_yaml::{Node, Step, locate};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use located_yaml::{Node, Step};
 
 use super::location::{InvalidFile, Location};
 use super::setting::Setting;
@@ -9,23 +12,31 @@ use super::setting::Setting;
 const ENV_TAG: &str = "env";
 
 /// What a tree was read from.
-#[derive(Debug)]
-pub(super) struct Source<'a> {
-    /// What errors call the file.
-    pub(super) file: &'a str,
-    pub(super) text: &'a str,
+pub(super) struct Source {
+    file: Arc<str>,
+    text: Arc<str>,
+}
+
+impl Source {
+    /// `file` is what errors call the file of this text.
+    pub(super) fn new(file: &str, text: &str) -> Self {
+        Self {
+            file: file.into(),
+            text: text.into(),
+        }
+    }
 }
 
 /// A node and how it was reached.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     node: &'a Node,
-    source: &'a Source<'a>,
+    source: &'a Source,
     parent: Option<(&'a Place<'a>, Step)>,
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn root(node: &'a Node, source: &'a Source<'a>) -> Self {
+    pub(super) fn root(node: &'a Node, source: &'a Source) -> Self {
         Self {
             node,
             source,
@@ -42,7 +53,7 @@ impl<'a> Place<'a> {
             place = parent;
         }
         steps.reverse();
-        Location::new(self.source.file, locate(self.source.text, &steps))
+        Location::of_part(&self.source.file, &self.source.text, steps)
     }
 
     pub(super) fn problem(&self, message: impl Into<String>) -> InvalidFile {
@@ -50,19 +61,23 @@ impl<'a> Place<'a> {
     }
 
     fn wrong_type(&self, shape: &str) -> InvalidFile {
-        let advice = match self.node {
+        let mend = match self.node {
             Node::Tagged(tag, _) if tag == ENV_TAG => {
                 ": `!env` is for the values of `env` and of secrets only"
             }
             _ => "",
         };
-        self.problem(format!("{shape}, not {}{advice}", self.node.kind()))
+        self.problem(format!("{shape}, not {}{mend}", self.node.kind()))
     }
 
+    /// A text; `shape` says so.
     pub(super) fn text(&self, shape: &str) -> Result<&'a str, InvalidFile> {
         match self.node {
             Node::Text(text) if !text.contains('\0') => Ok(text),
             Node::Text(_) => Err(self.problem(format!("{shape}, without NUL characters"))),
+            Node::Integer(_) | Node::Number(_) | Node::Boolean(_) => {
+                Err(self.problem(format!("{shape}, not {}: put it in quotes", self.node.kind())))
+            }
             _ => Err(self.wrong_type(shape)),
         }
     }
@@ -84,7 +99,7 @@ impl<'a> Place<'a> {
 
     /// The name of a variable.
     pub(super) fn variable_name(&self) -> Result<&'a str, InvalidFile> {
-        let name = self.text("the name of a variable is a text: put it in quotes")?;
+        let name = self.text("the name of a variable is a text")?;
         if is_variable_name(name) {
             return Ok(name);
         }
@@ -103,7 +118,17 @@ impl<'a> Place<'a> {
             Node::Integer(value) => {
                 T::try_from(*value).map_err(|_| self.problem(format!("{shape}; {value} is out of range")))
             }
-            _ => Err(self.wrong_type(shape)),
+            _ => Err(self.no_whole_number(shape)),
+        }
+    }
+
+    fn no_whole_number(&self, shape: &str) -> InvalidFile {
+        match self.node {
+            Node::Number(value) if value.is_finite() => {
+                self.problem(format!("{shape}, not a number with a fraction"))
+            }
+            Node::Number(_) => self.problem(format!("{shape}; this one is out of range")),
+            _ => self.wrong_type(shape),
         }
     }
 
@@ -125,7 +150,7 @@ impl<'a> Place<'a> {
         let text = match self.node {
             Node::Text(text) => text.clone(),
             Node::Integer(value) => value.to_string(),
-            _ => return Err(self.wrong_type(shape)),
+            _ => return Err(self.no_whole_number(shape)),
         };
         parse(&text).ok_or_else(|| self.problem(format!("{shape}, not `{}`", text.escape_debug())))
     }
@@ -171,17 +196,16 @@ impl<'a> Place<'a> {
         let Node::Map(entries) = self.node else {
             return Err(self.wrong_type(shape));
         };
-        let mut seen: Vec<&str> = Vec::new();
+        let mut seen = BTreeSet::new();
         for (index, (key_node, node)) in entries.iter().enumerate() {
             let key = self.part(key_node, Step::Key(index));
-            let name = key.text("a key is a text: put it in quotes")?;
-            if seen.contains(&name) {
+            let name = key.text("a key is a text")?;
+            if !seen.insert(name) {
                 return Err(key.problem(format!(
                     "`{}` stands here a second time: merge the two",
                     name.escape_debug()
                 )));
             }
-            seen.push(name);
             if *node == Node::Null {
                 let message = format!(
                     "`{}` has no value: give it one or remove the key",

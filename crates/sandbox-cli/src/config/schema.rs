@@ -38,7 +38,7 @@ pub(crate) fn schema() -> Value {
 fn properties() -> Value {
     json!({
         "engine": {"type": "string", "pattern": "^unix://", "description": "Podman's socket."},
-        "prefix": {"type": "string", "description": "What the names of all objects on the engine begin with."},
+        "prefix": {"type": "string", "pattern": "^[a-z][a-z0-9-]{0,31}$", "description": "What the names of all objects on the engine begin with."},
         "image": {"type": "string", "description": "An image that the engine has."},
         "dockerfile": {"type": "string", "description": "The file that the image is built from; default container/Dockerfile."},
         "context": {"type": "string", "description": "The folder that the Dockerfile copies from; default the Dockerfile's."},
@@ -110,7 +110,7 @@ fn resource_limits() -> Value {
         "additionalProperties": false,
         "properties": {
             "memory": {"type": ["string", "integer"], "description": "Bytes, as in 512m or 4g."},
-            "cpus": {"type": "number", "exclusiveMinimum": 0, "description": "Processors, as in 1.5."},
+            "cpus": {"type": "number", "minimum": 0.01, "maximum": 1024, "description": "Processors, as in 1.5."},
             "pids_limit": {"type": "integer", "minimum": 1, "description": "Processes and threads."},
             "disk": {
                 "type": ["string", "integer"],

@@ -25,7 +25,7 @@ pub(super) fn mode(place: &Place<'_>) -> Result<WorkspaceMode, InvalidFile> {
 pub(super) fn protected_paths(place: &Place<'_>) -> Result<Vec<String>, InvalidFile> {
     let shape = "`protected_paths` is a list of paths in the work tree, as in [ci/deploy.sh, .bazelrc]";
     place.items(shape, |item| {
-        let text = item.text("a path is a text: put it in quotes")?;
+        let text = item.text("a path is a text")?;
         let plain = !text.is_empty()
             && text.split('/').all(|part| part != ".." && part != ".")
             && !text.starts_with('/');

@@ -50,12 +50,36 @@ impl Project {
     }
 }
 
+impl Project {
+    /// Why no image comes of what is in the configuration or beside it; `None` too where nothing is there, since a flag may name one.
+    pub(super) fn image_fault(&self) -> Option<Failure> {
+        let is_asked_for = self.file.dockerfile.is_some() || self.file.context.is_some();
+        if !is_asked_for && !self.folder.dockerfile().exists() {
+            return None;
+        }
+        self.image(&ImageArgs::default()).err()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use super::super::fixtures::{image_args, project};
     use super::*;
+
+    #[test]
+    fn an_image_that_cannot_be_made_is_a_fault_and_none_at_all_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let mut project = project(root.path(), Path::new("/state"));
+        assert!(project.image_fault().is_none());
+        fs::create_dir_all(root.path().join(".sandbox/container")).unwrap();
+        fs::write(root.path().join(".sandbox/container/Dockerfile"), "FROM a").unwrap();
+        assert!(project.image_fault().is_none());
+        project.file.context = Some(root.path().join("missing"));
+        let fault = project.image_fault().unwrap().to_string();
+        assert!(fault.starts_with("failed to read the build context"), "{fault}");
+    }
 
     #[test]
     fn an_image_comes_from_a_flag_the_file_or_the_folder() {

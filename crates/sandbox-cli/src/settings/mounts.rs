@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use sandbox::{Mount, Protection};
 
 use super::{Project, WORKSPACE};
+use crate::config::InvalidFile;
 use crate::failure::Failure;
 use crate::workspace::{self, WorkspaceMode};
 
@@ -16,7 +17,7 @@ impl Project {
             .file
             .mounts
             .iter()
-            .cloned()
+            .map(|(mount, _)| mount.clone())
             .chain(flags.iter().map(|mount| mount.clone().relative_to(&self.root)));
         for mount in named {
             mounts.retain(|other| other.container_path() != mount.container_path());
@@ -28,6 +29,25 @@ impl Project {
             _ => mount,
         };
         mounts.into_iter().map(of_workspace).collect()
+    }
+
+    /// What is wrong with the mounts of a task that gets none but those of the configuration.
+    pub(super) fn mount_faults(&self) -> Vec<Failure> {
+        let of_file = self.file.mounts.iter().filter_map(|(mount, location)| {
+            let fault = mount.validate().err()?;
+            Some(InvalidFile::new(location, fault.problem()).into())
+        });
+        let mode = self.file.workspace.mode.unwrap_or_default();
+        let mounts = self.mounts(&[], mode, &self.protection());
+        let work_tree = mounts
+            .iter()
+            .filter(|mount| mount.host_path() == self.root)
+            .filter_map(|mount| mount.validate().err());
+        let in_reach = self.refuse_state_in_reach(&mounts).err();
+        of_file
+            .chain(work_tree.map(Failure::from))
+            .chain(in_reach)
+            .collect()
     }
 
     /// Where the copy of the work tree is, where there is one.
@@ -77,13 +97,17 @@ fn resolved(path: &Path) -> PathBuf {
 mod tests {
     use std::fs;
 
+    use located_yaml::Position;
+
     use super::super::fixtures::project;
     use super::*;
+    use crate::config::Location;
 
     #[test]
     fn the_work_tree_is_mounted_unless_something_else_takes_its_place() {
         let mut project = project(Path::new("/srv/app"), Path::new("/state"));
-        project.file.mounts = vec!["/data:/data".parse().unwrap()];
+        let location = Location::new("sandbox.yaml", Position { line: 1, column: 1 });
+        project.file.mounts = vec![("/data:/data".parse().unwrap(), location)];
         let mounts = |flags: &[&str]| {
             let flags: Vec<Mount> = flags.iter().map(|flag| flag.parse().unwrap()).collect();
             let mounts = project.mounts(&flags, WorkspaceMode::Direct, &Protection::default());

@@ -1,7 +1,5 @@
 //! What may be reached.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use allowlist::Allowlist;
@@ -9,7 +7,7 @@ use sandbox::{Network, NetworkSandboxConfig, SecretReplacements};
 
 use super::Project;
 use crate::args::TaskArgs;
-use crate::config::Environment;
+use crate::config::{Environment, read_text};
 use crate::credentials;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -23,15 +21,19 @@ impl Project {
                 printer.note(format_args!("allowlist from {}", path.display()));
                 Ok(policy)
             }
-            None if flag.is_some() => Err(Failure::new(format!(
-                "there is no allowlist at `{}`",
-                path.display()
-            ))),
+            None if flag.is_some() => Err(self.missing_allowlist(&path)),
             None => {
                 printer.warning(self.no_allowlist(&path));
                 Ok(Allowlist::default())
             }
         }
+    }
+
+    /// There is nothing at the path that a flag names.
+    pub(crate) fn missing_allowlist(&self, path: &Path) -> Failure {
+        let usual = self.shown(&self.allowlist_path());
+        Failure::new(format!("there is no allowlist at `{}`", path.display()))
+            .with_hint(format!("leave --allowlist out to use {usual}"))
     }
 
     /// What it means that the project has no policy.
@@ -49,11 +51,10 @@ impl Project {
 
     /// The policy at `path`; `None` when it is not there.
     pub(crate) fn read_allowlist(&self, path: &Path) -> Result<Option<Allowlist>, Failure> {
-        let text = match fs::read_to_string(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(Failure::doing(format!("read `{}`", path.display())))?,
-        };
         let label = self.shown(path);
+        let Some(text) = read_text(path, &label)? else {
+            return Ok(None);
+        };
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         let read = if is_json {
             Allowlist::from_json(&text, &label)

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandbox::{Protection, SandboxConfig};
+use sandbox::SandboxConfig;
 
 use super::variables::passed_value;
 use crate::args::{GlobalArgs, ImageArgs};
@@ -13,7 +13,6 @@ use crate::config::{
 };
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::workspace::WorkspaceMode;
 
 /// That of the library.
 const DEFAULT_PREFIX: &str = "sandbox";
@@ -60,10 +59,10 @@ impl Project {
                 (file, Some(path))
             }
             None if is_named => {
-                return Err(Failure::new(format!(
-                    "there is no configuration at `{}`",
-                    path.display()
-                )));
+                let message = format!("there is no configuration at `{}`", path.display());
+                let usual = folder.config();
+                let usual = usual.strip_prefix(root).unwrap_or(&usual).display();
+                return Err(Failure::new(message).with_hint(format!("leave --config out to use {usual}")));
             }
             None => (ConfigFile::default(), None),
         };
@@ -156,12 +155,10 @@ impl Project {
             .map(|value| value.resolve(environment).err());
         let passed = self.file.pass_env.iter();
         let passed = passed.map(|(name, location)| passed_value(environment, name, location).err());
-        let credentials = self
-            .file
-            .credentials
-            .prepare(environment)
-            .err()
-            .unwrap_or_default();
+        let credentials = match self.file.credentials.prepare(environment) {
+            Ok(secrets) => self.given_away(environment, &secrets),
+            Err(faults) => faults,
+        };
         let mut faults: Vec<Failure> = values
             .chain(passed)
             .flatten()
@@ -170,10 +167,8 @@ impl Project {
             .collect();
         let roots = self.file.upstream.extra_roots.as_deref();
         faults.extend(roots.and_then(|path| pem(path).err()));
-        faults.extend(
-            self.refuse_state_in_reach(&self.mounts(&[], WorkspaceMode::Direct, &Protection::none()))
-                .err(),
-        );
+        faults.extend(self.image_fault());
+        faults.extend(self.mount_faults());
         faults
     }
 

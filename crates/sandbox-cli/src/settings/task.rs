@@ -58,6 +58,9 @@ impl Project {
     ) -> Result<TaskSettings, Failure> {
         let sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
         let secrets = credentials::prepare(&self.file.credentials, environment)?;
+        if let Some(given_away) = self.given_away(environment, &secrets).into_iter().next() {
+            return Err(given_away.into());
+        }
         let env = self.env(environment, printer)?.merge(secrets.env_vars());
         let network = self.network(args, secrets.into_replacements(), environment, printer)?;
         let mut limits = self.file.resource_limits;
@@ -190,6 +193,26 @@ mod tests {
             panic!("{:?}", settings.network)
         };
         assert_ne!(network, &NetworkSandboxConfig::new(network.allowlist().clone()));
+
+        // The same value under another name, whole or as a part.
+        for value in [
+            "hunter2-hunter2-hunter2",
+            "https://x:hunter2-hunter2-hunter2@a.example",
+        ] {
+            let given_away = environment.with("C", value);
+            let failure = load(&given_away).unwrap_err();
+            assert_eq!(
+                failure.to_string(),
+                ".sandbox/sandbox.yaml:3:15: `C` holds a secret that the task has a surrogate of, as `TOKEN`: remove it here"
+            );
+            let project = Project::load_at(root.path(), None, &given_away, printer).unwrap();
+            let told = project
+                .faults(&given_away)
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>();
+            assert_eq!(told, [failure.to_string()]);
+        }
 
         let failure = load(&Environment::from([("HOME", "/no/such/home")])).unwrap_err();
         assert_eq!(failure.status().code(), 125);

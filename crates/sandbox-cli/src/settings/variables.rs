@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sandbox::ContainerEnv;
+use sandbox::{ContainerEnv, PreparedSecrets};
 
 use super::Project;
 use crate::config::{Environment, InvalidFile, Location};
@@ -23,6 +23,39 @@ impl Project {
             }
         }
         Ok(ContainerEnv::new(variables))
+    }
+}
+
+impl Project {
+    /// What of `env` and `pass_env` holds a real value that the task has a surrogate of. What is not there holds none.
+    pub(super) fn given_away(
+        &self,
+        environment: &Environment,
+        secrets: &PreparedSecrets,
+    ) -> Vec<InvalidFile> {
+        let surrogates = secrets.env_vars();
+        let told = |name: &str, value: &str, location: &Location| {
+            let surrogate = secrets.replacements().surrogate_of(value)?;
+            let masked = surrogates.iter().find(|(_, held)| *held == surrogate);
+            let masked = masked.map_or("another name", |(variable, _)| variable);
+            Some(InvalidFile::new(
+                location,
+                format!(
+                    "`{}` holds a secret that the task has a surrogate of, as `{}`: remove it here",
+                    name.escape_debug(),
+                    masked.escape_debug()
+                ),
+            ))
+        };
+        let set = self.file.env.iter().filter_map(|(name, setting)| {
+            let value = setting.resolve(environment).ok()?;
+            told(name, value.expose(), setting.location())
+        });
+        let passed = self.file.pass_env.iter().filter_map(|(name, location)| {
+            let value = passed_value(environment, name, location).ok()??;
+            told(name, value, location)
+        });
+        set.chain(passed).collect()
     }
 }
 

@@ -21,4 +21,10 @@ impl InvalidSpec {
     pub fn field(&self) -> &str {
         &self.field
     }
+
+    /// What is wrong with it and how to mend it.
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
 }

@@ -43,7 +43,13 @@ impl ResourceLimits {
         }
     }
 
-    pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
+    /// Checks what can be checked without the engine.
+    ///
+    /// # Errors
+    ///
+    /// Where nothing could run under a limit: a timeout of 0, less than 6 MiB of memory or 1 MiB of disk, no process, processors that are not
+    /// between 0.01 and 1024.
+    pub fn validate(&self) -> Result<(), InvalidSpec> {
         let invalid =
             |field: &str, problem: &str| Err(InvalidSpec::new(format!("resource_limits.{field}"), problem));
         if self.timeout.is_some_and(|timeout| timeout.is_zero()) {

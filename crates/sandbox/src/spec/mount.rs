@@ -161,7 +161,12 @@ impl Mount {
     }
 
     /// Checks what can be checked without the engine.
-    pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
+    ///
+    /// # Errors
+    ///
+    /// When the host path is not absolute or nothing is there, the container path is not absolute or holds `..`, or protected paths or the
+    /// folder of a copy cannot be used.
+    pub fn validate(&self) -> Result<(), InvalidSpec> {
         let invalid = |problem: String| Err(InvalidSpec::new("mounts", problem));
         if !is_plain_absolute(Path::new(&self.container_path)) || self.container_path.contains(['\0', ':']) {
             return invalid(format!(

@@ -1,5 +1,7 @@
 //! Tasks and commands.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
@@ -72,7 +74,30 @@ impl Launch {
         self.env.validate()?;
         self.limits.validate()?;
         self.isolation.validate()?;
+        self.refuse_real_values()?;
         self.refuse_contradictions()
+    }
+
+    /// Whoever has a surrogate must not get the real value in another way.
+    fn gives_away(&self, text: &str) -> bool {
+        match &self.network {
+            Network::Sandboxed(config) => config.secret_replacements().surrogate_of(text).is_some(),
+            Network::Disabled | Network::Unrestricted => false,
+        }
+    }
+
+    fn refuse_real_values(&self) -> Result<(), InvalidSpec> {
+        let mut variables = self.env.variables().iter();
+        match variables.find(|(_, value)| self.gives_away(value)) {
+            Some((name, _)) => Err(InvalidSpec::new(
+                "env",
+                format!(
+                    "`{}` holds the real value of a credential that the container has a surrogate of; leave it out",
+                    name.escape_debug()
+                ),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// What each part permits for itself and the others do not.
@@ -260,7 +285,8 @@ impl TaskSpec {
 
     launch_settings!();
 
-    /// A Claude Code executable of the host, mounted read-only. Default: the image's `claude`.
+    /// A Claude Code executable of the host, mounted read-only without what lies beside it: the native program, not npm's script for node.
+    /// Default: the image's `claude`.
     #[must_use]
     pub fn claude_binary(mut self, path: impl Into<PathBuf>) -> Self {
         self.claude_binary = Some(path.into());
@@ -276,6 +302,15 @@ impl TaskSpec {
                 return Err(InvalidSpec::new(
                     "claude_binary",
                     format!("`{}` is no file", binary.display()),
+                ));
+            }
+            if is_node_script(binary) {
+                return Err(InvalidSpec::new(
+                    "claude_binary",
+                    format!(
+                        "`{}` is a script for node, which needs what lies beside it: give Claude Code's native program",
+                        binary.display()
+                    ),
                 ));
             }
         }
@@ -309,6 +344,16 @@ impl TaskSpec {
     }
 }
 
+/// Whether it is what npm installs. A script of a shell may stand by itself.
+fn is_node_script(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut start));
+    let first = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = first.strip_prefix(b"#!").unwrap_or_default();
+    let mut words = line.split(u8::is_ascii_whitespace);
+    read.is_ok() && words.any(|word| word == b"node" || word.ends_with(b"/node"))
+}
+
 /// Any command in a container.
 #[derive(Debug, Clone)]
 pub struct CommandSpec {
@@ -338,6 +383,16 @@ impl CommandSpec {
         if self.command.iter().any(|argument| argument.contains('\0')) {
             return Err(InvalidSpec::new("command", "holds a NUL character"));
         }
+        if self
+            .command
+            .iter()
+            .any(|argument| self.launch.gives_away(argument))
+        {
+            return Err(InvalidSpec::new(
+                "command",
+                "holds the real value of a credential that the container has a surrogate of; write the surrogate's variable instead",
+            ));
+        }
         self.launch.validate()
     }
 }
@@ -346,8 +401,66 @@ impl CommandSpec {
 mod tests {
     use std::net::Ipv4Addr;
 
+    use sandbox_credentials::{MaskedSecret, Preset, SecretValue, prepare_secrets};
+
     use super::*;
-    use crate::spec::{HostEntry, Tmpfs};
+    use crate::spec::{HostEntry, NetworkSandboxConfig, Tmpfs};
+
+    #[test]
+    fn who_has_a_surrogate_gets_the_real_value_in_no_other_way() {
+        let real = "a-real-value-of-some-length";
+        let injection = Preset::Github.injection();
+        let secret = MaskedSecret::new("TOKEN", SecretValue::new(real), injection);
+        let secrets = prepare_secrets(&[secret], &[]).unwrap();
+        let network = NetworkSandboxConfig::new(allowlist::Allowlist::default())
+            .replacements(secrets.replacements().clone());
+        let command = |argument: &str, env: &[(&str, &str)]| {
+            let env = env
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let env = ContainerEnv::new(secrets.env_vars().clone()).merge(&env.collect());
+            CommandSpec::new("c", ImageTag::new("localhost/x:1"), ["echo", argument]).env(env)
+        };
+        let sandboxed = |command: CommandSpec| {
+            let validated = command.network(Network::Sandboxed(network.clone())).validate();
+            validated.err().map(|error| error.field().to_owned())
+        };
+        let inside = format!("x:{real}@y");
+        assert_eq!(sandboxed(command("x", &[])), None);
+        assert_eq!(
+            sandboxed(command("x", &[("OTHER", &inside)])).as_deref(),
+            Some("env")
+        );
+        assert_eq!(sandboxed(command(&inside, &[])).as_deref(), Some("command"));
+        // Without a proxy there are no surrogates either.
+        assert!(command(&inside, &[("OTHER", &inside)]).validate().is_ok());
+    }
+
+    #[test]
+    fn a_claude_that_cannot_start_by_itself_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("claude");
+        for (start, problem) in [
+            (&b"#!/usr/bin/env node\nimport x\n"[..], Some("a script for node")),
+            (b"#! /usr/bin/env -S node --x\r\n", Some("a script for node")),
+            (b"#!/opt/node\n", Some("a script for node")),
+            (b"#!/bin/bash\nnode\n", None),
+            (b"#!/opt/node/bin/sh\n", None),
+            (b"\x7fELF /node ", None),
+        ] {
+            std::fs::write(&program, start).unwrap();
+            let spec = TaskSpec::new("c", ImageTag::new("localhost/x:1"), folder.path().join("session"))
+                .claude_binary(&program);
+            let error = spec.validate().err().map(|error| error.to_string());
+            match problem {
+                Some(problem) => assert!(
+                    error.as_ref().is_some_and(|error| error.contains(problem)),
+                    "{start:?}: {error:?}"
+                ),
+                None => assert_eq!(error, None, "{start:?}"),
+            }
+        }
+    }
 
     #[test]
     fn parts_that_contradict_each_other_are_refused_with_the_field() {

@@ -1,5 +1,6 @@
 //! `allowlist check` and `allowlist lint`.
 
+use std::fs::File;
 use std::io::Write as _;
 use std::process::Stdio;
 
@@ -36,6 +37,21 @@ async fn the_policy_can_be_asked_and_linted() {
         (&false.into(), &"method".into())
     );
     assert_eq!(check(&["nonsense"]).code, Some(2));
+
+    // Verdicts that cannot be printed count as well.
+    for (urls, code) in [
+        (&["https://open.test/", "https://other.test/"][..], 1),
+        (&["https://open.test/"][..], 125),
+    ] {
+        let full = File::create("/dev/full").expect("a device of every kernel");
+        let mut command = project.sandbox(&["allowlist", "check"]);
+        let status = command.args(urls).stdout(full).status();
+        assert_eq!(
+            status.expect("the sandbox command").code(),
+            Some(code),
+            "{urls:?}"
+        );
+    }
 
     let mut child = project
         .sandbox(&["allowlist", "check", "--output", "json", "-"])

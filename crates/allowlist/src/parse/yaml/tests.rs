@@ -19,12 +19,22 @@ fn check(text: &str, line: usize, column: usize, words: &str) {
 
 #[test]
 fn wrong_types() {
-    check("domains: api.github.com\n", 1, 10, "`domains` is a list");
+    check(
+        "domains: api.github.com\n",
+        1,
+        10,
+        "`domains` is a list of hosts, not a text: write each on a line",
+    );
     check("domains: {a: b}\n", 1, 10, "not a mapping");
     check("- a\n- b\n", 1, 1, "a policy is a mapping");
     check("just text\n", 1, 1, "a policy is a mapping");
     check("\n\n  12\n", 3, 3, "not a number");
-    check("domains:\n  - a.example\n  - 12\n", 3, 5, "not a number");
+    check(
+        "domains:\n  - a.example\n  - 12\n",
+        3,
+        5,
+        "a host is a text, not a number: put it in quotes",
+    );
     check("domains:\n  - true\n", 2, 5, "not true or false");
     check("domains:\n  - [a]\n", 2, 5, "not a list");
     check("domains:\n  - a: b\n", 2, 5, "not a mapping");

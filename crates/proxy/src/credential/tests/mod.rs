@@ -1,5 +1,6 @@
 //! What becomes of a request's headers: each attack beside the request that it imitates.
 
+mod answers;
 mod fixture;
 mod headers;
 mod keys;

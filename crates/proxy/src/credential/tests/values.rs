@@ -289,3 +289,46 @@ fn a_part_of_a_list_is_a_credential_for_wildcards_only() {
     check(&both, "x-keys", "a, ghp_SurrogateA", Some("a, ghp_SurrogateA"));
     check(&both, "x-keys", "a, ghp_SurrogateB", Some("a, ghp_RealValueB"));
 }
+
+#[test]
+fn what_stands_beside_a_credential_is_short() {
+    for (length, fits) in [(1024, true), (1025, false), (40_000, false)] {
+        let other = "x".repeat(length);
+        for (held, real) in [
+            (format!("{other}:{SURROGATE}"), format!("{other}:{REAL}")),
+            (format!("{SURROGATE}:{other}"), format!("{REAL}:{other}")),
+        ] {
+            let real = fits.then(|| basic(&real));
+            check(&usual(), "authorization", &basic(&held), real.as_deref());
+        }
+    }
+    // How long our own are is for whoever configures them to say.
+    let long: &str = "s".repeat(2000).leak();
+    let both = [
+        entry(SURROGATE, REAL, &["authorization"], as_it_is),
+        entry(long, "ghp_RealValueOfTheLongOne", &["authorization"], as_it_is),
+    ];
+    let held = basic(&format!("{SURROGATE}:{long}"));
+    let real = basic(&format!("{REAL}:ghp_RealValueOfTheLongOne"));
+    assert_eq!(
+        lines(&plan(&both, &[("authorization", &held)]).headers),
+        [format!("authorization: {real}")]
+    );
+}
+
+#[test]
+fn all_pairs_of_a_request_together_are_short() {
+    let anywhere = [entry(SURROGATE, REAL, &["x-*"], as_it_is)];
+    let names = ["x-0", "x-1", "x-2", "x-3", "x-4", "x-5"];
+    for (length, replaced) in [(10, 6), (490, 3), (1000, 1)] {
+        let pair = |value: &str| basic(&format!("{}:{value}", "x".repeat(length)));
+        let (held, real) = (pair(SURROGATE), pair(REAL));
+        let plan = plan(&anywhere, &names.map(|name| (name, held.as_str())));
+        let expected: Vec<String> = (0..)
+            .zip(names)
+            .map(|(place, name)| format!("{name}: {}", if place < replaced { &real } else { &held }))
+            .collect();
+        assert_eq!(lines(&plan.headers), expected);
+        assert_eq!((plan.masked, plan.dropped), (replaced, 0));
+    }
+}

@@ -98,6 +98,26 @@ fn a_stand_in_takes_the_place_of_a_bad_head_and_nothing_follows() {
 }
 
 #[test]
+fn what_follows_a_body_is_read_as_a_head() {
+    for (length, body) in [
+        ("Content-Length: 5", "hello"),
+        ("Transfer-Encoding: chunked", "1\r\na\r\n0\r\n\r\n"),
+    ] {
+        let head = format!("POST / HTTP/1.1\r\n{length}\r\n\r\n");
+        let bytes = format!("{head}{body}GET / HTTP/1.1\nHost: b\n\n");
+        // Body and follower come with the head, or by themselves.
+        for sizes in [&[][..], &[usize::MAX, head.len()]] {
+            let (got, end) = through(bytes.as_bytes(), sizes);
+            assert_eq!(
+                String::from_utf8(got).unwrap(),
+                format!("{head}{body}GET / HTTP/1.1\r\nconnection: close\r\n\r\n")
+            );
+            assert!(end.starts_with("2: "), "{end}");
+        }
+    }
+}
+
+#[test]
 fn a_bad_chunk_ends_the_connection_before_it() {
     let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n";
     let (got, end) = through(format!("{head}zz\r\n").as_bytes(), &[]);

@@ -58,8 +58,7 @@ fn policy(project: &Project, named: Option<&Path>, findings: &mut Vec<Finding>) 
     match project.read_allowlist(&path) {
         Ok(Some(policy)) => Some(policy),
         Ok(None) if named.is_some() => {
-            let message = format!("there is no allowlist at `{}`", path.display());
-            findings.push(Finding::failure(&Failure::new(message)));
+            findings.push(Finding::failure(&project.missing_allowlist(&path)));
             None
         }
         Ok(None) => {
@@ -84,6 +83,10 @@ mod tests {
 
     /// What is found in a project with these files, as the text and as the exit code.
     fn found(config: &str, policy: Option<&str>, environment: &Environment) -> (String, u8) {
+        found_in(config.as_bytes(), policy.map(str::as_bytes), environment)
+    }
+
+    fn found_in(config: &[u8], policy: Option<&[u8]>, environment: &Environment) -> (String, u8) {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join(".sandbox")).unwrap();
         fs::write(root.path().join(".sandbox/sandbox.yaml"), config).unwrap();
@@ -178,6 +181,42 @@ masked_secrets:
             "{text}"
         );
         assert_eq!(code, 0);
+    }
+
+    #[test]
+    fn what_a_run_needs_and_is_not_there_is_told() {
+        for (config, expected) in [
+            ("dockerfile: missing", ".sandbox/missing`: "),
+            ("context: missing", "no image: "),
+            (
+                "mounts: ['missing:/data']",
+                ".sandbox/missing` does not exist on the host; create it first",
+            ),
+            (
+                "mounts: ['.:/data/../x']",
+                ".sandbox/sandbox.yaml:1:10: `/data/../x` is no absolute path in the container",
+            ),
+        ] {
+            let (text, code) = found(config, Some(POLICY), &environment(&[]));
+            assert!(
+                text.starts_with("error: ") && text.contains(expected),
+                "{config}: {text}"
+            );
+            assert_eq!(code, 125, "{config}");
+        }
+        let (text, code) = found("mounts: ['.:/data']", Some(POLICY), &environment(&[]));
+        assert_eq!((text.as_str(), code), ("ok: nothing is wrong", 0));
+    }
+
+    #[test]
+    fn files_that_are_no_text_are_told_with_their_place() {
+        let environment = environment(&[]);
+        let (text, code) = found_in(b"image: x\nprefix: \xe9", None, &environment);
+        let config = "error: .sandbox/sandbox.yaml:2:9: not UTF-8: save the file as UTF-8";
+        assert_eq!((text.as_str(), code), (config, 125));
+        let (text, code) = found_in(b"", Some(b"\xff\xfed\0"), &environment);
+        let policy = "error: .sandbox/network-allowlist.yaml:1:1: not UTF-8: save the file as UTF-8";
+        assert_eq!((text.as_str(), code), (policy, 125));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What was found, for people and for programs. No value of a credential is in here.
 
 use allowlist::{HostPattern, ParseError};
+use located_yaml::Position;
 use serde::Serialize;
 
 use crate::args::Output;
@@ -72,11 +73,12 @@ impl Finding {
     }
 
     fn at(severity: Severity, location: &Location, message: String) -> Self {
+        let Position { line, column } = location.position();
         Self {
             severity,
             file: Some(location.file().to_owned()),
-            line: Some(location.line()),
-            column: Some(location.column()),
+            line: Some(line),
+            column: Some(column),
             message,
         }
     }

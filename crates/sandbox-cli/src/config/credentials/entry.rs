@@ -7,8 +7,9 @@ use crate::config::location::Location;
 use crate::config::setting::Setting;
 
 /// The variables that the task's AWS clients read: key id, secret key, session token.
-pub(super) const AWS_VARIABLES: [&str; 3] =
-    ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
+pub(super) const AWS_VARIABLES: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", SESSION_TOKEN];
+/// The third of them.
+pub(in crate::config) const SESSION_TOKEN: &str = "AWS_SESSION_TOKEN";
 
 /// All credentials of a configuration.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -11,6 +11,7 @@ mod tests;
 
 pub(crate) use advice::Advice;
 pub(crate) use entry::CredentialsFile;
+pub(super) use entry::SESSION_TOKEN;
 #[cfg(test)]
 pub(super) use reader::{MASKED_KEYS, SIGNING_KEYS};
 pub(super) use reader::{SIGNING_PRESET, SIGNING_TYPE, masked_secrets, signing_credentials};

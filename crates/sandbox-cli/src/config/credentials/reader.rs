@@ -32,7 +32,7 @@ pub(in crate::config) const SIGNING_TYPE: &str = "aws-sigv4";
 /// The one preset of a signing credential.
 pub(in crate::config) const SIGNING_PRESET: &str = "aws";
 
-const SECRET_SHAPE: &str = "a secret is a text or `!env NAME`: put it in quotes";
+const SECRET_SHAPE: &str = "a secret is a text or `!env NAME`";
 
 /// Reads `masked_secrets`.
 pub(in crate::config) fn masked_secrets(place: &Place<'_>) -> Result<Vec<MaskedEntry>, InvalidFile> {
@@ -81,7 +81,7 @@ fn masked_secret(key: &Place<'_>, place: &Place<'_>) -> Result<MaskedEntry, Inva
             "scopes" => parts.scopes = Some(scopes(value)?),
             "headers" => parts.headers = Some(headers(value)?),
             "basic_user" => {
-                let text = value.text("`basic_user` is a text such as x-access-token: put it in quotes")?;
+                let text = value.text("`basic_user` is a text such as x-access-token")?;
                 parts.basic_user = Some(Glob::new(text));
             }
             "allow_foreign_credentials" => parts.allow_foreign_credentials = flag()?,
@@ -254,7 +254,7 @@ fn signing_preset(place: &Place<'_>) -> Result<Vec<HostPattern>, InvalidFile> {
 
 fn scopes(place: &Place<'_>) -> Result<Vec<HostPattern>, InvalidFile> {
     let scopes = place.items("`scopes` is a list of hosts, as in [api.example.com]", |item| {
-        let text = item.text("a host is a text: put it in quotes")?;
+        let text = item.text("a host is a text")?;
         HostPattern::new(text).map_err(|error| item.problem(error.to_string()))
     })?;
     if scopes.is_empty() {
@@ -265,7 +265,7 @@ fn scopes(place: &Place<'_>) -> Result<Vec<HostPattern>, InvalidFile> {
 
 fn headers(place: &Place<'_>) -> Result<Vec<HeaderPattern>, InvalidFile> {
     let headers = place.items("`headers` is a list of names, as in [Authorization]", |item| {
-        let text = item.text("the name of a header is a text: put it in quotes")?;
+        let text = item.text("the name of a header is a text")?;
         HeaderPattern::new(text).map_err(|error| item.problem(error.to_string()))
     })?;
     if headers.is_empty() {

@@ -194,7 +194,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "masked_secrets: {A: {value: 12345, scopes: [a.example], headers: [x]}}",
-        "sandbox.yaml:1:29: a secret is a text or `!env NAME`: put it in quotes, not a number",
+        "sandbox.yaml:1:29: a secret is a text or `!env NAME`, not a number: put it in quotes",
     ),
     (
         "masked_secrets: {A: {value: !file /x, scopes: [a.example], headers: [x]}}",
@@ -260,6 +260,11 @@ const FAULTS: &[(&str, &str)] = &[
     (
         "masked_secrets: {A: {scopes: [a.example], headers: [x]}}\npass_env: [B, A]",
         "sandbox.yaml:1:18: the task gets a surrogate as `A`, which `pass_env` sets too, at sandbox.yaml:2:15: remove it there",
+    ),
+    // Part of a key that is signed with.
+    (
+        "pass_env: [AWS_SESSION_TOKEN]\nsigning_credentials: {K: {preset: aws, scopes: [s3.example], access_key_id: a, secret_access_key: b}}",
+        "sandbox.yaml:1:12: `pass_env` sets AWS_SESSION_TOKEN although `signing_credentials` has the key: give it there",
     ),
     // The same secret under another name.
     (

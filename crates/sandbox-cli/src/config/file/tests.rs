@@ -65,8 +65,11 @@ protected_paths: [ci/deploy.sh, .bazelrc]
             timeout: Some(Duration::from_mins(10)),
         },
         mounts: vec![
-            Mount::read_only_at("/project/.sandbox/../data", "/data"),
-            Mount::read_write("/abs", "/abs"),
+            (
+                Mount::read_only_at("/project/.sandbox/../data", "/data"),
+                at(14, 10),
+            ),
+            (Mount::read_write("/abs", "/abs"), at(14, 30)),
         ],
         workspace: WorkspaceFile {
             mode: Some(WorkspaceMode::Copy),
@@ -108,7 +111,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "image: 3",
-        "sandbox.yaml:1:8: `image` is the name of an image: put it in quotes, not a number",
+        "sandbox.yaml:1:8: `image` is the name of an image, not a number: put it in quotes",
     ),
     (
         "image: a\ndockerfile: b",
@@ -132,11 +135,11 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "env:\n  CI: true",
-        "sandbox.yaml:2:7: the value of a variable is a text: put it in quotes, not true or false",
+        "sandbox.yaml:2:7: the value of a variable is a text, not true or false: put it in quotes",
     ),
     (
         "env:\n  CI: 1\n",
-        "sandbox.yaml:2:7: the value of a variable is a text: put it in quotes, not a number",
+        "sandbox.yaml:2:7: the value of a variable is a text, not a number: put it in quotes",
     ),
     (
         "env:\n  A: x\n  A: y",
@@ -164,7 +167,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "image: !env IMAGE",
-        "sandbox.yaml:1:8: `image` is the name of an image: put it in quotes, not a tagged value: `!env` is for the values of `env` and of secrets only",
+        "sandbox.yaml:1:8: `image` is the name of an image, not a tagged value: `!env` is for the values of `env` and of secrets only",
     ),
     (
         "upstream: !env UP",
@@ -172,7 +175,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "!env A: b",
-        "sandbox.yaml:1:1: a key is a text: put it in quotes, not a tagged value",
+        "sandbox.yaml:1:1: a key is a text, not a tagged value",
     ),
     (
         "pass_env: TERM",
@@ -180,7 +183,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "pass_env: [TERM, 3]",
-        "sandbox.yaml:1:18: the name of a variable is a text: put it in quotes, not a number",
+        "sandbox.yaml:1:18: the name of a variable is a text, not a number: put it in quotes",
     ),
     (
         "network_sandbox: no",
@@ -211,6 +214,10 @@ const FAULTS: &[(&str, &str)] = &[
         "sandbox.yaml:1:27: `memory` is a size such as 512m or 4g, not `lots`",
     ),
     (
+        "resource_limits: {memory: 1.5}",
+        "sandbox.yaml:1:27: `memory` is a size such as 512m or 4g, not a number with a fraction",
+    ),
+    (
         "resource_limits: {cpus: two}",
         "sandbox.yaml:1:25: `cpus` is a number such as 2 or 0.5, not a text",
     ),
@@ -224,11 +231,43 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "resource_limits: {timeout: 1.5}",
-        "sandbox.yaml:1:28: `timeout` is a whole number of seconds, not a number",
+        "sandbox.yaml:1:28: `timeout` is a whole number of seconds, not a number with a fraction",
+    ),
+    (
+        "resource_limits: {timeout: 99999999999999999999}",
+        "sandbox.yaml:1:28: `timeout` is a whole number of seconds; this one is out of range",
+    ),
+    (
+        "resource_limits: {timeout: 0}",
+        "sandbox.yaml:1:28: `timeout` must be longer than 0 seconds",
+    ),
+    (
+        "resource_limits: {timeout: 60, memory: 0}",
+        "sandbox.yaml:1:40: `memory` must be at least 6m",
+    ),
+    (
+        "resource_limits: {cpus: -1}",
+        "sandbox.yaml:1:25: `cpus` must be between 0.01 and 1024",
+    ),
+    (
+        "resource_limits: {cpus: .nan}",
+        "sandbox.yaml:1:25: `cpus` must be between 0.01 and 1024",
+    ),
+    (
+        "resource_limits: {pids_limit: 0}",
+        "sandbox.yaml:1:31: `pids_limit` must be at least 1",
+    ),
+    (
+        "resource_limits: {disk: 0}",
+        "sandbox.yaml:1:25: `disk` must be at least 1m",
+    ),
+    (
+        "prefix: A B",
+        "sandbox.yaml:1:9: prefix `A B`: use 1 to 32 lower-case letters, digits and hyphens, a letter first",
     ),
     (
         "mounts: [\"/a\"]",
-        "sandbox.yaml:1:10: mounts: `/a` is no mount; write SRC:DST or SRC:DST:ro with an absolute DST",
+        "sandbox.yaml:1:10: `/a` is no mount; write SRC:DST or SRC:DST:ro with an absolute DST",
     ),
     (
         "mounts: /a:/b",

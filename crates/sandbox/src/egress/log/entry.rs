@@ -119,7 +119,7 @@ impl Formatter for PrintableAscii {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use sandbox_proxy_protocol::DnsAnswer;
+    use sandbox_proxy_protocol::{DnsAnswer, RequestRecord, Scheme, TunnelRecord};
 
     use super::*;
 
@@ -144,6 +144,61 @@ mod tests {
                 "\n"
             )
         );
+    }
+
+    /// Programs of others read these lines: whoever changes one of them raises the version.
+    #[test]
+    fn each_kind_of_event_is_written_as_version_1_has_it() {
+        let mut request = RequestRecord::asked(
+            "GET".to_owned(),
+            Scheme::Https,
+            "a.b".to_owned(),
+            "/c?d".to_owned(),
+        );
+        request.reason = Some(allowlist::Reason::Host);
+        let tunnel = TunnelRecord {
+            scheme: Scheme::Http,
+            host: "a.b".to_owned(),
+            target: "/".to_owned(),
+            bytes_up: 1,
+            bytes_down: 2,
+            duration_ms: 3,
+        };
+        let refused = Event::TlsRefused {
+            server_name: Some("a.b".to_owned()),
+            alert: "unknown_ca".to_owned(),
+            reason: None,
+        };
+        let limit = Event::Limit {
+            limit: "requests".to_owned(),
+            count: 4,
+        };
+        let warning = Event::Warning { text: "x".to_owned() };
+        for (event, expected) in [
+            (Event::TaskStart, r#""event":"task_start"}"#),
+            (
+                Event::Request(request),
+                concat!(
+                    r#""event":"request","decision":"blocked","method":"GET","scheme":"https","host":"a.b","target":"/c?d","#,
+                    r#""status":null,"rule":null,"reason":"host","error":null,"masked":0,"dropped":0,"scrubbed":0,"region":null,"#,
+                    r#""bytes_up":0,"bytes_down":0,"first_byte_ms":null,"duration_ms":0}"#
+                ),
+            ),
+            (
+                Event::Tunnel(tunnel),
+                r#""event":"tunnel","scheme":"http","host":"a.b","target":"/","bytes_up":1,"bytes_down":2,"duration_ms":3}"#,
+            ),
+            (
+                refused,
+                r#""event":"tls_refused","server_name":"a.b","alert":"unknown_ca","reason":null}"#,
+            ),
+            (limit, r#""event":"limit","limit":"requests","count":4}"#),
+            (warning, r#""event":"warning","text":"x"}"#),
+        ] {
+            let line = LogEntry::of(&Record { at_ms: 0, event }).to_line().unwrap();
+            let (_, written) = line.trim_end().split_once("Z\",").unwrap();
+            assert_eq!(written, expected);
+        }
     }
 
     #[test]

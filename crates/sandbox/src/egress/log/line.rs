@@ -152,22 +152,13 @@ mod tests {
     fn request(decision: Decision, method: &str, host: &str, target: &str) -> RequestRecord {
         RequestRecord {
             decision,
-            method: method.to_owned(),
-            scheme: Scheme::Https,
-            host: host.to_owned(),
-            target: target.to_owned(),
             status: Some(if decision == Decision::Blocked { 403 } else { 200 }),
-            rule: None,
-            reason: None,
-            error: None,
-            bytes_up: 0,
-            bytes_down: 0,
-            masked: 0,
-            dropped: 0,
-            scrubbed: 0,
-            region: None,
-            first_byte_ms: None,
-            duration_ms: 1,
+            ..RequestRecord::asked(
+                method.to_owned(),
+                Scheme::Https,
+                host.to_owned(),
+                target.to_owned(),
+            )
         }
     }
 

@@ -61,21 +61,23 @@ impl LogWriter {
         let mut text = String::new();
         let mut json = String::new();
         for record in records {
+            if self.dropped > 0 {
+                self.dropped += 1;
+                continue;
+            }
             let (line, entry) = self.lines(record)?;
             let fits =
                 self.text.has_room(text.len() + line.len()) && self.json.has_room(json.len() + entry.len());
-            if self.dropped == 0 && fits {
+            if fits {
                 text.push_str(&line);
                 json.push_str(&entry);
                 continue;
             }
-            if self.dropped == 0 {
-                let mark = format!("log truncated: it has {} MiB of this execution", LIMIT >> 20);
-                let (line, entry) = self.lines(&warning(record.at_ms, mark))?;
-                text.push_str(&line);
-                json.push_str(&entry);
-            }
-            self.dropped += 1;
+            let mark = format!("log truncated: it has {} MiB of this execution", LIMIT >> 20);
+            let (line, entry) = self.lines(&warning(record.at_ms, mark))?;
+            text.push_str(&line);
+            json.push_str(&entry);
+            self.dropped = 1;
         }
         self.text.append(text.as_bytes())?;
         self.json.append(json.as_bytes())
@@ -214,12 +216,12 @@ mod tests {
         let read = |name| fs::read_to_string(dir.path().join(name)).unwrap();
         writer.append(&[warning(&long), warning(&long)]).unwrap();
         writer.append(&[warning(&long)]).unwrap();
-        // A short one would fit, but what is kept has no gaps.
-        writer.append(&[warning("short")]).unwrap();
+        // Short ones would fit, but what is kept has no gaps.
+        writer.append(&[warning("short"), warning("short")]).unwrap();
         writer.finish(0).unwrap();
         let text = read(TEXT_NAME);
         let expected = format!(
-            "WARNING {long}\nWARNING log truncated: it has 64 MiB of this execution\nWARNING log truncated: 3 records are missing\n"
+            "WARNING {long}\nWARNING log truncated: it has 64 MiB of this execution\nWARNING log truncated: 4 records are missing\n"
         );
         assert_eq!(text, expected);
         let entries = read(JSON_NAME);
