@@ -82,7 +82,28 @@ impl Secrets {
     ///
     /// When no host can match `scope`.
     #[must_use]
-    pub fn aws(mut self, key: &AwsKey, scope: &str) -> Self {
+    pub fn aws(self, key: &AwsKey, scope: &str) -> Self {
+        self.aws_that(key, scope, |credential| credential)
+    }
+
+    /// Adds an AWS key for hosts that match `scope`, beside which other credentials may travel.
+    ///
+    /// # Panics
+    ///
+    /// When no host can match `scope`.
+    #[must_use]
+    pub fn lenient_aws(self, key: &AwsKey, scope: &str) -> Self {
+        self.aws_that(key, scope, |credential| {
+            credential.allow_foreign_credentials(true)
+        })
+    }
+
+    fn aws_that(
+        mut self,
+        key: &AwsKey,
+        scope: &str,
+        change: impl FnOnce(SigningCredential) -> SigningCredential,
+    ) -> Self {
         let part = |variable: &str, value: &str| (variable.to_owned(), SecretValue::new(value));
         let mut credential = SigningCredential::aws(
             "aws",
@@ -93,7 +114,7 @@ impl Secrets {
         if let Some(token) = &key.token {
             credential = credential.session_token("AWS_SESSION_TOKEN", SecretValue::new(token));
         }
-        self.signing.push(credential);
+        self.signing.push(change(credential));
         self
     }
 

@@ -139,6 +139,7 @@ impl<R: CryptoRng> Preparation<'_, R> {
             surrogate_secret_access_key: surrogate_key,
             session_token,
             scopes: credential.scopes.clone(),
+            allow_foreign_credentials: credential.allow_foreign_credentials,
         });
         self.replacements.insert(surrogate_id, replacement);
         Ok(())

@@ -16,7 +16,8 @@ const SHORTEST_SOUGHT: usize = 8;
 ///
 /// The JSON is keyed by surrogate. For a masked secret there are `value`, `scopes` and `headers`, and of [`Injection`]'s other fields those
 /// that are not the default; for a signing credential `type` is `aws-sigv4`, the key is the surrogate of the access key id, and both
-/// session tokens are there or neither. `surrogate_secret_access_key` may be missing. Unknown keys are errors, and no error quotes
+/// session tokens are there or neither. `surrogate_secret_access_key` may be missing, and so may
+/// `allow_foreign_credentials`, which is false then. Unknown keys are errors, and no error quotes
 /// anything of the document.
 ///
 /// ```
@@ -40,7 +41,8 @@ const SHORTEST_SOUGHT: usize = 8;
 ///             "surrogate_secret_access_key": "what the container has",
 ///             "session_token": "the real token",
 ///             "surrogate_session_token": "what the container has",
-///             "scopes": ["*.amazonaws.com"]
+///             "scopes": ["*.amazonaws.com"],
+///             "allow_foreign_credentials": true
 ///         }
 ///     }"#,
 /// )?;
@@ -126,4 +128,7 @@ pub struct SigningReplacement {
     pub session_token: Option<(SecretValue, String)>,
     /// The hosts whose requests are signed again.
     pub scopes: Vec<HostPattern>,
+    /// Whether requests to these hosts may carry somebody else's credential. Default not: see
+    /// [`SigningCredential::allow_foreign_credentials`](crate::SigningCredential::allow_foreign_credentials).
+    pub allow_foreign_credentials: bool,
 }

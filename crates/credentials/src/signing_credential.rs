@@ -12,6 +12,7 @@ pub struct SigningCredential {
     pub(crate) secret_access_key: (String, SecretValue),
     pub(crate) session_token: Option<(String, SecretValue)>,
     pub(crate) scopes: Vec<HostPattern>,
+    pub(crate) allow_foreign_credentials: bool,
 }
 
 impl SigningCredential {
@@ -31,6 +32,7 @@ impl SigningCredential {
             secret_access_key,
             session_token: None,
             scopes,
+            allow_foreign_credentials: false,
         }
     }
 
@@ -38,6 +40,18 @@ impl SigningCredential {
     #[must_use]
     pub fn session_token(mut self, variable: impl Into<String>, value: SecretValue) -> Self {
         self.session_token = Some((variable.into(), value));
+        self
+    }
+
+    /// Whether requests to these hosts may carry somebody else's credential in `Authorization`, in a presigned URL or as a session
+    /// token. Default not: whatever was not signed with the surrogates of this key, or put there for a masked secret, is removed, and the
+    /// rest of the request goes on without a credential. With several keys in scope of a host, each has to allow it.
+    ///
+    /// Some services hand out tokens of their own, to be sent to another host (registries of ECR and `CodeArtifact`): no real value is in
+    /// them, so they are foreign too. To use them, keep that host out of the key's scopes, or allow this.
+    #[must_use]
+    pub fn allow_foreign_credentials(mut self, allow: bool) -> Self {
+        self.allow_foreign_credentials = allow;
         self
     }
 

@@ -83,8 +83,21 @@ fn a_signing_credential_becomes_three_variables_and_one_entry() {
             variables["TOKEN"].clone(),
         )),
         scopes: hosts(&["*.amazonaws.com"]),
+        allow_foreign_credentials: false,
     });
     assert_eq!(entries, [(variables["ID"].as_str(), &expected)]);
+}
+
+#[test]
+fn a_signing_credential_says_whether_others_may_travel() {
+    for allow in [true, false] {
+        let credential = aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]).allow_foreign_credentials(allow);
+        let prepared = prepare_secrets(&[], &[credential]).unwrap();
+        let entry = prepared.replacements().iter().next();
+        assert!(
+            matches!(entry, Some((_, Replacement::Signing(key))) if key.allow_foreign_credentials == allow)
+        );
+    }
 }
 
 #[test]

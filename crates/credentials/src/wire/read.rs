@@ -136,6 +136,7 @@ fn read_signing(fields: &mut Fields) -> Result<SigningReplacement, EntryFault> {
             _ => return Err(EntryFault::HalfToken),
         },
         scopes: fields.scopes()?,
+        allow_foreign_credentials: fields.flag("allow_foreign_credentials")?,
     })
 }
 

@@ -79,9 +79,28 @@ fn a_signing_entry_is_read_and_written() {
         surrogate_secret_access_key: "key-surrogate".to_owned(),
         session_token: Some((SecretValue::new("real-token"), "token-surrogate".to_owned())),
         scopes: vec![HostPattern::new("*.amazonaws.com").unwrap()],
+        allow_foreign_credentials: false,
     });
     assert_eq!(only(&replacements), ("id-surrogate", &expected));
     assert_eq!(serde_json::to_value(&replacements).unwrap(), document);
+}
+
+#[test]
+fn a_signing_entry_may_allow_foreign_credentials() {
+    for (document, allowed) in [
+        (signing(set("allow_foreign_credentials", json!(true))), true),
+        (signing(set("allow_foreign_credentials", json!(false))), false),
+        (signing(|_| ()), false),
+    ] {
+        let replacements = read(&document).unwrap();
+        let (_, Replacement::Signing(entry)) = only(&replacements) else {
+            panic!("a key became a masked secret");
+        };
+        assert_eq!(entry.allow_foreign_credentials, allowed, "{document}");
+        let written = serde_json::to_value(&replacements).unwrap();
+        let flag = written["id-surrogate"].get("allow_foreign_credentials");
+        assert_eq!(flag, allowed.then_some(&json!(true)), "{document}");
+    }
 }
 
 #[test]
@@ -219,6 +238,10 @@ fn faults_of_a_signing_credential_name_entry_and_field() {
             "its surrogate is a real value",
         ),
         (signing(set("scopes", json!({}))), "`scopes` is no list"),
+        (
+            signing(set("allow_foreign_credentials", json!("hunter2"))),
+            "`allow_foreign_credentials` is no boolean",
+        ),
     ] {
         check_fault(&document, expected);
     }
@@ -355,14 +378,15 @@ fn replacements() -> impl Strategy<Value = Replacement> {
     let masked = (secrets(), injections())
         .prop_map(|(value, injection)| Replacement::Masked(MaskedReplacement { value, injection }));
     let token = prop::option::of((secrets(), "[a-z]{1,9}"));
-    let signing = (secrets(), secrets(), "[a-z]{0,9}", token, scopes()).prop_map(
-        |(access_key_id, secret_access_key, surrogate_secret_access_key, session_token, scopes)| {
+    let signing = (secrets(), secrets(), "[a-z]{0,9}", token, scopes(), any::<bool>()).prop_map(
+        |(access_key_id, secret_access_key, surrogate_secret_access_key, session_token, scopes, foreign)| {
             Replacement::Signing(SigningReplacement {
                 access_key_id,
                 secret_access_key,
                 surrogate_secret_access_key,
                 session_token,
                 scopes,
+                allow_foreign_credentials: foreign,
             })
         },
     );

@@ -50,6 +50,8 @@ struct Signing<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     surrogate_session_token: Option<&'a str>,
     scopes: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allow_foreign_credentials: Option<bool>,
 }
 
 impl<'a> From<&'a Replacement> for Entry<'a> {
@@ -95,6 +97,7 @@ impl<'a> From<&'a SigningReplacement> for Signing<'a> {
                 .iter()
                 .map(allowlist::HostPattern::as_str)
                 .collect(),
+            allow_foreign_credentials: signing.allow_foreign_credentials.then_some(true),
         }
     }
 }

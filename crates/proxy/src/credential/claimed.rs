@@ -5,34 +5,29 @@ use http::{HeaderMap, HeaderName};
 use sandbox_proxy_protocol::Scheme;
 
 use super::error::CredentialError;
-use super::key::Key;
+use super::key::{Key, TOKENS};
 use super::plan::BodyPlan;
 use super::scope::Scope;
 use crate::signing::{self, Carrier, Claim, Request, Resigned, Signed};
 
-/// The token of a temporary key.
-const TOKENS: [HeaderName; 2] = [
-    HeaderName::from_static("x-amz-security-token"),
-    HeaderName::from_static("x-amz-s3session-token"),
-];
-
 /// What a request's AWS signature is.
 pub(super) enum Claimed<'a> {
-    /// It has none, or nobody may sign for its host.
+    /// It has none, or one that is none of our business: nobody may sign for its host, or all who may put up with others.
     Unsigned,
     /// It was made with the surrogate of this key.
     Ours(Claim, &'a Key),
-    /// It was made with another key.
-    Foreign(Claim),
+    /// It was made with another key; without a claim there is nothing of it but a session token in the query.
+    Foreign(Option<Claim>),
 }
 
 impl Claimed<'_> {
-    /// The headers that are replaced when the request is signed.
+    /// The headers that are replaced, or belong to the signature, when the request is signed.
     pub(super) fn headers(&self) -> Vec<HeaderName> {
         match self {
             Self::Ours(claim, _) if claim.carrier() == Carrier::Header => {
                 [AUTHORIZATION].into_iter().chain(TOKENS).collect()
             }
+            Self::Ours(..) => TOKENS.into(),
             _ => Vec::new(),
         }
     }
@@ -47,22 +42,29 @@ pub(super) fn claim<'a>(
     if scope.keys.is_empty() {
         return Ok(Claimed::Unsigned);
     }
-    let Some(claim) = signing::claim(headers, target)? else {
-        return Ok(Claimed::Unsigned);
-    };
-    let key = scope
-        .keys
-        .iter()
-        .copied()
-        .find(|key| key.surrogate() == claim.key_id());
-    Ok(match key.filter(|_| scope.scheme == Scheme::Https) {
-        Some(key) => Claimed::Ours(claim, key),
-        None => Claimed::Foreign(claim),
+    let claim = signing::claim(headers, target)?;
+    if let Some(claim) = &claim
+        && let Some(key) = of(claim, scope)
+    {
+        return Ok(Claimed::Ours(claim.clone(), key));
+    }
+    let foreign = scope.strips_signatures() && (claim.is_some() || signing::has_token(target));
+    Ok(if foreign {
+        Claimed::Foreign(claim)
+    } else {
+        Claimed::Unsigned
     })
 }
 
-/// The request without a signature that is not ours, its headers in their order.
-pub(super) fn without(claim: &Claim, headers: &HeaderMap, target: &str) -> (HeaderMap, String) {
+/// The key that the signature was made with the surrogate of, if the request may be signed at all.
+fn of<'a>(claim: &Claim, scope: &Scope<'a>) -> Option<&'a Key> {
+    let mut keys = scope.keys.iter().copied();
+    let key = keys.find(|key| key.surrogate() == claim.key_id());
+    key.filter(|_| scope.scheme == Scheme::Https)
+}
+
+/// The request without a signature that is not ours, and without the session token of one, its headers in their order.
+pub(super) fn without(claim: Option<&Claim>, headers: &HeaderMap, target: &str) -> (HeaderMap, String) {
     let (left, target) = signing::without_signature(claim, headers.clone(), target);
     (only(headers, |name| left.contains_key(name)), target)
 }

@@ -1,7 +1,14 @@
 //! One key that requests are signed with.
 
 use allowlist::HostName;
+use http::HeaderName;
 use sandbox_credentials::{SecretValue, SigningReplacement};
+
+/// The headers that carry the token of a temporary key.
+pub(super) const TOKENS: [HeaderName; 2] = [
+    HeaderName::from_static("x-amz-security-token"),
+    HeaderName::from_static("x-amz-s3session-token"),
+];
 
 /// A key's surrogate id, and the key.
 pub(super) struct Key {
@@ -28,6 +35,11 @@ impl Key {
     /// Whether requests to `host` are signed with it.
     pub(super) fn is_for(&self, host: &HostName) -> bool {
         self.replacement.scopes.iter().any(|scope| scope.matches(host))
+    }
+
+    /// Whether requests to its hosts may carry somebody else's credential.
+    pub(super) fn allows_foreign(&self) -> bool {
+        self.replacement.allow_foreign_credentials
     }
 
     /// The id that the container has.

@@ -1,13 +1,15 @@
 //! What concerns one request: the entries whose scopes hold its host.
 
 use http::HeaderName;
-use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE,
+};
 use sandbox_credentials::SecretValue;
 use sandbox_proxy_protocol::Scheme;
 
 use super::entry::Entry;
 use super::find::Division;
-use super::key::Key;
+use super::key::{Key, TOKENS};
 
 /// Headers that say whom is asked, or how much: no credential, whatever a pattern covers.
 const NEVER: [HeaderName; 7] = [
@@ -57,15 +59,24 @@ impl<'a> Scope<'a> {
         Division::List(loose)
     }
 
-    /// Whether the header goes unless something in it was replaced: one entry that names it and allows nothing foreign is enough.
+    /// Whether the header goes unless something in it was replaced: one entry that names it, or one key, that allows nothing foreign is
+    /// enough.
     pub(super) fn strips(&self, name: &HeaderName) -> bool {
         let mut strict = self.masked.iter().filter(|entry| !entry.allows_foreign());
-        !NEVER.contains(name) && strict.any(|entry| entry.names(name.as_str()))
+        let named = !NEVER.contains(name) && strict.any(|entry| entry.names(name.as_str()));
+        named || (is_of_keys(name) && self.strips_signatures())
     }
 
-    /// The headers that entries name: no trailer may be called so.
+    /// Whether signatures go that were not made with one of the keys.
+    pub(super) fn strips_signatures(&self) -> bool {
+        self.keys.iter().any(|key| !key.allows_foreign())
+    }
+
+    /// The headers that entries name, and those that go with keys: no trailer may be called so.
     pub(super) fn named(&self) -> Vec<HeaderName> {
-        self.masked.iter().flat_map(|entry| entry.named()).collect()
+        let of_keys = (!self.keys.is_empty()).then(|| [AUTHORIZATION].into_iter().chain(TOKENS));
+        let named = self.masked.iter().flat_map(|entry| entry.named());
+        named.chain(of_keys.into_iter().flatten()).collect()
     }
 
     /// Whether answers have to be searched.
@@ -86,4 +97,9 @@ impl<'a> Scope<'a> {
         let masked = self.masked.iter().map(|entry| entry.place());
         masked.chain(self.keys.iter().map(|key| key.place())).collect()
     }
+}
+
+/// Whether it is one of the headers that a key authorises requests with.
+fn is_of_keys(name: &HeaderName) -> bool {
+    *name == AUTHORIZATION || TOKENS.contains(name)
 }

@@ -92,7 +92,7 @@ impl Vault {
         let mut headers = replaced.headers;
         let claimed = claim(&headers, wire.target, scope)?;
         if let Claimed::Foreign(claim) = &claimed {
-            let (left, target) = without(claim, &headers, wire.target);
+            let (left, target) = without(claim.as_ref(), &headers, wire.target);
             headers = left;
             plan.target = (target != wire.target).then_some(target);
             plan.dropped += 1;

@@ -71,6 +71,7 @@ pub(super) fn key() -> SigningReplacement {
         surrogate_secret_access_key: "secret-SURROGATE".to_owned(),
         session_token: Some((SecretValue::new(SESSION), "session-SURROGATE".to_owned())),
         scopes: Vec::new(),
+        allow_foreign_credentials: false,
     }
 }
 

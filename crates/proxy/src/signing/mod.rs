@@ -32,7 +32,7 @@ pub(crate) use chunks::{ChunkSigner, MAX_CHUNK};
 pub(crate) use claim::{Carrier, Claim, claim};
 pub(crate) use error::{ChunkError, SignError};
 pub(crate) use resign::{Pending, Request, Resigned, Signed, resign};
-pub(crate) use strip::without_signature;
+pub(crate) use strip::{has_token, without_signature};
 
 #[cfg(test)]
 mod tests;

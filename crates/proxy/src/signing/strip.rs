@@ -20,17 +20,31 @@ const PARAMETERS: [&str; 9] = [
     "signature",
 ];
 
-/// What is left of a request when its signature, and the session token with it, is taken away.
-pub(crate) fn without_signature(claim: &Claim, mut headers: HeaderMap, target: &str) -> (HeaderMap, String) {
+/// What carries a session token, as a header or a parameter: of a temporary key, and of a session of S3 Express.
+const TOKENS: [&str; 2] = [TOKEN, "x-amz-s3session-token"];
+
+/// Whether there is a session token among the parameters of `target`.
+pub(crate) fn has_token(target: &str) -> bool {
+    let target = Target::new(target);
+    TOKENS.iter().any(|name| target.has(name))
+}
+
+/// What is left of a request when its signature, and the session token with it, is taken away. Without a claim only the token goes.
+pub(crate) fn without_signature(
+    claim: Option<&Claim>,
+    mut headers: HeaderMap,
+    target: &str,
+) -> (HeaderMap, String) {
     let mut target = Target::new(target);
-    match claim.carrier() {
-        Carrier::Header => {
-            headers.remove(AUTHORIZATION);
-        }
-        Carrier::Query => PARAMETERS.iter().for_each(|name| target.remove(name)),
+    match claim.map(Claim::carrier) {
+        Some(Carrier::Header) => drop(headers.remove(AUTHORIZATION)),
+        Some(Carrier::Query) => PARAMETERS.iter().for_each(|name| target.remove(name)),
+        None => {}
     }
-    headers.remove(TOKEN);
-    target.remove(TOKEN);
+    for name in TOKENS {
+        headers.remove(name);
+        target.remove(name);
+    }
     (headers, target.to_string())
 }
 
@@ -64,14 +78,41 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert("x-amz-date", HeaderValue::from_static("20150830T123600Z"));
             headers.insert("x-amz-security-token", HeaderValue::from_static("token"));
+            headers.insert("x-amz-s3session-token", HeaderValue::from_static("token"));
             if let Some(value) = authorization {
                 headers.insert(AUTHORIZATION, HeaderValue::from_static(value));
             }
             let found = claim(&headers, before).unwrap().unwrap();
-            let (headers, target) = without_signature(&found, headers, before);
+            let (headers, target) = without_signature(Some(&found), headers, before);
             assert_eq!(target, after);
             assert_eq!(headers.len(), 1, "{before}");
             assert_eq!(claim(&headers, &target), Ok(None));
+        }
+    }
+    #[test]
+    fn a_token_alone_is_found_and_goes() {
+        for (before, after) in [
+            ("/k?X-Amz-Security-Token=t&a=%2f", "/k?a=%2f"),
+            ("/k?a=1&x%2damz%2ds3session%2dtoken=t", "/k?a=1"),
+        ] {
+            assert!(has_token(before), "{before}");
+            let mut headers = HeaderMap::new();
+            headers.insert("x-amz-security-token", HeaderValue::from_static("token"));
+            headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer token"));
+            let (headers, target) = without_signature(None, headers, before);
+            assert_eq!(target, after);
+            assert!(
+                headers.len() == 1 && headers.contains_key(AUTHORIZATION),
+                "{headers:?}"
+            );
+        }
+        for target in [
+            "/",
+            "/k?token=t",
+            "/x-amz-security-token=t",
+            "/k?X-Amz-Security-Tokens=t",
+        ] {
+            assert!(!has_token(target), "{target}");
         }
     }
 }

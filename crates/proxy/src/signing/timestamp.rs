@@ -35,7 +35,8 @@ impl Timestamp {
     pub(super) fn of_date_header(text: &str) -> Option<Self> {
         let time = OffsetDateTime::parse(text, &Rfc2822)
             .ok()?
-            .to_offset(UtcOffset::UTC);
+            // The last hours of the year 9999 may be none in UTC.
+            .checked_to_offset(UtcOffset::UTC)?;
         let text = format!(
             "{:04}{:02}{:02}T{:02}{:02}{:02}Z",
             time.year(),

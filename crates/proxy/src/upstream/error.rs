@@ -1,4 +1,7 @@
 //! How an upstream fails.
+//!
+//! Invariant: no text of a failure holds an upstream's own words. They could be anything that it was ever sent, a credential too, and what
+//! stands here goes to the network log as it is.
 
 use std::error::Error;
 
@@ -45,6 +48,10 @@ impl Failure {
     }
 }
 
+/// What stands in the texts of other crates before words of the upstream's: in h2's, why it ends a connection; in rustls', whom its
+/// certificate is for.
+const BEFORE_ITS_WORDS: [&str; 2] = [" (b\"", "; certificate is"];
+
 /// A failure in the words of the log.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
@@ -59,7 +66,7 @@ impl UpstreamError {
         let mut texts: Vec<String> = Vec::new();
         let mut next = Some(cause);
         while let Some(cause) = next {
-            let text = without_number(cause.to_string());
+            let text = without_number(without_its_words(cause.to_string()));
             // Wrappers repeat what they wrap.
             if !texts.iter().any(|known| known.contains(&text)) {
                 texts.push(text);
@@ -90,6 +97,16 @@ impl UpstreamError {
     }
 }
 
+/// The text up to where the upstream's own words begin.
+fn without_its_words(mut text: String) -> String {
+    for mark in BEFORE_ITS_WORDS {
+        if let Some(at) = text.find(mark) {
+            text.truncate(at);
+        }
+    }
+    text
+}
+
 /// The words of the operating system, without the number that it gives them.
 fn without_number(mut text: String) -> String {
     if let Some(at) = text.rfind(" (os error ").filter(|_| text.ends_with(')')) {
@@ -103,6 +120,28 @@ mod tests {
     use std::io::Error;
 
     use super::*;
+
+    #[test]
+    fn nothing_of_an_upstreams_own_words_is_told() {
+        let reset = Error::other(
+            "connection error received: not a result of an error (b\"x (os error 1) (b\\\"bad token ghp_Real\\\")\")",
+        );
+        let tls = |names: &str| {
+            let text = format!("certificate not valid for name \"a.example\"; certificate is {names}");
+            UpstreamError::new(Failure::Tls, &Error::other(text)).to_string()
+        };
+        assert_eq!(
+            UpstreamError::new(Failure::Reset, &Error::other(reset)).to_string(),
+            "Reset: connection error received: not a result of an error"
+        );
+        for names in [
+            "only valid for DnsName(\"ghp-real.example\")",
+            "only valid for DnsName(\"b.example\") or DnsName(\"; certificate is\")",
+            "not valid for any names (according to its subjectAltName extension)",
+        ] {
+            assert_eq!(tls(names), "TLS: certificate not valid for name \"a.example\"");
+        }
+    }
 
     #[test]
     fn failures_read_as_the_log_has_them() {

@@ -315,6 +315,10 @@ async fn failures_have_names() {
                 .is_some_and(|error| error.starts_with(begin)),
             "{record:?}"
         );
+        assert!(
+            !format!("{record:?}").contains("other.example"),
+            "what the upstream says: {record:?}"
+        );
     }
     proxy.stop().await;
 

@@ -1,16 +1,30 @@
 //! Answers that bring a real value back: the container gets its surrogate.
 
+use std::error::Error;
+use std::net::Ipv4Addr;
+
 use http::Request;
+use http_body_util::BodyExt;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use sandbox_credentials::{HeaderPattern, Injection, MaskedSecret, SecretValue, prepare_secrets};
 use sandbox_proxy_protocol::Decision;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, empty, raw_tls};
+use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, empty, goodbye, raw_tls, say_goodbye};
 
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
 
 async fn start(alpn: &[&str], allow_echo: bool) -> (Proxy, Upstream, String) {
+    let pki = Pki::new();
+    let upstream = Upstream::start(pki.server(&["a.example"], alpn)).await;
+    let (setup, surrogate) = setup(pki, upstream.address, allow_echo);
+    (setup.start().await, upstream, surrogate)
+}
+
+/// A proxy that knows of a token for `a.example`, and the surrogate.
+fn setup(pki: Pki, upstream: Ipv4Addr, allow_echo: bool) -> (Setup, String) {
     let injection = Injection {
         scopes: vec![allowlist::HostPattern::new("a.example").unwrap()],
         headers: vec![HeaderPattern::new("authorization").unwrap()],
@@ -19,12 +33,10 @@ async fn start(alpn: &[&str], allow_echo: bool) -> (Proxy, Upstream, String) {
     };
     let secret = MaskedSecret::new("TOKEN", SecretValue::new(REAL), injection);
     let secrets = prepare_secrets(&[secret], &[]).unwrap();
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], alpn)).await;
-    let mut setup = Setup::new(pki, upstream.address);
+    let mut setup = Setup::new(pki, upstream);
     setup.replacements = secrets.replacements().clone();
     let surrogate = secrets.env_vars()["TOKEN"].clone();
-    (setup.start().await, upstream, surrogate)
+    (setup, surrogate)
 }
 
 #[tokio::test]
@@ -137,6 +149,65 @@ async fn an_upstream_is_asked_for_encodings_only_that_can_be_read_here() {
         let seen = upstream.seen().concat();
         assert!(seen.contains("gzip"), "{seen}");
         assert_eq!(seen.contains("exotic"), echo, "{seen}");
+        proxy.stop().await;
+    }
+}
+
+/// What the code of the goodbye means.
+const CALM: &str = "connection error received: detected excessive load generating behavior";
+const GOODBYE: &[u8] = b"bad token ghp_TheRealTokenOfThisTest0123456789";
+
+/// The control of what comes next: an error and its causes have the words.
+#[tokio::test]
+async fn a_client_is_told_why_a_connection_ends() {
+    let (near, far) = tokio::io::duplex(4096);
+    tokio::spawn(say_goodbye(far, GOODBYE, false));
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(near))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let request = Request::get("https://a.example/x").body(empty()).unwrap();
+    let error = sender.send_request(request).await.unwrap_err();
+    let mut told = Vec::new();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        told.push(cause.to_string());
+        next = cause.source();
+    }
+    let told = told.join(": ");
+    assert!(told.contains(CALM) && told.contains(REAL), "{told}");
+}
+
+#[tokio::test]
+async fn the_words_that_end_a_connection_are_nowhere() {
+    for answers in [false, true] {
+        let pki = Pki::new();
+        let upstream = goodbye(pki.server(&["a.example"], &["h2"]), GOODBYE, answers).await;
+        // Not even where answers may bring it back: this is none.
+        let (setup, surrogate) = setup(pki, upstream, true);
+        let proxy = setup.start().await;
+        let request = Request::get("https://a.example/x")
+            .header("authorization", format!("Bearer {surrogate}"))
+            .body(empty())
+            .unwrap();
+        let mut sender = proxy.http2("a.example").await;
+        // A broken answer may end before the client has seen its head.
+        let told = match sender.send_request(request).await {
+            Ok(answer) => format!("{} {:?}", answer.status(), answer.into_body().collect().await),
+            Err(error) => format!("{error:?}"),
+        };
+        let record = proxy.request().await;
+        let shown = format!("{record:?}");
+        for text in [&told, &shown] {
+            assert!(!text.contains(REAL) && !text.contains("bad token"), "{text}");
+        }
+        let expected = if answers {
+            "Reset: error reading a body from connection"
+        } else {
+            assert!(told.starts_with("502 "), "{told}");
+            CALM
+        };
+        assert!(record.error.unwrap().ends_with(expected), "{shown}");
         proxy.stop().await;
     }
 }

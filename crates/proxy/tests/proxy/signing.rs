@@ -30,10 +30,15 @@ struct World {
 
 impl World {
     async fn start(alpn: &[&str]) -> Self {
+        Self::start_with(alpn, false).await
+    }
+
+    async fn start_with(alpn: &[&str], allow_foreign_credentials: bool) -> Self {
         let scope = || vec![allowlist::HostPattern::new("a.example").unwrap()];
         let value = |variable: &str, value: &str| (variable.to_owned(), SecretValue::new(value));
         let key = SigningCredential::aws("aws", value("ID", KEY_ID), value("KEY", SECRET_KEY), scope())
-            .session_token("SESSION", SecretValue::new(SESSION));
+            .session_token("SESSION", SecretValue::new(SESSION))
+            .allow_foreign_credentials(allow_foreign_credentials);
         let injection = Injection {
             scopes: scope(),
             headers: vec![HeaderPattern::new("x-api-key").unwrap()],
@@ -517,14 +522,40 @@ async fn a_web_socket_can_be_presigned() {
 }
 
 #[tokio::test]
-async fn a_signature_that_is_no_signature_changes_nothing_for_others() {
-    let world = World::start(&["http/1.1"]).await;
-    let head =
-        "GET /x HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nAuthorization: Bearer token\r\n\r\n";
-    assert_eq!(
-        raw_tls(&world.proxy, "a.example", head.as_bytes()).await.status(),
-        200
-    );
-    assert!(world.got().contains("authorization: Bearer token\n"));
-    world.proxy.stop().await;
+async fn another_credential_is_none_in_scope_unless_the_key_allows_it() {
+    for allowed in [false, true] {
+        let world = World::start_with(&["http/1.1"], allowed).await;
+        let own = [
+            ("authorization", "Bearer attacker"),
+            ("x-amz-security-token", "attacker"),
+        ];
+        for ((name, value), host) in own
+            .into_iter()
+            .zip(["a.example"; 2])
+            .chain([(own[0], "b.example")])
+        {
+            let head =
+                format!("GET /x HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{name}: {value}\r\n\r\n");
+            let answer = raw_tls(&world.proxy, host, head.as_bytes()).await;
+            assert_eq!(answer.status(), 200);
+            let kept = allowed || host == "b.example";
+            let got = world.got();
+            assert_eq!(got.contains(&format!("{name}: {value}\n")), kept, "{got}");
+            let record = world.proxy.request().await;
+            assert_eq!(
+                (record.masked, record.dropped),
+                (0, u32::from(!kept)),
+                "{name} {host}"
+            );
+        }
+        for (key, kept) in [(world.surrogate("ID"), true), ("AKIAATTACKERSOWNKEY0", allowed)] {
+            let request = world
+                .signed("GET", "https://a.example/x", key, OffsetDateTime::now_utc())
+                .header(HASH, "UNSIGNED-PAYLOAD");
+            assert_eq!(world.proxy.ask2(request.body(empty()).unwrap()).await.status, 200);
+            let got = world.got();
+            assert_eq!(got.contains("authorization: AWS4"), kept, "{got}");
+        }
+        world.proxy.stop().await;
+    }
 }

@@ -171,7 +171,11 @@ fn signing_credential() -> Value {
             "access_key_id": {"$ref": "#/$defs/text_or_env"},
             "secret_access_key": {"$ref": "#/$defs/text_or_env"},
             "session_token": {"$ref": "#/$defs/text_or_env"},
-            "scopes": {"$ref": "#/$defs/scopes"}
+            "scopes": {"$ref": "#/$defs/scopes"},
+            "allow_foreign_credentials": {
+                "type": "boolean",
+                "description": "Whether requests to these hosts may also carry credentials of the task's own, in Authorization, in presigned URLs or as session tokens; default they are removed."
+            }
         },
         "anyOf": [
             {"required": ["preset"]},

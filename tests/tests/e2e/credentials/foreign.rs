@@ -144,6 +144,44 @@ async fn as_the_other_half_of_basic_credentials_it_is_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn where_requests_are_signed_it_is_removed() {
+    let bed = Bed::new().await;
+    let real = AwsKey::generate(false);
+    for (name, header, arguments) in [
+        (
+            "bearer",
+            "authorization",
+            "-H 'Authorization: Bearer attackers-own'",
+        ),
+        ("basic", "authorization", "-u x:attackers-own"),
+        (
+            "token",
+            "x-amz-security-token",
+            "-H 'X-Amz-Security-Token: attackers-own'",
+        ),
+    ] {
+        let host = format!("{name}.signed.test");
+        let control = format!("{name}.signed-control.test");
+        for (host, secrets) in [
+            (&host, Secrets::default().aws(&real, &host)),
+            (&control, Secrets::default().lenient_aws(&real, &control)),
+        ] {
+            let policy = format!("domains: [{host}]");
+            let script = format!("curl -sS {arguments} https://{host}/");
+            let ran = bed.run_with(&secrets.prepare(), &policy, &script).await;
+            assert_eq!(ran.code, 0, "{}\n{}", ran.stderr, ran.log);
+            let dropped = ran.log_lines("[dropped: 1]").len();
+            assert_eq!(dropped, usize::from(*host != control), "{name}\n{}", ran.log);
+        }
+        let lines = received(&host, header);
+        assert_eq!(lines, Vec::<String>::new(), "{name}");
+        let lines = received(&control, header);
+        assert!(hold(&lines, "attackers-own"), "the control: {name} {lines:?}");
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_signature_by_a_key_of_the_attackers_is_removed() {
     let bed = Bed::new().await;
     let (real, own) = (AwsKey::generate(false), AwsKey::generate(false));

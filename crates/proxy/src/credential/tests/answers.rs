@@ -18,6 +18,7 @@ fn signing() -> (&'static str, Replacement) {
         surrogate_secret_access_key: "secret-SURROGATE".to_owned(),
         session_token: Some((SecretValue::new(SESSION), SESSION_SURROGATE.to_owned())),
         scopes: vec![allowlist::HostPattern::new("a.example").unwrap()],
+        allow_foreign_credentials: false,
     };
     (KEY_SURROGATE, Replacement::Signing(key))
 }

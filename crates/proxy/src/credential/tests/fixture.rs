@@ -71,6 +71,16 @@ pub(super) fn plan_for(
     host: &str,
     headers: HeaderMap,
 ) -> Result<Plan, CredentialError> {
+    plan_to(entries, scheme, host, "/path?q=1", headers)
+}
+
+pub(super) fn plan_to(
+    entries: &[Entry],
+    scheme: Scheme,
+    host: &str,
+    target: &str,
+    headers: HeaderMap,
+) -> Result<Plan, CredentialError> {
     let vault = Vault::of(
         entries
             .iter()
@@ -80,7 +90,7 @@ pub(super) fn plan_for(
         scheme,
         host: &HostName::from_wire(host.as_bytes()).unwrap(),
         method: "GET",
-        target: "/path?q=1",
+        target,
         headers,
         now: SystemTime::UNIX_EPOCH,
     })

@@ -3,4 +3,5 @@
 mod answers;
 mod fixture;
 mod headers;
+mod keys;
 mod values;

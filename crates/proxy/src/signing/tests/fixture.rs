@@ -17,6 +17,7 @@ pub(super) fn real_key(id: &str, secret: &str, token: Option<&str>) -> SigningRe
         surrogate_secret_access_key: "surrogate-secret".to_owned(),
         session_token: token.map(|token| (SecretValue::new(token), SURROGATE_TOKEN.to_owned())),
         scopes: Vec::new(),
+        allow_foreign_credentials: false,
     }
 }
 

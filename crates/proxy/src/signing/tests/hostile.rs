@@ -11,7 +11,8 @@ use crate::signing::key::SigningKey;
 use crate::signing::scope::Scope;
 use crate::signing::target::Target;
 use crate::signing::{
-    Carrier, ChunkError, ChunkSigner, MAX_CHUNK, Request, Resigned, Signed, claim, resign, without_signature,
+    Carrier, ChunkError, ChunkSigner, MAX_CHUNK, Request, Resigned, SignError, Signed, claim, resign,
+    without_signature,
 };
 
 fn signer(algorithm: Algorithm, has_trailers: bool) -> ChunkSigner {
@@ -205,6 +206,35 @@ proptest! {
     }
 }
 
+/// Moments that are none in UTC, and some at the very edge.
+#[test]
+fn a_date_header_beyond_all_years_is_refused() {
+    for (date, fits) in [
+        ("Fri, 31 Dec 9999 23:59:59 -0100", false),
+        ("Fri, 31 Dec 9999 23:59:59 -2359", false),
+        ("Fri, 31 Dec 9999 23:59:60 -0100", false),
+        ("Sat, 01 Jan 0000 00:00:00 +2359", false),
+        ("Fri, 31 Dec 9999 23:59:59 +0000", true),
+        ("Fri, 24 May 2013 00:00:00 -0100", true),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            "authorization",
+            HeaderValue::from_static(
+                "AWS4-HMAC-SHA256 Credential=A/20150830/r/s/aws4_request, SignedHeaders=host, Signature=a",
+            ),
+        );
+        headers.insert("date", HeaderValue::from_static(date));
+        let found = claim(&headers, "/");
+        if fits {
+            assert_eq!(found.unwrap().unwrap().key_id(), "A", "{date}");
+        } else {
+            let refusal = SignError::Malformed("the date has the wrong form");
+            assert_eq!(found, Err(refusal), "{date}");
+        }
+    }
+}
+
 /// Pieces of which hostile targets and headers are made.
 const PIECES: [&str; 20] = [
     "X-Amz-Algorithm=AWS4-HMAC-SHA256",
@@ -305,7 +335,7 @@ proptest! {
         }
         let target = format!("/{path}?{query}");
         if let Ok(Some(found)) = claim(&headers, &target) {
-            let (left, rest) = without_signature(&found, headers.clone(), &target);
+            let (left, rest) = without_signature(Some(&found), headers.clone(), &target);
             prop_assert_eq!(claim(&left, &rest), Ok(None));
             let request = Request { method: "GET", host: "h", target: &target, headers };
             let key = real_key("REALKEY", "real-secret", Some("REALTOKEN"));

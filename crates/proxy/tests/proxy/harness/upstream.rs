@@ -319,3 +319,68 @@ pub(crate) async fn plain_capture(answer: &'static str) -> (Ipv4Addr, mpsc::Unbo
     });
     (address, receiver)
 }
+
+/// An upstream that speaks HTTP/2 up to the head of a request, and then says goodbye, and why in `words`. Before that it begins an answer if
+/// it `answers`.
+pub(crate) async fn goodbye(tls: Arc<ServerConfig>, words: &'static [u8], answers: bool) -> Ipv4Addr {
+    let address = fresh_address();
+    let listener = TcpListener::bind(SocketAddr::new(address.into(), HTTPS))
+        .await
+        .unwrap();
+    let acceptor = TlsAcceptor::from(tls);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    let _ = say_goodbye(stream, words, answers).await;
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Likewise, over one connection.
+pub(crate) async fn say_goodbye(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    words: &[u8],
+    answers: bool,
+) -> std::io::Result<()> {
+    const HEADERS: u8 = 1;
+    const SETTINGS: u8 = 4;
+    const GOAWAY: u8 = 7;
+    const END_HEADERS: u8 = 4;
+    /// `:status: 200`, from the table that everybody has.
+    const OK: &[u8] = &[0x88];
+    /// No stream is dealt with; the client is too fast.
+    const ENHANCE_YOUR_CALM: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 11];
+    stream
+        .read_exact(&mut [0; b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len()])
+        .await?;
+    stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
+    let asking = loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await?;
+        let [a, b, c, kind, _, stream_id @ ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        stream.read_exact(&mut payload).await?;
+        if kind == HEADERS {
+            break u32::from_be_bytes(stream_id);
+        }
+    };
+    if answers {
+        stream.write_all(&frame(HEADERS, END_HEADERS, asking, OK)).await?;
+    }
+    let reason = [ENHANCE_YOUR_CALM, words].concat();
+    stream.write_all(&frame(GOAWAY, 0, 0, &reason)).await?;
+    // Closed with something unread, a connection might lose what was written.
+    stream.shutdown().await?;
+    tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
+    Ok(())
+}
+
+fn frame(kind: u8, flags: u8, stream_id: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream_id.to_be_bytes(), payload].concat()
+}

@@ -41,6 +41,7 @@ pub(crate) struct SigningEntry {
     pub(crate) secret_access_key: Setting,
     pub(crate) session_token: SessionToken,
     pub(crate) scopes: Vec<HostPattern>,
+    pub(crate) allow_foreign_credentials: bool,
 }
 
 /// The third part of a temporary key.

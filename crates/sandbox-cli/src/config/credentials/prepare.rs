@@ -79,7 +79,8 @@ impl SigningEntry {
         };
         match (id, secret, token) {
             (Ok(id), Ok(secret), Ok(token)) => {
-                let key = SigningCredential::aws(&self.name, id, secret, self.scopes.clone());
+                let key = SigningCredential::aws(&self.name, id, secret, self.scopes.clone())
+                    .allow_foreign_credentials(self.allow_foreign_credentials);
                 Ok(
                     match token.filter(|(_, token): &(String, SecretValue)| !token.is_empty()) {
                         Some((variable, token)) => key.session_token(variable, token),

@@ -18,13 +18,14 @@ pub(in crate::config) const MASKED_KEYS: [&str; 8] = [
     "allow_plaintext",
     "allow_echo",
 ];
-pub(in crate::config) const SIGNING_KEYS: [&str; 6] = [
+pub(in crate::config) const SIGNING_KEYS: [&str; 7] = [
     "type",
     "preset",
     "access_key_id",
     "secret_access_key",
     "session_token",
     "scopes",
+    "allow_foreign_credentials",
 ];
 /// The one kind of signing credential.
 pub(in crate::config) const SIGNING_TYPE: &str = "aws-sigv4";
@@ -168,6 +169,7 @@ fn signing_credential(key: &Place<'_>, name: &str, place: &Place<'_>) -> Result<
     let location = key.location();
     let (mut kind, mut usual_scopes, mut named_scopes) = (None, None, None);
     let (mut id, mut secret, mut token) = (None, None, None);
+    let mut allow_foreign_credentials = false;
     let shape = "a signing credential is a mapping, as in {preset: aws}";
     place.entries(shape, &SIGNING_KEYS, |_, name, value| {
         match name {
@@ -176,6 +178,9 @@ fn signing_credential(key: &Place<'_>, name: &str, place: &Place<'_>) -> Result<
             "access_key_id" => id = Some(value.setting(SECRET_SHAPE)?),
             "secret_access_key" => secret = Some(value.setting(SECRET_SHAPE)?),
             "session_token" => token = Some(value.setting(SECRET_SHAPE)?),
+            "allow_foreign_credentials" => {
+                allow_foreign_credentials = value.boolean(&format!("`{name}` is true or false"))?;
+            }
             _ => named_scopes = Some(scopes(value)?),
         }
         Ok(())
@@ -220,6 +225,7 @@ fn signing_credential(key: &Place<'_>, name: &str, place: &Place<'_>) -> Result<
         secret_access_key,
         session_token,
         scopes,
+        allow_foreign_credentials,
     })
 }
 

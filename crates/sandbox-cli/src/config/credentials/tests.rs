@@ -53,8 +53,13 @@ fn summary(text: &str) -> Vec<String> {
             entry::SessionToken::IfSet(setting) => format!("+{}?", from(setting)),
         };
         let scopes: Vec<&str> = entry.scopes.iter().map(allowlist::HostPattern::as_str).collect();
+        let flag = if entry.allow_foreign_credentials {
+            " foreign"
+        } else {
+            ""
+        };
         format!(
-            "{} {}={}+{}{token} {}",
+            "{} {}={}+{}{token} {}{flag}",
             entry.name,
             entry.variables().join(","),
             from(&entry.access_key_id),
@@ -87,6 +92,14 @@ fn entries_say_all_or_leave_it_to_what_is_usual() {
         (
             "signing_credentials: {K: {type: aws-sigv4, access_key_id: AKIA, secret_access_key: x, session_token: !env T, scopes: [s3.example]}}",
             "K AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY,T=(text)+(text)+T s3.example",
+        ),
+        (
+            "signing_credentials: {K: {preset: aws, scopes: [s3.example], allow_foreign_credentials: true}}",
+            "K AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY,AWS_SESSION_TOKEN=AWS_ACCESS_KEY_ID+AWS_SECRET_ACCESS_KEY+AWS_SESSION_TOKEN? s3.example foreign",
+        ),
+        (
+            "signing_credentials: {K: {preset: aws, scopes: [s3.example], allow_foreign_credentials: false}}",
+            "K AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY,AWS_SESSION_TOKEN=AWS_ACCESS_KEY_ID+AWS_SECRET_ACCESS_KEY+AWS_SESSION_TOKEN? s3.example",
         ),
         (
             "signing_credentials: {K: {preset: aws, scopes: [s3.example]}}",
@@ -231,6 +244,14 @@ const FAULTS: &[(&str, &str)] = &[
         "signing_credentials: {K: {preset: aws, scopes: [s3.example], session_token: x}}",
         "sandbox.yaml:1:23: `K` has no `access_key_id`",
     ),
+    (
+        "signing_credentials: {K: {preset: aws, allow_foreign_credentials: 1}}",
+        "sandbox.yaml:1:67: `allow_foreign_credentials` is true or false, not a number",
+    ),
+    (
+        "signing_credentials: {K: {preset: aws, allow_echo: true}}",
+        "sandbox.yaml:1:40: unknown key `allow_echo`: use `type`, `preset`, `access_key_id`, `secret_access_key`, `session_token`, `scopes`",
+    ),
     // The same variable, once as it is and once as a surrogate.
     (
         "env: {A: x}\nmasked_secrets: {A: {scopes: [a.example], headers: [x]}}",
@@ -315,6 +336,32 @@ fn the_task_gets_surrogates_and_its_proxy_the_values() {
         assert!(prepared.env_vars().values().all(|surrogate| surrogate != real));
     }
     assert_eq!(prepared.replacements().iter().count(), 3);
+}
+
+#[test]
+fn the_proxy_is_told_what_a_signing_entry_allows() {
+    for (text, allowed) in [
+        ("", false),
+        (", allow_foreign_credentials: false", false),
+        (", allow_foreign_credentials: true", true),
+    ] {
+        let text = format!("signing_credentials: {{K: {{preset: aws, scopes: [s3.example]{text}}}}}");
+        let environment = [
+            ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
+            (
+                "AWS_SECRET_ACCESS_KEY",
+                "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+            ),
+        ];
+        let prepared = parse(&text)
+            .unwrap()
+            .prepare(&Environment::from(environment))
+            .unwrap();
+        let json = serde_json::to_value(prepared.replacements()).unwrap();
+        let entry = json.as_object().unwrap().values().next().unwrap();
+        let flag = entry.get("allow_foreign_credentials");
+        assert_eq!(flag, allowed.then_some(&true.into()), "{text}");
+    }
 }
 
 #[test]
