@@ -1,8 +1,9 @@
-//! The house rules that a program can check: dependency arrows, the shape of files, what code must not name.
+//! The house rules that a program can check: dependency arrows, lock files, the shape of files, what code must not name.
 
 mod arrows;
 mod bans;
 mod hosts;
+mod locks;
 mod shape;
 mod source;
 
@@ -11,4 +12,5 @@ pub(crate) use self::source::{Finding, Source, sources};
 
 pub(crate) use self::bans::check_bans;
 pub(crate) use self::hosts::check_hosts;
+pub(crate) use self::locks::check_locks;
 pub(crate) use self::shape::check_shape;
