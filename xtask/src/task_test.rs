@@ -19,9 +19,9 @@ pub(crate) struct TestArgs {}
 /// Stops at the first step that fails.
 pub(crate) fn run(_: &TestArgs) -> Result<()> {
     say(
-        "this runs everything that must hold, end to end on four engines that it brings along; on two processors expect half an hour,",
+        "this runs everything that must hold, end to end on four engines that it brings along; on two processors expect 25 minutes,",
     );
-    say("and up to an hour the first time, when everything is built");
+    say("and 36 the first time, when everything is built");
     let begin = Instant::now();
     let mut tally = Tally::default();
     step("format", || process::run(&mut cargo(["fmt", "--all", "--check"])))?;
