@@ -141,19 +141,32 @@ mod tests {
     use super::super::fixtures::image_args;
     use super::*;
 
-    #[test]
-    fn a_surrogate_wins_and_the_values_go_to_the_proxy() {
+    const CONFIG: &str = "image: x\nenv: {A: a, B: !env ELSEWHERE}\npass_env: [B, C, NOT_SET]\nmasked_secrets: {TOKEN: {scopes: [a.example], headers: [x]}}\n";
+    const TOKEN: &str = "hunter2-hunter2-hunter2";
+
+    /// A folder with [`CONFIG`].
+    fn folder() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join(".sandbox")).unwrap();
-        let config = "image: x\nenv: {A: a, B: !env ELSEWHERE}\npass_env: [B, C, NOT_SET]\nmasked_secrets: {TOKEN: {scopes: [a.example], headers: [x]}}\n";
-        fs::write(root.path().join(".sandbox/sandbox.yaml"), config).unwrap();
-        let environment = Environment::from([
+        fs::write(root.path().join(".sandbox/sandbox.yaml"), CONFIG).unwrap();
+        root
+    }
+
+    fn environment() -> Environment {
+        Environment::from([
             ("HOME", "/no/such/home"),
             ("ELSEWHERE", "b"),
             ("B", "passed"),
             ("C", "c"),
-            ("TOKEN", "hunter2-hunter2-hunter2"),
-        ]);
+            ("TOKEN", TOKEN),
+        ])
+    }
+
+    fn project(root: &tempfile::TempDir, environment: &Environment) -> Project {
+        Project::load_at(root.path(), None, environment, Printer::new(0, true)).unwrap()
+    }
+
+    fn task(project: &Project, environment: &Environment) -> Result<TaskSettings, Failure> {
         let global = GlobalArgs {
             engine: Some(sandbox::EngineAddress::unix("/x")),
             config: None,
@@ -170,16 +183,13 @@ mod tests {
             network_log_live: false,
             log: None,
         };
-        let printer = Printer::new(0, true);
-        let load = |environment: &Environment| {
-            Project::load_at(root.path(), None, environment, printer)?.task(
-                &args,
-                &global,
-                environment,
-                printer,
-            )
-        };
-        let settings = load(&environment).unwrap();
+        project.task(&args, &global, environment, Printer::new(0, true))
+    }
+
+    #[test]
+    fn a_surrogate_wins_and_the_values_go_to_the_proxy() {
+        let (root, environment) = (folder(), environment());
+        let settings = task(&project(&root, &environment), &environment).unwrap();
         let variables = settings.env.variables();
         let given = |name: &str| variables.get(name).map(String::as_str);
         assert_eq!(
@@ -193,28 +203,29 @@ mod tests {
             panic!("{:?}", settings.network)
         };
         assert_ne!(network, &NetworkSandboxConfig::new(network.allowlist().clone()));
+    }
 
-        // The same value under another name, whole or as a part.
-        for value in [
-            "hunter2-hunter2-hunter2",
-            "https://x:hunter2-hunter2-hunter2@a.example",
-        ] {
-            let given_away = environment.with("C", value);
-            let failure = load(&given_away).unwrap_err();
+    #[test]
+    fn the_same_value_under_another_name_is_refused_whole_and_as_a_part() {
+        let root = folder();
+        for value in [TOKEN.to_owned(), format!("https://x:{TOKEN}@a.example")] {
+            let environment = environment().with("C", &value);
+            let project = project(&root, &environment);
+            let failure = task(&project, &environment).unwrap_err().to_string();
             assert_eq!(
-                failure.to_string(),
+                failure,
                 ".sandbox/sandbox.yaml:3:15: `C` holds a secret that the task has a surrogate of, as `TOKEN`: remove it here"
             );
-            let project = Project::load_at(root.path(), None, &given_away, printer).unwrap();
-            let told = project
-                .faults(&given_away)
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>();
-            assert_eq!(told, [failure.to_string()]);
+            let faults = project.faults(&environment);
+            let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            assert_eq!(told, [failure]);
         }
+    }
 
-        let failure = load(&Environment::from([("HOME", "/no/such/home")])).unwrap_err();
+    #[test]
+    fn a_secret_that_is_not_set_is_told_with_its_place() {
+        let (root, environment) = (folder(), Environment::from([("HOME", "/no/such/home")]));
+        let failure = task(&project(&root, &environment), &environment).unwrap_err();
         assert_eq!(failure.status().code(), 125);
         assert!(
             failure
