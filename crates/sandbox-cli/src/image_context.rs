@@ -1,29 +1,32 @@
 //! The files that a Dockerfile copies from.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+
+use sandbox::host_path::Found;
 
 use crate::failure::Failure;
 
 /// What is read into memory at most, in bytes.
 const LARGEST: u64 = 512 * 1024 * 1024;
 const MOST_FILES: usize = 50_000;
+/// How deep folders may lie in folders.
+const DEEPEST: usize = 256;
 
 /// All files below `folder`, by their paths relative to it. The `Dockerfile` at its top is left out: the one that was named counts.
 ///
 /// Symbolic links are refused: one in a repository could lead anywhere on this machine.
-pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
+pub(crate) fn read(folder: &Found) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
     let mut walk = Walk {
         files: BTreeMap::new(),
         bytes: 0,
     };
-    walk.folder(folder, "").map_err(|failure| match failure.hint() {
-        Some(_) => failure,
-        None => failure.with_hint(
-            "give the image a folder of its own with --context, or with `context` in the configuration",
-        ),
-    })?;
+    walk.folder(folder, "", 0)
+        .map_err(|failure| match failure.hint() {
+            Some(_) => failure,
+            None => failure.with_hint(
+                "give the image a folder of its own with --context, or with `context` in the configuration",
+            ),
+        })?;
     walk.files.remove("Dockerfile");
     Ok(walk.files)
 }
@@ -34,30 +37,28 @@ struct Walk {
 }
 
 impl Walk {
-    fn folder(&mut self, folder: &Path, prefix: &str) -> Result<(), Failure> {
-        let reading = || format!("read the build context `{}`", folder.display());
-        for entry in fs::read_dir(folder).map_err(Failure::doing(reading()))? {
-            let entry = entry.map_err(Failure::doing(reading()))?;
-            let path = entry.path();
+    fn folder(&mut self, folder: &Found, prefix: &str, depth: usize) -> Result<(), Failure> {
+        for name in folder.names()? {
+            let entry = folder.child(&name)?;
             let refused =
-                |why: &str| Failure::new(format!("`{}` in the build context {why}", path.display()));
-            let name = entry
-                .file_name()
+                |why: &str| Failure::new(format!("`{}` in the build context {why}", entry.path().display()));
+            let name = name
                 .into_string()
                 .map_err(|_| refused("has a name that is not UTF-8"))?;
             let name = format!("{prefix}{name}");
-            let kind = entry.file_type().map_err(Failure::doing(reading()))?;
-            if kind.is_dir() {
-                self.folder(&path, &format!("{name}/"))?;
-            } else if kind.is_file() {
-                let content =
-                    fs::read(&path).map_err(Failure::doing(format!("read `{}`", path.display())))?;
+            if entry.is_folder() {
+                if depth == DEEPEST {
+                    return Err(refused("lies too deep"));
+                }
+                self.folder(&entry, &format!("{name}/"), depth + 1)?;
+            } else if entry.is_file() {
+                let content = entry.read(LARGEST)?;
                 self.bytes += content.len() as u64;
                 self.files.insert(name, content);
-            } else if kind.is_symlink() {
+            } else if entry.is_link() {
                 return Err(refused("is a symbolic link").with_hint("put the file itself there"));
             } else {
-                return Err(refused("is no regular file"));
+                return Err(refused("is not a regular file"));
             }
             if self.bytes > LARGEST || self.files.len() > MOST_FILES {
                 return Err(Failure::new(format!(
@@ -72,9 +73,17 @@ impl Walk {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    use sandbox::host_path::Resolver;
 
     use super::*;
+
+    fn read(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
+        super::read(&Resolver::default().find(folder)?)
+    }
 
     #[test]
     fn files_come_with_their_paths_and_without_the_dockerfile() {

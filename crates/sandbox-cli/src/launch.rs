@@ -37,7 +37,7 @@ pub(crate) async fn on_stage(
         interrupt = interrupts.next() => return Ok(ExitStatus::Interrupted(interrupt)),
     };
     let run = RunFolder::create(&settings.logs)?;
-    let tap = LogTap::start(run.path(), &settings.copies, printer)?;
+    let tap = LogTap::start(run.path(), &settings.copies, &settings.resolver, printer)?;
     let prepared = tokio::select! {
         prepared = prepare(&sandbox, settings, printer) => prepared.map_err(Failure::from).map(Ok),
         interrupt = interrupts.next() => Ok(Err(interrupt)),

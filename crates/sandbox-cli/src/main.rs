@@ -21,6 +21,7 @@ mod run_folder;
 mod settings;
 mod table;
 mod trace;
+mod trust;
 mod workspace;
 
 use std::io::{self, Write as _};

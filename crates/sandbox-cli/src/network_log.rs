@@ -1,15 +1,17 @@
 //! Copies of a run's network log: in a file of the user's, and live on stderr.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use sandbox::host_path::Resolver;
 use sandbox::{LogFollower, NetworkLog};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::trace::LOG_MODE;
 
 /// What precedes each line on stderr.
 const LIVE_PREFIX: &str = "[net] ";
@@ -37,13 +39,18 @@ struct Copy {
 
 impl LogTap {
     /// Begins to copy the log in `folder`. The files are opened now: what happens to their names later changes nothing.
-    pub(crate) fn start(folder: &Path, wanted: &LogCopies, printer: Printer) -> Result<Self, Failure> {
+    pub(crate) fn start(
+        folder: &Path,
+        wanted: &LogCopies,
+        resolver: &Resolver,
+        printer: Printer,
+    ) -> Result<Self, Failure> {
         let log = NetworkLog::new(folder);
         let mut copies = Vec::new();
         let follow =
             |follower: io::Result<LogFollower>| follower.map_err(Failure::doing("follow the network log"));
         if let Some(path) = &wanted.file {
-            let (mut text, mut json) = (open(path)?, open(&json_path(path))?);
+            let (mut text, mut json) = (open(resolver, path)?, open(resolver, &json_path(path))?);
             copies.push(Copy::start(follow(log.follow())?, move |line| {
                 writeln!(text, "{line}")
             }));
@@ -90,8 +97,8 @@ async fn copy(mut follower: LogFollower, mut write: impl FnMut(&str) -> io::Resu
     Ok(())
 }
 
-fn open(path: &Path) -> Result<File, Failure> {
-    let opened = OpenOptions::new().create(true).append(true).open(path);
+fn open(resolver: &Resolver, path: &Path) -> Result<File, Failure> {
+    let opened = resolver.append(path, LOG_MODE);
     opened.map_err(Failure::doing(format!(
         "open the network log `{}`",
         path.display()
@@ -118,7 +125,7 @@ mod tests {
             file: Some(dir.path().join("net.log")),
             live: false,
         };
-        let tap = LogTap::start(&run, &wanted, Printer::new(0, true)).unwrap();
+        let tap = LogTap::start(&run, &wanted, &Resolver::default(), Printer::new(0, true)).unwrap();
         std::fs::write(run.join("network-sandbox.log"), "one\ntwo\n").unwrap();
         std::fs::write(run.join("network-sandbox.jsonl"), "{}\n").unwrap();
         tap.finish(Printer::new(0, true)).await;

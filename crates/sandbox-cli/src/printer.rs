@@ -155,6 +155,17 @@ impl Printer {
         }
     }
 
+    /// Whether somebody can answer a question: both stdin and stderr are a terminal.
+    pub(crate) fn can_ask(self) -> bool {
+        self.stderr.terminal && io::stdin().is_terminal()
+    }
+
+    /// A question, on whose line the answer is typed.
+    #[expect(clippy::unused_self, reason = "all output goes through a printer")]
+    pub(crate) fn prompt(self, text: impl Display) {
+        to_stderr(&harmless(&text.to_string()));
+    }
+
     /// Something that is not as it should be.
     pub(crate) fn warning(self, text: impl Display) {
         to_stderr(&format!(

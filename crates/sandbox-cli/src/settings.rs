@@ -6,11 +6,13 @@ mod image;
 mod mounts;
 mod policy;
 mod project;
+mod review;
 mod task;
 mod variables;
 mod verification;
 
 pub(crate) use project::Project;
+pub(crate) use review::{Needs, Review};
 pub(crate) use task::TaskSettings;
 pub(crate) use verification::VerifySettings;
 

@@ -1,6 +1,5 @@
 //! What the sandbox itself does: on stderr as far as `-v` goes, and in the file of `--log`.
 
-use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
@@ -9,11 +8,15 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::config::{Environment, Places};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
+/// Of a log that is made: the umask takes its share.
+pub(crate) const LOG_MODE: u32 = 0o666;
+
 /// Begins to write. The first call counts.
-pub(crate) fn begin(printer: Printer, log: Option<&Path>) -> Result<(), Failure> {
+pub(crate) fn begin(printer: Printer, log: Option<&Path>, environment: &Environment) -> Result<(), Failure> {
     let level = match printer.verbosity() {
         0 => LevelFilter::WARN,
         1 => LevelFilter::INFO,
@@ -25,8 +28,9 @@ pub(crate) fn begin(printer: Printer, log: Option<&Path>) -> Result<(), Failure>
         .without_time()
         .with_target(false)
         .with_filter(ours(level));
-    let file = log.map(|path| {
-        let opened = OpenOptions::new().create(true).append(true).open(path);
+    let file = log.map(|path| -> Result<_, Failure> {
+        let resolver = Places::find(environment)?.resolver(Path::new("."))?;
+        let opened = resolver.append(path, LOG_MODE);
         opened.map_err(Failure::doing(format!("open the log `{}`", path.display())))
     });
     let file = file.transpose()?.map(|file| {

@@ -94,6 +94,7 @@ mod egress;
 mod engine;
 mod error;
 mod executor;
+pub mod host_path;
 mod image;
 mod program;
 mod reap;

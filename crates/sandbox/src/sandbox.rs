@@ -18,7 +18,7 @@ use crate::image::{self, ImageBuildError, ImageSummary, ImageTags};
 use crate::reap::{self, InstanceLock, Inventory, Labels, Role, SweepReport};
 use crate::runs::{self, Runs};
 use crate::spec::{CommandSpec, ImageSource, ImageTag, ObjectId, TaskSpec};
-use crate::task::{Command, StopSwitch, Task, take_down};
+use crate::task::{Command, StopSwitch, Task, refuse_untrusted, take_down};
 use crate::verify::{self, VerifyReport, VerifySpec};
 
 /// Runs tasks in containers of one engine. See the crate's example for its life.
@@ -105,6 +105,7 @@ impl Sandbox {
     ///
     /// When the specification cannot be used, or the session folder cannot be read or made.
     pub fn create_task(&self, spec: TaskSpec) -> Result<Task, SandboxError> {
+        refuse_untrusted(self.shared.state_dir(), "session_dir", &spec.session_dir)?;
         Task::new(Arc::clone(&self.shared), spec)
     }
 

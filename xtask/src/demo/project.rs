@@ -110,7 +110,7 @@ impl Project {
     }
 
     fn command(&self) -> Command {
-        let mut sandbox = process::command(&self.sandbox, [] as [&str; 0]);
+        let mut sandbox = process::command(&self.sandbox, ["--trust"]);
         sandbox
             .current_dir(&self.folder)
             .stdin(Stdio::null())

@@ -8,8 +8,9 @@ use sandbox::EngineAddress;
 
 use super::{
     AgentArgs, AllowlistCommand, ApplyArgs, BuildArgs, ConfigCommand, DiffArgs, ExecArgs, ImageCommand,
-    LogsArgs, RunArgs, VerifyArgs,
+    LogsArgs, RunArgs, TrustArgs, VerifyArgs,
 };
+use crate::trust::Trust;
 
 const GLOBAL: &str = "Global options";
 
@@ -39,6 +40,18 @@ pub(crate) struct GlobalArgs {
     /// The configuration [default: .sandbox/sandbox.yaml]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Trust the project's files as they are, for this command; with a digest, only if `sandbox trust --show` prints the same
+    #[arg(
+        long,
+        global = true,
+        help_heading = GLOBAL,
+        value_name = "DIGEST",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_parser = trust
+    )]
+    pub(crate) trust: Option<Trust>,
     /// Says more on stderr; twice: everything
     #[arg(short, long, global = true, help_heading = GLOBAL, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
@@ -81,6 +94,8 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Removes what ended runs left on the engine
     Clean(CleanArgs),
+    /// Show what the project's files ask for, and trust them as they are
+    Trust(TrustArgs),
     /// Looks for what is missing, and says how to mend it
     Doctor(DoctorArgs),
     /// Tries from inside of containers whether the sandbox keeps its promises here
@@ -95,6 +110,14 @@ pub(crate) enum Command {
         /// Writes one page for each command into this folder
         dir: Option<PathBuf>,
     },
+}
+
+/// The flag alone, or with a digest.
+fn trust(text: &str) -> Result<Trust, String> {
+    match text {
+        "" => Ok(Trust::Now),
+        digest => Ok(Trust::Digest(digest.parse()?)),
+    }
 }
 
 #[derive(Debug, Args)]

@@ -22,6 +22,18 @@ pub(crate) enum ImageCommand {
     Prune(PruneArgs),
 }
 
+impl ImageCommand {
+    /// The image that it is about, where it is about one.
+    pub(crate) fn image(&self) -> Option<&ImageArgs> {
+        match self {
+            Self::Build(args) => Some(&args.image),
+            Self::Hash(args) => Some(&args.image),
+            Self::Save(args) => Some(&args.image),
+            Self::List(_) | Self::Load(_) | Self::Prune(_) => None,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct BuildArgs {
     #[command(flatten)]

@@ -10,6 +10,7 @@ mod image;
 mod logs;
 mod run;
 mod task;
+mod trust;
 mod verify;
 
 pub(crate) use agent::{AgentArgs, AgentOutput};
@@ -22,4 +23,5 @@ pub(crate) use image::{BuildArgs, ImageCommand};
 pub(crate) use logs::{LogOutput, LogsArgs};
 pub(crate) use run::RunArgs;
 pub(crate) use task::{ImageArgs, TaskArgs};
+pub(crate) use trust::TrustArgs;
 pub(crate) use verify::{Preset, VerifyArgs};

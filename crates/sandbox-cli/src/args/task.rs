@@ -36,6 +36,9 @@ pub(crate) struct TaskArgs {
     /// Mounts a file or folder of this machine; :ro for reading only
     #[arg(long = "mount", value_name = "SRC:DST[:ro]", value_parser = mount)]
     pub(crate) mounts: Vec<Mount>,
+    /// Allow mounts of `/`, home folders and system folders such as /etc
+    #[arg(long)]
+    pub(crate) allow_system_mounts: bool,
     /// Whether the task changes the work tree or a copy of it [default: direct]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) workspace: Option<WorkspaceMode>,

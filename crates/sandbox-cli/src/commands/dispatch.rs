@@ -1,16 +1,19 @@
 //! From the command line to the command.
 
+use std::path::Path;
+
 use crate::args::{Cli, Command, ImageArgs};
 use crate::config::Environment;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::settings::Project;
+use crate::settings::{Needs, Project};
 use crate::trace;
+use crate::trust::Trust;
 
 use super::{
     agent, allowlist, apply, build, clean, config, diff, discard, doctor, generate, image, logs, run, status,
-    verify,
+    trust, verify,
 };
 
 /// Runs the command.
@@ -26,35 +29,60 @@ pub(crate) async fn dispatch(
         Command::Exec(args) => args.log.as_deref(),
         _ => None,
     };
-    trace::begin(printer, log)?;
+    trace::begin(printer, log, environment)?;
     let project = || Project::load(&global, environment, printer);
-    let sandbox = || project()?.sandbox(&global, environment, printer);
+    let word = global.trust.clone().unwrap_or_default();
+    let trusted = |image: &ImageArgs, allowlist: Option<&Path>| {
+        let needs = Needs {
+            image: Some(image),
+            allowlist: Some(allowlist),
+        };
+        project()?.trusted(needs, &word, printer)
+    };
+    // Nothing but the configuration is obeyed by what only looks after what runs left.
+    let configured = || project()?.trusted(Needs::default(), &word, printer);
+    let sandbox = || configured()?.sandbox(&global, environment, printer);
     match command {
         Command::Run(args) => {
-            let settings = project()?.task(&args.task, &global, environment, printer)?;
+            let project = trusted(&args.task.image, args.task.allowlist.as_deref())?;
+            let settings = project.task(&args.task, &global, environment, printer)?;
             run::run(settings, args.command, printer).await
         }
         Command::Exec(args) => {
-            let settings = project()?.exec(&args, &global, environment, printer)?;
+            let project = trusted(&args.image, args.allowlist.as_deref())?;
+            let settings = project.exec(&args, &global, environment, printer)?;
             run::run(settings, args.command, printer).await
         }
-        Command::Build { args, force } => build::build(&args, force, &project()?, sandbox()?, printer).await,
+        Command::Build { args, force } => {
+            let project = trusted(&args.image, None)?;
+            let config = project.sandbox(&global, environment, printer)?;
+            build::build(&args, force, &project, config, printer).await
+        }
         Command::Agent(args) => {
-            let project = project()?;
+            let project = trusted(&args.task.image, args.task.allowlist.as_deref())?;
             let settings = project.task(&args.task, &global, environment, printer)?;
             let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
             let session = agent::SessionPlace::new(session, &project);
             agent::agent(settings, agent::AgentSettings::new(args, session)?, printer).await
         }
-        Command::Diff(args) => diff::diff(&args, &project()?, printer),
-        Command::Apply(args) => apply::apply(&args, &project()?, printer),
-        Command::Discard => discard::discard(&project()?, printer),
-        Command::Image(command) => image::image(command, &project()?, sandbox, printer).await,
+        Command::Diff(args) => diff::diff(&args, &configured()?, printer),
+        Command::Apply(args) => apply::apply(&args, &configured()?, printer),
+        Command::Discard => discard::discard(&configured()?, printer),
+        Command::Image(command) => {
+            let project = match command.image() {
+                Some(image) => trusted(image, None)?,
+                None => configured()?,
+            };
+            let config = || project.sandbox(&global, environment, printer);
+            image::image(command, &project, config, word == Trust::Now, printer).await
+        }
+        Command::Trust(args) => trust::trust(&args, &project()?, printer),
         Command::Allowlist(command) => allowlist::allowlist(command, &project()?, printer),
         Command::Config(command) => Ok(config::config(&command, project, environment, printer)),
         Command::Logs(args) => logs::logs(args, &project()?, printer).await,
         Command::Status(args) => {
             let image = project()?.image(&ImageArgs::default()).ok();
+            // Its tag is asked for, and nothing is built.
             status::status(sandbox()?, image, args.output, printer).await
         }
         Command::Clean(args) => {
@@ -63,14 +91,11 @@ pub(crate) async fn dispatch(
         }
         Command::Doctor(args) => {
             let project = project();
-            let sandbox = project
-                .as_ref()
-                .ok()
-                .map(|project| project.sandbox(&global, environment, printer));
+            let sandbox = project.is_ok().then(sandbox);
             doctor::doctor(project, sandbox, environment, args.output, printer).await
         }
         Command::Verify(args) => {
-            let settings = project()?.verification(&args, &global, environment, printer)?;
+            let settings = trusted(&args.image, None)?.verification(&args, &global, environment, printer)?;
             verify::verify(settings, args.output, printer).await
         }
         Command::Completions { shell } => Ok(generate::completions(shell, printer)),

@@ -1,8 +1,10 @@
 //! `image …`: building, naming and moving images.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use sandbox::host_path::Resolver;
 use sandbox::{ImageSource, ImageSummary, ImageTags, Sandbox, SandboxConfig};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -17,15 +19,17 @@ use crate::interrupt::Interrupts;
 use crate::printer::Printer;
 use crate::settings::Project;
 use crate::table::aligned;
+use crate::trace::LOG_MODE;
 
 /// The archive in a folder of `image save`.
 const ARCHIVE: &str = "images.tar";
 
-/// Runs the subcommand; `config` is asked only when an engine is needed.
+/// Runs the subcommand; `config` is asked only when an engine is needed. `trusted` is the word of `--trust` for an archive.
 pub(crate) async fn image(
     command: ImageCommand,
     project: &Project,
     config: impl Fn() -> Result<SandboxConfig, Failure>,
+    trusted: bool,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     if let ImageCommand::Hash(args) = &command {
@@ -41,7 +45,7 @@ pub(crate) async fn image(
     let work = async {
         let config = with_age(config, &command);
         let sandbox = Sandbox::connect(config).await?;
-        let done = with_engine(command, project, &sandbox, printer).await;
+        let done = with_engine(command, project, &sandbox, trusted, printer).await;
         sandbox.shutdown().await?;
         done
     };
@@ -55,6 +59,7 @@ async fn with_engine(
     command: ImageCommand,
     project: &Project,
     sandbox: &Sandbox,
+    trusted: bool,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     match command {
@@ -70,13 +75,28 @@ async fn with_engine(
             return Ok(print_tags(&tags, args.output, printer));
         }
         ImageCommand::List(args) => print_images(&sandbox.list_images().await?, args.output, printer),
-        ImageCommand::Save(args) => save(sandbox, &project.image(&args.image)?, &args.dir, printer).await?,
+        ImageCommand::Save(args) => {
+            save(
+                sandbox,
+                &project.image(&args.image)?,
+                &args.dir,
+                &project.resolver,
+                printer,
+            )
+            .await?;
+        }
         ImageCommand::Load(args) => {
-            let path = args.dir.join(ARCHIVE);
-            let file = File::open(&path)
-                .await
-                .map_err(Failure::doing(format!("open `{}`", path.display())))?;
-            for tag in sandbox.load_images(file).await? {
+            let found = project.resolver.find(&args.dir.join(ARCHIVE))?;
+            if found.is_untrusted() && !trusted {
+                let problem = format!(
+                    "`{}` lies in a folder that tasks can write, and what is loaded can replace any image of the engine",
+                    found.path().display()
+                );
+                return Err(Failure::new(problem).with_hint(
+                    "pass --trust if you know where it comes from, or keep archives outside of projects",
+                ));
+            }
+            for tag in sandbox.load_images(File::from_std(found.file()?)).await? {
                 printer.line(tag);
             }
         }
@@ -104,7 +124,13 @@ fn with_age(mut config: SandboxConfig, command: &ImageCommand) -> SandboxConfig 
 }
 
 /// Writes beside the archive first: what has its name is whole.
-async fn save(sandbox: &Sandbox, source: &ImageSource, dir: &Path, printer: Printer) -> Result<(), Failure> {
+async fn save(
+    sandbox: &Sandbox,
+    source: &ImageSource,
+    dir: &Path,
+    resolver: &Resolver,
+    printer: Printer,
+) -> Result<(), Failure> {
     sandbox
         .ensure_image_with(source, |line| printer.progress(line))
         .await?;
@@ -115,23 +141,22 @@ async fn save(sandbox: &Sandbox, source: &ImageSource, dir: &Path, printer: Prin
         .chain([&tags.overlay])
         .map(String::as_str)
         .collect();
-    let (path, unfinished): (PathBuf, PathBuf) = (dir.join(ARCHIVE), dir.join("images.tar.unfinished"));
-    let writing = || format!("write `{}`", path.display());
+    let writing = || format!("write `{}`", dir.join(ARCHIVE).display());
     fs::create_dir_all(dir).await.map_err(Failure::doing(writing()))?;
-    let mut file = File::create(&unfinished)
-        .await
-        .map_err(Failure::doing(writing()))?;
+    let dir = resolver.find(dir)?;
+    let (archive, unfinished) = (OsStr::new(ARCHIVE), OsStr::new("images.tar.unfinished"));
+    // What a command that was killed left.
+    dir.remove(unfinished)?;
+    let mut file = File::from_std(dir.create_new(unfinished, LOG_MODE)?);
     let saved = sandbox.save_images(&tags, &mut file).await;
     if let Err(error) = saved {
         // The first failure is the one to tell.
-        let _ = fs::remove_file(&unfinished).await;
+        let _ = dir.remove(unfinished);
         return Err(error.into());
     }
     file.flush().await.map_err(Failure::doing(writing()))?;
     file.sync_all().await.map_err(Failure::doing(writing()))?;
-    fs::rename(&unfinished, &path)
-        .await
-        .map_err(Failure::doing(writing()))?;
+    dir.rename(unfinished, archive)?;
     for tag in tags {
         printer.line(tag);
     }

@@ -16,6 +16,7 @@ mod logs;
 mod run;
 mod status;
 mod transcript;
+mod trust;
 mod verify;
 
 pub(crate) use dispatch::dispatch;

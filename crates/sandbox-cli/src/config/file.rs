@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use located_yaml::Node;
+use sandbox::host_path::{Found, Resolver};
 use sandbox::{ByteSize, EngineAddress, Mount, ResourceLimits, SandboxConfig};
 
 use super::conflict;
@@ -68,13 +69,18 @@ pub(super) const UPSTREAM_KEYS: [&str; 3] = ["dns", "extra_roots", "allow_addres
 pub(super) const LIMIT_KEYS: [&str; 5] = ["memory", "cpus", "pids_limit", "disk", "timeout"];
 
 impl ConfigFile {
-    /// Reads the file at `path`, which errors call `label`; `None` when it is not there.
-    pub(crate) fn read(path: &Path, label: &str) -> Result<Option<Self>, Failure> {
-        let Some(text) = read_text(path, label)? else {
+    /// Reads the file at `path`, which errors call `label`; `None` when it is not there. Gives its text and what it was found to be as well.
+    pub(crate) fn read(
+        resolver: &Resolver,
+        path: &Path,
+        label: &str,
+    ) -> Result<Option<(Self, Found, String)>, Failure> {
+        let Some((found, text)) = read_text(resolver, path, label)? else {
             return Ok(None);
         };
         let folder = path.parent().unwrap_or(Path::new("/"));
-        Ok(Some(Self::parse(&text, label, folder)?))
+        let file = Self::parse(&text, label, folder)?;
+        Ok(Some((file, found, text)))
     }
 
     /// Reads a document; `folder` is what relative paths are relative to.

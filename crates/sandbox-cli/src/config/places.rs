@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use sandbox::host_path::{Resolver, writable_folders};
 use sha2::{Digest as _, Sha256};
 
 use super::Environment;
@@ -22,11 +23,9 @@ impl Folder {
     /// The folder of the project in `root`; it need not be there.
     pub(crate) fn of(root: &Path) -> Self {
         let (own, former) = (root.join(Self::NAME), root.join(Self::FORMER_NAME));
-        let path = if !own.exists() && former.is_dir() {
-            former
-        } else {
-            own
-        };
+        // A link that leads nowhere is there too: reading through it is an error.
+        let is_there = own.symlink_metadata().is_ok();
+        let path = if !is_there && former.is_dir() { former } else { own };
         Self { path }
     }
 
@@ -75,6 +74,18 @@ impl Places {
     /// The copy of a project's work tree.
     pub(crate) fn copy(&self, key: &str) -> PathBuf {
         self.state.join("copies").join(key)
+    }
+
+    /// The record of what is trusted of a project.
+    pub(crate) fn trust(&self, key: &str) -> PathBuf {
+        self.state.join("trust").join(key)
+    }
+
+    /// Opens what paths of this machine name. Tasks can write the work tree `root`, and what earlier tasks could write.
+    pub(crate) fn resolver(&self, root: &Path) -> Result<Resolver, Failure> {
+        let known = writable_folders(&self.state);
+        let known = known.map_err(Failure::doing(format!("read `{}`", self.state.display())))?;
+        Ok(Resolver::new(known.iter().map(PathBuf::as_path).chain([root])))
     }
 
     /// The session of a project.

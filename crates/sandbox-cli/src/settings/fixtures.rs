@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use sandbox::host_path::Resolver;
+
 use super::Project;
+use super::review::Obeyed;
 use crate::args::ImageArgs;
 use crate::config::{ConfigFile, Folder, Places};
 
@@ -16,6 +19,10 @@ pub(super) fn project(root: &Path, state: &Path) -> Project {
         folder: Folder::of(root),
         file: ConfigFile::default(),
         config_path: None,
+        config_input: None,
+        resolver: Resolver::new([root]),
+        obeyed: Obeyed::default(),
+        homes: Vec::new(),
     }
 }
 

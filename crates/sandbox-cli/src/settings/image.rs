@@ -1,7 +1,5 @@
 //! Which image.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 
 use sandbox::ImageSource;
@@ -10,23 +8,34 @@ use super::Project;
 use crate::args::ImageArgs;
 use crate::failure::Failure;
 use crate::image_context;
+use crate::trust::{Input, build_request};
+
+/// What is longer is no Dockerfile: 1 MiB.
+const LONGEST_DOCKERFILE: u64 = 1 << 20;
 
 impl Project {
     /// Where images come from.
     pub(crate) fn image(&self, args: &ImageArgs) -> Result<ImageSource, Failure> {
+        let (input, image) = self.image_input(args)?;
+        self.obey(input.as_ref(), build_request(&image).is_some())?;
+        Ok(image)
+    }
+
+    /// Likewise, with what it is to whoever has to trust it.
+    pub(super) fn image_input(&self, args: &ImageArgs) -> Result<(Option<Input>, ImageSource), Failure> {
         if let Some(name) = &args.image {
-            return Ok(ImageSource::existing(name));
+            return Ok((None, ImageSource::existing(name)));
         }
         if args.dockerfile.is_none()
             && args.context.is_none()
             && let Some(name) = &self.file.image
         {
-            return Ok(ImageSource::existing(name));
+            return Ok((None, ImageSource::existing(name)));
         }
         let named = args.dockerfile.as_ref().or(self.file.dockerfile.as_ref());
         let dockerfile = named.cloned().unwrap_or_else(|| self.folder.dockerfile());
-        let text = match fs::read(&dockerfile) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => {
+        let found = match self.resolver.find(&dockerfile) {
+            Err(error) if error.is_not_found() && named.is_none() => {
                 return Err(Failure::new(
                     "no image: neither --image nor `image` in the configuration names one",
                 )
@@ -35,8 +44,9 @@ impl Project {
                     dockerfile.display()
                 )));
             }
-            read => read.map_err(Failure::doing(format!("read `{}`", dockerfile.display())))?,
+            found => found?,
         };
+        let text = found.read(LONGEST_DOCKERFILE)?;
         let folder = dockerfile
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
@@ -46,7 +56,15 @@ impl Project {
             .clone()
             .or_else(|| self.file.context.clone())
             .unwrap_or(folder);
-        Ok(ImageSource::build(text, image_context::read(&context)?))
+        let context = self
+            .resolver
+            .find(&context)
+            .map_err(Failure::doing("read the build context"))?;
+        let image = ImageSource::build(text, image_context::read(&context)?);
+        let input = (found.is_untrusted() || context.is_untrusted())
+            .then(|| Self::image_files(&found, &image))
+            .flatten();
+        Ok((input, image))
     }
 }
 
@@ -54,7 +72,7 @@ impl Project {
     /// Why no image comes of what is in the configuration or beside it; `None` too where nothing is there, since a flag may name one.
     pub(super) fn image_fault(&self) -> Option<Failure> {
         let is_asked_for = self.file.dockerfile.is_some() || self.file.context.is_some();
-        if !is_asked_for && !self.folder.dockerfile().exists() {
+        if !is_asked_for && self.folder.dockerfile().symlink_metadata().is_err() {
             return None;
         }
         self.image(&ImageArgs::default()).err()
@@ -64,6 +82,7 @@ impl Project {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::fs;
 
     use super::super::fixtures::{image_args, project};
     use super::*;

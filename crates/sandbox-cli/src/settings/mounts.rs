@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox::{Mount, Protection};
+use sandbox::host_path::{Found, Resolver};
+use sandbox::{EngineAddress, Mount, Protection};
 
 use super::{Project, WORKSPACE};
 use crate::config::InvalidFile;
@@ -43,7 +44,7 @@ impl Project {
             .iter()
             .filter(|mount| mount.host_path() == self.root)
             .filter_map(|mount| mount.validate().err());
-        let in_reach = self.refuse_state_in_reach(&mounts).err();
+        let in_reach = self.check_mounts(&mounts, None, true).err();
         of_file
             .chain(work_tree.map(Failure::from))
             .chain(in_reach)
@@ -60,37 +61,84 @@ impl Project {
         workspace::protection(&self.file.workspace, false)
     }
 
-    /// A task that sees the state directory has the key of the root authority.
-    pub(super) fn refuse_state_in_reach(&self, mounts: &[Mount]) -> Result<(), Failure> {
-        let state = resolved(&self.places.state);
-        let reaches = |mount: &&Mount| {
-            let path = resolved(mount.host_path());
-            state.starts_with(&path) || path.starts_with(&state)
-        };
-        match mounts.iter().find(reaches) {
-            Some(mount) => Err(Failure::new(format!(
-                "`{}`, mounted at {}, would show the task the sandbox's own keys in `{}`",
-                mount.host_path().display(),
-                mount.container_path(),
-                self.places.state.display()
-            ))
-            .with_hint(
-                "run in the project's own folder, or point XDG_STATE_HOME outside of what is mounted",
-            )),
-            None => Ok(()),
+    /// Refuses mounts that give a task this machine: the sandbox's own keys, an engine's socket, and, unless `allow_system` says so, the
+    /// root, home folders and system folders. What counts is what a path leads to, not its name.
+    pub(super) fn check_mounts(
+        &self,
+        mounts: &[Mount],
+        engine: Option<&EngineAddress>,
+        allow_system: bool,
+    ) -> Result<(), Failure> {
+        let mut resolver = self.resolver.clone();
+        let writable = mounts.iter().filter(|mount| !mount.read_only());
+        writable.for_each(|mount| resolver.add(mount.host_path()));
+        let here = |path: &Path| Resolver::default().find(path).ok();
+        let state = here(&self.places.state);
+        let engine = engine.map(EngineAddress::socket);
+        let sockets = ENGINE_SOCKETS.iter().map(Path::new).chain(engine);
+        let sockets: Vec<Found> = sockets.filter_map(here).collect();
+        for mount in mounts {
+            let found = match resolver.find(mount.host_path()) {
+                Ok(found) => found,
+                // Told with its place where the mount is validated.
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let refused = |why: &str| {
+                let (path, target) = (mount.host_path().display(), mount.container_path());
+                Failure::new(format!("`{path}`, mounted at {target}, {why}"))
+            };
+            if let Some(state) = &state
+                && (found.contains(state)? || state.contains(&found)?)
+            {
+                let state = self.places.state.display();
+                return Err(refused(&format!(
+                    "would show the task the sandbox's own keys in `{state}`"
+                ))
+                .with_hint(
+                    "run in the project's own folder, or point XDG_STATE_HOME outside of what is mounted",
+                ));
+            }
+            for socket in &sockets {
+                if found.contains(socket)? {
+                    let socket = socket.path().display();
+                    return Err(refused(&format!(
+                        "would give the task the engine's socket `{socket}`, and with it this machine"
+                    )));
+                }
+            }
+            if !allow_system && is_system(found.path(), mount.read_only(), &self.homes) {
+                return Err(refused("is a folder of the system or a home folder")
+                    .with_hint("mount the folder in it that the task needs, or pass --allow-system-mounts"));
+            }
         }
+        Ok(())
     }
 }
 
-/// The path without symbolic links, as far as it is there.
-fn resolved(path: &Path) -> PathBuf {
-    let there = path
-        .ancestors()
-        .find_map(|part| Some((part, part.canonicalize().ok()?)));
-    match there {
-        Some((part, real)) => real.join(path.strip_prefix(part).unwrap_or(Path::new(""))),
-        None => path.to_owned(),
-    }
+/// Where engines usually listen.
+const ENGINE_SOCKETS: [&str; 5] = [
+    "/run/podman/podman.sock",
+    "/run/docker.sock",
+    "/var/run/docker.sock",
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+];
+/// Folders that are the machine's. No part of the last group is mounted writable.
+const SYSTEM: [&str; 6] = ["/", "/home", "/root", "/var", "/run", "/mnt"];
+const SYSTEM_WHOLE: [&str; 11] = [
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr",
+];
+
+/// Whether the real path `path` is the machine's rather than somebody's.
+fn is_system(path: &Path, read_only: bool, homes: &[PathBuf]) -> bool {
+    let is_home = path.parent() == Some(Path::new("/home")) || homes.iter().any(|home| home == path);
+    let whole = SYSTEM_WHOLE.iter().map(Path::new);
+    is_home
+        || SYSTEM.iter().any(|system| path == Path::new(system))
+        || whole
+            .into_iter()
+            .any(|system| path == system || (!read_only && path.starts_with(system)))
 }
 
 #[cfg(test)]
@@ -134,6 +182,7 @@ mod tests {
         let state = home.join(".local/state/sandbox");
         let app = home.join("app");
         fs::create_dir(&app).unwrap();
+        fs::create_dir_all(state.join("logs")).unwrap();
         for (mounted, good) in [
             (home.clone(), false),
             (state.join("logs"), false),
@@ -141,8 +190,57 @@ mod tests {
             (home.join(".local"), false),
         ] {
             let mounts = [Mount::read_only_at(&mounted, "/x")];
-            let refused = project(&home, &state).refuse_state_in_reach(&mounts);
+            let refused = project(&home, &state).check_mounts(&mounts, None, true);
             assert_eq!(refused.is_ok(), good, "{}", mounted.display());
+        }
+    }
+
+    #[test]
+    fn an_engines_socket_is_out_of_reach_under_any_name() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |path: &str| home.path().join(path);
+        fs::create_dir_all(at("run/engine")).unwrap();
+        fs::create_dir_all(at("app")).unwrap();
+        std::os::unix::fs::symlink("run", at("alias")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("run/engine/podman.sock")).unwrap();
+        let engine = EngineAddress::unix(at("run/engine/podman.sock"));
+        let project = project(&at("app"), &at("state"));
+        for (path, good) in [
+            ("run", false),
+            ("alias/engine", false),
+            ("run/engine/podman.sock", false),
+            ("app", true),
+        ] {
+            let mounts = [Mount::read_only_at(at(path), "/x")];
+            assert_eq!(
+                project.check_mounts(&mounts, Some(&engine), true).is_ok(),
+                good,
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn system_folders_need_a_flag() {
+        let homes = [PathBuf::from("/srv/people/ann")];
+        for (path, read_only, system) in [
+            ("/", true, true),
+            ("/etc", true, true),
+            ("/etc/ssl", true, false),
+            ("/etc/ssl", false, true),
+            ("/usr/local/share", false, true),
+            ("/home/ann", true, true),
+            ("/home/ann/app", false, false),
+            ("/srv/people/ann", false, true),
+            ("/srv/people/ann/app", false, false),
+            ("/var/lib/app", false, false),
+            ("/var", true, true),
+        ] {
+            assert_eq!(
+                is_system(Path::new(path), read_only, &homes),
+                system,
+                "{path} {read_only}"
+            );
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::config::{Environment, read_text};
 use crate::credentials;
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::trust::{Input, Role, policy_request};
 
 impl Project {
     /// What may be reached: the file named by a flag, else the project's; nothing where there is none.
@@ -51,8 +52,17 @@ impl Project {
 
     /// The policy at `path`; `None` when it is not there.
     pub(crate) fn read_allowlist(&self, path: &Path) -> Result<Option<Allowlist>, Failure> {
+        let Some((input, policy)) = self.policy(path)? else {
+            return Ok(None);
+        };
+        self.obey(input.as_ref(), policy_request(&policy).is_some())?;
+        Ok(Some(policy))
+    }
+
+    /// The policy at `path`, and what it is to whoever has to trust it; `None` when it is not there.
+    pub(super) fn policy(&self, path: &Path) -> Result<Option<(Option<Input>, Allowlist)>, Failure> {
         let label = self.shown(path);
-        let Some(text) = read_text(path, &label)? else {
+        let Some((found, text)) = read_text(&self.resolver, path, &label)? else {
             return Ok(None);
         };
         let is_json = path.extension().is_some_and(|extension| extension == "json");
@@ -61,7 +71,8 @@ impl Project {
         } else {
             Allowlist::from_yaml(&text, &label)
         };
-        Ok(Some(read?))
+        let input = Self::input(&found, Role::Allowlist, text.as_bytes());
+        Ok(Some((input, read?)))
     }
 
     /// The network of `run` and `agent`.

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sandbox::SandboxConfig;
+use sandbox::host_path::Resolver;
 
+use super::review::Obeyed;
 use super::variables::passed_value;
 use crate::args::{GlobalArgs, ImageArgs};
 use crate::config::{
@@ -13,7 +15,10 @@ use crate::config::{
 };
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::trust::{Input, Role};
 
+/// Far more than all authorities of a system: 16 MiB.
+const LONGEST_ROOTS: u64 = 16 << 20;
 /// That of the library.
 const DEFAULT_PREFIX: &str = "sandbox";
 
@@ -28,10 +33,17 @@ pub(crate) struct Project {
     pub(super) folder: Folder,
     pub(super) file: ConfigFile,
     pub(super) config_path: Option<PathBuf>,
+    /// The configuration, where a task could have written it.
+    pub(super) config_input: Option<Input>,
+    /// Opens what paths of this machine name.
+    pub(crate) resolver: Resolver,
+    pub(super) obeyed: Obeyed,
+    /// The user's home folder, as the environment names it.
+    pub(super) homes: Vec<PathBuf>,
 }
 
 impl Project {
-    /// Reads the settings of the current folder.
+    /// Reads the settings of the current folder, to look at them: [`trusted`](Self::trusted) is for commands that obey them.
     pub(crate) fn load(
         global: &GlobalArgs,
         environment: &Environment,
@@ -53,10 +65,13 @@ impl Project {
         let is_named = named.is_some();
         let path = named.unwrap_or_else(|| folder.config());
         let label = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-        let (file, config_path) = match ConfigFile::read(&path, &label)? {
-            Some(file) => {
+        let places = Places::find(environment)?;
+        let resolver = places.resolver(root)?;
+        let (file, config_path, config_input) = match ConfigFile::read(&resolver, &path, &label)? {
+            Some((file, found, text)) => {
                 printer.note(format_args!("settings from {}", path.display()));
-                (file, Some(path))
+                let input = Self::input(&found, Role::Configuration, text.as_bytes());
+                (file, Some(path), input)
             }
             None if is_named => {
                 let message = format!("there is no configuration at `{}`", path.display());
@@ -64,9 +79,8 @@ impl Project {
                 let usual = usual.strip_prefix(root).unwrap_or(&usual).display();
                 return Err(Failure::new(message).with_hint(format!("leave --config out to use {usual}")));
             }
-            None => (ConfigFile::default(), None),
+            None => (ConfigFile::default(), None, None),
         };
-        let places = Places::find(environment)?;
         Ok(Self {
             key: project_key(root),
             root: root.to_owned(),
@@ -74,6 +88,10 @@ impl Project {
             folder,
             file,
             config_path,
+            config_input,
+            resolver,
+            obeyed: Obeyed::default(),
+            homes: environment.path("HOME").into_iter().collect(),
         })
     }
 
@@ -103,7 +121,9 @@ impl Project {
         config.upstream.dns = *dns;
         config.upstream.allow_addresses.clone_from(allow_addresses);
         if let Some(path) = extra_roots {
-            config.upstream.extra_roots_pem = pem(path)?;
+            let (input, roots) = self.roots(path)?;
+            self.obey(input.as_ref(), true)?;
+            config.upstream.extra_roots_pem = roots;
         }
         Ok(config)
     }
@@ -166,10 +186,25 @@ impl Project {
             .map(Failure::from)
             .collect();
         let roots = self.file.upstream.extra_roots.as_deref();
-        faults.extend(roots.and_then(|path| pem(path).err()));
+        faults.extend(roots.and_then(|path| self.roots(path).err()));
         faults.extend(self.image_fault());
         faults.extend(self.mount_faults());
         faults
+    }
+
+    /// The certificates of authorities for upstream servers at `path`.
+    pub(super) fn roots(&self, path: &Path) -> Result<(Option<Input>, String), Failure> {
+        let found = self.resolver.find(path)?;
+        let bytes = found.read(LONGEST_ROOTS)?;
+        let input = Self::input(&found, Role::Roots, &bytes);
+        match String::from_utf8(bytes) {
+            Ok(text) if text.contains("-----BEGIN CERTIFICATE-----") => Ok((input, text)),
+            _ => Err(Failure::new(format!(
+                "`{}`, named by `upstream.extra_roots`, holds no certificate",
+                path.display()
+            ))
+            .with_hint("convert it with `openssl x509 -inform der -in FILE -out FILE.pem`")),
+        }
     }
 
     /// A path as a reader in the project knows it.
@@ -179,18 +214,6 @@ impl Project {
             .display()
             .to_string()
     }
-}
-
-fn pem(path: &Path) -> Result<String, Failure> {
-    let text = fs::read_to_string(path).map_err(Failure::doing(format!("read `{}`", path.display())))?;
-    if text.contains("-----BEGIN CERTIFICATE-----") {
-        return Ok(text);
-    }
-    Err(Failure::new(format!(
-        "`{}`, named by `upstream.extra_roots`, holds no certificate",
-        path.display()
-    ))
-    .with_hint("convert it with `openssl x509 -inform der -in FILE -out FILE.pem`"))
 }
 
 #[cfg(test)]
@@ -206,14 +229,11 @@ mod tests {
     #[test]
     fn roots_that_hold_no_certificate_are_refused() {
         let dir = tempfile::tempdir().unwrap();
+        let project = super::super::fixtures::project(dir.path(), Path::new("/state"));
         let path = dir.path().join("roots.pem");
         fs::write(&path, "binary").unwrap();
-        assert!(
-            pem(&path)
-                .unwrap_err()
-                .to_string()
-                .contains("holds no certificate")
-        );
-        assert!(pem(Path::new("/no/such/file")).is_err());
+        let error = project.roots(&path).unwrap_err().to_string();
+        assert!(error.contains("holds no certificate"), "{error}");
+        assert!(project.roots(Path::new("/no/such/file")).is_err());
     }
 }

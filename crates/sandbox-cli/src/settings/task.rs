@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sandbox::host_path::Resolver;
 use sandbox::{
     ContainerEnv, ImageSource, Isolation, Mount, Network, NetworkSandboxConfig, Protection, ResourceLimits,
     SandboxConfig,
@@ -36,6 +37,8 @@ pub(crate) struct TaskSettings {
     /// Where the folders of this project's runs are.
     pub(crate) logs: PathBuf,
     pub(crate) copies: LogCopies,
+    /// Opens what flags name.
+    pub(crate) resolver: Resolver,
     /// The project.
     pub(crate) key: String,
 }
@@ -68,7 +71,7 @@ impl Project {
         let protection = workspace::protection(&self.file.workspace, args.unprotected);
         let mode = args.workspace.or(self.file.workspace.mode).unwrap_or_default();
         let mounts = self.mounts(&args.mounts, mode, &protection);
-        self.refuse_state_in_reach(&mounts)?;
+        self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
         Ok(TaskSettings {
             root: self.root.clone(),
             protection,
@@ -85,6 +88,7 @@ impl Project {
                 file: args.network_log.clone(),
                 live: args.network_log_live,
             },
+            resolver: self.resolver.clone(),
             key: self.key.clone(),
         })
     }
@@ -106,7 +110,7 @@ impl Project {
                 vec![Mount::read_write(&self.root, WORKSPACE).protected(protection.clone())]
             }
         };
-        self.refuse_state_in_reach(&mounts)?;
+        self.check_mounts(&mounts, Some(&sandbox.engine), false)?;
         let network = match args.network {
             ExecNetwork::None => Network::Disabled,
             ExecNetwork::Sandboxed => Network::Sandboxed(NetworkSandboxConfig::new(
@@ -129,6 +133,7 @@ impl Project {
             isolation: Isolation::untrusted(),
             logs: self.places.logs(&self.key),
             copies: LogCopies::default(),
+            resolver: self.resolver.clone(),
             key: self.key.clone(),
         })
     }
@@ -170,12 +175,14 @@ mod tests {
         let global = GlobalArgs {
             engine: Some(sandbox::EngineAddress::unix("/x")),
             config: None,
+            trust: None,
             verbose: 0,
         };
         let args = TaskArgs {
             image: image_args(),
             allowlist: None,
             timeout: None,
+            allow_system_mounts: false,
             mounts: Vec::new(),
             workspace: None,
             unprotected: false,

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::engine::EngineError;
+use crate::spec::InvalidSpec;
 
 /// A container could not be launched, or is not what was asked for. It has been removed.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +33,7 @@ pub enum ContainerError {
         /// The host's path.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        source: InvalidSpec,
     },
     /// A file that tells the container its name or its name server cannot be written.
     #[error("failed to write `{}`", path.display())]

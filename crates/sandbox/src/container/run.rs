@@ -1,9 +1,10 @@
 //! A container's life, one type per state. Each failed step removes the container; a future that is dropped leaves a labelled one.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::engine::{ContainerId, Engine, EngineError, ImageFacts, Inspection, Output, Stdin};
+use crate::host_path::Resolver;
 use crate::spec::{Mount, StopSignal};
 
 use super::error::ContainerError;
@@ -75,7 +76,7 @@ pub(crate) struct Exit {
 impl Created {
     /// Creates what `plan` says, and compares what the engine wrote down with it.
     pub(crate) async fn create(engine: &Engine, plan: &ContainerPlan) -> Result<Self, ContainerError> {
-        let mounts = resolve(&plan.mounts).await?;
+        let mounts = resolve(&plan.mounts)?;
         let image = engine
             .image(&plan.image)
             .await?
@@ -324,6 +325,13 @@ impl Handle {
             container: plan.name.clone(),
             problem,
         })?;
+        let targets = plan.mounts.iter().map(Mount::container_path);
+        facts.roots = kernel::roots(Path::new("/proc"), inspection.state.pid, targets).map_err(|error| {
+            ContainerError::Unverifiable {
+                container: plan.name.clone(),
+                problem: format!("its root cannot be opened: {error}"),
+            }
+        })?;
         if plan.disk.is_some() {
             facts.disk = kernel::disk_bound(Path::new("/"), inspection.state.pid, &facts.mounts);
         }
@@ -372,19 +380,21 @@ fn gone_is_done(ended: Result<(), EngineError>) -> Result<(), EngineError> {
     }
 }
 
-/// The mounts with real paths: the engine would make a source that is missing, and tells real paths when asked.
-async fn resolve(mounts: &[Mount]) -> Result<Vec<Mount>, ContainerError> {
-    let mut resolved = Vec::with_capacity(mounts.len());
-    for mount in mounts {
-        let path: PathBuf = tokio::fs::canonicalize(mount.host_path())
-            .await
-            .map_err(|source| ContainerError::MountSource {
+/// The mounts with real paths: the engine would make a source that is missing, and reports real paths. Those that nobody judged yet
+/// are the sandbox's own files.
+fn resolve(mounts: &[Mount]) -> Result<Vec<Mount>, ContainerError> {
+    let own = Resolver::default();
+    let resolve = |mount: &Mount| match mount.identity() {
+        Some(_) => Ok(mount.clone()),
+        None => match mount.found_by(&own) {
+            Ok(found) => Ok(mount.with_host_path(found.path().to_owned()).of(found.identity())),
+            Err(source) => Err(ContainerError::MountSource {
                 path: mount.host_path().to_owned(),
                 source,
-            })?;
-        resolved.push(mount.with_host_path(path));
-    }
-    Ok(resolved)
+            }),
+        },
+    };
+    mounts.iter().map(resolve).collect()
 }
 
 /// What a failed launch means.

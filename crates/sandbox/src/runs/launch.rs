@@ -85,14 +85,16 @@ async fn create(
     let image = shared.image_id(&launch.image).await?;
     let program = Program {
         command: spec.command.clone(),
-        mounts: launch.mounts.clone(),
         ..Program::default()
     };
     let labels = shared.labels(&launch.context);
     let name = container_name(shared.prefix(), spec.name.as_str());
     let plan = |endpoint: Option<&Endpoint>| -> Result<ContainerPlan, SandboxError> {
         // As late as can be: a hook was called since they were checked, and networks take their time.
-        launch.refuse_moved_mounts()?;
+        let program = Program {
+            mounts: task::resolved_mounts(shared.state_dir(), &launch.mounts)?,
+            ..program
+        };
         let files = shared
             .own_files()
             .of(&launch, endpoint.map(|endpoint| endpoint.dns))?;

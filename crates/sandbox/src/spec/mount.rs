@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
+use crate::host_path::{Found, Identity, Resolver};
 use crate::workspace::Protection;
 
 use super::InvalidSpec;
@@ -23,6 +24,8 @@ pub struct Mount {
     read_only: bool,
     protection: Option<Protection>,
     copy_dir: Option<PathBuf>,
+    /// What is mounted, once its path was resolved: the kernel's mount table is compared with it.
+    identity: Option<Identity>,
 }
 
 impl Mount {
@@ -34,17 +37,15 @@ impl Mount {
             read_only: false,
             protection: None,
             copy_dir: None,
+            identity: None,
         }
     }
 
     /// Mounts `host_path` at `container_path`; writing fails.
     pub fn read_only_at(host_path: impl Into<PathBuf>, container_path: impl Into<String>) -> Self {
         Self {
-            host_path: host_path.into(),
-            container_path: container_path.into(),
             read_only: true,
-            protection: None,
-            copy_dir: None,
+            ..Self::read_write(host_path, container_path)
         }
     }
 
@@ -113,6 +114,30 @@ impl Mount {
             .as_ref()
             .is_some_and(|protection| !protection.is_none());
         self.copy_dir.is_some() || (is_protected && self.is_writable_folder())
+    }
+
+    /// What is mounted, where its path was resolved.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.identity
+    }
+
+    /// The same mount, of which the kernel has to show this very file or folder.
+    pub(crate) fn of(self, identity: Identity) -> Self {
+        Self {
+            identity: Some(identity),
+            ..self
+        }
+    }
+
+    /// What its path leads to by `resolver`, which follows no link that a task can have made.
+    pub(crate) fn found_by(&self, resolver: &Resolver) -> Result<Found, InvalidSpec> {
+        resolver.find(&self.host_path).map_err(|error| {
+            let path = self.host_path.display();
+            InvalidSpec::new(
+                "mounts",
+                format!("`{path}` cannot be mounted: {}", error.problem()),
+            )
+        })
     }
 
     /// The same mount of another path of the host.

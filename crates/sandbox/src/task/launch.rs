@@ -14,7 +14,7 @@ use crate::spec::{ContainerEnv, Launch, Mount, Network, ObjectId};
 use crate::workspace::Hold;
 
 use super::result::Timings;
-use super::{aftermath, undo};
+use super::{aftermath, mounts, undo};
 
 /// What tasks, commands and executors differ in.
 #[derive(Default)]
@@ -47,9 +47,9 @@ pub(crate) async fn start(
 ) -> Result<Started, SandboxError> {
     let since = Instant::now();
     let id = ObjectId::random(&launch.context);
-    launch.refuse_moved_mounts()?;
+    let mounts = mounts::resolved(shared.state_dir(), &launch.mounts)?;
     let taken = async {
-        let taken = Hold::take(launch.mounts.clone(), shared.quarantine(&id)).await;
+        let taken = Hold::take(mounts, shared.quarantine(&id)).await;
         taken.map_err(SandboxError::from)
     };
     let (image, (mounts, hold)) = tokio::try_join!(shared.image_id(&launch.image), taken)?;

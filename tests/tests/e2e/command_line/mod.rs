@@ -4,6 +4,7 @@ mod agent;
 mod care;
 mod exec;
 mod image;
+mod left_behind;
 mod logs;
 mod policy;
 pub(crate) mod project;

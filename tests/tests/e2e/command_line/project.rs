@@ -1,5 +1,6 @@
 //! A project folder, the `sandbox` command in it, and what it came to.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -78,7 +79,13 @@ impl Project {
         fs::write(path, old + content).expect("a file");
     }
 
+    /// The command, which trusts the project's files: the test wrote them.
     pub(crate) fn sandbox(&self, arguments: &[&str]) -> Command {
+        self.wary(&[&["--trust"], arguments].concat())
+    }
+
+    /// The command, which trusts what is on record and nothing else.
+    pub(crate) fn wary(&self, arguments: &[&str]) -> Command {
         // As from a shell: a test runner in the background may have been started with signals ignored, which children inherit.
         let mut command = Command::new("env");
         command
@@ -93,7 +100,7 @@ impl Project {
         let mut command = Command::new("bash");
         command
             .args(["-c", &format!("ulimit -c 0 -d {kibibytes}; exec \"$@\""), "bash"])
-            .arg(&self.sandbox)
+            .args([self.sandbox.as_os_str(), OsStr::new("--trust")])
             .args(arguments);
         self.set_up(command)
     }

@@ -295,7 +295,9 @@ fn a_fault_has_its_place_and_its_mend() {
 #[test]
 fn a_file_that_is_not_there_is_none() {
     assert_eq!(
-        ConfigFile::read(Path::new("/no/such/sandbox.yaml"), "x").unwrap(),
+        ConfigFile::read(&Resolver::default(), Path::new("/no/such/sandbox.yaml"), "x")
+            .unwrap()
+            .map(|(file, ..)| file),
         None
     );
 }

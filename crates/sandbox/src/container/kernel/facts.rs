@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+
+use crate::host_path::Identity;
 use crate::spec::UlimitKind;
 
 use super::mountinfo::{self, KernelMount};
@@ -35,6 +38,8 @@ pub(in crate::container) struct KernelFacts {
     pub(in crate::container) mounts: Vec<KernelMount>,
     /// Those of the paths that were asked about that the container does not have.
     pub(in crate::container) absent: BTreeSet<String>,
+    /// What is mounted at the paths that were asked about, as far as something is there.
+    pub(in crate::container) roots: BTreeMap<String, Identity>,
     /// Bytes that its root file system can come to, where somebody asked: see [`disk_bound`](super::disk_bound).
     pub(in crate::container) disk: Option<u64>,
 }
@@ -78,8 +83,27 @@ pub(in crate::container) fn read(
             .filter(|path| is_absent(&process.join("root").join(path.trim_start_matches('/'))))
             .cloned()
             .collect(),
+        roots: BTreeMap::new(),
         disk: None,
     })
+}
+
+/// What is mounted at `targets` in the container of the process `pid`. Links are those of the container's own root.
+pub(in crate::container) fn roots<'a>(
+    proc: &Path,
+    pid: u32,
+    targets: impl Iterator<Item = &'a str>,
+) -> io::Result<BTreeMap<String, Identity>> {
+    let path = proc.join(pid.to_string()).join("root");
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let root = openat(CWD, path, flags | OFlags::DIRECTORY, Mode::empty())?;
+    let identity = |target: &str| {
+        let held = openat2(&root, target, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
+        Identity::of(held)
+    };
+    Ok(targets
+        .filter_map(|target| Some((target.to_owned(), identity(target).ok()?)))
+        .collect())
 }
 
 /// What cannot be looked at is not absent.
@@ -256,6 +280,7 @@ Max pending signals       96365                96365                signals   \n
             limits: facts.limits.clone(),
             mounts: facts.mounts.clone(),
             absent: BTreeSet::from(["/nowhere".to_owned()]),
+            roots: BTreeMap::new(),
             disk: None,
         };
         assert_eq!(facts, expected);

@@ -107,6 +107,7 @@ pub(super) fn kernel() -> KernelFacts {
         limits: BTreeMap::from([(UlimitKind::Core, (Some(0), Some(0)))]),
         mounts: kernel::parse(MOUNTS[0]).unwrap(),
         absent: BTreeSet::from(["/not-in-the-image".to_owned()]),
+        roots: BTreeMap::new(),
         disk: None,
     }
 }

@@ -89,6 +89,17 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
             format!("mounts in the kernel: `{target}` can be written")
         });
     }
+    for mount in plan.mounts.iter().filter(|mount| mount.copy_dir().is_none()) {
+        // A path leads elsewhere once somebody exchanges a folder; the engine looked it up after us.
+        let target = mount.container_path();
+        found.require(kernel.roots.get(target).copied() == mount.identity(), || {
+            format!(
+                "mounts in the kernel: what is at `{}` is not what `{}` was when it was checked",
+                clean(target),
+                mount.host_path().display()
+            )
+        });
+    }
     for mount in plan.mounts.iter().filter(|mount| mount.copy_dir().is_some()) {
         let target = clean(mount.container_path());
         let right = at(&target).is_some_and(|is| overlay::is_overlay_of(is, mount));

@@ -1,5 +1,10 @@
 //! The image of proxies: the static program and nothing else.
 
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+
 use bytes::Bytes;
 
 use crate::config::SandboxConfig;
@@ -12,7 +17,10 @@ use crate::program::StaticProgram;
 pub(super) const PROGRAM: &str = "/sandbox-proxy";
 const DOCKERFILE: &str = "FROM scratch\nCOPY sandbox-proxy /sandbox-proxy\nENTRYPOINT [\"/sandbox-proxy\"]\n";
 
-/// Builds the image of `binary` unless it is there; returns its id, which stays the same whoever builds that tag anew.
+/// The id of an image of `binary` that was built for this state directory; it is built unless it is there.
+///
+/// A tag says nothing: an archive that is loaded can take any. So the id of what was built is kept, which no other image can have, and
+/// layers that the engine has from elsewhere are not used.
 pub(in crate::egress) async fn ensure_image(
     engine: &Engine,
     config: &SandboxConfig,
@@ -20,8 +28,12 @@ pub(in crate::egress) async fn ensure_image(
 ) -> Result<String, ProxyError> {
     let prefix = &config.prefix;
     let tag = image::tag(prefix, ImageKind::Proxy, &binary.sha256);
-    if let Some(image) = engine.image(&tag).await? {
-        return Ok(image.id);
+    let record = config
+        .state_dir
+        .join("proxy-images")
+        .join(format!("{prefix}-{}", binary.sha256));
+    if let Some(id) = built(engine, &record).await? {
+        return Ok(id);
     }
     let path = config
         .state_dir
@@ -30,23 +42,43 @@ pub(in crate::egress) async fn ensure_image(
     let _turn = FileLock::exclusive(&path)
         .await
         .map_err(ProxyError::file("lock", &path))?;
-    if engine.image(&tag).await?.is_none() {
-        let tar = context(binary).map_err(ProxyError::file("archive", "sandbox-proxy"))?;
-        let request = BuildRequest {
-            tag: tag.clone(),
-            tar,
-            no_cache: false,
-            labels: image::labels(prefix, ImageKind::Proxy, None),
-            network: BuildNetwork::None,
-        };
-        engine
-            .build(request, &mut |line: &str| tracing::debug!(line, "proxy image"))
-            .await?;
+    if let Some(id) = built(engine, &record).await? {
+        return Ok(id);
     }
-    let image = engine.image(&tag).await?;
-    image
-        .map(|image| image.id)
-        .ok_or_else(|| ProxyError::ImageVanished { tag })
+    let tar = context(binary).map_err(ProxyError::file("archive", "sandbox-proxy"))?;
+    let request = BuildRequest {
+        tag: tag.clone(),
+        tar,
+        no_cache: true,
+        labels: image::labels(prefix, ImageKind::Proxy, None),
+        network: BuildNetwork::None,
+    };
+    let id = engine
+        .build(request, &mut |line: &str| tracing::debug!(line, "proxy image"))
+        .await?;
+    let image = engine.image(&id).await?;
+    let id = image.ok_or(ProxyError::ImageVanished { tag })?.id;
+    write(&record, &id).map_err(ProxyError::file("write", &record))?;
+    Ok(id)
+}
+
+/// The id that `record` holds, if the engine still has that image.
+async fn built(engine: &Engine, record: &Path) -> Result<Option<String>, ProxyError> {
+    let id = match fs::read_to_string(record) {
+        Ok(id) if id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => id,
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(ProxyError::file("read", record)(error)),
+    };
+    Ok(engine.image(&id).await?.map(|image| image.id))
+}
+
+/// Under the lock; what a crash leaves half written is no id.
+fn write(record: &Path, id: &str) -> io::Result<()> {
+    if let Some(folder) = record.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    fs::write(record, id)
 }
 
 fn context(binary: &StaticProgram) -> std::io::Result<Bytes> {

@@ -123,7 +123,7 @@ impl<'a> CommandLine<'a> {
     pub(crate) async fn run(&self) -> Result<Duration> {
         let mut command = std::process::Command::new(self.sandbox);
         command
-            .args(["run", "--", "true"])
+            .args(["--trust", "run", "--", "true"])
             .current_dir(&self.project)
             // Private engines see nothing of the user's home.
             .env("XDG_STATE_HOME", &self.state)

@@ -1,0 +1,34 @@
+//! `trust`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{ImageArgs, Output};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A project's files decide what a run may do, and tasks can write to the project. So a configuration that asks for more than a task has \
+anyway, an allowlist, and a Dockerfile with the files it copies count only after you trusted them, and only as long as no byte of \
+them changes. Files that no task can have written, such as a policy in /etc, need no trust.
+
+Examples:
+  sandbox trust
+  sandbox trust --show
+  sandbox --trust=sha256:... run -- make     # where nobody is at a terminal")]
+pub(crate) struct TrustArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+    /// Allowlist file to trust [default: .sandbox/network-allowlist.yaml]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) allowlist: Option<PathBuf>,
+    /// Show what the files ask for and their digest, and trust nothing
+    #[arg(long, conflicts_with = "revoke")]
+    pub(crate) show: bool,
+    /// Forget everything that was trusted of this project
+    #[arg(long)]
+    pub(crate) revoke: bool,
+    /// What to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}

@@ -1,0 +1,246 @@
+//! Nothing that a task could have written is obeyed before somebody trusted it.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufRead as _};
+use std::path::Path;
+
+use sandbox::ImageSource;
+use sandbox::host_path::Found;
+
+use super::Project;
+use crate::args::ImageArgs;
+use crate::failure::Failure;
+use crate::printer::{Printer, harmless};
+use crate::trust::{
+    Digest, Input, Role, Store, Trust, build_request, configuration_requests, policy_request,
+};
+
+/// Which files of a project a command may obey.
+#[derive(Debug, Default)]
+pub(super) enum Obeyed {
+    /// All: the command looks at the project, and nothing follows from what it finds.
+    #[default]
+    LookedAt,
+    /// Those with these digests, and all that no task can have written.
+    Trusted(BTreeSet<Digest>),
+}
+
+/// Which files a command obeys besides the configuration.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Needs<'a> {
+    /// The image, as the flags name it.
+    pub(crate) image: Option<&'a ImageArgs>,
+    /// The allowlist, as the flag names it.
+    pub(crate) allowlist: Option<Option<&'a Path>>,
+}
+
+/// Files that a task could have written, and what they ask for.
+#[derive(Debug, Default)]
+pub(crate) struct Review {
+    requests: Vec<(Input, Vec<String>)>,
+}
+
+impl Review {
+    /// What `--trust=DIGEST` names.
+    pub(crate) fn digest(&self) -> Digest {
+        let inputs: Vec<Input> = self.requests.iter().map(|(input, _)| input.clone()).collect();
+        Digest::of_all(&inputs)
+    }
+
+    /// Whether nothing is asked for that needs trust.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Each file with what it asks for.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (&Path, &[String])> {
+        self.requests
+            .iter()
+            .map(|(input, requests)| (input.path.as_path(), requests.as_slice()))
+    }
+
+    /// For people.
+    pub(crate) fn text(&self, root: &Path) -> String {
+        let mut text = String::new();
+        for (path, requests) in self.requests() {
+            let shown = path.strip_prefix(root).unwrap_or(path).display();
+            text.push_str(&format!("  {shown}:\n"));
+            for request in requests {
+                text.push_str(&format!("    - {request}\n"));
+            }
+        }
+        harmless(text.trim_end())
+    }
+
+    /// Whether all of it is on record as trusted.
+    pub(crate) fn is_recorded(&self, store: &Store) -> bool {
+        self.requests.iter().all(|(input, _)| store.is_trusted(input))
+    }
+
+    /// Notes all of it as trusted.
+    pub(crate) fn record(&self, store: &Store) -> Result<(), Failure> {
+        let recorded = self
+            .requests
+            .iter()
+            .try_for_each(|(input, _)| store.record(input));
+        recorded.map_err(Failure::doing("record what is trusted"))
+    }
+}
+
+impl Project {
+    /// The record of what is trusted of this project.
+    pub(crate) fn trust_store(&self) -> Store {
+        Store::new(self.places.trust(&self.key))
+    }
+
+    /// What the files that a command needs ask for, as far as a task could have written them. A file that cannot be read asks for
+    /// nothing: reading it again is an error.
+    pub(crate) fn review(&self, needs: Needs<'_>) -> Review {
+        let mut review = Review::default();
+        let is_inside = |path: &Path| {
+            let found = self.resolver.find(path);
+            found.is_ok_and(|found| found.path().starts_with(&self.root))
+        };
+        if let Some(input) = &self.config_input {
+            let mut requests = configuration_requests(&self.file, is_inside);
+            let store = self.trust_store();
+            if requests.is_empty() && store.knows(&input.path) {
+                requests.push("change settings that you trusted".to_owned());
+            }
+            if !requests.is_empty() {
+                review.requests.push((input.clone(), requests));
+            }
+        }
+        let roots = self.file.upstream.extra_roots.as_deref();
+        if let Some(Ok((Some(input), _))) = roots.map(|path| self.roots(path)) {
+            let request = "trust its certificate authorities".to_owned();
+            review.requests.push((input, vec![request]));
+        }
+        let named = needs.allowlist.filter(|_| self.is_sandboxed());
+        if let Some(flag) = named
+            && let Ok(Some((Some(input), policy))) = self.policy(
+                flag.map_or_else(|| self.allowlist_path(), Path::to_owned)
+                    .as_path(),
+            )
+            && let Some(request) = policy_request(&policy)
+        {
+            review.requests.push((input, vec![request]));
+        }
+        if let Some(args) = needs.image
+            && let Ok((Some(input), image)) = self.image_input(args)
+            && let Some(request) = build_request(&image)
+        {
+            review.requests.push((input, vec![request]));
+        }
+        review
+    }
+
+    /// The same project, of which only what was trusted is obeyed from now on: by the record, by the flag, or by an answer on the terminal.
+    pub(crate) fn trusted(
+        mut self,
+        needs: Needs<'_>,
+        trust: &Trust,
+        printer: Printer,
+    ) -> Result<Self, Failure> {
+        let review = self.review(needs);
+        let store = self.trust_store();
+        let agreed = match trust {
+            Trust::Now => true,
+            Trust::Digest(digest) => *digest == review.digest(),
+            Trust::Recorded => review.is_recorded(&store),
+        };
+        if !agreed && !review.is_empty() {
+            if matches!(trust, Trust::Recorded) && printer.can_ask() {
+                self.ask(&review, &store, printer)?;
+            } else {
+                return Err(self.refusal(&review, &store, trust));
+            }
+        }
+        let accepted = review.requests.into_iter().map(|(input, _)| input.digest);
+        let harmless = self.config_input.iter().map(|input| input.digest.clone());
+        self.obeyed = Obeyed::Trusted(accepted.chain(harmless).collect());
+        Ok(self)
+    }
+
+    /// Lets a command obey what was found, unless a task could have written it and nobody trusted it.
+    pub(super) fn obey(&self, input: Option<&Input>, asks_for_something: bool) -> Result<(), Failure> {
+        let (Some(input), Obeyed::Trusted(accepted)) = (input, &self.obeyed) else {
+            return Ok(());
+        };
+        if !asks_for_something || accepted.contains(&input.digest) {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "`{}` changed while it was reviewed, or this command does not review it",
+            self.shown(&input.path)
+        ))
+        .with_hint("run `sandbox trust`, then this command again"))
+    }
+
+    fn ask(&self, review: &Review, store: &Store, printer: Printer) -> Result<(), Failure> {
+        printer.message(format_args!(
+            "{}, and ask to:\n{}",
+            self.why(review, store),
+            review.text(&self.root)
+        ));
+        printer.prompt("Trust them as they are now? [y/N] ");
+        let mut answer = String::new();
+        io::stdin()
+            .lock()
+            .read_line(&mut answer)
+            .map_err(Failure::doing("read the answer"))?;
+        if matches!(answer.trim(), "y" | "Y" | "yes") {
+            return review.record(store);
+        }
+        Err(Failure::new("not trusted, so nothing was started"))
+    }
+
+    fn refusal(&self, review: &Review, store: &Store, trust: &Trust) -> Failure {
+        let why = match trust {
+            Trust::Digest(_) => format!(
+                "these files of the project do not have the digest that --trust names; theirs is {}",
+                review.digest()
+            ),
+            _ => self.why(review, store),
+        };
+        Failure::new(format!("{why}, and ask to:\n{}", review.text(&self.root))).with_hint(format!(
+            "read them, then run `sandbox trust`; for one run, or where nobody is at a terminal: --trust, or --trust={}",
+            review.digest()
+        ))
+    }
+
+    fn why(&self, review: &Review, store: &Store) -> String {
+        let changed = review
+            .requests
+            .iter()
+            .any(|(input, _)| !store.is_trusted(input) && store.knows(&input.path));
+        if changed {
+            "these files of the project changed since you trusted them".to_owned()
+        } else {
+            "nobody has trusted these files of the project yet".to_owned()
+        }
+    }
+
+    /// The input that `found` is, where a task could have written it.
+    pub(super) fn input(found: &Found, role: Role, bytes: &[u8]) -> Option<Input> {
+        found
+            .is_untrusted()
+            .then(|| Input::new(role, found.path(), bytes))
+    }
+
+    /// Likewise of an image: the Dockerfile and the files that it copies from.
+    pub(super) fn image_files(dockerfile: &Found, image: &ImageSource) -> Option<Input> {
+        let ImageSource::Build {
+            dockerfile: text,
+            context_files,
+        } = image
+        else {
+            return None;
+        };
+        let files = context_files
+            .iter()
+            .map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
+        let all = std::iter::once(("", text.as_slice())).chain(files);
+        Some(Input::of_files(Role::Image, dockerfile.path(), all))
+    }
+}

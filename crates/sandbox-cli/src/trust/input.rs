@@ -1,0 +1,153 @@
+//! A file, or a folder of them, that a run obeys or builds from.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256};
+
+/// What a file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Role {
+    Configuration,
+    Allowlist,
+    /// The Dockerfile and the files that it copies from.
+    Image,
+    /// Certificates of authorities for upstream servers.
+    Roots,
+}
+
+impl Role {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Configuration => "configuration",
+            Self::Allowlist => "allowlist",
+            Self::Image => "image",
+            Self::Roots => "roots",
+        }
+    }
+}
+
+/// A SHA-256.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Digest(String);
+
+/// Something that a run obeys or builds from, with a digest of what it is for, where it is and all its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Input {
+    pub(crate) role: Role,
+    pub(crate) path: PathBuf,
+    pub(crate) digest: Digest,
+}
+
+impl Input {
+    /// Of the file at `path`, which holds `bytes`.
+    pub(crate) fn new(role: Role, path: &Path, bytes: &[u8]) -> Self {
+        Self::of_files(role, path, [("", bytes)])
+    }
+
+    /// Of several files below the folder `path`, by their names, in the order of those.
+    pub(crate) fn of_files<'a>(
+        role: Role,
+        path: &Path,
+        files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Self {
+        let mut hash = Sha256::new();
+        let mut part = |bytes: &[u8]| {
+            // With its length before it, no part can pass for two.
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        part(role.as_str().as_bytes());
+        part(path.as_os_str().as_encoded_bytes());
+        for (name, bytes) in files {
+            part(name.as_bytes());
+            part(bytes);
+        }
+        Self {
+            role,
+            path: path.to_owned(),
+            digest: Digest::new(&hash.finalize()),
+        }
+    }
+}
+
+impl Digest {
+    fn new(hash: &[u8]) -> Self {
+        Self(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Of all `inputs` together, in whatever order.
+    pub(crate) fn of_all(inputs: &[Input]) -> Self {
+        let mut digests: Vec<&Self> = inputs.iter().map(|input| &input.digest).collect();
+        digests.sort_unstable();
+        let mut hash = Sha256::new();
+        digests.iter().for_each(|digest| hash.update(digest.hex()));
+        Self::new(&hash.finalize())
+    }
+
+    /// The digest alone, in hexadecimal.
+    pub(crate) fn hex(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", self.0)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let hex = text.strip_prefix("sha256:").unwrap_or_default();
+        if hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+            Ok(Self(hex.to_owned()))
+        } else {
+            Err(
+                "a digest is `sha256:` and 64 hexadecimal digits; `sandbox trust --show` prints it"
+                    .to_owned(),
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_covers_role_place_name_and_content() {
+        let path = Path::new("/srv/app/.sandbox/sandbox.yaml");
+        let first = Input::new(Role::Configuration, path, b"image: x");
+        assert_eq!(first, Input::new(Role::Configuration, path, b"image: x"));
+        for other in [
+            Input::new(Role::Allowlist, path, b"image: x"),
+            Input::new(Role::Configuration, Path::new("/srv/b"), b"image: x"),
+            Input::new(Role::Configuration, path, b"image: y"),
+            Input::of_files(Role::Configuration, path, [("image: x", &b""[..])]),
+            Input::of_files(
+                Role::Configuration,
+                path,
+                [("", &b"image"[..]), ("", &b": x"[..])],
+            ),
+        ] {
+            assert_ne!(first.digest, other.digest, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn the_digest_of_all_does_not_depend_on_the_order_and_is_read_back() {
+        let one = Input::new(Role::Configuration, Path::new("/a"), b"1");
+        let two = Input::new(Role::Allowlist, Path::new("/b"), b"2");
+        let all = Digest::of_all(&[one.clone(), two.clone()]);
+        assert_eq!(all, Digest::of_all(&[two, one.clone()]));
+        assert_ne!(all, Digest::of_all(&[one]));
+        assert_eq!(all.to_string().parse(), Ok(all.clone()));
+        for text in ["", all.hex(), "sha256:", "sha256:xyz"] {
+            assert!(text.parse::<Digest>().is_err(), "{text}");
+        }
+    }
+}

