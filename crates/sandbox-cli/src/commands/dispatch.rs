@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::args::{Cli, Command, ImageArgs};
-use crate::config::Environment;
+use crate::config::{Environment, Places};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -99,6 +99,9 @@ pub(crate) async fn dispatch(
             verify::verify(settings, args.output, printer).await
         }
         Command::Completions { shell } => Ok(generate::completions(shell, printer)),
-        Command::Man { dir } => generate::man(dir.as_deref(), printer),
+        Command::Man { dir } => {
+            let resolver = || Places::find(environment)?.resolver(Path::new("."));
+            generate::man(dir.as_deref(), resolver, printer)
+        }
     }
 }

@@ -1,15 +1,20 @@
 //! `completions` and `man`: made from the command line's own definition.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+use clap_mangen::Man;
+use sandbox::host_path::{Found, Resolver};
 
 use crate::args::Cli;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::trace::LOG_MODE;
 
 /// Prints the script for `shell`.
 pub(crate) fn completions(shell: Shell, printer: Printer) -> ExitStatus {
@@ -19,24 +24,42 @@ pub(crate) fn completions(shell: Shell, printer: Printer) -> ExitStatus {
     ExitStatus::Success
 }
 
-/// Prints the page of the program, or writes those of all commands into `dir`.
-pub(crate) fn man(dir: Option<&Path>, printer: Printer) -> Result<ExitStatus, Failure> {
-    let writing = || "write the manual".to_owned();
-    match dir {
-        None => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command())
-                .render(&mut page)
-                .map_err(Failure::doing(writing()))?;
-            printer.data(&page);
-        }
-        Some(dir) => {
-            let writing = || format!("write the manual to `{}`", dir.display());
-            fs::create_dir_all(dir).map_err(Failure::doing(writing()))?;
-            clap_mangen::generate_to(Cli::command(), dir).map_err(Failure::doing(writing()))?;
-        }
-    }
+/// Prints the page of the program, or writes those of all commands into the folder `dir`, which `resolver` finds.
+pub(crate) fn man(
+    dir: Option<&Path>,
+    resolver: impl FnOnce() -> Result<Resolver, Failure>,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let Some(dir) = dir else {
+        let mut page = Vec::new();
+        let rendered = Man::new(Cli::command()).render(&mut page);
+        rendered.map_err(Failure::doing("write the manual"))?;
+        printer.data(&page);
+        return Ok(ExitStatus::Success);
+    };
+    let writing = || format!("write the manual to `{}`", dir.display());
+    fs::create_dir_all(dir).map_err(Failure::doing(writing()))?;
+    let folder = resolver()?.find(dir)?;
+    let mut program = Cli::command().disable_help_subcommand(true);
+    program.build();
+    write_pages(&program, &folder).map_err(Failure::doing(writing()))?;
     Ok(ExitStatus::Success)
+}
+
+/// The pages of `command` and of all below it.
+fn write_pages(command: &clap::Command, folder: &Found) -> io::Result<()> {
+    let page = Man::new(command.clone());
+    let name = page.get_filename();
+    let name = OsStr::new(&name);
+    // In the place of what is there, and never through it.
+    folder.remove(name)?;
+    let mut file = folder.create_new(name, LOG_MODE)?;
+    page.render(&mut file)?;
+    file.flush()?;
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    shown
+        .into_iter()
+        .try_for_each(|command| write_pages(command, folder))
 }
 
 #[cfg(test)]
@@ -46,7 +69,12 @@ mod tests {
     #[test]
     fn every_command_has_a_page() {
         let dir = tempfile::tempdir().unwrap();
-        man(Some(dir.path()), Printer::new(0, true)).unwrap();
+        man(
+            Some(dir.path()),
+            || Ok(Resolver::default()),
+            Printer::new(0, true),
+        )
+        .unwrap();
         for page in [
             "sandbox.1",
             "sandbox-run.1",

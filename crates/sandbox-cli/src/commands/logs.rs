@@ -22,7 +22,13 @@ pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) ->
         return Ok(list(&logs, printer));
     }
     let (path, run) = if let Some(path) = args.file {
-        (of_file(path, args.output), None)
+        let path = of_file(path, args.output);
+        // A log in the work tree may have become a link or a pipe.
+        match project.resolver.find(&path) {
+            Ok(found) => found.file().map(|_| (found.path().to_owned(), None))?,
+            Err(error) if error.is_not_found() => (path, None),
+            Err(error) => return Err(error.into()),
+        }
     } else {
         let run = run(&logs, args.run.as_deref())?;
         let log = NetworkLog::new(&run);

@@ -10,5 +10,6 @@ mod policy;
 pub(crate) mod project;
 mod run;
 mod settings;
+mod two_runs;
 mod verify;
 mod workspace;

@@ -202,6 +202,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_mounted_is_what_was_checked() {
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let identity = |folder: &tempfile::TempDir| {
+            crate::host_path::Identity::of(std::fs::File::open(folder.path()).unwrap()).unwrap()
+        };
+        let mut plan = plan();
+        let checked = plan.mounts.remove(1).of(identity(&one));
+        let target = checked.container_path().to_owned();
+        plan.mounts.insert(1, checked);
+        for (mounted, good) in [(Some(&one), true), (Some(&other), false), (None, false)] {
+            let roots = mounted.map(|folder| (target.clone(), identity(folder)));
+            let kernel = KernelFacts {
+                mounts: parse(MOUNTS[1]).unwrap(),
+                roots: roots.into_iter().collect(),
+                ..kernel()
+            };
+            let found = differences(&plan, serde_json::from_str(INSPECTIONS[1]).unwrap(), &kernel);
+            assert_eq!(found.is_empty(), good, "{found:?}");
+        }
+    }
+
+    #[test]
     fn a_later_mount_over_a_good_one_is_the_one_that_counts() {
         let over = "196 170 0:55 /sys /proc/sys rw,relatime - proc proc rw\n";
         let kernel = KernelFacts {
