@@ -4,6 +4,7 @@ mod arrows;
 mod bans;
 mod hosts;
 mod locks;
+mod paths;
 mod shape;
 mod source;
 
@@ -13,4 +14,5 @@ pub(crate) use self::source::{Finding, Source, sources};
 pub(crate) use self::bans::check_bans;
 pub(crate) use self::hosts::check_hosts;
 pub(crate) use self::locks::check_locks;
+pub(crate) use self::paths::check_paths;
 pub(crate) use self::shape::check_shape;

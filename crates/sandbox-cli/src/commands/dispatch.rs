@@ -23,13 +23,7 @@ pub(crate) async fn dispatch(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let Cli { global, command } = cli;
-    let log = match &command {
-        Command::Run(args) => args.task.log.as_deref(),
-        Command::Agent(args) => args.task.log.as_deref(),
-        Command::Exec(args) => args.log.as_deref(),
-        _ => None,
-    };
-    trace::begin(printer, log, environment)?;
+    trace::begin(printer, log_file(&command), environment)?;
     let project = || Project::load(&global, environment, printer);
     let word = global.trust.clone().unwrap_or_default();
     let trusted = |image: &ImageArgs, allowlist: Option<&Path>| {
@@ -69,10 +63,9 @@ pub(crate) async fn dispatch(
         Command::Apply(args) => apply::apply(&args, &configured()?, printer),
         Command::Discard => discard::discard(&configured()?, printer),
         Command::Image(command) => {
-            let project = match command.image() {
-                Some(image) => trusted(image, None)?,
-                None => configured()?,
-            };
+            let project = command
+                .image()
+                .map_or_else(configured, |image| trusted(image, None))?;
             let config = || project.sandbox(&global, environment, printer);
             image::image(command, &project, config, word == Trust::Now, printer).await
         }
@@ -82,7 +75,6 @@ pub(crate) async fn dispatch(
         Command::Logs(args) => logs::logs(args, &project()?, printer).await,
         Command::Status(args) => {
             let image = project()?.image(&ImageArgs::default()).ok();
-            // Its tag is asked for, and nothing is built.
             status::status(sandbox()?, image, args.output, printer).await
         }
         Command::Clean(args) => {
@@ -103,5 +95,15 @@ pub(crate) async fn dispatch(
             let resolver = || Places::find(environment)?.resolver(Path::new("."));
             generate::man(dir.as_deref(), resolver, printer)
         }
+    }
+}
+
+/// Where what the sandbox itself does is written, besides stderr.
+fn log_file(command: &Command) -> Option<&Path> {
+    match command {
+        Command::Run(args) => args.task.log.as_deref(),
+        Command::Agent(args) => args.task.log.as_deref(),
+        Command::Exec(args) => args.log.as_deref(),
+        _ => None,
     }
 }
