@@ -145,7 +145,7 @@ impl Report {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{}  {name:<width$}  {detail}", printer.styled(style, word));
             if let Some(mend) = mend {
-                let _ = writeln!(text, "{indent}hint: {mend}");
+                let _ = writeln!(text, "{indent}hint: {}", printer.harmless(mend));
             }
         }
         text
