@@ -418,3 +418,106 @@ async fn this_machine_is_no_mount() {
     let containers = engine::containers("no-such-prefix").await;
     assert_eq!(containers, Vec::<String>::new());
 }
+
+/// The command on a terminal, where somebody types `answer`.
+fn on_a_terminal(project: &Project, arguments: &[&str], answer: &str) -> Ended {
+    use std::io::Write as _;
+    let command = project.wary(arguments);
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let line: Vec<String> = words.map(|word| format!("'{}'", word.display())).collect();
+    let mut terminal = std::process::Command::new("timeout");
+    terminal
+        .args([
+            "--signal=KILL",
+            AT_ONCE,
+            "script",
+            "--quiet",
+            "--return",
+            "--command",
+            &line.join(" "),
+            "/dev/null",
+        ])
+        .current_dir(project.path())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => terminal.env(name, value),
+            None => terminal.env_remove(name),
+        };
+    }
+    let mut child = terminal.spawn().expect("script");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(answer.as_bytes()).expect("an answer");
+    // An end of what is typed would end the terminal before the command has read it.
+    let ended = child.wait_with_output().expect("an end");
+    drop(stdin);
+    ended.into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_terminal_it_asks_once() {
+    let project = Project::new();
+    let run = ["run", "--", "true"];
+    let refused = on_a_terminal(&project, &run, "n\n");
+    assert_eq!(refused.code, Some(125), "{refused:?}");
+    assert!(
+        refused.stdout.contains("Trust them as they are now? [y/N]"),
+        "{refused:?}"
+    );
+    let agreed = on_a_terminal(&project, &run, "y\n");
+    assert_eq!(agreed.code, Some(0), "{agreed:?}");
+    let again: Ended = project.wary(&run).output().expect("the command").into();
+    assert_eq!(again.code, Some(0), "{again:?}");
+    // The settings of a project within the project are another matter.
+    let inner = project.path().join("vendor/inner");
+    fs::create_dir_all(&inner).expect("a folder");
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .arg(project.path().join(".sandbox"))
+        .arg(&inner)
+        .status();
+    assert!(copied.expect("cp").success());
+    let within: Ended = project
+        .wary(&run)
+        .current_dir(&inner)
+        .output()
+        .expect("the command")
+        .into();
+    assert!(
+        is_refused(&within, "nobody has trusted these files"),
+        "{within:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_a_running_task_keeps_exchanging_is_never_mounted_as_another() {
+    let (project, secrets) = (Project::new(), secrets());
+    project.write("sub/plain", "");
+    let swap = format!(
+        "echo ready; ln -s {} link; while [ ! -e stop ]; do mv sub keep; mv link sub; mv sub link; mv keep sub; done",
+        secrets.path().display()
+    );
+    let (mut child, _stdout) = project.start(&swap);
+    for _ in 0..12 {
+        let ended = project.output(&[
+            "run",
+            "--mount",
+            "sub:/x",
+            "--",
+            "sh",
+            "-c",
+            "cat /x/key; touch /x/by-task",
+        ]);
+        assert!(
+            !ended.stdout.contains("host-only") && untouched(&secrets),
+            "{ended:?}"
+        );
+    }
+    project.write("stop", "");
+    assert!(child.wait().expect("an end").success());
+    // The control: what is there and stays there is mounted.
+    project.write("still/plain", "");
+    let control = project.output(&["run", "--mount", "still:/x", "--", "ls", "/x"]);
+    assert_eq!(control.stdout, "plain\n", "{control:?}");
+}
