@@ -196,7 +196,7 @@ mod tests {
         let repo = tags.repo.unwrap();
         assert_eq!(
             repo,
-            "localhost/sandbox-repo:4b213f47f081c877c6616be1adc52852bfa315af16b594e25cb3b79e43325260"
+            "localhost/sandbox-repo:1c392301b8896b0694d252de50511ddf3792f00980cab530fa6ca50289c4a183"
         );
         let hash = tags.overlay.strip_prefix("localhost/sandbox-overlay:").unwrap();
         assert!(

@@ -249,11 +249,11 @@ mod tests {
     #[test]
     fn files_are_made_once_readable_by_all_and_without_keys() {
         let (_state, store) = store();
-        assert_eq!(store.find("sha256:1"), None);
+        assert_eq!(store.find("sha256:1", FOLDER), None);
         let made = store
             .make("sha256:1", &image(vec!["/etc/ssl/cert.pem"]), FOLDER)
             .unwrap();
-        assert_eq!(store.find("sha256:1").as_ref(), Some(&made));
+        assert_eq!(store.find("sha256:1", FOLDER).as_ref(), Some(&made));
         assert_eq!(
             store
                 .make("sha256:1", &image(vec!["/etc/ssl/cert.pem"]), FOLDER)
@@ -302,7 +302,7 @@ mod tests {
         let (_state, store) = store();
         let targets = |paths: Vec<&'static str>| {
             let files = store
-                .make(&format!("image-{}", paths.len()), &image(paths))
+                .make(&format!("image-{}", paths.len()), &image(paths), FOLDER)
                 .unwrap();
             let mounts = files.mounts();
             assert!(mounts.iter().all(Mount::read_only));
@@ -349,6 +349,28 @@ mod tests {
                 _ => assert_eq!(certificates(&path), 1, "{name}"),
             }
         }
+    }
+
+    #[test]
+    fn what_a_build_is_given_leads_to_a_folder_that_no_image_keeps() {
+        let (_state, store) = store();
+        let files = store
+            .make(OF_BUILDS, &ImageTrust::default(), BUILD_FOLDER)
+            .unwrap();
+        assert_eq!(store.find(OF_BUILDS, BUILD_FOLDER).as_ref(), Some(&files));
+        assert_eq!(files.mounts().len(), 1);
+        let variables = files.variables();
+        assert_eq!(variables["SSL_CERT_FILE"], "/dev/sandbox-trust/bundle.pem");
+        for (name, value) in &variables {
+            // They are written into a Dockerfile as they are.
+            let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.=:".contains(c);
+            assert!(
+                value.contains(BUILD_FOLDER) && value.chars().all(plain),
+                "{name}={value}"
+            );
+        }
+        let settings = fs::read_to_string(files.dir.join(APT_CONFIG)).unwrap();
+        assert!(settings.contains("/dev/sandbox-trust/bundle.pem"), "{settings}");
     }
 
     #[test]
