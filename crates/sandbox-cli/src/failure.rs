@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use sandbox::{ContainerError, ImageBuildError, ProxyError, SandboxError, SessionError};
+use sandbox::{BuildReach, ContainerError, ImageBuildError, ProxyError, SandboxError, SessionError};
 
 use crate::exit_status::ExitStatus;
 
@@ -113,6 +113,23 @@ fn hint_for(error: &SandboxError) -> Option<String> {
     let hint = match error {
         SandboxError::ImageBuild(ImageBuildError::NotFound { .. }) => {
             "`podman images` lists what is there; `sandbox image build` makes an image of .sandbox/container/Dockerfile"
+        }
+        SandboxError::ImageBuild(ImageBuildError::Failed {
+            reach: BuildReach::Nothing,
+            ..
+        }) => {
+            "the steps of the build reach nothing: write what they need, such as `domains: [deb.debian.org]`, to \
+             .sandbox/build-allowlist.yaml, or to the file that `build.allowlist` names"
+        }
+        SandboxError::ImageBuild(ImageBuildError::Failed {
+            reach: BuildReach::Allowed,
+            ..
+        }) => {
+            "`sandbox logs` shows what the build was refused; .sandbox/build-allowlist.yaml, or the file that `build.allowlist` names, \
+             says what it may reach"
+        }
+        SandboxError::ImageBuild(ImageBuildError::Dockerfile { .. }) => {
+            "only what a RUN step does is sandboxed; `build: {network: host}` in .sandbox/sandbox.yaml builds outside of the sandbox"
         }
         SandboxError::Session(SessionError::Busy { .. }) => {
             "wait for the other run to end, or give this one a session of its own with --session-dir"

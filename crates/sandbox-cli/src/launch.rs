@@ -39,7 +39,7 @@ pub(crate) async fn on_stage(
     let run = RunFolder::create(&settings.logs)?;
     let tap = LogTap::start(run.path(), &settings.copies, &settings.resolver, printer)?;
     let prepared = tokio::select! {
-        prepared = prepare(&sandbox, settings, printer) => prepared.map_err(Failure::from).map(Ok),
+        prepared = prepare(&sandbox, settings, run.path(), printer) => prepared.map_err(Failure::from).map(Ok),
         interrupt = interrupts.next() => Ok(Err(interrupt)),
     };
     let ended = match prepared {
@@ -73,6 +73,7 @@ pub(crate) async fn on_stage(
 async fn prepare(
     sandbox: &Sandbox,
     settings: &TaskSettings,
+    run: &Path,
     printer: Printer,
 ) -> Result<ImageTag, SandboxError> {
     let swept = async {
@@ -82,7 +83,7 @@ async fn prepare(
             sandbox.sweep().await
         }
     };
-    let image = sandbox.ensure_image_with(&settings.image, |line| printer.progress(line));
+    let image = sandbox.ensure_image_logged(&settings.image, run, |line| printer.progress(line));
     let (swept, image) = tokio::try_join!(swept, image)?;
     if !swept.instances.is_empty() {
         printer.note(format_args!(

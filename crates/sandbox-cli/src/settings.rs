@@ -1,5 +1,6 @@
 //! What command line, environment and `sandbox.yaml` come to, decided once.
 
+mod build;
 #[cfg(test)]
 mod fixtures;
 mod image;

@@ -114,7 +114,7 @@ pub use error::SandboxError;
 pub use executor::{
     ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig, ExecutorError, ExecutorMode, Workspace,
 };
-pub use image::{ImageBuildError, ImageKind, ImageSummary, ImageTags};
+pub use image::{BuildReach, ImageBuildError, ImageKind, ImageSummary, ImageTags};
 pub use reap::{Inventory, InventoryInstance, InventoryObject, LockError, ObjectKind, Role, SweepReport};
 pub use runs::{
     HookError, LifecycleHooks, Moment, READY_MARKER, Readiness, RunError, RunExit, Runs, StopResult,

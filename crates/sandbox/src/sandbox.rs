@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::OnceCell;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::config::SandboxConfig;
@@ -58,19 +59,13 @@ impl Sandbox {
                 .await
                 .map_err(SandboxError::from)
         };
-        let labels = shared.labels("").with_role(Role::Egress);
-        let egress = async {
-            Egress::start(&shared.engine, &shared.config, labels)
-                .await
-                .map_err(SandboxError::from)
-        };
-        let (swept, egress) = tokio::try_join!(swept, egress)?;
         // A second start-up keeps what the first one made.
-        let _ = shared.egress.set(egress);
+        let (swept, _) = tokio::try_join!(swept, shared.started_egress())?;
         Ok(swept)
     }
 
-    /// Builds an image for tasks, or finds the one that was built before.
+    /// Builds an image for tasks, or finds the one that was built before. What the steps of the build may reach says
+    /// [`ImageSource::with_network`]; needs no [`Sandbox::startup`].
     ///
     /// # Errors
     ///
@@ -89,14 +84,22 @@ impl Sandbox {
         source: &ImageSource,
         on_line: impl FnMut(&str) + Send,
     ) -> Result<ImageTag, SandboxError> {
-        Ok(image::ensure(
-            &self.shared.engine,
-            &self.shared.config,
-            &self.shared.labels(""),
-            source,
-            on_line,
-        )
-        .await?)
+        image::ensure(&self.shared, source, None, on_line).await
+    }
+
+    /// Likewise; what the steps of the build do on the network is appended to the log in the folder `network_log_dir`, which
+    /// [`NetworkLog`](crate::NetworkLog) reads. A build without a proxy does not touch the folder.
+    ///
+    /// # Errors
+    ///
+    /// When the build fails, or the log cannot be opened.
+    pub async fn ensure_image_logged(
+        &self,
+        source: &ImageSource,
+        network_log_dir: &Path,
+        on_line: impl FnMut(&str) + Send,
+    ) -> Result<ImageTag, SandboxError> {
+        image::ensure(&self.shared, source, Some(network_log_dir), on_line).await
     }
 
     /// A task that runs Claude Code. Nothing is started yet.
@@ -308,7 +311,7 @@ pub(crate) struct Shared {
     config: SandboxConfig,
     engine: Engine,
     instance: InstanceLock,
-    egress: OnceLock<Egress>,
+    egress: OnceCell<Egress>,
     /// The switches of tasks that exist, so that a shutdown can stop them. Locked for single operations only.
     switches: Mutex<Vec<Weak<StopSwitch>>>,
     /// Executions being taken down in the background. Locked for single operations only.
@@ -322,7 +325,7 @@ impl Shared {
             config,
             engine,
             instance,
-            egress: OnceLock::new(),
+            egress: OnceCell::new(),
             switches: Mutex::default(),
             take_downs: Mutex::default(),
             runs: runs::Registry::default(),
@@ -351,6 +354,15 @@ impl Shared {
 
     pub(crate) fn egress(&self) -> Result<&Egress, SandboxError> {
         self.egress.get().ok_or(SandboxError::NotStarted)
+    }
+
+    /// The egress, started now unless it was before.
+    pub(crate) async fn started_egress(&self) -> Result<&Egress, SandboxError> {
+        let start = async || {
+            let labels = self.labels("").with_role(Role::Egress);
+            Ok(Egress::start(&self.engine, &self.config, labels).await?)
+        };
+        self.egress.get_or_try_init(start).await
     }
 
     pub(crate) fn labels(&self, context: &str) -> Labels {

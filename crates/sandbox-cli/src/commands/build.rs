@@ -9,6 +9,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::printer::Printer;
+use crate::run_folder::RunFolder;
 use crate::settings::Project;
 
 /// Builds the image when it is missing, too old or `force` asks for it; prints its tag.
@@ -23,33 +24,37 @@ pub(crate) async fn build(
     let age = if force { Some(0) } else { args.image.max_image_age };
     config.max_image_age = age.map_or(config.max_image_age, Duration::from_secs);
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
-    let work = async {
-        let sandbox = Sandbox::connect(config).await?;
-        let mut is_built = false;
-        let tag = sandbox
-            .ensure_image_with(&source, |line| {
-                if !is_built {
-                    printer.message("Building sandbox image...");
-                }
-                is_built = true;
-                printer.progress(line);
-            })
-            .await;
-        sandbox.shutdown().await?;
-        let tag = tag.map_err(Failure::doing("build the sandbox image"))?;
-        printer.message(if is_built {
-            "Sandbox image built successfully!"
-        } else {
-            "Sandbox image already exists"
+    let sandbox = Sandbox::connect(config).await?;
+    let run = RunFolder::create(&project.logs())?;
+    let mut is_built = false;
+    let built = {
+        let building = sandbox.ensure_image_logged(&source, run.path(), |line| {
+            if !is_built {
+                printer.message("Building sandbox image...");
+            }
+            is_built = true;
+            printer.progress(line);
         });
-        if !is_built {
-            printer.hint("--force builds it anew");
+        tokio::select! {
+            built = building => Ok(built),
+            interrupt = interrupts.next() => Err(interrupt),
         }
-        printer.line(tag);
-        Ok(ExitStatus::Success)
     };
-    tokio::select! {
-        done = work => done,
-        interrupt = interrupts.next() => Ok(ExitStatus::Interrupted(interrupt)),
+    run.close();
+    // Also of a build that was interrupted: it ends with what its steps run in.
+    sandbox.shutdown().await?;
+    let tag = match built {
+        Ok(tag) => tag.map_err(Failure::doing("build the sandbox image"))?,
+        Err(interrupt) => return Ok(ExitStatus::Interrupted(interrupt)),
+    };
+    printer.message(if is_built {
+        "Sandbox image built successfully!"
+    } else {
+        "Sandbox image already exists"
+    });
+    if !is_built {
+        printer.hint("--force builds it anew");
     }
+    printer.line(tag);
+    Ok(ExitStatus::Success)
 }

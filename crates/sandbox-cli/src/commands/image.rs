@@ -17,6 +17,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::printer::Printer;
+use crate::run_folder::RunFolder;
 use crate::settings::Project;
 use crate::table::aligned;
 use crate::trace::LOG_MODE;
@@ -42,23 +43,23 @@ pub(crate) async fn image(
     }
     let config = config()?;
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
-    let work = async {
-        let config = with_age(config, &command);
-        let sandbox = Sandbox::connect(config).await?;
-        let done = with_engine(command, project, &sandbox, trusted, printer).await;
-        sandbox.shutdown().await?;
-        done
-    };
-    tokio::select! {
-        done = work => done,
+    let sandbox = Sandbox::connect(with_age(config, &command)).await?;
+    let run = RunFolder::create(&project.logs())?;
+    let done = tokio::select! {
+        done = with_engine(command, project, &sandbox, run.path(), trusted, printer) => done,
         interrupt = interrupts.next() => Ok(ExitStatus::Interrupted(interrupt)),
-    }
+    };
+    run.close();
+    // Also of a build that was interrupted: it ends with what its steps run in.
+    sandbox.shutdown().await?;
+    done
 }
 
 async fn with_engine(
     command: ImageCommand,
     project: &Project,
     sandbox: &Sandbox,
+    run: &Path,
     trusted: bool,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
@@ -66,7 +67,7 @@ async fn with_engine(
         ImageCommand::Build(args) => {
             let source = project.image(&args.image)?;
             let tag = sandbox
-                .ensure_image_with(&source, |line| printer.progress(line))
+                .ensure_image_logged(&source, run, |line| printer.progress(line))
                 .await?;
             printer.line(tag);
         }
@@ -79,6 +80,7 @@ async fn with_engine(
             save(
                 sandbox,
                 &project.image(&args.image)?,
+                run,
                 &args.dir,
                 &project.resolver,
                 printer,
@@ -127,12 +129,13 @@ fn with_age(mut config: SandboxConfig, command: &ImageCommand) -> SandboxConfig 
 async fn save(
     sandbox: &Sandbox,
     source: &ImageSource,
+    run: &Path,
     dir: &Path,
     resolver: &Resolver,
     printer: Printer,
 ) -> Result<(), Failure> {
     sandbox
-        .ensure_image_with(source, |line| printer.progress(line))
+        .ensure_image_logged(source, run, |line| printer.progress(line))
         .await?;
     let tags = sandbox.image_tags(source).await?;
     let tags: Vec<&str> = tags

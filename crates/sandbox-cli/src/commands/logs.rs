@@ -17,7 +17,7 @@ use crate::settings::Project;
 
 /// Prints a log.
 pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
-    let logs = project.places.logs(&project.key);
+    let logs = project.logs();
     if args.list {
         return Ok(list(&logs, printer));
     }

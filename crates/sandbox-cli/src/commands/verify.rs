@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sandbox::{Check, Network, Sandbox, SandboxError, VerifyReport, VerifySpec};
+use sandbox::{Check, Network, Sandbox, VerifyReport, VerifySpec};
 use serde::Serialize;
 
 use crate::args::Output;
@@ -10,6 +10,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::printer::{Printer, Style};
+use crate::run_folder::RunFolder;
 use crate::settings::VerifySettings;
 
 /// Verifies, and takes everything down again.
@@ -39,15 +40,18 @@ async fn in_sandbox(
     sandbox: &Sandbox,
     settings: &VerifySettings,
     printer: Printer,
-) -> Result<VerifyReport, SandboxError> {
+) -> Result<VerifyReport, Failure> {
     if matches!(settings.network, Network::Sandboxed(_)) {
         sandbox.startup().await?;
     } else {
         sandbox.sweep().await?;
     }
+    let run = RunFolder::create(&settings.logs)?;
     let image = sandbox
-        .ensure_image_with(&settings.image, |line| printer.progress(line))
-        .await?;
+        .ensure_image_logged(&settings.image, run.path(), |line| printer.progress(line))
+        .await;
+    run.close();
+    let image = image?;
     let spec = VerifySpec::new(image, settings.isolation.clone(), settings.limits);
     let spec = settings
         .programs
@@ -55,7 +59,7 @@ async fn in_sandbox(
         .fold(spec.network(settings.network.clone()), |spec, program| {
             spec.program(*program)
         });
-    sandbox.verify(spec).await
+    Ok(sandbox.verify(spec).await?)
 }
 
 fn print(report: &VerifyReport, output: Output, printer: Printer) -> ExitStatus {

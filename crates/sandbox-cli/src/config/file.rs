@@ -10,6 +10,7 @@ use located_yaml::Node;
 use sandbox::host_path::{Found, Resolver};
 use sandbox::{ByteSize, EngineAddress, Mount, ResourceLimits, SandboxConfig};
 
+use super::build::{BuildFile, build};
 use super::conflict;
 use super::credentials::{CredentialsFile, masked_secrets, signing_credentials};
 use super::location::{InvalidFile, Location};
@@ -27,6 +28,7 @@ pub(crate) struct ConfigFile {
     pub(crate) image: Option<String>,
     pub(crate) dockerfile: Option<PathBuf>,
     pub(crate) context: Option<PathBuf>,
+    pub(crate) build: Option<BuildFile>,
     pub(crate) env: BTreeMap<String, Setting>,
     /// Names of variables, with their places.
     pub(crate) pass_env: BTreeMap<String, Location>,
@@ -47,12 +49,13 @@ pub(crate) struct UpstreamFile {
     pub(crate) allow_addresses: Vec<IpNet>,
 }
 
-pub(super) const KEYS: [&str; 16] = [
+pub(super) const KEYS: [&str; 17] = [
     "engine",
     "prefix",
     "image",
     "dockerfile",
     "context",
+    "build",
     "env",
     "pass_env",
     "masked_secrets",
@@ -113,6 +116,7 @@ impl ConfigFile {
                 "image" => file.image = Some(value.text("`image` is the name of an image")?.to_owned()),
                 "dockerfile" => file.dockerfile = Some(path(value)?),
                 "context" => file.context = Some(path(value)?),
+                "build" => file.build = Some(build(value, folder)?),
                 "env" => file.env = variables(value)?,
                 "pass_env" => {
                     let shape = "`pass_env` is a list of names of variables, as in [TERM, LANG]";

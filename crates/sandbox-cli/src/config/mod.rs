@@ -1,5 +1,6 @@
 //! Where settings come from: the environment, `.sandbox/sandbox.yaml`, and what the machine offers.
 
+mod build;
 mod conflict;
 mod credentials;
 mod engine;
@@ -13,6 +14,7 @@ mod setting;
 mod text;
 mod workspace;
 
+pub(crate) use build::BuildFile;
 pub(crate) use credentials::{Advice, CredentialsFile};
 pub(crate) use engine::find_engine;
 pub(crate) use env::Environment;

@@ -37,6 +37,11 @@ impl Folder {
         self.path.join("network-allowlist.yaml")
     }
 
+    /// That of image builds.
+    pub(crate) fn build_allowlist(&self) -> PathBuf {
+        self.path.join("build-allowlist.yaml")
+    }
+
     pub(crate) fn dockerfile(&self) -> PathBuf {
         self.path.join("container/Dockerfile")
     }

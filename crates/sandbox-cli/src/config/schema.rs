@@ -42,6 +42,7 @@ fn properties() -> Value {
         "image": {"type": "string", "description": "An image that the engine has."},
         "dockerfile": {"type": "string", "description": "The file that the image is built from; default container/Dockerfile."},
         "context": {"type": "string", "description": "The folder that the Dockerfile copies from; default the Dockerfile's."},
+        "build": build(),
         "env": {
             "type": "object",
             "additionalProperties": {"$ref": "#/$defs/text_or_env"},
@@ -101,6 +102,26 @@ fn properties() -> Value {
             "items": {"type": "string"},
             "description": "What is protected beside that: a name at any depth, or a path in the work tree."
         }
+    })
+}
+
+fn build() -> Value {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "minProperties": 1,
+        "maxProperties": 1,
+        "properties": {
+            "allowlist": {
+                "type": "string",
+                "description": "The allowlist of image builds; default build-allowlist.yaml. Without one, a build reaches nothing."
+            },
+            "network": {
+                "const": "host",
+                "description": "Build outside of the sandbox, on the network of the engine's host."
+            }
+        },
+        "description": "What the RUN steps of an image build may reach."
     })
 }
 

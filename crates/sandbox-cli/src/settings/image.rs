@@ -18,7 +18,10 @@ impl Project {
     pub(crate) fn image(&self, args: &ImageArgs) -> Result<ImageSource, Failure> {
         let (input, image) = self.image_input(args)?;
         self.obey(input.as_ref(), build_request(&image).is_some())?;
-        Ok(image)
+        match image {
+            ImageSource::Build { .. } => Ok(image.with_network(self.build_network()?)),
+            image => Ok(image),
+        }
     }
 
     /// Likewise, with what it is to whoever has to trust it.

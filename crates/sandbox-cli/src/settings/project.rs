@@ -143,6 +143,11 @@ impl Project {
         Ok(config)
     }
 
+    /// The folder of its runs.
+    pub(crate) fn logs(&self) -> PathBuf {
+        self.places.logs(&self.key)
+    }
+
     /// What the names of all objects begin with.
     pub(crate) fn prefix(&self) -> String {
         self.file

@@ -12,7 +12,8 @@ use crate::args::ImageArgs;
 use crate::failure::Failure;
 use crate::printer::{Printer, harmless};
 use crate::trust::{
-    Digest, Input, Role, Store, Trust, build_request, configuration_requests, policy_request,
+    Digest, Input, Role, Store, Trust, build_policy_request, build_request, configuration_requests,
+    policy_request,
 };
 
 /// Which files of a project a command may obey.
@@ -132,6 +133,12 @@ impl Project {
         {
             review.requests.push((input, vec![request]));
         }
+        if needs.image.is_some()
+            && let Ok((Some(input), network)) = self.build_network_input()
+            && let Some(request) = build_policy_request(&network)
+        {
+            review.requests.push((input, vec![request]));
+        }
         review
     }
 
@@ -233,6 +240,7 @@ impl Project {
         let ImageSource::Build {
             dockerfile: text,
             context_files,
+            ..
         } = image
         else {
             return None;

@@ -83,7 +83,7 @@ impl Project {
             limits,
             isolation: Isolation::agent(),
             working_dir: WORKSPACE,
-            logs: self.places.logs(&self.key),
+            logs: self.logs(),
             copies: LogCopies {
                 file: args.network_log.clone(),
                 live: args.network_log_live,
@@ -131,7 +131,7 @@ impl Project {
                 ..ResourceLimits::untrusted()
             },
             isolation: Isolation::untrusted(),
-            logs: self.places.logs(&self.key),
+            logs: self.logs(),
             copies: LogCopies::default(),
             resolver: self.resolver.clone(),
             key: self.key.clone(),

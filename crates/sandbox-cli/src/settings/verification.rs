@@ -1,5 +1,7 @@
 //! What `verify` comes to.
 
+use std::path::PathBuf;
+
 use allowlist::Allowlist;
 use sandbox::{
     ExpectedProgram, ImageSource, Isolation, Network, NetworkSandboxConfig, ResourceLimits, SandboxConfig,
@@ -20,6 +22,8 @@ pub(crate) struct VerifySettings {
     pub(crate) limits: ResourceLimits,
     pub(crate) network: Network,
     pub(crate) programs: Vec<ExpectedProgram>,
+    /// The folder of the project's runs, where the network log of a build goes.
+    pub(crate) logs: PathBuf,
 }
 
 impl Project {
@@ -60,6 +64,7 @@ impl Project {
             limits,
             network,
             programs: args.programs.clone(),
+            logs: self.logs(),
         })
     }
 }

@@ -6,7 +6,7 @@ mod request;
 mod store;
 
 pub(crate) use input::{Digest, Input, Role};
-pub(crate) use request::{build_request, configuration_requests, policy_request};
+pub(crate) use request::{build_policy_request, build_request, configuration_requests, policy_request};
 pub(crate) use store::Store;
 
 /// Whose word a command takes for the project's files.

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use allowlist::Allowlist;
-use sandbox::ImageSource;
+use sandbox::{ImageSource, Network};
 
-use crate::config::{ConfigFile, UpstreamFile};
+use crate::config::{BuildFile, ConfigFile, UpstreamFile};
 
 /// Hosts that are named one by one; more are counted.
 const MOST_NAMED: usize = 12;
@@ -17,6 +17,9 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
         requests.push(
             "turn the network sandbox off: reach whatever this machine reaches, without a log".to_owned(),
         );
+    }
+    if file.build == Some(BuildFile::HostNetwork) {
+        requests.push("build images outside of the sandbox, on this machine's network".to_owned());
     }
     if file.workspace.protect == Some(false) {
         requests.push(
@@ -86,6 +89,16 @@ pub(crate) fn policy_request(policy: &Allowlist) -> Option<String> {
     let prefixes = policy.url_prefixes().iter().map(|rule| rule.host().to_string());
     let hosts = list(domains.chain(prefixes));
     (!hosts.is_empty()).then(|| format!("reach {hosts}"))
+}
+
+/// What the allowlist of image builds asks for; nothing where it permits nothing.
+pub(crate) fn build_policy_request(network: &Network) -> Option<String> {
+    match network {
+        Network::Sandboxed(config) => {
+            policy_request(config.allowlist()).map(|request| format!("{request} from image builds"))
+        }
+        _ => None,
+    }
 }
 
 /// What an image asks for; nothing where the engine has it already.

@@ -268,6 +268,11 @@ impl Handle {
         self.id.as_str()
     }
 
+    /// The first process, as the engine numbers it.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// Sends a signal such as `TERM` to the first process. One that has ended is done.
     pub(crate) async fn signal(&self, signal: &str) -> Result<(), EngineError> {
         match self.engine.kill_container(self.id.as_str(), signal).await {

@@ -27,7 +27,11 @@ pub use log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
 pub(crate) use log::{LogSink, RecordCallback};
 pub(crate) use opening::Opening;
 pub use prerequisites::Prerequisites;
+pub(crate) use proxy::{PROGRAM as PROXY_PROGRAM, image_of as proxy_image};
 pub(crate) use remains::Remains;
 pub(crate) use running::{ProxyControl, RunningProxy};
 pub(crate) use shared::Egress;
-pub(crate) use trust::{BUNDLES as TRUST_BUNDLES, FOLDER as TRUST_FOLDER, variable_names as trust_variables};
+pub(crate) use trust::{
+    BUILD_FOLDER as BUILD_TRUST_FOLDER, BUNDLES as TRUST_BUNDLES, FOLDER as TRUST_FOLDER,
+    variable_names as trust_variables,
+};

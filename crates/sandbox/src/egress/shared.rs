@@ -105,6 +105,30 @@ impl Egress {
         image_id: &str,
         log: LogSink,
     ) -> Result<Opening, ProxyError> {
+        let trust = self.inner.trust.of_image(&self.inner.engine, image_id, labels);
+        self.open_with(trust, id, labels, config, log).await
+    }
+
+    /// Likewise, for the steps of an image build. The endpoint's one mount is the folder that its variables lead to.
+    pub(crate) async fn open_for_build(
+        &self,
+        id: &ObjectId,
+        labels: &Labels,
+        config: &NetworkSandboxConfig,
+        log: LogSink,
+    ) -> Result<Opening, ProxyError> {
+        self.open_with(self.inner.trust.of_builds(), id, labels, config, log)
+            .await
+    }
+
+    async fn open_with(
+        &self,
+        trust: impl Future<Output = Result<TrustFiles, ProxyError>>,
+        id: &ObjectId,
+        labels: &Labels,
+        config: &NetworkSandboxConfig,
+        log: LogSink,
+    ) -> Result<Opening, ProxyError> {
         let inner = &self.inner;
         let prefix = labels.owner();
         let remains = Remains {
@@ -116,7 +140,6 @@ impl Egress {
         };
         let subnet = network::create_task_network(&inner.engine, remains.network.clone(), labels);
         let egress = network::create_own_egress(&inner.engine, remains.own_egress.as_deref(), labels);
-        let trust = inner.trust.of_image(&inner.engine, image_id, labels);
         let (subnet, trust) = match tokio::join!(subnet, egress, trust) {
             (Ok(subnet), Ok(()), Ok(trust)) => (subnet, trust),
             (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use bollard::models::{BuildInfo, ImageInspect};
 use bollard::query_parameters::{
-    BuildImageOptionsBuilder, ImportImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder,
+    ImportImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder,
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
@@ -51,26 +51,6 @@ pub(crate) struct ImageSummary {
     pub(crate) size: u64,
 }
 
-/// The network of a build's steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BuildNetwork {
-    /// Loopback only.
-    None,
-    /// The engine's default network.
-    Default,
-}
-
-/// An image that is to be built.
-#[derive(Debug, Clone)]
-pub(crate) struct BuildRequest {
-    pub(crate) tag: String,
-    /// The context, with its `Dockerfile` at the top.
-    pub(crate) tar: Bytes,
-    pub(crate) no_cache: bool,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) network: BuildNetwork,
-}
-
 impl Engine {
     /// The image of this name or id; `None` when there is none.
     pub(crate) async fn image(&self, reference: &str) -> Result<Option<ImageFacts>, EngineError> {
@@ -95,65 +75,6 @@ impl Engine {
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    /// Builds an image and gives its id; `on_line` gets each line of output.
-    pub(crate) async fn build(
-        &self,
-        request: BuildRequest,
-        on_line: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<String, EngineError> {
-        const OPERATION: &str = "build image";
-        let BuildRequest {
-            tag,
-            tar,
-            no_cache,
-            labels,
-            network,
-        } = request;
-        check(OPERATION, &tag)?;
-        let options = BuildImageOptionsBuilder::default()
-            .dockerfile("Dockerfile")
-            .t(&tag)
-            .nocache(no_cache)
-            .rm(true)
-            .forcerm(true)
-            // Pulls a base image only when it is missing.
-            .pull("false")
-            .labels(&labels.into_iter().collect::<HashMap<_, _>>());
-        let options = match network {
-            BuildNetwork::None => options.networkmode("none"),
-            BuildNetwork::Default => options,
-        };
-        let docker = self.patient_docker();
-        let mut answers = docker.build_image(options.build(), None, Some(bollard::body_full(tar)));
-        let mut lines = Lines::default();
-        let mut id = None;
-        let build = async {
-            while let Some(BuildInfo {
-                stream,
-                aux,
-                error_detail,
-                ..
-            }) = answers.try_next().await?
-            {
-                if let Some(message) = error_detail.and_then(|detail| detail.message) {
-                    return Err(bollard::errors::Error::DockerStreamError { error: message });
-                }
-                lines.push(stream.as_deref().unwrap_or_default(), on_line);
-                id = aux.and_then(|aux| aux.id).or(id.take());
-            }
-            lines.finish(on_line);
-            Ok(())
-        };
-        within(IMAGE_DEADLINE, OPERATION, &tag, build).await?;
-        id.as_deref().and_then(plain_id).ok_or_else(|| {
-            EngineError::new(
-                OPERATION,
-                tag,
-                Cause::Answer("the build ended without an image".to_owned()),
-            )
-        })
     }
 
     /// The images that carry all of `labels` (`name=value`).
@@ -299,7 +220,7 @@ fn pieces(
 }
 
 /// A reference becomes part of a request's path: nothing else may be in it.
-fn check(operation: &'static str, reference: &str) -> Result<(), EngineError> {
+pub(super) fn check(operation: &'static str, reference: &str) -> Result<(), EngineError> {
     let good = |c: char| c.is_ascii_alphanumeric() || "._/:@-".contains(c);
     if !reference.is_empty()
         && reference.chars().all(good)
@@ -315,7 +236,7 @@ fn check(operation: &'static str, reference: &str) -> Result<(), EngineError> {
     ))
 }
 
-fn plain_id(id: &str) -> Option<String> {
+pub(super) fn plain_id(id: &str) -> Option<String> {
     let digits = id.strip_prefix("sha256:").unwrap_or(id);
     (digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| digits.to_owned())
 }
@@ -341,34 +262,6 @@ fn facts(inspect: ImageInspect) -> Result<ImageFacts, &'static str> {
     })
 }
 
-/// Puts the lines of a build's output together, which arrive in pieces.
-#[derive(Debug, Default)]
-struct Lines {
-    begun: String,
-}
-
-impl Lines {
-    /// A line that never ends is cut here.
-    const LONGEST: usize = 64 * 1024;
-
-    fn push(&mut self, piece: &str, on_line: &mut (dyn FnMut(&str) + Send)) {
-        self.begun.push_str(piece);
-        while let Some((line, rest)) = self.begun.split_once('\n') {
-            on_line(line.trim_end_matches('\r'));
-            self.begun = rest.to_owned();
-        }
-        if self.begun.len() > Self::LONGEST {
-            on_line(&std::mem::take(&mut self.begun));
-        }
-    }
-
-    fn finish(&mut self, on_line: &mut (dyn FnMut(&str) + Send)) {
-        if !self.begun.is_empty() {
-            on_line(&std::mem::take(&mut self.begun));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -388,18 +281,6 @@ mod tests {
         ] {
             assert_eq!(check("inspect image", reference).is_ok(), good, "{reference:?}");
         }
-    }
-
-    #[test]
-    fn lines_are_put_together_from_pieces() {
-        let mut seen = Vec::new();
-        let mut on_line = |line: &str| seen.push(line.to_owned());
-        let mut lines = Lines::default();
-        for piece in ["STEP 1", "/2: FROM x\nSTEP 2/2\r\n", "", "\nlast"] {
-            lines.push(piece, &mut on_line);
-        }
-        lines.finish(&mut on_line);
-        assert_eq!(seen, ["STEP 1/2: FROM x", "STEP 2/2", "", "last"]);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
@@ -18,6 +19,8 @@ const API: &str = "/v4.0.0/libpod";
 
 /// No answer that we ask for is near this size.
 const LARGEST_ANSWER: usize = 32 * 1024 * 1024;
+/// Of an answer that is read line by line.
+const LONGEST_LINE: usize = 1024 * 1024;
 
 /// Podman's own API on a unix socket. Each call has a connection of its own.
 #[derive(Debug, Clone)]
@@ -116,37 +119,55 @@ impl Libpod {
         }
     }
 
+    /// Sends `archive` to `target`, which need not be below the API's root, and hands on each line of the answer as it comes.
+    pub(super) async fn stream(
+        &self,
+        call: Call<'_>,
+        target: &str,
+        archive: Bytes,
+        on_line: &mut (dyn FnMut(&[u8]) -> Result<(), Cause> + Send),
+    ) -> Result<(), EngineError> {
+        let exchange = async {
+            let request = request(&call.method, target, "application/x-tar", archive)?;
+            self.exchange_on(request, |response| read_lines(response, on_line))
+                .await
+        };
+        let streamed = match call.deadline {
+            Some(deadline) => tokio::time::timeout(deadline, exchange)
+                .await
+                .unwrap_or(Err(Cause::Deadline(deadline))),
+            None => exchange.await,
+        };
+        streamed.map_err(|cause| EngineError::new(call.operation, call.object, cause))
+    }
+
     async fn send(&self, call: &Call<'_>, target: &str) -> Result<Answer, Cause> {
-        let stream = UnixStream::connect(&self.socket)
-            .await
-            .map_err(|error| Cause::Unreachable(Box::new(error)))?;
-        let hung_up = |error: hyper::Error| Cause::HungUp(Box::new(error));
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(hung_up)?;
         let body = call
             .body
             .as_ref()
             .map(|body| Bytes::from(body.to_string()))
             .unwrap_or_default();
-        let request = Request::builder()
-            .method(&call.method)
-            .uri(target)
-            .header(http::header::HOST, "engine")
-            .header(http::header::CONTENT_TYPE, "application/json")
-            .body(Full::new(body))
-            .map_err(|error| Cause::Answer(format!("no request can be made: {error}")))?;
+        let request = request(&call.method, target, "application/json", body)?;
+        self.exchange_on(request, whole).await
+    }
+
+    /// Sends `request` on a connection of its own and lets `read` have the answer.
+    async fn exchange_on<T, F>(
+        &self,
+        request: Request<Full<Bytes>>,
+        read: impl FnOnce(Response<Incoming>) -> F,
+    ) -> Result<T, Cause>
+    where
+        F: Future<Output = Result<T, Cause>>,
+    {
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|error| Cause::Unreachable(Box::new(error)))?;
+        let hung_up = |error: hyper::Error| Cause::HungUp(Box::new(error));
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(hung_up)?;
         let exchange = async {
             let response = sender.send_request(request).await.map_err(unreadable)?;
-            let (head, body) = response.into_parts();
-            let body = Limited::new(body, LARGEST_ANSWER)
-                .collect()
-                .await
-                .map_err(broken_body)?
-                .to_bytes();
-            Ok(Answer {
-                status: head.status,
-                headers: head.headers,
-                body,
-            })
+            read(response).await
         };
         // The connection is driven here and not by a task of its own: dropping this future closes it.
         tokio::pin!(exchange, connection);
@@ -156,6 +177,67 @@ impl Libpod {
             _ = &mut connection => exchange.await,
         }
     }
+}
+
+fn request(
+    method: &Method,
+    target: &str,
+    content_type: &str,
+    body: Bytes,
+) -> Result<Request<Full<Bytes>>, Cause> {
+    Request::builder()
+        .method(method)
+        .uri(target)
+        .header(http::header::HOST, "engine")
+        .header(http::header::CONTENT_TYPE, content_type)
+        .body(Full::new(body))
+        .map_err(|error| Cause::Answer(format!("no request can be made: {error}")))
+}
+
+async fn whole(response: Response<Incoming>) -> Result<Answer, Cause> {
+    let (head, body) = response.into_parts();
+    let body = Limited::new(body, LARGEST_ANSWER)
+        .collect()
+        .await
+        .map_err(broken_body)?
+        .to_bytes();
+    Ok(Answer {
+        status: head.status,
+        headers: head.headers,
+        body,
+    })
+}
+
+async fn read_lines(
+    response: Response<Incoming>,
+    on_line: &mut (dyn FnMut(&[u8]) -> Result<(), Cause> + Send),
+) -> Result<(), Cause> {
+    if !response.status().is_success() {
+        return success(whole(response).await?).map(drop);
+    }
+    let mut body = response.into_body();
+    let mut begun = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Cause::HungUp(Box::new(error)))?;
+        let mut rest: &[u8] = frame.data_ref().map_or(&[], |data| data);
+        while let Some((line, after)) = rest
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .and_then(|end| rest.split_at_checked(end + 1))
+        {
+            begun.extend_from_slice(line);
+            on_line(&begun)?;
+            begun.clear();
+            rest = after;
+        }
+        begun.extend_from_slice(rest);
+        if begun.len() > LONGEST_LINE {
+            return Err(Cause::Answer(format!(
+                "a line of it is longer than {LONGEST_LINE} bytes"
+            )));
+        }
+    }
+    if begun.is_empty() { Ok(()) } else { on_line(&begun) }
 }
 
 /// What cannot be parsed is an answer; what ends too early is none.

@@ -5,6 +5,7 @@
 
 mod archive;
 mod attach;
+mod build;
 mod capabilities;
 mod confine;
 mod connection;
@@ -24,6 +25,7 @@ mod ulimits;
 mod upload;
 
 pub(crate) use attach::{Chunk, Output, Stdin};
+pub(crate) use build::{BuildNetwork, BuildRequest};
 pub use capabilities::{Capabilities, Version};
 pub(crate) use connection::Engine;
 pub(crate) use container::{ContainerId, ContainerSummary};
@@ -32,7 +34,7 @@ pub(crate) use convert::tests::a_plan;
 pub use disk_limits::DiskLimits;
 pub use error::EngineError;
 pub use facts::EngineFacts;
-pub(crate) use image::{BuildNetwork, BuildRequest, ImageFacts, ImageSummary};
+pub(crate) use image::{ImageFacts, ImageSummary};
 pub(crate) use inspection::{BindFacts, Inspection, MountFacts, SignalFact};
 pub(crate) use network::NetworkPlan;
 pub(crate) use upload::{Owner, PathFacts};

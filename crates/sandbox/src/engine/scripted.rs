@@ -353,13 +353,7 @@ async fn a_process_that_does_not_read_its_input_is_no_error() {
 
 #[tokio::test]
 async fn a_build_that_ends_without_an_image_has_failed() {
-    let request = BuildRequest {
-        tag: "localhost/x:1".to_owned(),
-        tar: Bytes::new(),
-        no_cache: false,
-        labels: std::collections::BTreeMap::new(),
-        network: BuildNetwork::None,
-    };
+    let request = BuildRequest::new("localhost/x:1", Bytes::new(), std::collections::BTreeMap::new());
     let id = "0f".repeat(32);
     for (body, good) in [
         (

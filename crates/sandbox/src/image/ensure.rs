@@ -6,47 +6,59 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
+use super::dockerfile::{Confined, StepTrust};
+use super::error::BuildReach;
 use super::inventory::{ImageKind, is_overlay, labels, stands_on};
 use super::lock::FileLock;
 use super::probe::Probe;
+use super::steps::{self, Steps};
 use super::{ImageBuildError, build_context, hash, overlay};
 use crate::config::SandboxConfig;
+use crate::egress::{self, LogSink};
 use crate::engine::{BuildNetwork, BuildRequest, Engine, ImageFacts};
-use crate::reap::Labels;
-use crate::spec::{ImageSource, ImageTag};
+use crate::error::SandboxError;
+use crate::sandbox::Shared;
+use crate::spec::{ImageSource, ImageTag, Network};
+use crate::task;
 
 /// Lines of a failed build that its error quotes.
 const QUOTED_LINES: usize = 20;
 /// Paths of which an image with a shell has one.
 const SHELLS: [&str; 2] = ["/bin/sh", "/usr/bin/sh"];
 
-/// The tag of an image for `source` that tasks can run in, built now if need be. `on_line` gets each line of a build's output.
+/// The name of the folder that the steps of a build mount.
+const TRUST_NAME: &str = "sandbox-trust";
+
+/// The tag of an image for `source` that tasks can run in, built now if need be. `on_line` gets each line of a build's output;
+/// what its steps did on the network is written to `log_dir`.
 pub(crate) async fn ensure(
-    engine: &Engine,
-    config: &SandboxConfig,
-    owner: &Labels,
+    shared: &Shared,
     source: &ImageSource,
+    log_dir: Option<&Path>,
     mut on_line: impl FnMut(&str) + Send,
-) -> Result<ImageTag, ImageBuildError> {
+) -> Result<ImageTag, SandboxError> {
     let mut builder = Builder {
-        engine,
-        config,
-        owner,
+        shared,
+        engine: shared.engine(),
+        config: shared.config(),
+        log_dir,
         on_line: &mut on_line,
     };
     match source {
         ImageSource::Build {
             dockerfile,
             context_files,
-        } => builder.built(dockerfile, context_files).await,
-        ImageSource::Existing(name) => builder.existing(name).await,
+            network,
+        } => builder.built(dockerfile, context_files, network).await,
+        ImageSource::Existing(name) => Ok(builder.existing(name).await?),
     }
 }
 
 struct Builder<'a> {
+    shared: &'a Shared,
     engine: &'a Engine,
     config: &'a SandboxConfig,
-    owner: &'a Labels,
+    log_dir: Option<&'a Path>,
     on_line: &'a mut (dyn FnMut(&str) + Send),
 }
 
@@ -55,22 +67,74 @@ impl Builder<'_> {
         &mut self,
         dockerfile: &[u8],
         context_files: &BTreeMap<String, Vec<u8>>,
-    ) -> Result<ImageTag, ImageBuildError> {
-        let tag = hash::repo_tag(&self.config.prefix, dockerfile, context_files);
+        network: &Network,
+    ) -> Result<ImageTag, SandboxError> {
+        let tag = hash::repo_tag(&self.config.prefix, dockerfile, context_files, network);
         let lower = {
             let _lock = self.lock(&tag).await?;
             match self.engine.image(&tag).await? {
                 Some(image) if is_fresh(&image, self.config.max_image_age) => image.id,
                 stale_or_none => {
-                    let context = build_context::archive(dockerfile, context_files)?;
-                    // An image that is too old was built from layers that are too old.
-                    self.build(&tag, context, stale_or_none.is_some(), ImageKind::Repo, None)
-                        .await?
+                    let request = BuildRequest {
+                        // An image that is too old was built from layers that are too old.
+                        no_cache: stale_or_none.is_some(),
+                        ..self.request(&tag, Bytes::new(), ImageKind::Repo, None)
+                    };
+                    self.repo(request, dockerfile, context_files, network).await?
                 }
             }
         };
-        self.overlay(&hash::overlay_tag(&self.config.prefix, &tag), &lower)
-            .await
+        Ok(self
+            .overlay(&hash::overlay_tag(&self.config.prefix, &tag), &lower)
+            .await?)
+    }
+
+    /// Builds the lower layer, its steps where `network` says.
+    async fn repo(
+        &mut self,
+        mut request: BuildRequest,
+        dockerfile: &[u8],
+        context_files: &BTreeMap<String, Vec<u8>>,
+        network: &Network,
+    ) -> Result<String, SandboxError> {
+        let reach = network.into();
+        if *network == Network::Unrestricted {
+            request.tar = build_context::archive(dockerfile, context_files)?;
+            request.network = BuildNetwork::Host;
+            return Ok(self.build(request, reach).await?);
+        }
+        let confined = Confined::parse(dockerfile)?;
+        if !confined.has_steps() {
+            request.tar = build_context::archive(dockerfile, context_files)?;
+            return Ok(self.build(request, reach).await?);
+        }
+        let log = self.log_dir.map(LogSink::open).transpose()?.unwrap_or_default();
+        let steps = Steps::open(self.shared, steps::policy(network), log).await?;
+        let built = async {
+            request.network = steps.network();
+            let mut dockerfile = dockerfile.to_vec();
+            if let Some(trust) = steps.trust() {
+                let given = StepTrust {
+                    name: TRUST_NAME,
+                    target: egress::BUILD_TRUST_FOLDER,
+                    variables: &trust.variables,
+                };
+                dockerfile = confined.with(&given).into_bytes();
+                request.folders = [(TRUST_NAME.to_owned(), trust.folder.clone())].into();
+                request.shown_as = vec![(given.flag(), String::new()), (given.arguments(), "…".to_owned())];
+            }
+            request.tar = build_context::archive(&dockerfile, context_files)?;
+            self.build(request, reach).await
+        };
+        let built = built.await;
+        // The records of the last step are in the log when this returns.
+        match (built, steps.close().await) {
+            (Ok(id), closed) => closed.map(|()| id),
+            (Err(error), closed) => {
+                task::tell(closed);
+                Err(error.into())
+            }
+        }
     }
 
     async fn existing(&mut self, name: &str) -> Result<ImageTag, ImageBuildError> {
@@ -91,14 +155,14 @@ impl Builder<'_> {
         let known = self.engine.image(tag).await?;
         if !known.is_some_and(|image| stands_on(&image.labels, lower)) {
             let context = overlay::context(lower, self.has_shell(lower).await?)?;
-            self.build(tag, context, false, ImageKind::Overlay, Some(lower))
-                .await?;
+            let request = self.request(tag, context, ImageKind::Overlay, Some(lower));
+            self.build(request, BuildReach::Nothing).await?;
         }
         Ok(ImageTag::new(tag))
     }
 
     async fn has_shell(&self, image: &str) -> Result<bool, ImageBuildError> {
-        let probe = Probe::create(self.engine, image, self.owner).await?;
+        let probe = Probe::create(self.engine, image, &self.shared.labels("")).await?;
         let mut found = false;
         for path in SHELLS {
             found = found || probe.download(path).await?.is_some();
@@ -107,33 +171,31 @@ impl Builder<'_> {
         Ok(found)
     }
 
+    fn request(&self, tag: &str, tar: Bytes, kind: ImageKind, lower: Option<&str>) -> BuildRequest {
+        BuildRequest::new(tag, tar, labels(&self.config.prefix, kind, lower))
+    }
+
     async fn build(
         &mut self,
-        tag: &str,
-        context: Bytes,
-        no_cache: bool,
-        kind: ImageKind,
-        lower: Option<&str>,
+        mut request: BuildRequest,
+        reach: BuildReach,
     ) -> Result<String, ImageBuildError> {
-        let mut request = BuildRequest {
-            tag: tag.to_owned(),
-            tar: context,
-            no_cache,
-            labels: labels(&self.config.prefix, kind, lower),
-            network: BuildNetwork::Default,
-        };
-        match self.build_once(request.clone()).await {
+        match self.build_once(request.clone(), reach).await {
             // Looking through the cache, the engine met an image that somebody was removing: it need not look.
             Err(ImageBuildError::Failed { source, .. }) if source.is_image_race() => {
-                tracing::debug!(tag, error = %source, "building again without the engine's cache");
+                tracing::debug!(tag = request.tag, error = %source, "building again without the engine's cache");
                 request.no_cache = true;
-                self.build_once(request).await
+                self.build_once(request, reach).await
             }
             built => built,
         }
     }
 
-    async fn build_once(&mut self, request: BuildRequest) -> Result<String, ImageBuildError> {
+    async fn build_once(
+        &mut self,
+        request: BuildRequest,
+        reach: BuildReach,
+    ) -> Result<String, ImageBuildError> {
         let tag = request.tag.clone();
         let mut output: Vec<String> = Vec::new();
         let built = self
@@ -146,7 +208,12 @@ impl Builder<'_> {
                 (self.on_line)(line);
             })
             .await;
-        built.map_err(|source| ImageBuildError::Failed { tag, output, source })
+        built.map_err(|source| ImageBuildError::Failed {
+            tag,
+            reach,
+            output,
+            source,
+        })
     }
 
     async fn lock(&self, tag: &str) -> Result<FileLock, ImageBuildError> {

@@ -4,7 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::container::ContainerError;
+use crate::egress::ProxyError;
 use crate::engine::EngineError;
+use crate::spec::Network;
 
 /// An image could not be built, found, saved or loaded.
 #[derive(Debug, thiserror::Error)]
@@ -16,11 +18,24 @@ pub enum ImageBuildError {
     /// A container that looks into an image could not be made.
     #[error(transparent)]
     Container(#[from] ContainerError),
+    /// The network for the steps of a build could not be set up.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
+    /// The Dockerfile of a sandboxed build has something that would be done outside of the sandbox, or that is not understood.
+    #[error("line {line} of the Dockerfile {problem}")]
+    Dockerfile {
+        /// From 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The build itself failed.
     #[error("failed to build `{tag}`{}", tail(output))]
     Failed {
         /// What was built.
         tag: String,
+        /// What its steps could reach.
+        reach: BuildReach,
         /// The last lines of its output, escaped.
         output: Vec<String>,
         /// What the engine said.
@@ -50,6 +65,27 @@ pub enum ImageBuildError {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+/// What the steps of a build can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuildReach {
+    /// Nothing.
+    Nothing,
+    /// What an allowlist permits.
+    Allowed,
+    /// Whatever the engine's host reaches.
+    Everything,
+}
+
+impl From<&Network> for BuildReach {
+    fn from(network: &Network) -> Self {
+        match network {
+            Network::Disabled => Self::Nothing,
+            Network::Sandboxed(_) => Self::Allowed,
+            Network::Unrestricted => Self::Everything,
+        }
+    }
 }
 
 fn tail(output: &[String]) -> String {

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::inventory::ImageKind;
 use super::{entrypoint, overlay};
-use crate::spec::ImageSource;
+use crate::spec::{ImageSource, Network};
 
 /// The tags of an image's two layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +36,9 @@ pub(crate) fn tags(prefix: &str, source: &ImageSource, existing_id: &str) -> Ima
         ImageSource::Build {
             dockerfile,
             context_files,
+            network,
         } => {
-            let repo = repo_tag(prefix, dockerfile, context_files);
+            let repo = repo_tag(prefix, dockerfile, context_files, network);
             ImageTags {
                 overlay: overlay_tag(prefix, &repo),
                 repo: Some(repo),
@@ -50,8 +51,23 @@ pub(crate) fn tags(prefix: &str, source: &ImageSource, existing_id: &str) -> Ima
     }
 }
 
-pub(super) fn repo_tag(prefix: &str, dockerfile: &[u8], context_files: &BTreeMap<String, Vec<u8>>) -> String {
+/// Covers what the steps may reach too: with another network they may make another image.
+pub(super) fn repo_tag(
+    prefix: &str,
+    dockerfile: &[u8],
+    context_files: &BTreeMap<String, Vec<u8>>,
+    network: &Network,
+) -> String {
     let mut hash = FramedHash::new("repo");
+    match network {
+        Network::Disabled => hash.part(b"no network"),
+        Network::Unrestricted => hash.part(b"the host's network"),
+        Network::Sandboxed(config) => {
+            hash.part(b"allowlist");
+            // A policy is plain data, which can be written.
+            hash.part(&serde_json::to_vec(config.allowlist()).unwrap_or_default());
+        }
+    }
     hash.part(dockerfile);
     for (path, content) in context_files {
         hash.part(path.as_bytes());
@@ -150,12 +166,37 @@ mod tests {
     }
 
     #[test]
+    fn what_the_steps_may_reach_is_part_of_the_tag() {
+        let policy = |yaml: &str| {
+            let allowlist = allowlist::Allowlist::from_yaml(yaml, "x").unwrap();
+            Network::Sandboxed(crate::spec::NetworkSandboxConfig::new(allowlist))
+        };
+        let networks = [
+            Network::Disabled,
+            Network::Unrestricted,
+            policy("{}"),
+            policy("domains: [a.example]"),
+            policy("domains: [b.example]"),
+        ];
+        let repo = |network: &Network| {
+            let source = build("FROM a", &[]).with_network(network.clone());
+            tags("p", &source, "").repo.unwrap()
+        };
+        let all: HashSet<String> = networks.iter().map(repo).collect();
+        assert_eq!(all.len(), networks.len());
+        assert_eq!(
+            repo(&policy("domains: [\"a.example\"] # same")),
+            repo(&policy("domains: [a.example]"))
+        );
+    }
+
+    #[test]
     fn tags_have_the_documented_form_and_stay_the_same() {
         let tags = tags("sandbox", &build("FROM scratch\n", &[("a", "b")]), "");
         let repo = tags.repo.unwrap();
         assert_eq!(
             repo,
-            "localhost/sandbox-repo:4b213f47f081c877c6616be1adc52852bfa315af16b594e25cb3b79e43325260"
+            "localhost/sandbox-repo:1c392301b8896b0694d252de50511ddf3792f00980cab530fa6ca50289c4a183"
         );
         let hash = tags.overlay.strip_prefix("localhost/sandbox-overlay:").unwrap();
         assert!(

@@ -4,11 +4,12 @@
 //! an overlay always stands on the lower layer of now. One tag is built once at a time, also over several processes; different tags
 //! are built side by side.
 //!
-//! A build runs on the engine with the engine's network, because it installs packages: **it is outside the sandbox**. Whoever
-//! controls a Dockerfile controls what its build does.
+//! The steps of a build reach nothing, or what an allowlist permits (`steps`). The rest of a build is done by the engine, on its host's
+//! network: it pulls base images, whose authors are trusted, and what else it would do there is refused (`dockerfile`).
 
 mod archive;
 mod build_context;
+mod dockerfile;
 mod ensure;
 mod entrypoint;
 mod error;
@@ -17,10 +18,11 @@ mod inventory;
 mod lock;
 mod overlay;
 mod probe;
+mod steps;
 
 pub(crate) use archive::{load, save};
 pub(crate) use ensure::ensure;
-pub use error::ImageBuildError;
+pub use error::{BuildReach, ImageBuildError};
 pub use hash::ImageTags;
 pub(crate) use hash::{hex, tag, tags};
 pub use inventory::{ImageKind, ImageSummary};

@@ -29,16 +29,19 @@ pub enum Role {
     Probe,
     /// The container of a run, which outlives its instance once it was started.
     Run,
+    /// The container whose network and processes the steps of an image build share.
+    Build,
 }
 
 impl Role {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Task,
         Self::Proxy,
         Self::Network,
         Self::Egress,
         Self::Probe,
         Self::Run,
+        Self::Build,
     ];
     /// What the engine calls a container whose process was never started.
     const NEVER_STARTED: [&str; 3] = ["created", "configured", "initialized"];
@@ -53,6 +56,7 @@ impl Role {
             Self::Egress => "egress",
             Self::Probe => "probe",
             Self::Run => "run",
+            Self::Build => "build",
         }
     }
 

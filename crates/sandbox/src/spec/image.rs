@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::Network;
+
 /// What an image is made of.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ImageSource {
     /// Built from a Dockerfile and the files of its context.
     Build {
@@ -12,19 +14,39 @@ pub enum ImageSource {
         dockerfile: Vec<u8>,
         /// Files beside it: path relative to the context, and content.
         context_files: BTreeMap<String, Vec<u8>>,
+        /// What the `RUN` steps may reach.
+        network: Network,
     },
     /// An image that the engine already has, by name.
     Existing(String),
 }
 
 impl ImageSource {
-    /// Built from a Dockerfile and the files of its context.
+    /// Built from a Dockerfile and the files of its context, by steps without a network.
     #[must_use]
     pub fn build(dockerfile: impl Into<Vec<u8>>, context_files: BTreeMap<String, Vec<u8>>) -> Self {
         Self::Build {
             dockerfile: dockerfile.into(),
             context_files,
+            network: Network::Disabled,
         }
+    }
+
+    /// What the `RUN` steps of a build may reach: nothing ([`Network::Disabled`], the default), what an allowlist permits through a
+    /// proxy of their own ([`Network::Sandboxed`]), or whatever the engine's host reaches, its loopback included
+    /// ([`Network::Unrestricted`]). The engine itself pulls base images in every case.
+    ///
+    /// Unless the network is unrestricted, instructions that make the engine itself download something or that leave the sandbox are
+    /// errors: `ADD` of a URL, flags of `RUN`, `ONBUILD`, here-documents. An image that is not built has no such network.
+    #[must_use]
+    pub fn with_network(mut self, network: Network) -> Self {
+        if let Self::Build {
+            network: of_build, ..
+        } = &mut self
+        {
+            *of_build = network;
+        }
+        self
     }
 
     /// An image that the engine already has.

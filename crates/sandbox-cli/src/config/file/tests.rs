@@ -33,6 +33,7 @@ mounts: ["../data:/data:ro", "/abs:/abs"]
 workspace: copy
 protect_workspace: false
 protected_paths: [ci/deploy.sh, .bazelrc]
+build: {allowlist: policy.yaml}
 "#,
     )
     .unwrap();
@@ -42,6 +43,7 @@ protected_paths: [ci/deploy.sh, .bazelrc]
         image: None,
         dockerfile: Some("/project/.sandbox/Dockerfile".into()),
         context: Some("/project/.sandbox/../context".into()),
+        build: Some(BuildFile::Allowlist("/project/.sandbox/policy.yaml".into())),
         env: [
             ("CI", Setting::literal("true", at(6, 11))),
             ("EMPTY", Setting::literal("", at(6, 26))),
@@ -91,7 +93,7 @@ fn an_empty_file_says_nothing() {
 const FAULTS: &[(&str, &str)] = &[
     (
         "imge: x",
-        "sandbox.yaml:1:1: unknown key `imge`: use `engine`, `prefix`, `image`, `dockerfile`, `context`, `env`, `pass_env`, `masked_secrets`, `signing_credentials`, `network_sandbox`, `upstream`, `resource_limits`, `mounts`, `workspace`, `protect_workspace` or `protected_paths`",
+        "sandbox.yaml:1:1: unknown key `imge`: use `engine`, `prefix`, `image`, `dockerfile`, `context`, `build`, `env`, `pass_env`, `masked_secrets`, `signing_credentials`, `network_sandbox`, `upstream`, `resource_limits`, `mounts`, `workspace`, `protect_workspace` or `protected_paths`",
     ),
     (
         "image: a\nimage: b",
@@ -121,6 +123,15 @@ const FAULTS: &[(&str, &str)] = &[
         "context: b\nimage: a",
         "sandbox.yaml:2:1: `image` names an image that is there",
     ),
+    (
+        "build: {network: engine}",
+        "sandbox.yaml:1:18: `network` is host, not `engine`",
+    ),
+    (
+        "build: {network: host, allowlist: a}",
+        "sandbox.yaml:1:24: a build on the host's network has no allowlist",
+    ),
+    ("build: {}", "sandbox.yaml:1:8: `build` says nothing"),
     (
         "- a",
         "sandbox.yaml:1:1: a configuration is a mapping, not a list",

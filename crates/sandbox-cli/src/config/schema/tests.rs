@@ -6,6 +6,7 @@ use located_yaml::Node;
 
 use super::*;
 use crate::config::ConfigFile;
+use crate::config::build::BUILD_KEYS;
 use crate::config::credentials::{MASKED_KEYS, SIGNING_KEYS};
 use crate::config::file::{KEYS, LIMIT_KEYS, UPSTREAM_KEYS};
 
@@ -22,6 +23,7 @@ fn the_schema_has_the_keys_of_the_reader_and_no_other() {
         ("", &KEYS[..]),
         ("/properties/upstream", &UPSTREAM_KEYS),
         ("/properties/resource_limits", &LIMIT_KEYS),
+        ("/properties/build", &BUILD_KEYS),
         ("/$defs/masked_secret", &MASKED_KEYS),
         ("/$defs/signing_credential", &SIGNING_KEYS),
     ] {

@@ -9,12 +9,15 @@ use bytes::Bytes;
 
 use crate::config::SandboxConfig;
 use crate::egress::ProxyError;
-use crate::engine::{BuildNetwork, BuildRequest, Engine};
+use crate::egress::shared::blocking;
+use crate::engine::{BuildRequest, Engine};
 use crate::image::{self, FileLock, ImageKind};
 use crate::program::StaticProgram;
 
+use super::find_binary;
+
 /// Where the image has the program.
-pub(super) const PROGRAM: &str = "/sandbox-proxy";
+pub(crate) const PROGRAM: &str = "/sandbox-proxy";
 const DOCKERFILE: &str = "FROM scratch\nCOPY sandbox-proxy /sandbox-proxy\nENTRYPOINT [\"/sandbox-proxy\"]\n";
 
 /// The id of an image of `binary` that was built for this state directory; it is built unless it is there.
@@ -46,12 +49,10 @@ pub(in crate::egress) async fn ensure_image(
         return Ok(id);
     }
     let tar = context(binary).map_err(ProxyError::file("archive", "sandbox-proxy"))?;
+    let labels = image::labels(prefix, ImageKind::Proxy, None);
     let request = BuildRequest {
-        tag: tag.clone(),
-        tar,
         no_cache: true,
-        labels: image::labels(prefix, ImageKind::Proxy, None),
-        network: BuildNetwork::None,
+        ..BuildRequest::new(&*tag, tar, labels)
     };
     let id = engine
         .build(request, &mut |line: &str| tracing::debug!(line, "proxy image"))
@@ -79,6 +80,13 @@ fn write(record: &Path, id: &str) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     fs::write(record, id)
+}
+
+/// The id of the image of the program that is found.
+pub(crate) async fn image_of(engine: &Engine, config: &SandboxConfig) -> Result<String, ProxyError> {
+    let proxy_dir = config.proxy_dir.clone();
+    let binary = blocking(move || find_binary(proxy_dir.as_deref())).await?;
+    ensure_image(engine, config, &binary).await
 }
 
 fn context(binary: &StaticProgram) -> std::io::Result<Bytes> {

@@ -78,20 +78,20 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 pub(super) fn variables(files: &TrustFiles) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<String, String> = VARIABLES
         .iter()
-        .map(|(name, kind, _)| ((*name).to_owned(), value(*kind)))
+        .map(|(name, kind, _)| ((*name).to_owned(), value(files, *kind)))
         .collect();
     if !files.image_has_bundle() {
-        variables.extend(SETTINGS.map(|(name, file)| (name.to_owned(), files::in_container(file))));
+        variables.extend(SETTINGS.map(|(name, file)| (name.to_owned(), files.in_container(file))));
     }
     variables
 }
 
-fn value(kind: Kind) -> String {
+fn value(files: &TrustFiles, kind: Kind) -> String {
     match kind {
-        Kind::Bundle => files::in_container(files::BUNDLE),
-        Kind::Root => files::in_container(files::ROOT),
-        Kind::Folder => files::in_container(files::HASHED),
-        Kind::JavaOption => format!("-Djavax.net.ssl.trustStore={}", files::in_container(files::JAVA)),
-        Kind::PhpFolder => format!(":{}", files::in_container(files::PHP)),
+        Kind::Bundle => files.in_container(files::BUNDLE),
+        Kind::Root => files.in_container(files::ROOT),
+        Kind::Folder => files.in_container(files::HASHED),
+        Kind::JavaOption => format!("-Djavax.net.ssl.trustStore={}", files.in_container(files::JAVA)),
+        Kind::PhpFolder => format!(":{}", files.in_container(files::PHP)),
     }
 }

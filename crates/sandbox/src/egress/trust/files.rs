@@ -22,6 +22,10 @@ use crate::spec::Mount;
 
 /// Our folder in the container.
 pub(crate) const FOLDER: &str = "/run/sandbox/trust";
+/// Our folder in the steps of a build. `/dev` is in memory there, so that the mount point does not become part of the image.
+pub(crate) const BUILD_FOLDER: &str = "/dev/sandbox-trust";
+/// Stands for the image where the files are for a build, whose steps have several.
+const OF_BUILDS: &str = "builds";
 pub(super) const BUNDLE: &str = "bundle.pem";
 pub(super) const ROOT: &str = "root.pem";
 pub(super) const HASHED: &str = "hashed";
@@ -31,16 +35,13 @@ pub(super) const WGETRC: &str = "wgetrc";
 pub(super) const APT_CONFIG: &str = "apt.conf";
 const LAYOUT: &str = "layout.json";
 
-/// Where a container sees `file` of our folder.
-pub(super) fn in_container(file: &str) -> String {
-    format!("{FOLDER}/{file}")
-}
-
 /// The trust files of one image, in place on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::egress) struct TrustFiles {
     dir: PathBuf,
     layout: Layout,
+    /// Where the container sees `dir`.
+    folder: &'static str,
 }
 
 /// What is mounted where, beside our own folder; kept with the files.
@@ -55,7 +56,7 @@ struct Layout {
 impl TrustFiles {
     pub(in crate::egress) fn mounts(&self) -> Vec<Mount> {
         let over = |file: &'static str| move |path: &String| Mount::read_only_at(self.dir.join(file), path);
-        let mut mounts = vec![Mount::read_only_at(&self.dir, FOLDER)];
+        let mut mounts = vec![Mount::read_only_at(&self.dir, self.folder)];
         mounts.extend(self.layout.bundle_paths.iter().map(over(BUNDLE)));
         mounts.extend(self.layout.java_paths.iter().map(over(JAVA)));
         if self.layout.hashed_folder {
@@ -67,6 +68,11 @@ impl TrustFiles {
 
     pub(in crate::egress) fn variables(&self) -> BTreeMap<String, String> {
         environment::variables(self)
+    }
+
+    /// Where the container sees `file` of our folder.
+    pub(super) fn in_container(&self, file: &str) -> String {
+        seen(self.folder, file)
     }
 
     pub(super) fn image_has_bundle(&self) -> bool {
@@ -100,42 +106,58 @@ impl TrustStore {
         labels: &Labels,
     ) -> Result<TrustFiles, ProxyError> {
         let (store, id) = (self.clone(), image_id.to_owned());
-        if let Some(files) = blocking(move || Ok(store.find(&id))).await? {
+        if let Some(files) = blocking(move || Ok(store.find(&id, FOLDER))).await? {
             return Ok(files);
         }
         let probe = Probe::create(engine, image_id, labels).await?;
         let image = ImageTrust::read(&probe).await;
         probe.remove().await?;
         let (store, id, image) = (self.clone(), image_id.to_owned(), image?);
-        blocking(move || store.make(&id, &image)).await
+        blocking(move || store.make(&id, &image, FOLDER)).await
+    }
+
+    /// The files for the steps of a build: the root alone, since all that they reach goes through the proxy.
+    pub(in crate::egress) async fn of_builds(&self) -> Result<TrustFiles, ProxyError> {
+        let store = self.clone();
+        blocking(move || match store.find(OF_BUILDS, BUILD_FOLDER) {
+            Some(files) => Ok(files),
+            None => store.make(OF_BUILDS, &ImageTrust::default(), BUILD_FOLDER),
+        })
+        .await
     }
 
     /// The files for the image `image_id`, if they were made before. Blocks.
-    fn find(&self, image_id: &str) -> Option<TrustFiles> {
+    fn find(&self, image_id: &str, folder: &'static str) -> Option<TrustFiles> {
         let dir = self.folder_of(image_id);
         let layout = fs::read_to_string(dir.join(LAYOUT)).ok()?;
         Some(TrustFiles {
             layout: serde_json::from_str(&layout).ok()?,
             dir,
+            folder,
         })
     }
 
     /// Makes the files for the image `image_id`. When another process does the same, either's are kept: they are equal. Blocks.
-    fn make(&self, image_id: &str, image: &ImageTrust) -> Result<TrustFiles, ProxyError> {
+    fn make(
+        &self,
+        image_id: &str,
+        image: &ImageTrust,
+        folder: &'static str,
+    ) -> Result<TrustFiles, ProxyError> {
         let dir = self.folder_of(image_id);
         let layout = Layout {
             bundle_paths: image.bundle_paths.iter().map(|path| (*path).to_owned()).collect(),
             java_paths: image.java_paths.iter().map(|path| (*path).to_owned()).collect(),
             hashed_folder: image.has_hashed_folder(),
         };
-        let written = self.write(&dir, &self.contents(image), &layout);
+        let written = self.write(&dir, &self.contents(image, folder), &layout);
         written.map_err(ProxyError::file("write trust files to", &dir))?;
-        Ok(TrustFiles { dir, layout })
+        Ok(TrustFiles { dir, layout, folder })
     }
 
-    fn contents(&self, image: &ImageTrust) -> Vec<(String, Vec<u8>)> {
+    fn contents(&self, image: &ImageTrust, folder: &str) -> Vec<(String, Vec<u8>)> {
         let bundle = merged(&image.bundle, &self.root_pem);
-        let bundle_path = in_container(BUNDLE);
+        let bundle_path = seen(folder, BUNDLE);
         let text = |name: &str, text: String| (name.to_owned(), text.into_bytes());
         vec![
             (JAVA.to_owned(), java::key_store(&certificates(&bundle))),
@@ -187,6 +209,10 @@ impl TrustStore {
     }
 }
 
+fn seen(folder: &str, file: &str) -> String {
+    format!("{folder}/{file}")
+}
+
 /// The root first, because old tools read one certificate only.
 fn merged(bundle: &str, root: &str) -> String {
     let mut merged = format!("{root}{bundle}");
@@ -223,11 +249,15 @@ mod tests {
     #[test]
     fn files_are_made_once_readable_by_all_and_without_keys() {
         let (_state, store) = store();
-        assert_eq!(store.find("sha256:1"), None);
-        let made = store.make("sha256:1", &image(vec!["/etc/ssl/cert.pem"])).unwrap();
-        assert_eq!(store.find("sha256:1").as_ref(), Some(&made));
+        assert_eq!(store.find("sha256:1", FOLDER), None);
+        let made = store
+            .make("sha256:1", &image(vec!["/etc/ssl/cert.pem"]), FOLDER)
+            .unwrap();
+        assert_eq!(store.find("sha256:1", FOLDER).as_ref(), Some(&made));
         assert_eq!(
-            store.make("sha256:1", &image(vec!["/etc/ssl/cert.pem"])).unwrap(),
+            store
+                .make("sha256:1", &image(vec!["/etc/ssl/cert.pem"]), FOLDER)
+                .unwrap(),
             made
         );
         assert_eq!(
@@ -260,7 +290,9 @@ mod tests {
     #[test]
     fn a_bundle_keeps_what_the_image_trusts_and_begins_with_the_root() {
         let (_state, store) = store();
-        let made = store.make("x", &image(vec!["/etc/ssl/cert.pem"])).unwrap();
+        let made = store
+            .make("x", &image(vec!["/etc/ssl/cert.pem"]), FOLDER)
+            .unwrap();
         let bundle = fs::read_to_string(made.dir.join(BUNDLE)).unwrap();
         assert_eq!(bundle, format!("{}# theirs\n", store.root_pem));
     }
@@ -270,7 +302,7 @@ mod tests {
         let (_state, store) = store();
         let targets = |paths: Vec<&'static str>| {
             let files = store
-                .make(&format!("image-{}", paths.len()), &image(paths))
+                .make(&format!("image-{}", paths.len()), &image(paths), FOLDER)
                 .unwrap();
             let mounts = files.mounts();
             assert!(mounts.iter().all(Mount::read_only));
@@ -298,7 +330,7 @@ mod tests {
     #[test]
     fn each_variable_names_what_its_tool_can_read() {
         let (_state, store) = store();
-        let files = store.make("x", &image(vec![])).unwrap();
+        let files = store.make("x", &image(vec![]), FOLDER).unwrap();
         let variables = files.variables();
         assert_eq!(variables.len(), 22);
         for (name, value) in &variables {
@@ -320,10 +352,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_build_is_given_leads_to_a_folder_that_no_image_keeps() {
+        let (_state, store) = store();
+        let files = store
+            .make(OF_BUILDS, &ImageTrust::default(), BUILD_FOLDER)
+            .unwrap();
+        assert_eq!(store.find(OF_BUILDS, BUILD_FOLDER).as_ref(), Some(&files));
+        assert_eq!(files.mounts().len(), 1);
+        let variables = files.variables();
+        assert_eq!(variables["SSL_CERT_FILE"], "/dev/sandbox-trust/bundle.pem");
+        for (name, value) in &variables {
+            // They are written into a Dockerfile as they are.
+            let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.=:".contains(c);
+            assert!(
+                value.contains(BUILD_FOLDER) && value.chars().all(plain),
+                "{name}={value}"
+            );
+        }
+        let settings = fs::read_to_string(files.dir.join(APT_CONFIG)).unwrap();
+        assert!(settings.contains("/dev/sandbox-trust/bundle.pem"), "{settings}");
+    }
+
+    #[test]
     fn settings_of_the_users_own_are_left_alone_where_the_image_has_a_bundle() {
         let (_state, store) = store();
         let variables = store
-            .make("x", &image(vec!["/etc/ssl/cert.pem"]))
+            .make("x", &image(vec!["/etc/ssl/cert.pem"]), FOLDER)
             .unwrap()
             .variables();
         assert!(!variables.contains_key("WGETRC") && !variables.contains_key("APT_CONFIG"));

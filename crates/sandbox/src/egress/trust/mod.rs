@@ -11,5 +11,5 @@ mod java;
 
 pub(crate) use bundle::PATHS as BUNDLES;
 pub(crate) use environment::names as variable_names;
-pub(crate) use files::FOLDER;
+pub(crate) use files::{BUILD_FOLDER, FOLDER};
 pub(super) use files::{TrustFiles, TrustStore};

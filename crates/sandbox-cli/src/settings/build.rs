@@ -1,0 +1,74 @@
+//! What an image build may reach.
+
+use sandbox::{Network, NetworkSandboxConfig};
+
+use super::Project;
+use crate::config::BuildFile;
+use crate::failure::Failure;
+use crate::trust::{Input, build_policy_request};
+
+impl Project {
+    /// The network of a build's steps: what the project's allowlist for builds permits; nothing where there is none.
+    pub(super) fn build_network(&self) -> Result<Network, Failure> {
+        let (input, network) = self.build_network_input()?;
+        self.obey(input.as_ref(), build_policy_request(&network).is_some())?;
+        Ok(network)
+    }
+
+    /// Likewise, with what the allowlist is to whoever has to trust it.
+    pub(super) fn build_network_input(&self) -> Result<(Option<Input>, Network), Failure> {
+        let path = match &self.file.build {
+            Some(BuildFile::HostNetwork) => return Ok((None, Network::Unrestricted)),
+            Some(BuildFile::Allowlist(path)) => path.clone(),
+            None => self.folder.build_allowlist(),
+        };
+        match self.policy(&path)? {
+            Some((input, policy)) => Ok((input, Network::Sandboxed(NetworkSandboxConfig::new(policy)))),
+            None if self.file.build.is_some() => Err(Failure::new(format!(
+                "there is no allowlist at `{}`, which `build.allowlist` names",
+                self.shown(&path)
+            ))),
+            None => Ok((None, Network::Disabled)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::super::fixtures::project;
+    use super::*;
+
+    #[test]
+    fn a_build_reaches_nothing_unless_a_file_says_so() {
+        let root = tempfile::tempdir().unwrap();
+        let mut project = project(root.path(), Path::new("/state"));
+        assert_eq!(project.build_network().unwrap(), Network::Disabled);
+
+        fs::create_dir_all(root.path().join(".sandbox")).unwrap();
+        fs::write(
+            root.path().join(".sandbox/build-allowlist.yaml"),
+            "domains: [a.example]",
+        )
+        .unwrap();
+        let Network::Sandboxed(config) = project.build_network().unwrap() else {
+            panic!("there is a policy")
+        };
+        assert_eq!(config.allowlist().domains().len(), 1);
+
+        let other = root.path().join("other.yaml");
+        project.file.build = Some(BuildFile::Allowlist(other.clone()));
+        let error = project.build_network().unwrap_err().to_string();
+        assert!(
+            error.contains("other.yaml") && error.contains("build.allowlist"),
+            "{error}"
+        );
+        fs::write(&other, "domains: [a.example").unwrap();
+        assert!(project.build_network().is_err());
+
+        project.file.build = Some(BuildFile::HostNetwork);
+        assert_eq!(project.build_network().unwrap(), Network::Unrestricted);
+    }
+}

@@ -1,0 +1,262 @@
+//! Builds of images.
+//!
+//! Through podman's parameters of the Docker-compatible call, not through Docker's: podman ignores Docker's `networkmode` unless it is
+//! `NetworkDisabled` (measured on 4.3.1 and 5.4.2: with `none`, or the name of a network, a build is in the host's network).
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::connection::{Engine, IMAGE_DEADLINE};
+use super::error::{Cause, EngineError, json_place, printable};
+use super::image::{check, plain_id};
+use super::libpod::{Call, escape};
+
+const OPERATION: &str = "build image";
+/// The oldest version of the Docker-compatible API; every podman since 4.0 serves it.
+const TARGET: &str = "/v1.41/build";
+/// Podman 4 gives them to the steps of a build, podman 5 does not.
+const DROPPED: [&str; 3] = ["CAP_AUDIT_WRITE", "CAP_MKNOD", "CAP_NET_RAW"];
+
+/// The network of a build's steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BuildNetwork {
+    /// Loopback only.
+    None,
+    /// That of the engine's host.
+    Host,
+    /// The network of a container, and its process namespace: the steps end when it does.
+    Joined {
+        /// The container's first process, as the engine numbers it.
+        pid: u32,
+        /// The only name server.
+        dns: Ipv4Addr,
+    },
+}
+
+/// An image that is to be built.
+#[derive(Debug, Clone)]
+pub(crate) struct BuildRequest {
+    pub(crate) tag: String,
+    /// The context, with its `Dockerfile` at the top.
+    pub(crate) tar: Bytes,
+    pub(crate) no_cache: bool,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) network: BuildNetwork,
+    /// Folders of the host that `RUN --mount=type=bind,from=NAME` may name, by that name.
+    pub(crate) folders: BTreeMap<String, PathBuf>,
+    /// What of the Dockerfile is not the author's, and what its output says instead.
+    pub(crate) shown_as: Vec<(String, String)>,
+}
+
+impl BuildRequest {
+    /// Without a network, folders or anything else that is not the Dockerfile's.
+    pub(crate) fn new(tag: impl Into<String>, tar: Bytes, labels: BTreeMap<String, String>) -> Self {
+        Self {
+            tag: tag.into(),
+            tar,
+            no_cache: false,
+            labels,
+            network: BuildNetwork::None,
+            folders: BTreeMap::new(),
+            shown_as: Vec::new(),
+        }
+    }
+
+    fn shown(&self, text: &str) -> String {
+        let replaced = |text: String, (own, shown): &(String, String)| text.replace(own, shown);
+        self.shown_as.iter().fold(text.to_owned(), replaced)
+    }
+
+    fn query(&self, filter: Option<&str>) -> String {
+        let mut query = vec![
+            ("dockerfile", "Dockerfile".to_owned()),
+            ("t", self.tag.clone()),
+            ("nocache", self.no_cache.to_string()),
+            ("rm", "true".to_owned()),
+            ("forcerm", "true".to_owned()),
+            // A base image is pulled only when it is missing.
+            ("pull", "false".to_owned()),
+            ("labels", json!(self.labels).to_string()),
+            ("dropcaps", json!(DROPPED).to_string()),
+        ];
+        if let Some(filter) = filter {
+            query.push(("securityopt", json!([format!("seccomp={filter}")]).to_string()));
+        }
+        match self.network {
+            BuildNetwork::Host => {}
+            BuildNetwork::None => {
+                query.push(("networkmode", "NetworkDisabled".to_owned()));
+                query.push(("nsoptions", json!([namespace("network", "")]).to_string()));
+            }
+            BuildNetwork::Joined { pid, dns } => {
+                let joined = ["net", "pid"].map(|kind| format!("/proc/{pid}/ns/{kind}"));
+                let [network, processes] = &joined;
+                let both = json!([namespace("network", network), namespace("pid", processes)]);
+                query.push(("nsoptions", both.to_string()));
+                query.push(("dnsservers", json!([dns]).to_string()));
+            }
+        }
+        if !self.folders.is_empty() {
+            let folder = |path: &PathBuf| json!({"IsURL": false, "IsImage": false, "Value": path, "DownloadedCache": ""});
+            let folders: BTreeMap<&String, Value> = self
+                .folders
+                .iter()
+                .map(|(name, path)| (name, folder(path)))
+                .collect();
+            query.push(("additionalbuildcontexts", json!(folders).to_string()));
+        }
+        let pairs: Vec<String> = query
+            .iter()
+            .map(|(name, value)| format!("{name}={}", escape(value)))
+            .collect();
+        pairs.join("&")
+    }
+}
+
+fn namespace(name: &str, path: &str) -> Value {
+    json!({"Name": name, "Host": false, "Path": path})
+}
+
+/// One line of the answer.
+#[derive(Debug, Deserialize)]
+struct Said {
+    #[serde(default)]
+    stream: String,
+    #[serde(rename = "errorDetail")]
+    error_detail: Option<ErrorDetail>,
+    error: Option<String>,
+    aux: Option<Aux>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ErrorDetail {
+    message: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Aux {
+    #[serde(rename = "ID")]
+    id: Option<String>,
+}
+
+impl Engine {
+    /// Builds an image and gives its id; `on_line` gets each line of output. No step can use what the sandbox's filter refuses.
+    pub(crate) async fn build(
+        &self,
+        request: BuildRequest,
+        on_line: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<String, EngineError> {
+        let failed = |cause| EngineError::new(OPERATION, request.tag.as_str(), cause);
+        check(OPERATION, &request.tag)?;
+        let filter = self.filter().map(|path| path.to_string_lossy());
+        let target = format!("{TARGET}?{}", request.query(filter.as_deref()));
+        let call = Call {
+            operation: OPERATION,
+            object: &request.tag,
+            method: Method::POST,
+            path: String::new(),
+            body: None,
+            deadline: Some(IMAGE_DEADLINE),
+        };
+        let mut on_line = |line: &str| on_line(&request.shown(line));
+        let mut lines = Lines::default();
+        let mut id = None;
+        let mut on_answer = |line: &[u8]| {
+            if line.trim_ascii().is_empty() {
+                return Ok(());
+            }
+            let said: Said =
+                serde_json::from_slice(line).map_err(|error| Cause::Answer(json_place(&error)))?;
+            let problem = said.error_detail.map(|detail| detail.message).or(said.error);
+            if let Some(problem) = problem {
+                return Err(Cause::Refused(printable(&request.shown(&problem))));
+            }
+            lines.push(&said.stream, &mut on_line);
+            id = said.aux.and_then(|aux| aux.id).or(id.take());
+            Ok(())
+        };
+        self.libpod()
+            .stream(call, &target, request.tar.clone(), &mut on_answer)
+            .await?;
+        lines.finish(&mut on_line);
+        id.as_deref()
+            .and_then(plain_id)
+            .ok_or_else(|| failed(Cause::Answer("the build ended without an image".to_owned())))
+    }
+}
+
+/// Puts the lines of a build's output together, which arrive in pieces.
+#[derive(Debug, Default)]
+struct Lines {
+    begun: String,
+}
+
+impl Lines {
+    /// A line that never ends is cut here.
+    const LONGEST: usize = 64 * 1024;
+
+    fn push(&mut self, piece: &str, on_line: &mut (dyn FnMut(&str) + Send)) {
+        self.begun.push_str(piece);
+        while let Some((line, rest)) = self.begun.split_once('\n') {
+            on_line(line.trim_end_matches('\r'));
+            self.begun = rest.to_owned();
+        }
+        if self.begun.len() > Self::LONGEST {
+            on_line(&std::mem::take(&mut self.begun));
+        }
+    }
+
+    fn finish(&mut self, on_line: &mut (dyn FnMut(&str) + Send)) {
+        if !self.begun.is_empty() {
+            on_line(&std::mem::take(&mut self.begun));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_put_together_from_pieces() {
+        let mut seen = Vec::new();
+        let mut on_line = |line: &str| seen.push(line.to_owned());
+        let mut lines = Lines::default();
+        for piece in ["STEP 1", "/2: FROM x\nSTEP 2/2\r\n", "", "\nlast"] {
+            lines.push(piece, &mut on_line);
+        }
+        lines.finish(&mut on_line);
+        assert_eq!(seen, ["STEP 1/2: FROM x", "STEP 2/2", "", "last"]);
+    }
+
+    #[test]
+    fn the_query_says_where_the_steps_run_in_podmans_own_words() {
+        let query = |network| {
+            let request = BuildRequest {
+                network,
+                ..BuildRequest::new("localhost/x:1", Bytes::new(), BTreeMap::new())
+            };
+            request.query(Some("/state/filter.json"))
+        };
+        let none = query(BuildNetwork::None);
+        assert!(none.contains("networkmode=NetworkDisabled&nsoptions="), "{none}");
+        assert!(
+            none.contains(&escape(r#"["seccomp=/state/filter.json"]"#)),
+            "{none}"
+        );
+        assert!(!query(BuildNetwork::Host).contains("nsoptions"));
+        let joined = query(BuildNetwork::Joined {
+            pid: 7,
+            dns: Ipv4Addr::new(10, 0, 0, 2),
+        });
+        let both = r#"[{"Host":false,"Name":"network","Path":"/proc/7/ns/net"},{"Host":false,"Name":"pid","Path":"/proc/7/ns/pid"}]"#;
+        assert!(joined.contains(&escape(both)), "{joined}");
+        assert!(joined.contains(&escape(r#"["10.0.0.2"]"#)), "{joined}");
+    }
+}

@@ -1,0 +1,159 @@
+//! Where the steps of a sandboxed build run: in the network and the process namespace of a container of ours.
+//!
+//! The engine makes a container of its own for each step, which nobody can verify. But it can be made to join the namespaces of one that
+//! was verified: an idle container on a network with nothing but a proxy, or without a network. Its end is that of every step: the kernel
+//! kills what is in a process namespace whose first process ends. That process lives on a stdin of ours, so that a build whose owner is killed
+//! does not go on.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use crate::container::{Attached, Attachment, ContainerPlan, Created, Detachment, PlannedNetwork, Running};
+use crate::egress::{self, Endpoint, LogSink, Opening, RunningProxy};
+use crate::engine::BuildNetwork;
+use crate::error::SandboxError;
+use crate::reap::Role;
+use crate::sandbox::Shared;
+use crate::spec::{ContainerEnv, Isolation, Network, NetworkSandboxConfig, ObjectId};
+use crate::task;
+
+/// What the container does is wait: measured, its program has 3 MB.
+const MEMORY: u64 = 64 << 20;
+const PIDS: u32 = 64;
+/// Without a network there is nobody to ask, which this address says at once.
+const NOBODY: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+/// The place for the steps of one build.
+#[derive(Debug)]
+pub(super) struct Steps {
+    holder: Running,
+    proxy: Option<RunningProxy>,
+    dns: Ipv4Addr,
+    trust: Option<Trust>,
+}
+
+/// What makes the tools of a step trust the proxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Trust {
+    /// On the host.
+    pub(super) folder: PathBuf,
+    pub(super) variables: BTreeMap<String, String>,
+}
+
+impl Steps {
+    /// A place from which nothing can be reached, or what `network` permits.
+    pub(super) async fn open(
+        shared: &Shared,
+        network: Option<&NetworkSandboxConfig>,
+        log: LogSink,
+    ) -> Result<Self, SandboxError> {
+        let id = ObjectId::random("build");
+        let image = egress::proxy_image(shared.engine(), shared.config()).await?;
+        let Some(network) = network else {
+            let holder = hold(shared, &id, &image, None).await?;
+            return Ok(Self {
+                holder: holder.start().await?,
+                proxy: None,
+                dns: NOBODY,
+                trust: None,
+            });
+        };
+        let labels = shared.labels("");
+        let egress = shared.started_egress().await?;
+        let Opening {
+            endpoint,
+            proxy,
+            remains,
+        } = Box::pin(egress.open_for_build(&id, &labels, network, log)).await?;
+        let (holder, proxy) = tokio::join!(hold(shared, &id, &image, Some(&endpoint)), proxy);
+        let (holder, proxy) = task::pair(holder, proxy, &remains, Attached::remove).await?;
+        let holder = match holder.start().await {
+            Ok(holder) => holder,
+            Err(error) => {
+                task::tell(task::close(proxy).await);
+                return Err(error.into());
+            }
+        };
+        Ok(Self {
+            holder,
+            proxy,
+            dns: endpoint.dns,
+            trust: endpoint.mounts.first().map(|mount| Trust {
+                folder: mount.host_path().to_owned(),
+                variables: endpoint.env.clone(),
+            }),
+        })
+    }
+
+    pub(super) fn network(&self) -> BuildNetwork {
+        BuildNetwork::Joined {
+            pid: self.holder.handle.pid(),
+            dns: self.dns,
+        }
+    }
+
+    pub(super) fn trust(&self) -> Option<&Trust> {
+        self.trust.as_ref()
+    }
+
+    /// Ends what still runs, and removes everything.
+    pub(super) async fn close(self) -> Result<(), SandboxError> {
+        self.holder.handle.remove().await?;
+        task::close(self.proxy).await
+    }
+}
+
+async fn hold(
+    shared: &Shared,
+    id: &ObjectId,
+    image: &str,
+    endpoint: Option<&Endpoint>,
+) -> Result<Attached, SandboxError> {
+    let plan = plan(shared, id, image, endpoint);
+    Ok(Created::create(shared.engine(), &plan).await?.attach().await?)
+}
+
+/// A proxy that is never told to start: it reads its stdin until that ends.
+fn plan(shared: &Shared, id: &ObjectId, image: &str, endpoint: Option<&Endpoint>) -> ContainerPlan {
+    let attached = |endpoint: &Endpoint| {
+        PlannedNetwork::Attached(vec![Attachment {
+            network: endpoint.network.clone(),
+            address: Some(endpoint.address),
+        }])
+    };
+    ContainerPlan {
+        name: shared.object_name("build", id),
+        image: image.to_owned(),
+        entrypoint: Some(vec![egress::PROXY_PROGRAM.to_owned()]),
+        command: Vec::new(),
+        env: ContainerEnv::default(),
+        working_dir: None,
+        mounts: Vec::new(),
+        network: endpoint.map_or(PlannedNetwork::None, attached),
+        dns: endpoint.map(|endpoint| endpoint.dns),
+        sysctls: endpoint
+            .map(|endpoint| endpoint.sysctls.clone())
+            .unwrap_or_default(),
+        // The engine's own first process: orphans of the steps become its children, and it does not leave them there dead.
+        isolation: Isolation {
+            init: true,
+            ..Isolation::proxy()
+        },
+        memory: Some(MEMORY),
+        nano_cpus: None,
+        pids: Some(PIDS),
+        disk: None,
+        labels: shared.labels("").with_role(Role::Build),
+        stdin: true,
+        detachment: Detachment::default(),
+    }
+}
+
+/// What the proxy of a build permits; nothing for a build without one.
+pub(super) fn policy(network: &Network) -> Option<&NetworkSandboxConfig> {
+    match network {
+        Network::Sandboxed(config) => Some(config),
+        Network::Disabled | Network::Unrestricted => None,
+    }
+}
