@@ -310,7 +310,11 @@ impl Reading {
                 "stopped, since its output came to {OUTPUT_LIMIT_MIB} MiB"
             ))
         } else if failed {
-            claude_output::extract_error_summary(events, &stderr_text)
+            claude_output::extract_error_summary(events, &stderr_text).or_else(|| {
+                let has_result = events.iter().any(|event| event.as_result().is_some());
+                let cut_off = end.ended == Ended::Itself && !has_result;
+                cut_off.then(|| format!("it ended with exit code {} and without a result", end.exit.code))
+            })
         } else {
             None
         };

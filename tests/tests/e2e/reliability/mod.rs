@@ -1,0 +1,4 @@
+//! Faults of the machinery around a task: what it did is on record, what it came to is true, and nothing stays behind.
+
+mod monitor;
+mod unfinished_agent;
