@@ -23,8 +23,8 @@ pub struct LogEntry {
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
-    /// How many more of the same happened and have no entry of their own: what was refused and repeats is counted. 0 where there is
-    /// no such field.
+    /// How many events this entry stands for, where it stands for the same thing again: of what is refused and repeats, the first ten have
+    /// entries of their own. 0, which is not written, for the entry of one event.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repeated: u64,
 }
