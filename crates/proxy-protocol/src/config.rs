@@ -108,8 +108,13 @@ pub struct Limits {
     pub pooled_connections: usize,
     /// DNS queries a second; more are dropped and counted. Default 200.
     pub dns_queries_per_second: u32,
-    /// How long a stopping proxy waits for requests in progress. Default 2 s.
+    /// How long a proxy that is told to drain waits for requests in progress. Default 2 s.
     pub drain_ms: u64,
+    /// Bytes that the records of permitted requests may come to in the network log; a request for which there is no room is refused, so
+    /// that none passes unrecorded. Default 64 MiB, which is more than 80,000 requests.
+    pub log_bytes: u64,
+    /// How long the owner may say nothing: then connections are cut and requests refused, until it speaks again. Default none.
+    pub owner_timeout_ms: Option<u64>,
 }
 
 impl Default for Limits {
@@ -127,6 +132,8 @@ impl Default for Limits {
             pooled_connections: 64,
             dns_queries_per_second: 200,
             drain_ms: 2_000,
+            log_bytes: 64 << 20,
+            owner_timeout_ms: None,
         }
     }
 }

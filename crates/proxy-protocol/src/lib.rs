@@ -26,7 +26,7 @@ pub use config::{Limits, Listen, ProxyAuthority, StartConfig, Upstream};
 pub use line::{LineError, LineFault, from_line, to_line, to_secret_line};
 pub use message::{Command, ProxyMessage};
 pub use private_key::PrivateKeyPem;
-pub use record::{Decision, DnsAnswer, Event, Record, RequestRecord, Scheme, TunnelRecord};
+pub use record::{Decision, DnsAnswer, Event, OpenRequest, Record, RequestRecord, Scheme, TunnelRecord};
 
 /// The version of everything in this crate. A proxy refuses a [`StartConfig`] of any other version.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;

@@ -38,4 +38,9 @@ pub enum Command {
     },
     /// From now on every request is refused, whatever the policy says; connections are closed.
     Quarantine {},
+    /// The owner lives and reads records.
+    Alive {},
+    /// The proxy is to let requests in progress end for [`crate::Limits::drain_ms`], and then to end. The end of its input ends it at
+    /// once.
+    Drain {},
 }

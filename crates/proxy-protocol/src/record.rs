@@ -30,6 +30,8 @@ pub enum Event {
         /// What the proxy said.
         answer: DnsAnswer,
     },
+    /// A permitted request is still in progress after a second; its record follows when it ends.
+    RequestOpen(OpenRequest),
     /// A request ended, one way or the other.
     Request(RequestRecord),
     /// A connection that was upgraded (WebSocket) ended.
@@ -136,6 +138,19 @@ pub struct RequestRecord {
     pub first_byte_ms: Option<u64>,
     /// From the request's head to the end of the response's body.
     pub duration_ms: u64,
+}
+
+/// A permitted request that is in progress.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenRequest {
+    /// The method as received; not escaped.
+    pub method: String,
+    /// How it arrived.
+    pub scheme: Scheme,
+    /// The host, canonical.
+    pub host: String,
+    /// Path and query as received; not escaped.
+    pub target: String,
 }
 
 impl RequestRecord {

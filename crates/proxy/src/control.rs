@@ -2,10 +2,13 @@
 //!
 //! A line that is not understood ends the proxy: an owner that thinks it has closed a door must not be left in that belief.
 
+use std::time::Duration;
+
 use sandbox_proxy_protocol::{Command, LineError, PROTOCOL_VERSION, StartConfig, from_line};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::sync::watch;
+use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::policy::LivePolicy;
@@ -59,6 +62,15 @@ impl std::fmt::Display for Place {
     }
 }
 
+/// How the owner's lines ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Farewell {
+    /// Requests in progress may end.
+    Drain,
+    /// The owner is gone.
+    Gone,
+}
+
 /// The owner's lines.
 pub(crate) struct Control<R> {
     input: BufReader<R>,
@@ -89,13 +101,38 @@ impl<R: AsyncRead + Unpin> Control<R> {
         from_line(&line).map_err(failed)
     }
 
-    /// Does what the following lines say, until they end.
-    pub(crate) async fn follow(&mut self, policy: &watch::Sender<LivePolicy>) -> Result<(), ControlError> {
-        while let Some(line) = self.line().await? {
+    /// Does what the following lines say, until they end or ask for a drain. While nothing is said for longer than `silence`, the task is
+    /// cut off.
+    pub(crate) async fn follow(
+        &mut self,
+        policy: &watch::Sender<LivePolicy>,
+        silence: Option<Duration>,
+    ) -> Result<Farewell, ControlError> {
+        loop {
+            let line = {
+                let mut line = std::pin::pin!(self.line());
+                match timeout(silence.unwrap_or(Duration::MAX), &mut line).await {
+                    Ok(line) => line?,
+                    Err(_elapsed) => {
+                        policy.send_modify(LivePolicy::neglect);
+                        line.await?
+                    }
+                }
+            };
+            let Some(line) = line else {
+                return Ok(Farewell::Gone);
+            };
             let command = from_line(&line).map_err(|error| ControlError::Command(Place::of(&error)))?;
+            if matches!(command, Command::Drain {}) {
+                return Ok(Farewell::Drain);
+            }
             policy.send_modify(|live| live.apply(command));
         }
-        Ok(())
+    }
+
+    /// Waits until the owner's lines end; what they say does not count any more.
+    pub(crate) async fn ended(&mut self) {
+        while let Ok(Some(_)) = self.line().await {}
     }
 
     /// The next line with its newline; `None` at the end. A last line without newline was cut off and is none.
@@ -134,9 +171,11 @@ fn append(line: &mut Zeroizing<Vec<u8>>, piece: &[u8]) {
 
 impl LivePolicy {
     fn apply(&mut self, command: Command) {
+        self.unattended = false;
         match command {
             Command::SetPolicy { policy } => self.allowlist = policy.into(),
-            Command::Quarantine {} => self.quarantined = true,
+            Command::Quarantine {} => self.quarantine(),
+            Command::Alive {} | Command::Drain {} => {}
         }
     }
 }
@@ -144,6 +183,7 @@ impl LivePolicy {
 #[cfg(test)]
 mod tests {
     use allowlist::Allowlist;
+    use tokio::io::AsyncWriteExt as _;
 
     use super::*;
 
@@ -203,6 +243,27 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn an_owner_that_falls_silent_cuts_the_task_off_until_it_speaks_again() {
+        let (sender, mut receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
+        let (mut owner, input) = tokio::io::duplex(64);
+        let following = tokio::spawn(async move {
+            Control::new(input)
+                .follow(&sender, Some(Duration::from_secs(10)))
+                .await
+        });
+        let began = tokio::time::Instant::now();
+        // Half a line is no sign of life, and is not lost.
+        owner.write_all(b"{\"command\":").await.unwrap();
+        receiver.wait_for(|policy| policy.unattended).await.unwrap();
+        assert!(began.elapsed() >= Duration::from_secs(10));
+        owner.write_all(b"\"alive\"}\n").await.unwrap();
+        receiver.wait_for(|policy| !policy.unattended).await.unwrap();
+        assert_eq!(receiver.borrow().cuts, 1);
+        owner.write_all(b"{\"command\":\"drain\"}\n").await.unwrap();
+        assert_eq!(following.await.unwrap().unwrap(), Farewell::Drain);
+    }
+
     #[tokio::test]
     async fn a_line_without_end_is_refused() {
         let endless = tokio::io::repeat(b' ');
@@ -229,13 +290,19 @@ mod tests {
         let (sender, receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let before = receiver.borrow().allowlist.clone();
         let lines = "{\"command\":\"set_policy\",\"policy\":{\"domains\":[\"a.example\"]}}\n";
-        Control::new(lines.as_bytes()).follow(&sender).await.unwrap();
+        Control::new(lines.as_bytes())
+            .follow(&sender, None)
+            .await
+            .unwrap();
         assert_ne!(*receiver.borrow().allowlist, *before);
         assert!(!receiver.borrow().quarantined);
 
         // A quarantine outlives a new policy. What was cut off at the end is not followed.
         let lines = "{\"command\":\"quarantine\"}\n{\"command\":\"set_policy\",\"policy\":{}}\n{\"comm";
-        Control::new(lines.as_bytes()).follow(&sender).await.unwrap();
+        Control::new(lines.as_bytes())
+            .follow(&sender, None)
+            .await
+            .unwrap();
         assert_eq!(*receiver.borrow().allowlist, *before);
         assert!(receiver.borrow().quarantined);
     }
@@ -249,7 +316,7 @@ mod tests {
             "{\"command\":\"set_policy\",\"policy\":{\"domain\":[]}}\n",
         ] {
             let (sender, _receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
-            let followed = Control::new(line.as_bytes()).follow(&sender).await;
+            let followed = Control::new(line.as_bytes()).follow(&sender, None).await;
             assert!(matches!(followed, Err(ControlError::Command(_))), "{line}");
         }
     }

@@ -31,16 +31,24 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// The policy's denial; while the task is in quarantine, that.
+    /// The policy's denial; while the task is in quarantine or nobody reads its records, that.
     pub(crate) fn admit(&self, request: Request) -> Result<Permit, Denial> {
-        let (allowlist, quarantined) = {
-            let policy = self.policy.borrow();
-            (policy.allowlist.clone(), policy.quarantined)
-        };
+        let LivePolicy {
+            allowlist,
+            quarantined,
+            unattended,
+            ..
+        } = self.policy.borrow().clone();
         if quarantined {
             return Err(Denial::new(
                 Reason::Quarantine,
                 "the operator has cut this task off from the network: stop and report this",
+            ));
+        }
+        if unattended {
+            return Err(Denial::new(
+                Reason::Limit,
+                "the sandbox does not read the records of this task: try again later",
             ));
         }
         match allowlist.decide(&request) {
@@ -56,26 +64,29 @@ impl Gate {
         }
     }
 
-    /// A watch for a quarantine that begins from now on: who comes later is told so by [`Gate::admit`].
+    /// A watch for a quarantine, or an owner that falls silent, from now on: who comes later is told so by [`Gate::admit`].
     pub(crate) fn watch(&self) -> QuarantineWatch {
         let policy = self.policy.clone();
-        let already = policy.borrow().quarantined;
-        QuarantineWatch { policy, already }
+        let seen = policy.borrow().cuts;
+        QuarantineWatch { policy, seen }
     }
 }
 
-/// Sees a quarantine begin. One watch covers the whole life of a connection, so that none begins unseen between two phases of it.
+/// Sees a quarantine begin, or an owner fall silent. One watch covers the whole life of a connection, so that none begins unseen
+/// between two phases of it.
 #[derive(Debug)]
 pub(crate) struct QuarantineWatch {
     policy: watch::Receiver<LivePolicy>,
-    already: bool,
+    /// Cuts when the watch was made.
+    seen: u64,
 }
 
 impl QuarantineWatch {
-    /// Ends when a quarantine has begun since the watch was made, at once if that was before the call.
+    /// Ends when the connection is to be cut, at once if that was since the watch was made and before the call.
     pub(crate) async fn begun(&mut self) {
+        let seen = self.seen;
         // An error means that the policy can no longer change.
-        if self.already || self.policy.wait_for(|policy| policy.quarantined).await.is_err() {
+        if self.policy.wait_for(|policy| policy.cuts > seen).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -125,7 +136,15 @@ mod tests {
         assert_eq!(ask(&gate), Ok(()));
         let mut watch = gate.watch();
         assert!(watch.begun().now_or_never().is_none());
-        live.send_modify(|policy| policy.quarantined = true);
+        live.send_modify(LivePolicy::neglect);
+        assert_eq!(ask(&gate), Err(Reason::Limit));
+        watch.begun().await;
+        let mut watch = gate.watch();
+        assert!(watch.begun().now_or_never().is_none());
+        live.send_modify(|policy| policy.unattended = false);
+        assert_eq!(ask(&gate), Ok(()));
+        assert!(watch.begun().now_or_never().is_none());
+        live.send_modify(LivePolicy::quarantine);
         assert_eq!(ask(&gate), Err(Reason::Quarantine));
         watch.begun().await;
         watch.begun().await;

@@ -5,13 +5,17 @@ use std::sync::Arc;
 use allowlist::Allowlist;
 
 /// What the gate goes by at this moment. It travels in a [`tokio::sync::watch`] channel, so that a change is in force for the next
-/// request and a connection can wait for a quarantine.
+/// request and a connection can wait until it is to be cut.
 #[derive(Debug, Clone)]
 pub(crate) struct LivePolicy {
     /// What the task may reach.
     pub(crate) allowlist: Arc<Allowlist>,
     /// Every request is refused, whatever the allowlist says. Nothing ever clears it.
     pub(crate) quarantined: bool,
+    /// The owner says nothing, so nobody may be reading records: every request is refused until it speaks again.
+    pub(crate) unattended: bool,
+    /// How often connections were to be cut.
+    pub(crate) cuts: u64,
 }
 
 impl LivePolicy {
@@ -20,6 +24,20 @@ impl LivePolicy {
         Self {
             allowlist: Arc::new(allowlist),
             quarantined: false,
+            unattended: false,
+            cuts: 0,
         }
+    }
+
+    /// Refuses everything from now on, and cuts what is in progress.
+    pub(crate) fn quarantine(&mut self) {
+        self.quarantined = true;
+        self.cuts += 1;
+    }
+
+    /// The owner has said nothing for too long.
+    pub(crate) fn neglect(&mut self) {
+        self.unattended = true;
+        self.cuts += 1;
     }
 }

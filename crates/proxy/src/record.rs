@@ -3,9 +3,10 @@
 //! Nothing is done that cannot be recorded: who serves a request first takes a place in the queue, and when there is none the host
 //! has stopped reading, and the request is refused.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sandbox_proxy_protocol::{Event, ProxyMessage, Record, to_line};
+use sandbox_proxy_protocol::{Event, ProxyMessage, Record, RequestRecord, to_line};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
@@ -19,6 +20,9 @@ const TEXT: usize = 4096;
 const NAME: usize = 512;
 /// How long a request may wait for a place in the queue.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What the rest of both records of a request comes to: everything but the texts below, and an error's words as they usually are.
+const REST: u64 = 640;
 
 /// The host does not read its records: nothing may be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +45,43 @@ pub(crate) struct Records {
 #[derive(Debug)]
 pub(crate) struct Slot {
     place: mpsc::OwnedPermit<ProxyMessage>,
+}
+
+/// What the records of permitted requests may still come to in the host's log. It only shrinks.
+#[derive(Debug)]
+pub(crate) struct LogBudget(AtomicU64);
+
+impl LogBudget {
+    /// A log with room for `bytes`.
+    pub(crate) fn new(bytes: u64) -> Self {
+        Self(AtomicU64::new(bytes))
+    }
+
+    /// Whether there is room for both records of a permitted request: that it goes on, and that it ended.
+    pub(crate) fn take(&self, request: &RequestRecord) -> bool {
+        let rule = request.rule.as_ref();
+        let texts = [
+            request.method.as_str(),
+            &request.host,
+            &request.target,
+            rule.map_or("", |rule| &rule.host),
+            rule.and_then(|rule| rule.path.as_deref()).unwrap_or_default(),
+        ];
+        let texts: u64 = texts.into_iter().map(weight).sum();
+        let bytes = REST.saturating_add(texts.saturating_mul(2));
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(bytes)
+            })
+            .is_ok()
+    }
+}
+
+/// An upper bound of what a text comes to in either log, where what is not plain is escaped.
+fn weight(text: &str) -> u64 {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/?&=%:+,;@".contains(c);
+    let shown = text.chars().take(TEXT);
+    shown.map(|c| if plain(c) { 1 } else { 12 }).sum()
 }
 
 /// An empty queue.
@@ -132,6 +173,11 @@ fn texts_of(event: &mut Event) -> Vec<(&mut String, usize)> {
             texts.extend(request.region.as_mut().map(|region| (region, NAME)));
             texts
         }
+        Event::RequestOpen(open) => vec![
+            (&mut open.method, NAME),
+            (&mut open.host, NAME),
+            (&mut open.target, TEXT),
+        ],
         Event::Tunnel(tunnel) => vec![(&mut tunnel.host, NAME), (&mut tunnel.target, TEXT)],
         Event::TlsRefused {
             server_name,
@@ -188,6 +234,39 @@ mod tests {
         }
         assert!(records.queue.recv().await.is_some());
         assert!(recorder.reserve().await.is_ok(), "the host reads again");
+    }
+
+    #[test]
+    fn the_log_has_room_for_so_many_requests_and_no_text_is_lighter_than_its_line() {
+        let request = |target: &str| {
+            RequestRecord::asked(
+                "GET".to_owned(),
+                sandbox_proxy_protocol::Scheme::Https,
+                "a.example".to_owned(),
+                target.to_owned(),
+            )
+        };
+        let plain = request("/x");
+        let log = LogBudget::new(3 * (REST + 2 * (3 + 9 + 2)));
+        assert_eq!(
+            [(); 5].map(|()| log.take(&plain)),
+            [true, true, true, false, false]
+        );
+        for text in ["/plain?x=1", "\"", "\n\\", "é", "\u{10ffff}"] {
+            let json = serde_json::to_string(text).unwrap().len() - 2;
+            let escaped: usize = text.chars().map(|c| c.escape_unicode().count()).sum();
+            assert!(weight(text) >= json as u64, "{text:?}");
+            assert!(
+                text.starts_with('/') || weight(text) >= escaped as u64,
+                "{text:?}"
+            );
+        }
+        assert_eq!(
+            weight(&"é".repeat(TEXT * 2)),
+            12 * TEXT as u64,
+            "it is cut before it is written"
+        );
+        assert!(LogBudget::new(0).take(&plain).eq(&false) && !LogBudget::new(REST).take(&plain));
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::control::{Control, ControlError};
+use crate::control::{Control, ControlError, Farewell};
 use crate::credential::Vault;
 use crate::dns::{AddressGuard, DnsSockets, Resolver};
 use crate::interfaces::own_addresses;
@@ -84,8 +84,8 @@ pub(crate) struct Context {
 }
 
 /// Serves one task: reads a [`StartConfig`] from `input`, answers with [`ProxyMessage::Ready`] on `output`, then writes records
-/// there and follows the commands of `input`. When `input` ends, it stops accepting, lets requests in progress end for
-/// [`Limits::drain_ms`], and is done.
+/// there and follows the commands of `input`. When it is told to drain, it stops accepting, lets requests in progress end for
+/// [`Limits::drain_ms`], and is done; when `input` ends, it cuts them off at once.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ where
     run_until(input, output, std::future::pending()).await
 }
 
-/// Like [`run()`], and ends also when `stop` does, in the same way.
+/// Like [`run()`], and drains also when `stop` ends.
 ///
 /// # Errors
 ///
@@ -138,21 +138,25 @@ async fn live<R: AsyncRead + Unpin>(
         () = &mut stop => return Ok(()),
     };
     let drain = Duration::from_millis(config.limits.drain_ms) + DRAIN_MARGIN;
+    let silence = config.limits.owner_timeout_ms.map(Duration::from_millis);
     let (policy, mut services, stop_services) = begin(config, recorder).await?;
     let ended = tokio::select! {
-        ended = control.follow(&policy) => ended.map_err(ProxyError::from),
-        () = stop => Ok(()),
+        ended = control.follow(&policy, silence) => ended.map_err(ProxyError::from),
+        () = stop => Ok(Farewell::Drain),
         () = recorder.closed() => Err(ProxyError::Output(io::ErrorKind::BrokenPipe.into())),
         _ = services.join_next() => Err(ProxyError::ListenerEnded),
     };
-    if ended.is_ok() {
+    if let Ok(Farewell::Drain) = ended {
         stop_services.send_replace(true);
         let drained = async { while services.join_next().await.is_some() {} };
-        // What does not end in time is cut off with the set.
-        let _ = timeout(drain, drained).await;
+        // What does not end in time, or has lost its owner, is cut off with the set.
+        tokio::select! {
+            _ = timeout(drain, drained) => {}
+            () = control.ended() => {}
+        }
     }
     services.shutdown().await;
-    ended
+    ended.map(drop)
 }
 
 /// Binds every socket, says so, and starts to serve. What was bound is closed again when something fails.
@@ -394,7 +398,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_signal_ends_it_like_the_end_of_input() {
+    async fn one_that_is_told_to_drain_ends_although_its_input_does_not() {
+        let mut driven = Driven::start(listen(7), std::future::pending()).await;
+        driven.ready().await;
+        let drain = to_line(&Command::Drain {}).unwrap();
+        driven.commands.write_all(drain.as_bytes()).await.unwrap();
+        driven.ended.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_signal_ends_it_like_a_drain() {
         let stop = Arc::new(tokio::sync::Notify::new());
         let stopped = Arc::clone(&stop);
         let mut driven = Driven::start(listen(2), async move { stopped.notified().await }).await;

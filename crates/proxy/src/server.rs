@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::gate::Gate;
 use crate::http::{self, Client, ConnectionEnd};
+use crate::record::LogBudget;
 use crate::run::Context;
 use crate::tally::Tally;
 use crate::tls::{Accepted, Handshake, Refusal, received_alert, server_config};
@@ -40,6 +41,8 @@ pub(crate) struct Server {
     pub(crate) pool: Arc<Pool>,
     /// A permit for each request in progress.
     pub(crate) requests: Arc<Semaphore>,
+    /// What is left of the network log for permitted requests.
+    pub(crate) log: LogBudget,
     pub(crate) refused_requests: Tally,
     /// A permit for each HTTP/2 connection that may have many streams.
     pub(crate) wide_connections: Arc<Semaphore>,
@@ -111,6 +114,7 @@ impl Server {
             gate: Gate::new(context.policy.clone()),
             pool: Pool::new(Dialer::new(Arc::clone(&context)), limits.pooled_connections),
             requests: Arc::new(Semaphore::new(limits.requests)),
+            log: LogBudget::new(limits.log_bytes),
             refused_requests: Tally::new("requests"),
             wide_connections: Arc::new(Semaphore::new(WIDE_CONNECTIONS)),
             signing_room: Arc::new(Semaphore::new(http::ROOM)),

@@ -16,6 +16,7 @@ mod images;
 mod isolation;
 mod lifecycle;
 mod protocols;
+mod reliability;
 mod requests;
 mod resources;
 mod runs;

@@ -20,7 +20,7 @@ use super::service;
 use super::upgrade::Tunnel;
 use crate::credential::Vault;
 use crate::gate::{Gate, QuarantineWatch};
-use crate::record::Recorder;
+use crate::record::{LogBudget, Recorder};
 use crate::server::Server;
 use crate::upstream::Pool;
 
@@ -112,6 +112,11 @@ impl Client {
 
     pub(super) fn requests(&self) -> &Arc<Semaphore> {
         &self.server.requests
+    }
+
+    /// What is left of the network log for permitted requests.
+    pub(super) fn log(&self) -> &LogBudget {
+        &self.server.log
     }
 
     pub(super) fn recorder(&self) -> &Recorder {

@@ -4,18 +4,22 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use allowlist::{Denial, Match};
 use http::{Extensions, HeaderMap, StatusCode};
-use sandbox_proxy_protocol::{Decision, Event, RequestRecord};
+use sandbox_proxy_protocol::{Decision, Event, OpenRequest, RequestRecord};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::AbortHandle;
 
 use super::connection::Active;
 use super::deny::Audience;
 use crate::credential::Plan;
-use crate::record::Slot;
+use crate::record::{LogBudget, Recorder, Slot};
 use crate::scrub::{Needles, scrub_headers, scrub_reason};
+
+/// How long a permitted request may last before it is on record that it goes on: what its owner does not live to see the end of.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// A request about which nothing was decided yet.
 #[derive(Debug)]
@@ -42,6 +46,8 @@ pub(super) struct Exchange {
     html: bool,
     uploaded: Arc<AtomicU64>,
     scrubbed: Arc<AtomicU32>,
+    /// Records that it goes on.
+    announcement: Option<AbortHandle>,
     _permit: Option<OwnedSemaphorePermit>,
     _active: Active,
 }
@@ -61,6 +67,7 @@ impl Exchange {
             html: asked.html,
             uploaded: Arc::default(),
             scrubbed: Arc::default(),
+            announcement: None,
             _permit: permit,
             _active: active,
         }
@@ -76,6 +83,30 @@ impl Exchange {
         self.record.decision = Decision::Allowed;
         host.clone_into(&mut self.record.host);
         self.record.rule = Some(rule);
+    }
+
+    /// Whether the log has room for it, and for the tunnel that it may become.
+    pub(super) fn fits(&self, log: &LogBudget, tunnel: bool) -> bool {
+        log.take(&self.record) && (!tunnel || log.take(&self.record))
+    }
+
+    /// Has it recorded that it goes on, unless it ends within a moment.
+    pub(super) fn announce(&mut self, recorder: &Recorder) {
+        let recorder = recorder.clone();
+        let open = OpenRequest {
+            method: self.record.method.clone(),
+            scheme: self.record.scheme,
+            host: self.record.host.clone(),
+            target: self.record.target.clone(),
+        };
+        let announcement = tokio::spawn(async move {
+            // tidy: sleep: the moment that most requests are over in.
+            tokio::time::sleep(MOMENT).await;
+            if recorder.try_record(Event::RequestOpen(open)).is_err() {
+                tracing::warn!("a request in progress could not be recorded");
+            }
+        });
+        self.announcement = Some(announcement.abort_handle());
     }
 
     /// This became of its credentials.
@@ -134,6 +165,9 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
+        if let Some(announcement) = &self.announcement {
+            announcement.abort();
+        }
         if std::thread::panicking() {
             self.failed(
                 "the proxy panicked: this is a fault in it, and its standard error says where".to_owned(),

@@ -157,6 +157,13 @@ fn too_busy(what: &str) -> Denial {
     Denial::new(Reason::Limit, format!("{what}: try again later"))
 }
 
+fn log_is_full() -> Denial {
+    Denial::new(
+        Reason::Limit,
+        "the network log of this task is full, and nothing passes without a record: end the task and begin another",
+    )
+}
+
 /// Refuses a request that there is no room for, so that nothing of it stays: its record is written at once, and over HTTP/2, where
 /// there may be thousands more of them, the headers alone say why. Where the queue has no place, nothing was done that would need a
 /// record.
@@ -222,6 +229,10 @@ async fn pass(
         ));
     }
     exchange.allowed(permit.host().as_str(), permit.rule().clone());
+    if !exchange.fits(client.log(), websocket.is_some()) {
+        return refuse(&log_is_full(), exchange);
+    }
+    exchange.announce(client.recorder());
     let prepared = match prepare(client, &permit, parts, headers, body, &mut exchange).await {
         Ok(prepared) => prepared,
         Err(unprepared) => return give_up(unprepared, exchange),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use allowlist::Reason;
 use http::Request;
-use sandbox_proxy_protocol::{Event, Limits};
+use sandbox_proxy_protocol::{Command, Event, Limits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -258,6 +258,101 @@ async fn a_stopping_proxy_lets_requests_end_but_not_for_ever() {
     proxy.stop().await;
     assert!(started.elapsed() >= Duration::from_millis(300) && started.elapsed() < Duration::from_secs(10));
     assert!(waiting.await.is_err());
+}
+
+#[tokio::test]
+async fn an_owner_that_goes_cuts_requests_at_once_and_they_are_on_record() {
+    let (mut proxy, _upstream) = start(Limits {
+        drain_ms: 600_000,
+        ..Limits::default()
+    })
+    .await;
+    let request = Request::get("https://a.example/wait").body(empty()).unwrap();
+    let mut client = proxy.http2("a.example").await;
+    let mut waiting = std::pin::pin!(client.send_request(request));
+    let open = proxy.record(|event| match event {
+        Event::RequestOpen(open) => Some(open),
+        _ => None,
+    });
+    let open = tokio::select! {
+        _ = &mut waiting => panic!("it waits"),
+        open = open => open,
+    };
+    assert_eq!(
+        (open.method.as_str(), open.host.as_str(), open.target.as_str()),
+        ("GET", "a.example", "/wait")
+    );
+    proxy.abandon().await;
+    assert!(waiting.await.is_err());
+    assert_eq!(proxy.request().await.target, "/wait");
+}
+
+#[tokio::test]
+async fn a_request_that_the_log_has_no_room_for_is_refused_and_refusals_take_no_room() {
+    let (proxy, upstream) = start(Limits {
+        log_bytes: 5 * 800,
+        ..Limits::default()
+    })
+    .await;
+    for _ in 0..50 {
+        let refused = Request::get("https://a.example:444/").body(empty()).unwrap();
+        assert_eq!(proxy.ask2(refused).await.status, 403);
+        assert_eq!(proxy.request().await.reason, Some(Reason::Port));
+    }
+    let ask = async || {
+        let request = Request::get("https://a.example/").body(empty()).unwrap();
+        let status = proxy.ask2(request).await.status;
+        (status.as_u16(), proxy.request().await.reason)
+    };
+    let mut served = 0;
+    let full = loop {
+        match ask().await {
+            (200, None) if served < 50 => served += 1,
+            other => break other,
+        }
+    };
+    assert_eq!(full, (503, Some(Reason::Limit)));
+    assert_eq!(ask().await, (503, Some(Reason::Limit)), "and so it stays");
+    assert!((3..10).contains(&served), "{served}");
+    assert_eq!(upstream.connections(), 1);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn while_the_owner_says_nothing_nothing_passes() {
+    let (proxy, _upstream) = start(Limits {
+        owner_timeout_ms: Some(1_000),
+        ..Limits::default()
+    })
+    .await;
+    let ask = async |client: &mut hyper::client::conn::http2::SendRequest<_>, path: &str| {
+        let url = format!("https://a.example{path}");
+        let request = Request::get(url).body(empty()).unwrap();
+        client
+            .send_request(request)
+            .await
+            .map(|response| response.status().as_u16())
+    };
+    let mut client = proxy.http2("a.example").await;
+    assert_eq!(ask(&mut client, "/").await.unwrap(), 200, "the control");
+    let cut = timeout(PATIENCE, ask(&mut client, "/wait"))
+        .await
+        .expect("it is cut");
+    assert!(cut.is_err(), "{cut:?}");
+    let mut client = proxy.http2("a.example").await;
+    assert_eq!(ask(&mut client, "/").await.unwrap(), 503);
+    let back = async {
+        loop {
+            proxy.command(&Command::Alive {}).await;
+            if ask(&mut client, "/").await.is_ok_and(|status| status == 200) {
+                return;
+            }
+        }
+    };
+    timeout(PATIENCE, back)
+        .await
+        .expect("an owner that is back is served");
+    proxy.stop().await;
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 mod error;
 mod filter;
 mod kernel;
+mod monitor;
 mod overlay;
 mod own_files;
 mod plan;

@@ -1,19 +1,27 @@
 //! A container's life, one type per state. Each failed step removes the container; a future that is dropped leaves a labelled one.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{ContainerId, Engine, EngineError, ImageFacts, Inspection, Output, Stdin};
+use crate::engine::{
+    ContainerId, ContainerState as State, Engine, EngineError, ImageFacts, Inspection, Output, Stdin,
+};
 use crate::host_path::Resolver;
 use crate::spec::{Mount, StopSignal};
 
 use super::error::ContainerError;
 use super::kernel;
+use super::monitor::Monitor;
 use super::plan::ContainerPlan;
 use super::{support, verify};
 
 /// How long a process may take to be gone after SIGKILL. One in an uninterruptible sleep can take for ever.
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a process may outlive its monitor, which ends after it: only one whose monitor was killed does.
+const OUTLIVES: Duration = Duration::from_secs(3);
+/// How long to wait before the engine is asked once more.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// A container that exists, and is what was planned as far as the engine knows.
 #[derive(Debug)]
@@ -59,7 +67,8 @@ pub(crate) struct Handle {
     id: ContainerId,
     name: String,
     pid: u32,
-    limits_memory: bool,
+    /// `None` where it cannot be seen from here.
+    monitor: Option<Arc<Monitor>>,
     stop_signal: StopSignal,
     stop_timeout: Duration,
 }
@@ -100,7 +109,7 @@ impl Created {
             id: id.map_err(|error| support::explain(error, &plan, engine))?,
             name: plan.name.clone(),
             pid: 0,
-            limits_memory: plan.memory.is_some(),
+            monitor: None,
             stop_signal: plan.isolation.stop_signal,
             stop_timeout: plan.isolation.stop_timeout,
         };
@@ -132,12 +141,12 @@ impl Created {
                 .attach_container(handle.id.as_str(), plan.stdin)
                 .await;
             let (stdin, output) = streams.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
-            let pid = handle.stands_as_planned(&plan, &image).await?;
-            Ok::<_, ContainerError>((stdin, output, pid))
+            let state = handle.stands_as_planned(&plan, &image).await?;
+            Ok::<_, ContainerError>((stdin, output, state))
         };
         match attached.await {
-            Ok((stdin, output, pid)) => {
-                handle.pid = pid;
+            Ok((stdin, output, state)) => {
+                handle.watch(&state);
                 Ok(Attached {
                     handle,
                     plan,
@@ -167,8 +176,8 @@ impl Created {
             handle.stands_as_planned(&plan, &image).await
         };
         match set_up.await {
-            Ok(pid) => {
-                handle.pid = pid;
+            Ok(state) => {
+                handle.watch(&state);
                 Ok(SetUp {
                     handle,
                     plan,
@@ -257,7 +266,7 @@ impl Handle {
             id,
             name,
             pid: 0,
-            limits_memory: true,
+            monitor: None,
             stop_signal,
             stop_timeout,
         }
@@ -297,13 +306,52 @@ impl Handle {
         }
     }
 
-    /// Waits for the end of the process. An error tells that the engine's service went away meanwhile; the process may still run.
+    /// Waits for the end of the process. An error tells that the engine's service went away meanwhile, or the monitor of the container:
+    /// how the process ended is not known then, and it may still run.
     pub(crate) async fn wait(&self) -> Result<Exit, EngineError> {
-        let code = self.engine.wait_container(self.id.as_str()).await?;
-        // Costs a call on the way to the result, so only where the answer can be yes.
-        let oom_killed = self.limits_memory && self.inspect().await?.state.oom_killed;
+        let code = tokio::select! {
+            code = self.engine.wait_container(self.id.as_str()) => code?,
+            () = self.unmonitored() => return Err(EngineError::end_unknown(&self.name, "it runs on")),
+        };
+        let oom_killed = self.confirm(code).await?;
         tracing::debug!(container = %self.name, code, oom_killed, "ended");
         Ok(Exit { code, oom_killed })
+    }
+
+    /// Returns when the monitor has ended and the process has not; never where there is no monitor to be seen. Some engines never
+    /// notice it.
+    async fn unmonitored(&self) {
+        if let Some(monitor) = &self.monitor {
+            monitor.ended().await;
+            // tidy: sleep: a deadline, not a poll
+            tokio::time::sleep(OUTLIVES).await;
+            if kernel::is_of_container(Path::new("/proc"), self.pid, self.id.as_str()) {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Whether a process that is said to have ended with `code` was killed for want of memory. An engine whose monitor died says that
+    /// a process that runs has ended with 0, so it is asked for the whole state.
+    async fn confirm(&self, code: i64) -> Result<bool, EngineError> {
+        for attempt in 0..2 {
+            let state = match self.inspect().await {
+                Ok(inspection) => inspection.state,
+                // Removed meanwhile, which only somebody else does.
+                Err(error) if error.is_not_found() => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            if state.has_ended() && state.exit_code == code && code >= 0 {
+                return Ok(state.oom_killed);
+            }
+            if attempt > 0 {
+                return Err(EngineError::end_unknown(&self.name, &state.status));
+            }
+            // tidy: sleep: there is no event for what an engine has yet to write down
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+        Ok(false)
     }
 
     /// Kills the process and removes the container; one that is gone is done.
@@ -313,12 +361,18 @@ impl Handle {
         Ok(())
     }
 
-    /// Compares a container that stands with its plan, as the engine and the kernel tell; gives the number of its first process.
+    /// Remembers the processes of a container that stands.
+    fn watch(&mut self, state: &State) {
+        self.pid = state.pid;
+        self.monitor = Monitor::open(state.conmon_pid, self.id.as_str()).map(Arc::new);
+    }
+
+    /// Compares a container that stands with its plan, as the engine and the kernel tell; gives what the engine says of its processes.
     async fn stands_as_planned(
         &self,
         plan: &ContainerPlan,
         image: &ImageFacts,
-    ) -> Result<u32, ContainerError> {
+    ) -> Result<State, ContainerError> {
         let inspection = self.inspect().await?;
         let mut facts = kernel::read(
             Path::new("/proc"),
@@ -341,7 +395,7 @@ impl Handle {
             facts.disk = kernel::disk_bound(Path::new("/"), inspection.state.pid, &facts.mounts);
         }
         self.as_planned(verify::attached(plan, image, &inspection, &facts))?;
-        Ok(inspection.state.pid)
+        Ok(inspection.state)
     }
 
     async fn inspect(&self) -> Result<Inspection, EngineError> {
@@ -350,10 +404,7 @@ impl Handle {
 
     async fn is_running(&self) -> Result<bool, EngineError> {
         match self.inspect().await {
-            Ok(inspection) => Ok(matches!(
-                inspection.state.status.as_str(),
-                "running" | "paused" | "stopping"
-            )),
+            Ok(inspection) => Ok(inspection.state.is_running()),
             Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error),
         }

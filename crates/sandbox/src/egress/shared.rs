@@ -27,6 +27,9 @@ const TASK_SYSCTLS: [(&str, &str); 2] = [
     ("net.ipv6.conf.default.disable_ipv6", "1"),
 ];
 
+/// How long a proxy serves without a sign of its owner, which gives one every other second.
+const OWNER_TIMEOUT_MS: u64 = 10_000;
+
 /// Opens ways out for tasks, each with a network and a proxy of its own.
 #[derive(Debug)]
 pub(crate) struct Egress {
@@ -206,7 +209,10 @@ impl Start {
             authority: inner.root.intermediate(OffsetDateTime::now_utc())?,
             listen: Listen::new(address),
             upstream: inner.upstream.clone(),
-            limits: Limits::default(),
+            limits: Limits {
+                owner_timeout_ms: Some(OWNER_TIMEOUT_MS),
+                ..Limits::default()
+            },
         };
         let shared_egress = network::egress_name(labels.owner());
         let place = Place {

@@ -55,6 +55,17 @@ impl EngineError {
         )
     }
 
+    /// A container of which the engine cannot tell how its process ended.
+    pub(crate) fn end_unknown(container: &str, state: &str) -> Self {
+        Self::new(
+            "wait for container",
+            container,
+            Cause::Refused(format!(
+                "how its process ended is not known ({state}): its monitor, the engine's process `conmon`, was killed or failed"
+            )),
+        )
+    }
+
     /// Whether the object is not there, which teardown counts as done.
     #[must_use]
     pub fn is_not_found(&self) -> bool {

@@ -50,6 +50,25 @@ pub(crate) struct State {
     pub(crate) oom_killed: bool,
     /// As the engine's process namespace numbers it; 0 where there is no process.
     pub(crate) pid: u32,
+    /// Likewise, of the process that holds its streams and writes down how it ended.
+    #[serde(default)]
+    pub(crate) conmon_pid: u32,
+    /// 0 before its end; negative where the engine does not know.
+    pub(crate) exit_code: i64,
+    /// The year 1 before its end.
+    finished_at: String,
+}
+
+impl State {
+    /// Whether the engine knows that the process has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        !self.is_running() && !self.finished_at.starts_with("0001-")
+    }
+
+    /// Whether the engine says that there is a process.
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.status.as_str(), "running" | "paused" | "stopping")
+    }
 }
 
 /// A mount that is not part of the root file system's own.

@@ -35,6 +35,6 @@ pub use disk_limits::DiskLimits;
 pub use error::EngineError;
 pub use facts::EngineFacts;
 pub(crate) use image::{ImageFacts, ImageSummary};
-pub(crate) use inspection::{BindFacts, Inspection, MountFacts, SignalFact};
+pub(crate) use inspection::{BindFacts, Inspection, MountFacts, SignalFact, State as ContainerState};
 pub(crate) use network::NetworkPlan;
 pub(crate) use upload::{Owner, PathFacts};

@@ -122,6 +122,19 @@ impl Task {
         prompt: Prompt,
         mut on_event: impl FnMut(&StreamEvent),
     ) -> Result<ExecutionResult, SandboxError> {
+        self.execute_with(prompt, async |event| on_event(event)).await
+    }
+
+    /// Likewise; while `on_event` is busy, Claude Code waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::execute`].
+    pub async fn execute_with(
+        &self,
+        prompt: Prompt,
+        mut on_event: impl AsyncFnMut(&StreamEvent),
+    ) -> Result<ExecutionResult, SandboxError> {
         let _running = self.switch.begin()?;
         let model = self.model(&prompt)?;
         let reply = self.store.begin(&prompt.text)?;
@@ -147,14 +160,17 @@ impl Task {
             &handle,
             self.spec.launch.limits.timeout,
             &self.switch,
-            async |chunk| reading.take(chunk, &mut on_event),
+            async |chunk| reading.take(chunk, &mut on_event).await,
         )
         .await;
         timings.exited_ms = launch::elapsed_ms(since);
         self.live.replace(None);
         feeding.abort();
         let planted = aftermath::of(&self.shared, handle, proxy, hold).await;
-        let result = end.and_then(|end| reading.finish(&end, timings, &mut on_event));
+        let result = match end {
+            Ok(end) => reading.finish(&end, timings, &mut on_event).await,
+            Err(error) => Err(error),
+        };
         let result = aftermath::or_told(result, &planted)?;
         Ok(ExecutionResult { planted, ..result })
     }
@@ -252,13 +268,13 @@ impl Reading {
     }
 
     /// Takes a chunk in; `false` when the process has to be stopped.
-    fn take(&mut self, chunk: Chunk, on_event: &mut impl FnMut(&StreamEvent)) -> bool {
+    async fn take(&mut self, chunk: Chunk, on_event: &mut impl AsyncFnMut(&StreamEvent)) -> bool {
         match chunk {
             Chunk::Stdout(bytes) => {
                 self.stdout.push(&bytes);
                 self.bytes += bytes.len() as u64;
                 for line in self.parser.push(&bytes) {
-                    self.keep(line, on_event);
+                    self.keep(line, on_event).await;
                 }
             }
             Chunk::Stderr(bytes) => self.stderr.push(&bytes),
@@ -266,10 +282,10 @@ impl Reading {
         self.failure.is_none() && self.bytes <= OUTPUT_LIMIT
     }
 
-    fn keep(&mut self, line: ParsedLine, on_event: &mut impl FnMut(&StreamEvent)) {
+    async fn keep(&mut self, line: ParsedLine, on_event: &mut impl AsyncFnMut(&StreamEvent)) {
         match line {
             ParsedLine::Event(event) => {
-                on_event(&event);
+                on_event(&event).await;
                 if let Err(error) = self.reply.add(event) {
                     self.failure.get_or_insert(error.into());
                 }
@@ -284,14 +300,14 @@ impl Reading {
     }
 
     /// Classifies what was read and closes the session's reply.
-    fn finish(
+    async fn finish(
         mut self,
         end: &End,
         timings: Timings,
-        on_event: &mut impl FnMut(&StreamEvent),
+        on_event: &mut impl AsyncFnMut(&StreamEvent),
     ) -> Result<ExecutionResult, SandboxError> {
         if let Some(last) = self.parser.finish() {
-            self.keep(last, on_event);
+            self.keep(last, on_event).await;
         }
         let too_much = self.bytes > OUTPUT_LIMIT;
         let stderr = self.stderr.into_bytes();
@@ -310,7 +326,11 @@ impl Reading {
                 "stopped, since its output came to {OUTPUT_LIMIT_MIB} MiB"
             ))
         } else if failed {
-            claude_output::extract_error_summary(events, &stderr_text)
+            claude_output::extract_error_summary(events, &stderr_text).or_else(|| {
+                let has_result = events.iter().any(|event| event.as_result().is_some());
+                let cut_off = end.ended == Ended::Itself && !has_result;
+                cut_off.then(|| format!("it ended with exit code {} and without a result", end.exit.code))
+            })
         } else {
             None
         };

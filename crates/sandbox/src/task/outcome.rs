@@ -12,7 +12,7 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Claude Code answered.
+    /// Claude Code answered: it reported a result without an error, and ended with exit code 0.
     Success,
     /// The time limit ended it. What it did to the mounts stays.
     Timeout,
@@ -86,13 +86,12 @@ pub(crate) fn classify(evidence: &Evidence<'_>) -> Outcome {
     let report = match &summary {
         Some(summary) if summary.error.is_none() && ended_well => return Outcome::Success,
         Some(summary) => summary.error.as_ref(),
+        // Without a result it was cut off, or is no Claude Code: whatever its exit code, it did not answer.
         None => None,
     };
-    match Complaint::new(report, evidence).outcome() {
-        Some(outcome) => outcome,
-        None if ended_well && report.is_none() => Outcome::Success,
-        None => Outcome::ContainerFailed,
-    }
+    Complaint::new(report, evidence)
+        .outcome()
+        .unwrap_or(Outcome::ContainerFailed)
 }
 
 /// What Claude Code says went wrong.

@@ -240,10 +240,20 @@ impl Proxy {
         .await
     }
 
-    /// Closes the channel and waits for the end.
+    /// Asks it to drain and waits for the end.
     pub(crate) async fn stop(self) {
-        self.commands.lock().await.take();
+        self.command(&Command::Drain {}).await;
         timeout(PATIENCE, self.ended)
+            .await
+            .expect("the proxy ends")
+            .unwrap()
+            .unwrap();
+    }
+
+    /// Closes the channel, as the death of the owner does, and waits for the end.
+    pub(crate) async fn abandon(&mut self) {
+        self.commands.lock().await.take();
+        timeout(PATIENCE, &mut self.ended)
             .await
             .expect("the proxy ends")
             .unwrap()

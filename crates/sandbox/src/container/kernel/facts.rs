@@ -44,6 +44,11 @@ pub(in crate::container) struct KernelFacts {
     pub(in crate::container) disk: Option<u64>,
 }
 
+/// Whether the process `pid` is there and of the container `id`.
+pub(in crate::container) fn is_of_container(proc: &Path, pid: u32, id: &str) -> bool {
+    std::fs::read_to_string(proc.join(pid.to_string()).join("cgroup")).is_ok_and(|groups| groups.contains(id))
+}
+
 /// Reads the facts about the process `pid`, which must be of the container `id`: where this program has a process namespace of its
 /// own, the number means another process. `asked` are paths of the container.
 pub(in crate::container) fn read(

@@ -9,7 +9,7 @@ mod facts;
 mod mountinfo;
 
 pub(super) use disk::disk_bound;
-pub(super) use facts::{KernelFacts, read, roots};
+pub(super) use facts::{KernelFacts, is_of_container, read, roots};
 pub(super) use mountinfo::KernelMount;
 #[cfg(test)]
 pub(super) use mountinfo::parse;

@@ -23,6 +23,15 @@ pub struct LogEntry {
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
+    /// How many events this entry stands for, where it stands for the same thing again: of what is refused and repeats, the first ten have
+    /// entries of their own. 0, which is not written, for the entry of one event.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeated: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A line that is no entry of a version that this program knows.
@@ -70,7 +79,13 @@ impl LogEntry {
             v: VERSION,
             time: timestamp::milliseconds(record.at_ms),
             event: record.event.clone(),
+            repeated: 0,
         }
+    }
+
+    /// The same, standing for so many more.
+    pub(super) fn repeated(self, repeated: u64) -> Self {
+        Self { repeated, ..self }
     }
 
     /// The line, newline included.
@@ -119,7 +134,7 @@ impl Formatter for PrintableAscii {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use sandbox_proxy_protocol::{DnsAnswer, RequestRecord, Scheme, TunnelRecord};
+    use sandbox_proxy_protocol::{DnsAnswer, OpenRequest, RequestRecord, Scheme, TunnelRecord};
 
     use super::*;
 
@@ -169,6 +184,12 @@ mod tests {
             alert: "unknown_ca".to_owned(),
             reason: None,
         };
+        let open = Event::RequestOpen(OpenRequest {
+            method: "PUT".to_owned(),
+            scheme: Scheme::Https,
+            host: "a.b".to_owned(),
+            target: "/c".to_owned(),
+        });
         let limit = Event::Limit {
             limit: "requests".to_owned(),
             count: 4,
@@ -192,6 +213,10 @@ mod tests {
                 refused,
                 r#""event":"tls_refused","server_name":"a.b","alert":"unknown_ca","reason":null}"#,
             ),
+            (
+                open,
+                r#""event":"request_open","method":"PUT","scheme":"https","host":"a.b","target":"/c"}"#,
+            ),
             (limit, r#""event":"limit","limit":"requests","count":4}"#),
             (warning, r#""event":"warning","text":"x"}"#),
         ] {
@@ -199,6 +224,19 @@ mod tests {
             let (_, written) = line.trim_end().split_once("Z\",").unwrap();
             assert_eq!(written, expected);
         }
+    }
+
+    #[test]
+    fn a_count_of_repeats_is_a_field_more() {
+        let entry = queried("a.b").repeated(26);
+        let line = entry.to_line().unwrap();
+        assert!(
+            line.ends_with(",\"answer\":\"nodata\",\"repeated\":26}\n"),
+            "{line}"
+        );
+        assert_eq!(LogEntry::parse(&line).unwrap(), entry);
+        let one = queried("a.b").to_line().unwrap();
+        assert_eq!(LogEntry::parse(&one).unwrap().repeated, 0);
     }
 
     #[test]

@@ -21,6 +21,11 @@ pub(super) fn render(record: &Record) -> String {
             queried(name),
             answered(answer)
         ),
+        Event::RequestOpen(open) => format!(
+            "open {} {} -> in progress",
+            escape::word(&open.method),
+            url(open.scheme, &open.host, &open.target)
+        ),
         Event::Request(request) => self::request(request),
         Event::Tunnel(tunnel) => self::tunnel(tunnel),
         Event::TlsRefused {

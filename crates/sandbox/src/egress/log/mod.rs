@@ -1,10 +1,11 @@
 //! The network log of a task: `network-sandbox.log` for people, `network-sandbox.jsonl` for programs.
 //!
 //! Only the host writes it, from the proxy's records; both files are appended to, never rewritten. What came from the container
-//! cannot forge a line (see `line`). Reading is in [`NetworkLog`], following in [`LogFollower`].
+//! cannot forge a line (see `line`), and cannot push out what it was permitted (see `fold` and `writer`). Reading is in [`NetworkLog`], following in [`LogFollower`].
 
 mod entry;
 mod escape;
+mod fold;
 mod follow;
 mod line;
 mod reader;

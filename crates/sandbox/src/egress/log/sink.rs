@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sandbox_proxy_protocol::Record;
 
 use super::entry::LogEntry;
-use super::line;
+use super::fold::{Fold, Line};
 use super::writer::LogWriter;
 use crate::egress::ProxyError;
 
@@ -18,6 +18,7 @@ pub(crate) type RecordCallback = Arc<dyn Fn(&LogEntry, &str) + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct LogSink {
     writer: Option<LogWriter>,
+    fold: Fold,
     callback: Option<RecordCallback>,
 }
 
@@ -26,7 +27,7 @@ impl LogSink {
     pub(crate) fn open(dir: &Path) -> Result<Self, ProxyError> {
         Ok(Self {
             writer: Some(LogWriter::open(dir)?),
-            callback: None,
+            ..Self::default()
         })
     }
 
@@ -43,23 +44,30 @@ impl LogSink {
     pub(in crate::egress) fn full() -> Self {
         Self {
             writer: Some(LogWriter::full()),
-            callback: None,
+            ..Self::default()
         }
     }
 
-    /// Takes `records`; when it returns they are in the files.
+    /// Takes `records`; when it returns they are in the files, or counted among those that repeat.
     pub(in crate::egress) async fn append(&mut self, records: Vec<Record>) -> Result<(), ProxyError> {
+        let lines = self.fold.add(records);
+        self.log(lines).await
+    }
+
+    /// Says what is counted so far, and what the files lack, at `at_ms`.
+    pub(in crate::egress) async fn finish(&mut self, at_ms: u64) -> Result<(), ProxyError> {
+        let lines = self.fold.finish();
+        self.log(lines).await?;
+        self.write(move |writer| writer.finish(at_ms)).await
+    }
+
+    async fn log(&mut self, lines: Vec<Line>) -> Result<(), ProxyError> {
         if let Some(callback) = &self.callback {
-            for record in &records {
-                callback(&LogEntry::of(record), &line::render(record));
+            for line in &lines {
+                callback(&line.entry, &line.text);
             }
         }
-        self.write(move |writer| writer.append(&records)).await
-    }
-
-    /// Says what the files lack, at `at_ms`. The caller lacks nothing.
-    pub(in crate::egress) async fn finish(&mut self, at_ms: u64) -> Result<(), ProxyError> {
-        self.write(move |writer| writer.finish(at_ms)).await
+        self.write(move |writer| writer.append(&lines)).await
     }
 
     async fn write(

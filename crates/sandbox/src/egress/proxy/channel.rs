@@ -11,7 +11,7 @@ use sandbox_proxy_protocol::{Command, Event, ProxyMessage, Record, from_line, to
 use time::OffsetDateTime;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use super::lines::Lines;
 use crate::container::{Chunk, Output, Stdin};
@@ -23,6 +23,8 @@ use crate::engine::EngineError;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Of the proxy's standard error so much is kept for an error's text.
 const STDERR_KEPT: usize = 4096;
+/// How often the proxy is told that its records are read.
+const BEAT: Duration = Duration::from_secs(2);
 /// Commands are rare; whoever sends many waits.
 const COMMANDS: usize = 16;
 
@@ -108,6 +110,8 @@ where
 
     async fn serve(mut self, log: Option<LogSink>, mut commands: mpsc::Receiver<Command>) -> String {
         let mut log = log;
+        let mut beat = interval_at(Instant::now() + BEAT, BEAT);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let failure = loop {
             tokio::select! {
                 received = self.receive() => match received {
@@ -119,6 +123,7 @@ where
                     Some(command) => if let Err(reason) = self.command(&command).await { break Some(reason) },
                     None => break None,
                 },
+                _ = beat.tick() => if let Err(reason) = self.command(&Command::Alive {}).await { break Some(reason) },
             }
         };
         if let Some(reason) = &failure {
@@ -133,7 +138,7 @@ where
             )
             .await;
         }
-        let said = self.end(&mut log).await;
+        let said = self.end(failure.is_none(), &mut log).await;
         if !said.is_empty() && failure.as_ref() != Some(&said) {
             tracing::warn!("the egress proxy said on its standard error: {said}");
         }
@@ -162,18 +167,24 @@ where
         }
     }
 
-    /// Closes the proxy's stdin, which ends it, and keeps what it still tells. Gives its standard error, as [`Self::stderr`].
-    async fn end(mut self, log: &mut Option<LogSink>) -> String {
+    /// Lets requests in progress end if it is to `drain`, closes the proxy's stdin, which ends it, and keeps what it still says. Gives its
+    /// standard error, as [`Self::stderr`].
+    async fn end(mut self, drain: bool, log: &mut Option<LogSink>) -> String {
+        if drain && self.command(&Command::Drain {}).await.is_ok() {
+            let _ = timeout(PATIENCE, self.rest(log)).await;
+        }
         let _ = timeout(PATIENCE, self.stdin.shutdown()).await;
-        let rest = async {
-            while let Some(Ok(messages)) = self.receive().await {
-                if keep(messages, log).await.is_err() {
-                    break;
-                }
-            }
-        };
-        let _ = timeout(PATIENCE, rest).await;
+        let _ = timeout(PATIENCE, self.rest(log)).await;
         self.stderr()
+    }
+
+    /// Keeps what still comes.
+    async fn rest(&mut self, log: &mut Option<LogSink>) {
+        while let Some(Ok(messages)) = self.receive().await {
+            if keep(messages, log).await.is_err() {
+                break;
+            }
+        }
     }
 
     /// Everything up to a line that is no message counts.
@@ -330,12 +341,28 @@ mod tests {
         assert_eq!(line, to_line(&Command::Quarantine {}).unwrap());
         let (closed, _) = mpsc::channel(1);
         drop(std::mem::replace(&mut handle.commands, closed));
-        assert_eq!(stdin.read_to_end(&mut Vec::new()).await.unwrap(), 0);
-        // A proxy that drains tells until its end.
+        line.clear();
+        stdin.read_line(&mut line).await.unwrap();
+        assert_eq!(line, to_line(&Command::Drain {}).unwrap());
+        // A proxy that drains speaks until its end.
         says(&proxy, &warning("late"));
         drop(proxy);
         ended(&mut handle).await;
+        assert_eq!(stdin.read_to_end(&mut Vec::new()).await.unwrap(), 0);
         assert_eq!(log(dir.path()), "WARNING late\n");
+    }
+
+    #[tokio::test]
+    async fn the_proxy_is_told_again_and_again_that_its_records_are_read() {
+        let (channel, mut stdin, _proxy) = channel();
+        let _handle = channel.run(None);
+        let began = Instant::now();
+        for _ in 0..2 {
+            let mut line = String::new();
+            stdin.read_line(&mut line).await.unwrap();
+            assert_eq!(line, to_line(&Command::Alive {}).unwrap());
+        }
+        assert!(began.elapsed() >= 2 * BEAT);
     }
 
     #[tokio::test]

