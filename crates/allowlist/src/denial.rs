@@ -78,6 +78,17 @@ impl Denial {
         )
     }
 
+    /// The host means the machine that asks, so no name server decides where it leads.
+    pub(crate) fn loopback(host: &HostName) -> Self {
+        Self::new(
+            Reason::Address,
+            format!(
+                "{host} means the machine itself and is never reached through the sandbox: ask a service of the \
+                 container directly, without a proxy setting"
+            ),
+        )
+    }
+
     /// A missing, doubled or malformed host: what is wrong with it, and the mend.
     #[must_use]
     pub fn identity(fault: &str, mend: &str) -> Self {

@@ -127,6 +127,26 @@ impl HostName {
         &self.name
     }
 
+    /// Whether the name means the machine that asks, whatever a name server says.
+    ///
+    /// That is `localhost` and all below it (RFC 6761, section 6.3: never to be looked up), and the names that distributions give the
+    /// loopback interface in `/etc/hosts`. Other special names are left to the address that they lead to: `.local` (RFC 6762) and
+    /// `home.arpa` (RFC 8375) are served by name servers of real networks, and lead to private addresses, which are refused as such.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        const HOSTS_FILE: [&str; 7] = [
+            "localhost.localdomain",
+            "localhost4",
+            "localhost4.localdomain4",
+            "localhost6",
+            "localhost6.localdomain6",
+            "ip6-localhost",
+            "ip6-loopback",
+        ];
+        let name: &str = &self.name;
+        name == "localhost" || name.ends_with(".localhost") || HOSTS_FILE.contains(&name)
+    }
+
     /// The address, if the host is one.
     #[must_use]
     pub fn is_ipv4(&self) -> Option<Ipv4Addr> {
@@ -168,6 +188,30 @@ pub(crate) fn is_number(label: &str) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn names_of_the_asking_machine() {
+        for (name, expected) in [
+            ("localhost", true),
+            ("LOCALHOST.", true),
+            ("a.localhost", true),
+            ("a.b.LocalHost.", true),
+            ("localhost.localdomain", true),
+            ("localhost6.localdomain6", true),
+            ("ip6-loopback", true),
+            ("notlocalhost", false),
+            ("localhost.example", false),
+            ("a.ip6-localhost", false),
+            ("printer.local", false),
+            ("nas.home.arpa", false),
+        ] {
+            assert_eq!(
+                HostName::from_wire(name.as_bytes()).unwrap().is_loopback(),
+                expected,
+                "{name}"
+            );
+        }
+    }
 
     #[test]
     fn from_wire_table() {

@@ -87,6 +87,9 @@ url_prefixes:
         for (method, url, expected) in [
             ("GET", "https://example.com", None),
             ("GET", "https://example.com/a?b", None),
+            ("GET", "https://example.com?b", None),
+            ("GET", "https://example.com/a?q=\"b\"<c>\u{fc}", None),
+            ("GET", "https://localhost/", Some(Reason::Address)),
             ("GET", "https://example.com/a?b#c", Some(Reason::Path)),
             ("GET", "https://example.com/a#c", Some(Reason::Path)),
             ("DELETE", "http://EXAMPLE.com.:80/", None),

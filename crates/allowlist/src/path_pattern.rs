@@ -73,6 +73,10 @@ impl PathPattern {
         self.pattern.as_str()
     }
 
+    pub(crate) fn covers_every_path(&self) -> bool {
+        matches!(self.as_str(), "" | "*" | "/*")
+    }
+
     pub(crate) fn matches_text(&self, text: &str) -> bool {
         self.as_str().is_empty() || self.pattern.matches(text)
     }

@@ -124,6 +124,17 @@ impl Allowlist {
             .iter()
             .any(|rule| !rule.methods().is_empty() && rule.host().matches(host))
     }
+
+    /// Whether `host` is allowed by some of its paths only, so that headers which name another path must go.
+    #[must_use]
+    pub fn has_path_rules_for(&self, host: &HostName) -> bool {
+        let whole = self.domains.iter().any(|rule| rule.host().matches(host));
+        let mut limited = self
+            .url_prefixes
+            .iter()
+            .filter(|rule| !rule.path().covers_every_path());
+        !whole && limited.any(|rule| rule.host().matches(host))
+    }
 }
 
 fn first<T>(rules: &[T], matches: impl Fn(&T) -> bool) -> Option<(usize, &T)> {

@@ -23,7 +23,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// A denial with reason `no_sni` (an IPv4 address over TLS), `port` or `method_forbidden`.
+    /// A denial with reason `no_sni` (an IPv4 address over TLS), `port`, `method_forbidden` or `address` (a name of the machine itself).
     pub fn new(scheme: Scheme, authority: Authority, method: Method, target: Target) -> Result<Self, Denial> {
         check(scheme, &authority, &method)?;
         Ok(Self {
@@ -94,6 +94,9 @@ fn check(scheme: Scheme, authority: &Authority, method: &Method) -> Result<(), D
     if method.is_forbidden() {
         return Err(Denial::method_forbidden());
     }
+    if authority.host().is_loopback() {
+        return Err(Denial::loopback(authority.host()));
+    }
     Ok(())
 }
 
@@ -113,6 +116,8 @@ mod tests {
             (Https, "a.example:80", "GET", "/", Some(Reason::Port)),
             (Http, "a.example:443", "GET", "/", Some(Reason::Port)),
             (Https, "10.0.0.1", "GET", "/", Some(Reason::NoSni)),
+            (Https, "localhost", "GET", "/", Some(Reason::Address)),
+            (Http, "a.LOCALHOST.", "GET", "/..", Some(Reason::Address)),
             (
                 Https,
                 "a.example",

@@ -29,8 +29,15 @@ const FRAMING: [&str; 8] = [
 /// assert!(!wildcard.is_exact() && wildcard.matches("x-api-key"));
 /// # Ok::<(), sandbox_credentials::SecretError>(())
 /// ```
+///
+/// `_` and `-` are one, since gateways hand both to programs as `_`: who could write the one for the other could keep a credential from
+/// being found. In a pattern with a class (`[…]`) each stands for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeaderPattern(Glob);
+pub struct HeaderPattern {
+    glob: Glob,
+    /// The same with `-` for each `_`.
+    hyphened: Option<Glob>,
+}
 
 impl HeaderPattern {
     /// Reads a pattern. With `*`, `?` or `[` in it, it is a wildcard pattern.
@@ -39,9 +46,11 @@ impl HeaderPattern {
     ///
     /// When no header can have such a name, and when it names a header that frames the message, such as `Host`.
     pub fn new(text: &str) -> Result<Self, SecretError> {
-        let glob = Glob::new(&text.to_ascii_lowercase());
+        let text = &text.to_ascii_lowercase();
+        let glob = Glob::new(text);
+        let hyphened = (!text.contains('[')).then(|| Glob::new(&text.replace('_', "-")));
         match fault(&glob) {
-            None => Ok(Self(glob)),
+            None => Ok(Self { glob, hyphened }),
             Some(fault) => Err(SecretError::HeaderPattern {
                 pattern: text.chars().take(HEADER_LIMIT).collect(),
                 fault,
@@ -52,19 +61,23 @@ impl HeaderPattern {
     /// Whether it covers the header `name`, which must be in lower case.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
-        self.0.matches(name)
+        match &self.hyphened {
+            None => self.glob.matches(name),
+            Some(hyphened) if name.contains('_') => hyphened.matches(&name.replace('_', "-")),
+            Some(hyphened) => hyphened.matches(name),
+        }
     }
 
     /// Whether it names one header: only such a pattern strips foreign credentials.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        self.0.is_exact()
+        self.glob.is_exact()
     }
 
     /// The pattern, in lower case.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        self.0.as_str()
+        self.glob.as_str()
     }
 }
 
@@ -88,7 +101,7 @@ fn fault(glob: &Glob) -> Option<&'static str> {
     {
         return Some("only letters, digits and !#$%&'*+-.^_`|~ may stand in one");
     }
-    if glob.is_exact() && FRAMING.contains(&text) {
+    if glob.is_exact() && FRAMING.contains(&text.replace('_', "-").as_str()) {
         return Some("this header frames the message and carries no credential");
     }
     None
@@ -111,6 +124,11 @@ mod tests {
             ("X-API-Key", true, "x-api-key", true),
             ("X-*-Key", false, "x-api-key", true),
             ("X-*-Key", false, "x-key", false),
+            ("X-API-Key", true, "x_api-key", true),
+            ("X_API_Key", true, "x-api-key", true),
+            ("X_*_Key", false, "x-api-key", true),
+            ("X-*-Key", false, "x_api_key", true),
+            ("X-[_]", false, "x--", false),
             ("*", false, "anything", true),
             ("x-key-?", false, "x-key-1", true),
             ("X-[A-C]", false, "x-b", true),
@@ -148,6 +166,7 @@ mod tests {
             ("x-[é]*", "letters"),
             ("Host", "frames"),
             ("Transfer-Encoding", "frames"),
+            ("Content_Length", "frames"),
             (&"x".repeat(257), "too long"),
         ] {
             let error = HeaderPattern::new(text).unwrap_err().to_string();

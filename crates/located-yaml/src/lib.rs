@@ -19,6 +19,7 @@
 //!
 //! # Invariants
 //!
+//! - A tag is the document's own (`!env`), one of YAML's core schema, or a fault: none is dropped.
 //! - Keys that stand there twice are both in the tree: it is the reader's to refuse them.
 //! - A document stands for at most 1 MiB more than twice its own size, however often aliases name its parts again.
 //! - [`Node`] has no `Debug`, and no [`Fault`] quotes a value: a document may hold secrets.
@@ -28,6 +29,7 @@ mod locate;
 mod node;
 mod parse;
 mod position;
+mod tags;
 mod text;
 
 pub use locate::locate;

@@ -5,6 +5,7 @@ use serde::de::DeserializeSeed as _;
 use crate::lines::{position_of, second_document};
 use crate::node::{Budget, Node, NodeSeed};
 use crate::position::{Position, without_mark};
+use crate::tags::unknown_tag;
 
 /// What a document may hold beyond twice its own size, in values and bytes, by naming parts of it again.
 const ALIAS_BUDGET: usize = 1 << 20;
@@ -53,7 +54,10 @@ pub fn parse(text: &str) -> Result<Node, Fault> {
             message: "a second document begins here: keep one document in a file".to_owned(),
         });
     }
-    Ok(node)
+    match unknown_tag(text) {
+        Some(fault) => Err(fault),
+        None => Ok(node),
+    }
 }
 
 /// What the parser says, and the mend for the faults that everyone makes once.

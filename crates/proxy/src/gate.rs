@@ -2,7 +2,7 @@
 //!
 //! Invariant: whoever holds a [`Permit`] holds the very request that was permitted, so nothing else can be forwarded with it.
 
-use allowlist::{Decision, Denial, HostName, Match, Reason, Request};
+use allowlist::{Decision, Denial, HostName, Match, Reason, Request, RuleKind};
 use tokio::sync::watch;
 
 use crate::policy::LivePolicy;
@@ -19,6 +19,7 @@ pub(crate) struct Permit {
     request: Request,
     rule: Match,
     method_counts: bool,
+    path_counts: bool,
 }
 
 impl Gate {
@@ -54,10 +55,13 @@ impl Gate {
         match allowlist.decide(&request) {
             Decision::Allow(rule) => {
                 let method_counts = allowlist.has_method_rules_for(request.host());
+                // Rules for whole hosts are looked at first.
+                let path_counts = rule.kind == RuleKind::Url && allowlist.has_path_rules_for(request.host());
                 Ok(Permit {
                     request,
                     rule,
                     method_counts,
+                    path_counts,
                 })
             }
             Decision::Deny(denial) => Err(denial),
@@ -111,6 +115,11 @@ impl Permit {
     /// Whether rules of this host tell methods apart, so that none may hide in a header.
     pub(crate) fn method_counts(&self) -> bool {
         self.method_counts
+    }
+
+    /// Whether rules of this host tell paths apart, so that none may hide in a header.
+    pub(crate) fn path_counts(&self) -> bool {
+        self.path_counts
     }
 }
 

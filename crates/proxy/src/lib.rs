@@ -28,6 +28,7 @@ mod credential;
 mod dns;
 #[cfg(feature = "forced-panic")]
 mod forced_panic;
+mod frames;
 #[doc(hidden)]
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

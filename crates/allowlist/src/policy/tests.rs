@@ -165,3 +165,23 @@ fn hosts_with_method_rules_are_known() {
         );
     }
 }
+
+#[test]
+fn paths_count_where_only_some_are_allowed() {
+    let policy = Allowlist::from_yaml(
+        "domains: [whole.example]\nurl_prefixes: [{host: whole.example, path: /x}, {host: part.example, path: '*'}, \
+         {host: part.example, path: /x}, {host: every.example}, {host: all.example, path: '/*', methods: [GET]}]",
+        "policy.yaml",
+    )
+    .unwrap();
+    for (host, expected) in [
+        ("whole.example", false),
+        ("part.example", true),
+        ("every.example", false),
+        ("all.example", false),
+        ("none.example", false),
+    ] {
+        let host = HostName::from_wire(host.as_bytes()).unwrap();
+        assert_eq!(policy.has_path_rules_for(&host), expected, "{host}");
+    }
+}

@@ -9,6 +9,7 @@ use sandbox_credentials::SecretValue;
 use super::error::CredentialError;
 use super::find::find;
 use super::scope::Scope;
+use crate::http::is_same;
 
 /// The most bytes of encoded credentials in one request, but for the first of them: the search of the answer costs many times that.
 const MOST_SENT: usize = 2048;
@@ -44,7 +45,9 @@ pub(super) fn replace(headers: HeaderMap, scope: &Scope<'_>) -> Result<Replaced,
     let mut real = HashMap::new();
     for name in headers.keys() {
         let entries = scope.carried_by(name);
-        if entries.is_empty() {
+        // Of two names that are one to a gateway, the first has the credential.
+        let is_twin = |other: &HeaderName| is_same(name.as_str(), other.as_str());
+        if entries.is_empty() || replaced.names.iter().any(is_twin) {
             continue;
         }
         let division = scope.division(name, &entries);

@@ -102,7 +102,7 @@ fn receive(answer: &Answer, sent: &[u8], sizes: &[usize], surrogates: Surrogates
     if answer.has(LENGTH) && !sent.is_empty() {
         headers.append(CONTENT_LENGTH, HeaderValue::from(sent.len()));
     }
-    let Ok(plan) = plan_body(&needles, &Method::GET, StatusCode::OK, &mut headers) else {
+    let Ok(plan) = plan_body(&needles, &Method::GET, StatusCode::OK, false, &mut headers) else {
         panic!("an answer cannot be searched");
     };
     assert!(headers.len() <= usize::from(answer.codings.is_empty()));

@@ -1,5 +1,7 @@
 //! Where a chunked body ends, byte by byte, with nothing left to interpretation.
 
+use super::head::is_token;
+
 /// Bytes of one chunk's extension at most.
 const EXTENSION: u32 = 1024;
 /// Bytes of all trailers at most.
@@ -33,6 +35,7 @@ enum Expected {
     DataCarriageReturn,
     DataLineFeed,
     TrailerStart { length: u32 },
+    TrailerName { length: u32 },
     Trailer { length: u32 },
     TrailerLineFeed { length: u32 },
     LastLineFeed,
@@ -104,8 +107,11 @@ impl Expected {
             (Self::DataCarriageReturn, b'\r') => Self::DataLineFeed,
             (Self::DataLineFeed, b'\n') => Self::Size { digits: 0, size: 0 },
             (Self::TrailerStart { .. }, b'\r') => Self::LastLineFeed,
-            (Self::TrailerStart { .. }, b' ' | b'\t') => return None,
-            (Self::TrailerStart { length }, byte) if is_text(byte) => Self::Trailer { length },
+            (Self::TrailerStart { length }, byte) if is_token(byte) => Self::TrailerName { length },
+            (Self::TrailerName { length }, byte) if is_token(byte) && length < TRAILERS => {
+                Self::TrailerName { length: length + 1 }
+            }
+            (Self::TrailerName { length }, b':') => Self::Trailer { length },
             (Self::Trailer { length }, b'\r') => Self::TrailerLineFeed { length },
             (Self::Trailer { length }, byte) if is_text(byte) && length < TRAILERS => {
                 Self::Trailer { length: length + 1 }
@@ -152,6 +158,10 @@ mod tests {
             (b"0\r\n\n", Progress::Fault(3)),
             (b"0\r\n a: b\r\n\r\n", Progress::Fault(3)),
             (b"0\r\na: b\n\r\n", Progress::Fault(7)),
+            (b"0\r\nab\r\n\r\n", Progress::Fault(5)),
+            (b"0\r\na b: c\r\n\r\n", Progress::Fault(4)),
+            (b"0\r\n: b\r\n\r\n", Progress::Fault(3)),
+            (b"0\r\na:\r\n\r\n", Progress::End(9)),
             (b"fffffffffffffffff\r\n", Progress::Fault(15)),
         ];
         for (bytes, expected) in cases {

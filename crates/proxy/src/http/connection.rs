@@ -14,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::framing::{Framed, Framing, HeadLimits};
-use super::head::RefusedHead;
+use super::framing::{Framed, Framing, HeadLimits, Note};
+use super::resets::{Resets, Unseen};
 use super::service;
 use super::upgrade::Tunnel;
 use crate::credential::Vault;
@@ -49,7 +49,7 @@ pub(crate) struct Client {
     scheme: Scheme,
     server_name: Option<HostName>,
     framing: Arc<Framing>,
-    /// Heads that the service has seen: the same count as the reader's, since HTTP/1 requests are served in order.
+    /// Heads that the service has seen. Over HTTP/1 the same count as the reader's, since requests are served in order.
     heads: AtomicU64,
     activity: Arc<Activity>,
     /// What the connection is to become, once the 101 is written.
@@ -149,10 +149,10 @@ impl Client {
         self.limits().response_timeout_ms.map(Duration::from_millis)
     }
 
-    /// The next head has come to the service; what is wrong with it, if hyper got a stand-in for it.
-    pub(super) fn next_head(&self) -> Option<RefusedHead> {
+    /// The next head has come to the service; what hyper could not be shown of it.
+    pub(super) fn next_head(&self) -> Option<Note> {
         let head = self.heads.fetch_add(1, Ordering::Relaxed) + 1;
-        self.framing.refused(head)
+        self.framing.take_note(head)
     }
 
     /// A request begins; it ends when the guard is dropped.
@@ -204,7 +204,7 @@ where
         Ok(()) => ConnectionEnd::Closed,
         Err(error) => {
             if error.is_parse() && !http2 {
-                record_unread(&client);
+                record_unread(&client, Some(400));
             }
             ConnectionEnd::Broken(error)
         }
@@ -230,7 +230,10 @@ where
     let service = service_fn({
         let client = Arc::clone(client);
         // Boxed: a stream whose answer waits for its client must not keep the room that finding the answer took.
-        move |request| Box::pin(service::answer(Arc::clone(&client), request))
+        move |request| {
+            let note = client.next_head();
+            Box::pin(service::answer(Arc::clone(&client), request, note))
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -270,7 +273,10 @@ where
     let service = service_fn({
         let client = Arc::clone(client);
         // Boxed: a stream whose answer waits for its client must not keep the room that finding the answer took.
-        move |request| Box::pin(service::answer(Arc::clone(&client), request))
+        move |request| {
+            client.next_head();
+            Box::pin(service::answer(Arc::clone(&client), request, None))
+        }
     });
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -284,7 +290,7 @@ where
         )
         .keep_alive_interval(PING)
         .keep_alive_timeout(PONG)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Resets::new(stream, Arc::clone(client))), service);
     supervise(
         std::pin::pin!(connection),
         http2::Connection::graceful_shutdown,
@@ -337,11 +343,21 @@ where
     }
 }
 
-/// hyper refused a head that the reader in front let pass: hyper has answered 400 already, and the record must not be missing.
-fn record_unread(client: &Client) {
+impl Unseen for Arc<Client> {
+    fn seen(&self) -> u64 {
+        self.heads.load(Ordering::Relaxed)
+    }
+
+    fn refused(&self) {
+        record_unread(self, None);
+    }
+}
+
+/// hyper or h2 refused a head that nobody else saw, with `status` or by a reset: the record must not be missing.
+fn record_unread(client: &Client, status: Option<u16>) {
     let host = client.server_name.as_ref().map(ToString::to_string);
     let record = RequestRecord {
-        status: Some(400),
+        status,
         reason: Some(Reason::Framing),
         ..RequestRecord::asked(
             String::new(),

@@ -2,6 +2,7 @@
 //!
 //! Invariant: [`forward`] takes a [`Permit`] and builds the request from it, so host and target are those that were permitted.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +18,12 @@ use tokio::time::timeout;
 use super::body::Download;
 use super::deny::Unsent;
 use super::exchange::Exchange;
-use super::headers::{for_http1, for_http2, response_headers};
+use super::head::stand_in;
+use super::headers::{for_http1, for_http2, is_recoded, response_headers};
 use super::upload::Upload;
 use crate::gate::Permit;
 use crate::scrub::{Needles, Scrubbed, UnknownEncoding, plan_body};
-use crate::upstream::{Destination, Failure, Lease, Pool, UpstreamError};
+use crate::upstream::{Destination, Failure, Lease, Pool, RawLine, UpstreamError};
 
 /// How often a request is tried over connections that turn out to be closed; the last try has a connection of its own.
 const TRIES: usize = 3;
@@ -32,6 +34,8 @@ pub(super) struct Outgoing {
     pub(super) destination: Destination,
     method: Method,
     target: PathAndQuery,
+    /// The target, where `target` is only its stand-in.
+    raw_target: Option<Box<[u8]>>,
     headers: HeaderMap,
     extensions: http::Extensions,
 }
@@ -43,16 +47,17 @@ impl Outgoing {
         permit: &Permit,
         parts: Parts,
         headers: HeaderMap,
-        signed: Option<String>,
+        signed: Option<&str>,
     ) -> Option<Self> {
         let request = permit.request();
         let permitted = request.target().as_received();
-        let target = match signed {
-            None => PathAndQuery::try_from(permitted).ok()?,
-            Some(signed) if path(signed.as_bytes()) == path(permitted) => {
-                PathAndQuery::try_from(signed).ok()?
-            }
-            Some(_) => return None,
+        let wanted = signed.map_or(permitted, str::as_bytes);
+        if path(wanted) != path(permitted) {
+            return None;
+        }
+        let (target, raw_target) = match stand_in(wanted) {
+            Cow::Borrowed(target) => (PathAndQuery::try_from(target).ok()?, None),
+            Cow::Owned(target) => (PathAndQuery::try_from(target).ok()?, Some(wanted.into())),
         };
         let tls = request.scheme() == allowlist::Scheme::Https;
         Some(Self {
@@ -62,6 +67,7 @@ impl Outgoing {
             },
             method: parts.method,
             target,
+            raw_target,
             headers,
             // The spelling of the header names is in there.
             extensions: parts.extensions,
@@ -93,6 +99,16 @@ impl Outgoing {
         request
     }
 
+    /// The first line, where hyper would send another.
+    pub(super) fn raw_line(&self) -> Option<RawLine> {
+        let raw = self.raw_target.as_deref()?;
+        let line = |target: &[u8]| [self.method.as_str().as_bytes(), b" ", target, b" HTTP/1.1\r\n"].concat();
+        Some(RawLine {
+            written: line(self.target.as_str().as_bytes()),
+            sent: line(raw),
+        })
+    }
+
     pub(super) fn method(&self) -> &Method {
         &self.method
     }
@@ -121,6 +137,11 @@ pub(super) async fn forward(
     body: Upload,
     patience: Option<Duration>,
 ) -> Result<(Response<Incoming>, Lease), UpstreamError> {
+    if let Some(line) = outgoing.raw_line() {
+        // Only in HTTP/1 can the target be sent as it came.
+        let lease = pool.lease_http1(&outgoing.destination, Some(line)).await?;
+        return try_over(lease, outgoing, body, patience).await;
+    }
     let mut body = body;
     for _ in 1..TRIES {
         let lease = pool.lease(&outgoing.destination).await?;
@@ -209,6 +230,7 @@ pub(super) fn respond(
     needles: Option<&Arc<Needles>>,
 ) -> Result<Response<Download>, Box<(Exchange, Unsent)>> {
     let (mut parts, incoming) = answer.into_parts();
+    let recoded = is_recoded(&parts.headers);
     parts.headers = response_headers(&parts.headers);
     parts.version = Version::default();
     let Some(needles) = needles else {
@@ -220,7 +242,7 @@ pub(super) fn respond(
     };
     parts.headers = exchange.scrubbed_headers(needles, parts.headers);
     exchange.scrub_reason(needles, &mut parts.extensions);
-    let scrub = match plan_body(needles, method, parts.status, &mut parts.headers) {
+    let scrub = match plan_body(needles, method, parts.status, recoded, &mut parts.headers) {
         Ok(scrub) => scrub,
         Err(error) => return Err(Box::new((exchange, unreadable(error)))),
     };
@@ -264,6 +286,8 @@ mod tests {
         let (_live, policy) = watch::channel(LivePolicy::new(policy));
         for (permitted, signed, sent) in [
             ("/a//b?x=1", None, Some("/a//b?x=1")),
+            ("/a//b?\"x\"", None, Some("/a//b?%22x%22")),
+            ("/a//b?x=1", Some("/a//b?<x>"), Some("/a//b?%3Cx%3E")),
             ("/a//b?x=1", Some("/a//b?x=2&y"), Some("/a//b?x=2&y")),
             ("/a//b?x=1", Some("/a//b"), Some("/a//b")),
             ("/a//b?x=1", Some("/a/b?x=1"), None),
@@ -275,9 +299,17 @@ mod tests {
             let request = allowlist::Request::from_wire(scheme, b"a.example", b"GET", permitted.as_bytes());
             let permit = Gate::new(policy.clone()).admit(request.unwrap()).unwrap();
             let (parts, ()) = Request::new(()).into_parts();
-            let outgoing = Outgoing::new(&permit, parts, HeaderMap::new(), signed.map(str::to_owned));
+            let outgoing = Outgoing::new(&permit, parts, HeaderMap::new(), signed);
             let target = outgoing.as_ref().map(|outgoing| outgoing.target.as_str());
             assert_eq!(target, sent, "{permitted} {signed:?}");
+            let line = outgoing
+                .as_ref()
+                .and_then(Outgoing::raw_line)
+                .map(|line| line.sent);
+            let raw = sent.is_some_and(|sent| sent != signed.unwrap_or(permitted));
+            let expected =
+                raw.then(|| format!("GET {} HTTP/1.1\r\n", signed.unwrap_or(permitted)).into_bytes());
+            assert_eq!(line, expected);
         }
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! hyper hides the raw bytes of a head, and is more lenient than two readers in a row may be. So this reader finds the boundaries
 //! itself, in constant memory, and holds each head back until it is complete and good. In the place of a bad head hyper gets a
-//! harmless one, which the service answers with the refusal ([`Framing::refused`]); nothing of the connection is read after that.
+//! harmless one, which the service answers with the refusal ([`Note::Refused`]); nothing of the connection is read after that.
 //! Invariant: hyper never sees a byte of a message whose end could be somewhere else.
 
+use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -37,11 +38,20 @@ pub(crate) struct HeadLimits {
     pub(crate) time: Duration,
 }
 
+/// What the service cannot see of a head, since hyper got something else.
+#[derive(Debug)]
+pub(super) enum Note {
+    /// The head is refused, and hyper got a stand-in.
+    Refused(RefusedHead),
+    /// The target as it came. Hyper got one that is percent-encoded.
+    Target(Vec<u8>),
+}
+
 /// What the reader and the service of one connection tell each other.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
-    /// Which head of the connection is refused, counted from 1. Written once, by the reader.
-    refused: Mutex<Option<(u64, RefusedHead)>>,
+    /// Notes on heads of the connection, which are counted from 1. There are no more than heads that hyper has read ahead.
+    notes: Mutex<VecDeque<(u64, Note)>>,
     /// A body on this connection is malformed.
     body_fault: AtomicBool,
     /// No head came in time.
@@ -57,13 +67,15 @@ const PLAIN: u8 = 1;
 const TUNNEL: u8 = 2;
 
 impl Framing {
-    /// The refusal, if it is this head of the connection (counted from 1) that hyper got a stand-in for.
-    pub(super) fn refused(&self, head: u64) -> Option<RefusedHead> {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused
-            .as_ref()
-            .filter(|(refused, _)| *refused == head)
-            .map(|(_, head)| head.clone())
+    /// The note on this head of the connection, counted from 1. Heads are asked for in their order.
+    pub(super) fn take_note(&self, head: u64) -> Option<Note> {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.pop_front_if(|(of, _)| *of == head).map(|(_, note)| note)
+    }
+
+    fn note(&self, head: u64, note: Note) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.push_back((head, note));
     }
 
     /// Whether the client sent a body that cannot be delimited.
@@ -213,9 +225,10 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         match self.head_end() {
             Ok(Some(end)) if end <= self.limits.bytes => {
                 let bytes = self.pending.get(..end).unwrap_or_default();
-                match head::read(bytes, self.limits.headers) {
-                    Ok(head) => self.hand_on(head, end),
-                    Err(fault) => self.refuse(fault, cx),
+                let handed_on =
+                    head::read(bytes, self.limits.headers).and_then(|head| self.hand_on(&head, end));
+                if let Err(fault) = handed_on {
+                    self.refuse(fault, cx);
                 }
                 true
             }
@@ -263,7 +276,21 @@ impl<S: AsyncRead + Unpin> Framed<S> {
             .is_some_and(|head| head.ends_with(b"\r\n\r\n"))
     }
 
-    fn hand_on(&mut self, head: head::Head, end: usize) {
+    fn hand_on(&mut self, head: &head::Head, end: usize) -> Result<(), HeadFault> {
+        let mut end = end;
+        if let Some(place) = &head.raw_target {
+            let target = self.pending.get(place.clone()).unwrap_or_default().to_vec();
+            let stand_in = head::stand_in(&target);
+            end = end - target.len() + stand_in.len();
+            if end > self.limits.bytes {
+                return Err(HeadFault::TooLarge);
+            }
+            let rest = self.pending.split_off(place.end);
+            self.pending.truncate(place.start);
+            self.pending.extend_from_slice(&stand_in);
+            self.pending.unsplit(rest);
+            self.framing.note(self.heads + 1, Note::Target(target));
+        }
         self.ready = end;
         self.searched = 0;
         self.heads += 1;
@@ -278,6 +305,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
             Body::Length(length) => State::Length(length),
             Body::Chunked => State::Chunked(Chunked::new()),
         };
+        Ok(())
     }
 
     /// Puts a stand-in into the place of the head, for the service to answer.
@@ -286,11 +314,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         self.discard(cx);
         let method = if refused.method == "HEAD" { "HEAD" } else { "GET" };
         self.heads += 1;
-        *self
-            .framing
-            .refused
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some((self.heads, refused));
+        self.framing.note(self.heads, Note::Refused(refused));
         self.pending.clear();
         self.pending
             .extend_from_slice(format!("{method} / HTTP/1.1\r\nconnection: close\r\n\r\n").as_bytes());

@@ -3,6 +3,9 @@
 //! hyper lets `Transfer-Encoding` win over `Content-Length`, takes bare line feeds and merges equal lengths. Each of these is a way
 //! for two readers to disagree where a message ends, so each is refused here, before hyper sees a byte of it.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use http::Uri;
 
 /// What of a faulty head is kept for the record, in bytes for each part.
@@ -18,12 +21,14 @@ pub(super) enum Body {
 }
 
 /// What the reader of the connection needs to know of a good head.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     /// How to find the end of the message.
     pub(super) body: Body,
     /// Whether what follows depends on the answer: the request asks for another protocol.
     pub(super) upgrade: bool,
+    /// Where the target is, if hyper has to get its [`stand_in`] instead.
+    pub(super) raw_target: Option<Range<usize>>,
 }
 
 /// Why a head is refused.
@@ -90,7 +95,7 @@ pub(super) fn read(bytes: &[u8], max_headers: usize) -> Result<Head, HeadFault> 
     let mut lines = text
         .split(|byte| *byte == b'\n')
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    let http11 = request_line(lines.next().unwrap_or_default())?;
+    let line = request_line(lines.next().unwrap_or_default())?;
     let mut fields = Fields::default();
     for (count, line) in lines.enumerate() {
         if count >= max_headers {
@@ -98,7 +103,40 @@ pub(super) fn read(bytes: &[u8], max_headers: usize) -> Result<Head, HeadFault> 
         }
         fields.add(line)?;
     }
-    fields.finish(http11)
+    fields.finish(line)
+}
+
+/// `target` as hyper takes it: `"`, `<` and `>` in a query are percent-encoded. Clients send them as they are, and so must we.
+pub(super) fn stand_in(target: &[u8]) -> Cow<'_, [u8]> {
+    let (path, query) = split_target(target);
+    if !query.iter().any(|byte| b"\"<>".contains(byte)) {
+        return Cow::Borrowed(target);
+    }
+    let mut encoded = path.to_vec();
+    for byte in query {
+        match byte {
+            b'"' => encoded.extend(b"%22"),
+            b'<' => encoded.extend(b"%3C"),
+            b'>' => encoded.extend(b"%3E"),
+            other => encoded.push(*other),
+        }
+    }
+    Cow::Owned(encoded)
+}
+
+/// Path and query, the latter with its `?`.
+fn split_target(target: &[u8]) -> (&[u8], &[u8]) {
+    let query = target.iter().position(|byte| *byte == b'?');
+    target.split_at(query.unwrap_or(target.len()))
+}
+
+/// What is read from a good first line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RequestLine {
+    /// Rather than HTTP/1.0.
+    http11: bool,
+    /// See [`Head::raw_target`].
+    raw_target: Option<Range<usize>>,
 }
 
 /// Whether a head can begin with `byte`: whoever speaks another protocol here is told at once.
@@ -106,8 +144,8 @@ pub(super) fn begins_head(byte: u8) -> bool {
     is_token(byte) || matches!(byte, b'\r' | b'\n' | b' ')
 }
 
-/// Checks the first line; whether it is HTTP/1.1 rather than 1.0.
-fn request_line(line: &[u8]) -> Result<bool, HeadFault> {
+/// Checks the first line.
+fn request_line(line: &[u8]) -> Result<RequestLine, HeadFault> {
     let malformed = HeadFault::Malformed("the request line is not `METHOD target HTTP/1.1`");
     let (method, target, version) = split_request_line(line).ok_or(malformed)?;
     if method.is_empty() || !method.iter().copied().all(is_token) {
@@ -118,11 +156,20 @@ fn request_line(line: &[u8]) -> Result<bool, HeadFault> {
         b"HTTP/1.0" => false,
         _ => return Err(malformed),
     };
+    let (path, query) = split_target(target);
+    let in_query = |byte: &u8| byte.is_ascii_graphic() || !byte.is_ascii();
+    let stand_in = stand_in(target);
     // A `#` never travels: hyper would cut the target there, and forward another one than the rules saw.
-    if !target.iter().all(u8::is_ascii_graphic) || target.contains(&b'#') || Uri::try_from(target).is_err() {
+    if !path.iter().all(u8::is_ascii_graphic)
+        || !query.iter().all(in_query)
+        || target.contains(&b'#')
+        || Uri::try_from(stand_in.as_ref()).is_err()
+    {
         return Err(HeadFault::Target);
     }
-    Ok(http11)
+    let start = method.len() + 1;
+    let raw_target = matches!(stand_in, Cow::Owned(_)).then(|| start..start + target.len());
+    Ok(RequestLine { http11, raw_target })
 }
 
 /// Method, target and version: all between the first space and the last is the target.
@@ -176,14 +223,14 @@ impl Fields {
         Ok(())
     }
 
-    fn finish(self, http11: bool) -> Result<Head, HeadFault> {
+    fn finish(self, line: RequestLine) -> Result<Head, HeadFault> {
         let body = match (self.chunked, self.length) {
             (true, Some(_)) => {
                 return Err(HeadFault::Malformed(
                     "the request has both a content-length and a transfer-encoding",
                 ));
             }
-            (true, None) if !http11 => {
+            (true, None) if !line.http11 => {
                 return Err(HeadFault::Malformed("HTTP/1.0 knows no transfer-encoding"));
             }
             (true, None) => Body::Chunked,
@@ -192,6 +239,7 @@ impl Fields {
         Ok(Head {
             body,
             upgrade: self.upgrade && body == Body::Length(0),
+            raw_target: line.raw_target,
         })
     }
 }
@@ -217,7 +265,7 @@ fn decimal(value: &[u8]) -> Option<u64> {
     )
 }
 
-fn is_token(byte: u8) -> bool {
+pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
@@ -270,7 +318,16 @@ mod tests {
             ),
         ];
         for (head, body, upgrade) in cases {
-            assert_eq!(check(head), Ok(Head { body, upgrade }), "{head:?}");
+            let raw_target = None;
+            assert_eq!(
+                check(head),
+                Ok(Head {
+                    body,
+                    upgrade,
+                    raw_target
+                }),
+                "{head:?}"
+            );
         }
     }
 
@@ -328,6 +385,10 @@ mod tests {
             ("GET  / HTTP/1.1", Err(HeadFault::Target)),
             ("GET /\u{e9} HTTP/1.1", Err(HeadFault::Target)),
             ("GET /#a HTTP/1.1", Err(HeadFault::Target)),
+            ("GET /?a#b HTTP/1.1", Err(HeadFault::Target)),
+            ("GET /?a=\"b\"&<c>&\u{fc} HTTP/1.1", Ok(true)),
+            ("GET /?a b HTTP/1.1", Err(HeadFault::Target)),
+            ("GET /<a> HTTP/1.1", Err(HeadFault::Target)),
             ("GET /\u{7f} HTTP/1.1", Err(HeadFault::Target)),
             ("GET  HTTP/1.1", Err(HeadFault::Target)),
             ("GET * HTTP/1.1", Ok(true)),
@@ -335,8 +396,18 @@ mod tests {
             ("CONNECT a:443 HTTP/1.1", Ok(true)),
         ];
         for (line, expected) in cases {
-            assert_eq!(request_line(line.as_bytes()), expected, "{line:?}");
+            let read = request_line(line.as_bytes()).map(|line| line.http11);
+            assert_eq!(read, expected, "{line:?}");
         }
+    }
+
+    #[test]
+    fn hyper_gets_a_stand_in_for_a_raw_target() {
+        let head = check("GET /a\"?q=\"<b>\" HTTP/1.1\r\n\r\n").unwrap();
+        assert_eq!(head.raw_target, Some(4..15));
+        assert_eq!(stand_in(b"/a\"?q=\"<b>\""), b"/a\"?q=%22%3Cb%3E%22".as_slice());
+        assert_eq!(check("GET /a?\u{fc} HTTP/1.1\r\n\r\n").unwrap().raw_target, None);
+        assert_eq!(request_line(b"GET /?\xff HTTP/1.1"), Err(HeadFault::Target));
     }
 
     /// What the rules accept, the request line carries: so a verdict without a network is that of the whole gate.
@@ -347,9 +418,10 @@ mod tests {
                 let accepted = allowlist::Target::from_wire(target).is_ok();
                 let travels = request_line(&[b"GET ", target, b" HTTP/1.1"].concat()).is_ok();
                 assert!(travels || !accepted, "{target:?}");
-                let forwarded = http::uri::PathAndQuery::try_from(target).ok();
+                let sent = stand_in(target);
+                let forwarded = http::uri::PathAndQuery::try_from(sent.as_ref()).ok();
                 assert!(
-                    !accepted || forwarded.is_some_and(|forwarded| forwarded.as_str().as_bytes() == target)
+                    !accepted || forwarded.is_some_and(|forwarded| forwarded.as_str().as_bytes() == &*sent)
                 );
             }
         }

@@ -27,6 +27,23 @@ const METHOD_OVERRIDE: [&str; 4] = [
     "x-method",
 ];
 
+/// Headers by which some servers, or frameworks behind them, take another path than that of the request line: IIS and its rewrite
+/// modules, Symfony, Zend, nginx's and Traefik's requests for authorization, Envoy.
+const PATH_OVERRIDE: [&str; 12] = [
+    "x-original-url",
+    "x-original-uri",
+    "x-original-path",
+    "x-rewrite-url",
+    "x-rewrite-uri",
+    "x-rewrite-path",
+    "x-override-url",
+    "x-request-uri",
+    "x-forwarded-uri",
+    "x-forwarded-path",
+    "x-http-destinationurl",
+    "x-envoy-original-path",
+];
+
 /// What no trailer may be, beside what concerns one connection: whoever merges trailers into the headers would be asked something
 /// else than was judged, or read another message.
 const NO_TRAILER: [&str; 30] = [
@@ -70,6 +87,8 @@ const ALT_SVC: HeaderName = HeaderName::from_static("alt-svc");
 pub(super) struct RequestRules {
     /// The host has rules with methods, so a method must not hide in a header.
     pub(super) strip_method_override: bool,
+    /// Only some paths of the host are allowed, so a path must not hide in a header.
+    pub(super) strip_path_override: bool,
     /// The request asks for a WebSocket: that one upgrade travels.
     pub(super) websocket: bool,
 }
@@ -85,7 +104,8 @@ pub(super) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Optio
     for (name, value) in headers {
         let dropped = concerns_one_connection(name)
             || named.contains(name)
-            || (rules.strip_method_override && is_method_override(name));
+            || (rules.strip_method_override && is_method_override(name))
+            || (rules.strip_path_override && is_path_override(name));
         if !dropped {
             kept.append(name.clone(), value.clone());
         }
@@ -123,9 +143,12 @@ pub(super) fn trailers(received: &HeaderMap, unwanted: &[HeaderName]) -> HeaderM
     let mut kept = HeaderMap::with_capacity(received.len());
     for (name, value) in received {
         let dropped = HOP_BY_HOP.contains(name)
-            || NO_TRAILER.contains(&name.as_str())
+            || is_among(name, &NO_TRAILER)
             || is_method_override(name)
-            || unwanted.contains(name);
+            || is_path_override(name)
+            || unwanted
+                .iter()
+                .any(|unwanted| is_same(name.as_str(), unwanted.as_str()));
         if !dropped {
             kept.append(name.clone(), value.clone());
         }
@@ -179,17 +202,40 @@ pub(super) fn overrides_method(headers: &HeaderMap) -> bool {
     headers.keys().any(is_method_override)
 }
 
+/// Whether a header names another path than the request line.
+pub(super) fn overrides_path(headers: &HeaderMap) -> bool {
+    headers.keys().any(is_path_override)
+}
+
 /// Whether the client waits for a go-ahead before it sends the body.
 pub(super) fn expects_continue(headers: &HeaderMap) -> bool {
     headers.contains_key(EXPECT)
 }
 
-/// Whether some server takes the method from this header: gateways turn hyphens and underscores into the same.
+/// Whether some server takes the method from this header.
 fn is_method_override(name: &HeaderName) -> bool {
+    is_among(name, &METHOD_OVERRIDE)
+}
+
+/// Whether some server takes the path from this header.
+fn is_path_override(name: &HeaderName) -> bool {
+    is_among(name, &PATH_OVERRIDE)
+}
+
+fn is_among(name: &HeaderName, names: &[&str]) -> bool {
+    names.iter().any(|known| is_same(name.as_str(), known))
+}
+
+/// Whether two names in lower case are one to some server: gateways turn hyphens and underscores into the same.
+pub(crate) fn is_same(name: &str, other: &str) -> bool {
     let hyphened = |byte| if byte == b'_' { b'-' } else { byte };
-    METHOD_OVERRIDE
-        .iter()
-        .any(|known| name.as_str().bytes().map(hyphened).eq(known.bytes()))
+    name.len() == other.len() && name.bytes().map(hyphened).eq(other.bytes().map(hyphened))
+}
+
+/// Whether an answer came in a transfer coding other than `chunked`. hyper undoes that one alone, and its label does not travel.
+pub(super) fn is_recoded(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
 }
 
 fn joined_cookies(headers: &HeaderMap) -> Option<HeaderValue> {
@@ -254,6 +300,7 @@ mod tests {
 
     const PLAIN: RequestRules = RequestRules {
         strip_method_override: false,
+        strip_path_override: false,
         websocket: false,
     };
 
@@ -313,6 +360,44 @@ mod tests {
     }
 
     #[test]
+    fn a_path_does_not_hide_where_paths_count() {
+        let headers = map(&[
+            ("x-original-url", "/admin"),
+            ("x_rewrite_url", "/admin"),
+            ("x-forwarded-uri", "/admin"),
+            ("x-forwarded-for", "a"),
+        ]);
+        assert!(overrides_path(&headers));
+        assert_eq!(request_headers(&headers, PLAIN).unwrap().len(), 4);
+        let strict = RequestRules {
+            strip_path_override: true,
+            ..PLAIN
+        };
+        let kept = request_headers(&headers, strict).unwrap();
+        assert_eq!(lines(&kept), ["x-forwarded-for: a"]);
+        assert!(!overrides_path(&kept));
+    }
+
+    #[test]
+    fn only_chunks_are_a_known_transfer_coding() {
+        for (codings, expected) in [
+            (&[][..], false),
+            (&["chunked"], false),
+            (&["Chunked"], false),
+            (&["gzip, chunked"], true),
+            (&["gzip", "chunked"], true),
+            (&["gzip"], true),
+            (&["identity"], true),
+        ] {
+            let headers = codings
+                .iter()
+                .map(|coding| ("transfer-encoding", *coding))
+                .collect::<Vec<_>>();
+            assert_eq!(is_recoded(&map(&headers)), expected, "{codings:?}");
+        }
+    }
+
+    #[test]
     fn trailers_change_no_message() {
         let received = map(&[
             ("grpc-status", "0"),
@@ -322,6 +407,8 @@ mod tests {
             ("authorization", "Bearer x"),
             ("x_http_method_override", "DELETE"),
             ("x-api-key", "x"),
+            ("x_api_key", "x"),
+            ("x-original-url", "/admin"),
             ("x-amz-security-token", "x"),
             ("x-sum", "1"),
             ("x-key", "1"),
@@ -330,7 +417,7 @@ mod tests {
             lines(&trailers(&received, &[])),
             ["grpc-status: 0", "x-sum: 1", "x-key: 1"]
         );
-        let named = [HeaderName::from_static("x-key")];
+        let named = [HeaderName::from_static("x_key")];
         assert_eq!(
             lines(&trailers(&received, &named)),
             ["grpc-status: 0", "x-sum: 1"]

@@ -3,12 +3,15 @@
 //! SNI, `:authority`, `Host` and an absolute target each name a host. Only when all that are there name the same one is there a
 //! request that can be judged.
 
-use allowlist::{Authority, Denial, HostName, Request, Scheme};
+use std::borrow::Cow;
+
+use allowlist::{AbsoluteUrl, Authority, Denial, HostName, Request, Scheme};
 use http::header::HOST;
 use http::request::Parts;
+use http::uri::PathAndQuery;
 use http::{HeaderValue, Version};
 
-/// What the client asks for, in one reading.
+/// What the client asks for, in one reading. `raw_target` is as in [`origin_form`].
 ///
 /// # Errors
 ///
@@ -18,11 +21,9 @@ pub(super) fn identify(
     parts: &Parts,
     scheme: Scheme,
     server_name: Option<&HostName>,
+    raw_target: Option<&[u8]>,
 ) -> Result<Request, Denial> {
-    let target = parts
-        .uri
-        .path_and_query()
-        .map_or("", http::uri::PathAndQuery::as_str);
+    let target = origin_form(parts, raw_target);
     let authority = authority(parts, scheme)?;
     if let Some(server_name) = server_name
         && authority.host() != server_name
@@ -30,12 +31,20 @@ pub(super) fn identify(
         return Err(Denial::identity_mismatch());
     }
     let wire = wire_form(&authority);
-    Request::from_wire(
-        scheme,
-        wire.as_bytes(),
-        parts.method.as_str().as_bytes(),
-        target.as_bytes(),
-    )
+    Request::from_wire(scheme, wire.as_bytes(), parts.method.as_str().as_bytes(), &target)
+}
+
+/// Path and query as they came; a path that an absolute target leaves out is `/`, as clients send it. `raw_target` is the target of the
+/// request line where hyper got another.
+pub(super) fn origin_form<'a>(parts: &'a Parts, raw_target: Option<&'a [u8]>) -> Cow<'a, [u8]> {
+    if let Some(raw) = raw_target {
+        return AbsoluteUrl::split(raw).map_or(Cow::Borrowed(raw), |url| url.target());
+    }
+    let target = parts.uri.path_and_query().map_or("", PathAndQuery::as_str);
+    if target.starts_with('?') && parts.uri.authority().is_some() {
+        return Cow::Owned([b"/", target.as_bytes()].concat());
+    }
+    Cow::Borrowed(target.as_bytes())
 }
 
 fn wire_form(authority: &Authority) -> String {
@@ -109,7 +118,7 @@ mod tests {
         }
         let (parts, ()) = builder.body(()).unwrap().into_parts();
         let sni = sni.map(|name| HostName::from_wire(name.as_bytes()).unwrap());
-        match identify(&parts, scheme, sni.as_ref()) {
+        match identify(&parts, scheme, sni.as_ref(), None) {
             Ok(request) => request.host().to_string(),
             Err(denial) => format!("! {}", denial.reason()),
         }
@@ -138,6 +147,7 @@ mod tests {
             ("http://a.example/", &["a.example:80"], "a.example"),
             ("http://a.example:81/", &["a.example"], "! port"),
             ("http://a.example/", &["a.example:81"], "! port"),
+            ("http://a.example?x", &["a.example"], "a.example"),
             ("http://b.example/", &["a.example"], "! identity_mismatch"),
             ("http://u@a.example/", &["a.example"], "! identity"),
             ("http://a.example/", &[], "! identity"),
@@ -152,6 +162,23 @@ mod tests {
                 *expected,
                 "{uri} {hosts:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_target_is_judged_as_it_came() {
+        let (parts, ()) = http::Request::get("http://a.example?x")
+            .body(())
+            .unwrap()
+            .into_parts();
+        for (raw, expected) in [
+            (None, "/?x"),
+            (Some("http://a.example?\"x\""), "/?\"x\""),
+            (Some("http://a.example/b?<x>"), "/b?<x>"),
+            (Some("/?\"x\""), "/?\"x\""),
+        ] {
+            let target = origin_form(&parts, raw.map(str::as_bytes));
+            assert_eq!(target, expected.as_bytes(), "{raw:?}");
         }
     }
 

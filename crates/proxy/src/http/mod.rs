@@ -18,11 +18,12 @@ mod head;
 mod headers;
 mod identity;
 mod outbound;
+mod resets;
 mod service;
 mod upgrade;
 mod upload;
 
 pub(crate) use buffer::ROOM;
 pub(crate) use connection::{Client, ConnectionEnd, serve};
-pub(crate) use headers::concerns_one_connection;
+pub(crate) use headers::{concerns_one_connection, is_same};
 pub(crate) use upload::Upload;

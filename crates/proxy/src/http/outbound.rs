@@ -94,7 +94,8 @@ pub(super) async fn prepare(
     };
     exchange.planned(&plan);
     parts.headers = HeaderMap::new();
-    let outgoing = Outgoing::new(permit, parts, plan.headers, plan.target).ok_or_else(unsendable)?;
+    let outgoing =
+        Outgoing::new(permit, parts, plan.headers, plan.target.as_deref()).ok_or_else(unsendable)?;
     Ok(Prepared {
         outgoing,
         upload,

@@ -18,9 +18,12 @@ use super::connection::Client;
 use super::deny;
 use super::exchange::{Asked, Exchange};
 use super::forward::{Outgoing, forward, is_plain, respond, try_over};
+use super::framing::Note;
 use super::head::{HeadFault, RefusedHead};
-use super::headers::{RequestRules, asks_for_websocket, overrides_method, request_headers, response_headers};
-use super::identity::identify;
+use super::headers::{
+    RequestRules, asks_for_websocket, overrides_method, overrides_path, request_headers, response_headers,
+};
+use super::identity::{identify, origin_form};
 use super::outbound::{Unprepared, malformed, prepare, unchunked};
 use super::upgrade::Tunnel;
 use super::upload::Upload;
@@ -28,14 +31,14 @@ use crate::gate::Permit;
 use crate::scrub::Needles;
 use crate::upstream::{Failure, Lease, UpstreamError};
 
-/// Answers one request of `client`.
+/// Answers one request of `client`; `note` is what hyper could not be shown of its head.
 pub(super) async fn answer(
     client: Arc<Client>,
     request: Request<Incoming>,
+    note: Option<Note>,
 ) -> Result<Response<Download>, Infallible> {
-    let refused = client.next_head();
     let http1 = request.version() != Version::HTTP_2;
-    let mut response = handle(&client, request, refused).await;
+    let mut response = handle(&client, request, note).await;
     if http1 {
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             client.framing().answered();
@@ -46,13 +49,14 @@ pub(super) async fn answer(
     Ok(response)
 }
 
-async fn handle(
-    client: &Arc<Client>,
-    request: Request<Incoming>,
-    refused: Option<RefusedHead>,
-) -> Response<Download> {
+async fn handle(client: &Arc<Client>, request: Request<Incoming>, note: Option<Note>) -> Response<Download> {
     let (parts, body) = request.into_parts();
-    let asked = describe(client, &parts, refused.as_ref());
+    let (refused, raw_target) = match note {
+        Some(Note::Refused(head)) => (Some(head), None),
+        Some(Note::Target(target)) => (None, Some(target)),
+        None => (None, None),
+    };
+    let asked = describe(client, &parts, refused.as_ref(), raw_target.as_deref());
     let http2 = parts.version == Version::HTTP_2;
     let Ok(permit) = Arc::clone(client.requests()).try_acquire_owned() else {
         client.count_refused_request();
@@ -64,7 +68,7 @@ async fn handle(
     let exchange = Exchange::begin(asked, slot, Some(permit), client.begin());
     let judged = match &refused {
         Some(head) => Err(head_denial(head.fault)),
-        None => judge(client, &parts),
+        None => judge(client, &parts, raw_target.as_deref()),
     };
     match judged {
         Ok(permit) => pass(client, permit, parts, body, exchange).await,
@@ -77,7 +81,12 @@ async fn handle(
     }
 }
 
-fn describe(client: &Client, parts: &Parts, refused: Option<&RefusedHead>) -> Asked {
+fn describe(
+    client: &Client,
+    parts: &Parts,
+    refused: Option<&RefusedHead>,
+    raw_target: Option<&[u8]>,
+) -> Asked {
     let (method, host, target) = if let Some(head) = refused {
         (head.method.clone(), head.host.clone(), head.target.clone())
     } else {
@@ -86,8 +95,8 @@ fn describe(client: &Client, parts: &Parts, refused: Option<&RefusedHead>) -> As
             (None, Some(host)) => String::from_utf8_lossy(host.as_bytes()).into_owned(),
             (None, None) => client.server_name().map(ToString::to_string).unwrap_or_default(),
         };
-        let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
-        (parts.method.as_str().to_owned(), host, target.to_owned())
+        let target = String::from_utf8_lossy(&origin_form(parts, raw_target)).into_owned();
+        (parts.method.as_str().to_owned(), host, target)
     };
     let host = canonical(host, client.scheme());
     Asked {
@@ -114,14 +123,15 @@ fn policy_scheme(scheme: Scheme) -> allowlist::Scheme {
     }
 }
 
-fn judge(client: &Client, parts: &Parts) -> Result<Permit, Denial> {
+fn judge(client: &Client, parts: &Parts, raw_target: Option<&[u8]>) -> Result<Permit, Denial> {
     if parts.headers.len() > client.max_headers() {
         return Err(head_denial(HeadFault::TooManyHeaders));
     }
     if parts.version == Version::HTTP_2 {
         check_http2(parts, client.max_head_bytes())?;
     }
-    let request = identify(parts, policy_scheme(client.scheme()), client.server_name())?;
+    let scheme = policy_scheme(client.scheme());
+    let request = identify(parts, scheme, client.server_name(), raw_target)?;
     client.gate().admit(request)
 }
 
@@ -212,6 +222,7 @@ async fn pass(
     });
     let rules = RequestRules {
         strip_method_override: permit.method_counts(),
+        strip_path_override: permit.path_counts(),
         websocket: websocket.is_some(),
     };
     let Some(headers) = request_headers(&parts.headers, rules) else {
@@ -225,6 +236,12 @@ async fn pass(
         client.warn(format!(
             "removed a header that would override the method {} of a request to {}",
             parts.method,
+            permit.host()
+        ));
+    }
+    if permit.path_counts() && overrides_path(&parts.headers) {
+        client.warn(format!(
+            "removed a header that would override the path of a request to {}",
             permit.host()
         ));
     }
@@ -298,7 +315,8 @@ impl Answered<'_> {
             return refuse(&too_busy("requests cannot be recorded"), exchange);
         };
         let opened = async {
-            let lease = client.pool().lease_http1(&outgoing.destination).await?;
+            let line = outgoing.raw_line();
+            let lease = client.pool().lease_http1(&outgoing.destination, line).await?;
             try_over(lease, &outgoing, upload, client.response_patience()).await
         };
         let (mut answer, lease) = match opened.await {

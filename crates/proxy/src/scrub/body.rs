@@ -305,7 +305,14 @@ mod tests {
         let needles = Needles::new([(SecretValue::new(REAL), SURROGATE.to_owned())]);
         let mut headers = HeaderMap::new();
         headers.append(CONTENT_ENCODING, HeaderValue::from_str(encoding).unwrap());
-        let plan = plan_body(&Arc::new(needles), &Method::GET, StatusCode::OK, &mut headers).unwrap();
+        let plan = plan_body(
+            &Arc::new(needles),
+            &Method::GET,
+            StatusCode::OK,
+            false,
+            &mut headers,
+        )
+        .unwrap();
         let counter = Arc::new(AtomicU32::new(0));
         let script = Script {
             sent: sent.into(),
@@ -431,7 +438,14 @@ mod tests {
         let mut headers = HeaderMap::new();
         let text = format!("a:{REAL}:{REAL}");
         headers.append("content-length", HeaderValue::from(text.len()));
-        let plan = plan_body(&Arc::new(needles), &Method::GET, StatusCode::OK, &mut headers).unwrap();
+        let plan = plan_body(
+            &Arc::new(needles),
+            &Method::GET,
+            StatusCode::OK,
+            false,
+            &mut headers,
+        )
+        .unwrap();
         let inner = http_body_util::Full::new(Bytes::from(text.clone()));
         let mut body = Scrubbed::new(inner, plan, Arc::default());
         assert_eq!(body.size_hint().exact(), Some(text.len() as u64));

@@ -6,10 +6,10 @@ use hyper::ext::ReasonPhrase;
 
 use super::needles::Needles;
 
-/// The fields without real values, and how many values were replaced. Order, repetitions and marks stay as they are. `Content-Length`
-/// is left alone: it is only a number, and the body would no longer fit.
-pub(crate) fn scrub_headers(needles: &Needles, mut headers: HeaderMap) -> (HeaderMap, u32) {
-    let mut replaced = 0;
+/// The fields without real values, and how many values were replaced. Order, repetitions and marks stay as they are; a field with a
+/// value in its name goes. `Content-Length` is left alone: it is only a number, and the body would no longer fit.
+pub(crate) fn scrub_headers(needles: &Needles, headers: HeaderMap) -> (HeaderMap, u32) {
+    let (mut headers, mut replaced) = without_named(needles, headers);
     for (name, value) in &mut headers {
         if *name == CONTENT_LENGTH {
             continue;
@@ -23,6 +23,21 @@ pub(crate) fn scrub_headers(needles: &Needles, mut headers: HeaderMap) -> (Heade
         }
     }
     (headers, replaced)
+}
+
+/// The fields without those that have a real value in their names, and how many these were.
+fn without_named(needles: &Needles, headers: HeaderMap) -> (HeaderMap, u32) {
+    if !headers.keys().any(|name| needles.are_in_name(name.as_str())) {
+        return (headers, 0);
+    }
+    let mut kept = HeaderMap::with_capacity(headers.len());
+    for (name, value) in &headers {
+        if !needles.are_in_name(name.as_str()) {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    let dropped = u32::try_from(headers.len() - kept.len()).unwrap_or(u32::MAX);
+    (kept, dropped)
 }
 
 /// Replaces real values in the words beside the status of an HTTP/1 answer, which hyper keeps among `extensions`; how many there were.
@@ -87,6 +102,27 @@ mod tests {
         );
         assert_eq!(headers["x-marked"].as_bytes(), b"\xe9 fake-value-two");
         assert!(headers["x-marked"].is_sensitive());
+    }
+
+    #[test]
+    fn a_field_named_by_a_value_goes() {
+        let needles = Needles::new([(SecretValue::new("Real-Value_One"), "Fake-Value_Two".to_owned())]);
+        // Base64 of "Real-Value_One" and hexadecimal digits, which names have in lower case.
+        for name in [
+            "Real-Value_One",
+            "x-real-value_one-y",
+            "UmVhbC1WYWx1ZV9PbmU",
+            "5265616C2D56616C75655F4F6E65",
+        ] {
+            let mut headers = HeaderMap::new();
+            for name in ["x-first", name, "x-last", name] {
+                let name = http::HeaderName::from_bytes(name.as_bytes()).unwrap();
+                headers.append(name, HeaderValue::from_static("1"));
+            }
+            let (headers, replaced) = scrub_headers(&needles, headers);
+            let names: Vec<&str> = headers.keys().map(http::HeaderName::as_str).collect();
+            assert_eq!((names, replaced), (vec!["x-first", "x-last"], 2), "{name}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A value whose bytes are written as hexadecimal numbers, in lower case.
+//! A value whose bytes are written as hexadecimal numbers, in lower or upper case.
 //!
 //! S3 does so when a signature is wrong: its answer holds every byte of the request as it should have been signed, two digits each and
 //! a space between them. A value in the request's query is percent-encoded there first, as AWS demands.
@@ -26,6 +26,10 @@ fn forms(real: &str, surrogate: &str, between: &str) -> Vec<(String, String)> {
     let ways: [&dyn Fn(&str) -> String; 2] = [&plain, &in_query];
     ways.into_iter()
         .map(|way| (hex(&way(real), between), hex(&way(surrogate), between)))
+        .flat_map(|(real, surrogate)| {
+            let upper = (real.to_ascii_uppercase(), surrogate.to_ascii_uppercase());
+            [(real, surrogate), upper]
+        })
         .collect()
 }
 
@@ -52,12 +56,19 @@ mod tests {
             spaced_hex_forms("\tA/é", "b+"),
             [
                 pair("09 41 2f c3 a9", "62 2b"),
+                pair("09 41 2F C3 A9", "62 2B"),
+                pair("25 30 39 41 25 32 46 25 43 33 25 41 39", "62 25 32 42"),
                 pair("25 30 39 41 25 32 46 25 43 33 25 41 39", "62 25 32 42"),
             ]
         );
         assert_eq!(
             bare_hex_forms("A/", "b"),
-            [pair("412f", "62"), pair("41253246", "62")]
+            [
+                pair("412f", "62"),
+                pair("412F", "62"),
+                pair("41253246", "62"),
+                pair("41253246", "62")
+            ]
         );
     }
 

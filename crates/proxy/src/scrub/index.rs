@@ -33,6 +33,12 @@ pub(super) struct Index {
     buckets: HashMap<usize, Vec<Arc<Needle>>>,
 }
 
+impl Default for Index {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Index {
     /// Finds nothing.
     pub(super) fn new() -> Self {

@@ -1,6 +1,8 @@
 //! All that is looked for in a response.
 
 use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use sandbox_credentials::SecretValue;
@@ -10,6 +12,7 @@ use super::base64_forms::base64_forms;
 use super::hex_forms::{SPACED_EXPANSION, bare_hex_forms, spaced_hex_forms};
 use super::index::{Index, Needle, WINDOW};
 use super::text_forms::text_forms;
+use super::wrapped::{Run, Unwrapped, may_be_break};
 
 /// Shorter values than so many bytes are not looked for: they would occur in ordinary text.
 pub(crate) const LEAST_VALUE: usize = WINDOW;
@@ -22,6 +25,8 @@ const LAST_CONTROL: u8 = b' ';
 #[derive(Clone)]
 pub(crate) struct Needles {
     index: Index,
+    /// The forms that the name of a header can have: in lower case, which is what it is read in.
+    names: Arc<Index>,
     count: usize,
     /// No needle is longer. It follows from the lengths of the values alone, not from what must be escaped in them, and is a power of
     /// two, so that it does not tell how long exactly they are.
@@ -49,8 +54,10 @@ pub(super) struct Cleaned {
 impl Needles {
     /// Looks for each real value, and puts its surrogate in its place.
     pub(crate) fn new(pairs: impl IntoIterator<Item = (SecretValue, String)>) -> Self {
+        let mut names = Index::new();
         let mut needles = Self {
             index: Index::new(),
+            names: Arc::default(),
             count: 0,
             reach: 1,
             borders: (1 << (LAST_CONTROL + 1)) - 1,
@@ -58,11 +65,17 @@ impl Needles {
         for (real, surrogate) in pairs {
             if real.expose().len() >= LEAST_VALUE {
                 needles.extend_reach(EXPANSION * real.expose().len());
-                needles.add(text_forms(real.expose(), &surrogate));
-                needles.add(base64_forms(real.expose(), &surrogate));
-                needles.add(bare_hex_forms(real.expose(), &surrogate));
+                for forms in [
+                    text_forms(real.expose(), &surrogate),
+                    base64_forms(real.expose(), &surrogate),
+                    bare_hex_forms(real.expose(), &surrogate),
+                ] {
+                    add_names(&mut names, &forms);
+                    needles.add(forms);
+                }
             }
         }
+        needles.names = Arc::new(names);
         needles
     }
 
@@ -89,6 +102,11 @@ impl Needles {
             }
         }
         needles
+    }
+
+    /// Whether the name of a header, in lower case, has a value in it.
+    pub(super) fn are_in_name(&self, name: &str) -> bool {
+        self.names.find(name.as_bytes(), 0, name.len()).is_some()
     }
 
     /// Whether nothing is looked for.
@@ -119,26 +137,38 @@ impl Needles {
     }
 
     /// At how many of the first places of `text` it is certain, whatever may follow, whether a needle begins there: up to the last
-    /// byte that no needle contains, at least up to the longest needle's length from the end.
-    pub(super) fn certain(&self, text: &[u8]) -> usize {
+    /// byte that no needle contains, at least up to the longest needle's length from the end. `before` is how the text before it ends.
+    pub(super) fn certain(&self, text: &[u8], before: Run) -> usize {
         let least = text.len().saturating_sub(self.reach - 1);
         let late = text.get(least..).unwrap_or_default();
-        late.iter()
-            .rposition(|byte| *byte <= LAST_CONTROL && self.borders >> byte & 1 == 1)
-            .map_or(least, |border| least + border + 1)
+        let mut bytes = late.iter().enumerate().rev();
+        let border = bytes.find(|(place, byte)| {
+            let foreign = **byte <= LAST_CONTROL && self.borders >> **byte & 1 == 1;
+            foreign && !(matches!(byte, b'\n' | b'\r') && may_be_break(text, before, least + place))
+        });
+        border.map_or(least, |(border, _)| least + border + 1)
     }
 
     /// Replaces each needle that begins at one of the first `certain` places: from the left, and always the longest. A text without
-    /// one is not copied.
-    pub(super) fn clean(&self, text: &Bytes, certain: usize, length: Length) -> Cleaned {
+    /// one is not copied. `before` is how the text before it ends.
+    pub(super) fn clean(&self, text: &Bytes, before: Run, certain: usize, length: Length) -> Cleaned {
         let mut output = BytesMut::new();
         let mut covered = 0;
         let mut replaced = 0;
-        while let Some((place, needle)) = self.index.find(text, covered, certain) {
-            output.extend_from_slice(text.get(covered..place).unwrap_or_default());
-            put(&mut output, needle, length);
-            covered = place + needle.pattern.len();
+        let unwrapped = Unwrapped::of(text, before);
+        let mut plain = self.index.find(text, covered, certain).map(Match::plain);
+        let mut wrapped = self.find_wrapped(unwrapped.as_ref(), covered, certain);
+        while let Some(found) = nearer(plain.as_ref(), wrapped.as_ref()) {
+            output.extend_from_slice(text.get(covered..found.begin).unwrap_or_default());
+            put(&mut output, found, text, length);
+            covered = found.end;
             replaced += 1;
+            if plain.as_ref().is_some_and(|plain| plain.begin < covered) {
+                plain = self.index.find(text, covered, certain).map(Match::plain);
+            }
+            if wrapped.as_ref().is_some_and(|wrapped| wrapped.begin < covered) {
+                wrapped = self.find_wrapped(unwrapped.as_ref(), covered, certain);
+            }
         }
         let rest = covered..certain.clamp(covered, text.len());
         covered = rest.end;
@@ -155,11 +185,49 @@ impl Needles {
         }
     }
 
+    /// The first needle with a break in it.
+    fn find_wrapped<'a>(&'a self, text: Option<&Unwrapped>, from: usize, until: usize) -> Option<Match<'a>> {
+        let text = text?;
+        let mut from = text.unwrapped(from);
+        let until = text.unwrapped(until);
+        loop {
+            let (at, needle) = self.index.find(&text.text, from, until)?;
+            let last = at + needle.pattern.len() - 1;
+            let breaks: Vec<_> = text.breaks(at, last + 1).collect();
+            let (begin, end) = (text.whole(at), text.whole(last) + 1);
+            // What is longer than the reach may not have come in whole.
+            if !breaks.is_empty() && end - begin <= self.reach {
+                return Some(Match {
+                    begin,
+                    end,
+                    needle,
+                    breaks,
+                });
+            }
+            from = at + 1;
+        }
+    }
+
     /// A whole text without real values, and how many there were; `None` if there were none.
     pub(super) fn clean_whole(&self, text: &[u8]) -> Option<(Bytes, u32)> {
-        self.index.find(text, 0, text.len())?;
-        let cleaned = self.clean(&Bytes::copy_from_slice(text), text.len(), Length::Free);
-        Some((cleaned.output, cleaned.replaced))
+        let begin = Run::default();
+        let is_clean = self.index.find(text, 0, text.len()).is_none() && Unwrapped::of(text, begin).is_none();
+        if is_clean {
+            return None;
+        }
+        let cleaned = self.clean(&Bytes::copy_from_slice(text), begin, text.len(), Length::Free);
+        (cleaned.replaced > 0).then_some((cleaned.output, cleaned.replaced))
+    }
+}
+
+/// Adds the forms that fit into the name of a header.
+fn add_names(names: &mut Index, forms: &[(String, String)]) {
+    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    for (real, _) in forms.iter().filter(|(real, _)| real.bytes().all(is_name_byte)) {
+        names.add(Needle {
+            pattern: Zeroizing::new(real.to_ascii_lowercase().into_bytes()),
+            replacement: Vec::new(),
+        });
     }
 }
 
@@ -169,14 +237,61 @@ impl fmt::Debug for Needles {
     }
 }
 
-fn put(output: &mut BytesMut, needle: &Needle, length: Length) {
+/// A needle that was found.
+struct Match<'a> {
+    begin: usize,
+    end: usize,
+    needle: &'a Needle,
+    /// Line ends within it: how far from its beginning without them, and where in the text.
+    breaks: Vec<(usize, Range<usize>)>,
+}
+
+impl<'a> Match<'a> {
+    fn plain((begin, needle): (usize, &'a Needle)) -> Self {
+        Self {
+            begin,
+            end: begin + needle.pattern.len(),
+            needle,
+            breaks: Vec::new(),
+        }
+    }
+}
+
+/// The one that begins first; of two that begin together, the longer.
+fn nearer<'a, 'n>(plain: Option<&'a Match<'n>>, wrapped: Option<&'a Match<'n>>) -> Option<&'a Match<'n>> {
+    match (plain, wrapped) {
+        (Some(plain), Some(wrapped)) => {
+            let is_first = (plain.begin, wrapped.end) < (wrapped.begin, plain.end);
+            Some(if is_first { plain } else { wrapped })
+        }
+        (plain, wrapped) => plain.or(wrapped),
+    }
+}
+
+/// What takes the place of a needle, with the needle's own line ends.
+fn put(output: &mut BytesMut, found: &Match<'_>, text: &[u8], length: Length) {
+    let Needle { pattern, replacement } = found.needle;
     let room = match length {
-        Length::Fixed => needle.pattern.len(),
-        Length::Free => needle.replacement.len(),
+        Length::Fixed => pattern.len(),
+        Length::Free => replacement.len(),
     };
-    let kept = needle.replacement.len().min(room);
-    output.extend_from_slice(needle.replacement.get(..kept).unwrap_or_default());
-    output.put_bytes(b'*', room - kept);
+    let kept = replacement.get(..room).unwrap_or(replacement);
+    let mut done = 0;
+    for (at, place) in &found.breaks {
+        let at = (*at).min(room);
+        put_part(output, kept, done..at);
+        output.extend_from_slice(text.get(place.clone()).unwrap_or_default());
+        done = at;
+    }
+    put_part(output, kept, done..room);
+}
+
+/// A part of `text`, with asterisks where it has ended.
+fn put_part(output: &mut BytesMut, text: &[u8], part: Range<usize>) {
+    let there = part.end.min(text.len());
+    let taken = text.get(part.start.min(there)..there).unwrap_or_default();
+    output.extend_from_slice(taken);
+    output.put_bytes(b'*', part.len() - taken.len());
 }
 
 #[cfg(test)]
@@ -250,6 +365,74 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_found_across_the_line_ends_of_base64() {
+        use base64::prelude::{BASE64_STANDARD, Engine};
+
+        let [real, surrogate] = [
+            "ghp_0123456789abcdefghijKLMNOPqr",
+            "ghp_9081726354qwertyuiopQWERTYui",
+        ];
+        let needles = needles(&[(real, surrogate)]);
+        let wrap = |text: &str, width: usize, end: &str| {
+            let lines: Vec<&str> = (0..text.len())
+                .step_by(width)
+                .map(|at| &text[at..text.len().min(at + width)])
+                .collect();
+            lines.join(end)
+        };
+        for width in [44, 60, 64, 72, 76] {
+            for end in ["\n", "\r\n", "\r", "\\n", "\\r\\n"] {
+                for before in 0..width {
+                    let text = |value: &str| {
+                        let whole = format!("{}{value}, and more of it\n", "x".repeat(before));
+                        format!("\"{}{end}\"", wrap(&BASE64_STANDARD.encode(whole), width, end))
+                    };
+                    let cleaned = needles.clean_whole(text(real).as_bytes());
+                    let (cleaned, replaced) = cleaned.unwrap_or_else(|| panic!("{width} {end:?} {before}"));
+                    assert_eq!(replaced, 1);
+                    let decoded = String::from_utf8_lossy(&cleaned).replace(['"', '\r', '\n'], "");
+                    let decoded = decoded.replace("\\r", "").replace("\\n", "");
+                    let decoded = BASE64_STANDARD.decode(decoded).unwrap();
+                    // The first and last characters of base64 may hold bits of both values.
+                    let expected = &surrogate.as_bytes()[1..surrogate.len() - 1];
+                    assert!(decoded.windows(expected.len()).any(|window| window == expected));
+                    assert!(needles.clean_whole(text("something-else").as_bytes()).is_none());
+                }
+            }
+        }
+        // Hexadecimal digits are in the alphabet of base64.
+        let (digits, _) = bare_hex_forms(real, surrogate).swap_remove(0);
+        let cleaned = needles.clean_whole(wrap(&digits, 60, "\n").as_bytes());
+        assert_eq!(cleaned.map(|(_, replaced)| replaced), Some(1));
+    }
+
+    #[test]
+    fn a_value_with_lines_of_its_own_is_found_as_it_is() {
+        let line = "A".repeat(64);
+        let real = format!("-----BEGIN KEY-----\n{line}\n{line}B\n-----END KEY-----");
+        let surrogate = real.replace('A', "C").replace('B', "D");
+        let needles = needles(&[(&real, &surrogate)]);
+        check(&needles, &format!("x{real}y"), &format!("x{surrogate}y"));
+    }
+
+    #[test]
+    fn a_fixed_length_is_kept_over_line_ends() {
+        let real = "A1b2C3d4".repeat(8);
+        for (surrogate, expected) in [
+            ("short", format!("short{}\n{}", "*".repeat(45), "*".repeat(14))),
+            (
+                "z".repeat(70).as_str(),
+                format!("{}\n{}", "z".repeat(50), "z".repeat(14)),
+            ),
+        ] {
+            let needles = needles(&[(&real, surrogate)]);
+            let text = Bytes::from(format!("{}\n{}", &real[..50], &real[50..]));
+            let cleaned = needles.clean(&text, Run::default(), text.len(), Length::Fixed);
+            assert_eq!((cleaned.output, cleaned.replaced), (Bytes::from(expected), 1));
+        }
+    }
+
+    #[test]
     fn a_fixed_length_is_kept() {
         for (surrogate, expected) in [
             ("longer-than-the-value", "longer-than"),
@@ -257,7 +440,7 @@ mod tests {
         ] {
             let needles = needles(&[("eleven-real", surrogate)]);
             let text = Bytes::from_static(b"<eleven-real>");
-            let cleaned = needles.clean(&text, text.len(), Length::Fixed);
+            let cleaned = needles.clean(&text, Run::default(), text.len(), Length::Fixed);
             assert_eq!(cleaned.output, format!("<{expected}>"));
         }
     }

@@ -31,6 +31,9 @@ pub(crate) enum UnknownEncoding {
     /// A stream of gRPC or Connect.
     #[error("failed to decode the answer: its messages are compressed each for itself")]
     Messages,
+    /// A transfer coding besides `chunked`, which is no part of HTTP/2 and which no client asks for through this proxy.
+    #[error("failed to decode the answer: it has a transfer coding other than chunked")]
+    Transfer,
     /// A range of compressed data.
     #[error("failed to decode the answer: it is a part of encoded data")]
     Partial,
@@ -55,7 +58,8 @@ pub(crate) struct Search {
 }
 
 /// Decides how the body of the answer with this head to a request by `method` is read, and mends the head: a body that is decoded
-/// loses `Content-Encoding`, `Content-Length` and digests. Any other keeps its length, also where a surrogate has another.
+/// loses `Content-Encoding`, `Content-Length` and digests. Any other keeps its length, also where a surrogate has another. `recoded`
+/// says that the body is in a transfer coding which nobody has undone.
 ///
 /// # Errors
 ///
@@ -64,10 +68,14 @@ pub(crate) fn plan_body(
     needles: &Arc<Needles>,
     method: &Method,
     status: StatusCode,
+    recoded: bool,
     headers: &mut HeaderMap,
 ) -> Result<BodyScrub, UnknownEncoding> {
     if needles.is_empty() || has_no_body(method, status, headers) {
         return Ok(BodyScrub::Pass);
+    }
+    if recoded {
+        return Err(UnknownEncoding::Transfer);
     }
     if messages::are_encoded(headers) {
         return Err(UnknownEncoding::Messages);
@@ -157,7 +165,14 @@ mod tests {
             );
         }
         let method = Method::from_bytes(method.as_bytes()).unwrap();
-        let plan = plan_body(&Arc::new(needles), &method, status.parse().unwrap(), &mut headers);
+        let recoded = headers.remove("transfer-encoding").is_some();
+        let plan = plan_body(
+            &Arc::new(needles),
+            &method,
+            status.parse().unwrap(),
+            recoded,
+            &mut headers,
+        );
         let mut shown = match plan {
             Ok(BodyScrub::Pass) => "pass".to_owned(),
             Ok(BodyScrub::Search(search)) => format!("{:?} {:?}", search.codings, search.length),
@@ -214,12 +229,20 @@ mod tests {
         }
         check("GET 200 | content-length: 0", "pass | content-length: 0");
         let nothing = Arc::new(Needles::new([]));
-        let plan = plan_body(&nothing, &Method::GET, StatusCode::OK, &mut HeaderMap::new());
+        let plan = plan_body(
+            &nothing,
+            &Method::GET,
+            StatusCode::OK,
+            true,
+            &mut HeaderMap::new(),
+        );
         assert!(matches!(plan, Ok(BodyScrub::Pass)));
     }
 
     #[test]
     fn what_cannot_be_decoded_is_refused() {
+        check("GET 200 | transfer-encoding: gzip", "Transfer");
+        check("HEAD 200 | transfer-encoding: gzip", "pass");
         check(
             "GET 200 | content-encoding: compress",
             "Unknown | content-encoding: compress",

@@ -1,21 +1,25 @@
 //! Replacing values in text that comes in chunks.
 //!
-//! Invariant: how much of a chunk is held back is decided by its length and by the places of white space and control characters in it.
-//! Never more than six times the longest value's length (nine times, of a signing key's), rounded up to a power of two, is held, and
-//! nothing up to the last such character that no needle contains. So an event of a stream, which ends in a line feed, is never delayed,
-//! and the delay tells nothing about a value.
+//! Invariant: how much of a chunk is held back is decided by its length, by the places of white space and control characters in it, and
+//! by where long runs of base64 end with a line. Never more than six times the longest value's length (nine times, of a signing key's),
+//! rounded up to a power of two, is held, and nothing up to the last such character that no needle contains. Only a line end directly
+//! behind a long run of base64 is within a needle: it may be a break in the middle of a value. So an event of a stream, which ends in a
+//! line feed behind a bracket or another line feed, is never delayed, and the delay tells nothing about a value.
 
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
 use super::needles::{Length, Needles};
+use super::wrapped::Run;
 
 /// Text on its way.
 pub(super) struct Stream {
     needles: Arc<Needles>,
     length: Length,
     held: Bytes,
+    /// How what was passed on ends.
+    passed: Run,
 }
 
 impl Stream {
@@ -25,14 +29,16 @@ impl Stream {
             needles,
             length,
             held: Bytes::new(),
+            passed: Run::default(),
         }
     }
 
     /// What can be passed on when `chunk` has come, and how many values were replaced in it.
     pub(super) fn push(&mut self, chunk: Bytes) -> (Bytes, u32) {
         let text = self.joined(chunk);
-        let certain = self.needles.certain(&text);
-        let cleaned = self.needles.clean(&text, certain, self.length);
+        let certain = self.needles.certain(&text, self.passed);
+        let cleaned = self.needles.clean(&text, self.passed, certain, self.length);
+        self.passed = self.passed.after(text.get(..cleaned.covered).unwrap_or_default());
         // A copy, lest a few bytes keep a large chunk in memory.
         self.held = Bytes::copy_from_slice(text.get(cleaned.covered..).unwrap_or_default());
         (cleaned.output, cleaned.replaced)
@@ -41,7 +47,7 @@ impl Stream {
     /// The same, when nothing can follow.
     pub(super) fn push_last(&mut self, chunk: Bytes) -> (Bytes, u32) {
         let text = self.joined(chunk);
-        let cleaned = self.needles.clean(&text, text.len(), self.length);
+        let cleaned = self.needles.clean(&text, self.passed, text.len(), self.length);
         (cleaned.output, cleaned.replaced)
     }
 
@@ -67,6 +73,7 @@ mod tests {
     use proptest::prelude::*;
     use sandbox_credentials::SecretValue;
 
+    use super::super::wrapped::may_be_break;
     use super::*;
 
     const REAL: &str = "ghp_0123456789abcdefghijABCDEFGHIJ+/wxyz";
@@ -191,6 +198,18 @@ mod tests {
             .collect()
     }
 
+    #[test]
+    fn a_line_that_may_go_on_waits_for_the_next() {
+        let mut stream = Stream::new(needles(&[(REAL, SURROGATE)]), Length::Free);
+        let line = "A".repeat(60);
+        assert_eq!(stream.push(format!("{line}\n").into()).0, "");
+        assert_eq!(stream.push("\n".into()).0, format!("{line}\n\n"));
+        // Neither prose nor a document that ends in a bracket is such a line.
+        for event in ["a line of a log\n", "{\"a\":\"b\"}\n", "data: A\n\n"] {
+            assert_eq!(stream.push(event.into()).0, event);
+        }
+    }
+
     fn pieces() -> impl Strategy<Value = Vec<u8>> {
         let known = [
             REAL,
@@ -199,6 +218,11 @@ mod tests {
             "ghp_0123456789abcdefghijABCDEFGHIJ%2B%2Fwxyz",
             "ghp_0123456789abcdefghijABCDEFGHIJ+\\/wxyz",
             "Z2hwXzAxMjM0NTY3ODlhYmNkZWZnaGlqQUJDREVGR0hJSisvd3h5eg==",
+            "ZGF0YSBiZWZvcmUgYSB2YWx1ZSwgaW4gYmFzZTY0IHRoYXQgaXMg\nZ2hwXzAxMjM0NTY3ODlhYmNkZWZnaGlqQUJDREVGR0hJSisvd3h5eg==",
+            "Z2hwXzAxMjM0NTY3ODlhYmNkZWZnaGlqQUJDREVGR0hJSisv\r\nd3h5eg==",
+            "ZGF0YSBiZWZvcmUgYSB2YWx1ZSwgaW4gYmFzZTY0IHRoYXQg\\nZ2hwXzAxMjM0NTY3ODlhYmNkZWZnaGlqQUJDREVGR0hJSisv\\nd3h5eg==",
+            "\r\n",
+            "\r",
             &bytes(REAL),
             &bytes(REAL)[..90],
             &bytes("ghp_0123456789abcdefghijABCDEFGHIJ%2B%2Fwxyz"),
@@ -257,7 +281,11 @@ mod tests {
                 seen.extend_from_slice(&chunk);
                 passed += stream.push(chunk.into()).0.len();
                 prop_assert_eq!(passed + stream.held(), seen.len());
-                let since_border = seen.iter().rev().take_while(|byte| **byte >= least_text).count();
+                let is_text = |place: &usize| {
+                    let byte = seen[*place];
+                    byte >= least_text || (b"\r\n".contains(&byte) && may_be_break(&seen, Run::default(), *place))
+                };
+                let since_border = (0..seen.len()).rev().take_while(is_text).count();
                 prop_assert!(stream.held() <= since_border.min(most));
             }
         }

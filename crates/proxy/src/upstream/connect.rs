@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -16,6 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::error::{Failure, UpstreamError};
+use super::raw_line::{RawLine, WithRawLine};
 use super::sender::Sender;
 use crate::run::Context;
 
@@ -36,12 +38,12 @@ pub(crate) struct Destination {
 }
 
 /// What may be spoken over a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Protocols {
     /// HTTP/2 where the upstream offers it, else HTTP/1.1.
     Any,
-    /// HTTP/1.1, for an upgrade.
-    Http1,
+    /// HTTP/1.1, for an upgrade, or for a request that begins with this line.
+    Http1(Option<RawLine>),
 }
 
 /// Makes connections.
@@ -97,7 +99,7 @@ impl Dialer {
         // Small requests must not wait for more.
         let _ = stream.set_nodelay(true);
         if !destination.tls {
-            return Sender::http1(stream).await;
+            return http1(stream, protocols).await;
         }
         let name = ServerName::try_from(destination.host.to_string())
             .map_err(|error| UpstreamError::new(Failure::Tls, &error))?;
@@ -114,7 +116,7 @@ impl Dialer {
         if http2 && protocols == Protocols::Any {
             Sender::http2(stream, Arc::clone(&self.wide).try_acquire_owned().ok()).await
         } else {
-            Sender::http1(stream).await
+            http1(stream, protocols).await
         }
     }
 
@@ -146,6 +148,16 @@ impl Dialer {
             .into_iter()
             .map(|address| SocketAddr::new(address, port))
             .collect())
+    }
+}
+
+async fn http1<S>(stream: S, protocols: Protocols) -> Result<Sender, UpstreamError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    match protocols {
+        Protocols::Http1(Some(line)) => Sender::http1(WithRawLine::new(stream, line)).await,
+        Protocols::Http1(None) | Protocols::Any => Sender::http1(stream).await,
     }
 }
 

@@ -10,29 +10,23 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::frames::{DATA, END_STREAM, FrameHead, Frames, HEADERS, RST_STREAM};
+
 /// Heads of one stream at most: interim answers, the answer itself, trailers.
 const HEADS: u8 = 32;
 /// Streams that are followed at most. Beyond it all are forgotten: none of those that we gave up is seen to end.
 const STREAMS: usize = 1024;
-/// Bytes before the payload of a frame.
-const FRAME_HEAD: usize = 9;
-
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const END_STREAM: u8 = 1;
-
 /// A connection to an upstream that fails when the upstream sends too many heads.
 pub(super) struct Guarded<S> {
     stream: S,
-    frames: Frames,
+    heads: Heads,
 }
 
 impl<S> Guarded<S> {
     pub(super) fn new(stream: S) -> Self {
         Self {
             stream,
-            frames: Frames::default(),
+            heads: Heads::default(),
         }
     }
 }
@@ -46,7 +40,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
         let start = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         let fresh = buffer.filled().get(start..).unwrap_or_default();
-        Poll::Ready(self.frames.follow(fresh).map_err(io::Error::other))
+        Poll::Ready(self.heads.follow(fresh).map_err(io::Error::other))
     }
 }
 
@@ -81,62 +75,37 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
 #[error("too many interim answers")]
 struct Flood;
 
-/// Follows the frames of one direction, in any split of their bytes.
+/// Counts the heads of each stream that has not ended.
 #[derive(Debug, Default)]
-struct Frames {
-    head: [u8; FRAME_HEAD],
-    /// How much of `head` has come.
-    come: usize,
-    /// Bytes of a payload that are still to come.
-    payload: usize,
-    /// Heads so far, of each stream that has not ended.
-    heads: HashMap<u32, u8>,
+struct Heads {
+    frames: Frames,
+    counts: HashMap<u32, u8>,
 }
 
-impl Frames {
-    fn follow(&mut self, mut bytes: &[u8]) -> Result<(), Flood> {
-        while let Some((first, rest)) = bytes.split_first() {
-            if self.payload > 0 {
-                let taken = self.payload.min(bytes.len());
-                self.payload -= taken;
-                bytes = bytes.get(taken..).unwrap_or_default();
-                continue;
-            }
-            if let Some(place) = self.head.get_mut(self.come) {
-                *place = *first;
-            }
-            self.come += 1;
-            bytes = rest;
-            if self.come == FRAME_HEAD {
-                self.come = 0;
-                self.begin()?;
-            }
-        }
-        Ok(())
+impl Heads {
+    fn follow(&mut self, bytes: &[u8]) -> Result<(), Flood> {
+        let counts = &mut self.counts;
+        self.frames.follow(bytes, |frame| count(counts, frame))
     }
+}
 
-    /// The head of a frame is complete.
-    fn begin(&mut self) -> Result<(), Flood> {
-        let [high, middle, low, kind, flags, stream @ ..] = self.head;
-        self.payload = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
-        let stream = u32::from_be_bytes(stream) & 0x7fff_ffff;
-        match kind {
-            RST_STREAM => drop(self.heads.remove(&stream)),
-            DATA | HEADERS if flags & END_STREAM != 0 => drop(self.heads.remove(&stream)),
-            HEADERS => {
-                if self.heads.len() >= STREAMS {
-                    self.heads.clear();
-                }
-                let heads = self.heads.entry(stream).or_default();
-                *heads += 1;
-                if *heads > HEADS {
-                    return Err(Flood);
-                }
+fn count(counts: &mut HashMap<u32, u8>, frame: FrameHead) -> Result<(), Flood> {
+    match frame.kind {
+        RST_STREAM => drop(counts.remove(&frame.stream)),
+        DATA | HEADERS if frame.flags & END_STREAM != 0 => drop(counts.remove(&frame.stream)),
+        HEADERS => {
+            if counts.len() >= STREAMS {
+                counts.clear();
             }
-            _ => {}
+            let heads = counts.entry(frame.stream).or_default();
+            *heads += 1;
+            if *heads > HEADS {
+                return Err(Flood);
+            }
         }
-        Ok(())
+        _ => {}
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -182,8 +151,8 @@ mod tests {
             ),
         ];
         for (bytes, expected) in cases {
-            assert_eq!(Frames::default().follow(&bytes), expected);
-            let mut split = Frames::default();
+            assert_eq!(Heads::default().follow(&bytes), expected);
+            let mut split = Heads::default();
             let each = bytes.chunks(1).try_for_each(|byte| split.follow(byte));
             assert_eq!(each, expected);
         }

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connect::{Destination, Dialer, Protocols};
 use super::error::{Failure, UpstreamError};
+use super::raw_line::RawLine;
 use super::sender::{Sender, Shareable};
 use crate::http::Upload;
 
@@ -139,12 +140,13 @@ impl Pool {
         Ok(self.adopt(destination, sender))
     }
 
-    /// A new HTTP/1.1 connection that is never shared nor kept, for an upgrade.
+    /// A new HTTP/1.1 connection that is never shared nor kept, for an upgrade, or for a request that begins with `line`.
     pub(crate) async fn lease_http1(
         self: &Arc<Self>,
         destination: &Destination,
+        line: Option<RawLine>,
     ) -> Result<Lease, UpstreamError> {
-        let sender = self.dialer.dial(destination, Protocols::Http1).await?;
+        let sender = self.dialer.dial(destination, Protocols::Http1(line)).await?;
         Ok(Lease {
             pool: Weak::new(),
             destination: destination.clone(),

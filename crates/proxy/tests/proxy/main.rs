@@ -7,6 +7,7 @@
 )]
 
 mod abuse;
+mod as_received;
 mod credentials;
 mod forwarding;
 mod harness;

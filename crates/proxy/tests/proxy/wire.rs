@@ -78,6 +78,8 @@ async fn malformed_chunks_are_refused_and_what_follows_is_not_read() {
         "-1\r\n",
         "ffffffffffffffffff\r\n",
         "1\r\na\r\n0\r\n folded\r\n\r\n",
+        "1\r\na\r\n0\r\nno colon\r\n\r\n",
+        "1\r\na\r\n0\r\n: no name\r\n\r\n",
     ];
     for case in cases {
         let head = "POST /length HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n";

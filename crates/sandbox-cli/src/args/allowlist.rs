@@ -32,7 +32,7 @@ pub(crate) struct CheckArgs {
     /// What to print; json: one object a line
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
-    /// URLs; `-` reads lines of `METHOD URL` from stdin
+    /// URLs; `-` reads lines of `URL` or `METHOD URL` from stdin
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<OsString>,
 }

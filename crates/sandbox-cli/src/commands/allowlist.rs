@@ -38,18 +38,23 @@ fn check(args: &CheckArgs, project: &Project, printer: Printer) -> Result<ExitSt
             let line = line.map_err(Failure::doing("read stdin"))?;
             let line = line.strip_suffix(b"\r").unwrap_or(&line);
             if !line.iter().all(u8::is_ascii_whitespace) {
-                worst.tell(&judge_line(&policy, line), args.output, printer);
+                worst.tell(&judge_line(&policy, &args.method, line), args.output, printer);
             }
         }
     }
     Ok(worst.status())
 }
 
-/// A line `METHOD URL`; the URL is what stands after the first run of blanks, byte for byte.
-fn judge_line(policy: &Allowlist, line: &[u8]) -> Verdict {
+/// A line `METHOD URL`, or `URL` alone, which is asked for with `method`. The URL is taken byte for byte.
+fn judge_line(policy: &Allowlist, method: &str, line: &[u8]) -> Verdict {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let start = line.iter().position(|byte| !is_blank(byte)).unwrap_or(line.len());
     let line = line.get(start..).unwrap_or_default();
+    // No method has a colon.
+    let first = line.split(is_blank).next().unwrap_or_default();
+    if first.contains(&b':') {
+        return policy.judge(method, line);
+    }
     let parts = line.iter().position(is_blank).and_then(|end| {
         let (method, rest) = line.split_at(end);
         let url = rest
@@ -67,7 +72,7 @@ fn judge_line(policy: &Allowlist, line: &[u8]) -> Verdict {
             rule: None,
             reason: Some(Reason::Unreadable),
             message: Some(
-                "the line cannot be read: write a method and a URL, as in `GET https://example.com/`"
+                "the line cannot be read: write a URL, or a method and a URL, as in `GET https://example.com/`"
                     .to_owned(),
             ),
         },
@@ -164,16 +169,20 @@ mod tests {
             ("GET https://a.example/", true, None),
             ("  GET \t https://a.example/x", true, None),
             ("POST https://b.example/v1/x", false, Some(Reason::Method)),
-            ("https://a.example/", false, Some(Reason::Unreadable)),
+            ("https://a.example/", true, None),
+            (" https://b.example/v1/x", false, Some(Reason::Method)),
+            ("PUT", false, Some(Reason::Unreadable)),
+            ("ftp://a.example/", false, Some(Reason::Unreadable)),
+            ("https://a.example/ x", false, Some(Reason::Path)),
             ("GET ", false, Some(Reason::Unreadable)),
             ("GET https://a.example/ ", false, Some(Reason::Path)),
             ("G(T https://a.example/", false, Some(Reason::Unreadable)),
         ] {
-            let verdict = judge_line(&policy(), line.as_bytes());
+            let verdict = judge_line(&policy(), "PUT", line.as_bytes());
             assert_eq!((verdict.allowed, verdict.reason), (allowed, reason), "{line:?}");
         }
         assert_eq!(
-            judge_line(&policy(), b"GET\xff https://a.example/").reason,
+            judge_line(&policy(), "GET", b"GET\xff https://a.example/").reason,
             Some(Reason::Unreadable)
         );
     }

@@ -115,13 +115,24 @@ fn foreign_credentials_go_unless_every_entry_that_names_the_header_lets_them() {
         "Bearer ghp_SurrogateB",
         Some("Bearer ghp_RealValueB"),
     );
-    // Names that only look alike are others.
-    check(
-        &[entry(SURROGATE, REAL, &["x-api-key"], as_it_is)],
-        "x_api_key",
-        "ghp_SurrogateA",
-        Some("ghp_SurrogateA"),
-    );
+}
+
+/// Gateways hand both to programs under one name.
+#[test]
+fn hyphens_and_underscores_are_one() {
+    let entries = [entry(SURROGATE, REAL, &["x-api-key"], as_it_is)];
+    check(&entries, "x_api_key", "ghp_SurrogateA", Some("ghp_RealValueA"));
+    check(&entries, "x_api-key", "attackerkey", None);
+    for held in [
+        [("x-api-key", "ghp_SurrogateA"), ("x_api_key", "attackerkey")],
+        [("x-api-key", "ghp_SurrogateA"), ("x_api_key", "ghp_SurrogateA")],
+    ] {
+        let plan = plan(&entries, &held);
+        assert_eq!(lines(&plan.headers), ["x-api-key: ghp_RealValueA"], "{held:?}");
+        assert_eq!((plan.masked, plan.dropped), (1, 1));
+    }
+    let named = [entry(SURROGATE, REAL, &["x_api_key"], as_it_is)];
+    check(&named, "x-api-key", "attackerkey", None);
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn through(bytes: &[u8], sizes: &[usize]) -> (Vec<u8>, String) {
             Poll::Ready(Ok(())) => got.extend_from_slice(buffer.filled()),
             Poll::Ready(Err(error)) => return (got, error.kind().to_string()),
             Poll::Pending => {
-                if let Some((head, refused)) = &*framing.refused.lock().unwrap() {
+                if let Some((head, Note::Refused(refused))) = framing.notes.lock().unwrap().back() {
                     return (got, format!("{head}: {}", refused.fault));
                 }
             }
@@ -95,6 +95,41 @@ fn a_stand_in_takes_the_place_of_a_bad_head_and_nothing_follows() {
         end,
         "2: a line of the request head ends without a carriage return"
     );
+}
+
+#[test]
+fn hyper_gets_a_target_that_it_can_hold() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    let _entered = runtime.enter();
+    let head = "GET /?\"a\" HTTP/1.1\r\nHost: a\r\n\r\n";
+    let framing = Arc::new(Framing::default());
+    let stream = Pieces {
+        bytes: format!("{}{head}{head}", "GET / HTTP/1.1\r\n\r\n").into_bytes(),
+        sizes: Vec::new(),
+    };
+    let mut framed = Framed::new(stream, LIMITS, Arc::clone(&framing));
+    let mut got = Vec::new();
+    let read = std::pin::pin!(tokio::io::AsyncReadExt::read_to_end(&mut framed, &mut got));
+    assert!(read.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    let stand_in = head.replace('"', "%22");
+    assert_eq!(
+        String::from_utf8(got).unwrap(),
+        format!("GET / HTTP/1.1\r\n\r\n{stand_in}{stand_in}")
+    );
+    assert!(framing.take_note(1).is_none());
+    for head in [2, 3] {
+        assert!(matches!(framing.take_note(head), Some(Note::Target(target)) if target == b"/?\"a\""));
+    }
+    assert!(framing.take_note(4).is_none());
+    // The stand-in counts towards the limit.
+    let (_, end) = through(
+        format!("GET /?{} HTTP/1.1\r\n\r\n", "\"".repeat(100)).as_bytes(),
+        &[],
+    );
+    assert_eq!(end, "1: the request head is longer than this proxy accepts");
 }
 
 #[test]

@@ -1,0 +1,227 @@
+//! Text that is broken into lines, as base64 is in mail and in the answers of code hosts.
+//!
+//! A line end counts as such a break where at least [`LINE`] characters of base64 stand directly before it and one directly behind it: then
+//! a value may go on in the next line. Line ends are `\n`, `\r\n` and `\r`, and the same as JSON escapes them. Everything here depends on the
+//! text alone, never on what is looked for.
+
+use memchr::memchr3_iter;
+
+/// Characters of a broken line at least. The narrowest lines in use have 60; fewer would make lines of prose and logs wait that end in a
+/// long word or path.
+pub(super) const LINE: usize = 40;
+
+/// How many characters of base64 a text ends with, as far as that matters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Run {
+    /// At most [`LINE`].
+    count: usize,
+    /// A backslash stands behind them: JSON may escape `/` so.
+    escape: bool,
+}
+
+impl Run {
+    /// The run at the end of `text`, which follows a text that ends with this one.
+    pub(super) fn after(self, text: &[u8]) -> Self {
+        let (body, escape) = match text {
+            [] => return self,
+            [body @ .., b'\\'] => (body, true),
+            body => (body, false),
+        };
+        let mut count = 0;
+        let mut next = if escape { b'\\' } else { 0 };
+        for byte in body.iter().rev() {
+            if count == LINE {
+                return Self { count, escape };
+            }
+            match byte {
+                byte if is_base64(*byte) => count += 1,
+                b'\\' if next == b'/' => {}
+                _ => return Self { count, escape },
+            }
+            next = *byte;
+        }
+        // All of the text belongs to the run, which may have begun before.
+        let joined = !self.escape || next == b'/';
+        let before = if joined { self.count } else { 0 };
+        let count = LINE.min(count + before);
+        Self { count, escape }
+    }
+
+    /// Whether a line end behind this run may be a break.
+    fn is_line(self) -> bool {
+        self.count == LINE && !self.escape
+    }
+}
+
+/// Whether what stands at `place` of `text`, a line feed or carriage return, may be a break within a value, whatever follows. `before` is
+/// how the text before it ends.
+pub(super) fn may_be_break(text: &[u8], before: Run, place: usize) -> bool {
+    let line = text.get(..place).unwrap_or_default();
+    let line = match (text.get(place), line) {
+        (Some(b'\n'), [line @ .., b'\r']) => line,
+        _ => line,
+    };
+    before.after(line).is_line()
+}
+
+/// A text without its breaks.
+pub(super) struct Unwrapped {
+    /// The text.
+    pub(super) text: Vec<u8>,
+    breaks: Vec<Break>,
+}
+
+/// A break that was left out.
+struct Break {
+    /// Where it was, in the text without breaks.
+    at: usize,
+    /// Where it begins and ends in the whole text.
+    begin: usize,
+    end: usize,
+}
+
+impl Unwrapped {
+    /// `None` where there is no break. `before` is how the text before this one ends.
+    pub(super) fn of(text: &[u8], before: Run) -> Option<Self> {
+        let mut breaks: Vec<Break> = Vec::new();
+        let mut unwrapped = Vec::new();
+        let mut done = 0;
+        for begin in memchr3_iter(b'\n', b'\r', b'\\', text) {
+            if begin < done {
+                continue;
+            }
+            let (line, rest) = text.split_at(begin);
+            let Some(end) = break_length(rest).map(|length| begin + length) else {
+                continue;
+            };
+            let goes_on = text.get(end).is_some_and(|next| is_base64(*next));
+            if !goes_on || !before.after(line).is_line() {
+                continue;
+            }
+            unwrapped.extend_from_slice(text.get(done..begin).unwrap_or_default());
+            let at = unwrapped.len();
+            breaks.push(Break { at, begin, end });
+            done = end;
+        }
+        if breaks.is_empty() {
+            return None;
+        }
+        unwrapped.extend_from_slice(text.get(done..).unwrap_or_default());
+        Some(Self {
+            text: unwrapped,
+            breaks,
+        })
+    }
+
+    /// Where the whole text has what stands at `at` here.
+    pub(super) fn whole(&self, at: usize) -> usize {
+        let passed = self.breaks.partition_point(|wrap| wrap.at <= at);
+        match passed.checked_sub(1).and_then(|last| self.breaks.get(last)) {
+            Some(last) => last.end + (at - last.at),
+            None => at,
+        }
+    }
+
+    /// Where this has what stands at `place` of the whole text, or behind a break that `place` is in.
+    pub(super) fn unwrapped(&self, place: usize) -> usize {
+        let passed = self.breaks.partition_point(|wrap| wrap.begin < place);
+        match passed.checked_sub(1).and_then(|last| self.breaks.get(last)) {
+            Some(last) => last.at + place.saturating_sub(last.end),
+            None => place,
+        }
+    }
+
+    /// The breaks strictly between two places of this text: how far behind `from` each is, and where the whole text has it.
+    pub(super) fn breaks(
+        &self,
+        from: usize,
+        to: usize,
+    ) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> {
+        let first = self.breaks.partition_point(|wrap| wrap.at <= from);
+        let breaks = self.breaks.get(first..).unwrap_or_default().iter();
+        breaks
+            .take_while(move |wrap| wrap.at < to)
+            .map(move |wrap| (wrap.at - from, wrap.begin..wrap.end))
+    }
+}
+
+/// How long the line end is that `text` begins with.
+fn break_length(text: &[u8]) -> Option<usize> {
+    const ENDS: [&[u8]; 6] = [b"\r\n", b"\n", b"\r", b"\\r\\n", b"\\n", b"\\r"];
+    ENDS.iter().find(|end| text.starts_with(end)).map(|end| end.len())
+}
+
+/// Both alphabets in one, without padding.
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn breaks_are_left_out_and_found_again() {
+        let line = "A".repeat(LINE);
+        for end in ["\n", "\r\n", "\r", "\\n", "\\r\\n", "\\r"] {
+            let text = format!("x {line}{end}{line}{end}bc{end}d");
+            let unwrapped = Unwrapped::of(text.as_bytes(), Run::default()).unwrap();
+            let expected = format!("x {line}{line}bc{end}d");
+            assert_eq!(String::from_utf8_lossy(&unwrapped.text), expected, "{end:?}");
+            for at in 0..unwrapped.text.len() {
+                let place = unwrapped.whole(at);
+                assert_eq!(text.as_bytes().get(place), unwrapped.text.get(at), "{at}");
+                assert_eq!(unwrapped.unwrapped(place), at);
+            }
+            let breaks: Vec<_> = unwrapped.breaks(2, unwrapped.text.len()).collect();
+            assert_eq!(breaks.len(), 2);
+            assert!(
+                breaks
+                    .iter()
+                    .all(|(_, place)| text.get(place.clone()) == Some(end))
+            );
+            assert_eq!(unwrapped.breaks(2, 2 + LINE).count(), 0);
+        }
+    }
+
+    #[test]
+    fn other_line_ends_are_no_breaks() {
+        let line = "A".repeat(LINE);
+        let short = &line[1..];
+        for text in [
+            format!("{short}\nb"),
+            format!("{line}=\nb"),
+            format!("{line}.\nb"),
+            format!("{line}\n b"),
+            format!("{line}\n\nb"),
+            format!("{line}\n"),
+            format!("{line}\\tb"),
+            format!("{line}\\\nb"),
+        ] {
+            assert!(
+                Unwrapped::of(text.as_bytes(), Run::default()).is_none(),
+                "{text:?}"
+            );
+        }
+        let before = Run::default().after(b"A");
+        assert!(Unwrapped::of(format!("{short}\nb").as_bytes(), before).is_some());
+        // JSON may write `/` as `\/`.
+        let escaped = format!("{}\\/{}\\nb", &line[20..], &line[19..]);
+        assert!(Unwrapped::of(escaped.as_bytes(), Run::default()).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn a_run_does_not_depend_on_how_the_text_is_cut(
+            pieces in prop::collection::vec(prop_oneof![Just("a".repeat(15)), Just("\\".into()), Just("/".into()), Just(" ".into())], 0..9),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let text = pieces.concat();
+            let (first, second) = text.split_at(cut.index(text.len() + 1));
+            let whole = Run::default().after(text.as_bytes());
+            prop_assert_eq!(Run::default().after(first.as_bytes()).after(second.as_bytes()), whole);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! What arrives is what was sent, and what was judged: targets that hyper cannot hold, headers that name another path, answers in codings
+//! that nobody undoes.
+
+use allowlist::HostPattern;
+use sandbox_credentials::{HeaderPattern, Injection, MaskedSecret, SecretValue, prepare_secrets};
+use sandbox_proxy_protocol::Decision;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, plain_capture, raw};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
+
+async fn get(proxy: &Proxy, target: &str, more: &str) -> u16 {
+    let head = format!("GET {target} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{more}\r\n");
+    raw(proxy, head.as_bytes()).await.status()
+}
+
+#[tokio::test]
+async fn a_query_travels_as_it_came() {
+    let (address, mut seen) = plain_capture(OK).await;
+    let mut setup = Setup::new(Pki::new(), address);
+    setup.policy = "url_prefixes: [{host: a.example, path: '/find?q=*'}, {host: a.example, path: '/?x'}]";
+    let proxy = setup.start().await;
+    for (target, sent) in [
+        ("/find?q=\"a b\"".replace(' ', "%20"), None),
+        ("/find?q=<a>&b=\"\u{fc}\"".to_owned(), None),
+        ("/find?q=\u{65e5}\u{672c}".to_owned(), None),
+        ("/find?q=a'b`c|d^{e}\\".to_owned(), None),
+        (
+            "http://a.example/find?q=\"<>\"".to_owned(),
+            Some("/find?q=\"<>\""),
+        ),
+        ("http://a.example?x".to_owned(), Some("/?x")),
+    ] {
+        assert_eq!(get(&proxy, &target, "X: y\r\n").await, 200, "{target}");
+        let expected = sent.unwrap_or(&target);
+        assert_eq!(
+            seen.recv().await.unwrap(),
+            format!("GET {expected} HTTP/1.1\r\nHost: a.example\r\nX: y\r\n\r\n")
+        );
+        let record = proxy.request().await;
+        assert_eq!(
+            (record.decision, record.target.as_str()),
+            (Decision::Allowed, expected)
+        );
+    }
+    for (target, reason) in [
+        ("/find?q=a#b", "path"),
+        ("/find?q=\u{7f}", "path"),
+        ("/other?q=\"", "path_not_allowed"),
+        ("/fi\"nd?q=", "path_not_allowed"),
+        ("/fi<nd?q=", "path"),
+    ] {
+        assert!(get(&proxy, target, "").await >= 400, "{target}");
+        assert_eq!(
+            proxy
+                .request()
+                .await
+                .reason
+                .map(|reason| reason.to_string())
+                .as_deref(),
+            Some(reason)
+        );
+    }
+    proxy.stop().await;
+}
+
+/// The body of such a request is not lost, and the next one on the connection is judged by itself.
+#[tokio::test]
+async fn a_raw_query_is_one_requests_own() {
+    let (address, mut seen) = plain_capture(OK).await;
+    let proxy = Setup::new(Pki::new(), address).start().await;
+    let requests = "POST /a?\" HTTP/1.1\r\nHost: a.example\r\nContent-Length: 3\r\n\r\nabcGET /b?%22 HTTP/1.1\r\nHost: a.example\r\n\r\n\
+                    GET /c?<> HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
+    let answer = raw(&proxy, requests.as_bytes()).await;
+    assert_eq!(answer.count(), 3, "{answer:?}");
+    let mut all = String::new();
+    while !all.contains("/c?<> HTTP/1.1\r\n") {
+        all += &timeout(PATIENCE, seen.recv()).await.unwrap().unwrap();
+    }
+    assert!(
+        all.contains("POST /a?\" HTTP/1.1\r\n") && all.contains("abc"),
+        "{all}"
+    );
+    assert!(all.contains("GET /b?%22 HTTP/1.1\r\n"), "{all}");
+    proxy.stop().await;
+}
+
+/// One header of a request: `:path`, in a literal that is not kept, and those before it.
+fn http2_request(stream: u8, path: &str) -> Vec<u8> {
+    let literal = |index: u8, text: &str| {
+        let length = u8::try_from(text.len()).unwrap();
+        [&[index, length], text.as_bytes()].concat()
+    };
+    // GET and https are in the static table.
+    let block = [vec![0x82, 0x87], literal(1, "a.example"), literal(4, path)].concat();
+    let length = u8::try_from(block.len()).unwrap();
+    [&[0, 0, length, 1, 5, 0, 0, 0, stream], block.as_slice()].concat()
+}
+
+/// hyper's HTTP/2 cannot hold these: the client is told to try HTTP/1.1.
+#[tokio::test]
+async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
+    let pki = Pki::new();
+    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
+    let proxy = Setup::new(pki, upstream.address).start().await;
+    let mut stream = proxy.tls("a.example", &["h2"]).await.unwrap();
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let hello = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &settings].concat();
+    stream.write_all(&hello).await.unwrap();
+    stream.write_all(&http2_request(1, "/?\u{fc}")).await.unwrap();
+    stream.write_all(&http2_request(3, "/?q=\"a\"")).await.unwrap();
+    stream.flush().await.unwrap();
+    let mut read = Vec::new();
+    let expected = [0, 0, 4, 3, 0, 0, 0, 0, 3, 0, 0, 0, 13];
+    while !read.windows(expected.len()).any(|frame| frame == expected) {
+        let mut buffer = [0; 4096];
+        let length = timeout(PATIENCE, stream.read(&mut buffer))
+            .await
+            .expect("a reset comes")
+            .unwrap();
+        assert!(length > 0, "{read:?}");
+        read.extend_from_slice(&buffer[..length]);
+    }
+    let records = [proxy.request().await, proxy.request().await];
+    let unseen = records
+        .iter()
+        .find(|record| record.decision == Decision::Blocked)
+        .unwrap();
+    assert_eq!((unseen.host.as_str(), unseen.status), ("a.example", None));
+    assert_eq!(
+        unseen.reason.map(|reason| reason.to_string()).as_deref(),
+        Some("framing")
+    );
+    let seen = records
+        .iter()
+        .find(|record| record.decision == Decision::Allowed)
+        .unwrap();
+    assert_eq!(seen.target, "/?\u{fc}");
+    assert_eq!(upstream.seen().len(), 1);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_path_does_not_hide_in_a_header_where_paths_count() {
+    let overriding =
+        "X-Original-URL: /admin\r\nX_Rewrite_Url: /admin\r\nX-Forwarded-Uri: /admin\r\nX-Kept: 1\r\n";
+    for (policy, travels) in [
+        ("url_prefixes: [{host: a.example, path: /public/*}]", false),
+        // The control: where every path is allowed, nothing is hidden.
+        ("domains: [a.example]", true),
+    ] {
+        let (address, mut seen) = plain_capture(OK).await;
+        let mut setup = Setup::new(Pki::new(), address);
+        setup.policy = policy;
+        let proxy = setup.start().await;
+        assert_eq!(get(&proxy, "/public/x", overriding).await, 200);
+        let got = seen.recv().await.unwrap();
+        assert!(got.contains("X-Kept: 1"), "{got}");
+        assert_eq!(got.contains("/admin"), travels, "{got}");
+        proxy.stop().await;
+    }
+}
+
+/// A proxy that knows of a token for `a.example`, in plain text too, or of none.
+async fn with_token(address: std::net::Ipv4Addr, known: bool) -> Proxy {
+    let mut setup = Setup::new(Pki::new(), address);
+    if known {
+        let injection = Injection {
+            scopes: vec![HostPattern::new("a.example").unwrap()],
+            headers: vec![HeaderPattern::new("x-key").unwrap()],
+            allow_plaintext: true,
+            ..Injection::default()
+        };
+        let secret = MaskedSecret::new("TOKEN", SecretValue::new(REAL), injection);
+        setup.replacements = prepare_secrets(&[secret], &[]).unwrap().replacements().clone();
+    }
+    setup.start().await
+}
+
+#[tokio::test]
+async fn an_answer_in_a_transfer_coding_that_nobody_undoes_is_refused() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+    ] {
+        for known in [true, false] {
+            let (address, _seen) = plain_capture(answer).await;
+            let proxy = with_token(address, known).await;
+            let status = get(&proxy, "/", "").await;
+            assert_eq!(status, if known { 502 } else { 200 }, "{answer:?}");
+            proxy.stop().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_header_that_is_named_by_a_value_goes() {
+    let answer = "HTTP/1.1 200 OK\r\nghp_TheRealTokenOfThisTest0123456789: 1\r\nX-Kept: 1\r\nContent-Length: 0\r\n\r\n";
+    for known in [true, false] {
+        let (address, _seen) = plain_capture(answer).await;
+        let proxy = with_token(address, known).await;
+        let head = "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
+        let got = raw(&proxy, head.as_bytes()).await.0;
+        assert!(got.contains("X-Kept: 1"), "{got}");
+        assert_eq!(
+            got.to_ascii_lowercase().contains(&REAL.to_ascii_lowercase()),
+            !known,
+            "{got}"
+        );
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn names_of_the_machine_itself_are_refused_whatever_dns_says() {
+    let (address, _seen) = plain_capture(OK).await;
+    let mut setup = Setup::new(Pki::new(), address);
+    setup.policy = "domains: ['*']";
+    let proxy = setup.start().await;
+    for host in [
+        "localhost",
+        "a.localhost.",
+        "LOCALHOST.localdomain",
+        "ip6-localhost",
+    ] {
+        let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        let answer = raw(&proxy, head.as_bytes()).await;
+        assert_eq!(answer.status(), 403, "{answer:?}");
+        assert_eq!(
+            proxy
+                .request()
+                .await
+                .reason
+                .map(|reason| reason.to_string())
+                .as_deref(),
+            Some("address")
+        );
+    }
+    // The control: another name leads to the same address.
+    assert_eq!(get(&proxy, "/", "").await, 200);
+    proxy.stop().await;
+}
