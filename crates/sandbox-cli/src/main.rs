@@ -20,6 +20,7 @@ mod printer;
 mod run_folder;
 mod settings;
 mod table;
+mod tamper_report;
 mod trace;
 mod trust;
 mod workspace;

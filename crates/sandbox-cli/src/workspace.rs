@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use sandbox::{Mount, Planted, Protection, WorkspaceCopy};
+use sandbox::{Mount, Protection, WorkspaceCopy};
 
 use crate::config::{Folder, WorkspaceFile};
 use crate::failure::Failure;
-use crate::printer::{Printer, harmless_name};
+use crate::printer::Printer;
 
 /// Whether a task works on the work tree itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -31,41 +31,9 @@ pub(crate) fn protection(file: &WorkspaceFile, unprotected: bool) -> Protection 
 /// The mount of a work tree, as it was asked for.
 pub(crate) fn mounted(mount: Mount, mode: WorkspaceMode, protection: Protection, copy_dir: &Path) -> Mount {
     match mode {
-        _ if mount.read_only() => mount,
-        WorkspaceMode::Copy => Mount::copy_on_write(mount.host_path(), mount.container_path(), copy_dir),
-        WorkspaceMode::Direct => mount.protected(protection),
-    }
-}
-
-/// Says what a task planted, and where it is now.
-pub(crate) fn tell_planted(planted: &[Planted], root: &Path, printer: Printer) {
-    for thing in planted {
-        printer.warning(planted_text(thing, root));
-    }
-    if !planted.is_empty() {
-        printer.hint("look at it before you put it back; --unprotected lets a task write there");
-    }
-}
-
-/// Names come from the task.
-fn planted_text(thing: &Planted, root: &Path) -> String {
-    let path = harmless_name(&thing.path_in(root).display().to_string());
-    match (&thing.moved_to, &thing.problem) {
-        (Some(to), _) => {
-            let restored = if thing.restored {
-                "; what was there before is there again"
-            } else {
-                ""
-            };
-            let to = harmless_name(&to.display().to_string());
-            format!(
-                "the task wrote `{path}`, which programs of this machine follow on their own; it was moved to `{to}`{restored}"
-            )
-        }
-        (None, problem) => format!(
-            "the task left `{path}`, which programs of this machine may follow on their own, and it could not be moved away: {}",
-            problem.as_deref().unwrap_or("nobody knows why")
-        ),
+        WorkspaceMode::Copy if !mount.read_only() => Mount::copy_on_write(mount.host_path(), mount.container_path(), copy_dir),
+        // Of what is read-only, sockets are covered.
+        _ => mount.protected(protection),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::launch::{Stage, on_stage, watched};
 use crate::printer::Printer;
 use crate::settings::{Project, TaskSettings};
+use crate::tamper_report;
 use crate::workspace;
 
 use super::transcript;
@@ -188,7 +189,7 @@ async fn execute(
     let both = Box::pin(async { tokio::join!(execution, printing).0 });
     let (result, why) = watched(both, async || task.stop().await, stage.interrupts, &closed).await;
     if let Some(Ok(result)) = &result {
-        workspace::tell_planted(&result.planted, &settings.root, printer);
+        tamper_report::report(&result.planted, &settings.root, printer);
     }
     match (result, why) {
         // As with a command: that it had to be stopped says more than how it then ended.
@@ -300,6 +301,7 @@ fn json(result: &ExecutionResult) -> String {
         planted: result
             .planted
             .iter()
+            .filter(|thing| !thing.is_left_in_place())
             .map(|thing| thing.path.display().to_string())
             .collect(),
         missing_events: result.missing.events,

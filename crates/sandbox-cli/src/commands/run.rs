@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::launch::{Stage, on_stage, watched};
 use crate::printer::Printer;
 use crate::settings::TaskSettings;
-use crate::workspace;
+use crate::tamper_report;
 
 /// Runs `command` and passes its exit code on.
 pub(crate) async fn run(
@@ -73,7 +73,7 @@ fn ended(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     if let Some(Ok(result)) = &result {
-        workspace::tell_planted(&result.planted, &settings.root, printer);
+        tamper_report::report(&result.planted, &settings.root, printer);
     }
     if let Some(error) = output {
         return Err(Failure::doing("write the command's output to stdout")(error));

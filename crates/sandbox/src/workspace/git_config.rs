@@ -1,115 +1,304 @@
-//! Whether a git configuration can make git run a program or read another configuration.
+//! Git configuration, read byte for byte as git reads it, and whether it can make git run a program or read another configuration.
 
 use std::collections::BTreeSet;
+use std::iter::Peekable;
+use std::slice::Iter;
 
-/// A setting: section, subsection and key, lower case where git ignores case, and the value.
-type Setting = (String, String, String, String);
-
-/// Whether `text` holds nothing but settings that say where a repository came from and how it is stored, or that are in `known`
-/// word for word. What cannot be read is not harmless.
-pub(super) fn is_harmless(text: &str, known: &str) -> bool {
-    let known: BTreeSet<Setting> = settings(known).unwrap_or_default().into_iter().collect();
-    settings(text).is_some_and(|settings| {
-        settings
-            .iter()
-            .all(|setting| known.contains(setting) || is_descriptive(setting))
-    })
+/// A setting. Section and key are in lower case.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Setting {
+    pub(super) section: String,
+    pub(super) subsection: Option<Vec<u8>>,
+    pub(super) key: String,
+    /// Empty for a key without `=`, which git reads as true.
+    pub(super) value: Vec<u8>,
 }
 
-fn is_descriptive((section, subsection, key, value): &Setting) -> bool {
-    let plain_url = || !value.contains("::") && !value.starts_with('-');
-    match (section.as_str(), subsection.is_empty(), key.as_str()) {
-        (
-            "core",
-            true,
+impl Setting {
+    /// Whether it is `section.key`, without a subsection.
+    pub(super) fn is(&self, section: &str, key: &str) -> bool {
+        self.subsection.is_none() && self.section == section && self.key == key
+    }
+
+    /// Whether git does nothing because of it but to store and show things: where a repository came from, and how it is kept.
+    /// `is_work_tree` tells whether `core.worktree` names a folder of the same tree that points back to this repository.
+    pub(super) fn is_descriptive(&self, is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
+        let value = self.value.as_slice();
+        match (self.section.as_str(), self.subsection.is_some(), self.key.as_str()) {
+            ("core", false, "worktree") => is_work_tree(value),
+            ("remote", true, "url" | "pushurl")
+            | ("branch", true, "remote" | "pushremote")
+            | ("submodule", true, "url")
+            | ("remote", false, "pushdefault") => is_plain_url(value),
+            ("submodule", true, "update") => {
+                matches!(value, b"checkout" | b"rebase" | b"merge" | b"none")
+            }
+            ("commit" | "tag", false, "gpgsign") => value.eq_ignore_ascii_case(b"false"),
+            ("filter", true, key) => self.is_of_lfs(key),
+            (section, has_subsection, key) => is_plain_key(section, has_subsection, key),
+        }
+    }
+
+    /// What `git lfs install --local` writes.
+    fn is_of_lfs(&self, key: &str) -> bool {
+        let expected: &[u8] = match key {
+            "clean" => b"git-lfs clean -- %f",
+            "smudge" => b"git-lfs smudge -- %f",
+            "process" => b"git-lfs filter-process",
+            "required" => b"true",
+            _ => return false,
+        };
+        self.subsection.as_deref() == Some(b"lfs") && self.value == expected
+    }
+}
+
+/// Settings that are harmless with any value.
+fn is_plain_key(section: &str, has_subsection: bool, key: &str) -> bool {
+    match (section, has_subsection) {
+        ("core", false) => matches!(
+            key,
             "repositoryformatversion"
-            | "filemode"
-            | "bare"
-            | "logallrefupdates"
-            | "ignorecase"
-            | "precomposeunicode"
-            | "symlinks"
-            | "autocrlf"
-            | "eol"
-            | "abbrev"
-            | "quotepath",
-        )
-        | ("user" | "author" | "committer", true, "name" | "email")
-        | ("extensions", true, "objectformat" | "refstorage" | "partialclone")
-        | ("init", true, "defaultbranch")
-        | (
-            "remote",
-            false,
-            "fetch" | "push" | "tagopt" | "prune" | "promisor" | "partialclonefilter" | "mirror",
-        )
-        | ("branch", false, "merge" | "rebase" | "vscode-merge-base")
-        | ("submodule", _, "active")
-        | ("pull", true, "rebase" | "ff")
-        | ("push", true, "default" | "autosetupremote") => true,
-        ("remote", false, "url" | "pushurl")
-        | ("branch", false, "remote" | "pushremote")
-        | ("submodule", false, "url") => plain_url(),
+                | "filemode"
+                | "bare"
+                | "logallrefupdates"
+                | "ignorecase"
+                | "precomposeunicode"
+                | "symlinks"
+                | "autocrlf"
+                | "eol"
+                | "abbrev"
+                | "quotepath"
+                | "sparsecheckout"
+                | "sparsecheckoutcone"
+        ),
+        ("user" | "author" | "committer", false) => matches!(key, "name" | "email"),
+        ("extensions", false) => matches!(key, "objectformat" | "refstorage"),
+        ("init", false) => key == "defaultbranch",
+        ("remote", true) => matches!(
+            key,
+            "fetch" | "push" | "tagopt" | "prune" | "mirror" | "gh-resolved"
+        ),
+        ("branch", true) => matches!(key, "merge" | "rebase" | "description" | "vscode-merge-base"),
+        ("submodule", _) => matches!(key, "active" | "branch" | "path" | "shallow" | "ignore" | "recurse"),
+        ("pull", false) => matches!(key, "rebase" | "ff"),
+        ("push", false) => matches!(key, "default" | "autosetupremote"),
+        ("fetch", false) => matches!(key, "prune" | "prunetags"),
+        ("lfs", false) => key == "repositoryformatversion",
+        ("lfs", true) => matches!(key, "access" | "locksverify"),
+        ("advice" | "color", _) => true,
         _ => false,
     }
 }
 
-/// The settings of `text`; `None` where it uses anything but plain lines (continuations, several settings in a line).
-fn settings(text: &str) -> Option<Vec<Setting>> {
+/// Whether git reaches `url` without a helper that the URL names.
+fn is_plain_url(url: &[u8]) -> bool {
+    !url.windows(2).any(|pair| pair == b"::")
+        && !url.starts_with(b"-")
+        && url.iter().all(|byte| !byte.is_ascii_control())
+}
+
+/// Whether `text` holds nothing but settings that are descriptive, or that are in `known` word for word. What cannot be read is not
+/// harmless.
+pub(super) fn is_harmless(text: &[u8], known: &[u8], is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
+    let known: BTreeSet<Setting> = settings(known).unwrap_or_default().into_iter().collect();
+    settings(text).is_some_and(|settings| {
+        settings
+            .iter()
+            .all(|setting| known.contains(setting) || setting.is_descriptive(&is_work_tree))
+    })
+}
+
+/// Whether `.gitmodules` says nothing but what submodules there are. Git obeys no command in it, other than in its configuration;
+/// what asks for one is an attack on another program, or on an older git.
+pub(super) fn are_plain_modules(text: &[u8]) -> bool {
+    let is_plain = |setting: &Setting| match setting.key.as_str() {
+        "path" | "branch" | "shallow" | "ignore" | "fetchrecursesubmodules" => !setting.value.starts_with(b"-"),
+        _ => setting.is_descriptive(|_| false),
+    };
+    settings(text).is_some_and(|settings| {
+        settings.iter().all(|setting| {
+            let is_climbing = |name: &Vec<u8>| name.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| part == b"..");
+            setting.section == "submodule"
+                && is_plain(setting)
+                && !setting.subsection.as_ref().is_some_and(is_climbing)
+        })
+    })
+}
+
+/// The settings of `text`; `None` where git would refuse it, and where a value holds a NUL, of which git's own parts make different things.
+pub(super) fn settings(text: &[u8]) -> Option<Vec<Setting>> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    if text.contains(&0) {
+        return None;
+    }
+    let mut reader = Reader {
+        bytes: text.iter().peekable(),
+    };
     let mut settings = Vec::new();
-    let (mut section, mut subsection) = (String::new(), String::new());
-    for line in text.lines().map(str::trim) {
-        if line.is_empty() || line.starts_with(['#', ';']) {
-            continue;
+    let mut head = None;
+    while let Some(byte) = reader.next() {
+        match byte {
+            byte if is_blank(byte) => {}
+            b'#' | b';' => reader.skip_line(),
+            b'[' => head = Some(reader.head()?),
+            byte if byte.is_ascii_alphabetic() => {
+                let (section, subsection) = head.clone()?;
+                let (key, value) = reader.setting(byte)?;
+                settings.push(Setting {
+                    section,
+                    subsection,
+                    key,
+                    value,
+                });
+            }
+            _ => return None,
         }
-        if let Some(head) = line.strip_prefix('[') {
-            (section, subsection) = header(head.strip_suffix(']')?)?;
-            continue;
-        }
-        if line.ends_with('\\') || section.is_empty() {
-            return None;
-        }
-        let (key, value) = line.split_once('=').unwrap_or((line, "true"));
-        let key = key.trim().to_ascii_lowercase();
-        if key.is_empty()
-            || !key
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-        {
-            return None;
-        }
-        let value = value.trim();
-        // Quotes and escapes have rules of their own; nothing that is harmless needs more than a pair around it.
-        let value = value
-            .strip_prefix('"')
-            .and_then(|value| value.strip_suffix('"'))
-            .unwrap_or(value);
-        if value.contains(['"', '\\']) {
-            return None;
-        }
-        settings.push((section.clone(), subsection.clone(), key, value.to_owned()));
     }
     Some(settings)
 }
 
-/// `core`, `remote "origin"`; the older `remote.origin` is not read.
-fn header(head: &str) -> Option<(String, String)> {
-    let (section, subsection) = match head.split_once(' ') {
-        Some((section, rest)) => {
-            let subsection = rest.trim().strip_prefix('"')?.strip_suffix('"')?;
-            (section, subsection)
+/// The bytes that are left.
+struct Reader<'a> {
+    bytes: Peekable<Iter<'a, u8>>,
+}
+
+impl Reader<'_> {
+    /// The next byte, where the end of a line is one byte.
+    fn next(&mut self) -> Option<u8> {
+        let byte = *self.bytes.next()?;
+        if byte == b'\r' && self.bytes.next_if(|next| **next == b'\n').is_some() {
+            return Some(b'\n');
         }
-        None => (head, ""),
-    };
-    let plain = section
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    (plain && !section.is_empty() && !subsection.contains(['"', '\\', ']']))
-        .then(|| (section.to_ascii_lowercase(), subsection.to_owned()))
+        Some(byte)
+    }
+
+    fn skip_line(&mut self) {
+        while self.next().is_some_and(|byte| byte != b'\n') {}
+    }
+
+    /// What follows `[`: `core]`, `remote "origin"]`, or the older `remote.origin]`.
+    fn head(&mut self) -> Option<(String, Option<Vec<u8>>)> {
+        let mut name = Vec::new();
+        loop {
+            match self.next()? {
+                b']' => break,
+                byte if is_blank(byte) => {
+                    name.push(b'.');
+                    self.quoted(byte, &mut name)?;
+                    break;
+                }
+                byte if is_key(byte) || byte == b'.' => name.push(byte.to_ascii_lowercase()),
+                _ => return None,
+            }
+        }
+        let (section, subsection) = match name.iter().position(|byte| *byte == b'.') {
+            Some(dot) => (name.get(..dot)?, Some(name.get(dot + 1..)?.to_vec())),
+            None => (name.as_slice(), None),
+        };
+        let section = String::from_utf8(section.to_vec()).ok()?;
+        (!section.is_empty()).then_some((section, subsection))
+    }
+
+    /// The rest of `remote "origin"]`, after the first blank.
+    fn quoted(&mut self, blank: u8, name: &mut Vec<u8>) -> Option<()> {
+        let mut byte = blank;
+        while is_blank(byte) {
+            if byte == b'\n' {
+                return None;
+            }
+            byte = self.next()?;
+        }
+        if byte != b'"' {
+            return None;
+        }
+        loop {
+            match self.next()? {
+                b'\n' => return None,
+                b'"' => break,
+                b'\\' => name.push(self.next().filter(|byte| *byte != b'\n')?),
+                byte => name.push(byte),
+            }
+        }
+        (self.next()? == b']').then_some(())
+    }
+
+    /// A key that begins with `first`, and its value.
+    fn setting(&mut self, first: u8) -> Option<(String, Vec<u8>)> {
+        let mut key = String::from(char::from(first.to_ascii_lowercase()));
+        let mut byte = self.next();
+        while let Some(next) = byte.filter(|byte| is_key(*byte)) {
+            key.push(char::from(next.to_ascii_lowercase()));
+            byte = self.next();
+        }
+        while matches!(byte, Some(b' ' | b'\t')) {
+            byte = self.next();
+        }
+        let value = match byte {
+            None | Some(b'\n') => Vec::new(),
+            Some(b'=') => self.value()?,
+            Some(_) => return None,
+        };
+        Some((key, value))
+    }
+
+    fn value(&mut self) -> Option<Vec<u8>> {
+        let mut value = Vec::new();
+        let mut is_quoted = false;
+        // Where blanks begin that may be the last thing in the line.
+        let mut end = None;
+        loop {
+            let byte = match self.next() {
+                None | Some(b'\n') if is_quoted => return None,
+                None | Some(b'\n') => break,
+                Some(byte) => byte,
+            };
+            match byte {
+                byte if is_blank(byte) && !is_quoted => {
+                    end.get_or_insert(value.len());
+                    if !value.is_empty() {
+                        value.push(byte);
+                    }
+                    continue;
+                }
+                b'#' | b';' if !is_quoted => {
+                    self.skip_line();
+                    break;
+                }
+                _ => end = None,
+            }
+            match byte {
+                b'\\' => match self.next()? {
+                    b'\n' => {}
+                    b't' => value.push(b'\t'),
+                    b'b' => value.push(8),
+                    b'n' => value.push(b'\n'),
+                    byte @ (b'\\' | b'"') => value.push(byte),
+                    _ => return None,
+                },
+                b'"' => is_quoted = !is_quoted,
+                byte => value.push(byte),
+            }
+        }
+        value.truncate(end.unwrap_or(value.len()));
+        Some(value)
+    }
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+fn is_key(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-'
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_harmless(text: &str, known: &str) -> bool {
+        super::is_harmless(text.as_bytes(), known.as_bytes(), |_| false)
+    }
 
     const CLONED: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n[remote \"origin\"]\n\turl = \
                           https://example.com/a.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = \
@@ -129,8 +318,17 @@ mod tests {
             "[core]\n\tsshCommand = sh -c x",
             "[CORE]\n HooksPath = ../hooks",
             "[core] fsmonitor = x",
-            "[core]\n bare = false \\\n",
-            "[core]\n bare = \"a\\\"b\"",
+            "[core]\n bare = false \\\n fsmonitor = x \\q\n",
+            "[core]\r\n\tfsmonitor\r\n",
+            "[core] ; comment\n bare = false # x\n [core \"\"] fsmonitor = x\n[core]fsmonitor=x",
+            "\u{feff}[core]\n fsmonitor = x",
+            "[core]\n bare = \"false",
+            "[core]\n bare = fal\0se",
+            "[remote \"o\"]\n promisor = true\n",
+            "[extensions]\n partialClone = o\n",
+            "[remote \"o\"]\n url = e\"xt::sh\"",
+            "[commit]\n gpgsign = true",
+            "[filter \"lfs\"]\n process = git-lfs filter-process; x y\n clean = ./git-lfs clean -- %f",
             "[include]\n path = ../x",
             "[includeIf \"gitdir:/\"]\n path = x",
             "[alias]\n st = !sh",
@@ -138,7 +336,7 @@ mod tests {
             "[remote \"o\"]\n uploadpack = sh",
             "[remote \"o\"]\n url = ext::sh -c x",
             "[remote \"o\"]\n vcs = x",
-            "[remote.o]\n url = x",
+            "[remote.o]\n uploadpack = x",
             "[submodule \"a\"]\n update = !sh",
             "[credential]\n helper = !sh",
             "[core]\n worktree = /",
@@ -160,5 +358,43 @@ mod tests {
             &after.replace("fsmonitor = true", "fsmonitor = ./x"),
             before
         ));
+    }
+
+    #[test]
+    fn settings_are_read_as_git_reads_them() {
+        let text = b"\xef\xbb\xbf; c\r\n[Core]Bare\r\nhooksPath = a\\\n b \\\"c\\\"  # d\n[remote  \"O.\\\"x\"] url = \" a;b \" \n[branch.Dev]\n\tmerge =\t\n";
+        let read: Vec<String> = settings(text)
+            .unwrap()
+            .into_iter()
+            .map(|it| {
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                let subsection = it.subsection.map(|it| text(&it));
+                format!("{}|{subsection:?}|{}|{}", it.section, it.key, text(&it.value))
+            })
+            .collect();
+        assert_eq!(
+            read,
+            [
+                "core|None|bare|",
+                "core|None|hookspath|a b \"c\"",
+                "remote|Some(\"O.\\\"x\")|url| a;b ",
+                "branch|Some(\"dev\")|merge|",
+            ]
+        );
+    }
+
+    #[test]
+    fn modules_may_say_where_they_come_from_and_no_more() {
+        assert!(are_plain_modules(b"[submodule \"a/b\"]\n path = a/b\n url = ../b.git\n branch = main\n"));
+        for text in [
+            "[submodule \"a\"]\n update = !sh",
+            "[submodule \"../a\"]\n path = a",
+            "[submodule \"a\"]\n path = -x",
+            "[submodule \"a\"]\n url = ext::sh -c x",
+            "[core]\n bare = true",
+            "[submodule \"a\"",
+        ] {
+            assert!(!are_plain_modules(text.as_bytes()), "{text}");
+        }
     }
 }

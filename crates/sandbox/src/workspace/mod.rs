@@ -3,11 +3,18 @@
 mod copy;
 mod error;
 mod git_config;
+mod git_follow;
+mod guards;
 mod hold;
+mod host_follow;
 mod inventory;
+mod judge;
+mod known_files;
+mod links;
 mod planted;
 mod protection;
 mod quarantine;
+mod sparse;
 mod tree;
 mod watch;
 
@@ -16,5 +23,5 @@ pub use copy::{Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, V
 pub use error::WorkspaceError;
 pub(crate) use error::plain;
 pub(crate) use hold::Hold;
-pub use planted::Planted;
+pub use planted::{Planted, PlantedKind};
 pub use protection::Protection;

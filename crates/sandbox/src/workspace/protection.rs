@@ -5,24 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::spec::InvalidSpec;
 
-/// What programs of the host read on their own when somebody merely enters, opens or commits in a folder, at any depth.
-const NAMES: [&str; 15] = [
-    ".airut",
-    ".claude",
-    ".cursor",
-    ".devcontainer",
-    ".devcontainer.json",
-    ".envrc",
-    ".gemini",
-    ".husky",
-    ".idea",
-    ".lefthook.yml",
-    ".mcp.json",
-    ".pre-commit-config.yaml",
-    ".sandbox",
-    ".vscode",
-    "lefthook.yml",
-];
+use super::known_files::{KnownFile, Treatment, known_file};
 
 /// Keeps the host safe from what a task plants in a writable mount.
 ///
@@ -49,7 +32,8 @@ const NAMES: [&str; 15] = [
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Protection {
-    repositories: bool,
+    /// Repositories and the table of known files.
+    defaults: bool,
     names: Vec<String>,
     paths: Vec<PathBuf>,
 }
@@ -59,7 +43,7 @@ impl Protection {
     #[must_use]
     pub fn none() -> Self {
         Self {
-            repositories: false,
+            defaults: false,
             names: Vec::new(),
             paths: Vec::new(),
         }
@@ -84,24 +68,43 @@ impl Protection {
     /// Whether there is nothing to protect.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        !self.repositories && self.names.is_empty() && self.paths.is_empty()
+        !self.defaults && self.names.is_empty() && self.paths.is_empty()
     }
 
-    /// Whether repositories' hooks and configuration are protected.
-    pub(crate) fn covers_repositories(&self) -> bool {
-        self.repositories
+    /// Whether repositories are protected, and what other programs are known to read.
+    pub(crate) fn has_defaults(&self) -> bool {
+        self.defaults
     }
 
     /// Whether `name` in `folder`, relative to the mount, is protected with all that is in it.
-    pub(crate) fn covers(&self, folder: &Path, name: &OsStr) -> bool {
-        self.names.iter().any(|known| name == known.as_str())
-            || self.paths.iter().any(|known| {
-                known.file_name() == Some(name) && known.parent().unwrap_or(Path::new("")) == folder
-            })
+    pub(super) fn covers(&self, folder: &Path, name: &OsStr) -> bool {
+        let is_guarded = || {
+            known_file(folder, name).is_some_and(|known| known.treatment == Treatment::Guarded)
+        };
+        self.is_named(&folder.join(name)) || (self.defaults && is_guarded())
+    }
+
+    /// The known file that `name` in `folder` is, where that is reported and no more.
+    pub(super) fn reports(&self, folder: &Path, name: &OsStr) -> Option<&'static KnownFile> {
+        let known = known_file(folder, name)?;
+        (self.defaults && known.treatment == Treatment::Reported).then_some(known)
+    }
+
+    /// The same of a folder that `folder` is or lies in.
+    pub(super) fn reports_all_in(&self, folder: &Path) -> Option<&'static KnownFile> {
+        folder
+            .ancestors()
+            .find_map(|part| self.reports(part.parent()?, part.file_name()?))
+    }
+
+    /// Whether the caller named this path, or all that are called so.
+    pub(super) fn is_named(&self, path: &Path) -> bool {
+        let name = path.file_name();
+        self.is_path(path) || self.names.iter().any(|known| name == Some(OsStr::new(known)))
     }
 
     /// Whether the caller named this very path.
-    pub(crate) fn names(&self, path: &Path) -> bool {
+    pub(super) fn is_path(&self, path: &Path) -> bool {
         self.paths.iter().any(|known| known == path)
     }
 
@@ -130,8 +133,8 @@ impl Protection {
 impl Default for Protection {
     fn default() -> Self {
         Self {
-            repositories: true,
-            names: NAMES.map(str::to_owned).to_vec(),
+            defaults: true,
+            names: Vec::new(),
             paths: Vec::new(),
         }
     }

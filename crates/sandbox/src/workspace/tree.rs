@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, chmodat, openat, openat2,
-    statx,
+    readlinkat, statx,
 };
 use rustix::io::Errno;
 
@@ -38,6 +38,8 @@ pub(crate) struct Facts {
     pub(crate) mode: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
+    /// How many names it has.
+    pub(crate) links: u32,
     pub(crate) size: u64,
     /// Bytes that it has on the disk: less than its size where it has holes.
     pub(crate) stored: u64,
@@ -45,6 +47,18 @@ pub(crate) struct Facts {
     pub(crate) modified: (i64, u32),
     /// A character device with the number 0, which is how an overlay marks what was removed.
     pub(crate) is_whiteout: bool,
+    /// A Unix socket.
+    pub(crate) is_socket: bool,
+}
+
+/// The entries of a folder, which is open.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    folder: OwnedFd,
+    /// What the folder is.
+    pub(crate) facts: Facts,
+    /// In the order of names.
+    pub(crate) entries: Vec<(OsString, Kind)>,
 }
 
 /// Tells whether a file is still the same. The time of its last change cannot be set by anybody.
@@ -121,27 +135,26 @@ impl Tree {
 
     /// What the folder `relative` holds, in the order of names.
     pub(crate) fn list(&self, relative: &Path) -> io::Result<Vec<(OsString, Kind)>> {
-        use std::os::unix::ffi::OsStrExt as _;
+        entries(&self.folder(relative)?)
+    }
+
+    /// The folder `relative` with what it holds. Fails where what is in it cannot be opened: of such a folder only names are known.
+    pub(crate) fn listing(&self, relative: &Path) -> io::Result<Listing> {
         let folder = self.folder(relative)?;
-        let mut entries = Vec::new();
-        for entry in Dir::read_from(&folder)? {
-            let entry = entry?;
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name == "." || name == ".." {
-                continue;
-            }
-            let kind = match entry.file_type() {
-                // Some file systems do not tell in the list.
-                FileType::Unknown => {
-                    let what = StatxFlags::BASIC_STATS;
-                    Facts::from(&statx(&folder, name, AtFlags::SYMLINK_NOFOLLOW, what)?).kind
-                }
-                kind => kind.into(),
-            };
-            entries.push((name.to_owned(), kind));
-        }
-        entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        Ok(entries)
+        let facts = Facts::from(&statx(&folder, ".", AtFlags::empty(), StatxFlags::BASIC_STATS)?);
+        Ok(Listing {
+            entries: entries(&folder)?,
+            folder,
+            facts,
+        })
+    }
+
+    /// Where the link `relative` leads.
+    pub(crate) fn target(&self, relative: &Path) -> io::Result<PathBuf> {
+        use std::os::unix::ffi::OsStringExt as _;
+        let (folder, name) = self.parent(relative)?;
+        let target = readlinkat(&folder, name, Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
     /// Whether what is in the folder `relative` can be opened by those who know its name: that needs another right than a list of it.
@@ -158,6 +171,15 @@ impl Tree {
 
     /// Adds `bits` to the permissions of `relative`, which must be no link. Fails where it is somebody else's.
     pub(crate) fn grant(&self, relative: &Path, bits: u32) -> io::Result<()> {
+        self.change_mode(relative, |mode| mode | bits)
+    }
+
+    /// Takes `bits` from the permissions of `relative`, which must be no link. Fails where it is somebody else's.
+    pub(crate) fn revoke(&self, relative: &Path, bits: u32) -> io::Result<()> {
+        self.change_mode(relative, |mode| mode & !bits)
+    }
+
+    fn change_mode(&self, relative: &Path, change: impl FnOnce(u32) -> u32) -> io::Result<()> {
         let held;
         // The tree itself is open, and may have become one that nobody enters.
         let what = if relative.as_os_str().is_empty() {
@@ -170,7 +192,7 @@ impl Tree {
         if found.kind == Kind::Link {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let mode = Mode::from_raw_mode(found.mode | bits);
+        let mode = Mode::from_raw_mode(change(found.mode));
         // What is open without any right has permissions under this name alone.
         let name = format!("/proc/self/fd/{}", what.as_raw_fd());
         Ok(chmodat(CWD, name, mode, AtFlags::empty())?)
@@ -192,6 +214,41 @@ impl Tree {
             }
         }
         Err(Errno::AGAIN.into())
+    }
+}
+
+/// What an open folder holds, in the order of names.
+fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, Kind)>> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            // Some file systems do not tell in the list.
+            FileType::Unknown => {
+                let what = StatxFlags::BASIC_STATS;
+                Facts::from(&statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, what)?).kind
+            }
+            kind => kind.into(),
+        };
+        entries.push((name.to_owned(), kind));
+    }
+    entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(entries)
+}
+
+impl Listing {
+    /// What `name` in it is; `None` when there is no such thing.
+    pub(crate) fn facts_of(&self, name: &OsStr) -> io::Result<Option<Facts>> {
+        match statx(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
+            Ok(found) => Ok(Some(Facts::from(&found))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -235,11 +292,13 @@ impl From<&Statx> for Facts {
             mode: mode & 0o7777,
             uid: found.stx_uid,
             gid: found.stx_gid,
+            links: found.stx_nlink,
             size: found.stx_size,
             stored: found.stx_blocks.saturating_mul(512),
             modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
             is_whiteout: kind == FileType::CharacterDevice
                 && (found.stx_rdev_major, found.stx_rdev_minor) == (0, 0),
+            is_socket: kind == FileType::Socket,
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::readlinkat;
-
 use super::super::error::WorkspaceError;
+use super::super::host_follow::HostFollows;
 use super::super::inventory::protected;
 use super::super::protection::Protection;
+use super::super::sparse::same_content;
 use super::super::tree::{Facts, Kind, Tree};
 use super::xattr;
 
@@ -106,15 +106,26 @@ pub(super) struct Comparison {
     pub(super) since: (i64, u32),
 }
 
+/// What is held back.
+#[derive(Debug)]
+pub(super) struct Judge<'a> {
+    pub(super) protection: &'a Protection,
+    pub(super) follows: HostFollows,
+}
+
 /// A folder that is still to be compared, and why all that is in it is held back.
 type Pending = (PathBuf, Option<HeldBack>);
 
 impl Comparison {
     pub(super) fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
+        let judge = &Judge {
+            protection,
+            follows: HostFollows::find(&self.host, protection, &self.names),
+        };
         let mut changes = Vec::new();
         let mut pending = vec![(PathBuf::new(), None)];
         while let Some((folder, held)) = pending.pop() {
-            self.folder(protection, &folder, held, &mut changes, &mut pending)?;
+            self.folder(judge, &folder, held, &mut changes, &mut pending)?;
         }
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(changes)
@@ -123,7 +134,7 @@ impl Comparison {
     /// Compares the entries of `folder`, which the upper layer has. `held` is why all that is in it is held back.
     fn folder(
         &self,
-        protection: &Protection,
+        judge: &Judge<'_>,
         folder: &Path,
         held: Option<HeldBack>,
         changes: &mut Vec<Change>,
@@ -144,17 +155,18 @@ impl Comparison {
         let below = self.host.list(folder).unwrap_or_default();
         let mut both: BTreeMap<OsString, Kind> = below.iter().cloned().collect();
         both.extend(upper.iter().cloned());
-        let judged = protected(protection, folder, &both.into_iter().collect::<Vec<_>>());
+        let judged = protected(judge.protection, folder, &both.into_iter().collect::<Vec<_>>());
         let held_here = |name: &OsString, path: &Path, kind: Kind| {
-            held.or_else(|| {
+            let followed = || judge.follows.covers(path).then_some(HeldBack::Protected);
+            held.or_else(followed).or_else(|| {
                 let role = *judged.roles.get(name)?;
-                (!self.is_harmless(role, path, kind)).then_some(HeldBack::Protected)
+                (!self.is_harmless(judge, role, path, kind)).then_some(HeldBack::Protected)
             })
         };
         for (name, kind) in &upper {
             let path = folder.join(name);
             let held = held_here(name, &path, *kind);
-            if self.entry(protection, &path, held, changes)? == Kind::Folder {
+            if self.entry(judge, &path, held, changes)? == Kind::Folder {
                 pending.push((path, held));
             }
         }
@@ -165,7 +177,7 @@ impl Comparison {
             for (name, kind) in hidden {
                 let path = folder.join(name);
                 let held = held_here(name, &path, *kind);
-                self.removed(protection, &path, held, changes)?;
+                self.removed(judge, &path, held, changes)?;
             }
         }
         Ok(())
@@ -174,7 +186,7 @@ impl Comparison {
     /// Compares one entry of the upper layer; tells what it is there.
     fn entry(
         &self,
-        protection: &Protection,
+        judge: &Judge<'_>,
         path: &Path,
         held: Option<HeldBack>,
         changes: &mut Vec<Change>,
@@ -184,7 +196,7 @@ impl Comparison {
             return Ok(Kind::Special);
         };
         if now.is_whiteout {
-            self.removed(protection, path, held, changes)?;
+            self.removed(judge, path, held, changes)?;
             return Ok(Kind::Special);
         }
         let before = self.host.facts(path).map_err(failed)?;
@@ -210,7 +222,7 @@ impl Comparison {
                 None => ChangeKind::Added,
             },
             entry: now.kind.into(),
-            held_back: held.or_else(|| self.held_with(protection, path, before.as_ref())),
+            held_back: held.or_else(|| self.held_with(judge, path, before.as_ref())),
             conflict: self.is_conflict(path, before),
             privileged: now.kind == Kind::File && now.mode & 0o6000 != 0,
             before,
@@ -220,7 +232,7 @@ impl Comparison {
 
     fn removed(
         &self,
-        protection: &Protection,
+        judge: &Judge<'_>,
         path: &Path,
         held: Option<HeldBack>,
         changes: &mut Vec<Change>,
@@ -237,7 +249,7 @@ impl Comparison {
             path: path.to_owned(),
             kind: ChangeKind::Removed,
             entry: before.kind.into(),
-            held_back: held.or_else(|| self.held_with(protection, path, Some(&before))),
+            held_back: held.or_else(|| self.held_with(judge, path, Some(&before))),
             conflict: self.is_conflict(path, Some(before)),
             privileged: false,
             before: Some(before),
@@ -264,7 +276,7 @@ impl Comparison {
                 let executable = |facts: &Facts| facts.mode & 0o111 != 0;
                 Ok(before.size == now.size
                     && executable(before) == executable(now)
-                    && same_content(file, other).map_err(failed)?)
+                    && same_content(&file, &other).map_err(failed)?)
             }
         }
     }
@@ -312,23 +324,5 @@ impl From<Kind> for EntryKind {
 
 /// Where the link `path` leads.
 pub(super) fn target(tree: &Tree, path: &Path) -> io::Result<PathBuf> {
-    use std::os::unix::ffi::OsStringExt as _;
-    let (folder, name) = tree.parent(path)?;
-    let target = readlinkat(&folder, name, Vec::new())?;
-    Ok(OsString::from_vec(target.into_bytes()).into())
-}
-
-fn same_content(a: impl io::Read, b: impl io::Read) -> io::Result<bool> {
-    let (mut a, mut b) = (io::BufReader::new(a), io::BufReader::new(b));
-    loop {
-        let (mut left, mut right) = (Vec::new(), Vec::new());
-        a.by_ref().take(64 * 1024).read_to_end(&mut left)?;
-        b.by_ref().take(64 * 1024).read_to_end(&mut right)?;
-        if left != right {
-            return Ok(false);
-        }
-        if left.is_empty() {
-            return Ok(true);
-        }
-    }
+    tree.target(path)
 }

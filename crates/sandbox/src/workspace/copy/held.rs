@@ -3,21 +3,38 @@
 use std::io;
 use std::path::{Component, Path};
 
-use super::super::git_config;
 use super::super::inventory::{Role, protected, text};
-use super::super::protection::Protection;
+use super::super::judge;
 use super::super::tree::{Facts, Kind, Tree};
-use super::changes::{Comparison, HeldBack, target};
+use super::changes::{Comparison, HeldBack, Judge, target};
 use super::xattr;
 
 impl Comparison {
     /// Whether what the task made of a protected path is what every repository has.
-    pub(super) fn is_harmless(&self, role: Role, path: &Path, kind: Kind) -> bool {
+    pub(super) fn is_harmless(&self, judge: &Judge<'_>, role: Role, path: &Path, kind: Kind) -> bool {
         match (role, kind) {
             (Role::Hooks, Kind::Folder) => self.has_samples_only(path),
             (Role::Configuration, Kind::File) => {
                 let known = text(&self.host, path).unwrap_or_default();
-                text(&self.upper, path).is_some_and(|text| git_config::is_harmless(&text, &known))
+                text(&self.upper, path).is_some_and(|text| {
+                    [&self.upper, &self.host]
+                        .iter()
+                        .any(|tree| judge::is_harmless_configuration(tree, path, &text, &known))
+                })
+            }
+            (Role::Pointer, Kind::File) if !judge.follows.is_configured => {
+                let configuration = |folder: &Path| {
+                    [&self.upper, &self.host].iter().find_map(|tree| {
+                        tree.facts(&folder.join("HEAD")).ok()??;
+                        Some(text(tree, &folder.join("config")).unwrap_or_default())
+                    })
+                };
+                text(&self.upper, path).is_some_and(|text| {
+                    judge::is_harmless_pointer(&self.host, path, &text, configuration)
+                })
+            }
+            (Role::Steps | Role::Modules, Kind::File) => {
+                text(&self.upper, path).is_some_and(|text| judge::is_harmless_text(role, path, &text))
             }
             _ => false,
         }
@@ -39,19 +56,23 @@ impl Comparison {
     /// Why a folder of the host that makes place, if `before` is one, is held back for what is in it.
     pub(super) fn held_with(
         &self,
-        protection: &Protection,
+        judge: &Judge<'_>,
         path: &Path,
         before: Option<&Facts>,
     ) -> Option<HeldBack> {
         before.filter(|before| before.kind == Kind::Folder)?;
+        if judge.follows.has_within(path) {
+            return Some(HeldBack::Protected);
+        }
         let mut pending = vec![path.to_owned()];
         while let Some(folder) = pending.pop() {
             let entries = self.host.list(&folder).unwrap_or_default();
-            let judged = protected(protection, &folder, &entries);
+            let judged = protected(judge.protection, &folder, &entries);
             for (name, kind) in entries {
                 let inner = folder.join(&name);
                 match (judged.roles.get(&name), kind) {
                     (Some(Role::Hooks), Kind::Folder) if are_samples(&self.host, &inner) => {}
+                    (Some(Role::Steps | Role::Modules | Role::GitFile), _) => {}
                     (Some(_), _) => return Some(HeldBack::Protected),
                     (None, Kind::Folder) => pending.push(inner),
                     (None, _) => {}

@@ -9,6 +9,9 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod git;
+mod others;
+
 /// A protected mount whose guards are not there: what the comparison does alone.
 struct Bed {
     folder: TempDir,
@@ -67,18 +70,21 @@ impl Bed {
                 thing.path.symlink_metadata().is_err() || thing.restored,
                 "{thing:?}"
             );
+            let is_kept = |to: &PathBuf| to.symlink_metadata().is_ok();
             assert!(
-                thing
-                    .moved_to
-                    .as_ref()
-                    .is_some_and(|to| to.symlink_metadata().is_ok()),
+                thing.kind == PlantedKind::Deleted || thing.moved_to.as_ref().is_some_and(is_kept),
                 "{thing:?}"
             );
         }
-        planted
-            .iter()
-            .map(|thing| thing.path_in(&self.tree()).display().to_string())
-            .collect()
+        self.names(&planted)
+    }
+
+    /// The paths of what was planted, in order.
+    fn names(&self, planted: &[Planted]) -> Vec<String> {
+        let name = |thing: &Planted| thing.path_in(&self.tree()).display().to_string();
+        let mut names: Vec<String> = planted.iter().map(name).collect();
+        names.sort();
+        names
     }
 }
 
@@ -95,10 +101,11 @@ fn what_is_there_is_guarded_and_its_repository_cannot_be_renamed() {
         .collect();
     let expected = [
         ("/workspace", false),
+        ("/workspace/ci/deploy.sh", true),
         ("/workspace/.envrc", true),
         ("/workspace/.git/config", true),
         ("/workspace/.git/hooks", true),
-        ("/workspace/ci/deploy.sh", true),
+        ("/workspace/sub/.git/config", true),
         ("/workspace/.git", false),
     ];
     assert_eq!(guards, expected);
@@ -150,7 +157,7 @@ fn what_appears_is_moved_out_of_the_way() {
                 bed.rename(".git", ".git2");
                 bed.write(".git/hooks/pre-push", "evil");
             },
-            &[".git/hooks/pre-push"],
+            &[".git/config", ".git/hooks/pre-push"],
         ),
         (
             "a shared folder elsewhere",
@@ -178,7 +185,7 @@ fn tricks_with_places_do_not_help() {
         (
             "the real repository's objects",
             |bed| bed.write(".git/objects/ab/.envrc", "x"),
-            &[],
+            &[".git/objects/ab/.envrc"],
         ),
         (
             "a repository without its name",
@@ -290,7 +297,7 @@ fn a_folder_with_the_look_of_a_repository_hides_nothing_from_the_next_run_either
     for path in ["e/HEAD", "e/refs/x", "e/objects/known/.envrc"] {
         bed.write(path, "x");
     }
-    let planted = bed.planted(|bed| bed.write("e/objects/new/.envrc", "x"));
+    let planted = bed.planted(|bed| bed.write("e/objects/new/.envrc", "y"));
     assert_eq!(planted, ["e/objects/new/.envrc"]);
 }
 

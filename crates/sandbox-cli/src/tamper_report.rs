@@ -1,0 +1,99 @@
+//! What a task changed where programs of the host follow it on their own: a short report at the end of a run.
+
+use std::path::Path;
+
+use sandbox::{Planted, PlantedKind};
+
+use crate::printer::{Printer, harmless_name};
+
+/// Lines, and names in a line; the rest is counted.
+const MOST_SHOWN: usize = 10;
+
+/// Reports `planted`, the newest first.
+pub(crate) fn report(planted: &[Planted], root: &Path, printer: Printer) {
+    let (left, moved): (Vec<&Planted>, Vec<&Planted>) =
+        planted.iter().partition(|thing| thing.is_left_in_place());
+    for thing in moved.iter().take(MOST_SHOWN) {
+        printer.warning(line(thing, root));
+    }
+    if let Some(more) = moved.len().checked_sub(MOST_SHOWN).filter(|more| *more > 0) {
+        printer.warning(format_args!(
+            "{more} more protected paths were changed and dealt with in the same way; -v lists them"
+        ));
+        if printer.verbosity() > 0 {
+            moved
+                .iter()
+                .skip(MOST_SHOWN)
+                .for_each(|thing| printer.message(line(thing, root)));
+        }
+    }
+    if moved.iter().any(|thing| thing.moved_to.is_some()) {
+        printer.hint("look at it before you put it back; --unprotected lets a task write there");
+    }
+    group(&left, root, printer);
+}
+
+/// What was left in place: a line for files, and one for sockets.
+fn group(left: &[&Planted], root: &Path, printer: Printer) {
+    let (sockets, files): (Vec<&Planted>, Vec<&Planted>) = left
+        .iter()
+        .copied()
+        .partition(|thing| thing.kind == PlantedKind::Socket);
+    if !files.is_empty() {
+        printer.message(format_args!(
+            "the task changed files that tools read by themselves: {}",
+            names(&files, root)
+        ));
+    }
+    if !sockets.is_empty() {
+        printer.message(format_args!("the task left sockets: {}", names(&sockets, root)));
+    }
+}
+
+fn names(things: &[&Planted], root: &Path) -> String {
+    let name = |thing: &&Planted| match thing.kind {
+        PlantedKind::ToolInput(tool) => format!("`{}` ({tool})", path(thing, root)),
+        _ => format!("`{}`", path(thing, root)),
+    };
+    let mut names: Vec<String> = things.iter().take(MOST_SHOWN).map(name).collect();
+    if things.len() > names.len() {
+        names.push(format!("and {} more", things.len() - names.len()));
+    }
+    names.join(", ")
+}
+
+/// Names come from the task.
+fn path(thing: &Planted, root: &Path) -> String {
+    harmless_name(&thing.path_in(root).display().to_string())
+}
+
+fn line(thing: &Planted, root: &Path) -> String {
+    let path = path(thing, root);
+    let problem = thing.problem.as_deref().unwrap_or("unknown error");
+    match (thing.kind, &thing.moved_to, &thing.problem) {
+        (PlantedKind::Deleted, _, None) => format!("the task removed `{path}`, which is protected; it was restored"),
+        (PlantedKind::Deleted, ..) => {
+            format!("the task removed `{path}`, which is protected, and it could not be restored: {problem}")
+        }
+        (PlantedKind::Privileged, _, None) => {
+            format!("the task set set-user-id or set-group-id bits on `{path}`; they were removed")
+        }
+        (PlantedKind::Privileged, ..) => format!(
+            "the task set set-user-id or set-group-id bits on `{path}`, and they could not be removed: {problem}"
+        ),
+        (_, Some(to), _) => {
+            let restored = if thing.restored {
+                "; what was there before is there again"
+            } else {
+                ""
+            };
+            let to = harmless_name(&to.display().to_string());
+            format!(
+                "the task wrote `{path}`, which programs of this machine follow on their own; it was moved to `{to}`{restored}"
+            )
+        }
+        (_, None, _) => format!(
+            "the task left `{path}`, which programs of this machine may follow on their own, and it could not be moved away: {problem}"
+        ),
+    }
+}

@@ -1,0 +1,102 @@
+//! What is reported, what loses its rights, and what quarantine does with much or with large files.
+
+use std::os::unix::net::UnixListener;
+
+use super::*;
+
+#[test]
+fn sockets_are_covered_and_those_that_appear_are_reported() {
+    let bed = Bed::new();
+    let _before = UnixListener::bind(bed.tree().join("sub/.overmind.sock")).unwrap();
+    let (mounts, watch) = bed.begin(Protection::default());
+    let covers: Vec<&str> = mounts
+        .iter()
+        .filter(|mount| mount.host_path() == Path::new("/dev/null"))
+        .map(Mount::container_path)
+        .collect();
+    assert_eq!(covers, ["/workspace/sub/.overmind.sock"]);
+    let _new = UnixListener::bind(bed.tree().join("new.sock")).unwrap();
+    let planted = watch.end();
+    assert_eq!(bed.names(&planted), ["new.sock"]);
+    assert!(planted[0].is_left_in_place() && bed.tree().join("new.sock").exists());
+
+    let read_only = Mount::read_only_at(bed.tree(), "/workspace").protected(Protection::default());
+    let quarantine = bed.folder.path().join("quarantine");
+    let (mounts, watch) = Watch::begin(vec![read_only], quarantine).unwrap();
+    assert!(mounts.len() == 3 && watch.is_empty(), "{mounts:?}");
+}
+
+#[test]
+fn rights_of_another_user_do_not_stay() {
+    let bed = Bed::new();
+    bed.write("before", "x");
+    bed.close("before", 0o4755);
+    bed.write("shared/x", "x");
+    bed.close("shared", 0o2775);
+    std::thread::sleep(2 * TICK);
+    let (_, watch) = bed.begin(Protection::default());
+    bed.write("x", "x");
+    bed.close("x", 0o4755);
+    bed.write("y", "x");
+    bed.close("y", 0o2711);
+    bed.write("shared/inner/x", "x");
+    bed.write("group/x", "x");
+    bed.close("group", 0o2755);
+    let planted = watch.end();
+    assert_eq!(bed.names(&planted), ["group", "x", "y"]);
+    let mode = |name: &str| fs::metadata(bed.tree().join(name)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode("x"), mode("y"), mode("group")), (0o755, 0o711, 0o755));
+    assert_eq!((mode("before"), mode("shared"), mode("shared/inner") & 0o2000), (0o4755, 0o2775, 0o2000));
+}
+
+#[test]
+fn what_tools_read_and_work_changes_is_left_in_place_and_reported() {
+    let bed = Bed::new();
+    bed.write(".npmrc", "a");
+    bed.write("AGENTS.md", "a");
+    bed.write(".github/workflows/ci.yml", "a");
+    let (_, watch) = bed.begin(Protection::default());
+    bed.write(".npmrc", "b");
+    bed.write("AGENTS.md", "a");
+    bed.write(".github/workflows/new.yml", "b");
+    bed.write(".venv/lib/python3.12/site-packages/x.pth", "import x");
+    bed.write("models/x.pth", "x");
+    bed.write("node_modules/x/.npmrc", "x");
+    let planted = watch.end();
+    let expected = [
+        ".github/workflows/new.yml",
+        ".npmrc",
+        ".venv/lib/python3.12/site-packages/x.pth",
+    ];
+    assert_eq!(bed.names(&planted), expected);
+    assert!(planted.iter().all(Planted::is_left_in_place));
+    assert_eq!(bed.read(".npmrc").as_deref(), Some("b"));
+}
+
+#[test]
+fn the_newest_comes_first() {
+    let bed = Bed::new();
+    let (_, watch) = bed.begin(Protection::default());
+    for name in ["b/.envrc", "c/.envrc", "a/.envrc"] {
+        bed.write(name, "x");
+        std::thread::sleep(TICK);
+    }
+    let planted = watch.end();
+    let names: Vec<&Path> = planted.iter().map(|thing| thing.path_in(&bed.folder.path().join("tree"))).collect();
+    assert_eq!(names, ["a/.envrc", "c/.envrc", "b/.envrc"].map(Path::new));
+}
+
+#[test]
+fn names_in_quarantine_are_counted_on() {
+    let bed = Bed::new();
+    let prefix = "x".repeat(120);
+    let (_, watch) = bed.begin(Protection::default());
+    for number in 0..300 {
+        bed.write(&format!("{prefix}{number}/.envrc"), "x");
+    }
+    let planted = watch.end();
+    let mut places: Vec<&Path> = planted.iter().filter_map(|thing| thing.moved_to.as_deref()).collect();
+    places.sort();
+    places.dedup();
+    assert_eq!(places.len(), 300);
+}
