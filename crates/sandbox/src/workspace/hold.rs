@@ -33,6 +33,17 @@ impl Hold {
         .await?
     }
 
+    /// To be called before anything of the execution begins: waits for what [`take`](Self::take) left to do meanwhile.
+    pub(crate) async fn prepared(&mut self) -> Result<(), WorkspaceError> {
+        let copies = std::mem::take(&mut self.copies);
+        self.copies = blocking(move || {
+            let waited = copies.into_iter().map(|mut copy| copy.wait().map(|()| copy));
+            waited.collect::<Result<_, _>>()
+        })
+        .await??;
+        Ok(())
+    }
+
     /// Whether the end of the execution means nothing to the host.
     pub(crate) fn is_empty(&self) -> bool {
         self.watch.is_empty() && self.copies.is_empty()

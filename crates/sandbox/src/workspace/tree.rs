@@ -38,6 +38,8 @@ pub(crate) struct Facts {
     pub(crate) mode: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
+    /// How many names it has.
+    pub(crate) links: u32,
     pub(crate) size: u64,
     /// Bytes that it has on the disk: less than its size where it has holes.
     pub(crate) stored: u64,
@@ -235,6 +237,7 @@ impl From<&Statx> for Facts {
             mode: mode & 0o7777,
             uid: found.stx_uid,
             gid: found.stx_gid,
+            links: found.stx_nlink,
             size: found.stx_size,
             stored: found.stx_blocks.saturating_mul(512),
             modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),

@@ -7,12 +7,16 @@ mod commit;
 mod finish;
 mod held;
 mod journal;
+mod keep;
+mod names;
 mod path_text;
 mod removal;
+mod repository;
 mod room;
 mod seal;
 mod stage;
 mod state;
+mod sync;
 mod trash;
 #[cfg(test)]
 mod unprivileged;
