@@ -5,6 +5,7 @@
 //! ([`exit_status`]). stdout is data, stderr everything else.
 
 mod args;
+mod change_report;
 mod commands;
 mod config;
 mod credentials;
@@ -22,6 +23,7 @@ mod settings;
 mod table;
 mod trace;
 mod workspace;
+mod workspace_copy;
 
 use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};

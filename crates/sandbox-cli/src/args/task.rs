@@ -36,7 +36,7 @@ pub(crate) struct TaskArgs {
     /// Mounts a file or folder of this machine; :ro for reading only
     #[arg(long = "mount", value_name = "SRC:DST[:ro]", value_parser = mount)]
     pub(crate) mounts: Vec<Mount>,
-    /// Whether the task changes the work tree or a copy of it [default: direct]
+    /// What the task works on [default: auto for `agent`, direct for `run`]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) workspace: Option<WorkspaceMode>,
     /// Lets the task write what programs of this machine run on their own: git's hooks, .envrc, .claude and the like

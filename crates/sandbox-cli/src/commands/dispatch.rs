@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Project;
 use crate::trace;
+use crate::workspace_copy::CopySummary;
 
 use super::{
     agent, allowlist, apply, build, clean, config, diff, discard, doctor, generate, image, logs, run, status,
@@ -31,7 +32,7 @@ pub(crate) async fn dispatch(
     let sandbox = || project()?.sandbox(&global, environment, printer);
     match command {
         Command::Run(args) => {
-            let settings = project()?.task(&args.task, &global, environment, printer)?;
+            let settings = project()?.task(&args.task, run::WORKSPACE, &global, environment, printer)?;
             run::run(settings, args.command, printer).await
         }
         Command::Exec(args) => {
@@ -41,21 +42,23 @@ pub(crate) async fn dispatch(
         Command::Build { args, force } => build::build(&args, force, &project()?, sandbox()?, printer).await,
         Command::Agent(args) => {
             let project = project()?;
-            let settings = project.task(&args.task, &global, environment, printer)?;
+            let settings = project.task(&args.task, agent::WORKSPACE, &global, environment, printer)?;
             let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
             let session = agent::SessionPlace::new(session, &project);
             agent::agent(settings, agent::AgentSettings::new(args, session)?, printer).await
         }
         Command::Diff(args) => diff::diff(&args, &project()?, printer),
-        Command::Apply(args) => apply::apply(&args, &project()?, printer),
-        Command::Discard => discard::discard(&project()?, printer),
+        Command::Apply(args) => apply::apply(&args, &project()?, sandbox, printer).await,
+        Command::Discard => discard::discard(&project()?, sandbox, printer).await,
         Command::Image(command) => image::image(command, &project()?, sandbox, printer).await,
         Command::Allowlist(command) => allowlist::allowlist(command, &project()?, printer),
         Command::Config(command) => Ok(config::config(&command, project, environment, printer)),
         Command::Logs(args) => logs::logs(args, &project()?, printer).await,
         Command::Status(args) => {
-            let image = project()?.image(&ImageArgs::default()).ok();
-            status::status(sandbox()?, image, args.output, printer).await
+            let project = project()?;
+            let image = project.image(&ImageArgs::default()).ok();
+            let copy = CopySummary::of(&project.copy_dir(), &project.protection());
+            status::status(sandbox()?, image, copy, args.output, printer).await
         }
         Command::Clean(args) => {
             let image = project()?.image(&ImageArgs::default()).ok();

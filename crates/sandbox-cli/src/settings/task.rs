@@ -16,7 +16,7 @@ use crate::credentials;
 use crate::failure::Failure;
 use crate::network_log::LogCopies;
 use crate::printer::Printer;
-use crate::workspace;
+use crate::workspace::{self, WorkspaceMode};
 
 /// What `run`, `agent` and `exec` need.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(crate) struct TaskSettings {
     pub(crate) mounts: Vec<Mount>,
     /// The work tree.
     pub(crate) root: PathBuf,
+    /// Whether the task works on the work tree itself.
+    pub(crate) workspace: WorkspaceMode,
     /// What is protected in it.
     pub(crate) protection: Protection,
     pub(crate) limits: ResourceLimits,
@@ -52,6 +54,7 @@ impl Project {
     pub(crate) fn task(
         &self,
         args: &TaskArgs,
+        default_mode: WorkspaceMode,
         global: &GlobalArgs,
         environment: &Environment,
         printer: Printer,
@@ -66,11 +69,15 @@ impl Project {
         let mut limits = self.file.resource_limits;
         limits.timeout = args.timeout.map(Duration::from_secs).or(limits.timeout);
         let protection = workspace::protection(&self.file.workspace, args.unprotected);
-        let mode = args.workspace.or(self.file.workspace.mode).unwrap_or_default();
+        let mode = args
+            .workspace
+            .or(self.file.workspace.mode)
+            .unwrap_or(default_mode);
         let mounts = self.mounts(&args.mounts, mode, &protection);
         self.refuse_state_in_reach(&mounts)?;
         Ok(TaskSettings {
             root: self.root.clone(),
+            workspace: mode,
             protection,
             image: self.image(&args.image)?,
             sandbox,
@@ -115,6 +122,7 @@ impl Project {
         };
         Ok(TaskSettings {
             root: self.root.clone(),
+            workspace: WorkspaceMode::Direct,
             protection,
             image: self.image(&args.image)?,
             sandbox,
@@ -183,7 +191,13 @@ mod tests {
             network_log_live: false,
             log: None,
         };
-        project.task(&args, &global, environment, Printer::new(0, true))
+        project.task(
+            &args,
+            WorkspaceMode::Direct,
+            &global,
+            environment,
+            Printer::new(0, true),
+        )
     }
 
     #[test]

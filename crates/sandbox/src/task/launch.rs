@@ -108,7 +108,7 @@ pub(crate) async fn start(
         }
         Err(error) => {
             // An engine that does not answer may have started it. The container is gone again.
-            aftermath::tell(&hold.release().await);
+            aftermath::tell(&hold.release(false).await);
             undo::tell(undo::close(proxy).await);
             Err(error)
         }

@@ -49,9 +49,13 @@ impl Hold {
         self.watch.is_empty() && self.copies.is_empty()
     }
 
-    /// To be called when nothing of the execution lives any more: tells what it planted, which is then out of the way. Its copies are free again.
-    pub(crate) async fn release(self) -> Vec<Planted> {
+    /// To be called when nothing of the execution lives any more: tells what it planted, which is then out of the way. Its copies are free
+    /// again; `is_gone` says whether the container was seen to go.
+    pub(crate) async fn release(self, is_gone: bool) -> Vec<Planted> {
         let unseen = self.unseen("looking through it failed");
+        if is_gone {
+            self.copies.into_iter().for_each(CopyInUse::give_back);
+        }
         match blocking(move || self.watch.end()).await {
             Ok(planted) => planted,
             Err(error) => {

@@ -13,6 +13,7 @@ use super::repository;
 use super::room;
 use super::seal::Seal;
 use super::stage::{self, Stage, new};
+use super::state;
 use super::sync;
 use super::witness::{Moment, Witness, stopped};
 
@@ -58,6 +59,10 @@ fn apply_within(
     witness: Witness<'_>,
 ) -> Result<Applied, WorkspaceError> {
     let (applied, held_back) = sort(from.changes(&options.protection)?, options);
+    if applied.is_empty() && held_back.is_empty() {
+        state::forget(folder)?;
+        return Ok(Applied::default());
+    }
     let steps = plan(from, &applied);
     if !options.force {
         refuse_conflicts(from, &applied)?;

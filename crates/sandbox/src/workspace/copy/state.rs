@@ -27,6 +27,8 @@ const UPPER: &str = "upper";
 const WORK: &str = "work";
 const BEGUN: &str = "begun.json";
 const LOCK: &str = "lock";
+/// There from the moment when a task gets the copy until its container is known to be gone.
+const TAKEN: &str = "taken";
 /// What `statfs` calls an overlay, on which no other can be stacked.
 const OVERLAYFS: u64 = 0x794c_7630;
 
@@ -45,10 +47,18 @@ pub type Versions = (Option<Vec<u8>>, Option<Vec<u8>>);
 #[derive(Debug)]
 pub(crate) struct CopyInUse {
     _lock: Arc<File>,
+    taken: PathBuf,
     beginning: Option<JoinHandle<Result<(), WorkspaceError>>>,
 }
 
 impl CopyInUse {
+    /// To be called when the container of the task is gone.
+    pub(crate) fn give_back(self) {
+        if let Err(error) = trash::gone(fs::remove_file(&self.taken)) {
+            tracing::warn!(%error, "that a task no longer works with a copy cannot be noted");
+        }
+    }
+
     /// Waits until everything is noted that tells later what the host changed since. Until then no task may begin. Blocks.
     pub(crate) fn wait(&mut self) -> Result<(), WorkspaceError> {
         let Some(beginning) = self.beginning.take() else {
@@ -121,6 +131,8 @@ impl WorkspaceCopy {
             }
         };
         let since = now(folder)?;
+        let taken = folder.join(TAKEN);
+        File::create(&taken).map_err(|source| WorkspaceError::new("make", &taken, source))?;
         let (tree, folder, lock) = (tree.to_owned(), folder.to_owned(), Arc::clone(&held));
         let beginning = thread::spawn(move || {
             let noted = note_beginning(&tree, &folder, since, conflicts);
@@ -129,8 +141,29 @@ impl WorkspaceCopy {
         });
         Ok(CopyInUse {
             _lock: held,
+            taken,
             beginning: Some(beginning),
         })
+    }
+
+    /// Whether a task, or another command, works with the copy that is kept in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// When that cannot be found out.
+    pub fn is_in_use(folder: &Path) -> Result<bool, WorkspaceError> {
+        match folder.exists().then(|| lock(folder, folder)) {
+            Some(Err(WorkspaceError::Busy { .. })) => Ok(true),
+            Some(Err(error)) => Err(error),
+            Some(Ok(_)) | None => Ok(false),
+        }
+    }
+
+    /// Whether the container of the task that worked with it last may still be at work: the sandbox was killed before that was gone.
+    /// [`Sandbox::sweep`](crate::Sandbox::sweep) removes it. Apply and discard the copy only afterwards.
+    #[must_use]
+    pub fn was_interrupted(&self) -> bool {
+        self.folder.join(TAKEN).exists()
     }
 
     fn read(folder: &Path) -> Result<Option<Self>, WorkspaceError> {
@@ -182,7 +215,7 @@ impl WorkspaceCopy {
         apply::apply(&self.comparison()?, &self.folder, options, &mut |_| true)
     }
 
-    /// Throws the changes away. Blocks.
+    /// Throws the changes away, once the container that made them is gone. Blocks.
     ///
     /// # Errors
     ///
@@ -253,6 +286,7 @@ fn remove_notes(folder: &Path) -> Result<(), WorkspaceError> {
     // The journal last: as long as it is there, whoever is next goes on here.
     for path in [
         folder.join(BEGUN),
+        folder.join(TAKEN),
         Names::path(folder),
         folder.join(journal::NAME),
     ] {
@@ -307,6 +341,8 @@ fn begin(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
 pub(super) fn keep(kept: &[Kept], tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     keep::only(kept, folder, UPPER)?;
     note_beginning(tree, folder, now(folder)?, keep::conflicts(kept))?;
+    let taken = folder.join(TAKEN);
+    trash::gone(fs::remove_file(&taken)).map_err(|source| WorkspaceError::new("remove", &taken, source))?;
     if let Err(error) = trash::empty(folder) {
         tracing::warn!(%error, "a part of a copy that is no longer needed cannot be removed");
     }
