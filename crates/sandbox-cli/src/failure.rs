@@ -3,7 +3,9 @@
 use std::error::Error;
 use std::fmt;
 
-use sandbox::{BuildReach, ContainerError, ImageBuildError, ProxyError, SandboxError, SessionError};
+use sandbox::{
+    BuildReach, ContainerError, ImageBuildError, ProxyError, SandboxError, SessionError, WorkspaceError,
+};
 
 use crate::exit_status::ExitStatus;
 
@@ -133,6 +135,9 @@ fn hint_for(error: &SandboxError) -> Option<String> {
         }
         SandboxError::Session(SessionError::Busy { .. }) => {
             "wait for the other run to end, or give this one a session of its own with --session-dir"
+        }
+        SandboxError::Workspace(WorkspaceError::Busy { .. }) => {
+            "one run at a time works on the copy of a work tree; with `--workspace direct` several can work on the tree itself"
         }
         SandboxError::Proxy(ProxyError::NoResolver { .. }) => {
             "write `upstream: {dns: 192.0.2.53}` with your name server's address into .sandbox/sandbox.yaml"

@@ -12,7 +12,7 @@ use crate::network_log::LogTap;
 use crate::printer::Printer;
 use crate::run_folder::RunFolder;
 use crate::settings::TaskSettings;
-use crate::workspace;
+use crate::workspace_copy::{CopyOfRun, WorkspaceReport};
 
 /// What an execution finds prepared.
 #[derive(Debug)]
@@ -24,17 +24,42 @@ pub(crate) struct Stage<'a> {
     pub(crate) interrupts: &'a mut Interrupts,
 }
 
-/// Runs `work` on a stage of its own. Whatever happens, nothing of it is left on the engine.
-pub(crate) async fn on_stage(
+/// What the work of a stage came to.
+#[derive(Debug)]
+pub(crate) struct Executed<T> {
+    pub(crate) status: ExitStatus,
+    /// Whether the execution came to its end, be that a failure, and not the sandbox to its own.
+    pub(crate) is_over: bool,
+    pub(crate) value: T,
+}
+
+/// What a whole run came to.
+#[derive(Debug)]
+pub(crate) struct Finished<T> {
+    pub(crate) status: ExitStatus,
+    /// `None` where nothing was executed.
+    pub(crate) value: Option<T>,
+    pub(crate) workspace: WorkspaceReport,
+}
+
+/// Runs `work` on a stage of its own. Whatever happens, nothing of it is left on the engine. Where it worked on a copy of the work tree,
+/// its changes are applied when all of that is gone.
+pub(crate) async fn on_stage<T>(
     settings: &TaskSettings,
     printer: Printer,
-    work: impl AsyncFnOnce(Stage<'_>) -> Result<ExitStatus, Failure>,
-) -> Result<ExitStatus, Failure> {
-    workspace::tell_pending(&settings.mounts, printer)?;
+    work: impl AsyncFnOnce(Stage<'_>) -> Result<Executed<T>, Failure>,
+) -> Result<Finished<T>, Failure> {
+    let copy = CopyOfRun::of(settings, printer);
+    let pending = copy.as_ref().map(CopyOfRun::look).transpose()?;
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
+    let interrupted = |interrupt| Finished {
+        status: ExitStatus::Interrupted(interrupt),
+        value: None,
+        workspace: WorkspaceReport::new(settings.workspace),
+    };
     let sandbox = tokio::select! {
         connected = Sandbox::connect(settings.sandbox.clone()) => connected?,
-        interrupt = interrupts.next() => return Ok(ExitStatus::Interrupted(interrupt)),
+        interrupt = interrupts.next() => return Ok(interrupted(interrupt)),
     };
     let run = RunFolder::create(&settings.logs)?;
     let tap = LogTap::start(run.path(), &settings.copies, &settings.resolver, printer)?;
@@ -42,31 +67,57 @@ pub(crate) async fn on_stage(
         prepared = prepare(&sandbox, settings, run.path(), printer) => prepared.map_err(Failure::from).map(Ok),
         interrupt = interrupts.next() => Ok(Err(interrupt)),
     };
+    let prepared = prepared.and_then(|prepared| {
+        if let (Ok(_), Some(copy), Some(pending)) = (&prepared, &copy, pending) {
+            copy.settle(pending)?;
+        }
+        Ok(prepared)
+    });
     let ended = match prepared {
         Ok(Ok(image)) => {
-            work(Stage {
+            let stage = Stage {
                 sandbox: &sandbox,
                 image,
                 run: run.path(),
                 interrupts: &mut interrupts,
-            })
-            .await
+            };
+            work(stage).await.map(Ok)
         }
-        Ok(Err(interrupt)) => Ok(ExitStatus::Interrupted(interrupt)),
+        Ok(Err(interrupt)) => Ok(Err(interrupt)),
         Err(failure) => Err(failure),
     };
-    tokio::select! {
-        cleaned = sandbox.shutdown() => if let Err(error) = cleaned {
-            printer.warning(format_args!("something is left on the engine, and goes with the next run: {error}"));
-        },
-        _ = interrupts.next() => printer.warning("stopped while cleaning up; what is left goes with the next run"),
-    }
+    let is_gone = tokio::select! {
+        cleaned = sandbox.shutdown() => {
+            if let Err(error) = &cleaned {
+                printer.warning(format_args!("something is left on the engine, and goes with the next run: {error}"));
+            }
+            cleaned.is_ok()
+        }
+        _ = interrupts.next() => {
+            printer.warning("stopped while cleaning up; what is left goes with the next run");
+            false
+        }
+    };
     tap.finish(printer).await;
     run.close();
-    if let Err(failure) = workspace::tell_changes(&settings.mounts, &settings.protection, printer) {
-        printer.warning(failure);
+    let is_over = is_gone && matches!(&ended, Ok(Ok(executed)) if executed.is_over);
+    let workspace = match &copy {
+        Some(copy) => copy.finish(is_over),
+        None => WorkspaceReport::new(settings.workspace),
+    };
+    match ended? {
+        Ok(Executed { status, value, .. }) => Ok(Finished {
+            // What was lost says more than a success, and less than a failure.
+            status: if workspace.has_failed() && status.code() == 0 {
+                ExitStatus::Infrastructure
+            } else {
+                status
+            },
+            value: Some(value),
+            workspace,
+        }),
+        Err(interrupt) => Ok(interrupted(interrupt)),
     }
-    ended
 }
 
 /// Image and proxy at the same time: neither needs the other.

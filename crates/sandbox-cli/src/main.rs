@@ -5,6 +5,7 @@
 //! ([`exit_status`]). stdout is data, stderr everything else.
 
 mod args;
+mod change_report;
 mod commands;
 mod config;
 mod credentials;
@@ -24,6 +25,7 @@ mod tamper_report;
 mod trace;
 mod trust;
 mod workspace;
+mod workspace_copy;
 
 use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -39,7 +39,7 @@ pub(crate) struct TaskArgs {
     /// Allow mounts of `/`, home folders and system folders such as /etc
     #[arg(long)]
     pub(crate) allow_system_mounts: bool,
-    /// Whether the task changes the work tree or a copy of it [default: direct]
+    /// What the task works on [default: auto for `agent`, direct for `run`]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) workspace: Option<WorkspaceMode>,
     /// Lets the task write what programs of this machine run on their own: git's hooks, .envrc, .claude and the like

@@ -14,13 +14,17 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use crate::args::{AgentArgs, AgentOutput};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::launch::{Stage, on_stage, watched};
+use crate::launch::{Executed, Stage, on_stage, watched};
 use crate::printer::Printer;
 use crate::settings::{Project, TaskSettings};
 use crate::tamper_report;
-use crate::workspace;
+use crate::workspace::WorkspaceMode;
+use crate::workspace_copy::WorkspaceReport;
 
 use super::transcript;
+
+/// What an agent works on unless told otherwise.
+pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Auto;
 
 /// Where a session is kept, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,8 +141,13 @@ pub(crate) async fn agent(
     agent: AgentSettings,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
+    let output = agent.output;
     let work = async |stage: Stage<'_>| Box::pin(execute(stage, &settings, agent, printer)).await;
-    Box::pin(on_stage(&settings, printer, work)).await
+    let finished = Box::pin(on_stage(&settings, printer, work)).await?;
+    if let (AgentOutput::Json, Some(Some(result))) = (output, &finished.value) {
+        printer.line(json(result, &finished.workspace));
+    }
+    Ok(finished.status)
 }
 
 async fn execute(
@@ -146,7 +155,7 @@ async fn execute(
     settings: &TaskSettings,
     agent: AgentSettings,
     printer: Printer,
-) -> Result<ExitStatus, Failure> {
+) -> Result<Executed<Option<ExecutionResult>>, Failure> {
     let task = stage.sandbox.create_task(spec(&stage, settings, &agent))?;
     let mut prompt = Prompt::new(agent.prompt).resume(resumed(agent.resume, &task)?);
     if let Some(model) = agent.model {
@@ -191,13 +200,19 @@ async fn execute(
     if let Some(Ok(result)) = &result {
         tamper_report::report(&result.planted, &settings.root, printer);
     }
-    match (result, why) {
+    let is_over = matches!(result, Some(Ok(_)));
+    let (status, value) = match (result, why) {
         // As with a command: that it had to be stopped says more than how it then ended.
-        (_, Some(why)) => Ok(why),
-        (Some(Err(error)), None) => Err(error.into()),
-        (Some(Ok(result)), None) => Ok(report(&result, output, printer)),
-        (None, None) => Ok(ExitStatus::Infrastructure),
-    }
+        (_, Some(why)) => (why, None),
+        (Some(Err(error)), None) => return Err(error.into()),
+        (Some(Ok(result)), None) => (report(&result, output, printer), Some(result)),
+        (None, None) => (ExitStatus::Infrastructure, None),
+    };
+    Ok(Executed {
+        status,
+        is_over,
+        value,
+    })
 }
 
 fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> TaskSpec {
@@ -251,17 +266,17 @@ struct AgentReport<'a> {
     planted: Vec<String>,
     /// How many events the session has not kept.
     missing_events: u64,
+    /// What became of the changes in the copy of the work tree.
+    workspace: &'a WorkspaceReport,
 }
 
 fn report(result: &ExecutionResult, output: AgentOutput, printer: Printer) -> ExitStatus {
     match output {
-        AgentOutput::Json => {
-            printer.line(json(result));
-        }
         AgentOutput::Text if !printer.is_live() && !result.response_text.is_empty() => {
             printer.line(&result.response_text);
         }
-        AgentOutput::Text | AgentOutput::StreamJson => {}
+        // The object comes when it is known what became of the changes.
+        AgentOutput::Text | AgentOutput::Json | AgentOutput::StreamJson => {}
     }
     if !result.missing.is_none() && output != AgentOutput::Json {
         printer.warning(format_args!(
@@ -286,7 +301,7 @@ fn report(result: &ExecutionResult, output: AgentOutput, printer: Printer) -> Ex
     status(result.outcome)
 }
 
-fn json(result: &ExecutionResult) -> String {
+fn json(result: &ExecutionResult, workspace: &WorkspaceReport) -> String {
     let report = AgentReport {
         version: 1,
         outcome: result.outcome,
@@ -305,6 +320,7 @@ fn json(result: &ExecutionResult) -> String {
             .map(|thing| thing.path.display().to_string())
             .collect(),
         missing_events: result.missing.events,
+        workspace,
     };
     // Texts and numbers always have a form in JSON.
     serde_json::to_string(&report).unwrap_or_default()

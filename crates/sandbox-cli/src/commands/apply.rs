@@ -1,19 +1,26 @@
 //! `apply`: brings what a task changed in its copy into the work tree.
 
-use sandbox::{Applied, ApplyOptions, WorkspaceCopy, WorkspaceError};
+use sandbox::{Applied, ApplyOptions, SandboxConfig};
 use serde::Serialize;
 
 use crate::args::{ApplyArgs, Output};
+use crate::change_report::{ChangeReport, line, reports};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Project;
+use crate::workspace_copy::{explained, settled, tell_held_back};
 
-use super::diff::{ChangeReport, NO_COPY, line, reports};
+use super::diff::NO_COPY;
 
 /// Applies all of it, or nothing.
-pub(crate) fn apply(args: &ApplyArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
-    let Some(copy) = WorkspaceCopy::open(project.copy_dir())? else {
+pub(crate) async fn apply(
+    args: &ApplyArgs,
+    project: &Project,
+    sandbox: impl FnOnce() -> Result<SandboxConfig, Failure>,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let Some(copy) = settled(&project.copy_dir(), sandbox).await? else {
         return Err(Failure::new(NO_COPY));
     };
     let options = ApplyOptions {
@@ -29,31 +36,13 @@ pub(crate) fn apply(args: &ApplyArgs, project: &Project, printer: Printer) -> Re
     Ok(ExitStatus::Success)
 }
 
-fn explained(error: WorkspaceError) -> Failure {
-    let hint = matches!(error, WorkspaceError::Conflict { .. })
-        .then_some("`sandbox diff` marks them with !; --force lets the task's version win, `sandbox discard` this machine's");
-    match hint {
-        Some(hint) => Failure::from(error).with_hint(hint),
-        None => error.into(),
-    }
-}
-
 fn tell(applied: &Applied, printer: Printer) {
     for change in &applied.applied {
         if !printer.line(line(change)) {
             break;
         }
     }
-    if !applied.held_back.is_empty() {
-        printer.warning(format_args!(
-            "{} changes were left out, and stay in the copy:",
-            applied.held_back.len()
-        ));
-        for change in &applied.held_back {
-            printer.message(line(change));
-        }
-        printer.hint("look at them, then `sandbox apply --include-protected` or `sandbox discard`; devices, pipes and sockets are never applied");
-    }
+    tell_held_back(&applied.held_back, printer);
 }
 
 /// What `--output json` prints; it changes its version when a field changes its meaning or goes away.

@@ -5,6 +5,7 @@ use serde::Serialize;
 use similar::TextDiff;
 
 use crate::args::{DiffArgs, Output};
+use crate::change_report::{ChangeReport, line, reports};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::{Printer, harmless, harmless_name};
@@ -39,27 +40,6 @@ pub(crate) fn diff(args: &DiffArgs, project: &Project, printer: Printer) -> Resu
 /// What is said where there is no copy.
 pub(super) const NO_COPY: &str =
     "there is no copy of this work tree; `sandbox run --workspace copy` makes one";
-
-/// A change for people. Names come from the task.
-pub(super) fn line(change: &Change) -> String {
-    let path = harmless_name(&change.path.display().to_string());
-    let slash = if change.entry == EntryKind::Folder {
-        "/"
-    } else {
-        ""
-    };
-    let mark = if change.conflict { '!' } else { ' ' };
-    let held = change
-        .held_back
-        .map(|held| format!(" (held back: {})", held.as_str()))
-        .unwrap_or_default();
-    let privileged = if change.privileged {
-        " (set-user-id is dropped)"
-    } else {
-        ""
-    };
-    format!("{}{mark} {path}{slash}{held}{privileged}", change.kind.letter())
-}
 
 /// The change of a text, as `diff -u` has it; `None` for what is no text or too large.
 fn patch(copy: &WorkspaceCopy, change: &Change) -> Result<Option<String>, Failure> {
@@ -96,44 +76,11 @@ fn patch(copy: &WorkspaceCopy, change: &Change) -> Result<Option<String>, Failur
     Ok(Some(harmless(unified.trim_end_matches('\n'))))
 }
 
-/// A change for programs.
-#[derive(Debug, Serialize)]
-pub(super) struct ChangeReport {
-    path: String,
-    change: &'static str,
-    entry: &'static str,
-    held_back: Option<&'static str>,
-    conflict: bool,
-    privileged: bool,
-}
-
 /// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
 #[derive(Debug, Serialize)]
 struct DiffReport {
     version: u32,
     changes: Vec<ChangeReport>,
-}
-
-/// Changes for programs.
-pub(super) fn reports(changes: &[Change]) -> Vec<ChangeReport> {
-    let report = |change: &Change| ChangeReport {
-        path: change.path.display().to_string(),
-        change: match change.kind {
-            ChangeKind::Added => "added",
-            ChangeKind::Modified => "modified",
-            ChangeKind::Removed => "removed",
-        },
-        entry: match change.entry {
-            EntryKind::File => "file",
-            EntryKind::Folder => "folder",
-            EntryKind::Link => "link",
-            EntryKind::Special => "special",
-        },
-        held_back: change.held_back.map(sandbox::HeldBack::as_str),
-        conflict: change.conflict,
-        privileged: change.privileged,
-    };
-    changes.iter().map(report).collect()
 }
 
 fn json(changes: &[Change]) -> String {

@@ -1,17 +1,22 @@
 //! `discard`: throws away what a task changed in its copy of the work tree.
 
-use sandbox::WorkspaceCopy;
+use sandbox::SandboxConfig;
 
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Project;
+use crate::workspace_copy::settled;
 
 use super::diff::NO_COPY;
 
 /// Throws it away. Where there is none, that is as good.
-pub(crate) fn discard(project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
-    match WorkspaceCopy::open(project.copy_dir())? {
+pub(crate) async fn discard(
+    project: &Project,
+    sandbox: impl FnOnce() -> Result<SandboxConfig, Failure>,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    match settled(&project.copy_dir(), sandbox).await? {
         Some(copy) => copy.discard()?,
         None => printer.message(NO_COPY),
     }

@@ -10,6 +10,7 @@ use crate::printer::Printer;
 use crate::settings::{Needs, Project};
 use crate::trace;
 use crate::trust::Trust;
+use crate::workspace_copy::CopySummary;
 
 use super::{
     agent, allowlist, apply, build, clean, config, diff, discard, doctor, generate, image, logs, run, status,
@@ -39,7 +40,7 @@ pub(crate) async fn dispatch(
     match command {
         Command::Run(args) => {
             let project = trusted(&args.task.image, args.task.allowlist.as_deref())?;
-            let settings = project.task(&args.task, &global, environment, printer)?;
+            let settings = project.task(&args.task, run::WORKSPACE, &global, environment, printer)?;
             run::run(settings, args.command, printer).await
         }
         Command::Exec(args) => {
@@ -54,14 +55,14 @@ pub(crate) async fn dispatch(
         }
         Command::Agent(args) => {
             let project = trusted(&args.task.image, args.task.allowlist.as_deref())?;
-            let settings = project.task(&args.task, &global, environment, printer)?;
+            let settings = project.task(&args.task, agent::WORKSPACE, &global, environment, printer)?;
             let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
             let session = agent::SessionPlace::new(session, &project);
             agent::agent(settings, agent::AgentSettings::new(args, session)?, printer).await
         }
         Command::Diff(args) => diff::diff(&args, &configured()?, printer),
-        Command::Apply(args) => apply::apply(&args, &configured()?, printer),
-        Command::Discard => discard::discard(&configured()?, printer),
+        Command::Apply(args) => apply::apply(&args, &configured()?, sandbox, printer).await,
+        Command::Discard => discard::discard(&configured()?, sandbox, printer).await,
         Command::Image(command) => {
             let project = command
                 .image()
@@ -74,8 +75,10 @@ pub(crate) async fn dispatch(
         Command::Config(command) => Ok(config::config(&command, project, environment, printer)),
         Command::Logs(args) => logs::logs(args, &project()?, printer).await,
         Command::Status(args) => {
-            let image = project()?.image(&ImageArgs::default()).ok();
-            status::status(sandbox()?, image, args.output, printer).await
+            let project = project()?;
+            let image = project.image(&ImageArgs::default()).ok();
+            let copy = CopySummary::of(&project.copy_dir(), &project.protection());
+            status::status(sandbox()?, image, copy, args.output, printer).await
         }
         Command::Clean(args) => {
             let image = project()?.image(&ImageArgs::default()).ok();

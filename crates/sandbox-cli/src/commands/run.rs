@@ -8,10 +8,15 @@ use tokio::sync::Notify;
 
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::launch::{Stage, on_stage, watched};
+use crate::launch::{Executed, Stage, on_stage, watched};
 use crate::printer::Printer;
 use crate::settings::TaskSettings;
 use crate::tamper_report;
+use crate::workspace::WorkspaceMode;
+
+/// What a command works on unless told otherwise: with a copy, servers and watchers would see nothing of what is edited beside them, and
+/// a second command would have to wait.
+pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Direct;
 
 /// Runs `command` and passes its exit code on.
 pub(crate) async fn run(
@@ -20,7 +25,7 @@ pub(crate) async fn run(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let work = async |stage: Stage<'_>| Box::pin(execute(stage, &settings, command, printer)).await;
-    Box::pin(on_stage(&settings, printer, work)).await
+    Ok(Box::pin(on_stage(&settings, printer, work)).await?.status)
 }
 
 async fn execute(
@@ -28,7 +33,7 @@ async fn execute(
     settings: &TaskSettings,
     command: Vec<String>,
     printer: Printer,
-) -> Result<ExitStatus, Failure> {
+) -> Result<Executed<()>, Failure> {
     let mut spec = CommandSpec::new(&settings.key, stage.image, command)
         .env(settings.env.clone())
         .network(settings.network.clone())
@@ -61,7 +66,13 @@ async fn execute(
         &closed,
     )
     .await;
-    ended(result, why, stdout.failure, settings, printer)
+    let is_over = matches!(result, Some(Ok(_)));
+    let status = ended(result, why, stdout.failure, settings, printer)?;
+    Ok(Executed {
+        status,
+        is_over,
+        value: (),
+    })
 }
 
 /// What the end of the command means for ours.

@@ -11,11 +11,13 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::table::aligned;
+use crate::workspace_copy::CopySummary;
 
 /// Prints engine, image and inventory.
 pub(crate) async fn status(
     config: SandboxConfig,
     source: Option<ImageSource>,
+    copy: CopySummary,
     output: Output,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
@@ -24,14 +26,14 @@ pub(crate) async fn status(
     let engine = format!("podman {}", sandbox.capabilities().version());
     let image = built(&sandbox, source).await?;
     if output == Output::Text {
-        for line in aligned(&head(&engine, image.as_ref(), &inventory)) {
+        for line in aligned(&head(&engine, image.as_ref(), &copy, &inventory)) {
             printer.line(line);
         }
         printer.line("");
     }
     match output {
         Output::Json => {
-            printer.line(json(&engine, image.as_ref(), &inventory));
+            printer.line(json(&engine, image.as_ref(), &copy, &inventory));
         }
         Output::Text if inventory.instances.is_empty() => {
             printer.line("nothing is there");
@@ -74,7 +76,12 @@ async fn built(sandbox: &Sandbox, source: Option<ImageSource>) -> Result<Option<
         .find(|image| image.tag.is_some() && image.tag == tag))
 }
 
-fn head(engine: &str, image: Option<&ImageSummary>, inventory: &Inventory) -> Vec<Vec<String>> {
+fn head(
+    engine: &str,
+    image: Option<&ImageSummary>,
+    copy: &CopySummary,
+    inventory: &Inventory,
+) -> Vec<Vec<String>> {
     let running = inventory
         .instances
         .iter()
@@ -93,6 +100,7 @@ fn head(engine: &str, image: Option<&ImageSummary>, inventory: &Inventory) -> Ve
     [
         ("Engine", format!("Running, {engine}")),
         ("Sandbox Image", image),
+        ("Work Tree Copy", copy.to_string()),
         ("Running Containers", running.to_string()),
     ]
     .map(|(name, value)| vec![name.to_owned(), value])
@@ -154,6 +162,7 @@ struct StatusReport<'a> {
     engine: &'a str,
     /// `null` where it is not built.
     image: Option<StatusImage<'a>>,
+    workspace_copy: &'a CopySummary,
     instances: Vec<StatusInstance<'a>>,
 }
 
@@ -182,7 +191,7 @@ struct StatusObject<'a> {
     state: Option<&'a str>,
 }
 
-fn json(engine: &str, image: Option<&ImageSummary>, inventory: &Inventory) -> String {
+fn json(engine: &str, image: Option<&ImageSummary>, copy: &CopySummary, inventory: &Inventory) -> String {
     let instances = inventory
         .instances
         .iter()
@@ -213,6 +222,7 @@ fn json(engine: &str, image: Option<&ImageSummary>, inventory: &Inventory) -> St
             created: created(image.created),
             size: image.size,
         }),
+        workspace_copy: copy,
         instances,
     })
     .unwrap_or_default()
@@ -272,16 +282,26 @@ mod tests {
         }
     }
 
+    fn waiting() -> CopySummary {
+        CopySummary {
+            pending: 3,
+            held_back: 1,
+            ..CopySummary::default()
+        }
+    }
+
     #[test]
     fn the_head_tells_engine_image_and_what_runs() {
-        insta::assert_snapshot!(aligned(&head("podman 5.4.2", Some(&image()), &inventory())).join("\n"), @r"
+        insta::assert_snapshot!(aligned(&head("podman 5.4.2", Some(&image()), &waiting(), &inventory())).join("\n"), @r"
         Engine              Running, podman 5.4.2
         Sandbox Image       Built, 0123456789ab, 1970-01-01T00:00:00Z, 5 MiB
+        Work Tree Copy      3 changed paths, 1 held back, see `sandbox diff`
         Running Containers  1
         ");
-        insta::assert_snapshot!(aligned(&head("podman 4.3.1", None, &inventory())).join("\n"), @r"
+        insta::assert_snapshot!(aligned(&head("podman 4.3.1", None, &CopySummary::default(), &inventory())).join("\n"), @r"
         Engine              Running, podman 4.3.1
         Sandbox Image       Not built
+        Work Tree Copy      None
         Running Containers  1
         ");
     }
@@ -293,7 +313,7 @@ mod tests {
         aa        pid 7  container  task    running  sandbox-task-x
         bb        ended  network    egress  -        sandbox-egress
         ");
-        insta::assert_snapshot!(json("podman 5.4.2", Some(&image()), &inventory()), @r#"{"version":1,"engine":"podman 5.4.2","image":{"tag":"localhost/sandbox-overlay:1","id":"sha256:0123456789abcdef","created":"1970-01-01T00:00:00Z","size":5242880},"instances":[{"id":"aa","alive":true,"pid":7,"objects":[{"kind":"container","name":"sandbox-task-x","role":"task","context":"x","state":"running"}]},{"id":"bb","alive":false,"pid":null,"objects":[{"kind":"network","name":"sandbox-egress","role":"egress","context":"","state":null}]}]}"#);
+        insta::assert_snapshot!(json("podman 5.4.2", Some(&image()), &waiting(), &inventory()), @r#"{"version":1,"engine":"podman 5.4.2","image":{"tag":"localhost/sandbox-overlay:1","id":"sha256:0123456789abcdef","created":"1970-01-01T00:00:00Z","size":5242880},"workspace_copy":{"in_use":false,"pending":3,"held_back":1,"error":null},"instances":[{"id":"aa","alive":true,"pid":7,"objects":[{"kind":"container","name":"sandbox-task-x","role":"task","context":"x","state":"running"}]},{"id":"bb","alive":false,"pid":null,"objects":[{"kind":"network","name":"sandbox-egress","role":"egress","context":"","state":null}]}]}"#);
         let instances = inventory().instances;
         assert_eq!(instances.iter().map(is_shared).collect::<Vec<_>>(), [false, true]);
     }

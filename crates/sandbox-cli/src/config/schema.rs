@@ -88,9 +88,8 @@ fn properties() -> Value {
             "description": "Files and folders of this machine, as in ../data:/data:ro."
         },
         "workspace": {
-            "enum": ["direct", "copy"],
-            "default": "direct",
-            "description": "Whether tasks change the work tree itself, or a copy for `sandbox diff`, `apply` and `discard`."
+            "enum": ["auto", "copy", "direct"],
+            "description": "auto (default of `agent`): tasks work on a copy, and what is safe is applied when they are over; copy: the changes wait for `sandbox diff`, `apply` and `discard`; direct (default of `run`): tasks change the work tree itself."
         },
         "protect_workspace": {
             "type": "boolean",

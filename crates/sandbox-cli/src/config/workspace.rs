@@ -15,7 +15,8 @@ pub(crate) struct WorkspaceFile {
 }
 
 pub(super) fn mode(place: &Place<'_>) -> Result<WorkspaceMode, InvalidFile> {
-    place.parsed("`workspace` is direct or copy", |text| match text {
+    place.parsed("`workspace` is auto, copy or direct", |text| match text {
+        "auto" => Some(WorkspaceMode::Auto),
         "direct" => Some(WorkspaceMode::Direct),
         "copy" => Some(WorkspaceMode::Copy),
         _ => None,

@@ -38,7 +38,7 @@ impl Project {
             let fault = mount.validate().err()?;
             Some(InvalidFile::new(location, fault.problem()).into())
         });
-        let mode = self.file.workspace.mode.unwrap_or_default();
+        let mode = self.file.workspace.mode.unwrap_or(WorkspaceMode::Auto);
         let mounts = self.mounts(&[], mode, &self.protection());
         let work_tree = mounts
             .iter()

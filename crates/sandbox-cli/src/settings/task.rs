@@ -17,7 +17,7 @@ use crate::credentials;
 use crate::failure::Failure;
 use crate::network_log::LogCopies;
 use crate::printer::Printer;
-use crate::workspace;
+use crate::workspace::{self, WorkspaceMode};
 
 /// What `run`, `agent` and `exec` need.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(crate) struct TaskSettings {
     pub(crate) mounts: Vec<Mount>,
     /// The work tree.
     pub(crate) root: PathBuf,
+    /// Whether the task works on the work tree itself.
+    pub(crate) workspace: WorkspaceMode,
     /// What is protected in it.
     pub(crate) protection: Protection,
     pub(crate) limits: ResourceLimits,
@@ -55,6 +57,7 @@ impl Project {
     pub(crate) fn task(
         &self,
         args: &TaskArgs,
+        default_mode: WorkspaceMode,
         global: &GlobalArgs,
         environment: &Environment,
         printer: Printer,
@@ -69,11 +72,15 @@ impl Project {
         let mut limits = self.file.resource_limits;
         limits.timeout = args.timeout.map(Duration::from_secs).or(limits.timeout);
         let protection = workspace::protection(&self.file.workspace, args.unprotected);
-        let mode = args.workspace.or(self.file.workspace.mode).unwrap_or_default();
+        let mode = args
+            .workspace
+            .or(self.file.workspace.mode)
+            .unwrap_or(default_mode);
         let mounts = self.mounts(&args.mounts, mode, &protection);
         self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
         Ok(TaskSettings {
             root: self.root.clone(),
+            workspace: mode,
             protection,
             image: self.image(&args.image)?,
             sandbox,
@@ -119,6 +126,7 @@ impl Project {
         };
         Ok(TaskSettings {
             root: self.root.clone(),
+            workspace: WorkspaceMode::Direct,
             protection,
             image: self.image(&args.image)?,
             sandbox,
@@ -190,7 +198,13 @@ mod tests {
             network_log_live: false,
             log: None,
         };
-        project.task(&args, &global, environment, Printer::new(0, true))
+        project.task(
+            &args,
+            WorkspaceMode::Direct,
+            &global,
+            environment,
+            Printer::new(0, true),
+        )
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Aftermath {
 
     async fn look_through(&self, hold: Hold) {
         let _turn = self.turn.lock().await;
-        let planted = hold.release().await;
+        let planted = hold.release(true).await;
         for thing in &planted {
             tracing::warn!(path = %thing.path.display().to_string().escape_debug(), "a command planted something");
         }

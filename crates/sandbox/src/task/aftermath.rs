@@ -52,7 +52,7 @@ async fn look(
     if removed.is_err() {
         tracing::warn!("what a task planted is looked for, while its container may still be there");
     }
-    if let Err(planted) = teller.send(hold.release().await) {
+    if let Err(planted) = teller.send(hold.release(removed.is_ok()).await) {
         tell(&planted);
     }
     removed

@@ -52,7 +52,7 @@ pub(crate) async fn start(
         let taken = Hold::take(mounts, shared.quarantine(&id)).await;
         taken.map_err(SandboxError::from)
     };
-    let (image, (mounts, hold)) = tokio::try_join!(shared.image_id(&launch.image), taken)?;
+    let (image, (mounts, mut hold)) = tokio::try_join!(shared.image_id(&launch.image), taken)?;
     let program = Program {
         mounts: mounts.into_iter().chain(program.mounts).collect(),
         ..program
@@ -88,7 +88,14 @@ pub(crate) async fn start(
             (attached, None)
         }
     };
-    match attached.start().await {
+    let started = match hold.prepared().await {
+        Ok(()) => attached.start().await.map_err(SandboxError::from),
+        Err(error) => {
+            undo::tell(attached.remove().await);
+            Err(error.into())
+        }
+    };
+    match started {
         Ok(running) => {
             timings.started_ms = elapsed_ms(since);
             Ok(Started {
@@ -101,9 +108,9 @@ pub(crate) async fn start(
         }
         Err(error) => {
             // An engine that does not answer may have started it. The container is gone again.
-            aftermath::tell(&hold.release().await);
+            aftermath::tell(&hold.release(false).await);
             undo::tell(undo::close(proxy).await);
-            Err(error.into())
+            Err(error)
         }
     }
 }

@@ -104,7 +104,9 @@ pub(super) fn guard(
         );
     }
     let git = Path::new(".git");
-    if guards.iter().any(|guard| guard.path.starts_with(git) && guard.path != git)
+    if guards
+        .iter()
+        .any(|guard| guard.path.starts_with(git) && guard.path != git)
         && let Some(target) = target(container_path, git)
     {
         let full = tree.path().join(git);
@@ -162,7 +164,9 @@ fn importance(before: &Inventory, protection: &Protection, path: &Path, role: Ro
     let mut parts = path.components();
     let is_in_own_git = parts.next() == Some(Component::Normal(".git".as_ref()));
     let is_at_the_top = parts.next().is_none();
-    let is_rules = path.file_name().is_some_and(|name| name == ".sandbox" || name == ".airut");
+    let is_rules = path
+        .file_name()
+        .is_some_and(|name| name == ".sandbox" || name == ".airut");
     // Linked work trees and submodules come and go.
     let comes_and_goes = role == Role::Pointer && !is_at_the_top;
     if is_at_the_top && (is_rules || protection.is_named(path)) || protection.is_path(path) {

@@ -33,14 +33,29 @@ impl Hold {
         .await?
     }
 
+    /// To be called before anything of the execution begins: waits for what [`take`](Self::take) left to do meanwhile.
+    pub(crate) async fn prepared(&mut self) -> Result<(), WorkspaceError> {
+        let copies = std::mem::take(&mut self.copies);
+        self.copies = blocking(move || {
+            let waited = copies.into_iter().map(|mut copy| copy.wait().map(|()| copy));
+            waited.collect::<Result<_, _>>()
+        })
+        .await??;
+        Ok(())
+    }
+
     /// Whether the end of the execution means nothing to the host.
     pub(crate) fn is_empty(&self) -> bool {
         self.watch.is_empty() && self.copies.is_empty()
     }
 
-    /// To be called when nothing of the execution lives any more: tells what it planted, which is then out of the way. Its copies are free again.
-    pub(crate) async fn release(self) -> Vec<Planted> {
+    /// To be called when nothing of the execution lives any more: tells what it planted, which is then out of the way. Its copies are free
+    /// again; `is_gone` says whether the container was seen to go.
+    pub(crate) async fn release(self, is_gone: bool) -> Vec<Planted> {
         let unseen = self.unseen("looking through it failed");
+        if is_gone {
+            self.copies.into_iter().for_each(CopyInUse::give_back);
+        }
         match blocking(move || self.watch.end()).await {
             Ok(planted) => planted,
             Err(error) => {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::copy::Names;
 use super::git_follow;
 use super::links::follow;
 use super::protection::Protection;
@@ -19,19 +20,19 @@ pub(super) struct HostFollows {
 
 impl HostFollows {
     /// Looks for them by the names that `tree` has.
-    pub(super) fn find(tree: &Tree, protection: &Protection, names: &BTreeSet<PathBuf>) -> Self {
+    pub(super) fn find(tree: &Tree, protection: &Protection, names: &Names) -> Self {
         let mut repositories = BTreeSet::new();
         let mut pointers = Vec::new();
-        let mut links = Vec::new();
+        let mut links: Vec<PathBuf> = Vec::new();
         let kind = |path: &Path| tree.facts(path).ok().flatten().map(|facts| facts.kind);
-        for path in names {
+        for path in names.iter() {
             let Some(name) = path.file_name() else { continue };
             let folder = path.parent().unwrap_or(Path::new(""));
             let has = |name: &str| names.contains(&folder.join(name));
             if name == ".git" {
                 match kind(path) {
-                    Some(Kind::Folder) => drop(repositories.insert(path.clone())),
-                    Some(_) => pointers.push(path.clone()),
+                    Some(Kind::Folder) => drop(repositories.insert(path.to_owned())),
+                    Some(_) => pointers.push(path.to_owned()),
                     None => {}
                 }
             } else if name == "HEAD" && ((has("objects") && has("refs")) || has("commondir")) {
@@ -39,7 +40,7 @@ impl HostFollows {
             }
             let is_hook = || folder.file_name() == Some(OsStr::new("hooks"));
             if (protection.covers(folder, name) || is_hook()) && kind(path) == Some(Kind::Link) {
-                links.push(path.clone());
+                links.push(path.to_owned());
             }
         }
         let mut found = Self::default();
@@ -51,7 +52,9 @@ impl HostFollows {
         for path in links {
             let way = follow(tree, &path);
             found.paths.extend(way.links);
-            found.paths.extend(way.end.filter(|end| !end.as_os_str().is_empty()));
+            found
+                .paths
+                .extend(way.end.filter(|end| !end.as_os_str().is_empty()));
             found.paths.insert(path);
         }
         found

@@ -78,9 +78,8 @@ impl Protection {
 
     /// Whether `name` in `folder`, relative to the mount, is protected with all that is in it.
     pub(super) fn covers(&self, folder: &Path, name: &OsStr) -> bool {
-        let is_guarded = || {
-            known_file(folder, name).is_some_and(|known| known.treatment == Treatment::Guarded)
-        };
+        let is_guarded =
+            || known_file(folder, name).is_some_and(|known| known.treatment == Treatment::Guarded);
         self.is_named(&folder.join(name)) || (self.defaults && is_guarded())
     }
 

@@ -105,7 +105,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "workspace: copied",
-        "sandbox.yaml:1:12: `workspace` is direct or copy, not `copied`",
+        "sandbox.yaml:1:12: `workspace` is auto, copy or direct, not `copied`",
     ),
     (
         "protected_paths: [../x]",

@@ -8,9 +8,13 @@ use super::super::tree::Kind;
 use super::changes::{Change, ChangeKind, Comparison, EntryKind, HeldBack};
 use super::finish::{finish, recover};
 use super::journal::{Journal, Phase, Step, VERSION};
+use super::keep::Kept;
+use super::repository;
 use super::room;
 use super::seal::Seal;
 use super::stage::{self, Stage, new};
+use super::state;
+use super::sync;
 use super::witness::{Moment, Witness, stopped};
 
 /// What is applied.
@@ -55,11 +59,15 @@ fn apply_within(
     witness: Witness<'_>,
 ) -> Result<Applied, WorkspaceError> {
     let (applied, held_back) = sort(from.changes(&options.protection)?, options);
+    if applied.is_empty() && held_back.is_empty() {
+        state::forget(folder)?;
+        return Ok(Applied::default());
+    }
     let steps = plan(from, &applied);
     if !options.force {
         refuse_conflicts(from, &applied)?;
     }
-    room::needed(&from.upper, &applied)
+    room::needed(&from.upper, &from.host, &applied)
         .and_then(|needed| room::check(needed, free))
         .map_err(|source| WorkspaceError::new("copy the changes to", from.host.path(), source))?;
     let mut journal = Journal {
@@ -67,9 +75,7 @@ fn apply_within(
         tree: from.host.path().to_owned(),
         stage: stage::name(),
         phase: Phase::Staging,
-        keeps: held_back
-            .iter()
-            .any(|change| change.held_back != Some(HeldBack::Special)),
+        keeps: Kept::of(&held_back),
         steps,
     };
     journal.write(folder)?;
@@ -159,6 +165,7 @@ fn fill(
         .map_err(|source| WorkspaceError::new("make a folder in", root, source))?;
     let mut steps = journal.steps.iter().peekable();
     let mut current = None;
+    let mut places = Vec::new();
     for change in changes {
         let failed = |source| WorkspaceError::new("copy", &change.path, source);
         let next = steps.next_if(|step| step.path == change.path);
@@ -170,18 +177,17 @@ fn fill(
         // Of a folder that is put as a whole nothing is removed.
         if let Some(step) = current.filter(|_| change.kind != ChangeKind::Removed) {
             let place = place(step, &change.path);
-            stage.copy(from, &change.path, &place).map_err(failed)?;
+            stage.put(from, &change.path, &place).map_err(failed)?;
+            places.push(place);
         }
         stopped(witness, Moment::Staged)?;
     }
     for step in journal.steps.iter_mut().filter(|step| step.puts) {
         step.after = Seal::of(&stage.tree, &new(step.number));
     }
-    let synced = stage
-        .tree
-        .folder(Path::new(""))
-        .and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
-    synced.map_err(|source| WorkspaceError::new("write", root, source))
+    sync::entries(&stage.tree, &places).map_err(|source| WorkspaceError::new("write", root, source))?;
+    journal.steps.sort_by_key(|step| repository::order(&step.path));
+    Ok(())
 }
 
 /// Where `path`, which `step` puts or which lies in what it puts, waits in the stage.

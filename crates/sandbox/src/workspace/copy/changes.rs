@@ -11,6 +11,8 @@ use super::super::inventory::protected;
 use super::super::protection::Protection;
 use super::super::sparse::same_content;
 use super::super::tree::{Facts, Kind, Tree};
+use super::names::Names;
+use super::repository::hold_together;
 use super::xattr;
 
 /// What lies deeper is no work on a tree, and too deep for other programs too.
@@ -71,6 +73,8 @@ pub enum HeldBack {
     LeadsOut,
     /// A device, pipe or socket: never applied.
     Special,
+    /// Objects, references or index of a git repository of which another part is held back: what git did as one step is not split.
+    Repository,
 }
 
 impl HeldBack {
@@ -81,6 +85,7 @@ impl HeldBack {
             Self::Protected => "protected",
             Self::LeadsOut => "leads-out",
             Self::Special => "special",
+            Self::Repository => "repository",
         }
     }
 }
@@ -102,8 +107,10 @@ impl ChangeKind {
 pub(super) struct Comparison {
     pub(super) upper: Tree,
     pub(super) host: Tree,
-    pub(super) names: BTreeSet<PathBuf>,
+    pub(super) names: Names,
     pub(super) since: (i64, u32),
+    /// What had changed on both sides already when the last task took the copy up.
+    pub(super) conflicts: BTreeSet<PathBuf>,
 }
 
 /// What is held back.
@@ -128,6 +135,7 @@ impl Comparison {
             self.folder(judge, &folder, held, &mut changes, &mut pending)?;
         }
         changes.sort_by(|a, b| a.path.cmp(&b.path));
+        hold_together(&mut changes);
         Ok(changes)
     }
 
@@ -283,6 +291,9 @@ impl Comparison {
 
     /// Whether the host's `path` is no longer what the task saw. `now` is what it is.
     pub(super) fn is_conflict(&self, path: &Path, now: Option<Facts>) -> bool {
+        if self.conflicts.contains(path) {
+            return true;
+        }
         let mut pending = vec![(path.to_owned(), now)];
         while let Some((path, now)) = pending.pop() {
             match (self.names.contains(&path), now) {

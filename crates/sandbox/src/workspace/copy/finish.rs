@@ -1,5 +1,6 @@
 //! The second half of an apply, which the next command does too where the first was interrupted.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,7 @@ use super::commit::{self, Undone};
 use super::journal::{Journal, Phase, Step};
 use super::stage::{self, Stage};
 use super::state;
+use super::sync;
 use super::witness::{Moment, Witness, stopped};
 
 /// Finishes or undoes what an apply that ended in its middle left in `folder`.
@@ -58,7 +60,7 @@ fn carry_out(
     if journal.phase == Phase::Committing {
         failure = commit_all(host, stage, &journal.steps, witness)?;
         if failure.is_none() {
-            let _ = host.folder(Path::new("")).map(rustix::fs::syncfs);
+            let _ = sync::entries(host, &folders_of(&journal.steps));
             journal.advance(Phase::Done, folder)?;
             stopped(witness, Moment::Committed)?;
             return end(journal, folder, witness);
@@ -73,7 +75,7 @@ fn carry_out(
         return Err(error);
     }
     // From here on nothing says any more which steps were done: the stage only goes.
-    let _ = host.folder(Path::new("")).map(rustix::fs::syncfs);
+    let _ = sync::entries(host, &folders_of(&journal.steps));
     if !is_noted(journal, Phase::Staging, folder) {
         Journal::remove(folder)?;
     }
@@ -82,6 +84,12 @@ fn carry_out(
         Some((path, source)) => Err(WorkspaceError::RolledBack { path, source }),
         None => Ok(()),
     }
+}
+
+/// The folders whose entries `steps` change.
+fn folders_of(steps: &[Step]) -> Vec<PathBuf> {
+    let folders: BTreeSet<&Path> = steps.iter().filter_map(|step| step.path.parent()).collect();
+    folders.into_iter().map(Path::to_owned).collect()
 }
 
 /// Notes how far undoing has come. A disk that is full keeps nobody from it: whoever finds the earlier phase does the steps again, or
@@ -99,11 +107,11 @@ fn end(journal: &Journal, folder: &Path, witness: Witness<'_>) -> Result<(), Wor
     stopped(witness, Moment::Cleaning)?;
     stage::remove(&journal.tree, &journal.stage);
     stopped(witness, Moment::Cleaned)?;
-    if journal.keeps {
-        state::note_beginning(&journal.tree, folder)?;
-        return Journal::remove(folder);
+    if journal.keeps.is_empty() {
+        return state::forget(folder);
     }
-    state::forget(folder)
+    state::keep(&journal.keeps, &journal.tree, folder)?;
+    Journal::remove(folder)
 }
 
 /// Removes the stage and the journal; the copy stays.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::error::WorkspaceError;
 use super::super::tree::Stamp;
+use super::keep::Kept;
 use super::path_text;
 use super::seal::Seal;
 use super::trash::gone;
@@ -59,13 +60,13 @@ pub(super) struct Journal {
     /// The folder in the tree where new content waits and former content is kept.
     pub(super) stage: String,
     pub(super) phase: Phase,
-    /// Whether the copy has changes that wait for another apply.
-    pub(super) keeps: bool,
+    /// The changes that stay in the copy for another apply.
+    pub(super) keeps: Vec<Kept>,
     pub(super) steps: Vec<Step>,
 }
 
 /// What this program writes and understands.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 pub(super) fn exists(folder: &Path) -> bool {
     folder.join(NAME).exists()

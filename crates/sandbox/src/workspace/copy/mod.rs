@@ -7,12 +7,16 @@ mod commit;
 mod finish;
 mod held;
 mod journal;
+mod keep;
+mod names;
 mod path_text;
 mod removal;
+mod repository;
 mod room;
 mod seal;
 mod stage;
 mod state;
+mod sync;
 mod trash;
 #[cfg(test)]
 mod unprivileged;
@@ -21,5 +25,6 @@ mod xattr;
 
 pub use apply::{Applied, ApplyOptions};
 pub use changes::{Change, ChangeKind, EntryKind, HeldBack};
+pub(super) use names::Names;
 pub(crate) use state::{CopyInUse, overlay_folders};
 pub use state::{Versions, WorkspaceCopy};

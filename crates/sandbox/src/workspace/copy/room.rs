@@ -2,20 +2,32 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use super::super::tree::Tree;
 use super::changes::{Change, ChangeKind, EntryKind};
+use super::stage;
 
-/// How many bytes the new files among `changes` have on the disk.
-pub(super) fn needed(upper: &Tree, changes: &[Change]) -> io::Result<u64> {
+/// How many bytes those new files among `changes` have on the disk that are copied to `host`.
+pub(super) fn needed(upper: &Tree, host: &Tree, changes: &[Change]) -> io::Result<u64> {
+    let shared = device(upper)? == device(host)?;
     let mut sum = 0_u64;
     for change in changes {
-        if change.entry == EntryKind::File && change.kind != ChangeKind::Removed {
-            let stored = upper.facts(&change.path)?.map_or(0, |facts| facts.stored);
-            sum = sum.saturating_add(stored);
+        if change.entry != EntryKind::File || change.kind == ChangeKind::Removed {
+            continue;
+        }
+        let Some(facts) = upper.facts(&change.path)? else {
+            continue;
+        };
+        if !(shared && stage::can_be_linked(upper, &change.path, &facts)?) {
+            sum = sum.saturating_add(facts.stored);
         }
     }
     Ok(sum)
+}
+
+fn device(tree: &Tree) -> io::Result<u64> {
+    Ok(rustix::fs::fstat(tree.folder(Path::new(""))?)?.st_dev)
 }
 
 /// How many bytes are free where `folder` is.

@@ -1,4 +1,4 @@
-//! Copies of what a task wrote, beside the tree, from where one rename brings each into it.
+//! What a task wrote, linked or copied to a folder in the tree, from where one rename brings each into it.
 
 use std::ffi::OsStr;
 use std::fs::{File, FileTimes, Permissions};
@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 
 use rand::RngExt as _;
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, SeekFrom, Uid, chownat, fstat, mkdirat, openat, seek, symlinkat,
+    AtFlags, Gid, Mode, OFlags, SeekFrom, StatxFlags, Uid, chownat, fstat, linkat, mkdirat, openat, seek,
+    statx, symlinkat,
 };
 use rustix::io::Errno;
 
 use super::super::tree::{Facts, Kind, Tree};
 use super::changes::{Comparison, target};
 use super::removal;
+use super::xattr;
 
 /// What the names of stages begin with.
 const PREFIX: &str = ".sandbox-apply-";
@@ -48,8 +50,9 @@ impl Stage {
         })
     }
 
-    /// Copies `path` of the upper layer to `place` in the stage; of a folder only itself.
-    pub(super) fn copy(&self, from: &Comparison, path: &Path, place: &Path) -> io::Result<()> {
+    /// Brings `path` of the upper layer to `place` in the stage; of a folder only itself. A file that needs no change gets a second name
+    /// there, if both are on one file system; all others are copied.
+    pub(super) fn put(&self, from: &Comparison, path: &Path, place: &Path) -> io::Result<()> {
         let facts = from.upper.facts(path)?.ok_or(io::ErrorKind::NotFound)?;
         let before = from.host.facts(path)?.filter(|before| before.kind == facts.kind);
         let (folder, name) = self.tree.parent(place)?;
@@ -60,6 +63,7 @@ impl Stage {
                 rustix::fs::fchmod(&made, Mode::from_raw_mode(facts.mode & 0o777 | 0o700))?;
             }
             Kind::Link => symlinkat(target(&from.upper, path)?, &folder, name)?,
+            Kind::File if link(from, path, &facts, (&folder, name))? => {}
             Kind::File => {
                 let flags =
                     OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -85,6 +89,47 @@ impl Stage {
             Some(gid),
             AtFlags::SYMLINK_NOFOLLOW,
         )?)
+    }
+}
+
+/// Whether a second name is all that a file of the upper layer needs to be one of the tree: nobody else has a name for it, and nothing
+/// comes with it that a copy would leave behind.
+pub(super) fn can_be_linked(upper: &Tree, path: &Path, facts: &Facts) -> io::Result<bool> {
+    let user = rustix::process::geteuid();
+    Ok(facts.kind == Kind::File
+        && facts.links == 1
+        && facts.mode & 0o7000 == 0
+        && (user.is_root() || facts.uid == user.as_raw())
+        && !xattr::has_any(upper.held(path)?)?)
+}
+
+/// Gives the file `path` of the upper layer a second name, where that is possible.
+fn link(
+    from: &Comparison,
+    path: &Path,
+    facts: &Facts,
+    (folder, name): (&OwnedFd, &OsStr),
+) -> io::Result<bool> {
+    if !can_be_linked(&from.upper, path, facts)? {
+        return Ok(false);
+    }
+    let (upper, its_name) = from.upper.parent(path)?;
+    match linkat(&upper, its_name, folder, name, AtFlags::empty()) {
+        Ok(()) => {}
+        Err(Errno::XDEV | Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    let linked = Facts::from(&statx(
+        folder,
+        name,
+        AtFlags::SYMLINK_NOFOLLOW,
+        StatxFlags::BASIC_STATS,
+    )?);
+    // Nobody works in the copy any more; what is judged and what is taken are the same all the same.
+    if linked.is_same_file(facts) && linked.mode == facts.mode {
+        Ok(true)
+    } else {
+        Err(io::ErrorKind::ResourceBusy.into())
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Write as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::io;
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,13 +18,17 @@ use super::super::tree::{Kind, Tree};
 use super::apply::{Applied, ApplyOptions};
 use super::changes::{Change, Comparison};
 use super::finish::recover;
-use super::{apply, journal, path_text, trash};
+use super::keep::{self, Kept};
+use super::names::Names;
+use super::path_text::{self, PathText};
+use super::{apply, journal, trash};
 
 const UPPER: &str = "upper";
 const WORK: &str = "work";
-const NAMES: &str = "names";
 const BEGUN: &str = "begun.json";
 const LOCK: &str = "lock";
+/// There from the moment when a task gets the copy until its container is known to be gone.
+const TAKEN: &str = "taken";
 /// What `statfs` calls an overlay, on which no other can be stacked.
 const OVERLAYFS: u64 = 0x794c_7630;
 
@@ -41,7 +46,29 @@ pub type Versions = (Option<Vec<u8>>, Option<Vec<u8>>);
 /// The copy of a running task: nobody else touches it.
 #[derive(Debug)]
 pub(crate) struct CopyInUse {
-    _lock: File,
+    _lock: Arc<File>,
+    taken: PathBuf,
+    beginning: Option<JoinHandle<Result<(), WorkspaceError>>>,
+}
+
+impl CopyInUse {
+    /// To be called when the container of the task is gone.
+    pub(crate) fn give_back(self) {
+        if let Err(error) = trash::gone(fs::remove_file(&self.taken)) {
+            tracing::warn!(%error, "that a task no longer works with a copy cannot be noted");
+        }
+    }
+
+    /// Waits until everything is noted that tells later what the host changed since. Until then no task may begin. Blocks.
+    pub(crate) fn wait(&mut self) -> Result<(), WorkspaceError> {
+        let Some(beginning) = self.beginning.take() else {
+            return Ok(());
+        };
+        beginning.join().unwrap_or_else(|_| {
+            let problem = "listing the work tree failed";
+            Err(WorkspaceError::unreadable(Path::new(BEGUN), problem))
+        })
+    }
 }
 
 /// When a copy began, and of what.
@@ -53,6 +80,9 @@ struct Begun {
     tree: PathBuf,
     /// What changed later on the host, changed since.
     since: (i64, u32),
+    /// What had changed on both sides before.
+    #[serde(default)]
+    conflicts: Vec<PathText>,
 }
 
 /// The folders that the engine's overlay writes in.
@@ -75,7 +105,7 @@ impl WorkspaceCopy {
             let _lock = lock(&folder, &folder)?;
             recover(&folder, &mut |_| true)?;
         }
-        Ok(read_begun(&folder)?.map(|begun| Self { folder, begun }))
+        Self::read(&folder)
     }
 
     /// Takes the copy for a task, and begins it where there is none. Blocks.
@@ -86,19 +116,75 @@ impl WorkspaceCopy {
             .mode(0o700)
             .create(folder)
             .map_err(failed)?;
-        let held = lock(folder, tree)?;
+        let held = Arc::new(lock(folder, tree)?);
         recover(folder, &mut |_| true)?;
-        match read_begun(folder)? {
-            // One that could not be discarded is begun anew.
-            Some(begun) if begun.tree == tree && folder.join(UPPER).exists() => {}
-            Some(begun) if begun.tree == tree => begin(tree, folder)?,
-            Some(begun) => {
-                let problem = format!("it is a copy of `{}`", begun.tree.display());
+        let conflicts = match Self::read(folder)? {
+            Some(copy) if copy.tree() == tree && folder.join(UPPER).exists() => copy.note_conflicts()?,
+            // One that could not be discarded is begun again.
+            Some(copy) if copy.tree() != tree => {
+                let problem = format!("it is a copy of `{}`", copy.tree().display());
                 return Err(WorkspaceError::unreadable(folder, problem));
             }
-            None => begin(tree, folder)?,
+            _ => {
+                begin(tree, folder)?;
+                BTreeSet::new()
+            }
+        };
+        let since = now(folder)?;
+        let taken = folder.join(TAKEN);
+        File::create(&taken).map_err(|source| WorkspaceError::new("make", &taken, source))?;
+        let (tree, folder, lock) = (tree.to_owned(), folder.to_owned(), Arc::clone(&held));
+        let beginning = thread::spawn(move || {
+            let noted = note_beginning(&tree, &folder, since, conflicts);
+            drop(lock);
+            noted
+        });
+        Ok(CopyInUse {
+            _lock: held,
+            taken,
+            beginning: Some(beginning),
+        })
+    }
+
+    /// Whether a task, or another command, works with the copy that is kept in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// When that cannot be found out.
+    pub fn is_in_use(folder: &Path) -> Result<bool, WorkspaceError> {
+        match folder.exists().then(|| lock(folder, folder)) {
+            Some(Err(WorkspaceError::Busy { .. })) => Ok(true),
+            Some(Err(error)) => Err(error),
+            Some(Ok(_)) | None => Ok(false),
         }
-        Ok(CopyInUse { _lock: held })
+    }
+
+    /// Whether the container of the task that worked with it last may still be at work: the sandbox was killed before that was gone.
+    /// [`Sandbox::sweep`](crate::Sandbox::sweep) removes it. Apply and discard the copy only afterwards.
+    #[must_use]
+    pub fn was_interrupted(&self) -> bool {
+        self.folder.join(TAKEN).exists()
+    }
+
+    fn read(folder: &Path) -> Result<Option<Self>, WorkspaceError> {
+        let begun = read_begun(folder)?;
+        Ok(begun.map(|begun| Self {
+            folder: folder.to_owned(),
+            begun,
+        }))
+    }
+
+    /// What changed on both sides until now. From now on, what a task sees of the host is what the host has now.
+    fn note_conflicts(mut self) -> Result<BTreeSet<PathBuf>, WorkspaceError> {
+        let changes = self.changes(&Protection::none())?;
+        let conflicts = changes.into_iter().filter(|change| change.conflict);
+        let conflicts: BTreeSet<PathBuf> = conflicts.map(|change| change.path).collect();
+        if conflicts.len() != self.begun.conflicts.len() {
+            // Before the names and the moment that they were found with are replaced.
+            self.begun.conflicts = conflicts.iter().cloned().map(PathText).collect();
+            write_begun(&self.begun, &self.folder)?;
+        }
+        Ok(conflicts)
     }
 
     /// The work tree.
@@ -129,7 +215,7 @@ impl WorkspaceCopy {
         apply::apply(&self.comparison()?, &self.folder, options, &mut |_| true)
     }
 
-    /// Throws the changes away. Blocks.
+    /// Throws the changes away, once the container that made them is gone. Blocks.
     ///
     /// # Errors
     ///
@@ -178,8 +264,9 @@ impl WorkspaceCopy {
             upper: Tree::open(&upper).map_err(|source| WorkspaceError::new("open", &upper, source))?,
             host: Tree::open(self.tree())
                 .map_err(|source| WorkspaceError::new("open", self.tree(), source))?,
-            names: read_names(&self.folder)?,
+            names: Names::read(&self.folder)?,
             since: self.begun.since,
+            conflicts: self.begun.conflicts.iter().map(|path| path.0.clone()).collect(),
         })
     }
 }
@@ -197,8 +284,12 @@ pub(super) fn forget(folder: &Path) -> Result<(), WorkspaceError> {
 /// Removes what is known about a copy.
 fn remove_notes(folder: &Path) -> Result<(), WorkspaceError> {
     // The journal last: as long as it is there, whoever is next goes on here.
-    for name in [BEGUN, NAMES, journal::NAME] {
-        let path = folder.join(name);
+    for path in [
+        folder.join(BEGUN),
+        folder.join(TAKEN),
+        Names::path(folder),
+        folder.join(journal::NAME),
+    ] {
         trash::gone(fs::remove_file(&path)).map_err(|source| WorkspaceError::new("remove", &path, source))?;
     }
     Ok(())
@@ -243,27 +334,54 @@ fn begin(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
         chown(&upper, Some(top.uid()), Some(top.gid())).map_err(failed)?;
     }
     fs::set_permissions(&upper, Permissions::from_mode(top.mode() & 0o7777)).map_err(failed)?;
-    note_beginning(tree, folder)
+    Ok(())
 }
 
-/// From now on, what changes on the host changed since. The copy keeps what it has.
-pub(super) fn note_beginning(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
-    let failed = |source| WorkspaceError::new("prepare a copy in", folder, source);
-    // The kernel's own word for now: the clock that it stamps files with is not the one that programs read.
+/// Leaves the changes `kept` in the copy, over the tree as it is now.
+pub(super) fn keep(kept: &[Kept], tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
+    keep::only(kept, folder, UPPER)?;
+    note_beginning(tree, folder, now(folder)?, keep::conflicts(kept))?;
+    let taken = folder.join(TAKEN);
+    trash::gone(fs::remove_file(&taken)).map_err(|source| WorkspaceError::new("remove", &taken, source))?;
+    if let Err(error) = trash::empty(folder) {
+        tracing::warn!(%error, "a part of a copy that is no longer needed cannot be removed");
+    }
+    Ok(())
+}
+
+/// The kernel's own word for now: the clock that it stamps files with is not the one that programs read.
+pub(super) fn now(folder: &Path) -> Result<(i64, u32), WorkspaceError> {
     let clock = folder.join("clock");
-    let since = File::create(&clock)
+    let failed = |source| WorkspaceError::new("prepare a copy in", folder, source);
+    let now = File::create(&clock)
         .and_then(|file| file.metadata())
         .map_err(failed)?;
     fs::remove_file(&clock).map_err(failed)?;
-    write_names(tree, folder)?;
+    Ok((now.ctime(), u32::try_from(now.ctime_nsec()).unwrap_or(0)))
+}
+
+/// What changes on the host after `since`, changed since the copy began; so did `conflicts`.
+pub(super) fn note_beginning(
+    tree: &Path,
+    folder: &Path,
+    since: (i64, u32),
+    conflicts: BTreeSet<PathBuf>,
+) -> Result<(), WorkspaceError> {
+    Names::write(tree, folder)?;
     let begun = Begun {
         version: 1,
         tree: tree.to_owned(),
-        since: (since.ctime(), u32::try_from(since.ctime_nsec()).unwrap_or(0)),
+        since,
+        conflicts: conflicts.into_iter().map(PathText).collect(),
     };
-    let text = serde_json::to_vec(&begun).map_err(|error| failed(error.into()))?;
-    // A start does not wait for the disk: what a failure of the machine leaves here is refused, or seen as a conflict.
-    journal::write_whole(&folder.join(BEGUN), &text, false)
+    write_begun(&begun, folder)
+}
+
+fn write_begun(begun: &Begun, folder: &Path) -> Result<(), WorkspaceError> {
+    let path = folder.join(BEGUN);
+    let text =
+        serde_json::to_vec(begun).map_err(|error| WorkspaceError::new("write", &path, error.into()))?;
+    journal::write_whole(&path, &text, false)
 }
 
 fn read_begun(folder: &Path) -> Result<Option<Begun>, WorkspaceError> {
@@ -281,43 +399,4 @@ fn read_begun(folder: &Path) -> Result<Option<Begun>, WorkspaceError> {
         ));
     }
     Ok(Some(begun))
-}
-
-/// The names of everything in the tree: what is missing later was removed on the host.
-fn write_names(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
-    let failed = |source| WorkspaceError::new("list", tree, source);
-    let host = Tree::open(tree).map_err(failed)?;
-    let path = folder.join(NAMES);
-    let mut text = Vec::new();
-    let mut pending = vec![PathBuf::new()];
-    while let Some(inner) = pending.pop() {
-        let entries = match host.list(&inner) {
-            // The task cannot read it either, or it went away just now.
-            Err(error) if !inner.as_os_str().is_empty() => {
-                tracing::debug!(folder = %inner.display(), %error, "cannot be listed");
-                continue;
-            }
-            entries => entries.map_err(failed)?,
-        };
-        for (name, kind) in entries {
-            let path = inner.join(name);
-            text.extend_from_slice(path.as_os_str().as_bytes());
-            text.push(0);
-            if kind == Kind::Folder {
-                pending.push(path);
-            }
-        }
-    }
-    File::create(&path)
-        .and_then(|mut file| file.write_all(&text))
-        .map_err(|source| WorkspaceError::new("write", &path, source))
-}
-
-fn read_names(folder: &Path) -> Result<BTreeSet<PathBuf>, WorkspaceError> {
-    let path = folder.join(NAMES);
-    let text = fs::read(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
-    let names = text.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Ok(names
-        .map(|name| PathBuf::from(std::ffi::OsString::from_vec(name.to_vec())))
-        .collect())
 }

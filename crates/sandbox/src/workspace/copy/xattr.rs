@@ -1,9 +1,9 @@
 //! What an overlay notes about its files.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd as _};
 
-use rustix::fs::fgetxattr;
+use rustix::fs::{fgetxattr, listxattr};
 use rustix::io::Errno;
 
 /// What an overlay noted about a file or folder of its upper layer.
@@ -13,6 +13,18 @@ pub(super) struct Notes {
     pub(super) opaque: bool,
     /// It is only understood by the kernel: a renamed folder, or a file without its content.
     pub(super) foreign: bool,
+}
+
+/// Whether anything is noted about the file of `held`, by the kernel or by the task: access lists, capabilities, labels.
+pub(super) fn has_any(held: impl AsFd) -> io::Result<bool> {
+    // What is open without any right can only be named.
+    let name = format!("/proc/self/fd/{}", held.as_fd().as_raw_fd());
+    match listxattr(name, &mut [0_u8; 256][..]) {
+        Ok(length) => Ok(length > 0),
+        Err(Errno::RANGE) => Ok(true),
+        Err(Errno::OPNOTSUPP) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Reads the notes. Those in `trusted.` only the kernel writes; an engine without root uses `user.`, which a task could write too.

@@ -7,12 +7,13 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
-use super::super::state::{WorkspaceCopy, overlay_folders};
+use super::super::state::{CopyInUse, WorkspaceCopy, overlay_folders};
 use super::*;
 
 mod crashes;
 mod holding_back;
 mod hostile;
+mod what_stays;
 
 /// A work tree, and a copy of it that a task has worked on.
 struct Bed {
@@ -38,8 +39,15 @@ impl Bed {
             bed.host(path, path);
         }
         symlink("same", bed.tree().join("link")).unwrap();
-        drop(WorkspaceCopy::take(&bed.tree(), &bed.copy()).unwrap());
+        drop(bed.taken());
         bed
+    }
+
+    /// What a task has that works with the copy.
+    fn taken(&self) -> CopyInUse {
+        let mut copy = WorkspaceCopy::take(&self.tree(), &self.copy()).unwrap();
+        copy.wait().unwrap();
+        copy
     }
 
     /// One of each kind of change, as an overlay has it after a task.
@@ -405,7 +413,7 @@ fn an_opaque_folder_hides_what_was_in_it() {
 #[test]
 fn a_copy_that_is_used_is_left_alone() {
     let bed = Bed::worked();
-    let held = WorkspaceCopy::take(&bed.tree(), &bed.copy()).unwrap();
+    let held = bed.taken();
     assert_eq!(
         bed.changes(),
         WORKED,

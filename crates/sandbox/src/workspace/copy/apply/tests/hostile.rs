@@ -1,5 +1,6 @@
 //! Copies that a task made hard to look through, to apply or to throw away.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{OFlags, mkdirat, openat};
@@ -104,7 +105,7 @@ fn a_copy_that_could_not_be_thrown_away_is_still_known() {
         );
         assert!(bed.opened().discard().is_err());
         // A task begins anew.
-        drop(WorkspaceCopy::take(&bed.tree(), &bed.copy()).unwrap());
+        drop(bed.taken());
         assert!(bed.changes().is_empty());
     });
     bed.opened().discard().unwrap();
@@ -120,7 +121,8 @@ fn a_stage_that_cannot_be_removed_stops_nobody() {
     keep(&bed.tree().join("tree/a"));
     unprivileged(|| {
         // To give something to another user changes it.
-        state::note_beginning(&bed.tree(), &bed.copy()).unwrap();
+        let now = state::now(&bed.copy()).unwrap();
+        state::note_beginning(&bed.tree(), &bed.copy(), now, BTreeSet::new()).unwrap();
         bed.apply(&ApplyOptions::default()).unwrap();
         assert!(bed.opened_if_any().is_none());
     });
@@ -131,7 +133,7 @@ fn a_stage_that_cannot_be_removed_stops_nobody() {
             .any(|path| path.starts_with(".sandbox-apply-") && path.ends_with("a/b")),
         "the control: it could not be removed: {tree:?}"
     );
-    drop(WorkspaceCopy::take(&bed.tree(), &bed.copy()).unwrap());
+    drop(bed.taken());
 }
 
 #[test]
@@ -146,7 +148,13 @@ fn holes_stay_holes_on_the_way_to_the_tree() {
     fs::File::create(bed.upper().join("empty")).unwrap();
     let copy = bed.opened();
     let changes = copy.changes(&Protection::default()).unwrap();
-    let needed = room::needed(&copy.comparison().unwrap().upper, &changes).unwrap();
+    let comparison = copy.comparison().unwrap();
+    let needed = || room::needed(&comparison.upper, &comparison.host, &changes).unwrap();
+    assert_eq!(needed(), 0, "a second name needs no room");
+    for name in ["sparse", "plain"] {
+        fs::hard_link(bed.upper().join(name), bed.folder.path().join(name)).unwrap();
+    }
+    let needed = needed();
     assert!((300_000..2_000_000).contains(&needed), "{needed}");
 
     bed.apply(&ApplyOptions::default()).unwrap();
@@ -171,6 +179,8 @@ fn what_does_not_fit_is_refused_before_anything_is_copied() {
     assert_eq!(refused.kind(), std::io::ErrorKind::StorageFull);
 
     let bed = Bed::worked();
+    // With two names it is copied.
+    fs::hard_link(bed.upper().join("edited"), bed.upper().join("edited-too")).unwrap();
     let before = bed.snapshot();
     let comparison = bed.opened().comparison().unwrap();
     let mut moments = 0;

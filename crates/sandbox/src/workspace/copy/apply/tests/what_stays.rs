@@ -1,0 +1,262 @@
+//! How files get into the tree, and what is left in the copy when something was held back.
+
+use std::os::unix::fs::FileTypeExt as _;
+
+use super::*;
+
+fn held_back(bed: &Bed) -> Vec<String> {
+    let changes = bed.opened().changes(&Protection::default()).unwrap();
+    let held = changes.iter().filter(|change| change.held_back.is_some());
+    held.map(|change| change.path.display().to_string()).collect()
+}
+
+fn inode(path: &Path) -> u64 {
+    path.symlink_metadata().unwrap().ino()
+}
+
+#[test]
+fn a_file_is_linked_where_nothing_of_it_changes_and_copied_elsewhere() {
+    let bed = Bed::new();
+    for path in ["plain", "folder/plain", "two-names", "with-attribute", "setuid"] {
+        bed.task(path, path);
+    }
+    fs::hard_link(bed.upper().join("two-names"), bed.upper().join("other-name")).unwrap();
+    let attribute = fs::File::open(bed.upper().join("with-attribute")).unwrap();
+    rustix::fs::fsetxattr(&attribute, "user.x", b"1", rustix::fs::XattrFlags::empty()).unwrap();
+    fs::set_permissions(bed.upper().join("setuid"), fs::Permissions::from_mode(0o4755)).unwrap();
+    let before = |path: &str| inode(&bed.upper().join(path));
+    let inodes = [
+        ("plain", before("plain"), true),
+        ("folder/plain", before("folder/plain"), true),
+        ("two-names", before("two-names"), false),
+        ("other-name", before("other-name"), false),
+        ("with-attribute", before("with-attribute"), false),
+        ("setuid", before("setuid"), false),
+    ];
+    bed.apply(&ApplyOptions::default()).unwrap();
+    for (path, before, is_linked) in inodes {
+        let applied = bed.tree().join(path).metadata().unwrap();
+        assert_eq!(applied.ino() == before, is_linked, "{path}");
+        assert_eq!((applied.nlink(), applied.mode() & 0o7000), (1, 0), "{path}");
+    }
+    assert_eq!(bed.snapshot()["with-attribute"], "with-attribute");
+}
+
+#[test]
+fn what_was_applied_is_in_the_copy_no_more() {
+    let bed = Bed::worked();
+    bed.host("hidden/.envrc", "of the host");
+    bed.host("hidden/other", "of the host");
+    drop(bed.taken());
+    bed.task("new/.envrc", "evil");
+    bed.task("new/fine", "fine");
+    bed.task("sub/.claude/a/b", "evil");
+    bed.task("sub/fine", "fine");
+    bed.task("hidden/fine", "fine");
+    bed.hide("hidden");
+    mknodat(
+        CWD,
+        bed.upper().join("pipe"),
+        FileType::Fifo,
+        Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    fs::set_permissions(bed.upper().join("new"), fs::Permissions::from_mode(0o710)).unwrap();
+    let held = held_back(&bed);
+    assert_eq!(
+        held,
+        [
+            "hidden/.envrc",
+            "new/.envrc",
+            "pipe",
+            "sub/.claude",
+            "sub/.claude/a",
+            "sub/.claude/a/b"
+        ]
+    );
+    bed.apply(&ApplyOptions::default()).unwrap();
+    assert_eq!(bed.snapshot()["new/fine"], "fine");
+    assert!(!bed.snapshot().contains_key("hidden/other"));
+
+    let upper = bed.upper();
+    let mut left: Vec<String> = Vec::new();
+    let mut pending = vec![upper.clone()];
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            left.push(path.strip_prefix(&upper).unwrap().display().to_string());
+            if path.is_dir() {
+                pending.push(path);
+            }
+        }
+    }
+    left.sort();
+    let expected = [
+        "hidden",
+        "hidden/.envrc",
+        "new",
+        "new/.envrc",
+        "sub",
+        "sub/.claude",
+        "sub/.claude/a",
+        "sub/.claude/a/b",
+    ];
+    assert_eq!(left, expected);
+    assert!(
+        upper
+            .join("hidden/.envrc")
+            .symlink_metadata()
+            .unwrap()
+            .file_type()
+            .is_char_device()
+    );
+    assert_eq!(upper.join("new").metadata().unwrap().mode() & 0o7777, 0o710);
+
+    // What the host writes there is seen by the next task, and no conflict.
+    bed.host("edited", "by the host");
+    bed.host("new/fine", "by the host");
+    drop(bed.taken());
+    bed.task("edited", "by the second task");
+    assert_eq!(
+        bed.changes()
+            .iter()
+            .filter(|change| !held.iter().any(|held| change.ends_with(held)))
+            .collect::<Vec<_>>(),
+        ["M edited"]
+    );
+    bed.apply(&ApplyOptions::default()).unwrap();
+    assert_eq!(bed.snapshot()["edited"], "by the second task");
+    let all = ApplyOptions {
+        include_held_back: true,
+        ..ApplyOptions::default()
+    };
+    bed.apply(&all).unwrap();
+    assert!(bed.opened_if_any().is_none() && !bed.tree().join("hidden/.envrc").exists());
+    assert_eq!(bed.snapshot()["sub/.claude/a/b"], "evil");
+}
+
+#[test]
+fn what_both_sides_changed_before_the_next_task_stays_a_conflict() {
+    let bed = Bed::worked();
+    bed.host("edited", "by the host");
+    fs::remove_file(bed.tree().join("link")).unwrap();
+    bed.host("unrelated", "by the host");
+    drop(bed.taken());
+    drop(bed.taken());
+    bed.task("unrelated", "by the second task, which saw it");
+    match bed.apply(&ApplyOptions::default()) {
+        Err(WorkspaceError::Conflict { paths }) => {
+            assert_eq!(paths, [PathBuf::from("edited"), PathBuf::from("link")]);
+        }
+        other => panic!("{other:?}"),
+    }
+    let forced = ApplyOptions {
+        force: true,
+        ..ApplyOptions::default()
+    };
+    bed.apply(&forced).unwrap();
+    assert_eq!(bed.snapshot()["edited"], "new content");
+}
+
+#[test]
+fn a_conflict_of_what_is_held_back_outlives_the_apply_of_the_rest() {
+    let bed = Bed::new();
+    bed.task(".envrc", "evil");
+    bed.task("edited", "new content");
+    bed.host(".envrc", "of the host");
+    bed.apply(&ApplyOptions::default()).unwrap();
+    drop(bed.taken());
+    let all = ApplyOptions {
+        include_held_back: true,
+        ..ApplyOptions::default()
+    };
+    assert!(matches!(bed.apply(&all), Err(WorkspaceError::Conflict { .. })));
+}
+
+#[test]
+fn a_repository_is_applied_as_a_whole_or_not() {
+    let worked = || {
+        let bed = Bed::new();
+        for path in [
+            "objects/ab/c",
+            "refs/heads/main",
+            "HEAD",
+            "index",
+            "COMMIT_EDITMSG",
+            "hooks/pre-commit",
+        ] {
+            bed.task(&format!(".git/{path}"), "x");
+        }
+        bed.task("edited", "new content");
+        bed
+    };
+    let bed = worked();
+    assert_eq!(held_back(&bed), [".git/hooks", ".git/hooks/pre-commit"]);
+    bed.apply(&ApplyOptions::default()).unwrap();
+    assert!(bed.snapshot().contains_key(".git/HEAD"));
+
+    let bed = worked();
+    bed.task_link(".git/refs/heads/evil", "/etc/passwd");
+    let changes = bed.opened().changes(&Protection::default()).unwrap();
+    let together: Vec<_> = changes
+        .iter()
+        .filter(|change| change.held_back == Some(HeldBack::Repository))
+        .filter_map(|change| change.path.to_str())
+        .collect();
+    let expected = [
+        ".git/HEAD",
+        ".git/index",
+        ".git/objects",
+        ".git/objects/ab",
+        ".git/objects/ab/c",
+        ".git/refs",
+        ".git/refs/heads",
+        ".git/refs/heads/main",
+    ];
+    assert_eq!(together, expected);
+    bed.apply(&ApplyOptions::default()).unwrap();
+    let tree = bed.snapshot();
+    assert_eq!(tree["edited"], "new content");
+    assert!(tree.contains_key(".git/COMMIT_EDITMSG") && !tree.contains_key(".git/HEAD"));
+}
+
+#[test]
+fn whenever_it_crashes_what_is_held_back_is_kept() {
+    let worked = || {
+        let bed = Bed::worked();
+        bed.task("made/.envrc", "evil");
+        bed
+    };
+    let undone = worked().snapshot();
+    let done = {
+        let bed = worked();
+        bed.apply(&ApplyOptions::default()).unwrap();
+        bed.snapshot()
+    };
+    let mut ends = [0, 0];
+    for moment in 1.. {
+        let bed = worked();
+        let comparison = bed.opened().comparison().unwrap();
+        let mut left = moment;
+        let mut witness = |_: Moment| {
+            left -= usize::from(left > 0);
+            left > 0
+        };
+        let applied = apply(&comparison, &bed.copy(), &ApplyOptions::default(), &mut witness);
+        let copy = bed.opened();
+        assert_eq!(held_back(&bed), ["made/.envrc"], "moment {moment}");
+        if bed.snapshot() == undone {
+            copy.apply(&ApplyOptions::default()).unwrap();
+            ends[0] += 1;
+        } else {
+            ends[1] += 1;
+        }
+        assert_eq!(bed.snapshot(), done, "moment {moment}");
+        assert_eq!(bed.changes(), ["A made/.envrc"], "moment {moment}");
+        if applied.is_ok() {
+            break;
+        }
+    }
+    assert!(ends[0] > 10 && ends[1] > 8, "both ends were reached: {ends:?}");
+}

@@ -1,0 +1,106 @@
+//! What git did as one step is not split: the objects, references and index of a repository are applied together, or held back together.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+use super::changes::{Change, HeldBack};
+
+/// What a commit consists of, in a `.git`, in those of its submodules and in its worktrees.
+const HISTORY: [&str; 6] = ["HEAD", "index", "objects", "packed-refs", "refs", "shallow"];
+
+/// Holds the history of each repository back of which a part is held back already.
+pub(super) fn hold_together(changes: &mut [Change]) {
+    let held = changes.iter().filter(|change| change.held_back.is_some());
+    let torn: BTreeSet<PathBuf> = held
+        .filter_map(|change| history(&change.path))
+        .map(Path::to_owned)
+        .collect();
+    if torn.is_empty() {
+        return;
+    }
+    for change in changes {
+        let is_torn = history(&change.path).is_some_and(|repository| torn.contains(repository));
+        if is_torn && change.held_back.is_none() {
+            change.held_back = Some(HeldBack::Repository);
+        }
+    }
+}
+
+/// When a change of `path` is applied: somebody who looks at a repository meanwhile finds objects before what names them.
+pub(super) fn order(path: &Path) -> u8 {
+    let Some(repository) = history(path) else {
+        return 1;
+    };
+    let inner = path.strip_prefix(repository).unwrap_or(path);
+    let is = |name: &str| inner.iter().any(|part| part == name);
+    match inner.file_name().and_then(OsStr::to_str) {
+        _ if is("objects") => 0,
+        _ if is("refs") => 2,
+        Some("HEAD" | "index") => 3,
+        _ => 2,
+    }
+}
+
+/// The `.git` whose history `path` is a part of.
+fn history(path: &Path) -> Option<&Path> {
+    let mut parts = path.components();
+    let mut length = 0;
+    let is_git = |part: Component<'_>| part.as_os_str() == ".git";
+    loop {
+        let part = parts.next()?;
+        length += 1;
+        if is_git(part) {
+            break;
+        }
+    }
+    parts
+        .any(|part| HISTORY.iter().any(|name| part.as_os_str() == *name))
+        .then(|| path.ancestors().nth(path.components().count() - length))
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_come_first_and_what_names_them_last() {
+        let mut paths = [
+            ".git/HEAD",
+            ".git/index",
+            ".git/refs/heads/index",
+            ".git/packed-refs",
+            "src/HEAD",
+            ".git/modules/sub/objects/ab/c",
+            "sub/.git/objects/pack/x.idx",
+        ];
+        paths.sort_by_key(|path| order(Path::new(path)));
+        let expected = [
+            ".git/modules/sub/objects/ab/c",
+            "sub/.git/objects/pack/x.idx",
+            "src/HEAD",
+            ".git/refs/heads/index",
+            ".git/packed-refs",
+            ".git/HEAD",
+            ".git/index",
+        ];
+        assert_eq!(paths, expected);
+    }
+
+    #[test]
+    fn history_is_what_a_commit_consists_of() {
+        for (path, expected) in [
+            (".git/HEAD", Some(".git")),
+            ("a/.git/refs/heads/config", Some("a/.git")),
+            (".git/modules/b/objects/x", Some(".git")),
+            (".git/worktrees/w/index", Some(".git")),
+            (".git/hooks/pre-commit", None),
+            (".git/config", None),
+            ("objects/x", None),
+            ("src/index", None),
+        ] {
+            assert_eq!(history(Path::new(path)), expected.map(Path::new), "{path}");
+        }
+    }
+}
