@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use crate::host_path::Resolver;
 use crate::spec::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Mount, Network, ResourceLimits, Runtime,
 };
@@ -167,7 +168,7 @@ impl ExecutorConfig {
     }
 
     /// With everything that follows from something else filled in.
-    pub(super) fn resolved(mut self) -> Result<Self, InvalidSpec> {
+    pub(super) fn resolved(mut self, resolver: &Resolver) -> Result<Self, InvalidSpec> {
         let mount = match &self.workspace {
             Workspace::None => None,
             Workspace::ReadOnly(path) => Some(Mount::read_only_at(path, WORKSPACE)),
@@ -206,7 +207,7 @@ impl ExecutorConfig {
             return Err(InvalidSpec::new("output_limit", "must be at most 1 GiB"));
         }
         self.launch.validate()?;
-        self.launch.resolve_mounts()?;
+        self.launch.resolve_mounts(resolver)?;
         Ok(self)
     }
 
@@ -261,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_of_untrusted_commands() {
-        let resolved = config().resolved().unwrap();
+        let resolved = config().resolved(&Resolver::default()).unwrap();
         let expected = Isolation {
             init: false,
             ..Isolation::untrusted()
@@ -280,7 +281,11 @@ mod tests {
             (Workspace::ReadOnly(path()), true),
             (Workspace::ReadWrite(path()), false),
         ] {
-            let launch = config().workspace(workspace).resolved().unwrap().launch;
+            let launch = config()
+                .workspace(workspace)
+                .resolved(&Resolver::default())
+                .unwrap()
+                .launch;
             assert_eq!(launch.mounts[0].container_path(), WORKSPACE);
             assert_eq!(launch.mounts[0].read_only(), read_only);
             assert_eq!(launch.working_dir.as_deref(), Some(WORKSPACE));
@@ -289,14 +294,17 @@ mod tests {
         std::os::unix::fs::symlink(folder.path(), &link).unwrap();
         let launch = config()
             .workspace(Workspace::ReadOnly(link))
-            .resolved()
+            .resolved(&Resolver::default())
             .unwrap()
             .launch;
         launch.refuse_moved_mounts().unwrap();
         let twice = config()
             .workspace(Workspace::ReadOnly(path()))
             .mount(Mount::read_write(path(), "/workspace"));
-        assert_eq!(twice.resolved().unwrap_err().field(), "mounts");
+        assert_eq!(
+            twice.resolved(&Resolver::default()).unwrap_err().field(),
+            "mounts"
+        );
     }
 
     #[test]
@@ -309,8 +317,15 @@ mod tests {
                 .mode(mode)
                 .mount(Mount::copy_on_write(path("tree"), "/x", path("copy")))
         };
-        assert!(with(ExecutorMode::Reuse).resolved().unwrap().is_guarded());
-        let refused = with(ExecutorMode::Fresh).resolved().unwrap_err();
+        assert!(
+            with(ExecutorMode::Reuse)
+                .resolved(&Resolver::default())
+                .unwrap()
+                .is_guarded()
+        );
+        let refused = with(ExecutorMode::Fresh)
+            .resolved(&Resolver::default())
+            .unwrap_err();
         assert!(
             refused.field() == "mounts" && refused.to_string().contains("reuse the container"),
             "{refused}"
@@ -335,7 +350,11 @@ mod tests {
         ] {
             let mut config = config().workspace(workspace.clone());
             config.protection = protection;
-            assert_eq!(config.resolved().unwrap().is_guarded(), expected, "{workspace:?}");
+            assert_eq!(
+                config.resolved(&Resolver::default()).unwrap().is_guarded(),
+                expected,
+                "{workspace:?}"
+            );
         }
     }
 
@@ -343,13 +362,22 @@ mod tests {
     fn a_proxy_is_named_to_programs_where_there_is_a_network() {
         let with = |network| config().network(network).http_proxy("http://p:1");
         let env = ContainerEnv::default().with("HTTP_PROXY", "mine");
-        let launch = with(Network::Unrestricted).env(env).resolved().unwrap().launch;
+        let launch = with(Network::Unrestricted)
+            .env(env)
+            .resolved(&Resolver::default())
+            .unwrap()
+            .launch;
         let variables = launch.env.variables();
         assert_eq!(variables["https_proxy"], "http://p:1");
         assert_eq!(variables["HTTP_PROXY"], "mine");
-        let error = with(Network::Disabled).resolved().unwrap_err();
+        let error = with(Network::Disabled)
+            .resolved(&Resolver::default())
+            .unwrap_err();
         assert_eq!(error.field(), "http_proxy");
-        let error = config().dns(Ipv4Addr::LOCALHOST).resolved().unwrap_err();
+        let error = config()
+            .dns(Ipv4Addr::LOCALHOST)
+            .resolved(&Resolver::default())
+            .unwrap_err();
         assert_eq!(error.field(), "dns");
     }
 
@@ -359,8 +387,20 @@ mod tests {
             runtime: Some(Runtime::Runsc),
             ..Isolation::untrusted()
         });
-        assert_eq!(in_gvisor.clone().resolved().unwrap_err().field(), "mode");
-        assert!(in_gvisor.mode(ExecutorMode::Fresh).resolved().is_ok());
+        assert_eq!(
+            in_gvisor
+                .clone()
+                .resolved(&Resolver::default())
+                .unwrap_err()
+                .field(),
+            "mode"
+        );
+        assert!(
+            in_gvisor
+                .mode(ExecutorMode::Fresh)
+                .resolved(&Resolver::default())
+                .is_ok()
+        );
     }
 
     #[test]

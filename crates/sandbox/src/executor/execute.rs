@@ -10,6 +10,7 @@ use crate::container::ContainerError;
 use crate::error::SandboxError;
 use crate::sandbox::Shared;
 use crate::spec::{InvalidSpec, Mount};
+use crate::task::resolver;
 use crate::workspace::Planted;
 
 use super::aftermath::Aftermath;
@@ -58,7 +59,7 @@ pub struct Executor {
 
 impl Executor {
     pub(crate) fn new(shared: Arc<Shared>, config: ExecutorConfig) -> Result<Self, SandboxError> {
-        let config = config.resolved()?;
+        let config = config.resolved(&resolver(shared.state_dir(), [])?)?;
         let supervisor = program::stage(shared.config(), config.launch.isolation.runtime)?;
         Ok(Self {
             config,

@@ -18,6 +18,7 @@ use crate::error::SandboxError;
 use crate::reap;
 use crate::sandbox::Shared;
 use crate::spec::{RunName, RunSpec};
+use crate::task;
 
 /// How a run ended.
 ///
@@ -99,7 +100,8 @@ impl Runs {
     /// When the specification cannot be used, the name is taken, a hook fails, or the engine cannot do what is asked for. Nothing is left
     /// then, and `post_stop` was called if `pre_start` succeeded.
     pub async fn create(&self, spec: RunSpec, mut hooks: LifecycleHooks) -> Result<(), SandboxError> {
-        let spec = spec.checked()?;
+        let resolver = task::resolver(self.shared.state_dir(), &spec.launch().mounts)?;
+        let spec = spec.checked(&resolver)?;
         let name = spec.name.clone();
         let reservation = self.shared.runs().reserve(&name)?;
         match found::one(&self.shared, &name).await {

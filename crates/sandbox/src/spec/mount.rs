@@ -1,10 +1,11 @@
 //! Folders and files of the host that the container sees.
 
+use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
 use crate::host_path::{Found, Identity, Resolver};
-use crate::workspace::Protection;
+use crate::workspace::{Protection, Tree};
 
 use super::InvalidSpec;
 
@@ -148,9 +149,25 @@ impl Mount {
         }
     }
 
-    /// The same mount of what its host path leads to now.
-    pub(crate) fn resolved(&self) -> Result<Self, InvalidSpec> {
-        Ok(self.with_host_path(self.real_host_path()?))
+    /// The same mount of what its host path leads to now, by `resolver`.
+    pub(crate) fn resolved(&self, resolver: &Resolver) -> Result<Self, InvalidSpec> {
+        let found = self.found_by(resolver)?;
+        Ok(self.with_host_path(found.path().to_owned()).of(found.identity()))
+    }
+
+    /// The folder of the host, opened: the one that was judged, where it was.
+    pub(crate) fn tree(&self) -> io::Result<Tree> {
+        let Some(judged) = self.identity else {
+            return Tree::open(&self.host_path.canonicalize()?);
+        };
+        let tree = Tree::open(&self.host_path)?;
+        if tree.identity()? == judged {
+            Ok(tree)
+        } else {
+            Err(io::Error::other(
+                "another folder has taken its place since it was checked",
+            ))
+        }
     }
 
     /// Refuses a mount, once [`resolved`](Self::resolved), whose path leads elsewhere by now.

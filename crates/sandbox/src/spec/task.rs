@@ -9,6 +9,7 @@ use super::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits, Seccomp,
 };
 use crate::egress::{self, LogEntry};
+use crate::host_path::Resolver;
 
 /// What every image for tasks starts with.
 const ENTRY_POINT: &str = "/usr/local/bin/sandbox-entrypoint";
@@ -167,9 +168,9 @@ impl Launch {
     }
 
     /// From now on the mounts are those of the paths that were checked, wherever links lead later.
-    pub(crate) fn resolve_mounts(&mut self) -> Result<(), InvalidSpec> {
+    pub(crate) fn resolve_mounts(&mut self, resolver: &Resolver) -> Result<(), InvalidSpec> {
         for mount in &mut self.mounts {
-            *mount = mount.resolved()?;
+            *mount = mount.resolved(resolver)?;
         }
         Ok(())
     }

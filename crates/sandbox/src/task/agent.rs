@@ -18,6 +18,7 @@ use super::capture::Capture;
 use super::drive::{self, End};
 use super::launch::{self, Program, Started};
 use super::live::LiveProxy;
+use super::mounts;
 use super::outcome::{self, Ended, Evidence, Outcome};
 use super::result::{ExecutionResult, Timings};
 use super::stop::StopSwitch;
@@ -78,7 +79,8 @@ pub struct Task {
 impl Task {
     pub(crate) fn new(shared: Arc<Shared>, mut spec: TaskSpec) -> Result<Self, SandboxError> {
         spec.validate()?;
-        spec.launch.resolve_mounts()?;
+        spec.launch
+            .resolve_mounts(&mounts::resolver(shared.state_dir(), &spec.launch.mounts)?)?;
         let store = SessionStore::open(&spec.session_dir, &spec.launch.context)?;
         let switch = shared.new_switch();
         Ok(Self {

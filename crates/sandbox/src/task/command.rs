@@ -19,6 +19,7 @@ use super::capture::Capture;
 use super::drive;
 use super::launch::{self, Program, Started};
 use super::live::LiveProxy;
+use super::mounts;
 use super::outcome::Ended;
 use super::result::CommandResult;
 use super::stop::StopSwitch;
@@ -76,7 +77,8 @@ pub struct Command {
 impl Command {
     pub(crate) fn new(shared: Arc<Shared>, mut spec: CommandSpec) -> Result<Self, SandboxError> {
         spec.validate()?;
-        spec.launch.resolve_mounts()?;
+        spec.launch
+            .resolve_mounts(&mounts::resolver(shared.state_dir(), &spec.launch.mounts)?)?;
         let switch = shared.new_switch();
         Ok(Self {
             shared,

@@ -21,7 +21,7 @@ pub(crate) use capture::Capture;
 pub use command::{Command, Input, OutputChunk};
 pub(crate) use drive::{End, drive};
 pub(crate) use launch::{Program, Started, log_sink, plan, start, take_down};
-pub(crate) use mounts::{refuse_untrusted, resolved as resolved_mounts};
+pub(crate) use mounts::{refuse_untrusted, resolved as resolved_mounts, resolver};
 pub(crate) use outcome::Ended;
 pub use outcome::Outcome;
 pub use result::{CommandResult, ExecutionResult, Timings};

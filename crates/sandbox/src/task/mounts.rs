@@ -17,9 +17,7 @@ pub(crate) fn resolved(state_dir: &Path, mounts: &[Mount]) -> Result<Vec<Mount>,
     if mounts.is_empty() {
         return Ok(Vec::new());
     }
-    let mut resolver = known(state_dir)?;
-    let writable = || mounts.iter().filter(|mount| !mount.read_only());
-    writable().for_each(|mount| resolver.add(mount.host_path()));
+    let resolver = resolver(state_dir, mounts)?;
     // Before its first task there is none.
     let state = Resolver::default().find(state_dir).ok();
     let mut resolved = Vec::with_capacity(mounts.len());
@@ -47,7 +45,7 @@ pub(crate) fn refuse_untrusted(
     field: &'static str,
     path: &Path,
 ) -> Result<(), SandboxError> {
-    let resolver = known(state_dir)?;
+    let resolver = resolver(state_dir, [])?;
     let there = path.ancestors().find(|path| path.symlink_metadata().is_ok());
     let Some(there) = there.filter(|path| !path.as_os_str().is_empty()) else {
         return Ok(());
@@ -60,9 +58,20 @@ pub(crate) fn refuse_untrusted(
     Err(InvalidSpec::new(field, format!("`{}`: {problem}; keep it apart", path.display())).into())
 }
 
-fn known(state_dir: &Path) -> Result<Resolver, SandboxError> {
+/// What finds the sources of `mounts`: tasks can write what earlier ones could, and what these let them.
+///
+/// # Errors
+///
+/// When it is not known what earlier tasks could write.
+pub(crate) fn resolver<'a>(
+    state_dir: &Path,
+    mounts: impl IntoIterator<Item = &'a Mount>,
+) -> Result<Resolver, SandboxError> {
     let known = host_path::writable_folders(state_dir).map_err(|error| unusable(state_dir, &error))?;
-    Ok(Resolver::new(known))
+    let mut resolver = Resolver::new(known);
+    let writable = mounts.into_iter().filter(|mount| !mount.read_only());
+    writable.for_each(|mount| resolver.add(mount.host_path()));
+    Ok(resolver)
 }
 
 fn refuse_overlap(mount: &Mount, found: &Found, state: &Found) -> Result<(), InvalidSpec> {

@@ -35,7 +35,7 @@ pub(crate) async fn verify(shared: &Shared, spec: &VerifySpec) -> Result<VerifyR
     let mut whole = launch(spec, isolation.clone(), *limits);
     whole.validate()?;
     refuse_guarded(&spec.mounts)?;
-    whole.resolve_mounts()?;
+    whole.resolve_mounts(&task::resolver(shared.state_dir(), &whole.mounts)?)?;
     let spec = &VerifySpec {
         mounts: whole.mounts.clone(),
         ..spec.clone()

@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, StatxFlags, statx};
 
+use crate::host_path::Identity as Judged;
 use crate::spec::Mount;
 
 use super::inventory::{Inventory, Role, is_in_packages};
@@ -27,6 +28,8 @@ type Identity = (u64, u64);
 pub(super) struct Guard {
     pub(super) path: PathBuf,
     inode: u64,
+    /// What is mounted has to be this.
+    identity: Judged,
     /// Whether another writable mount of the task leads there too.
     has_other_way: bool,
     /// Open, so that nothing else gets its number.
@@ -84,14 +87,15 @@ pub(super) fn guard(
             continue;
         };
         let full = tree.path().join(path);
+        let judged = guard.identity;
         mounts.push(Over {
-            mount: Mount::read_only_at(&full, target),
+            mount: Mount::read_only_at(&full, target).of(judged),
             hides: full.clone(),
         });
         for place in other_places(tree, path, others) {
             guard.has_other_way = true;
             mounts.extend(place.map(|(hides, target)| Over {
-                mount: Mount::read_only_at(&full, target),
+                mount: Mount::read_only_at(&full, target).of(judged),
                 hides,
             }));
         }
@@ -108,10 +112,11 @@ pub(super) fn guard(
         .iter()
         .any(|guard| guard.path.starts_with(git) && guard.path != git)
         && let Some(target) = target(container_path, git)
+        && let Ok(judged) = tree.held(git).and_then(Judged::of)
     {
         let full = tree.path().join(git);
         mounts.push(Over {
-            mount: Mount::read_write(&full, target),
+            mount: Mount::read_write(&full, target).of(judged),
             hides: full,
         });
     }
@@ -222,6 +227,7 @@ impl Guard {
         Ok(Self {
             path: path.to_owned(),
             inode,
+            identity: Judged::of(&held)?,
             has_other_way: false,
             _held: held,
         })

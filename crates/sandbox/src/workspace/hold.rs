@@ -23,9 +23,12 @@ impl Hold {
         quarantine: PathBuf,
     ) -> Result<(Vec<Mount>, Self), WorkspaceError> {
         blocking(move || {
-            let copies = mounts
-                .iter()
-                .filter_map(|mount| Some(WorkspaceCopy::take(mount.host_path(), mount.copy_dir()?)));
+            let copies = mounts.iter().filter_map(|mount| {
+                let folder = mount.copy_dir()?;
+                let failed = |source| WorkspaceError::new("copy", mount.host_path(), source);
+                let tree = mount.tree().map_err(failed);
+                Some(tree.and_then(|_| WorkspaceCopy::take(mount.host_path(), folder)))
+            });
             let copies = copies.collect::<Result<_, _>>()?;
             let (mounts, watch) = Watch::begin(mounts, quarantine)?;
             Ok((mounts, Self { watch, copies }))

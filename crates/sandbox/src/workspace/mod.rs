@@ -25,3 +25,4 @@ pub(crate) use error::plain;
 pub(crate) use hold::Hold;
 pub use planted::{Planted, PlantedKind};
 pub use protection::Protection;
+pub(crate) use tree::Tree;

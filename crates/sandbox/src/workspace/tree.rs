@@ -13,6 +13,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::host_path::Identity;
+
 /// An open folder.
 #[derive(Debug)]
 pub(crate) struct Tree {
@@ -86,6 +88,11 @@ impl Tree {
             root: self.folder(relative)?,
             path: self.path.join(relative),
         })
+    }
+
+    /// What it is, whatever it is called.
+    pub(crate) fn identity(&self) -> io::Result<Identity> {
+        Identity::of(&self.root)
     }
 
     /// Where it is.

@@ -59,10 +59,9 @@ impl Watch {
                 continue;
             }
             let begun = now();
-            let failed = |source| WorkspaceError::new("look through", mount.host_path(), source);
-            // The engine mounts what the path leads to.
-            let path = mount.host_path().canonicalize().map_err(failed)?;
-            let tree = Tree::open(&path).map_err(failed)?;
+            let tree = mount
+                .tree()
+                .map_err(|source| WorkspaceError::new("look through", mount.host_path(), source))?;
             if mount.read_only() {
                 // Nothing can be written there, but sockets are open to whoever sees them.
                 let sockets = Inventory::sockets_of(&tree, protection);

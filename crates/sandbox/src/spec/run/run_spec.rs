@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::host_path::Resolver;
 use crate::spec::{ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Network, ResourceLimits, Runtime};
 
 use super::{AnnotationKey, ByteSize, Cpus, GpuRequest, RunName, VolumeSpec, rules};
@@ -235,10 +236,10 @@ impl RunSpec {
     }
 
     /// The same specification, checked, of what its volumes' paths lead to now, wherever links lead later.
-    pub(crate) fn checked(mut self) -> Result<Self, InvalidSpec> {
+    pub(crate) fn checked(mut self, resolver: &Resolver) -> Result<Self, InvalidSpec> {
         self.validate()?;
         for volume in &mut self.volumes {
-            *volume = volume.resolved()?;
+            *volume = volume.resolved(resolver)?;
         }
         // What the paths lead to must be good as well.
         rules::check(&self)?;
@@ -431,7 +432,10 @@ mod tests {
         let (work, link) = (real.join("work"), real.join("link"));
         std::fs::create_dir(&work).unwrap();
         symlink(&work, &link).unwrap();
-        let checked = spec().volume(VolumeSpec::new(&link, "/x")).checked().unwrap();
+        let checked = spec()
+            .volume(VolumeSpec::new(&link, "/x"))
+            .checked(&Resolver::default())
+            .unwrap();
         let refused = || {
             let (mounted, copied) = (
                 checked.launch().refuse_moved_mounts(),
@@ -457,7 +461,7 @@ mod tests {
         symlink(&path, &link).unwrap();
         for path in [path, link] {
             let spec = spec().volume(VolumeSpec::new(path, "/x"));
-            assert_eq!(spec.checked().unwrap_err().field(), "volumes");
+            assert_eq!(spec.checked(&Resolver::default()).unwrap_err().field(), "volumes");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::host_path::Resolver;
 use crate::spec::{InvalidSpec, Mount};
 
 /// Who else uses what is bound.
@@ -102,9 +103,9 @@ impl VolumeSpec {
     }
 
     /// The same of what its host path leads to now.
-    pub(super) fn resolved(&self) -> Result<Self, InvalidSpec> {
+    pub(super) fn resolved(&self, resolver: &Resolver) -> Result<Self, InvalidSpec> {
         Ok(Self {
-            host_path: self.to_mount().resolved()?.host_path().to_owned(),
+            host_path: self.to_mount().resolved(resolver)?.host_path().to_owned(),
             ..self.clone()
         })
     }
