@@ -46,7 +46,8 @@ async fn images_have_keys_and_move_between_machines() {
     assert!(tags.iter().all(|tag| pruned.stdout.contains(tag)), "{pruned:?}");
     let loaded = project.output(&["image", "load", "saved"]);
     assert!(tags.iter().all(|tag| loaded.stdout.contains(tag)), "{loaded:?}");
-    assert_eq!(project.run("cat /stamp").stdout, stamp, "it was not built again");
+    let again = project.run("cat /stamp");
+    assert_eq!(again.stdout, stamp, "it was not built again: {again:?}");
     let anew = project.output(&["run", "--max-image-age", "0", "--", "cat", "/stamp"]);
     assert!(
         anew.code == Some(0) && anew.stdout != stamp,

@@ -70,8 +70,7 @@ async fn a_link_in_the_place_of_a_mounted_folder_is_not_mounted() {
     let own = tempfile::tempdir().expect("a folder");
     symlink(secrets.path(), own.path().join("cache")).expect("a link");
     let mount = format!("{}/cache:/own:ro", own.path().display());
-    project.write("cache", "");
-    fs::remove_file(project.path().join("cache")).expect("a link that was replaced");
+    fs::remove_file(project.path().join("cache")).expect("a link");
     project.write("cache/x", "");
     let control = project.output(&["run", "--mount", &mount, "--", "cat", "/own/key"]);
     assert_eq!(control.stdout, "host-only\n", "{control:?}");
@@ -124,7 +123,7 @@ async fn a_pipe_in_the_place_of_any_file_hangs_nothing() {
         &["run", "--allowlist", "pipe", "--", "true"],
         &["run", "--config", "pipe", "--", "true"],
         &["run", "--dockerfile", "pipe", "--", "true"],
-        &["image", "hash", "--context", "dir"],
+        &["image", "hash", "--dockerfile", "dir/Dockerfile"],
         &["image", "load", "dir"],
         &["allowlist", "lint", "--allowlist", "pipe"],
         &["config", "check", "--config", "pipe"],
@@ -244,7 +243,7 @@ async fn a_repository_that_was_cloned_gets_nothing_before_it_is_trusted() {
         assert_eq!(refused.code, Some(125), "{command:?}: {refused:?}");
     }
     // What only looks is not obeyed, and works.
-    assert_eq!(with_keys(project.wary(&["logs"])).code, Some(0));
+    assert_eq!(with_keys(project.wary(&["allowlist", "lint"])).code, Some(0));
     let shown = with_keys(project.wary(&["trust", "--show", "--output", "json"])).json();
     assert_eq!(shown["trusted"], false);
     let digest = shown["digest"].as_str().expect("a digest").to_owned();
@@ -414,7 +413,8 @@ async fn this_machine_is_no_mount() {
         );
     }
     // The control: somebody asks for it by name.
-    assert_eq!(mount(Path::new("/etc"), &["--allow-system-mounts"]).code, Some(0));
+    let control = mount(Path::new("/usr"), &["--allow-system-mounts"]);
+    assert_eq!(control.code, Some(0), "{control:?}");
     let containers = engine::containers("no-such-prefix").await;
     assert_eq!(containers, Vec::<String>::new());
 }
