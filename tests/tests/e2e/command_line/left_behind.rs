@@ -490,6 +490,16 @@ async fn on_a_terminal_it_asks_once() {
     );
 }
 
+/// Ends with the test, whatever that comes to.
+struct Ending(std::process::Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_that_a_running_task_keeps_exchanging_is_never_mounted_as_another() {
     let (project, secrets) = (Project::new(), secrets());
@@ -498,7 +508,8 @@ async fn a_folder_that_a_running_task_keeps_exchanging_is_never_mounted_as_anoth
         "echo ready; ln -s {} link; while [ ! -e stop ]; do mv sub keep; mv link sub; mv sub link; mv keep sub; done",
         secrets.path().display()
     );
-    let (mut child, _stdout) = project.start(&swap);
+    let (child, _stdout) = project.start(&swap);
+    let mut child = Ending(child);
     for _ in 0..12 {
         let ended = project.output(&[
             "run",
@@ -515,7 +526,7 @@ async fn a_folder_that_a_running_task_keeps_exchanging_is_never_mounted_as_anoth
         );
     }
     project.write("stop", "");
-    assert!(child.wait().expect("an end").success());
+    assert!(child.0.wait().expect("an end").success());
     // The control: what is there and stays there is mounted.
     project.write("still/plain", "");
     let control = project.output(&["run", "--mount", "still:/x", "--", "ls", "/x"]);
