@@ -12,6 +12,7 @@ mod examples;
 mod executor;
 mod hardening;
 mod identity;
+mod image_builds;
 mod images;
 mod isolation;
 mod lifecycle;

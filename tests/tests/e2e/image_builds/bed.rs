@@ -1,0 +1,131 @@
+//! A sandbox that builds images, and what a build came to.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use allowlist::Allowlist;
+use e2e_tests::bed;
+use e2e_tests::setting::Setting;
+use sandbox::{ImageSource, ImageTag, Network, NetworkSandboxConfig, Sandbox};
+use tempfile::TempDir;
+
+/// A sandbox of its own, with a state folder of its own.
+pub(super) struct Yard {
+    pub(super) sandbox: Sandbox,
+    folder: TempDir,
+}
+
+/// What a build came to.
+#[derive(Debug)]
+pub(super) struct Built {
+    /// The tag, or the error with everything behind it.
+    pub(super) tag: Result<ImageTag, String>,
+    /// What the steps printed, and what the engine said of them.
+    pub(super) output: String,
+    /// What the build added to the network log.
+    pub(super) log: String,
+}
+
+impl Yard {
+    pub(super) async fn new(prefix: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = bed::config(&folder.path().join("state"));
+        prefix.clone_into(&mut config.prefix);
+        let sandbox = Sandbox::connect(config).await.expect("the engine answers");
+        // What an earlier run left that did not come to its end.
+        sandbox.prune_images(Duration::ZERO).await.expect("old images go");
+        Self { sandbox, folder }
+    }
+
+    pub(super) fn logs(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Builds an image with these steps on the image with all clients. The probe is in the context.
+    pub(super) async fn build(&self, network: Network, steps: &str) -> Built {
+        // The engine keeps the layers of earlier runs, which would not be built again.
+        let stamp = format!("ENV STAMP={}\n", rand());
+        let dockerfile = format!("FROM {}\n{stamp}{steps}", Setting::of_this_run().clients_image);
+        self.build_source(ImageSource::build(dockerfile, probe()).with_network(network))
+            .await
+    }
+
+    pub(super) async fn build_source(&self, source: ImageSource) -> Built {
+        let before = self.log().len();
+        let mut output = String::new();
+        let built = self
+            .sandbox
+            .ensure_image_logged(&source, self.logs(), |line| {
+                output.push_str(line);
+                output.push('\n');
+            })
+            .await;
+        Built {
+            tag: built.map_err(|error| told(&error)),
+            output,
+            log: self.log().split_off(before),
+        }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.logs().join("network-sandbox.log")).unwrap_or_default()
+    }
+
+    /// Nothing is left but images, which go now.
+    pub(super) async fn close(self) {
+        let inventory = self.sandbox.inventory().await.expect("the engine answers");
+        let left: Vec<_> = inventory
+            .instances
+            .iter()
+            .filter(|instance| instance.id == self.sandbox.instance_id())
+            .flat_map(|instance| &instance.objects)
+            .collect();
+        assert!(left.is_empty(), "a build leaves nothing: {left:?}");
+        self.sandbox.shutdown().await.expect("nothing is left");
+        self.sandbox
+            .prune_images(Duration::ZERO)
+            .await
+            .expect("old images go");
+    }
+}
+
+impl Built {
+    pub(super) fn succeeded(&self) -> &ImageTag {
+        match &self.tag {
+            Ok(tag) => tag,
+            Err(error) => panic!("{error}\n{}\n{}", self.output, self.log),
+        }
+    }
+
+    pub(super) fn error(&self) -> &str {
+        self.tag.as_ref().expect_err("it cannot be built")
+    }
+}
+
+/// The network that permits what the YAML document `allowlist` does.
+pub(super) fn permitting(allowlist: &str) -> Network {
+    let allowlist = Allowlist::from_yaml(allowlist, "test.yaml").expect("a good allowlist");
+    Network::Sandboxed(NetworkSandboxConfig::new(allowlist))
+}
+
+pub(super) fn probe() -> BTreeMap<String, Vec<u8>> {
+    let probe = std::fs::read(&Setting::of_this_run().probe).expect("the probe");
+    [("probe".to_owned(), probe)].into()
+}
+
+fn rand() -> u64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
+fn told(error: &dyn std::error::Error) -> String {
+    let mut told = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        told.push_str(": ");
+        told.push_str(&error.to_string());
+        next = error.source();
+    }
+    told
+}

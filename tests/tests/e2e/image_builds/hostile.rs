@@ -1,0 +1,92 @@
+//! Dockerfiles that try to get out of the sandbox by what the engine itself does.
+
+use e2e_tests::world::World;
+use sandbox::{ImageSource, Network};
+
+use super::bed::{Yard, permitting, probe};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_engine_would_do_outside_of_the_sandbox_is_refused() {
+    let yard = Yard::new("e2e-build-hostile").await;
+    for network in [permitting("domains: [open.test]"), Network::Disabled] {
+        for (steps, told) in [
+            ("ADD http://open.test/hostile-add /x\n", "ADD"),
+            ("ENV U=http://open.test/hostile-add\nADD ${U} /x\n", "ADD"),
+            ("ADD [\"http://open.test/hostile-add\", \"/x\"]\n", "ADD"),
+            (
+                "RUN true \\\n  # a comment\nADD http://open.test/hostile-add /x\n",
+                "no instruction",
+            ),
+            (
+                "RUN --network=host curl -s http://open.test/hostile-run\n",
+                "flag",
+            ),
+            ("RUN --security=insecure true\n", "flag"),
+            (
+                "RUN --mount=type=bind,from=docker.io/library/x,target=/x true\n",
+                "flag",
+            ),
+            ("ONBUILD RUN --network=host true\nFROM 0\n", "ONBUILD"),
+            ("RUN <<EOF\ntrue\nEOF\n", "here-document"),
+            ("COPY --from=oci-archive:/etc/passwd / /x\n", "no name"),
+        ] {
+            // Where a comment splits a step depends on who reads it; whatever follows is a step of its own or is refused.
+            let built = yard.build(network.clone(), steps).await;
+            match built.tag {
+                Err(error) => assert!(
+                    error.contains(told) || told == "no instruction",
+                    "{steps}: {error}"
+                ),
+                Ok(_) => assert_eq!(told, "no instruction", "{steps}"),
+            }
+        }
+    }
+    let seen = World::shared().seen("open.test");
+    assert!(
+        !seen.iter().any(|request| request.target.contains("hostile")),
+        "{seen:?}"
+    );
+
+    let control = yard
+        .build(Network::Unrestricted, "ADD http://open.test/control-add /x\n")
+        .await;
+    control.succeeded();
+    let seen = World::shared().seen("open.test");
+    assert!(
+        seen.iter().any(|request| request.target == "/control-add"),
+        "the control: outside of the sandbox the engine downloads it: {seen:?}"
+    );
+    yard.close().await;
+}
+
+/// What an image has its children do is done in a build on it, and in the overlay on it too.
+#[tokio::test(flavor = "multi_thread")]
+async fn triggers_of_an_image_reach_nothing() {
+    let yard = Yard::new("e2e-build-trigger").await;
+    let trigger = "COPY probe /probe\nONBUILD RUN chmod 755 /probe; echo outcome $(/probe tcp 203.0.113.254 9); grep -c : /proc/net/dev\n";
+    let built = yard.build(Network::Unrestricted, trigger).await;
+    built.succeeded();
+    // The overlay was built on it, so the trigger has run there.
+    let output = built.output.split("outcome ").nth(1).expect("the trigger runs");
+    assert!(
+        !output.contains("reached") && !output.contains("refused"),
+        "{output}"
+    );
+    assert!(output.contains("\n1\n"), "loopback alone: {output}");
+    yard.close().await;
+}
+
+/// What is in the context cannot pass for the folder of authorities, and a step cannot write there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stage_that_calls_itself_as_the_authorities_changes_nothing() {
+    let yard = Yard::new("e2e-build-stage").await;
+    let image = &e2e_tests::setting::Setting::of_this_run().clients_image;
+    let dockerfile = format!(
+        "FROM {image} AS sandbox-trust\nRUN echo not the authorities > /bundle.pem\nFROM {image}\n\
+         RUN grep -c BEGIN $SSL_CERT_FILE && curl -sS -o /dev/null https://open.test/ # {}\n",
+        std::process::id()
+    );
+    let source = ImageSource::build(dockerfile, probe()).with_network(permitting("domains: [open.test]"));
+    yard.build_source(source).await.succeeded();
+    yard.close().await;
+}

@@ -1,0 +1,100 @@
+//! A build whose owner is gone does not go on.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use e2e_tests::engine;
+use sandbox::Network;
+
+use super::bed::{Yard, permitting};
+
+/// Far more than the kernel needs to kill a few processes.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+/// The processes of this machine, as the engine shares it, whose command line is `words`.
+fn processes(words: &str) -> Vec<u32> {
+    let Ok(entries) = Path::new("/proc").read_dir() else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).replace('\0', " ").trim() == words
+        })
+        .collect()
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < DEADLINE, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// What builds that are under way, or were cut off, have on the engine: the containers that it does not call its own.
+async fn working_containers() -> usize {
+    let all = engine::json("GET", "/containers/json?all=true&external=true", None).await;
+    let all = all.as_array().cloned().unwrap_or_default();
+    all.iter()
+        .filter(|container| {
+            container["State"] == "storage"
+                && container
+                    .to_string()
+                    .contains("sandbox-clients-working-container")
+        })
+        .count()
+}
+
+/// Begins a build that sleeps for `seconds`, and drops it once it does. What is dropped is all that a killed owner has: its ends of the
+/// connections.
+async fn dropped(yard: &Yard, network: Network, seconds: u32) {
+    let steps = format!("RUN (sleep {seconds}1 &) ; sleep {seconds}\n");
+    let sleep = format!("sleep {seconds}");
+    let building = yard.build(network, &steps);
+    tokio::select! {
+        built = building => panic!("it sleeps: {built:?}"),
+        () = until("the step runs", || !processes(&sleep).is_empty()) => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_steps_end_with_their_owner_and_leave_nothing() {
+    let yard = Yard::new("e2e-build-killed").await;
+    for (network, seconds) in [
+        (permitting("domains: [open.test]"), 48_151),
+        (Network::Disabled, 48_152),
+    ] {
+        dropped(&yard, network, seconds).await;
+        until("the steps are gone", || {
+            processes(&format!("sleep {seconds}")).is_empty()
+                && processes(&format!("sleep {seconds}1")).is_empty()
+        })
+        .await;
+    }
+    // What is left is labelled, and a shutdown or the next sweep takes it.
+    yard.sandbox.shutdown().await.expect("nothing is left");
+    let begun = Instant::now();
+    while working_containers().await > 0 {
+        assert!(begun.elapsed() < DEADLINE, "the engine keeps what it worked in");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    yard.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_a_step_outside_of_the_sandbox_goes_on() {
+    let yard = Yard::new("e2e-build-goes-on").await;
+    dropped(&yard, Network::Unrestricted, 48_153).await;
+    // The engine notices at once that its client is gone, and does nothing about it.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let left = processes("sleep 48153");
+    for pid in &left {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(*pid).expect("a process")).expect("a process");
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    assert!(!left.is_empty(), "the control: nobody ends it");
+    until("the step is gone", || processes("sleep 48153").is_empty()).await;
+    yard.close().await;
+}

@@ -1,0 +1,7 @@
+//! What the steps of an image build may reach, and what they leave behind.
+
+mod bed;
+mod hostile;
+mod killed;
+mod reach;
+mod trust;
