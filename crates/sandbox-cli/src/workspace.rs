@@ -31,12 +31,16 @@ impl WorkspaceMode {
 
 /// What is protected in the work tree. The settings always are: they are the rules of the next run.
 pub(crate) fn protection(file: &WorkspaceFile, unprotected: bool) -> Protection {
-    let base = if unprotected || file.protect == Some(false) {
+    protection_elsewhere(file, unprotected).with(file.protected_paths.iter().cloned())
+}
+
+/// What is protected in other folders that the task can write.
+pub(crate) fn protection_elsewhere(file: &WorkspaceFile, unprotected: bool) -> Protection {
+    if unprotected || file.protect == Some(false) {
         Protection::none().with([Folder::NAME, Folder::FORMER_NAME])
     } else {
         Protection::default()
-    };
-    base.with(file.protected_paths.iter().cloned())
+    }
 }
 
 /// The mount of a work tree, as it was asked for.

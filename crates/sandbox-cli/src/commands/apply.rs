@@ -24,7 +24,7 @@ pub(crate) async fn apply(
         return Err(Failure::new(NO_COPY));
     };
     let options = ApplyOptions {
-        protection: project.protection(),
+        protection: project.protection(false),
         include_held_back: args.include_protected,
         force: args.force,
     };

@@ -23,7 +23,7 @@ pub(crate) fn diff(args: &DiffArgs, project: &Project, printer: Printer) -> Resu
         }
         return Ok(ExitStatus::Success);
     };
-    let changes = copy.changes(&project.protection())?;
+    let changes = copy.changes(&project.protection(false))?;
     if args.output == Output::Json {
         printer.line(json(&changes));
         return Ok(ExitStatus::Success);

@@ -77,7 +77,7 @@ pub(crate) async fn dispatch(
         Command::Status(args) => {
             let project = project()?;
             let image = project.image(&ImageArgs::default()).ok();
-            let copy = CopySummary::of(&project.copy_dir(), &project.protection());
+            let copy = CopySummary::of(&project.copy_dir(), &project.protection(false));
             status::status(sandbox()?, image, copy, args.output, printer).await
         }
         Command::Clean(args) => {

@@ -22,6 +22,7 @@ pub(super) fn project(root: &Path, state: &Path) -> Project {
         config_input: None,
         resolver: Resolver::new([root]),
         obeyed: Obeyed::default(),
+        trusted_paths: Vec::new(),
         homes: Vec::new(),
     }
 }

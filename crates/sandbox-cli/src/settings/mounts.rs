@@ -12,7 +12,7 @@ use crate::workspace::{self, WorkspaceMode};
 
 impl Project {
     /// The work tree first, unless another mount takes its place; those of the command line win over those of the file.
-    pub(super) fn mounts(&self, flags: &[Mount], mode: WorkspaceMode, protection: &Protection) -> Vec<Mount> {
+    pub(super) fn mounts(&self, flags: &[Mount], mode: WorkspaceMode, unprotected: bool) -> Vec<Mount> {
         let mut mounts = vec![Mount::read_write(&self.root, WORKSPACE)];
         let named = self
             .file
@@ -26,8 +26,8 @@ impl Project {
         }
         let copy_dir = self.copy_dir();
         let of_workspace = |mount: Mount| match mount.container_path() {
-            WORKSPACE => workspace::mounted(mount, mode, protection.clone(), &copy_dir),
-            _ => mount,
+            WORKSPACE => workspace::mounted(mount, mode, self.protection(unprotected), &copy_dir),
+            _ => mount.protected(workspace::protection_elsewhere(&self.file.workspace, unprotected)),
         };
         mounts.into_iter().map(of_workspace).collect()
     }
@@ -39,7 +39,7 @@ impl Project {
             Some(InvalidFile::new(location, fault.problem()).into())
         });
         let mode = self.file.workspace.mode.unwrap_or(WorkspaceMode::Auto);
-        let mounts = self.mounts(&[], mode, &self.protection());
+        let mounts = self.mounts(&[], mode, false);
         let work_tree = mounts
             .iter()
             .filter(|mount| mount.host_path() == self.root)
@@ -56,9 +56,10 @@ impl Project {
         self.places.copy(&self.key)
     }
 
-    /// What is not applied of a copy by itself.
-    pub(crate) fn protection(&self) -> Protection {
-        workspace::protection(&self.file.workspace, false)
+    /// What is protected in the work tree: also the files that were trusted.
+    pub(crate) fn protection(&self, unprotected: bool) -> Protection {
+        workspace::protection(&self.file.workspace, unprotected)
+            .with_paths(self.trusted_paths.iter().cloned())
     }
 
     /// Refuses mounts that give a task this machine: the sandbox's own keys, an engine's socket, and, unless `allow_system` says so, the
@@ -158,7 +159,7 @@ mod tests {
         project.file.mounts = vec![("/data:/data".parse().unwrap(), location)];
         let mounts = |flags: &[&str]| {
             let flags: Vec<Mount> = flags.iter().map(|flag| flag.parse().unwrap()).collect();
-            let mounts = project.mounts(&flags, WorkspaceMode::Direct, &Protection::default());
+            let mounts = project.mounts(&flags, WorkspaceMode::Direct, false);
             mounts
                 .iter()
                 .map(|mount| format!("{}:{}", mount.host_path().display(), mount.container_path()))

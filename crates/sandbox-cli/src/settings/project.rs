@@ -38,6 +38,8 @@ pub(crate) struct Project {
     /// Opens what paths of this machine name.
     pub(crate) resolver: Resolver,
     pub(super) obeyed: Obeyed,
+    /// The files of the work tree that this command obeys because they were trusted; relative to it.
+    pub(super) trusted_paths: Vec<PathBuf>,
     /// The user's home folder, as the environment names it.
     pub(super) homes: Vec<PathBuf>,
 }
@@ -91,6 +93,7 @@ impl Project {
             config_input,
             resolver,
             obeyed: Obeyed::default(),
+            trusted_paths: Vec::new(),
             homes: environment.path("HOME").into_iter().collect(),
         })
     }

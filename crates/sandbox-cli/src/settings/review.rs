@@ -163,6 +163,10 @@ impl Project {
                 return Err(self.refusal(&review, &store, trust));
             }
         }
+        let inside = review
+            .requests()
+            .filter_map(|(path, _)| path.strip_prefix(&self.root).ok());
+        self.trusted_paths = inside.map(Path::to_owned).collect();
         let accepted = review.requests.into_iter().map(|(input, _)| input.digest);
         let harmless = self.config_input.iter().map(|input| input.digest.clone());
         self.obeyed = Obeyed::Trusted(accepted.chain(harmless).collect());

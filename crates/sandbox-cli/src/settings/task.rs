@@ -17,7 +17,7 @@ use crate::credentials;
 use crate::failure::Failure;
 use crate::network_log::LogCopies;
 use crate::printer::Printer;
-use crate::workspace::{self, WorkspaceMode};
+use crate::workspace::WorkspaceMode;
 
 /// What `run`, `agent` and `exec` need.
 #[derive(Debug)]
@@ -71,12 +71,12 @@ impl Project {
         let network = self.network(args, secrets.into_replacements(), environment, printer)?;
         let mut limits = self.file.resource_limits;
         limits.timeout = args.timeout.map(Duration::from_secs).or(limits.timeout);
-        let protection = workspace::protection(&self.file.workspace, args.unprotected);
+        let protection = self.protection(args.unprotected);
         let mode = args
             .workspace
             .or(self.file.workspace.mode)
             .unwrap_or(default_mode);
-        let mounts = self.mounts(&args.mounts, mode, &protection);
+        let mounts = self.mounts(&args.mounts, mode, args.unprotected);
         self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
         Ok(TaskSettings {
             root: self.root.clone(),
@@ -109,7 +109,7 @@ impl Project {
         printer: Printer,
     ) -> Result<TaskSettings, Failure> {
         let sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
-        let protection = workspace::protection(&self.file.workspace, args.unprotected);
+        let protection = self.protection(args.unprotected);
         let mounts = match args.workspace {
             WorkspaceAccess::None => Vec::new(),
             WorkspaceAccess::Ro => vec![Mount::read_only_at(&self.root, WORKSPACE)],

@@ -65,6 +65,13 @@ impl Protection {
         self
     }
 
+    /// Protects these very paths too, which are relative to the mount.
+    #[must_use]
+    pub fn with_paths(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.paths.extend(paths);
+        self
+    }
+
     /// Whether there is nothing to protect.
     #[must_use]
     pub fn is_none(&self) -> bool {
