@@ -133,7 +133,8 @@ impl Project {
         {
             review.requests.push((input, vec![request]));
         }
-        if needs.image.is_some()
+        if let Some(args) = needs.image
+            && let Ok((_, ImageSource::Build { .. })) = self.image_input(args)
             && let Ok((Some(input), network)) = self.build_network_input()
             && let Some(request) = build_policy_request(&network)
         {

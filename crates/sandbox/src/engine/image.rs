@@ -1,5 +1,6 @@
 //! Calls about images.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::time::SystemTime;
@@ -56,11 +57,12 @@ impl Engine {
     pub(crate) async fn image(&self, reference: &str) -> Result<Option<ImageFacts>, EngineError> {
         const OPERATION: &str = "inspect image";
         check(OPERATION, reference)?;
+        let address = address(reference);
         match within(
             CALL_DEADLINE,
             OPERATION,
             reference,
-            self.docker().inspect_image(reference),
+            self.docker().inspect_image(&address),
         )
         .await
         {
@@ -236,6 +238,14 @@ pub(super) fn check(operation: &'static str, reference: &str) -> Result<(), Engi
     ))
 }
 
+/// Of an id that it does not have, podman says "not found" only when it is marked as one.
+fn address(reference: &str) -> Cow<'_, str> {
+    match plain_id(reference) {
+        Some(id) => Cow::Owned(format!("sha256:{id}")),
+        None => Cow::Borrowed(reference),
+    }
+}
+
 pub(super) fn plain_id(id: &str) -> Option<String> {
     let digits = id.strip_prefix("sha256:").unwrap_or(id);
     (digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| digits.to_owned())
@@ -281,6 +291,14 @@ mod tests {
         ] {
             assert_eq!(check("inspect image", reference).is_ok(), good, "{reference:?}");
         }
+    }
+
+    #[test]
+    fn an_id_is_marked_as_one() {
+        let id = "0f".repeat(32);
+        let marked = format!("sha256:{id}");
+        assert_eq!((&*address(&id), &*address(&marked)), (&*marked, &*marked));
+        assert_eq!(address("localhost/x:1"), "localhost/x:1");
     }
 
     #[test]

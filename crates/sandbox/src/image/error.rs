@@ -4,7 +4,6 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::container::ContainerError;
-use crate::egress::ProxyError;
 use crate::engine::EngineError;
 use crate::spec::Network;
 
@@ -18,9 +17,6 @@ pub enum ImageBuildError {
     /// A container that looks into an image could not be made.
     #[error(transparent)]
     Container(#[from] ContainerError),
-    /// The network for the steps of a build could not be set up.
-    #[error(transparent)]
-    Proxy(#[from] ProxyError),
     /// The Dockerfile of a sandboxed build has something that would be done outside of the sandbox, or that is not understood.
     #[error("line {line} of the Dockerfile {problem}")]
     Dockerfile {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use allowlist::Allowlist;
 use e2e_tests::bed;
 use e2e_tests::setting::Setting;
-use sandbox::{ImageSource, ImageTag, Network, NetworkSandboxConfig, Sandbox};
+use sandbox::{ImageSource, ImageTag, Network, NetworkSandboxConfig, Role, Sandbox};
 use tempfile::TempDir;
 
 /// A sandbox of its own, with a state folder of its own.
@@ -80,6 +80,8 @@ impl Yard {
             .iter()
             .filter(|instance| instance.id == self.sandbox.instance_id())
             .flat_map(|instance| &instance.objects)
+            // The network to the world goes with the sandbox.
+            .filter(|object| object.role != Role::Egress)
             .collect();
         assert!(left.is_empty(), "a build leaves nothing: {left:?}");
         self.sandbox.shutdown().await.expect("nothing is left");
