@@ -109,7 +109,7 @@ impl Egress {
         log: LogSink,
     ) -> Result<Opening, ProxyError> {
         let trust = self.inner.trust.of_image(&self.inner.engine, image_id, labels);
-        self.open_with(trust, id, labels, config, log).await
+        Box::pin(self.open_with(trust, id, labels, config, log)).await
     }
 
     /// Likewise, for the steps of an image build. The endpoint's one mount is the folder that its variables lead to.

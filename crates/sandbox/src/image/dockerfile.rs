@@ -168,7 +168,7 @@ struct Instruction {
 }
 
 struct Lines<'a> {
-    lines: std::str::SplitInclusive<'a, char>,
+    rest: std::str::SplitInclusive<'a, char>,
     number: usize,
     at: usize,
 }
@@ -176,7 +176,7 @@ struct Lines<'a> {
 impl<'a> Lines<'a> {
     fn new(text: &'a str) -> Self {
         Self {
-            lines: text.split_inclusive('\n'),
+            rest: text.split_inclusive('\n'),
             number: 0,
             at: 0,
         }
@@ -184,7 +184,7 @@ impl<'a> Lines<'a> {
 
     /// The next line, and where it begins.
     fn next_line(&mut self) -> Option<(&'a str, usize)> {
-        let line = self.lines.next()?;
+        let line = self.rest.next()?;
         let begin = self.at;
         self.at += line.len();
         self.number += 1;
@@ -403,7 +403,7 @@ fn local_sources(rest: &str) -> Result<(), String> {
     let is_remote = |source: &&str| {
         source.contains([':', '$', '@']) || source.trim_start_matches(['[', '"']).starts_with("github.com/")
     };
-    if sources.iter().any(|source| is_remote(&source)) {
+    if sources.iter().any(is_remote) {
         return Err(
             "has `ADD` of a URL or of a variable, which the engine would get outside of the sandbox; \
              download it in a `RUN` step, or use `COPY` for files"
