@@ -71,7 +71,9 @@ fn line(thing: &Planted, root: &Path) -> String {
     let path = path(thing, root);
     let problem = thing.problem.as_deref().unwrap_or("unknown error");
     match (thing.kind, &thing.moved_to, &thing.problem) {
-        (PlantedKind::Deleted, _, None) => format!("the task removed `{path}`, which is protected; it was restored"),
+        (PlantedKind::Deleted, _, None) => {
+            format!("the task removed `{path}`, which is protected; it was restored")
+        }
         (PlantedKind::Deleted, ..) => {
             format!("the task removed `{path}`, which is protected, and it could not be restored: {problem}")
         }

@@ -31,7 +31,9 @@ pub(crate) fn protection(file: &WorkspaceFile, unprotected: bool) -> Protection 
 /// The mount of a work tree, as it was asked for.
 pub(crate) fn mounted(mount: Mount, mode: WorkspaceMode, protection: Protection, copy_dir: &Path) -> Mount {
     match mode {
-        WorkspaceMode::Copy if !mount.read_only() => Mount::copy_on_write(mount.host_path(), mount.container_path(), copy_dir),
+        WorkspaceMode::Copy if !mount.read_only() => {
+            Mount::copy_on_write(mount.host_path(), mount.container_path(), copy_dir)
+        }
         // Of what is read-only, sockets are covered.
         _ => mount.protected(protection),
     }

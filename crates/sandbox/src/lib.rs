@@ -139,6 +139,6 @@ pub use spec::{
 pub use task::{Command, CommandResult, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings};
 pub use verify::{Check, ExpectedProgram, VerifyError, VerifyReport, VerifySpec};
 pub use workspace::{
-    Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Planted, PlantedKind, Protection, Versions,
-    WorkspaceCopy, WorkspaceError,
+    Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Planted, PlantedKind, Protection,
+    Versions, WorkspaceCopy, WorkspaceError,
 };

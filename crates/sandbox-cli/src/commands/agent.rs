@@ -17,7 +17,6 @@ use crate::launch::{Stage, on_stage, watched};
 use crate::printer::Printer;
 use crate::settings::{Project, TaskSettings};
 use crate::tamper_report;
-use crate::workspace;
 
 use super::transcript;
 

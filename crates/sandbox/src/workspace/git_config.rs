@@ -24,7 +24,11 @@ impl Setting {
     /// `is_work_tree` tells whether `core.worktree` names a folder of the same tree that points back to this repository.
     pub(super) fn is_descriptive(&self, is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
         let value = self.value.as_slice();
-        match (self.section.as_str(), self.subsection.is_some(), self.key.as_str()) {
+        match (
+            self.section.as_str(),
+            self.subsection.is_some(),
+            self.key.as_str(),
+        ) {
             ("core", false, "worktree") => is_work_tree(value),
             ("remote", true, "url" | "pushurl")
             | ("branch", true, "remote" | "pushremote")
@@ -79,7 +83,10 @@ fn is_plain_key(section: &str, has_subsection: bool, key: &str) -> bool {
             "fetch" | "push" | "tagopt" | "prune" | "mirror" | "gh-resolved"
         ),
         ("branch", true) => matches!(key, "merge" | "rebase" | "description" | "vscode-merge-base"),
-        ("submodule", _) => matches!(key, "active" | "branch" | "path" | "shallow" | "ignore" | "recurse"),
+        ("submodule", _) => matches!(
+            key,
+            "active" | "branch" | "path" | "shallow" | "ignore" | "recurse"
+        ),
         ("pull", false) => matches!(key, "rebase" | "ff"),
         ("push", false) => matches!(key, "default" | "autosetupremote"),
         ("fetch", false) => matches!(key, "prune" | "prunetags"),
@@ -112,12 +119,17 @@ pub(super) fn is_harmless(text: &[u8], known: &[u8], is_work_tree: impl Fn(&[u8]
 /// what asks for one is an attack on another program, or on an older git.
 pub(super) fn are_plain_modules(text: &[u8]) -> bool {
     let is_plain = |setting: &Setting| match setting.key.as_str() {
-        "path" | "branch" | "shallow" | "ignore" | "fetchrecursesubmodules" => !setting.value.starts_with(b"-"),
+        "path" | "branch" | "shallow" | "ignore" | "fetchrecursesubmodules" => {
+            !setting.value.starts_with(b"-")
+        }
         _ => setting.is_descriptive(|_| false),
     };
     settings(text).is_some_and(|settings| {
         settings.iter().all(|setting| {
-            let is_climbing = |name: &Vec<u8>| name.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| part == b"..");
+            let is_climbing = |name: &Vec<u8>| {
+                name.split(|byte| matches!(byte, b'/' | b'\\'))
+                    .any(|part| part == b"..")
+            };
             setting.section == "submodule"
                 && is_plain(setting)
                 && !setting.subsection.as_ref().is_some_and(is_climbing)
@@ -385,7 +397,9 @@ mod tests {
 
     #[test]
     fn modules_may_say_where_they_come_from_and_no_more() {
-        assert!(are_plain_modules(b"[submodule \"a/b\"]\n path = a/b\n url = ../b.git\n branch = main\n"));
+        assert!(are_plain_modules(
+            b"[submodule \"a/b\"]\n path = a/b\n url = ../b.git\n branch = main\n"
+        ));
         for text in [
             "[submodule \"a\"]\n update = !sh",
             "[submodule \"../a\"]\n path = a",

@@ -131,7 +131,10 @@ pub(super) fn followed(
         }
         rules
     });
-    let included = rules.included.iter().map(|path| (path.clone(), Role::Configuration));
+    let included = rules
+        .included
+        .iter()
+        .map(|path| (path.clone(), Role::Configuration));
     let mut followed: BTreeMap<PathBuf, Role> = included.collect();
     let named = rules.of.iter().flat_map(|(source, rules)| {
         let bases = bases.get(source).into_iter().flatten();
@@ -162,7 +165,9 @@ fn bases(
         bases.entry(source).or_default().insert(base);
     };
     add(Source::User, root.to_owned());
-    let folders = repositories.iter().filter(|path| path.file_name() == Some(OsStr::new(".git")));
+    let folders = repositories
+        .iter()
+        .filter(|path| path.file_name() == Some(OsStr::new(".git")));
     for git in folders.chain(links) {
         let work_tree = git.parent().unwrap_or(Path::new(""));
         let base = root.join(work_tree);
@@ -175,7 +180,10 @@ fn bases(
         add(Source::Inside(repository.clone()), root.join(repository));
     }
     // The repository that the tree is a part of.
-    let above = root.ancestors().skip(1).find(|folder| folder.join(".git").symlink_metadata().is_ok());
+    let above = root
+        .ancestors()
+        .skip(1)
+        .find(|folder| folder.join(".git").symlink_metadata().is_ok());
     if let Some(above) = above {
         add(Source::User, above.to_owned());
         let git = above.join(".git");
@@ -257,7 +265,10 @@ impl Rules {
         .collect();
         if *source == Source::User {
             pending.push("/etc/gitconfig".into());
-            pending.extend(home.iter().flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]));
+            pending.extend(
+                home.iter()
+                    .flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]),
+            );
         }
         let mut seen = BTreeSet::new();
         let mut rules = Vec::new();
@@ -269,7 +280,9 @@ impl Rules {
                 Ok(inner) => follow(tree, inner).end.and_then(|end| text(tree, &end)),
                 Err(_) => outside_text(&file),
             };
-            let settings = text.and_then(|text| git_config::settings(&text)).unwrap_or_default();
+            let settings = text
+                .and_then(|text| git_config::settings(&text))
+                .unwrap_or_default();
             for setting in &settings {
                 if let Some(included) = included(setting, &file, home.as_deref()) {
                     if let Some(inner) = in_tree(tree, &included) {
@@ -312,14 +325,23 @@ fn in_tree(tree: &Tree, path: &Path) -> Option<PathBuf> {
     }
     let inner = plain.strip_prefix(tree.path()).map(Path::to_owned).ok();
     // By another name of the tree, as through a link above it.
-    inner.or_else(|| path.canonicalize().ok()?.strip_prefix(tree.path()).map(Path::to_owned).ok())
+    inner.or_else(|| {
+        path.canonicalize()
+            .ok()?
+            .strip_prefix(tree.path())
+            .map(Path::to_owned)
+            .ok()
+    })
 }
 
 /// The configuration that `setting` of `file` includes. Conditions may hold at another time.
 fn included(setting: &Setting, file: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let includes = setting.is("include", "path") || (setting.section == "includeif" && setting.key == "path");
-    (includes && !setting.value.is_empty())
-        .then(|| file.parent().unwrap_or(Path::new("/")).join(expanded(&setting.value, home)))
+    (includes && !setting.value.is_empty()).then(|| {
+        file.parent()
+            .unwrap_or(Path::new("/"))
+            .join(expanded(&setting.value, home))
+    })
 }
 
 fn rules_of(setting: &Setting, home: Option<&Path>) -> Vec<Rule> {
@@ -409,7 +431,10 @@ mod tests {
         bed.write("tools/watch", "x");
         bed.write("build.sh", "x");
         bed.write("src/x", "x");
-        bed.write(".gitconfig", "[core]\n sshCommand = tools/ssh -v\n[blame]\n ignoreRevsFile = revs\n");
+        bed.write(
+            ".gitconfig",
+            "[core]\n sshCommand = tools/ssh -v\n[blame]\n ignoreRevsFile = revs\n",
+        );
         bed.write(
             ".git/config",
             &format!(

@@ -51,7 +51,9 @@ impl HostFollows {
         for path in links {
             let way = follow(tree, &path);
             found.paths.extend(way.links);
-            found.paths.extend(way.end.filter(|end| !end.as_os_str().is_empty()));
+            found
+                .paths
+                .extend(way.end.filter(|end| !end.as_os_str().is_empty()));
             found.paths.insert(path);
         }
         found

@@ -279,7 +279,10 @@ impl<'a> Survey<'a> {
         let known = self.before.map(|before| &before.rules);
         let (rules, followed) = git_follow::followed(self.tree, &found.repositories, &links, known);
         self.found.rules = rules;
-        let before = self.before.map(|before| before.followed.clone()).unwrap_or_default();
+        let before = self
+            .before
+            .map(|before| before.followed.clone())
+            .unwrap_or_default();
         for (path, role) in followed.into_iter().chain(before) {
             self.add_followed(path, role);
         }
@@ -315,7 +318,11 @@ impl<'a> Survey<'a> {
 
     fn add_end(&mut self, path: PathBuf, role: Role) {
         let is_around_others = path.as_os_str().is_empty()
-            || self.found.repositories.iter().any(|repository| repository.starts_with(&path));
+            || self
+                .found
+                .repositories
+                .iter()
+                .any(|repository| repository.starts_with(&path));
         if is_around_others {
             tracing::debug!(path = %path.display().to_string().escape_debug(), "too much is in it to be protected");
             return;
@@ -336,7 +343,9 @@ impl<'a> Survey<'a> {
             Err(error) => error,
         };
         let closed = Closed::new(self.tree, folder, &error);
-        if self.before.is_some_and(|before| before.closed.get(folder) != Some(&closed))
+        if self
+            .before
+            .is_some_and(|before| before.closed.get(folder) != Some(&closed))
             && self.tree.grant(folder, LIST_AND_ENTER).is_ok()
             && let Ok(listing) = self.tree.listing(folder)
         {
@@ -363,7 +372,12 @@ pub(super) fn protected(protection: &Protection, folder: &Path, entries: &[(OsSt
         let of_repository = is_repository.then(|| role_in_repository(name)).flatten();
         of_repository
             .or_else(|| is_gits_own.then(|| role_in_git(folder, name, kind)).flatten())
-            .or_else(|| protection.has_defaults().then(|| role_in_work_tree(name, kind)).flatten())
+            .or_else(|| {
+                protection
+                    .has_defaults()
+                    .then(|| role_in_work_tree(name, kind))
+                    .flatten()
+            })
             .or_else(|| {
                 (protection.covers(folder, name) && !is_in_packages(folder, name)).then_some(Role::Listed)
             })
@@ -380,7 +394,9 @@ pub(super) fn protected(protection: &Protection, folder: &Path, entries: &[(OsSt
 /// Whether a path is among packages, where only what Python runs by itself counts.
 pub(super) fn is_in_packages(folder: &Path, name: &OsStr) -> bool {
     let runs_by_itself = || {
-        Path::new(name).extension().is_some_and(|extension| extension == "pth")
+        Path::new(name)
+            .extension()
+            .is_some_and(|extension| extension == "pth")
             || name == "sitecustomize.py"
             || name == "usercustomize.py"
     };
@@ -452,6 +468,28 @@ pub(super) fn text(tree: &Tree, path: &Path) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    /// A measurement, on demand: `cargo test -p sandbox --release -- --ignored takes_the_inventory --nocapture`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn takes_the_inventory_of_ten_thousand_files() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..10_000 {
+            write(folder.path(), &format!("src/{}/{number}.rs", number / 20));
+        }
+        let tree = Tree::open(folder.path()).unwrap();
+        let mut times: Vec<_> = (0..20)
+            .map(|_| {
+                let begun = std::time::Instant::now();
+                let before = Inventory::take(&tree, &Protection::default());
+                let taken = begun.elapsed();
+                before.take_again(&tree, &Protection::default());
+                (taken, begun.elapsed() - taken)
+            })
+            .collect();
+        times.sort();
+        println!("median of before and after the run: {:?}", times[10]);
+    }
+
     use std::fs;
     use std::os::unix::fs::symlink;
 

@@ -83,7 +83,9 @@ pub(super) fn is_harmless_text(role: Role, path: &Path, text: &[u8]) -> bool {
             .iter()
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'\n')),
         Role::Steps => text.split(|byte| *byte == b'\n').all(|line| {
-            let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            let mut words = line
+                .split(u8::is_ascii_whitespace)
+                .filter(|word| !word.is_empty());
             !matches!(words.next(), Some(b"x" | b"exec"))
         }),
         _ => false,
@@ -104,7 +106,11 @@ mod tests {
             ("strategy", "ort\n", true),
             ("strategy", "../../evil\n", false),
         ] {
-            assert_eq!(is_harmless_text(Role::Steps, Path::new(name), text.as_bytes()), expected, "{text}");
+            assert_eq!(
+                is_harmless_text(Role::Steps, Path::new(name), text.as_bytes()),
+                expected,
+                "{text}"
+            );
         }
     }
 }

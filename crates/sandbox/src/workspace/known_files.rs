@@ -23,7 +23,6 @@ pub(super) struct KnownFile {
     /// At any depth. `folder/name` needs that folder around it; `*` stands for the rest, or the beginning, of a name.
     names: &'static [&'static str],
     /// Where it is documented that the program reads them.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the evidence for the row"))]
     source: &'static str,
 }
 
@@ -161,11 +160,23 @@ const KNOWN: &[KnownFile] = &[
         &[".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath"],
         "https://www.mercurial-scm.org/doc/hgrc.5.html",
     ),
-    guarded("sapling", &[".sl/config"], "https://sapling-scm.com/docs/introduction/"),
-    guarded("jujutsu", &[".jj/repo/config.toml"], "https://docs.jj-vcs.dev/latest/config/"),
+    guarded(
+        "sapling",
+        &[".sl/config"],
+        "https://sapling-scm.com/docs/introduction/",
+    ),
+    guarded(
+        "jujutsu",
+        &[".jj/repo/config.toml"],
+        "https://docs.jj-vcs.dev/latest/config/",
+    ),
     // What shells run when somebody enters a folder.
     guarded("direnv", &[".envrc"], "https://direnv.net/man/direnv.1.html"),
-    guarded("autoenv", &[".autoenv", ".autoenv.zsh"], "https://github.com/hyperupcall/autoenv"),
+    guarded(
+        "autoenv",
+        &[".autoenv", ".autoenv.zsh"],
+        "https://github.com/hyperupcall/autoenv",
+    ),
     guarded(
         "mise",
         &[
@@ -197,8 +208,16 @@ const KNOWN: &[KnownFile] = &[
         &[".idea", ".fleet"],
         "https://www.jetbrains.com/help/idea/project-security.html",
     ),
-    guarded("Zed", &[".zed"], "https://zed.dev/docs/configuring-zed#project-settings"),
-    guarded("Helix", &[".helix"], "https://docs.helix-editor.com/configuration.html"),
+    guarded(
+        "Zed",
+        &[".zed"],
+        "https://zed.dev/docs/configuring-zed#project-settings",
+    ),
+    guarded(
+        "Helix",
+        &[".helix"],
+        "https://docs.helix-editor.com/configuration.html",
+    ),
     guarded(
         "Vim and Neovim",
         &[".exrc", ".nvimrc", ".nvim.lua", ".lvimrc"],
@@ -220,26 +239,58 @@ const KNOWN: &[KnownFile] = &[
         &[".claude", ".mcp.json"],
         "https://code.claude.com/docs/en/settings",
     ),
-    guarded("Codex", &[".codex", ".agents"], "https://developers.openai.com/codex/config-basic"),
+    guarded(
+        "Codex",
+        &[".codex", ".agents"],
+        "https://developers.openai.com/codex/config-basic",
+    ),
     guarded("Cursor", &[".cursor"], "https://cursor.com/docs/context/rules"),
-    guarded("Gemini CLI", &[".gemini"], "https://geminicli.com/docs/get-started/configuration/"),
+    guarded(
+        "Gemini CLI",
+        &[".gemini"],
+        "https://geminicli.com/docs/get-started/configuration/",
+    ),
     guarded(
         "OpenCode",
         &[".opencode", "opencode.json", "opencode.jsonc"],
         "https://opencode.ai/docs/config/",
     ),
     guarded("Kiro", &[".kiro"], "https://kiro.dev/docs/hooks/"),
-    guarded("Windsurf", &[".windsurf"], "https://docs.windsurf.com/windsurf/cascade/workflows"),
-    guarded("Continue", &[".continue", ".continuerc.json"], "https://docs.continue.dev/reference"),
+    guarded(
+        "Windsurf",
+        &[".windsurf"],
+        "https://docs.windsurf.com/windsurf/cascade/workflows",
+    ),
+    guarded(
+        "Continue",
+        &[".continue", ".continuerc.json"],
+        "https://docs.continue.dev/reference",
+    ),
     guarded(
         "Aider",
         &[".aider.conf.yml", ".aider.model.settings.yml"],
         "https://aider.chat/docs/config/aider_conf.html",
     ),
-    guarded("Roo Code", &[".roo", ".roomodes"], "https://docs.roocode.com/features/custom-modes"),
-    guarded("Qwen Code", &[".qwen"], "https://qwenlm.github.io/qwen-code-docs/"),
-    guarded("Crush", &["crush.json", ".crush.json"], "https://github.com/charmbracelet/crush"),
-    guarded("Amazon Q", &[".amazonq"], "https://docs.aws.amazon.com/amazonq/latest/qdeveloper-ug/"),
+    guarded(
+        "Roo Code",
+        &[".roo", ".roomodes"],
+        "https://docs.roocode.com/features/custom-modes",
+    ),
+    guarded(
+        "Qwen Code",
+        &[".qwen"],
+        "https://qwenlm.github.io/qwen-code-docs/",
+    ),
+    guarded(
+        "Crush",
+        &["crush.json", ".crush.json"],
+        "https://github.com/charmbracelet/crush",
+    ),
+    guarded(
+        "Amazon Q",
+        &[".amazonq"],
+        "https://docs.aws.amazon.com/amazonq/latest/qdeveloper-ug/",
+    ),
     reported(
         "agents (instructions)",
         &[
@@ -277,9 +328,17 @@ const KNOWN: &[KnownFile] = &[
         &[".yarnrc.yml", ".yarnrc", ".yarn/releases", ".yarn/plugins"],
         "https://yarnpkg.com/configuration/yarnrc",
     ),
-    reported("pnpm", &[".pnpmfile.cjs", ".pnpmfile.mjs"], "https://pnpm.io/pnpmfile"),
+    reported(
+        "pnpm",
+        &[".pnpmfile.cjs", ".pnpmfile.mjs"],
+        "https://pnpm.io/pnpmfile",
+    ),
     reported("Bun", &["bunfig.toml"], "https://bun.com/docs/runtime/bunfig"),
-    reported("asdf", &[".tool-versions"], "https://asdf-vm.com/manage/configuration.html"),
+    reported(
+        "asdf",
+        &[".tool-versions"],
+        "https://asdf-vm.com/manage/configuration.html",
+    ),
     reported(
         "Python",
         &[
@@ -302,7 +361,11 @@ const KNOWN: &[KnownFile] = &[
         &[".bazelrc", ".bazeliskrc", "tools/bazel"],
         "https://bazel.build/run/bazelrc",
     ),
-    reported("Bundler", &[".bundle/config"], "https://bundler.io/man/bundle-config.1.html"),
+    reported(
+        "Bundler",
+        &[".bundle/config"],
+        "https://bundler.io/man/bundle-config.1.html",
+    ),
     reported(
         "Ruby",
         &[".irbrc", ".pryrc"],
@@ -362,7 +425,10 @@ mod tests {
             ("hgrc", None),
             ("x/.cargo/config.toml", Some(Treatment::Reported)),
             ("config.toml", None),
-            (".venv/lib/python3.12/site-packages/a.pth", Some(Treatment::Reported)),
+            (
+                ".venv/lib/python3.12/site-packages/a.pth",
+                Some(Treatment::Reported),
+            ),
             ("model.pth", None),
             ("b.gitlab-ci.yml", None),
             ("model/site-packages/x.py", None),
@@ -375,7 +441,11 @@ mod tests {
     fn every_row_has_its_source_and_no_name_is_there_twice() {
         let mut names = std::collections::BTreeSet::new();
         for row in KNOWN {
-            assert!(row.source.starts_with("https://") || row.source == "README.md", "{}", row.tool);
+            assert!(
+                row.source.starts_with("https://") || row.source == "README.md",
+                "{}",
+                row.tool
+            );
             for name in row.names {
                 assert!(names.insert(*name), "{name}");
                 assert!(name.matches('*').count() <= 1 && !name.starts_with('/'), "{name}");

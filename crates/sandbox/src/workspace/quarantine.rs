@@ -62,7 +62,9 @@ impl Quarantine {
             moved => moved,
         };
         match moved {
-            Err(error) if error.raw_os_error() == Some(Errno::XDEV.raw_os_error()) => rename_in_place(tree, path),
+            Err(error) if error.raw_os_error() == Some(Errno::XDEV.raw_os_error()) => {
+                rename_in_place(tree, path)
+            }
             moved => moved.map(|()| {
                 disarm(&to);
                 to

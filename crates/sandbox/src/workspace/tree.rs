@@ -244,7 +244,12 @@ fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, Kind)>> {
 impl Listing {
     /// What `name` in it is; `None` when there is no such thing.
     pub(crate) fn facts_of(&self, name: &OsStr) -> io::Result<Option<Facts>> {
-        match statx(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
+        match statx(
+            &self.folder,
+            name,
+            AtFlags::SYMLINK_NOFOLLOW,
+            StatxFlags::BASIC_STATS,
+        ) {
             Ok(found) => Ok(Some(Facts::from(&found))),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),

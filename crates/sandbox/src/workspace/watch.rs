@@ -92,7 +92,10 @@ impl Watch {
         over.retain(|over| !mounts.iter().any(|mount| is_under(over, mount)));
         for over in over {
             // Two mounts may lead to the same place of the same tree.
-            if mounts.iter().all(|mount| mount.container_path() != over.mount.container_path()) {
+            if mounts
+                .iter()
+                .all(|mount| mount.container_path() != over.mount.container_path())
+            {
                 mounts.push(over.mount);
             }
         }
@@ -129,7 +132,10 @@ impl Watch {
 fn now() -> (i64, u32) {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let since = since.saturating_sub(TICK);
-    (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
+    (
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        since.subsec_nanos(),
+    )
 }
 
 /// Whether `mount` hides what `over`, of another mount, would be over.
@@ -157,7 +163,10 @@ impl WatchedMount {
             closed.is_reachable && !is_guarded(path) && self.before.closed.get(*path) != Some(*closed)
         });
         findings.extend(unseen.map(|(path, closed)| {
-            ((i64::MAX, 0), Planted::unseen(self.tree.path().join(path), &closed.problem))
+            (
+                (i64::MAX, 0),
+                Planted::unseen(self.tree.path().join(path), &closed.problem),
+            )
         }));
         for top in now.tops.keys().filter(|top| !self.before.tops.contains_key(*top)) {
             quarantine::remove_empty(&self.tree, top);
@@ -205,7 +214,10 @@ impl WatchedMount {
     fn copies_of_known_files(&self) -> BTreeMap<&OsStr, Vec<&Leaf>> {
         let mut copies: BTreeMap<&OsStr, Vec<&Leaf>> = BTreeMap::new();
         for (path, leaf) in &self.before.leaves {
-            let is_copied = matches!(leaf.role, Role::Hooks | Role::Listed | Role::Program | Role::Modules);
+            let is_copied = matches!(
+                leaf.role,
+                Role::Hooks | Role::Listed | Role::Program | Role::Modules
+            );
             if let (true, Some(Content::File(_)), Some(name)) = (is_copied, &leaf.content, path.file_name()) {
                 copies.entry(name).or_default().push(leaf);
             }
@@ -250,7 +262,10 @@ impl WatchedMount {
         };
         let restored = |(path, leaf): (&PathBuf, &Leaf)| {
             let restored = quarantine::restore(&self.tree, path, leaf);
-            ((i64::MAX, 0), Planted::deleted(self.tree.path().join(path), restored))
+            (
+                (i64::MAX, 0),
+                Planted::deleted(self.tree.path().join(path), restored),
+            )
         };
         self.before.leaves.iter().filter(is_gone).map(restored).collect()
     }
@@ -262,8 +277,15 @@ impl WatchedMount {
                 return facts.stamp.changed >= self.begun;
             }
             // What is made in a folder with set-group-id has it too.
-            let is_inherited = path.parent().is_some_and(|parent| now.privileged.contains_key(parent));
-            !is_inherited && !self.before.privileged.values().any(|known| known.is_same_file(facts))
+            let is_inherited = path
+                .parent()
+                .is_some_and(|parent| now.privileged.contains_key(parent));
+            !is_inherited
+                && !self
+                    .before
+                    .privileged
+                    .values()
+                    .any(|known| known.is_same_file(facts))
         };
         let revoke = |(path, facts): (&PathBuf, &Facts)| {
             let revoked = match self.tree.revoke(path, PRIVILEGES) {
@@ -294,7 +316,13 @@ impl WatchedMount {
                             || known.content != content(&self.tree, path, &input.facts))
                 })
             })
-            .map(|(path, input)| (input.facts.stamp.changed, path, PlantedKind::ToolInput(input.tool)));
+            .map(|(path, input)| {
+                (
+                    input.facts.stamp.changed,
+                    path,
+                    PlantedKind::ToolInput(input.tool),
+                )
+            });
         sockets
             .chain(inputs)
             .map(|(changed, path, kind)| (changed, Planted::left(self.tree.path().join(path), kind)))

@@ -29,9 +29,8 @@ impl Comparison {
                         Some(text(tree, &folder.join("config")).unwrap_or_default())
                     })
                 };
-                text(&self.upper, path).is_some_and(|text| {
-                    judge::is_harmless_pointer(&self.host, path, &text, configuration)
-                })
+                text(&self.upper, path)
+                    .is_some_and(|text| judge::is_harmless_pointer(&self.host, path, &text, configuration))
             }
             (Role::Steps | Role::Modules, Kind::File) => {
                 text(&self.upper, path).is_some_and(|text| judge::is_harmless_text(role, path, &text))

@@ -46,7 +46,10 @@ fn rights_of_another_user_do_not_stay() {
     assert_eq!(bed.names(&planted), ["group", "x", "y"]);
     let mode = |name: &str| fs::metadata(bed.tree().join(name)).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode("x"), mode("y"), mode("group")), (0o755, 0o711, 0o755));
-    assert_eq!((mode("before"), mode("shared"), mode("shared/inner") & 0o2000), (0o4755, 0o2775, 0o2000));
+    assert_eq!(
+        (mode("before"), mode("shared"), mode("shared/inner") & 0o2000),
+        (0o4755, 0o2775, 0o2000)
+    );
 }
 
 #[test]
@@ -82,7 +85,10 @@ fn the_newest_comes_first() {
         std::thread::sleep(TICK);
     }
     let planted = watch.end();
-    let names: Vec<&Path> = planted.iter().map(|thing| thing.path_in(&bed.folder.path().join("tree"))).collect();
+    let names: Vec<&Path> = planted
+        .iter()
+        .map(|thing| thing.path_in(&bed.folder.path().join("tree")))
+        .collect();
     assert_eq!(names, ["a/.envrc", "c/.envrc", "b/.envrc"].map(Path::new));
 }
 
@@ -95,7 +101,10 @@ fn names_in_quarantine_are_counted_on() {
         bed.write(&format!("{prefix}{number}/.envrc"), "x");
     }
     let planted = watch.end();
-    let mut places: Vec<&Path> = planted.iter().filter_map(|thing| thing.moved_to.as_deref()).collect();
+    let mut places: Vec<&Path> = planted
+        .iter()
+        .filter_map(|thing| thing.moved_to.as_deref())
+        .collect();
     places.sort();
     places.dedup();
     assert_eq!(places.len(), 300);
