@@ -3,12 +3,11 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-use crate::host_path::Identity as Judged;
+use crate::host_path::Identity;
 use crate::spec::Mount;
 
 use super::inventory::{Inventory, Role, is_in_packages};
@@ -20,16 +19,11 @@ const MOST_GUARDS: usize = 100;
 /// What is mounted over a socket: connecting to it fails.
 const NOTHING: &str = "/dev/null";
 
-/// Device and number of a folder or file of the host.
-type Identity = (u64, u64);
-
 /// Something that is mounted read-only over itself.
 #[derive(Debug)]
 pub(super) struct Guard {
     pub(super) path: PathBuf,
-    inode: u64,
-    /// What is mounted has to be this.
-    identity: Judged,
+    identity: Identity,
     /// Whether another writable mount of the task leads there too.
     has_other_way: bool,
     /// Open, so that nothing else gets its number.
@@ -87,15 +81,14 @@ pub(super) fn guard(
             continue;
         };
         let full = tree.path().join(path);
-        let judged = guard.identity;
         mounts.push(Over {
-            mount: Mount::read_only_at(&full, target).of(judged),
+            mount: Mount::read_only_at(&full, target).of(guard.identity),
             hides: full.clone(),
         });
         for place in other_places(tree, path, others) {
             guard.has_other_way = true;
             mounts.extend(place.map(|(hides, target)| Over {
-                mount: Mount::read_only_at(&full, target).of(judged),
+                mount: Mount::read_only_at(&full, target).of(guard.identity),
                 hides,
             }));
         }
@@ -112,11 +105,11 @@ pub(super) fn guard(
         .iter()
         .any(|guard| guard.path.starts_with(git) && guard.path != git)
         && let Some(target) = target(container_path, git)
-        && let Ok(judged) = tree.held(git).and_then(Judged::of)
+        && let Ok(identity) = tree.held(git).and_then(Identity::of)
     {
         let full = tree.path().join(git);
         mounts.push(Over {
-            mount: Mount::read_write(&full, target).of(judged),
+            mount: Mount::read_write(&full, target).of(identity),
             hides: full,
         });
     }
@@ -130,10 +123,11 @@ pub(super) fn cover<'a>(
     sockets: impl Iterator<Item = &'a PathBuf>,
 ) -> Vec<Over> {
     let mut covers = Vec::new();
+    let nothing = identity(Path::new(NOTHING));
     for socket in sockets {
-        match target(container_path, socket) {
-            Some(target) if covers.len() < MOST_GUARDS => covers.push(Over {
-                mount: Mount::read_only_at(NOTHING, target),
+        match (target(container_path, socket), nothing) {
+            (Some(target), Some(nothing)) if covers.len() < MOST_GUARDS => covers.push(Over {
+                mount: Mount::read_only_at(NOTHING, target).of(nothing),
                 hides: tree.path().join(socket),
             }),
             _ => tracing::warn!(
@@ -216,18 +210,16 @@ fn other_places(tree: &Tree, path: &Path, others: &[OtherMount]) -> Vec<Option<(
 }
 
 fn identity(path: &Path) -> Option<Identity> {
-    let found = path.symlink_metadata().ok()?;
-    Some((found.dev(), found.ino()))
+    let found = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::INO).ok()?;
+    Some(Identity::from(&found))
 }
 
 impl Guard {
     fn open(tree: &Tree, path: &Path) -> io::Result<Self> {
         let held = tree.held(path)?;
-        let inode = statx(&held, "", AtFlags::EMPTY_PATH, StatxFlags::INO)?.stx_ino;
         Ok(Self {
             path: path.to_owned(),
-            inode,
-            identity: Judged::of(&held)?,
+            identity: Identity::of(&held)?,
             has_other_way: false,
             _held: held,
         })
@@ -236,7 +228,7 @@ impl Guard {
     /// Whether nothing but a program of the host can have changed it: it is still where it was, and there is no other way to it. A
     /// program of the host that replaced it took the mount away with it.
     pub(super) fn is_proof(&self, tree: &Tree) -> bool {
-        !self.has_other_way
-            && matches!(tree.facts(&self.path), Ok(Some(facts)) if facts.stamp.inode == self.inode)
+        let now = tree.held(&self.path).and_then(Identity::of);
+        !self.has_other_way && now.is_ok_and(|now| now == self.identity)
     }
 }

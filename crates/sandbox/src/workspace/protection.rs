@@ -87,7 +87,8 @@ impl Protection {
     pub(super) fn covers(&self, folder: &Path, name: &OsStr) -> bool {
         let is_guarded =
             || known_file(folder, name).is_some_and(|known| known.treatment == Treatment::Guarded);
-        self.is_named(&folder.join(name)) || (self.defaults && is_guarded())
+        let has_own = !self.names.is_empty() || !self.paths.is_empty();
+        (has_own && self.is_named(&folder.join(name))) || (self.defaults && is_guarded())
     }
 
     /// The known file that `name` in `folder` is, where that is reported and no more.
