@@ -28,7 +28,7 @@ const TASK_SYSCTLS: [(&str, &str); 2] = [
 ];
 
 /// How long a proxy serves without a sign of its owner, which gives one every other second.
-const OWNER_TIMEOUT_MS: u64 = 10_000;
+const OWNER_TIMEOUT_MS: u64 = 15_000;
 
 /// Opens ways out for tasks, each with a network and a proxy of its own.
 #[derive(Debug)]
@@ -222,6 +222,11 @@ impl Start {
             upstream: inner.upstream.clone(),
             limits: Limits {
                 owner_timeout_ms: Some(OWNER_TIMEOUT_MS),
+                log_bytes: if log.is_bounded() {
+                    Limits::default().log_bytes
+                } else {
+                    u64::MAX
+                },
                 ..Limits::default()
             },
         };
