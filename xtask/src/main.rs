@@ -23,6 +23,7 @@ mod process;
 mod report;
 mod s3_server;
 mod scrub;
+mod storm;
 mod suite;
 mod task_base_image;
 mod task_bench;
@@ -34,6 +35,7 @@ mod task_engine;
 mod task_fixtures;
 mod task_fuzz;
 mod task_proxy_image;
+mod task_storm;
 mod task_test;
 mod task_tidy;
 mod tidy;
@@ -78,6 +80,8 @@ enum Task {
     Fuzz(task_fuzz::FuzzArgs),
     /// Measures what the sandbox costs.
     Bench(task_bench::BenchArgs),
+    /// Tries what is left, lost or disturbed when everything around a task goes wrong.
+    Storm(task_storm::StormArgs),
     /// Packs the `sandbox` command, the programs that it puts into containers, manual and completions into one archive.
     Dist(task_dist::DistArgs),
 }
@@ -105,6 +109,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Fixtures(args) => task_fixtures::run(&args),
         Task::Fuzz(args) => task_fuzz::run(&args),
         Task::Bench(args) => task_bench::run(&args),
+        Task::Storm(args) => task_storm::run(&args),
         Task::Dist(args) => task_dist::run(&args),
     }
 }

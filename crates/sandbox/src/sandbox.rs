@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -51,7 +52,8 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// When any of these steps fails.
+    /// When any of these steps fails. Nothing is left on the engine then but the proxy's image; after a future that was dropped,
+    /// [`Sandbox::shutdown`] sees to that.
     pub async fn startup(&self) -> Result<SweepReport, SandboxError> {
         let shared = &self.shared;
         let swept = async {
@@ -59,9 +61,18 @@ impl Sandbox {
                 .await
                 .map_err(SandboxError::from)
         };
-        // A second start-up keeps what the first one made.
-        let (swept, _) = tokio::try_join!(swept, shared.started_egress())?;
-        Ok(swept)
+        shared.remove_old_files();
+        // Neither is dropped half done when the other fails.
+        match tokio::join!(swept, shared.started_egress()) {
+            (Ok(swept), Ok(_)) => Ok(swept),
+            (Err(error), Ok(egress)) => {
+                if let Err(left) = egress.shutdown().await {
+                    tracing::warn!(error = %left, "the egress network is left behind; a sweep removes it");
+                }
+                Err(error)
+            }
+            (_, Err(error)) => Err(error),
+        }
     }
 
     /// Builds an image for tasks, or finds the one that was built before. What the steps of the build may reach says
@@ -261,13 +272,17 @@ impl Sandbox {
         Ok(reap::inventory(&self.shared.engine, &self.shared.config.prefix).await?)
     }
 
-    /// Removes what dead instances left. [`Sandbox::startup`] does this too.
+    /// Removes what dead instances left, and the egress network when no instance uses it. [`Sandbox::startup`] removes the former too.
     ///
     /// # Errors
     ///
     /// When the engine fails.
     pub async fn sweep(&self) -> Result<SweepReport, SandboxError> {
-        Ok(reap::sweep(&self.shared.engine, &self.shared.config.prefix).await?)
+        let shared = &self.shared;
+        shared.remove_old_files();
+        let mut report = reap::sweep(&shared.engine, &shared.config.prefix).await?;
+        report.networks.extend(shared.remove_unused_network().await?);
+        Ok(report)
     }
 
     /// Removes what all instances share and the next start-up makes anew: the egress network and the trust files of images. Tells
@@ -299,8 +314,12 @@ impl Sandbox {
             self.shared.instance.id(),
         )
         .await?;
-        if let Some(egress) = self.shared.egress.get() {
-            egress.shutdown().await?;
+        match self.shared.egress.get() {
+            Some(egress) => egress.shutdown().await?,
+            None if self.shared.begun.load(Ordering::Relaxed) => {
+                self.shared.remove_unused_network().await?;
+            }
+            None => {}
         }
         Ok(())
     }
@@ -312,6 +331,8 @@ pub(crate) struct Shared {
     engine: Engine,
     instance: InstanceLock,
     egress: OnceCell<Egress>,
+    /// Whether its start was begun, whatever became of it.
+    begun: AtomicBool,
     /// The switches of tasks that exist, so that a shutdown can stop them. Locked for single operations only.
     switches: Mutex<Vec<Weak<StopSwitch>>>,
     /// Executions being taken down in the background. Locked for single operations only.
@@ -326,6 +347,7 @@ impl Shared {
             engine,
             instance,
             egress: OnceCell::new(),
+            begun: AtomicBool::new(false),
             switches: Mutex::default(),
             take_downs: Mutex::default(),
             runs: runs::Registry::default(),
@@ -358,6 +380,7 @@ impl Shared {
 
     /// The egress, started now unless it was before.
     pub(crate) async fn started_egress(&self) -> Result<&Egress, SandboxError> {
+        self.begun.store(true, Ordering::Relaxed);
         let start = async || {
             let labels = self.labels("").with_role(Role::Egress);
             Ok(Egress::start(&self.engine, &self.config, labels).await?)
@@ -388,6 +411,18 @@ impl Shared {
     /// The files that tell a container its name, its neighbours and its name server.
     pub(crate) fn own_files(&self) -> OwnFiles {
         OwnFiles::new(&self.config.state_dir)
+    }
+
+    /// The files of earlier starts that no later one asked for.
+    fn remove_old_files(&self) {
+        if let Err(error) = self.own_files().remove_old() {
+            tracing::warn!(%error, "files of earlier starts could not be removed");
+        }
+    }
+
+    /// The name of the egress network if no instance used it and it was removed.
+    async fn remove_unused_network(&self) -> Result<Option<String>, SandboxError> {
+        Ok(egress::remove_unused_network(&self.engine, &self.config, &self.labels("")).await?)
     }
 
     pub(crate) fn new_switch(&self) -> Arc<StopSwitch> {

@@ -5,11 +5,12 @@
 //! could fill the host's memory through them. So files of ours lie over them, read-only.
 
 use std::fmt::Write as _;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
@@ -20,6 +21,9 @@ use super::ContainerError;
 
 /// Podman's own file of facts about the container.
 const ENGINES_FILE: &str = "/run/.containerenv";
+
+/// How long a file stays that no start asks for: there is one for each subnet.
+const UNUSED: Duration = Duration::from_hours(24);
 
 /// The folder of these files, each named after what it holds: most containers share them.
 #[derive(Debug)]
@@ -53,17 +57,45 @@ impl OwnFiles {
             .collect()
     }
 
+    /// Removes those that no start has asked for in a day: a container that runs keeps what it has.
+    pub(crate) fn remove_old(&self) -> io::Result<()> {
+        let folder = match File::open(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened?,
+        };
+        // Nobody is between looking at a file and making it young.
+        if folder.try_lock().is_err() {
+            return Ok(());
+        }
+        for entry in fs::read_dir(&self.folder)?.filter_map(Result::ok) {
+            let since = entry.metadata().and_then(|facts| facts.modified());
+            if since.is_ok_and(|since| since.elapsed().is_ok_and(|age| age > UNUSED)) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     fn write(&self, text: &str) -> Result<PathBuf, ContainerError> {
         let digest = Sha256::digest(text);
         let path = self
             .folder
             .join(hex(digest.first_chunk::<16>().map_or(&[], |bytes| bytes)));
-        let written = if fs::read_to_string(&path).is_ok_and(|there| there == text) {
-            Ok(())
-        } else {
-            self.replace(&path, text)
+        let written = || {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o755)
+                .create(&self.folder)?;
+            // Held until the file is young: see `remove_old`.
+            let folder = File::open(&self.folder)?;
+            folder.lock_shared()?;
+            if fs::read_to_string(&path).is_ok_and(|there| there == text) {
+                File::open(&path)?.set_modified(SystemTime::now())
+            } else {
+                self.replace(&path, text)
+            }
         };
-        match written {
+        match written() {
             Ok(()) => Ok(path),
             Err(source) => Err(ContainerError::OwnFile { path, source }),
         }
@@ -71,15 +103,15 @@ impl OwnFiles {
 
     /// Whoever writes the same at the same time writes the same bytes.
     fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(&self.folder)?;
         let unfinished = self.folder.join(format!("{:016x}", rand::random::<u64>()));
-        fs::write(&unfinished, text)?;
-        // Every user of the container reads it.
-        fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o444))?;
-        fs::rename(&unfinished, path)
+        let replaced = fs::write(&unfinished, text)
+            // Every user of the container reads it.
+            .and_then(|()| fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o444)))
+            .and_then(|()| fs::rename(&unfinished, path));
+        if replaced.is_err() {
+            let _ = fs::remove_file(&unfinished);
+        }
+        replaced
     }
 }
 
@@ -143,6 +175,26 @@ mod tests {
             of_gvisor.last(),
             Some(&("/run/.containerenv".to_owned(), String::new()))
         );
+    }
+
+    #[test]
+    fn what_no_start_asked_for_in_a_day_goes() {
+        let state = tempfile::tempdir().unwrap();
+        let files = OwnFiles::new(state.path());
+        files.remove_old().unwrap();
+        let paths = ["a\n", "b\n", "c\n"].map(|text| files.write(text).unwrap());
+        for path in &paths[..2] {
+            let file = File::open(path).unwrap();
+            file.set_modified(SystemTime::now() - 2 * UNUSED).unwrap();
+        }
+        files.write("b\n").unwrap();
+        let busy = File::open(state.path().join("identity")).unwrap();
+        busy.lock_shared().unwrap();
+        files.remove_old().unwrap();
+        assert!(paths.iter().all(|path| path.exists()), "a start is at it");
+        drop(busy);
+        files.remove_old().unwrap();
+        assert_eq!(paths.map(|path| path.exists()), [false, true, true]);
     }
 
     #[test]

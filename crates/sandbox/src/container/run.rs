@@ -329,7 +329,7 @@ impl Handle {
                 return;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Whether a process that is said to have ended with `code` was killed for want of memory. An engine whose monitor died says that

@@ -24,6 +24,26 @@ pub(super) fn trust_folder(config: &SandboxConfig) -> PathBuf {
     config.state_dir.join("trust")
 }
 
+/// Removes the network to the world where it is there and no instance uses it: neither one with this state directory, whether it has
+/// objects or not, nor another than that of `own` with objects under the same prefix. Gives its name if it did.
+pub(crate) async fn remove_unused_network(
+    engine: &Engine,
+    config: &SandboxConfig,
+    own: &Labels,
+) -> Result<Option<String>, ProxyError> {
+    let name = egress_name(own.owner());
+    if !engine.network_exists(&name).await? {
+        return Ok(None);
+    }
+    let path = lock_path(config);
+    let alone = FileLock::try_exclusive(&path).map_err(ProxyError::file("lock", &path))?;
+    if alone.is_none() || others_alive(engine, own).await? {
+        return Ok(None);
+    }
+    engine.remove_network(&name).await?;
+    Ok(Some(name))
+}
+
 /// Removes the network to the world and the trust files, unless another instance than that of `own` lives. Tells whether it did.
 pub(crate) async fn remove_shared(
     engine: &Engine,

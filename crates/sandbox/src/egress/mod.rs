@@ -22,7 +22,7 @@ mod trust;
 
 pub(crate) use endpoint::Endpoint;
 pub use error::ProxyError;
-pub(crate) use leftovers::remove_shared;
+pub(crate) use leftovers::{remove_shared, remove_unused_network};
 pub use log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
 pub(crate) use log::{LogSink, RecordCallback};
 pub(crate) use opening::Opening;

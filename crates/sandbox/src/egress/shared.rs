@@ -28,7 +28,7 @@ const TASK_SYSCTLS: [(&str, &str); 2] = [
 ];
 
 /// How long a proxy serves without a sign of its owner, which gives one every other second.
-const OWNER_TIMEOUT_MS: u64 = 10_000;
+const OWNER_TIMEOUT_MS: u64 = 15_000;
 
 /// Opens ways out for tasks, each with a network and a proxy of its own.
 #[derive(Debug)]
@@ -79,9 +79,20 @@ impl Egress {
             if engine.capabilities().has_stable_bridges() {
                 network::ensure_egress(engine, &labels).await?;
             }
-            Ok(lock)
+            Ok::<_, ProxyError>(lock)
         };
-        let ((root, image), lock, upstream) = tokio::try_join!(prepared, network, upstream(config))?;
+        // None is dropped half done when another fails: an engine goes on with what it was told.
+        let (prepared, network, upstream) = tokio::join!(prepared, network, upstream(config));
+        let all = async { Ok::<_, ProxyError>((prepared?, network?, upstream?)) };
+        let ((root, image), lock, upstream) = match all.await {
+            Ok(all) => all,
+            Err(error) => {
+                if let Err(left) = leftovers::remove_unused_network(engine, config, &labels).await {
+                    tracing::warn!(error = %left, "the egress network is left behind; a sweep removes it");
+                }
+                return Err(error);
+            }
+        };
         let trust = TrustStore::new(&leftovers::trust_folder(config), &root);
         let inner = Inner {
             engine: engine.clone(),
@@ -211,6 +222,11 @@ impl Start {
             upstream: inner.upstream.clone(),
             limits: Limits {
                 owner_timeout_ms: Some(OWNER_TIMEOUT_MS),
+                log_bytes: if log.is_bounded() {
+                    Limits::default().log_bytes
+                } else {
+                    u64::MAX
+                },
                 ..Limits::default()
             },
         };

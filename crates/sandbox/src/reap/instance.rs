@@ -1,14 +1,20 @@
 //! The lock that tells other instances that this one lives.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 /// The first line of a lock file: only such files are ever removed.
 const MARK: &str = "sandbox instance";
 const FOLDER: &str = "instances";
+/// What the name of a lock file ends with before it is locked.
+const FRESH: &str = "new";
+/// How long that takes at the most: then its instance is dead.
+const BIRTH: Duration = Duration::from_mins(5);
 
 /// The lock of this instance could not be taken.
 #[derive(Debug, thiserror::Error)]
@@ -80,17 +86,24 @@ impl InstanceLock {
         let id = format!("{:016x}", rand::random::<u64>());
         let path = folder.join(Self::file_name(&id));
         // Locked under another name first: nobody can find the file while its lock is still free.
-        let fresh = folder.join(format!("{id}.new"));
+        let fresh = folder.join(format!("{id}.{FRESH}"));
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(&fresh)
             .map_err(failed("create", &fresh))?;
-        file.try_lock()
-            .map_err(|error| failed("lock", &fresh)(error.into()))?;
-        writeln!(file, "{MARK}\npid {}", std::process::id()).map_err(failed("write", &fresh))?;
-        fs::rename(&fresh, &path).map_err(failed("rename", &fresh))?;
+        let published = file
+            .try_lock()
+            .map_err(|error| failed("lock", &fresh)(error.into()))
+            .and_then(|()| {
+                writeln!(file, "{MARK}\npid {}", std::process::id()).map_err(failed("write", &fresh))
+            })
+            .and_then(|()| fs::rename(&fresh, &path).map_err(failed("rename", &fresh)));
+        if let Err(error) = published {
+            let _ = fs::remove_file(&fresh);
+            return Err(error);
+        }
         tracing::debug!(instance = %id, "instance lock taken");
         Ok(Self {
             id,
@@ -153,17 +166,23 @@ pub(crate) fn remove_dead_file(lock: &Path) -> bool {
 
 fn remove_dead_files(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
-    for path in entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .filter(|path| is_lock_file(path))
-    {
-        remove_dead_file(&path);
+    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        match path.extension().and_then(OsStr::to_str) {
+            Some("lock") => drop(remove_dead_file(&path)),
+            Some(FRESH) => remove_unborn_file(&path),
+            _ => {}
+        }
     }
 }
 
-fn is_lock_file(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "lock")
+/// Removes the file of an instance that died before it had its lock: it may be empty, so its age has to tell that nobody is at it.
+fn remove_unborn_file(fresh: &Path) {
+    let Ok(file) = open(fresh) else { return };
+    let age = file.metadata().and_then(|facts| facts.modified());
+    let is_old = age.is_ok_and(|since| since.elapsed().is_ok_and(|age| age > BIRTH));
+    if is_old && file.try_lock().is_ok() {
+        let _ = fs::remove_file(fresh);
+    }
 }
 
 /// Not through a symbolic link, and without waiting for the other end of a pipe.
@@ -232,6 +251,28 @@ mod tests {
         assert_eq!(liveness(&seen_here(&left)), Liveness::Dead);
         let lock = InstanceLock::acquire(state.path()).unwrap();
         assert!(!left.exists() && lock.place().path.exists());
+    }
+
+    #[test]
+    fn what_an_instance_leaves_that_died_at_its_birth_goes_when_it_is_old() {
+        let state = tempfile::tempdir().unwrap();
+        let folder = state.path().join(FOLDER);
+        fs::create_dir(&folder).unwrap();
+        let [old, held, young] = ["0a.new", "0b.new", "0c.new"].map(|name| {
+            let path = folder.join(name);
+            let file = File::create(&path).unwrap();
+            (path, file)
+        });
+        for (_, file) in [&old, &held] {
+            let long_ago = std::time::SystemTime::now() - 2 * BIRTH;
+            file.set_modified(long_ago).unwrap();
+        }
+        held.1.try_lock().unwrap();
+        drop(InstanceLock::acquire(state.path()).unwrap());
+        assert_eq!(
+            [&old, &held, &young].map(|(path, _)| path.exists()),
+            [false, true, true]
+        );
     }
 
     #[test]

@@ -217,15 +217,15 @@ macro_rules! launch_settings {
             self
         }
 
-        /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log is kept. Each execution adds at most 64 MiB
-        /// to each file; then a line says that the log is truncated, and the last one how many records are missing.
+        /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log is kept. Each execution adds at most 96 MiB
+        /// to each file: see [`NetworkLog`](crate::NetworkLog).
         #[must_use]
         pub fn network_log_dir(mut self, dir: impl Into<PathBuf>) -> Self {
             self.launch.network_log_dir = Some(dir.into());
             self
         }
 
-        /// Calls `callback` with each network event and its line of the text log, in order, as it comes. It must not block: the
+        /// Calls `callback` with each entry of the network log and its line of the text log, in order, as it comes. It must not block: the
         /// proxy serves nothing that cannot be told.
         #[must_use]
         pub fn on_network_event(

@@ -9,6 +9,8 @@ use std::time::Duration;
 use crate::command_line::project::Project;
 
 const EVENTS: usize = 300_000;
+/// Bytes that are read at once.
+const PIECE: u64 = 1 << 20;
 
 /// Runs an agent that says some 300 MB in events, in so many KiB of memory, and reads them slowly; how many there were, and whether it
 /// went well.
@@ -43,18 +45,16 @@ echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\
         .spawn()
         .expect("the sandbox command");
     let mut stdout = child.stdout.take().expect("a pipe");
-    let mut piece = vec![0; 1 << 20];
     let mut lines = 0;
     loop {
-        let mut length = 0;
-        while length < piece.len() {
-            match stdout.read(&mut piece[length..]).expect("output") {
-                0 => break,
-                more => length += more,
-            }
-        }
-        lines += memchr::memchr_iter(b'\n', &piece[..length]).count();
-        if length < piece.len() {
+        let mut piece = Vec::new();
+        let length = stdout
+            .by_ref()
+            .take(PIECE)
+            .read_to_end(&mut piece)
+            .expect("output");
+        lines += memchr::memchr_iter(b'\n', &piece).count();
+        if length == 0 {
             break;
         }
         // A reader that is slower than the agent.

@@ -1,6 +1,7 @@
 //! Faults of the machinery around a task: what it did is on record, what it came to is true, and nothing stays behind.
 
 mod flood;
+mod leftovers;
 mod monitor;
 mod record;
 mod unfinished_agent;

@@ -15,7 +15,10 @@ async fn monitor(prefix: &str) -> u64 {
     let names = engine::containers(prefix).await;
     let task = names.iter().find(|name| name.contains("-task-")).expect("a task");
     let facts = engine::json("GET", &format!("/containers/{task}/json"), None).await;
-    facts["State"]["ConmonPid"].as_u64().expect("a monitor")
+    facts
+        .pointer("/State/ConmonPid")
+        .and_then(serde_json::Value::as_u64)
+        .expect("a monitor")
 }
 
 fn kill(pid: u64) {

@@ -3,6 +3,7 @@
 //! Only what passed nothing on is folded: refusals, DNS queries, warnings. Every permitted request keeps its line.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 
 use sandbox_proxy_protocol::{Decision, Event, Record};
 
@@ -33,7 +34,8 @@ impl Line {
     pub(super) fn of(record: &Record, repeated: u64) -> Self {
         let mut text = line::render(record);
         if repeated > 0 {
-            text.push_str(&format!(" [repeated: {repeated}]"));
+            // Writing to a string cannot fail.
+            let _ = write!(text, " [repeated: {repeated}]");
         }
         Self {
             entry: LogEntry::of(record).repeated(repeated),

@@ -10,6 +10,23 @@ use super::{JSON_NAME, TEXT_NAME};
 
 /// The network log of a task: two files in one folder, both perhaps not there yet.
 ///
+/// The text file has a line for each event, in printable ASCII:
+///
+/// ```text
+/// === TASK START 2026-02-03T12:34:56Z ===
+/// DNS A api.example -> 10.199.0.2
+/// allowed GET https://api.example/v1 -> 200 [masked: 1]
+/// open POST https://api.example/upload -> in progress
+/// BLOCKED GET https://evil.example/ -> 403 [reason: host]
+/// BLOCKED GET https://evil.example/ -> 403 [reason: host] [repeated: 990]
+/// ERROR GET https://down.example/ -> Connection refused
+/// ```
+///
+/// A permitted request has a line when it ends, and one before if it is still open after a second. What is refused and repeats, DNS
+/// queries and warnings too, has ten lines; more are counted, and a line with `[repeated: N]` stands for N of them. Of permitted requests an
+/// execution adds at most 80 MiB to each file, and requests for which there is no room are refused; of everything else 16 MiB, and
+/// what is missing is counted in a last line. The JSON file has the same in [`LogEntry`]s.
+///
 /// ```no_run
 /// let log = sandbox::NetworkLog::new("/srv/conversation-42");
 /// for entry in log.entries()?.blocked_only() {

@@ -31,6 +31,11 @@ impl LogSink {
         })
     }
 
+    /// Whether there is only so much room: files are written.
+    pub(in crate::egress) fn is_bounded(&self) -> bool {
+        self.writer.is_some()
+    }
+
     /// Also calls `callback`.
     pub(crate) fn with_callback(self, callback: RecordCallback) -> Self {
         Self {

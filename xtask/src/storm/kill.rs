@@ -1,0 +1,137 @@
+//! SIGKILL of the command, beside a task that must not notice; the next run must be as if nothing had been.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::field::{Field, Random};
+use super::inventory::Inventory;
+use super::report::{Report, spread};
+
+/// What `-vv` says at steps of a task: a kill right after each.
+const STEPS: [&str; 6] = [
+    "instance lock",
+    "created",
+    "started",
+    "ended",
+    "removed",
+    "connected",
+];
+
+/// Kills so many tasks: every other one at a random moment, the others at a step.
+pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
+    let mut report = Report::default();
+    let mut random = Random::new(seed);
+    let whole = whole(field)?;
+    let bystander = field.bystander()?;
+    let before = field.settled()?;
+    let (mut left, mut missed, mut next) = (0, 0, Vec::new());
+    for round in 0..rounds {
+        let (name, words) = field.kind(round / 2);
+        let moment = if round % 2 == 0 {
+            let share = u32::try_from(random.below(150)).unwrap_or(0);
+            missed += u32::from(!kill_after(field, &words, whole * share / 100)?);
+            format!("{share} % of a whole one")
+        } else {
+            let step = usize::try_from(random.below(STEPS.len() as u64)).ok();
+            let step = step.and_then(|step| STEPS.get(step)).copied().unwrap_or_default();
+            missed += u32::from(!kill_at(field, &words, step)?);
+            format!("`{step}`")
+        };
+        let remains = Inventory::take(field)?;
+        left += u32::from(remains.count("containers") > before.count("containers"));
+        let begun = Instant::now();
+        if let Some(problem) = field.next_run()? {
+            report.fault(format!(
+                "the run after {name} was killed at {moment} failed: {problem}"
+            ));
+        }
+        next.push(begun.elapsed().as_secs_f64());
+        if let Some(problem) = broken_session(field) {
+            report.fault(format!(
+                "the session after {name} was killed at {moment}: {problem}"
+            ));
+        }
+    }
+    // What an engine was told to make before the kill may come after the sweep.
+    field.settled()?;
+    if let Some(problem) = field.next_run()? {
+        report.fault(format!("the last run failed: {problem}"));
+    }
+    let after = field.settled()?;
+    report.row(
+        "kills (random moments and named steps, in turn)",
+        format!("{rounds}, {missed} of them after the end"),
+    );
+    report.row("containers left before the next run", format!("{left} times"));
+    report.row("the next run", spread(next));
+    after.compare(&before, &mut report);
+    let undisturbed = Field::release(bystander)?;
+    report.row("bystander disturbed", if undisturbed { "no" } else { "yes" });
+    if !undisturbed {
+        report.fault("the bystander was disturbed");
+    }
+    Ok(report)
+}
+
+/// How long a whole one takes; each kind once, since the first makes the image.
+fn whole(field: &Field) -> Result<Duration> {
+    let mut took = Duration::ZERO;
+    for number in (0..4).chain([0]) {
+        let (name, words) = field.kind(number);
+        let begun = Instant::now();
+        let status = command(field, &words).status()?;
+        took = begun.elapsed();
+        if !status.success() {
+            bail!("`{name}` does not work: {status}");
+        }
+    }
+    Ok(took)
+}
+
+fn command(field: &Field, words: &[String]) -> std::process::Command {
+    field.sandbox(&words.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Whether it was killed before its end.
+fn kill_after(field: &Field, words: &[String], delay: Duration) -> Result<bool> {
+    let mut child = command(field, words).spawn()?;
+    // tidy: sleep: the moment of the kill.
+    std::thread::sleep(delay);
+    kill(&mut child)
+}
+
+/// Kills it when it says that it did `step`.
+fn kill_at(field: &Field, words: &[String], step: &str) -> Result<bool> {
+    let verbose: Vec<&str> = ["-vv"]
+        .into_iter()
+        .chain(words.iter().map(String::as_str))
+        .collect();
+    let mut child = field.sandbox(&verbose).stderr(Stdio::piped()).spawn()?;
+    let stderr = BufReader::new(child.stderr.take().context("a pipe")?);
+    for line in stderr.lines() {
+        if line?.contains(step) {
+            return kill(&mut child);
+        }
+    }
+    kill(&mut child)
+}
+
+fn kill(child: &mut Child) -> Result<bool> {
+    let runs = child.try_wait()?.is_none();
+    drop(child.kill());
+    child.wait()?;
+    Ok(runs)
+}
+
+/// What is wrong with the session that killed agents leave.
+fn broken_session(field: &Field) -> Option<String> {
+    let text = fs::read_to_string(field.session().join("context.json")).ok()?;
+    serde_json::from_str::<Value>(&text)
+        .err()
+        .map(|error| error.to_string())
+}
