@@ -146,6 +146,9 @@ fn hint_for(error: &SandboxError) -> Option<String> {
             "install the program in the image's Dockerfile, or name the file in the container by its full path"
         }
         _ if error.is_engine_unreachable() => START_ENGINE,
+        _ if mentions(error, "cannot be used for a copy") || mentions(error, "stacks no other") => {
+            "`--workspace direct` works on the tree itself, behind guards"
+        }
         _ if mentions(error, "catatonit") || mentions(error, "init binary") => {
             "the engine needs an init program: install the package catatonit"
         }

@@ -238,7 +238,8 @@ impl<'a> CopyOfRun<'a> {
         }
         let changes = copy.changes(self.protection)?;
         if changes.is_empty() {
-            return Ok(copy.discard()?);
+            // Otherwise somebody may still be at work in it.
+            return if is_over { Ok(copy.discard()?) } else { Ok(()) };
         }
         report.pending = changes.len();
         report.held_back = listed(&held(&changes));

@@ -32,7 +32,7 @@ fn caption(measured: &Value) -> Result<String> {
 }
 
 /// A time of `tasks`, by its row, and the one that it is compared with.
-const TASKS: [(&str, &str, &str); 7] = [
+const TASKS: [(&str, &str, &str); 10] = [
     (
         "bare container, network of the engine",
         "/tasks/bare_ms/median",
@@ -67,6 +67,21 @@ const TASKS: [(&str, &str, &str); 7] = [
         "the same, as a copy",
         "/tasks/tree_copy_ms/median",
         "/tasks/tree_plain_ms/median",
+    ),
+    (
+        "apply of one changed file in 100,000, over the start on them",
+        "/tasks/large_apply_ms/median",
+        "/tasks/large_plain_ms/median",
+    ),
+    (
+        "`cp -a` of 50,000 small files",
+        "/tasks/many_copied_ms/median",
+        "/tasks/many_copied_ms/median",
+    ),
+    (
+        "apply of as many new files",
+        "/tasks/many_apply_ms/median",
+        "/tasks/many_copied_ms/median",
     ),
 ];
 
@@ -213,6 +228,8 @@ mod tests {
                 "bare_ms": {"median": 100.0, "count": 20}, "bare_exited_ms": {"median": 80.0},
                 "bare_without_network_ms": {"median": 60.0}, "command_ms": {"median": 250.0}, "library_ms": {"median": 120.0},
                 "tree_plain_ms": {"median": 100.0}, "tree_protected_ms": {"median": 110.0}, "tree_copy_ms": {"median": 120.0},
+                "large_plain_ms": {"median": 100.0}, "large_apply_ms": {"median": 20.0},
+                "many_copied_ms": {"median": 2000.0}, "many_apply_ms": {"median": 2400.0},
                 "steps": [{"name": "the proxy serves", "at_ms": {"median": 70.0}}],
             },
             "proxy": {
@@ -230,6 +247,7 @@ mod tests {
             "| `sandbox run -- true` | 250 ms | 2.50× |",
             "| the library on a started sandbox, to the exit code | 120 ms | 1.50× |",
             "| the same, as a copy | 120 ms | 1.20× |",
+            "| apply of as many new files | 2400 ms | 1.20× |",
             "| the proxy serves | 70 ms |",
             "| HTTP/1.1 requests | 20000/s | 5000/s | 0.25× |",
             "| added p50, HTTP/2 | 300 µs |",

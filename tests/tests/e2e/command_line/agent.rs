@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::project::{Ended, Project};
 
 /// A project whose agent talks to the stand-in for the API.
-fn project() -> Project {
+pub(super) fn project() -> Project {
     let project = Project::new();
     project.append(
         ".sandbox/sandbox.yaml",
@@ -15,7 +15,7 @@ fn project() -> Project {
     project
 }
 
-fn agent(project: &Project, arguments: &[&str]) -> Ended {
+pub(super) fn agent(project: &Project, arguments: &[&str]) -> Ended {
     let claude = Setting::of_this_run().claude.display().to_string();
     let common = ["agent", "--claude-bin", &claude, "--timeout", "120"];
     project.output(&[&common, arguments].concat())
@@ -50,6 +50,7 @@ async fn the_agent_answers_programs_and_resumes_its_session() {
         "turns",
         "usage",
         "version",
+        "workspace",
     ];
     assert_eq!(keys, expected);
     assert_eq!(

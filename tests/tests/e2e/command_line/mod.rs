@@ -1,6 +1,7 @@
 //! The `sandbox` command, as people and scripts use it.
 
 mod agent;
+mod auto;
 mod build;
 mod care;
 mod exec;

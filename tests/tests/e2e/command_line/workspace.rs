@@ -99,9 +99,7 @@ async fn a_copy_is_looked_at_applied_or_discarded() {
         "{applied:?}"
     );
     assert!(
-        applied
-            .stderr
-            .contains("1 changes were left out, and stay in the copy"),
+        applied.stderr.contains("warning: 1 change is held back:"),
         "{applied:?}"
     );
     assert_eq!(

@@ -39,6 +39,7 @@ impl Names {
         folder.join(NAME)
     }
 
+    /// In no order.
     pub(in crate::workspace) fn iter(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(|name| Path::new(OsStr::from_bytes(name)))
     }

@@ -3,6 +3,7 @@
 //! Each round runs the same `true` in four ways, and on a work tree mounted in three, one after the other, and waits until the
 //! engine has cleaned up after each.
 
+mod apply;
 mod bare;
 mod report;
 mod rounds;

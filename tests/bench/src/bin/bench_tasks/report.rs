@@ -22,6 +22,16 @@ pub(crate) struct Report {
     pub(crate) tree_protected_ms: Spread,
     /// The same with a fresh copy of the tree.
     pub(crate) tree_copy_ms: Spread,
+    /// The library on a git work tree of 100,000 files that is mounted as it is, until the process was started.
+    pub(crate) large_plain_ms: Spread,
+    /// How much longer that takes with a copy, together with the apply of one changed file.
+    pub(crate) large_more_ms: Spread,
+    /// The apply alone.
+    pub(crate) large_apply_ms: Spread,
+    /// The apply of 50,000 new files.
+    pub(crate) many_apply_ms: Spread,
+    /// `cp -a` of the same files.
+    pub(crate) many_copied_ms: Spread,
     /// What the library's time is made of.
     pub(crate) steps: Vec<Step>,
 }

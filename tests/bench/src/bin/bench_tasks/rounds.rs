@@ -7,6 +7,7 @@ use benchmarks::Sample;
 use sandbox::Timings;
 
 use super::Args;
+use super::apply::ApplyTrees;
 use super::bare::{BareEngine, BareNetwork};
 use super::report::{Report, Step};
 use super::sandboxed::{CommandLine, Library};
@@ -30,9 +31,14 @@ const WAYS: [Way; 3] = [Way::Plain, Way::Protected, Way::Copy];
 pub(crate) async fn measure(args: &Args) -> Result<Report> {
     let folder = tempfile::tempdir().context("cannot make a folder")?;
     let command = CommandLine::new(args, folder.path())?;
-    let tree = WorkTree::new(&folder.path().join("worktree"))?;
+    let tree = WorkTree::new(&folder.path().join("worktree"), 10_000)?;
+    let trees = ApplyTrees::new(&folder.path().join("apply"))?;
     let library = Library::start(args, &folder.path().join("library")).await?;
-    let measured = rounds(args, &library, &command, &tree).await;
+    let measured = async {
+        let samples = rounds(args, &library, &command, &tree).await?;
+        applies(args, &library, &trees, samples).await
+    };
+    let measured = measured.await;
     let ended = library.shutdown().await;
     let samples = measured?;
     ended?;
@@ -56,6 +62,25 @@ async fn rounds(
     Ok(samples)
 }
 
+/// Each takes many times as long as a round of the others.
+async fn applies(
+    args: &Args,
+    library: &Library,
+    trees: &ApplyTrees,
+    mut samples: Samples,
+) -> Result<Samples> {
+    trees.round(library).await?;
+    for _ in 0..args.rounds.div_ceil(4) {
+        let round = trees.round(library).await?;
+        samples.large_plain.push(milliseconds(round.large_plain));
+        samples.large_more.push(milliseconds(round.large_more));
+        samples.large_apply.push(milliseconds(round.large_apply));
+        samples.many_apply.push(milliseconds(round.many_apply));
+        samples.many_copied.push(milliseconds(round.many_copied));
+    }
+    Ok(samples)
+}
+
 async fn round(
     args: &Args,
     bare: &BareEngine,
@@ -70,13 +95,13 @@ async fn round(
     samples.command.push(milliseconds(command.run().await?));
     let run = bare.run(&args.image, BareNetwork::None).await?;
     samples.bare_without_network.push(milliseconds(run.removed));
-    let (wall, timings) = library.run(None).await?;
+    let (wall, timings) = library.run("true", None).await?;
     samples.library.push(milliseconds(wall));
     for ((_, moment), sample) in MOMENTS.iter().zip(&mut samples.steps) {
         sample.push(milliseconds(Duration::from_millis(moment(&timings))));
     }
     for (way, sample) in WAYS.into_iter().zip(&mut samples.tree) {
-        let (_, timings) = library.run(Some(tree.mount(way))).await?;
+        let (_, timings) = library.run("true", Some(tree.mount(way))).await?;
         sample.push(milliseconds(Duration::from_millis(timings.started_ms)));
         tree.forget()?;
     }
@@ -96,6 +121,11 @@ struct Samples {
     library: Sample,
     steps: [Sample; MOMENTS.len()],
     tree: [Sample; WAYS.len()],
+    large_plain: Sample,
+    large_more: Sample,
+    large_apply: Sample,
+    many_apply: Sample,
+    many_copied: Sample,
 }
 
 impl Samples {
@@ -109,6 +139,11 @@ impl Samples {
             tree_plain_ms: plain.spread(),
             tree_protected_ms: protected.spread(),
             tree_copy_ms: copy.spread(),
+            large_plain_ms: self.large_plain.spread(),
+            large_more_ms: self.large_more.spread(),
+            large_apply_ms: self.large_apply.spread(),
+            many_apply_ms: self.many_apply.spread(),
+            many_copied_ms: self.many_copied.spread(),
             bare_ms: self.bare.spread(),
             bare_exited_ms: self.bare_exited.spread(),
             bare_without_network_ms: self.bare_without_network.spread(),

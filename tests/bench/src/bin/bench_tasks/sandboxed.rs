@@ -45,10 +45,10 @@ impl Library {
         Ok(Self { sandbox, image })
     }
 
-    /// Runs it; gives the time until its exit code was known, and where that time went.
-    pub(crate) async fn run(&self, mount: Option<Mount>) -> Result<(Duration, Timings)> {
+    /// Runs the shell's `script`; gives the time until its exit code was known, and where that time went.
+    pub(crate) async fn run(&self, script: &str, mount: Option<Mount>) -> Result<(Duration, Timings)> {
         let policy = Allowlist::from_yaml(ALLOWLIST, "bench.yaml").context("cannot read the policy")?;
-        let mut spec = CommandSpec::new("bench", self.image.clone(), ["true"])
+        let mut spec = CommandSpec::new("bench", self.image.clone(), program(script))
             .network(Network::Sandboxed(NetworkSandboxConfig::new(policy)));
         if let Some(mount) = mount {
             spec = spec.mount(mount);
@@ -64,7 +64,7 @@ impl Library {
             .context("cannot execute")?;
         let wall = begin.elapsed();
         if result.exit_code != 0 {
-            bail!("`true` ended with {}", result.exit_code);
+            bail!("`{script}` ended with {}", result.exit_code);
         }
         self.await_cleaning().await?;
         Ok((wall, result.timings))
@@ -89,6 +89,14 @@ impl Library {
 
     pub(crate) async fn shutdown(self) -> Result<()> {
         self.sandbox.shutdown().await.context("cannot shut down")
+    }
+}
+
+/// Nothing but the program itself where there is no more to it.
+fn program(script: &str) -> Vec<&str> {
+    match script {
+        "true" => vec!["true"],
+        script => vec!["sh", "-c", script],
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use sandbox::{Mount, Protection, WorkspaceCopy};
+use sandbox::{ApplyOptions, Mount, Protection, WorkspaceCopy};
 
-/// Files of the work tree, its repository's own not counted.
-const FILES: u32 = 10_000;
 const FILES_IN_A_FOLDER: u32 = 50;
 
 /// How the work tree is mounted.
@@ -29,9 +28,10 @@ pub(crate) struct WorkTree {
 
 impl WorkTree {
     #[expect(clippy::disallowed_methods, reason = "git makes the repository")]
-    pub(crate) fn new(folder: &Path) -> Result<Self> {
+    /// With so many files, its repository's own not counted.
+    pub(crate) fn new(folder: &Path, files: u32) -> Result<Self> {
         let tree = folder.join("tree");
-        for number in 0..FILES {
+        for number in 0..files {
             let inner = tree.join(format!("src/{}", number / FILES_IN_A_FOLDER));
             fs::create_dir_all(&inner).with_context(|| format!("cannot make {}", inner.display()))?;
             fs::write(inner.join(format!("{number}.rs")), format!("// {number}\n"))
@@ -58,6 +58,25 @@ impl WorkTree {
             Way::Protected => Mount::read_write(&self.tree, "/workspace").protected(Protection::default()),
             Way::Copy => Mount::copy_on_write(&self.tree, "/workspace", &self.copy),
         }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.tree
+    }
+
+    /// Applies the copy, of which at least `least` paths must have changed; gives the time that it took.
+    pub(crate) fn apply(&self, least: usize) -> Result<Duration> {
+        let begin = Instant::now();
+        let copy = WorkspaceCopy::open(&self.copy).context("cannot open the copy")?;
+        let copy = copy.context("there is no copy")?;
+        let applied = copy
+            .apply(&ApplyOptions::default())
+            .context("cannot apply the copy")?;
+        let took = begin.elapsed();
+        if applied.applied.len() < least || !applied.held_back.is_empty() {
+            bail!("only {} paths were applied", applied.applied.len());
+        }
+        Ok(took)
     }
 
     /// The next copy begins anew.

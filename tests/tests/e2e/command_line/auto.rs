@@ -1,0 +1,349 @@
+//! A task that works on a copy whose changes are applied by themselves when it is over.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::process::{Child, ChildStdin, Stdio};
+
+use e2e_tests::engine;
+
+use super::project::{Ended, Project};
+
+fn auto(project: &Project, script: &str) -> Ended {
+    project.output(&["run", "--workspace", "auto", "--", "bash", "-c", script])
+}
+
+/// A run that has said `ready`, and goes on when its stdin is written to.
+struct Waiting {
+    child: Child,
+    stdin: ChildStdin,
+}
+
+impl Waiting {
+    /// Runs `before`, waits, and runs `after`.
+    fn start(project: &Project, before: &str, after: &str) -> Self {
+        let script = format!("{before}\necho ready; read line\n{after}");
+        let mut child = project
+            .sandbox(&["run", "--workspace", "auto", "--", "bash", "-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the sandbox command");
+        let stdin = child.stdin.take().expect("a pipe");
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("output");
+        assert_eq!(line, "ready\n");
+        Self { child, stdin }
+    }
+
+    fn finish(mut self) -> Ended {
+        self.stdin.write_all(b"\n").expect("a reader");
+        drop(self.stdin);
+        self.child.wait_with_output().expect("our own child").into()
+    }
+}
+
+fn read(project: &Project, path: &str) -> String {
+    fs::read_to_string(project.path().join(path)).unwrap_or_default()
+}
+
+/// What hostile code would leave, and something that is fine.
+const WORK: &str = "echo fine > fine; echo two >> a; mkdir -p .vscode; echo evil > .vscode/tasks.json; mkfifo pipe; ln -s /etc/passwd out; \
+                    cp /bin/true tool; chmod 6755 tool; touch $'x\\e[2J\\nwarning: forged'; python3 -c 0 2>/dev/null; rm gone";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_did_is_applied_but_for_what_this_machine_would_follow() {
+    let project = super::agent::project();
+    project.write("a", "one\n");
+    project.write("gone", "x\n");
+    let prompt = format!("scenario:tool-use\ncommand: {WORK}");
+    let ended = super::agent::agent(&project, &["--output", "json", &prompt]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(
+        (read(&project, "fine"), read(&project, "a")),
+        ("fine\n".to_owned(), "one\ntwo\n".to_owned())
+    );
+    let mode = fs::metadata(project.path().join("tool")).expect("a file").mode();
+    assert_eq!(mode & 0o7777, 0o755, "set-user-id is dropped");
+    for held in [".vscode", "pipe", "out"] {
+        assert!(project.path().join(held).symlink_metadata().is_err(), "{held}");
+    }
+    assert!(!project.path().join("gone").exists());
+
+    let workspace = &ended.json()["workspace"];
+    assert_eq!(
+        (&workspace["mode"], &workspace["error"], &workspace["pending"]),
+        (&"auto".into(), &serde_json::Value::Null, &4.into()),
+        "{workspace}"
+    );
+    let held: Vec<(&str, &str)> = workspace["held_back"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|change| Some((change["path"].as_str()?, change["held_back"].as_str()?)))
+        .collect();
+    let expected = [
+        (".vscode", "protected"),
+        (".vscode/tasks.json", "protected"),
+        ("out", "leads-out"),
+        ("pipe", "special"),
+    ];
+    assert_eq!(held, expected);
+    assert!(
+        ended.stderr.contains("warning: 4 changes are held back:")
+            && ended.stderr.contains("sandbox apply --include-protected"),
+        "{ended:?}"
+    );
+    assert!(!ended.stderr.contains("\nwarning: forged"), "{ended:?}");
+
+    // The next run sees it, and what the host wrote meanwhile.
+    project.write("a", "by the host\n");
+    let next = auto(&project, "cat .vscode/tasks.json a; echo more > more");
+    assert_eq!(
+        (next.code, next.stdout.as_str()),
+        (Some(0), "evil\nby the host\n"),
+        "{next:?}"
+    );
+    assert_eq!(read(&project, "more"), "more\n");
+
+    let applied = project.output(&["apply", "--include-protected"]);
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    assert_eq!(read(&project, ".vscode/tasks.json"), "evil\n");
+    assert_eq!(read(&project, "a"), "by the host\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_without_copy_and_guards_it_all_lands() {
+    let project = super::agent::project();
+    project.write("gone", "x\n");
+    let prompt = format!("scenario:tool-use\ncommand: {WORK}");
+    let ended = super::agent::agent(&project, &["--workspace", "direct", "--unprotected", &prompt]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(read(&project, ".vscode/tasks.json"), "evil\n");
+    for landed in ["pipe", "out"] {
+        assert!(project.path().join(landed).symlink_metadata().is_ok(), "{landed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_failed_took_too_long_or_was_stopped_is_applied_too() {
+    let project = Project::new();
+    let ended = auto(&project, "echo x > failed; exit 3");
+    assert_eq!(
+        (ended.code, ended.stderr.as_str()),
+        (Some(3), "1 path changed in the work tree\n"),
+        "{ended:?}"
+    );
+    let script = ["bash", "-c", "echo x > slow; sleep 600"];
+    let common = ["run", "--workspace", "auto", "--timeout", "3", "--"];
+    assert_eq!(
+        project.output(&[&common[..], &script[..]].concat()).code,
+        Some(124)
+    );
+    let stopped = Waiting::start(&project, "echo x > stopped", "sleep 600");
+    let pid = i32::try_from(stopped.child.id()).expect("a process id");
+    let pid = rustix::process::Pid::from_raw(pid).expect("a process id");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("our own child");
+    assert_eq!(stopped.finish().code, Some(143));
+    for path in ["failed", "slow", "stopped"] {
+        assert_eq!(read(&project, path), "x\n", "{path}");
+    }
+    // A sandbox that fails before anything runs changes nothing and leaves nothing.
+    let ended = project.output(&["run", "--workspace", "auto", "--", "/no/such/program"]);
+    assert_eq!(ended.code, Some(127), "{ended:?}");
+    let none = project.output(&["diff"]);
+    assert_eq!(none.stdout, "", "{none:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_host_changed_the_same_file_nothing_is_applied_and_nothing_lost() {
+    let project = Project::new();
+    for path in ["a", "b"] {
+        project.write(path, "one\n");
+    }
+    let running = Waiting::start(&project, "echo task > a; echo task > new", "cat b");
+    project.write("a", "host\n");
+    project.write("b", "host\n");
+    let ended = running.finish();
+    assert_eq!(ended.code, Some(125), "{ended:?}");
+    assert!(
+        ended.stderr.contains("so nothing was applied: `a`")
+            && ended.stderr.contains("sandbox apply --force"),
+        "{ended:?}"
+    );
+    assert_eq!(read(&project, "a"), "host\n");
+    assert!(!project.path().join("new").exists());
+    let status = project.output(&["status", "--output", "json"]).json();
+    assert_eq!(status["workspace_copy"]["pending"], 2, "{status}");
+
+    // Nobody decides for the user.
+    let refused = auto(&project, "true");
+    assert_eq!(refused.code, Some(125), "{refused:?}");
+    for command in ["sandbox diff", "sandbox apply", "sandbox discard"] {
+        assert!(refused.stderr.contains(command), "{refused:?}");
+    }
+    assert_eq!(project.output(&["diff"]).stdout, "M! a\nA  new\n");
+    assert_eq!(project.output(&["apply", "--force"]).code, Some(0));
+    assert_eq!(
+        (read(&project, "a"), read(&project, "b")),
+        ("task\n".to_owned(), "host\n".to_owned())
+    );
+    assert_eq!(auto(&project, "true").code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_run_at_a_time_works_on_a_copy() {
+    let project = Project::new();
+    let running = Waiting::start(&project, "echo first > first", "true");
+    let refused = auto(&project, "true");
+    assert_eq!(refused.code, Some(125), "{refused:?}");
+    assert!(
+        refused.stderr.contains("is in use") && refused.stderr.contains("--workspace direct"),
+        "{refused:?}"
+    );
+    for command in ["apply", "discard"] {
+        let refused = project.output(&[command]);
+        assert_eq!(refused.code, Some(125), "{refused:?}");
+    }
+    let status = project.output(&["status", "--output", "json"]).json();
+    assert_eq!(status["workspace_copy"]["in_use"], true, "{status}");
+    // The control: on the work tree itself.
+    assert_eq!(project.run("echo second > second").code, Some(0));
+    assert_eq!(running.finish().code, Some(0));
+    assert_eq!(
+        (read(&project, "first"), read(&project, "second")),
+        ("first\n".to_owned(), "second\n".to_owned())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_sandbox_left_is_asked_about_and_its_container_goes_first() {
+    let prefix = "e2e-auto-kill";
+    let project = Project::with_prefix(prefix);
+    let mut running = Waiting::start(&project, "echo half > half", "true");
+    running.child.kill().expect("our own child");
+    running.child.wait().expect("our own child");
+    assert_ne!(
+        engine::containers(prefix).await,
+        Vec::<String>::new(),
+        "the control: it is there"
+    );
+    assert!(!project.path().join("half").exists());
+    let status = project.output(&["status"]);
+    assert!(
+        status.stdout.contains("1 changed path, see `sandbox diff`"),
+        "{status:?}"
+    );
+    let refused = auto(&project, "true");
+    assert_eq!(refused.code, Some(125), "{refused:?}");
+    assert!(
+        refused.stderr.contains("an earlier run left 1 changed path"),
+        "{refused:?}"
+    );
+
+    let applied = project.output(&["apply"]);
+    assert_eq!(
+        (applied.code, applied.stdout.as_str()),
+        (Some(0), "A  half\n"),
+        "{applied:?}"
+    );
+    let containers = engine::containers(prefix).await;
+    assert!(
+        !containers.iter().any(|name| name.contains("task")),
+        "{containers:?}"
+    );
+    assert_eq!(read(&project, "half"), "half\n");
+    assert_eq!(auto(&project, "cat half").stdout, "half\n");
+    assert_eq!(project.output(&["clean", "--all"]).code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_is_asked_on_a_terminal() {
+    let project = Project::new();
+    assert_eq!(
+        project
+            .output(&["run", "--workspace", "copy", "--", "bash", "-c", "echo x > kept"])
+            .code,
+        Some(0)
+    );
+    let ask = |answer: &str| -> (Option<i32>, String) {
+        let outer = project.sandbox(&["run", "--workspace", "auto", "--", "test", "-e", "kept"]);
+        let mut words = vec![outer.get_program().to_string_lossy().into_owned()];
+        words.extend(outer.get_args().map(|word| word.to_string_lossy().into_owned()));
+        let mut command = project.sandbox(&[]);
+        let envs: Vec<_> = command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+            .collect();
+        command = std::process::Command::new("script");
+        command
+            .args(["-qec", &words.join(" "), "/dev/null"])
+            .envs(envs)
+            .current_dir(project.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("script, of util-linux");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        stdin.write_all(answer.as_bytes()).expect("a reader");
+        drop(stdin);
+        let ended = Ended::from(child.wait_with_output().expect("our own child"));
+        (ended.code, ended.stdout)
+    };
+    let (code, shown) = ask("what?\nq\n");
+    assert!(
+        code == Some(125) && shown.contains("apply them now (a)"),
+        "{code:?} {shown}"
+    );
+    assert!(!project.path().join("kept").exists());
+    let (code, shown) = ask("d\n");
+    assert_eq!(code, Some(1), "it was thrown away: {shown}");
+    assert_eq!(
+        project
+            .output(&["run", "--workspace", "copy", "--", "bash", "-c", "echo x > kept"])
+            .code,
+        Some(0)
+    );
+    let (code, shown) = ask("a\n");
+    assert_eq!(code, Some(0), "{shown}");
+    assert_eq!(read(&project, "kept"), "x\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_is_applied_as_a_whole_and_hooks_are_not() {
+    let project = Project::new();
+    let git = |script: &str| {
+        let output = std::process::Command::new("sh")
+            .args(["-c", script])
+            .current_dir(project.path())
+            .env("HOME", project.path())
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .output()
+            .expect("a shell");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let identity = "-c user.name=e2e -c user.email=e2e@example.test";
+    git(&format!(
+        "git init -q -b main . && git add . && git {identity} commit -qm first"
+    ));
+    let ended = auto(
+        &project,
+        &format!(
+            "git config --global --add safe.directory /workspace; echo x > file; cp /bin/true .git/hooks/post-commit; git add file && \
+             git {identity} commit -qm second"
+        ),
+    );
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains("A  .git/hooks/post-commit (held back: protected)"),
+        "{ended:?}"
+    );
+    assert_eq!(
+        git("git log --format=%s; git status --porcelain; git fsck --strict 2>&1"),
+        "second\nfirst\n"
+    );
+    assert!(!project.path().join(".git/hooks/post-commit").exists());
+}
