@@ -36,6 +36,7 @@ mod task_fuzz;
 mod task_proxy_image;
 mod task_test;
 mod task_tidy;
+mod test_run;
 mod tidy;
 mod workspace;
 
