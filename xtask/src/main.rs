@@ -19,9 +19,12 @@ mod engine;
 mod messages_api;
 mod netns;
 mod npm;
+mod packages;
 mod process;
 mod report;
+mod reproducible;
 mod s3_server;
+mod sbom;
 mod scrub;
 mod suite;
 mod task_base_image;
@@ -79,7 +82,7 @@ enum Task {
     Fuzz(task_fuzz::FuzzArgs),
     /// Measures what the sandbox costs.
     Bench(task_bench::BenchArgs),
-    /// Packs the `sandbox` command, the programs that it puts into containers, manual and completions into one archive.
+    /// Packs the `sandbox` command, the programs that it puts into containers, manual, completions and a bill of materials into one archive.
     Dist(task_dist::DistArgs),
 }
 
