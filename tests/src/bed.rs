@@ -1,7 +1,6 @@
 //! A sandbox for one test.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use allowlist::Allowlist;
 use sandbox::{
@@ -11,6 +10,8 @@ use sandbox::{
 };
 use tempfile::TempDir;
 
+use crate::DEADLINE;
+use crate::engine;
 use crate::setting::Setting;
 use crate::world::World;
 
@@ -25,6 +26,29 @@ pub struct Bed {
     /// An image with all clients, ready for tasks.
     pub image: ImageTag,
     folder: TempDir,
+    _remover: Remover,
+}
+
+/// Removes what a test that fails leaves on the engine: runs would outlive it.
+#[derive(Debug)]
+struct Remover {
+    instance: String,
+}
+
+impl Drop for Remover {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let instance = self.instance.clone();
+        // The runtime of the test waits for the test.
+        let removing = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            runtime.block_on(engine::remove_containers(&instance));
+        });
+        // What goes wrong here must not hide why the test failed.
+        let _ = removing.join();
+    }
 }
 
 /// What a script came to.
@@ -69,10 +93,10 @@ pub fn config(state_dir: &Path) -> SandboxConfig {
     config
 }
 
-/// The state folder that all beds of this engine share.
+/// The state folder that all beds of this run share.
 #[must_use]
 pub fn state_dir() -> PathBuf {
-    std::env::temp_dir().join(format!("sandbox-e2e-{}", Setting::of_this_run().name))
+    Setting::of_this_run().folder.join("state")
 }
 
 impl Bed {
@@ -94,10 +118,12 @@ impl Bed {
             .ensure_image(&source)
             .await
             .expect("the clients' image is there");
+        let instance = sandbox.instance_id().to_owned();
         Self {
             sandbox,
             image,
             folder: tempfile::tempdir().expect("a folder"),
+            _remover: Remover { instance },
         }
     }
 
@@ -118,7 +144,7 @@ impl Bed {
             .network(network(allowlist))
             .network_log_dir(self.folder.path())
             .limits(ResourceLimits {
-                timeout: Some(Duration::from_mins(2)),
+                timeout: Some(DEADLINE),
                 ..ResourceLimits::default()
             })
             .mount(Mount::read_only_at(&Setting::of_this_run().probe, "/probe"))
@@ -183,7 +209,7 @@ impl Bed {
             .network(network("domains: [api.anthropic.com]"))
             .network_log_dir(self.folder.path())
             .limits(ResourceLimits {
-                timeout: Some(Duration::from_mins(2)),
+                timeout: Some(DEADLINE),
                 ..ResourceLimits::default()
             })
     }

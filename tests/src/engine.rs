@@ -81,6 +81,20 @@ pub async fn json(method: &str, path: &str, body: Option<&Value>) -> Value {
     serde_json::from_slice(&bytes).unwrap_or_default()
 }
 
+/// Removes all containers of an instance. Its networks go when another instance starts.
+pub async fn remove_containers(instance: &str) {
+    let filter = format!("filters=%7B%22label%22%3A%5B%22sandbox.instance%3D{instance}%22%5D%7D");
+    let list = json("GET", &format!("/containers/json?all=true&{filter}"), None).await;
+    for name in names(&list, "Names") {
+        call(
+            "DELETE",
+            &format!("/containers/{name}?force=true&timeout=0"),
+            None,
+        )
+        .await;
+    }
+}
+
 /// The names of all containers with the label `sandbox.owner` of `prefix`.
 pub async fn containers(prefix: &str) -> Vec<String> {
     let path =

@@ -12,4 +12,10 @@ pub mod s3;
 pub mod secret;
 pub mod setting;
 
+use std::time::Duration;
+
 pub use test_world::{messages_api, world};
+
+/// Far longer than anything takes that must happen, also on a machine that is busy with other things. Whoever waits so long has found
+/// a fault.
+pub const DEADLINE: Duration = Duration::from_mins(5);

@@ -10,8 +10,8 @@ pub struct Setting {
     pub engine: String,
     /// Podman's major version.
     pub podman: String,
-    /// What the engine is called: state is kept apart from other engines'.
-    pub name: String,
+    /// The folder of this run of the tests: state and temporary files, new each time.
+    pub folder: PathBuf,
     /// The network namespace of the engine.
     pub host_netns: PathBuf,
     /// An image with bash, curl and git.
@@ -37,6 +37,20 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// `name` with what no other run of the tests has in its names.
+    ///
+    /// What already has it stays as it is.
+    #[must_use]
+    pub fn unique(&self, name: &str) -> String {
+        let folder = self.folder.to_string_lossy();
+        let tag = folder.rsplit('-').next().unwrap_or_default();
+        if name.ends_with(tag) {
+            name.to_owned()
+        } else {
+            format!("{name}-{tag}")
+        }
+    }
+
     /// The setting of this run.
     ///
     /// # Panics
@@ -47,7 +61,7 @@ impl Setting {
         SETTING.get_or_init(|| Setting {
             engine: variable("ENGINE"),
             podman: variable("PODMAN"),
-            name: variable("NAME"),
+            folder: variable("FOLDER").into(),
             host_netns: variable("HOST_NETNS").into(),
             image: variable("IMAGE"),
             clients_image: variable("CLIENTS_IMAGE"),

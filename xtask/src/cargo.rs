@@ -110,21 +110,37 @@ pub(crate) fn program(name: &str, profile: &[&str]) -> Result<PathBuf> {
 ///
 /// The explicit target keeps these objects apart from the ordinary build's: neither invalidates the other.
 pub(crate) fn static_program(package: &str, name: &str, profile: &[&str], destination: &Path) -> Result<()> {
+    place(
+        &build_static(&mut cargo(["build"]), &[], package, name, profile)?,
+        destination,
+    )
+}
+
+/// Builds one static program with `cargo`; gives its content.
+pub(crate) fn build_static(
+    cargo: &mut Command,
+    flags: &[String],
+    package: &str,
+    name: &str,
+    profile: &[&str],
+) -> Result<Vec<u8>> {
     let target = static_target()?;
-    let flags = format!(
-        "CARGO_TARGET_{}_RUSTFLAGS",
-        target.to_uppercase().replace('-', "_")
-    );
-    let mut cargo = cargo(["build", "--package", package, "--bin", name, "--target", &target]);
-    cargo.args(profile).env(flags, "-C target-feature=+crt-static");
-    let built = executables_of(&mut cargo)?
+    let all = ["-C", "target-feature=+crt-static"]
+        .into_iter()
+        .chain(flags.iter().map(String::as_str));
+    cargo
+        .args(["--package", package, "--bin", name, "--target", &target])
+        .args(profile)
+        // Not for build scripts, since there is a target.
+        .env("CARGO_ENCODED_RUSTFLAGS", all.collect::<Vec<_>>().join("\u{1f}"));
+    let built = executables_of(cargo)?
         .remove(name)
         .with_context(|| format!("cargo built no program {name} of {package}"))?;
     let bytes = fs::read(&built).with_context(|| format!("cannot read {}", built.display()))?;
     if asks_for_a_loader(&bytes) {
         bail!("{} is not static: it asks for a dynamic loader", built.display());
     }
-    place(&bytes, destination)
+    Ok(bytes)
 }
 
 /// The target for static programs: musl where the toolchain and a C compiler for it are installed, else glibc.
@@ -181,7 +197,8 @@ pub(crate) fn place(bytes: &[u8], destination: &Path) -> Result<()> {
     }
     let parent = destination.parent().context("the destination has no folder")?;
     fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
-    let unfinished = destination.with_extension("unfinished");
+    // Another task may be placing the same file.
+    let unfinished = destination.with_extension(format!("unfinished-{}", std::process::id()));
     fs::write(&unfinished, bytes).with_context(|| format!("cannot write {}", unfinished.display()))?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&unfinished, mode)?;

@@ -19,9 +19,12 @@ mod engine;
 mod messages_api;
 mod netns;
 mod npm;
+mod packages;
 mod process;
 mod report;
+mod reproducible;
 mod s3_server;
+mod sbom;
 mod scrub;
 mod storm;
 mod suite;
@@ -38,6 +41,7 @@ mod task_proxy_image;
 mod task_storm;
 mod task_test;
 mod task_tidy;
+mod test_run;
 mod tidy;
 mod workspace;
 
@@ -82,7 +86,7 @@ enum Task {
     Bench(task_bench::BenchArgs),
     /// Tries what is left, lost or disturbed when everything around a task goes wrong.
     Storm(task_storm::StormArgs),
-    /// Packs the `sandbox` command, the programs that it puts into containers, manual and completions into one archive.
+    /// Packs the `sandbox` command, the programs that it puts into containers, manual, completions and a bill of materials into one archive.
     Dist(task_dist::DistArgs),
 }
 

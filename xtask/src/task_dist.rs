@@ -1,4 +1,4 @@
-//! `dist`: an archive with the programs, their manual and completions.
+//! `dist`: an archive with the programs, their manual, completions and bill of materials.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,16 @@ use clap::Args;
 use crate::cargo;
 use crate::process::{self, command};
 use crate::report::step;
-use crate::task_proxy_image::{self, SUPERVISOR};
+use crate::reproducible;
+use crate::sbom;
 use crate::workspace;
 
 #[derive(Args)]
-pub(crate) struct DistArgs {}
+pub(crate) struct DistArgs {
+    /// Build the static programs a second time, in another folder, and fail if they differ.
+    #[arg(long)]
+    verify: bool,
+}
 
 /// Files of the checkout that every archive holds.
 const DOCUMENTS: [&str; 6] = [
@@ -30,31 +35,44 @@ const SHELLS: [(&str, &str); 3] = [
     ("fish", "sandbox.fish"),
 ];
 
+/// The bill of materials, in the archive.
+const SBOM: &str = "sandbox.cdx.json";
+
+/// What containers run.
+const PROGRAMS: [&str; 3] = ["sandbox-proxy", "sandbox-supervisor", "sandbox-verify-probe"];
+
 /// Prints the archive's path.
-pub(crate) fn run(_: &DistArgs) -> Result<()> {
-    let proxy = task_proxy_image::build()?;
-    let verify_probe = task_proxy_image::build_verify_probe()?;
+pub(crate) fn run(args: &DistArgs) -> Result<()> {
+    if args.verify {
+        reproducible::check(&PROGRAMS)?;
+    }
     let sandbox = step("building the sandbox command", || {
         cargo::program("sandbox", &["--release"])
     })?;
     let name = format!("sandbox-{}-{}", env!("CARGO_PKG_VERSION"), cargo::host_target()?);
-    let folder = workspace::target().join("dist").join(&name);
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    fill(&folder, &sandbox, &proxy)?;
-    copy(&verify_probe, &folder.join("sandbox-verify-probe"))?;
-    println!("{}", pack(&folder, &name)?.display());
-    Ok(())
+    // Another `dist` may be at work: each has a folder of its own, and the last archive counts.
+    let work = workspace::target()
+        .join("dist")
+        .join(format!("work-{}", std::process::id()));
+    let packed = fill(&work.join(&name), &sandbox).and_then(|()| pack(&work, &name));
+    let removed = fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()));
+    println!("{}", packed?.display());
+    removed
 }
 
-fn fill(folder: &Path, sandbox: &Path, proxy: &Path) -> Result<()> {
+fn fill(folder: &Path, sandbox: &Path) -> Result<()> {
     fs::create_dir_all(folder.join("completions"))?;
     fs::create_dir_all(folder.join("man"))?;
     // Side by side: the sandbox looks for the others beside itself.
     copy(sandbox, &folder.join("sandbox"))?;
-    copy(proxy, &folder.join("sandbox-proxy"))?;
-    copy(&proxy.with_file_name(SUPERVISOR), &folder.join(SUPERVISOR))?;
+    reproducible::build(&PROGRAMS, folder)?;
+    let shipped: Vec<PathBuf> = ["sandbox"]
+        .iter()
+        .chain(&PROGRAMS)
+        .map(|name| folder.join(name))
+        .collect();
+    let sbom = serde_json::to_string_pretty(&sbom::document(&shipped)?)?;
+    fs::write(folder.join(SBOM), sbom + "\n")?;
     for document in DOCUMENTS {
         copy(&workspace::root().join(document), &folder.join(document))?;
     }
@@ -66,8 +84,9 @@ fn fill(folder: &Path, sandbox: &Path, proxy: &Path) -> Result<()> {
 }
 
 /// Equal content gives an equal archive: names in order, no owner, no time.
-fn pack(folder: &Path, name: &str) -> Result<PathBuf> {
-    let archive = folder.with_file_name(format!("{name}.tar.gz"));
+fn pack(work: &Path, name: &str) -> Result<PathBuf> {
+    let unfinished = work.join("unfinished");
+    let archive = workspace::target().join("dist").join(format!("{name}.tar.gz"));
     let mut tar = command(
         "tar",
         [
@@ -79,12 +98,10 @@ fn pack(folder: &Path, name: &str) -> Result<PathBuf> {
             "--numeric-owner",
         ],
     );
-    tar.args(["--mtime=@0", "--file"])
-        .arg(&archive)
-        .arg("--directory");
-    tar.arg(folder.parent().context("the folder has no parent")?)
-        .arg(name);
+    tar.args(["--mtime=@0", "--file"]).arg(&unfinished);
+    tar.arg("--directory").arg(work).arg(name);
     step("packing", || process::run_quietly(tar.env("GZIP", "-n")))?;
+    fs::rename(&unfinished, &archive).with_context(|| format!("cannot place {}", archive.display()))?;
     Ok(archive)
 }
 
@@ -92,4 +109,32 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to)
         .map(drop)
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_archives_made_at_once_are_both_whole() {
+        let dist = workspace::target().join("dist");
+        let name = format!("xtask-test-{}", std::process::id());
+        let one = |number: u32| {
+            let work = dist.join(format!("{name}-{number}"));
+            fs::create_dir_all(work.join(&name)).unwrap();
+            fs::write(work.join(&name).join("program"), vec![b'x'; 1 << 20]).unwrap();
+            let archive = pack(&work, &name).unwrap();
+            let listed = process::output(command("tar", ["-tzvf"]).arg(&archive)).unwrap();
+            fs::remove_dir_all(&work).unwrap();
+            (archive, listed)
+        };
+        let made: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|number| scope.spawn(move || one(number))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for (archive, listed) in &made {
+            assert!(archive == &made[0].0 && listed.contains("1048576"), "{listed}");
+        }
+        fs::remove_file(&made[0].0).unwrap();
+    }
 }

@@ -21,6 +21,7 @@ use crate::s3_server;
 use crate::suite::{self, Tally};
 use crate::task_base_image::{BASE, CLIENTS};
 use crate::task_proxy_image;
+use crate::test_run::TestRun;
 use crate::workspace;
 
 #[derive(Args)]
@@ -221,7 +222,6 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
     let place = Place {
         socket: engine.socket(),
         major: version.split('.').next().unwrap_or_default(),
-        name: podman.name(),
         pair: Some(Pair::of(podman.name())),
         tests: podman.tests(),
     };
@@ -244,7 +244,6 @@ fn on_named_engine(args: &E2eArgs, programs: &Programs, socket: &str) -> Result<
     let place = Place {
         socket: &socket,
         major: version.split('.').next().unwrap_or_default(),
-        name: "named",
         pair: None,
         tests: Podman::Five.tests(),
     };
@@ -263,8 +262,6 @@ struct Place<'a> {
     socket: &'a Socket,
     /// Podman's major version.
     major: &'a str,
-    /// What the engine is called: tests on other engines keep their state apart.
-    name: &'a str,
     pair: Option<Pair>,
     /// The file of tests that are for it.
     tests: &'a str,
@@ -284,7 +281,10 @@ fn on_engine(args: &E2eArgs, programs: &Programs, place: &Place<'_>) -> Result<T
             .envs(environment.iter().cloned());
         command.args(args.test_threads.map(|number| format!("--test-threads={number}")));
         command.current_dir(workspace::root().join("tests"));
-        tally += suite::run(&mut command)?;
+        let run = TestRun::begin(place.socket)?;
+        let ended = suite::run(command.envs(run.environment()));
+        run.end()?;
+        tally += ended?;
     }
     Ok(tally)
 }
@@ -294,7 +294,6 @@ fn environment(programs: &Programs, place: &Place<'_>) -> Vec<(&'static str, OsS
     let mut environment: Vec<(&'static str, OsString)> = vec![
         ("SANDBOX_E2E_ENGINE", place.socket.url().into()),
         ("SANDBOX_E2E_PODMAN", place.major.into()),
-        ("SANDBOX_E2E_NAME", place.name.into()),
         ("SANDBOX_E2E_IMAGE", BASE.reference().into()),
         ("SANDBOX_E2E_CLIENTS_IMAGE", CLIENTS.reference().into()),
         ("SANDBOX_E2E_CLAUDE", programs.claude.clone().into()),

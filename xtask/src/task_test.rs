@@ -8,6 +8,7 @@ use clap::Args;
 use crate::cargo::{self, cargo};
 use crate::process;
 use crate::report::{say, seconds, step};
+use crate::reproducible;
 use crate::suite::{self, Tally};
 use crate::task_demo::{self, DemoArgs};
 use crate::task_e2e::{self, E2eArgs};
@@ -30,6 +31,7 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
         lint(&["--all-features"])
     })?;
     step("tidy", || task_tidy::run(&TidyArgs {}))?;
+    step("advisories", advisories)?;
     step("unit tests and examples in the docs", || {
         tally += good(unit_tests()?)?;
         tally += good(suite::run(&mut cargo(["test", "--workspace", "--doc"]))?)?;
@@ -37,6 +39,10 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
     })?;
     step("docs", || {
         process::run(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
+    step("programs that tell nothing of where they were built", || {
+        // The proxy takes minutes: `cargo xtask dist --verify` builds it twice too.
+        reproducible::check(&["sandbox-supervisor", "sandbox-verify-probe"])
     })?;
     step("end to end", || {
         tally += good(task_e2e::run_all(&E2eArgs::default())?)?;
@@ -49,6 +55,25 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
     ));
     println!("{}", tally.line());
     Ok(())
+}
+
+/// The database of advisories is no part of a registry, so a machine may not reach it, and neither may it have cargo-deny. What is checked
+/// without either is in `tidy`.
+fn advisories() -> Result<()> {
+    let how = "`cargo install --locked cargo-deny`, then `cargo deny check advisories`";
+    if process::find_program("cargo-deny").is_none() {
+        say(format!(
+            "advisories are not checked, since cargo-deny is not installed: {how}"
+        ));
+        return Ok(());
+    }
+    if process::run_quietly(&mut cargo(["deny", "fetch", "db"])).is_err() {
+        say(format!(
+            "advisories are not checked, since their database cannot be reached; where it can: {how}"
+        ));
+        return Ok(());
+    }
+    process::run(&mut cargo(["deny", "check", "--disable-fetch", "advisories"]))
 }
 
 fn lint(features: &[&str]) -> Result<()> {

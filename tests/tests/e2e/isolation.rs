@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
+use e2e_tests::DEADLINE;
 use e2e_tests::bed::{self, Bed};
 use e2e_tests::engine;
 use e2e_tests::host::{self, HostService};
@@ -111,14 +112,21 @@ async fn with_link_local(bed: &Bed, port: u16) -> Vec<String> {
 async fn feed_link_local(mut writer: tokio::io::DuplexStream) -> usize {
     use tokio::io::AsyncWriteExt as _;
     // A bridge gets its link-local address about two seconds after it came up, when no other host claims it.
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let addresses = tokio::task::spawn_blocking(host::link_local_addresses)
-        .await
-        .expect("the host's addresses");
-    let bridges: Vec<_> = addresses
-        .into_iter()
-        .filter(|(_, name)| name.starts_with("podman"))
-        .collect();
+    let deadline = Instant::now() + DEADLINE;
+    let bridges = loop {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let mut addresses = tokio::task::spawn_blocking(host::link_local_addresses)
+            .await
+            .expect("the host's addresses");
+        addresses.retain(|(_, name)| name.starts_with("podman"));
+        if !addresses.is_empty() {
+            break addresses;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "the host's bridge has a link-local address"
+        );
+    };
     for (address, _) in &bridges {
         writer
             .write_all(format!("{address}\n").as_bytes())
@@ -173,10 +181,7 @@ async fn link_local_address_of(bridge: String) -> String {
             let addresses = host::link_local_addresses();
             match addresses.into_iter().find(|(_, name)| *name == bridge) {
                 Some((address, _)) => return address.to_string(),
-                None => assert!(
-                    begun.elapsed() < Duration::from_secs(30),
-                    "{bridge} has no address"
-                ),
+                None => assert!(begun.elapsed() < DEADLINE, "{bridge} has no address"),
             }
             std::thread::sleep(Duration::from_millis(100));
         }

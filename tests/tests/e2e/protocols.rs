@@ -1,7 +1,6 @@
 //! HTTP/2, WebSocket, server-sent events, trailers, gRPC, and bodies that are too large for any buffer.
 
-use std::time::Duration;
-
+use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
 use e2e_tests::engine;
 use e2e_tests::world::World;
@@ -130,7 +129,7 @@ echo done; sleep 3600"
         }
     });
     let watching = async {
-        tokio::time::timeout(Duration::from_secs(110), finished)
+        tokio::time::timeout(DEADLINE, finished)
             .await
             .expect("four gibibytes in time")
             .expect("the end");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
 use sandbox::{ExecOptions, ExecResult, Executor, ExecutorConfig, ExecutorMode, Isolation, ResourceLimits};
 
@@ -13,8 +14,7 @@ fn executor(bed: &Bed, isolation: Isolation) -> Executor {
         .isolation(isolation)
         .mode(ExecutorMode::Fresh)
         .limits(ResourceLimits {
-            // The machine under test may be busy.
-            timeout: Some(Duration::from_mins(2)),
+            timeout: Some(DEADLINE),
             ..ResourceLimits::untrusted()
         });
     bed.sandbox.create_executor(config).expect("a good configuration")

@@ -112,7 +112,10 @@ impl Project {
         let protection = self.protection(args.unprotected);
         let mounts = match args.workspace {
             WorkspaceAccess::None => Vec::new(),
-            WorkspaceAccess::Ro => vec![Mount::read_only_at(&self.root, WORKSPACE)],
+            // Of what is read-only, sockets are covered.
+            WorkspaceAccess::Ro => {
+                vec![Mount::read_only_at(&self.root, WORKSPACE).protected(protection.clone())]
+            }
             WorkspaceAccess::Rw => {
                 vec![Mount::read_write(&self.root, WORKSPACE).protected(protection.clone())]
             }

@@ -19,6 +19,10 @@ pub struct EngineFacts {
     pub network_backend: String,
     /// What runs its containers, such as `crun`.
     pub runtime: String,
+    /// The version of that, such as `1.21`; empty where it tells none.
+    pub runtime_version: String,
+    /// The release of the kernel that the engine runs on, such as `6.12.85+deb13-amd64`.
+    pub kernel: String,
     /// What keeps its images, such as `overlay`.
     pub storage_driver: String,
     /// What its storage lies on, such as `xfs`, where the driver tells; empty otherwise.
@@ -58,6 +62,7 @@ struct Host {
     cgroup_version: String,
     network_backend: String,
     oci_runtime: Runtime,
+    kernel: String,
     security: Security,
     slirp4netns: Program,
     pasta: Program,
@@ -74,6 +79,15 @@ struct Security {
 #[serde(default)]
 struct Runtime {
     name: String,
+    /// What it prints when it is asked, several lines: the first is `crun version 1.21`.
+    version: String,
+}
+
+impl Runtime {
+    fn number(&self) -> String {
+        let line = self.version.lines().next().unwrap_or_default();
+        line.split_whitespace().last().unwrap_or_default().to_owned()
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -103,7 +117,9 @@ impl From<Info> for EngineFacts {
             rootless: host.security.rootless,
             cgroup_version: host.cgroup_version,
             network_backend: host.network_backend,
+            runtime_version: host.oci_runtime.number(),
             runtime: host.oci_runtime.name,
+            kernel: host.kernel,
             storage_driver: store.graph_driver_name,
             storage_file_system: store.graph_status.backing_file_system,
             seccomp: host.security.seccomp_enabled,
@@ -121,7 +137,8 @@ mod tests {
 
     #[test]
     fn reads_what_both_versions_say_and_needs_nothing_of_it() {
-        let old = r#"{"host": {"cgroupVersion": "v1", "networkBackend": "netavark", "ociRuntime": {"name": "crun"},
+        let old = r#"{"host": {"cgroupVersion": "v1", "networkBackend": "netavark", "ociRuntime": {"name": "crun",
+            "version": "crun version 1.8.1\ncommit: f8a096be\n+SYSTEMD"}, "kernel": "6.1.0-37-amd64",
             "security": {"rootless": false, "seccompEnabled": true},
             "slirp4netns": {"executable": "/usr/bin/slirp4netns"}}, "store": {"graphDriverName": "overlay",
             "graphStatus": {"Backing Filesystem": "extfs", "Supports d_type": "true"}}}"#;
@@ -131,6 +148,8 @@ mod tests {
             cgroup_version: "v1".to_owned(),
             network_backend: "netavark".to_owned(),
             runtime: "crun".to_owned(),
+            runtime_version: "1.8.1".to_owned(),
+            kernel: "6.1.0-37-amd64".to_owned(),
             storage_driver: "overlay".to_owned(),
             storage_file_system: "extfs".to_owned(),
             seccomp: true,

@@ -118,6 +118,13 @@ async fn doctor_finds_nothing_here_and_says_what_is_missing_elsewhere() {
         "{engine}"
     );
     assert_eq!(named(&report, "trial run")["verdict"], "ok");
+    // Both versions that are tested are older than a fix.
+    let vulnerabilities = named(&report, "vulnerabilities");
+    let detail = vulnerabilities["detail"].as_str().unwrap_or_default();
+    assert!(
+        vulnerabilities["verdict"] == "warn" && detail.contains("CVE-2026-44517, fixed in 5.8.3"),
+        "{vulnerabilities}"
+    );
 
     let nowhere = tempfile::tempdir().expect("a folder");
     let broken: Ended = project

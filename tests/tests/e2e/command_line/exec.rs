@@ -49,8 +49,8 @@ async fn a_command_is_confined_and_its_code_is_ours() {
 
     let late = exec(
         &project,
-        &["--timeout", "1"],
-        "echo before; setsid sleep 41740.5 & sleep 41740.5",
+        &["--timeout", "4"],
+        "echo before; setsid sleep 600 & sleep 600",
     );
     assert_eq!(
         (late.code, late.stdout.as_str()),

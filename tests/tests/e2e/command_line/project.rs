@@ -29,14 +29,10 @@ impl Project {
     }
 
     pub(crate) fn with_prefix(prefix: &str) -> Self {
-        let state = std::env::temp_dir().join(format!(
-            "sandbox-{prefix}-podman{}",
-            Setting::of_this_run().podman
-        ));
         let setting = Setting::of_this_run();
         let project = Self {
             folder: tempfile::tempdir().expect("a folder"),
-            state,
+            state: setting.folder.join(prefix),
             sandbox: setting.sandbox_bin.clone(),
             proxy_dir: setting.proxy_dir.clone(),
         };

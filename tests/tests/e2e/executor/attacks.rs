@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
 use sandbox::{ExecutorMode, ResourceLimits};
 
-use super::bed::{config, executor, output, processes, run, within};
+use super::bed::{config, executor, marker, output, processes, run, until_some_process, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_supervisor_can_be_neither_killed_stopped_nor_read() {
@@ -23,13 +24,11 @@ async fn the_supervisor_can_be_neither_killed_stopped_nor_read() {
 async fn who_kills_its_keeper_kills_itself_and_what_it_started() {
     let bed = Bed::new().await;
     let executor = executor(&bed, config(&bed));
-    let result = run(
-        &executor,
-        "setsid sleep 41710.5 & sleep 0.2; echo before; kill -9 $PPID; sleep 41710.6",
-    )
-    .await;
+    let mark = marker(10);
+    let script = format!("setsid sleep {mark} & echo before; kill -9 $PPID; sleep {mark}");
+    let result = run(&executor, script).await;
     assert_eq!((result.exit_code, &*result.stdout_text()), (137, "before\n"));
-    assert_eq!(processes("41710."), 0);
+    assert_eq!(processes(&mark), 0);
     let stopped = executor
         .execute("kill -STOP $PPID; exit 3", within(Duration::from_secs(2)))
         .await
@@ -47,18 +46,19 @@ async fn a_fork_bomb_ends_at_its_timeout_and_its_neighbour_lives() {
     let bed = Bed::new().await;
     let executor = executor(&bed, config(&bed));
     // Each process starts its successors and goes: whoever kills them one by one runs after them.
-    let bomb = "f() { setsid bash -c \"$(declare -f f); f 41711\" & setsid bash -c \"$(declare -f f); f 41711\" & }; f; sleep 100";
-    let (bombed, neighbour) = tokio::join!(
-        executor.execute(bomb, within(Duration::from_secs(3))),
-        executor.execute("exec sleep 6", within(Duration::from_mins(1))),
+    let mark = marker(11);
+    let next = format!("setsid bash -c \"$(declare -f f); f {mark}\" &");
+    let bomb = format!("f() {{ {next} {next} }}; f; sleep 600");
+    let (bombed, neighbour, ()) = tokio::join!(
+        executor.execute(bomb, within(Duration::from_secs(6))),
+        executor.execute("exec sleep 12", within(DEADLINE)),
+        until_some_process(&mark),
     );
     assert!(bombed.expect("a result").timed_out);
     let neighbour = neighbour.expect("the container is still there");
     assert!(neighbour.is_success(), "{neighbour:?}");
-    assert_eq!(
-        output(&executor, "echo next; ls -d /proc/[0-9]* | wc -l").await,
-        "next\n5\n"
-    );
+    assert_eq!(processes(&mark), 0);
+    assert_eq!(output(&executor, "echo next").await, "next\n");
     bed.close().await;
 }
 

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
 use sandbox::{ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig, Isolation, ResourceLimits};
 
 /// The defaults: what nobody vouches for.
 pub(super) fn config(bed: &Bed) -> ExecutorConfig {
     ExecutorConfig::new("exec", bed.image.clone()).limits(ResourceLimits {
-        // The machine under test may be busy.
-        timeout: Some(Duration::from_mins(2)),
+        timeout: Some(DEADLINE),
         ..ResourceLimits::untrusted()
     })
 }
@@ -47,6 +47,11 @@ pub(super) async fn output(executor: &Executor, line: &str) -> String {
     result.stdout_text().into_owned()
 }
 
+/// A number of seconds that no other process of this machine sleeps for.
+pub(super) fn marker(number: u32) -> String {
+    format!("{}.{number}", 10_000_000 + std::process::id())
+}
+
 /// How many processes of this machine have `marker` in their command lines. Containers' processes are among them.
 pub(super) fn processes(marker: &str) -> usize {
     let read = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -61,16 +66,22 @@ pub(super) fn processes(marker: &str) -> usize {
 
 /// Waits until there are so many of them.
 pub(super) async fn until_processes(marker: &str, expected: usize) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    until(marker, |found| found == expected).await;
+}
+
+/// Waits until there are any.
+pub(super) async fn until_some_process(marker: &str) {
+    until(marker, |found| found > 0).await;
+}
+
+async fn until(marker: &str, is_expected: impl Fn(usize) -> bool) {
+    let deadline = Instant::now() + DEADLINE;
     loop {
         let found = processes(marker);
-        if found == expected {
+        if is_expected(found) {
             return;
         }
-        assert!(
-            Instant::now() < deadline,
-            "{found} processes `{marker}`, not {expected}"
-        );
+        assert!(Instant::now() < deadline, "{found} processes `{marker}`");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

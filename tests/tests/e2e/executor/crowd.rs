@@ -1,7 +1,6 @@
 //! More commands at once than the container's first process has open files for.
 
-use std::time::Duration;
-
+use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
 use futures_util::future::join_all;
 use sandbox::{ExecOptions, Input, Isolation, Ulimit, UlimitKind};
@@ -25,11 +24,11 @@ async fn a_command_that_finds_no_room_disturbs_no_other() {
             } else {
                 Input::Bytes(b"in\n".to_vec())
             },
-            timeout: Some(Duration::from_mins(1)),
+            timeout: Some(DEADLINE),
             ..ExecOptions::default()
         };
         executor
-            .execute(format!("sleep 2.{number}; echo {number}"), options)
+            .execute(format!("sleep 10.{number}; echo {number}"), options)
             .await
     };
     let results = join_all((10..40).map(one)).await;

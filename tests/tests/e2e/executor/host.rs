@@ -12,7 +12,7 @@ use e2e_tests::setting::Setting;
 use sandbox::Sandbox;
 use tempfile::TempDir;
 
-use super::bed::{processes, until_processes};
+use super::bed::{marker, processes, until_processes};
 
 /// The example `run_executor`, at work.
 pub(super) struct Example {
@@ -83,14 +83,15 @@ fn peak_of(status: &str) -> Option<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_die_with_the_process_that_wanted_them() {
-    let mut example = Example::start(&["setsid sleep 41730.1 & sleep 41730.1"]);
+    let mark = marker(30);
+    let mut example = Example::start(&[&format!("setsid sleep {mark} & sleep {mark}")]);
     // As words of their own, which the example does not have.
-    let sleeps = "sleep\u{0}41730.1";
-    until_processes(sleeps, 2).await;
+    let sleeps = format!("sleep\u{0}{mark}");
+    until_processes(&sleeps, 2).await;
     example.child.kill().expect("our own child");
     example.child.wait().expect("our own child");
-    until_processes(sleeps, 0).await;
-    assert_eq!(processes(sleeps), 0);
+    until_processes(&sleeps, 0).await;
+    assert_eq!(processes(&sleeps), 0);
     // What is left is labelled: the next one to look removes it.
     let mut config = bed::config(example.state.path());
     config.prefix = "sandbox".to_owned();

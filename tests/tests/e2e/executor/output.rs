@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
 use sandbox::ExecutorMode;
 
@@ -36,7 +37,7 @@ async fn endless_output_holds_nobody_up() {
         let executor = executor(&bed, config(&bed).mode(mode));
         let (endless, beside) = tokio::join!(
             executor.execute("yes", within(Duration::from_secs(4))),
-            executor.execute("sleep 1; echo beside", within(Duration::from_mins(1))),
+            executor.execute("sleep 1; echo beside", within(DEADLINE)),
         );
         let endless = endless.expect("a result");
         assert!(

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
 use futures_util::future::join_all;
 use sandbox::{ExecOptions, ExecutorMode, Input, Role};
 
-use super::bed::{config, executor, processes, until_processes, within};
+use super::bed::{config, executor, marker, processes, until_processes, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_has_its_own_streams_code_and_end() {
@@ -32,7 +33,7 @@ async fn each_has_its_own_streams_code_and_end() {
             stdin: Input::Bytes(Vec::new()),
             ..ExecOptions::default()
         };
-        fresh.execute("echo 41721; exec sleep 41721.1", options)
+        fresh.execute(format!("exec sleep {}", marker(21)), options)
     };
     tokio::select! {
         ended = join_all([waiting(), waiting()]) => panic!("{ended:?}"),
@@ -43,8 +44,8 @@ async fn each_has_its_own_streams_code_and_end() {
 
 /// Waits until the bed has so many: an engine that starts one may not list it for a moment.
 async fn until_containers(bed: &Bed, expected: usize) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    until_processes("sleep\u{0}41721.1", 2).await;
+    let deadline = Instant::now() + DEADLINE;
+    until_processes(&format!("sleep\u{0}{}", marker(21)), 2).await;
     while containers(bed).await != expected {
         assert!(Instant::now() < deadline, "{} containers", containers(bed).await);
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -68,26 +69,24 @@ async fn the_end_of_one_is_not_the_end_of_another() {
     let bed = Bed::new().await;
     let executor = executor(&bed, config(&bed));
     let long = async {
-        let line = "(setsid sleep 41720.1 &); setsid sleep 41720.1 & sleep 4; \
-             cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -cx '[4]1720.1'";
-        executor
-            .execute(line, within(Duration::from_mins(1)))
-            .await
-            .expect("a result")
+        let own = marker(201);
+        let line = format!(
+            "(setsid sleep {own} &); setsid sleep {own} & sleep 4; \
+             cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -cx '[1]{}'",
+            own.trim_start_matches('1')
+        );
+        executor.execute(line, within(DEADLINE)).await.expect("a result")
     };
     let short = async {
-        let line = "setsid sleep 41720.2 & sleep 100";
+        let line = format!("setsid sleep {} & sleep 600", marker(202));
         executor
             .execute(line, within(Duration::from_secs(1)))
             .await
             .expect("a result")
     };
     let quick = async {
-        let line = "setsid sleep 41720.2 & sleep 2";
-        executor
-            .execute(line, within(Duration::from_mins(1)))
-            .await
-            .expect("a result")
+        let line = format!("setsid sleep {} & sleep 2", marker(202));
+        executor.execute(line, within(DEADLINE)).await.expect("a result")
     };
     let (long, short, quick) = tokio::join!(long, short, quick);
     assert!(short.timed_out && quick.is_success(), "{short:?} {quick:?}");
@@ -96,6 +95,6 @@ async fn the_end_of_one_is_not_the_end_of_another() {
         "2\n",
         "two ended meanwhile, its own processes not"
     );
-    assert_eq!(processes("41720."), 0);
+    assert_eq!(processes(&marker(20)), 0);
     bed.close().await;
 }

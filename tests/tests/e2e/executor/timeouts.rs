@@ -5,7 +5,7 @@ use std::time::Duration;
 use e2e_tests::bed::Bed;
 use sandbox::{ExecOptions, ExecutorMode};
 
-use super::bed::{config, executor, output, processes, run, until_processes, within};
+use super::bed::{config, executor, marker, output, processes, run, until_processes, within};
 
 /// Starts two processes that leave the command's session, group and parent, and waits until they are there.
 fn escape(marker: &str) -> String {
@@ -25,10 +25,7 @@ fn count(marker: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timeout_ends_what_left_the_session_and_was_orphaned() {
     let bed = Bed::new().await;
-    for (mode, marker) in [
-        (ExecutorMode::Reuse, "41700.01"),
-        (ExecutorMode::Fresh, "41700.02"),
-    ] {
+    for (mode, marker) in [(ExecutorMode::Reuse, marker(1)), (ExecutorMode::Fresh, marker(2))] {
         let executor = executor(&bed, config(&bed).mode(mode));
         // The control: to end the main process and its group is not enough.
         let weaker = format!("{marker}9");
@@ -41,15 +38,15 @@ async fn a_timeout_ends_what_left_the_session_and_was_orphaned() {
         assert_eq!(output(&executor, &control).await, "2\n", "they survive that");
         assert_eq!(processes(&weaker), 0, "and not the command's end");
 
-        let line = format!("{}echo started; exec sleep 300", escape(marker));
-        let options = within(Duration::from_secs(3));
+        let line = format!("{}echo started; exec sleep 300", escape(&marker));
+        let options = within(Duration::from_secs(6));
         let (result, ()) = tokio::join!(executor.execute(line, options), async {
-            until_processes(marker, 2).await;
+            until_processes(&marker, 2).await;
         });
         let result = result.expect("a result");
         assert!(result.timed_out, "{result:?}");
         assert_eq!(result.stdout_text(), "started\n", "what was written is kept");
-        until_processes(marker, 0).await;
+        until_processes(&marker, 0).await;
         executor.cleanup().await.expect("it goes");
     }
     bed.close().await;
@@ -59,9 +56,10 @@ async fn a_timeout_ends_what_left_the_session_and_was_orphaned() {
 async fn nothing_outlives_a_command_that_ends_by_itself() {
     let bed = Bed::new().await;
     let executor = executor(&bed, config(&bed));
-    let line = format!("{}echo bye", escape("41701.5"));
+    let mark = marker(3);
+    let line = format!("{}echo bye", escape(&mark));
     assert_eq!(output(&executor, &line).await, "bye\n");
-    assert_eq!(processes("41701.5"), 0, "at once");
+    assert_eq!(processes(&mark), 0, "at once");
     bed.close().await;
 }
 
@@ -69,15 +67,16 @@ async fn nothing_outlives_a_command_that_ends_by_itself() {
 async fn a_caller_that_does_not_wait_ends_its_command() {
     let bed = Bed::new().await;
     let executor = executor(&bed, config(&bed));
+    let mark = marker(4);
     run(&executor, "true").await;
     {
-        let dropped = executor.execute("sleep 41702.5", ExecOptions::default());
+        let dropped = executor.execute(format!("sleep {mark}"), ExecOptions::default());
         tokio::select! {
             result = dropped => panic!("{result:?}"),
-            () = until_processes("41702.5", 1) => {}
+            () = until_processes(&mark, 1) => {}
         }
     }
-    until_processes("41702.5", 0).await;
+    until_processes(&mark, 0).await;
     assert_eq!(output(&executor, "echo still here").await, "still here\n");
     bed.close().await;
 }
@@ -87,13 +86,15 @@ async fn cleaning_up_ends_everything_and_can_be_done_twice() {
     let bed = Bed::new().await;
     let executor = executor(&bed, config(&bed));
     run(&executor, "touch /tmp/before").await;
-    let (running, ()) = tokio::join!(executor.execute("sleep 41703.5", ExecOptions::default()), async {
-        until_processes("41703.5", 1).await;
+    let mark = marker(5);
+    let sleep = format!("sleep {mark}");
+    let (running, ()) = tokio::join!(executor.execute(sleep, ExecOptions::default()), async {
+        until_processes(&mark, 1).await;
         executor.cleanup().await.expect("it goes");
     });
     let error = running.expect_err("its container ended").to_string();
     assert!(error.starts_with("the container of the command ended"), "{error}");
-    assert_eq!(processes("41703.5"), 0);
+    assert_eq!(processes(&mark), 0);
     executor.cleanup().await.expect("nothing is there to go");
     let next = run(&executor, "ls /tmp/before").await;
     assert_ne!(next.exit_code, 0, "the next command has a new container");

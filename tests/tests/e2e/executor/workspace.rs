@@ -11,7 +11,7 @@ use sandbox::{
     Workspace, WorkspaceCopy, WorkspaceError,
 };
 
-use super::bed::{config, executor, output, run, until_processes};
+use super::bed::{config, executor, marker, output, run, until_processes};
 
 const PLANT: &str =
     "echo evil > .envrc; mkdir -p deep/.vscode; echo evil > deep/.vscode/tasks.json; echo fine > fine";
@@ -64,11 +64,13 @@ async fn a_fresh_container_is_looked_after_before_its_result() {
         "{refused:?}"
     );
     // What nobody waits for is told in the end.
+    let mark = marker(50);
+    let line = format!("echo evil > .mcp.json; sleep {mark}");
     {
-        let dropped = fresh.execute("echo evil > .mcp.json; sleep 41750.1", ExecOptions::default());
+        let dropped = fresh.execute(line, ExecOptions::default());
         tokio::select! {
             result = dropped => panic!("{result:?}"),
-            () = until_processes("41750.1", 1) => {}
+            () = until_processes(&mark, 1) => {}
         }
     }
     let planted = fresh.cleanup().await.expect("it goes");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use e2e_tests::DEADLINE;
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
 use e2e_tests::world::World;
@@ -56,7 +57,7 @@ impl Engine {
             .stderr(Stdio::null())
             .spawn()
             .expect("the engine's client");
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + DEADLINE;
         while UnixStream::connect(&socket).is_err() {
             assert!(Instant::now() < deadline, "the second service does not listen");
             std::thread::sleep(Duration::from_millis(50));
@@ -93,7 +94,7 @@ async fn an_engine_that_dies_ends_the_run_with_an_error_and_the_next_start_leave
     let (child, stdout) = project
         .start("echo ready; while true; do curl -s --max-time 2 https://restart.test/; sleep 0.1; done");
     assert_eq!(engine::containers(prefix).await.len(), 2, "the control: it runs");
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + DEADLINE;
     while World::shared().seen("restart.test").is_empty() {
         assert!(Instant::now() < deadline, "the control: there is traffic");
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -104,7 +105,7 @@ async fn an_engine_that_dies_ends_the_run_with_an_error_and_the_next_start_leave
         drop(stdout);
         child.wait_with_output().expect("our own child")
     });
-    let ended = tokio::time::timeout(Duration::from_mins(1), ended)
+    let ended = tokio::time::timeout(DEADLINE, ended)
         .await
         .expect("it ends by itself")
         .expect("a thread");

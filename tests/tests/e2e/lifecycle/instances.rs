@@ -3,6 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use e2e_tests::DEADLINE;
 use e2e_tests::bed::{self, Bed};
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
@@ -58,7 +59,7 @@ fn start(project: &TempDir, state: &TempDir) -> Child {
 
 async fn until_quiet(host: &str) {
     // Counts are compared across a pause: that is what "no traffic" means.
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + DEADLINE;
     loop {
         let before = World::shared().seen(host).len();
         tokio::time::sleep(Duration::from_secs(3)).await;
@@ -132,7 +133,7 @@ async fn when_the_sandbox_process_dies_the_traffic_stops() {
     .stderr(Stdio::null())
     .spawn()
     .expect("the sandbox command");
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + DEADLINE;
     while World::shared().seen("owner.test").is_empty() {
         assert!(
             Instant::now() < deadline,

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use e2e_tests::DEADLINE;
 use e2e_tests::engine;
 use e2e_tests::secret::unique;
 use sandbox::{SessionMetadata, SessionStore};
@@ -57,7 +58,7 @@ async fn kill_at_every_step(
 /// What an engine that was told to make something makes after its client has died may come after a sweep: a start waits for none of
 /// that. So this waits until the engine makes nothing more.
 async fn until_settled(prefix: &str) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + DEADLINE;
     let there = async || (engine::containers(prefix).await, engine::networks(prefix).await);
     let mut before = there().await;
     loop {

@@ -1,7 +1,6 @@
 //! Commands of the untrusted.
 
-use std::time::Duration;
-
+use e2e_tests::DEADLINE;
 use e2e_tests::bed::{Bed, Ran};
 use sandbox::{CommandSpec, Isolation, Network, ResourceLimits};
 
@@ -17,7 +16,7 @@ pub(super) fn hostile(bed: &Bed, command: &[&str]) -> CommandSpec {
 
 pub(super) fn limits() -> ResourceLimits {
     ResourceLimits {
-        timeout: Some(Duration::from_secs(20)),
+        timeout: Some(DEADLINE),
         memory: Some(128 << 20),
         ..ResourceLimits::untrusted()
     }

@@ -1,6 +1,6 @@
 //! Processes, memory and descriptors.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use e2e_tests::bed::Bed;
 use sandbox::{Isolation, ResourceLimits, Ulimit, UlimitKind};
@@ -84,13 +84,7 @@ async fn zombies_by_the_thousand_are_reaped() {
             init,
             ..Isolation::untrusted()
         };
-        let patient = ResourceLimits {
-            timeout: Some(Duration::from_mins(1)),
-            ..limits()
-        };
-        hostile(&bed, &["env", PYTHON, "-c", ORPHANS])
-            .isolation(isolation)
-            .limits(patient)
+        hostile(&bed, &["env", PYTHON, "-c", ORPHANS]).isolation(isolation)
     };
     let ran = bed.run_spec(with(true)).await;
     assert_eq!(ran.stdout, "done\n", "{}", ran.stderr);
@@ -118,7 +112,7 @@ async fn what_ignores_signals_and_detaches_ends_with_its_container() {
     let bed = Bed::new().await;
     let mark = format!("{}.5", 10_000_000 + std::process::id());
     let script = format!(
-        "trap '' TERM HUP INT; (trap '' TERM; setsid sleep {mark} </dev/null >/dev/null 2>&1 &); echo ready; while true; do sleep 0.1; done"
+        "trap '' TERM HUP INT; (trap '' TERM; setsid sleep {mark} </dev/null >/dev/null 2>&1 &); until grep -qs '^sleep' /proc/[0-9]*/comm; do sleep 0.1; done; echo ready; while true; do sleep 0.1; done"
     );
     let isolation = Isolation {
         stop_timeout: Duration::from_secs(1),
@@ -127,24 +121,20 @@ async fn what_ignores_signals_and_detaches_ends_with_its_container() {
     let spec = hostile(&bed, &["bash", "-c", &script])
         .isolation(isolation)
         .limits(ResourceLimits {
-            timeout: Some(Duration::from_secs(3)),
+            timeout: Some(Duration::from_secs(6)),
             ..limits()
         });
     let command = bed.sandbox.create_command(spec).expect("a good command");
-    let begun = Instant::now();
     let mut there = 0;
     let result = command
         .execute(sandbox::Input::Empty, async |_| {
-            while there == 0 && begun.elapsed() < Duration::from_secs(3) {
-                there = with_mark(&mark);
-                tokio::task::yield_now().await;
-            }
+            // It was started before this line was printed.
+            there = there.max(with_mark(&mark));
         })
         .await
         .expect("the sandbox works");
     assert_eq!(there, 1, "the control: it ran, and was in sight");
     assert!(result.timed_out && result.exit_code == 137, "{result:?}");
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     assert_eq!(with_mark(&mark), 0);
     still_usable(&bed).await;
     bed.close().await;

@@ -1,6 +1,6 @@
 //! What may be asked for of a run, and what the engine makes of it: it works, or it is an error that says so.
 
-use e2e_tests::bed::{Bed, PREFIX};
+use e2e_tests::bed::Bed;
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
 use sandbox::{
@@ -8,7 +8,7 @@ use sandbox::{
 };
 use serde_json::Value;
 
-use super::bed::{LONG, all_lines, chain, exists, lines, name, spec, stop};
+use super::bed::{LONG, all_lines, chain, container, exists, lines, name, spec, stop};
 
 /// The field that the engine cannot do, and the whole message. Nothing is left.
 async fn refusal(bed: &Bed, spec: RunSpec) -> (&'static str, String) {
@@ -24,7 +24,7 @@ async fn refusal(bed: &Bed, spec: RunSpec) -> (&'static str, String) {
 }
 
 async fn inspected(run: &str, pointer: &str) -> Value {
-    let all = engine::json("GET", &format!("/containers/{PREFIX}-run-{run}/json"), None).await;
+    let all = engine::json("GET", &format!("/containers/{}/json", container(run)), None).await;
     all.pointer(pointer).cloned().unwrap_or_default()
 }
 

@@ -2,16 +2,24 @@
 
 use std::time::Duration;
 
+use e2e_tests::DEADLINE;
 use e2e_tests::bed::{Bed, PREFIX};
 use e2e_tests::engine;
+use e2e_tests::setting::Setting;
 use sandbox::{LifecycleHooks, RunName, RunSpec, SandboxError};
 
-/// Long enough for a loaded machine.
-pub(super) const LONG: Option<Duration> = Some(Duration::from_mins(1));
+/// A time limit that is never reached.
+pub(super) const LONG: Option<Duration> = Some(DEADLINE);
 
-/// The name of a test's run.
+/// The name of a test's run; no run of the tests before has used it.
 pub(super) fn name(text: &str) -> RunName {
-    text.parse().expect("a good name")
+    let unique = Setting::of_this_run().unique(text);
+    unique.parse().expect("a good name")
+}
+
+/// What the engine calls the container of a run.
+pub(super) fn container(run: &str) -> String {
+    format!("{PREFIX}-run-{}", name(run))
 }
 
 /// A run of a bash script.
@@ -21,14 +29,13 @@ pub(super) fn spec(bed: &Bed, run: &str, script: &str) -> RunSpec {
 
 /// Whether the engine has a container of the run.
 pub(super) async fn exists(run: &str) -> bool {
-    let container = format!("{PREFIX}-run-{run}");
-    engine::containers(PREFIX).await.contains(&container)
+    engine::containers(PREFIX).await.contains(&container(run))
 }
 
 /// The networks that belong to the run.
 pub(super) async fn networks(run: &str) -> Vec<String> {
-    let mut networks = engine::networks(PREFIX).await;
-    networks.retain(|network| network.contains(run));
+    let (mut networks, run) = (engine::networks(PREFIX).await, name(run));
+    networks.retain(|network| network.contains(run.as_str()));
     networks
 }
 

@@ -99,10 +99,6 @@ async fn what_is_not_of_the_image_takes_no_copy_and_a_running_run_does() {
     runs.run(run, LifecycleHooks::default())
         .await
         .expect("a good run");
-    let hosts = fs::read_dir(e2e_tests::bed::state_dir().join("hosts"))
-        .expect("the hosts files")
-        .filter_map(|entry| fs::read_to_string(entry.ok()?.path()).ok())
-        .collect::<String>();
     for (source, target, expected) in [
         (&file, "/mounted/file", "`/mounted` is not of the image"),
         (&file, "/etc/hosts", "`/etc/hosts` is not of the image"),
@@ -118,6 +114,14 @@ async fn what_is_not_of_the_image_takes_no_copy_and_a_running_run_does() {
         let error = runs.copy_to(&run_name, source, target).await.expect_err(target);
         assert!(chain(&error).contains(expected), "{target}: {}", chain(&error));
     }
+    let hosts = fs::read_dir(e2e_tests::bed::state_dir().join("identity"))
+        .expect("the folder of the hosts files")
+        .filter_map(|entry| fs::read_to_string(entry.ok()?.path()).ok())
+        .collect::<String>();
+    assert!(
+        hosts.contains("localhost"),
+        "the control: they are there: {hosts}"
+    );
     assert!(!hosts.contains("copied") && !mounted.join("file").exists());
     runs.copy_to(&run_name, &file, "/srv/file").await.expect("a copy");
     runs.copy_to(&run_name, &file, "/new/folder/go")

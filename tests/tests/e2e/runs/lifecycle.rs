@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use e2e_tests::bed::{self, Bed, PREFIX};
+use e2e_tests::bed::{self, Bed};
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
 use sandbox::{LifecycleHooks, Readiness, RunError, SandboxError};
 use serde_json::json;
 
-use super::bed::{LONG, all_lines, exists, name, networks, spec, stop};
+use super::bed::{LONG, all_lines, container, exists, name, networks, spec, stop};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_says_that_it_is_ready_ends_and_is_stopped() {
@@ -206,7 +206,7 @@ async fn a_sandboxed_network_ends_with_its_process_and_goes_with_the_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_is_only_called_as_a_run_is_left_alone() {
     let bed = Bed::new().await;
-    let container = format!("{PREFIX}-run-foreign");
+    let container = container("foreign");
     let body = json!({"name": container, "image": Setting::of_this_run().clients_image, "command": ["true"]});
     engine::json("POST", "/containers/create", Some(&body)).await;
     let runs = bed.sandbox.runs();
@@ -235,7 +235,7 @@ async fn cleaning_removes_the_runs_of_the_dead_and_no_other() {
         .iter()
         .map(|result| (result.name.as_str(), result.removed))
         .collect();
-    assert_eq!(cleaned, [("left", true)]);
+    assert_eq!(cleaned, [(name("left").as_str(), true)]);
     assert_eq!(runs.names().await.expect("the engine"), [name("kept")]);
     assert!(
         runs.stop(&[name("kept")])

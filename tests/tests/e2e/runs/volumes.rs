@@ -43,10 +43,10 @@ async fn a_read_only_volume_keeps_a_part_of_a_writable_one() {
     let script = "cd /w; touch ours; touch .git/hooks/pre-commit 2>/dev/null && echo planted; mv .git old 2>/dev/null && echo moved; true";
     let writable = |run: &str| spec(&bed, run, script).volume(VolumeSpec::new(&work, "/w"));
     let git = VolumeSpec::new(work.join(".git"), "/w/.git").read_only();
-    assert_eq!(lines(&bed, writable("kept").volume(git)).await, [""; 0]);
+    assert_eq!(lines(&bed, writable("hooks-kept").volume(git)).await, [""; 0]);
     assert!(work.join("ours").exists() && !work.join(".git/hooks/pre-commit").exists());
     // The control: without it, the hook is the host's.
-    assert_eq!(lines(&bed, writable("open")).await, ["planted", "moved"]);
+    assert_eq!(lines(&bed, writable("hooks-open")).await, ["planted", "moved"]);
     assert!(work.join("old/hooks/pre-commit").exists());
     bed.close().await;
 }
@@ -118,8 +118,8 @@ async fn what_becomes_a_link_before_the_start_is_not_mounted_and_a_copy_is_what_
     let runs = bed.sandbox.runs();
     let (mounted, copied) = (Trap::new(&bed, "mounted"), Trap::new(&bed, "copied"));
     let specs = [
-        showing(&bed, "late", mounted.volume()),
-        showing(&bed, "late-sealed", copied.volume()).sealed(),
+        showing(&bed, "linked", mounted.volume()),
+        showing(&bed, "linked-sealed", copied.volume()).sealed(),
     ];
     for spec in specs {
         runs.create(spec, LifecycleHooks::default())
@@ -128,14 +128,14 @@ async fn what_becomes_a_link_before_the_start_is_not_mounted_and_a_copy_is_what_
     }
     mounted.spring();
     copied.spring();
-    let started = runs.start(&name("late")).await;
-    is_refused(&bed, "late", started).await;
-    runs.start(&name("late-sealed")).await.expect("a good run");
-    assert_eq!(all_lines(&bed, &name("late-sealed")).await, ["of the run"]);
-    stop(&bed, "late-sealed").await;
+    let started = runs.start(&name("linked")).await;
+    is_refused(&bed, "linked", started).await;
+    runs.start(&name("linked-sealed")).await.expect("a good run");
+    assert_eq!(all_lines(&bed, &name("linked-sealed")).await, ["of the run"]);
+    stop(&bed, "linked-sealed").await;
     // The control: the link leads where it would have led.
     assert_eq!(
-        lines(&bed, showing(&bed, "late", mounted.volume())).await,
+        lines(&bed, showing(&bed, "linked", mounted.volume())).await,
         ["of the host"]
     );
     bed.close().await;

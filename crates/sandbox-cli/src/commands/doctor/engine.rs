@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use sandbox::{Capabilities, DiskLimits, EngineFacts, Sandbox};
 
 use super::report::Check;
+use super::vulnerabilities;
 
 /// Where distributions put programs that give a user more than one id.
 const PROGRAM_FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/bin", "/usr/local/bin"];
@@ -21,6 +22,7 @@ pub(super) async fn checks(sandbox: &Sandbox, address: &str) -> Vec<Check> {
                 system_calls(&facts),
                 disk(&facts),
                 gvisor(&facts, find("runsc")),
+                vulnerabilities::check(&sandbox.capabilities().version().to_string(), &facts),
             ]);
             if facts.rootless {
                 checks.extend([

@@ -1,6 +1,6 @@
 //! `doctor`: what the sandbox needs, looked at one by one, each fault with its mend.
 //!
-//! `engine` looks at the engine, `host` at this machine, `project` at the current folder, `trial` runs a container; `report` is
+//! `engine` looks at the engine, `vulnerabilities` at its version, `host` at this machine, `project` at the current folder, `trial` runs a container; `report` is
 //! what they find and how it is printed.
 
 mod engine;
@@ -9,5 +9,6 @@ mod look;
 mod project;
 mod report;
 mod trial;
+mod vulnerabilities;
 
 pub(crate) use look::doctor;

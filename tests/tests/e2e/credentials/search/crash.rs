@@ -3,8 +3,9 @@
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use e2e_tests::DEADLINE;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The instruction that the architecture keeps undefined.
@@ -37,10 +38,7 @@ fn all_waiting(process: u32) -> Vec<u64> {
         let addresses: Option<Vec<u64>> = threads(process).iter().map(|thread| goes_on_at(thread)).collect();
         match addresses {
             Some(addresses) if !addresses.is_empty() => return addresses,
-            _ => assert!(
-                begun.elapsed() < Duration::from_mins(1),
-                "{process} does not come to rest"
-            ),
+            _ => assert!(begun.elapsed() < DEADLINE, "{process} does not come to rest"),
         }
         std::thread::yield_now();
     }

@@ -1,7 +1,6 @@
 //! A script that attacks its proxy, and what can be said of both.
 
-use std::time::Duration;
-
+use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
 use sandbox::{CommandSpec, Input, OutputChunk};
 
@@ -38,7 +37,7 @@ async fn watched(bed: &Bed, spec: CommandSpec) -> Attack {
         }
     });
     let watching = async {
-        let attacked = tokio::time::timeout(Duration::from_secs(110), finished);
+        let attacked = tokio::time::timeout(DEADLINE, finished);
         let (attacked, ()) = tokio::join!(attacked, neighbour(bed));
         let peak = proxy_peak_memory(bed).await;
         command.stop().await;
