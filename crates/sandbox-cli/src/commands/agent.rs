@@ -1,6 +1,5 @@
 //! `agent`: Claude Code, its session, and its answer for people or programs.
 
-use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -70,7 +69,9 @@ enum Resume {
 
 impl AgentSettings {
     /// Reads the prompt, from stdin where it was not given.
-    pub(crate) fn new(args: AgentArgs, session: SessionPlace) -> Result<Self, Failure> {
+    pub(crate) fn new(args: AgentArgs, project: &Project) -> Result<Self, Failure> {
+        let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
+        let session = SessionPlace::new(session, project);
         let (resume, prompt) = resume_and_prompt(args.resume, args.prompt);
         let prompt = match prompt {
             Some(prompt) if prompt != "-" => prompt,
@@ -90,8 +91,10 @@ impl AgentSettings {
             return Err(Failure::usage("the prompt is empty"));
         }
         let claude_bin = args.claude_bin.map(|path| {
+            let found = project.resolver.find(&path);
+            let found = found.map_err(Failure::doing(format!("find `{}`", path.display())));
             // The engine would mount the link, which leads nowhere in the container.
-            fs::canonicalize(&path).map_err(Failure::doing(format!("find `{}`", path.display())))
+            found.map(|found| found.path().to_owned())
         });
         Ok(Self {
             prompt,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::args::{Cli, Command, ImageArgs};
-use crate::config::{Environment, Places};
+use crate::config::Environment;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -56,9 +56,8 @@ pub(crate) async fn dispatch(
         Command::Agent(args) => {
             let project = trusted(&args.task.image, args.task.allowlist.as_deref())?;
             let settings = project.task(&args.task, agent::WORKSPACE, &global, environment, printer)?;
-            let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
-            let session = agent::SessionPlace::new(session, &project);
-            agent::agent(settings, agent::AgentSettings::new(args, session)?, printer).await
+            let agent = agent::AgentSettings::new(args, &project)?;
+            agent::agent(settings, agent, printer).await
         }
         Command::Diff(args) => diff::diff(&args, &configured()?, printer),
         Command::Apply(args) => apply::apply(&args, &configured()?, sandbox, printer).await,
@@ -94,10 +93,7 @@ pub(crate) async fn dispatch(
             verify::verify(settings, args.output, printer).await
         }
         Command::Completions { shell } => Ok(generate::completions(shell, printer)),
-        Command::Man { dir } => {
-            let resolver = || Places::find(environment)?.resolver(Path::new("."));
-            generate::man(dir.as_deref(), resolver, printer)
-        }
+        Command::Man { dir } => generate::man(dir.as_deref(), environment, printer),
     }
 }
 

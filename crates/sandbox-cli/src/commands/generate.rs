@@ -11,6 +11,7 @@ use clap_mangen::Man;
 use sandbox::host_path::{Found, Resolver};
 
 use crate::args::Cli;
+use crate::config::{Environment, Places};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -69,12 +70,8 @@ mod tests {
     #[test]
     fn every_command_has_a_page() {
         let dir = tempfile::tempdir().unwrap();
-        man(
-            Some(dir.path()),
-            || Ok(Resolver::default()),
-            Printer::new(0, true),
-        )
-        .unwrap();
+        let environment = Environment::from([("HOME", "/no/such/home")]);
+        man(Some(dir.path()), &environment, Printer::new(0, true)).unwrap();
         for page in [
             "sandbox.1",
             "sandbox-run.1",

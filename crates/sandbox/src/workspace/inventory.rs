@@ -468,28 +468,6 @@ pub(super) fn text(tree: &Tree, path: &Path) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    /// A measurement, on demand: `cargo test -p sandbox --release -- --ignored takes_the_inventory --nocapture`.
-    #[test]
-    #[ignore = "a measurement"]
-    fn takes_the_inventory_of_ten_thousand_files() {
-        let folder = tempfile::tempdir().unwrap();
-        for number in 0..10_000 {
-            write(folder.path(), &format!("src/{}/{number}.rs", number / 20));
-        }
-        let tree = Tree::open(folder.path()).unwrap();
-        let mut times: Vec<_> = (0..20)
-            .map(|_| {
-                let begun = std::time::Instant::now();
-                let before = Inventory::take(&tree, &Protection::default());
-                let taken = begun.elapsed();
-                before.take_again(&tree, &Protection::default());
-                (taken, begun.elapsed() - taken)
-            })
-            .collect();
-        times.sort();
-        println!("median of before and after the run: {:?}", times[10]);
-    }
-
     use std::fs;
     use std::os::unix::fs::symlink;
 

@@ -12,6 +12,8 @@ fn configured(bed: &Bed, text: &str) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a flat table")]
+// tidy: flat table of what is done and what is expected
 fn what_the_configuration_names_is_compared_and_put_back() {
     let cases: [Case; 12] = [
         (
@@ -169,6 +171,8 @@ fn what_the_configuration_names_is_compared_and_put_back() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a flat table")]
+// tidy: flat table of what is done and what is expected
 fn pointers_and_gits_own_files_lead_nowhere_else() {
     let cases: [Case; 12] = [
         (

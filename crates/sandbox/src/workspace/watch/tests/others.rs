@@ -33,6 +33,7 @@ fn rights_of_another_user_do_not_stay() {
     bed.close("before", 0o4755);
     bed.write("shared/x", "x");
     bed.close("shared", 0o2775);
+    // tidy: sleep: a change is known by its time, which must differ.
     std::thread::sleep(2 * TICK);
     let (_, watch) = bed.begin(Protection::default());
     bed.write("x", "x");
@@ -82,6 +83,7 @@ fn the_newest_comes_first() {
     let (_, watch) = bed.begin(Protection::default());
     for name in ["b/.envrc", "c/.envrc", "a/.envrc"] {
         bed.write(name, "x");
+        // tidy: sleep: a change is known by its time, which must differ.
         std::thread::sleep(TICK);
     }
     let planted = watch.end();

@@ -43,6 +43,8 @@ fn a_file_is_linked_where_nothing_of_it_changes_and_copied_elsewhere() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one copy, step by step")]
+// tidy: flat table of what is done and what is expected
 fn what_was_applied_is_in_the_copy_no_more() {
     let bed = Bed::worked();
     bed.host("hidden/.envrc", "of the host");
