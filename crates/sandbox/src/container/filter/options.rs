@@ -1,12 +1,12 @@
 //! Which options of sockets a container may set: those of its own connections, but none that puts another protocol on top of one.
 //!
-//! `TCP_ULP` hands a connection to a module of the kernel (`espintcp`, `tls`, `smc`), and `UDP_ENCAP` hands packets to IPsec's: both load
+//! `TCP_ULP` hands a connection to a module of the kernel (`espintcp`, `tls`, `smc`), and `UDP_ENCAP` hands packets to `xfrm`: both load
 //! large parts of the kernel that need no right and have had faults (CVE-2026-43284, CVE-2026-46300). What is permitted is listed, and
 //! compared in all 64 bits: a number that the kernel would cut is in no list. Levels of other families are in none either.
 
 use serde_json::{Value, json};
 
-/// Levels with options that need no look: sockets, IPv4, IPv6, ICMPv6, raw sockets, packets, netlink, multipath TCP.
+/// Levels with options that need no look: sockets, IPv4, IPv6 and its ICMP, raw sockets, packets, netlink, multipath TCP.
 const LEVELS: [u64; 8] = [1, 0, 41, 58, 255, 263, 270, 284];
 
 const TCP: u64 = 6;
@@ -78,9 +78,9 @@ mod tests {
             (282, 1, false),
             (283, 1, false),
             // The kernel would cut these.
-            (6 | 1 << 32, TCP_ULP, false),
+            (TCP | 1 << 32, TCP_ULP, false),
             (6, TCP_ULP | 1 << 32, false),
-            (17 | 1 << 32, UDP_ENCAP, false),
+            (UDP | 1 << 32, UDP_ENCAP, false),
             (1 | 1 << 32, 2, false),
         ] {
             assert_eq!(
