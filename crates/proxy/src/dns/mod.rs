@@ -6,6 +6,8 @@
 mod exchange;
 #[cfg(test)]
 mod fake_server;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzed;
 mod guard;
 mod lookup;
 mod message;

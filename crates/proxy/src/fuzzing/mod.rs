@@ -6,6 +6,7 @@
 mod authorization_header;
 mod chunk_stream;
 mod input;
+mod peer;
 mod planted;
 mod policy_document;
 mod presigned_query;
@@ -19,6 +20,7 @@ mod upstream_body;
 mod seeds;
 
 pub(crate) use self::input::{Input, pieces};
+pub(crate) use self::peer::{Peer, run};
 
 pub use self::authorization_header::authorization_header;
 pub use self::chunk_stream::chunk_stream;
@@ -26,4 +28,7 @@ pub use self::policy_document::policy_document;
 pub use self::presigned_query::presigned_query;
 pub use self::replacement_map::replacement_map;
 pub use self::response_scrubber::response_scrubber;
+pub use crate::dns::fuzzed::dns_packet;
+pub use crate::http::fuzzed_frames::http2_frames;
 pub use crate::http::fuzzed_head::request_head;
+pub use crate::tls::fuzzed::client_hello;

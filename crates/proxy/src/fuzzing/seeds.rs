@@ -4,17 +4,20 @@ use std::fs;
 use std::path::Path;
 
 use super::{
-    authorization_header, chunk_stream, policy_document, presigned_query, replacement_map, request_head,
-    response_scrubber,
+    authorization_header, chunk_stream, client_hello, dns_packet, http2_frames, policy_document,
+    presigned_query, replacement_map, request_head, response_scrubber,
 };
 
 type Target = (&'static str, fn(&[u8]));
 
 #[test]
 fn every_seed_passes() {
-    let targets: [Target; 7] = [
+    let targets: [Target; 10] = [
         ("authorization_header", authorization_header),
         ("chunk_stream", chunk_stream),
+        ("client_hello", client_hello),
+        ("dns_packet", dns_packet),
+        ("http2_frames", http2_frames),
         ("policy_document", policy_document),
         ("presigned_query", presigned_query),
         ("replacement_map", replacement_map),

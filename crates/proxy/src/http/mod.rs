@@ -13,6 +13,8 @@ mod exchange;
 mod forward;
 mod framing;
 #[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzed_frames;
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzed_head;
 mod head;
 mod headers;

@@ -67,6 +67,11 @@ impl<S, U: Unseen> Resets<S, U> {
         }
     }
 
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) fn inner(&self) -> &S {
+        &self.stream
+    }
+
     fn received(&mut self, bytes: &[u8]) {
         let (open, latest, opened) = (&mut self.open, &mut self.latest, &mut self.opened);
         let Ok(()) = self.incoming.follow(bytes, |frame| {

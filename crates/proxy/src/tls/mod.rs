@@ -7,6 +7,8 @@ mod accept;
 mod alert;
 mod authority;
 mod der;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzed;
 mod leaf;
 mod roots;
 

@@ -9,6 +9,7 @@
 mod abuse;
 mod as_received;
 mod credentials;
+mod floods;
 mod forwarding;
 mod harness;
 mod identity;

@@ -70,9 +70,9 @@ const SCHEDULING: &str = "getcpu getpriority getrlimit getrusage ioprio_get iopr
     sched_rr_get_interval sched_rr_get_interval_time64 sched_setaffinity sched_setattr \
     sched_setparam sched_setscheduler sched_yield setpriority setrlimit";
 
-/// `socket` and `socketpair` are not here: their family decides.
+/// `socket` and `socketpair` are not here: their family decides. Nor is `setsockopt`: its level and option decide.
 const CONNECTIONS: &str = "accept accept4 bind connect getpeername getsockname getsockopt listen recvfrom recvmmsg \
-    recvmmsg_time64 recvmsg sendmmsg sendmsg sendto setsockopt shutdown";
+    recvmmsg_time64 recvmsg sendmmsg sendmsg sendto shutdown";
 
 const EXCHANGE: &str = "mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedreceive_time64 mq_timedsend \
     mq_timedsend_time64 mq_unlink msgctl msgget msgrcv msgsnd semctl semget semop semtimedop \

@@ -2,6 +2,7 @@
 
 mod calls;
 mod file;
+mod options;
 mod profile;
 mod requests;
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use super::calls::{FREE, PRIVILEGED, REFUSED};
-use super::requests;
+use super::{options, requests};
 
 /// The profile in the form of the OCI runtimes' configuration, with podman's conditions on capabilities.
 pub(super) static PROFILE: LazyLock<String> = LazyLock::new(|| profile().to_string());
@@ -47,6 +47,16 @@ fn profile() -> Value {
         requests::permitted()
             .into_iter()
             .map(|request| when(allow("ioctl"), &[request])),
+    );
+    rules.extend(
+        options::permitted()
+            .iter()
+            .map(|option| when(allow("setsockopt"), option)),
+    );
+    rules.extend(
+        options::refused()
+            .iter()
+            .map(|option| when(refuse("setsockopt", EPERM), option)),
     );
     json!({
         "defaultAction": "SCMP_ACT_ERRNO",
@@ -210,6 +220,7 @@ mod tests {
                 "socket",
                 "socketpair",
                 "ioctl",
+                "setsockopt",
             ])
         {
             assert!(seen.insert(call), "{call}");

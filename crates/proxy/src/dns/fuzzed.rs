@@ -1,0 +1,76 @@
+//! Any DNS packet, for the fuzzers: see `fuzzing`.
+
+use std::net::Ipv4Addr;
+
+use super::message::{HEADER_BYTES, Name};
+use super::responder::reply;
+use super::response::{Family, Query, Response};
+use crate::fuzzing::Input;
+
+const PROXY: Ipv4Addr = Ipv4Addr::new(10, 199, 1, 100);
+/// As the resolver has it.
+const HOPS: usize = 8;
+/// Addresses of one answer at most.
+const ADDRESSES: usize = 16;
+
+/// The first byte chooses who reads the others: the responder, or the resolver as the whole answer to its question, or as what follows
+/// the question in the answer.
+///
+/// # Panics
+///
+/// When a reply is longer than it may be, or is itself answered; when an answer gives what nobody asked for.
+pub fn dns_packet(data: &[u8]) {
+    let mut input = Input::new(data);
+    let choice = input.byte();
+    let packet = input.rest();
+    let family = if choice & 4 == 0 { Family::V4 } else { Family::V6 };
+    match choice & 3 {
+        0 | 1 => query(packet),
+        2 => answer(packet, family),
+        _ => {
+            let mut whole = question(family).to_message();
+            let (counts, records) = packet.split_at_checked(2).unwrap_or((&[0, 1], packet));
+            if let Some(flags) = whole.get_mut(2..4) {
+                flags.copy_from_slice(&[0x80, 0]);
+            }
+            if let Some(answers) = whole.get_mut(6..8) {
+                answers.copy_from_slice(counts);
+            }
+            whole.extend_from_slice(records);
+            answer(&whole, family);
+        }
+    }
+}
+
+fn query(packet: &[u8]) {
+    let Some(reply) = reply(packet, PROXY) else {
+        return;
+    };
+    assert!(reply.message.len() <= packet.len() + 27, "a reply is too long");
+    assert_eq!(reply.message.get(..2), packet.get(..2), "a reply is another's");
+    assert!(reply.message.len() >= HEADER_BYTES, "a reply has no header");
+    assert!(
+        super::responder::reply(&reply.message, PROXY).is_none(),
+        "a reply is answered"
+    );
+}
+
+fn question(family: Family) -> Query {
+    let name = Name::from_host("a.example").unwrap_or_else(|| panic!("a host name"));
+    Query { id: 7, name, family }
+}
+
+fn answer(packet: &[u8], family: Family) {
+    match question(family).read(packet, HOPS) {
+        Ok(Response::Addresses { addresses, .. }) => {
+            assert!((1..=ADDRESSES).contains(&addresses.len()), "so many addresses");
+            let fits = |address: &std::net::IpAddr| address.is_ipv6() == (family == Family::V6);
+            assert!(addresses.iter().all(fits), "an address of the other family");
+        }
+        Ok(Response::Alias { target, hops, .. }) => {
+            assert!(target.is_host(), "an alias of no host");
+            assert!((1..=HOPS + 1).contains(&hops), "so many aliases");
+        }
+        Ok(Response::NoData | Response::NoSuchName | Response::Truncated | Response::Failed(_)) | Err(_) => {}
+    }
+}

@@ -1,0 +1,85 @@
+//! The other side of a connection: it has said all that it will say.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::LazyLock;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::runtime::{Builder, Runtime};
+
+/// What is kept of what it is told.
+const KEPT: usize = 1 << 20;
+
+/// Deadlines need a clock, and servers spawn tasks.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let runtime = Builder::new_current_thread().enable_time().build();
+    runtime.unwrap_or_else(|error| panic!("{error}"))
+});
+
+/// Runs `future` to its end.
+pub(crate) fn run<F: Future>(future: F) -> F::Output {
+    RUNTIME.block_on(future)
+}
+
+/// A stream that gives its pieces and ends.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pieces: std::vec::IntoIter<Vec<u8>>,
+    piece: Vec<u8>,
+    told: Vec<u8>,
+}
+
+impl Peer {
+    pub(crate) fn new(pieces: &[&[u8]]) -> Self {
+        let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| piece.to_vec()).collect();
+        Self {
+            pieces: pieces.into_iter(),
+            piece: Vec::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// What it was told so far.
+    pub(crate) fn told(&self) -> &[u8] {
+        &self.told
+    }
+}
+
+impl AsyncRead for Peer {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        while this.piece.is_empty() {
+            match this.pieces.next() {
+                Some(piece) => this.piece = piece,
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+        let taken = this.piece.len().min(buffer.remaining());
+        let rest = this.piece.split_off(taken);
+        buffer.put_slice(&this.piece);
+        this.piece = rest;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Peer {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let room = KEPT - self.told.len().min(KEPT);
+        let kept = bytes.get(..room.min(bytes.len())).unwrap_or_default().to_vec();
+        self.told.extend(kept);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
