@@ -25,8 +25,10 @@ use crate::tls::{self, AuthorityError, LeafIssuer, RootsError};
 
 /// What a drain may take beyond [`Limits::drain_ms`] before what is left is cut off.
 const DRAIN_MARGIN: Duration = Duration::from_millis(500);
-/// How long an ending proxy waits for the host to read its last records.
-const LAST_RECORDS: Duration = Duration::from_secs(1);
+/// How long an ending proxy waits for the host to read its last records: one that asked for a drain reads, and may have thousands to write.
+const LAST_RECORDS: Duration = Duration::from_secs(30);
+/// Likewise, for a host that is gone or has to be told of a failure.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Why a proxy could not serve, or could not go on. No message holds anything secret.
 #[derive(Debug, thiserror::Error)]
@@ -119,23 +121,27 @@ where
         });
     }
     drop(recorder);
-    match timeout(LAST_RECORDS, &mut writer).await {
+    let patience = match ended {
+        Ok(Farewell::Drain) => LAST_RECORDS,
+        Ok(Farewell::Gone) | Err(_) => LAST_WORDS,
+    };
+    match timeout(patience, &mut writer).await {
         Ok(Ok(Err(source))) => ended = Err(ProxyError::Output(source)),
         Ok(Ok(Ok(())) | Err(_)) => {}
         Err(_elapsed) => writer.abort(),
     }
-    ended
+    ended.map(drop)
 }
 
 async fn live<R: AsyncRead + Unpin>(
     mut control: Control<R>,
     recorder: &Recorder,
     stop: impl Future<Output = ()>,
-) -> Result<(), ProxyError> {
+) -> Result<Farewell, ProxyError> {
     let mut stop = std::pin::pin!(stop);
     let config = tokio::select! {
         config = control.start() => config?,
-        () = &mut stop => return Ok(()),
+        () = &mut stop => return Ok(Farewell::Gone),
     };
     let drain = Duration::from_millis(config.limits.drain_ms) + DRAIN_MARGIN;
     let silence = config.limits.owner_timeout_ms.map(Duration::from_millis);
@@ -156,7 +162,7 @@ async fn live<R: AsyncRead + Unpin>(
         }
     }
     services.shutdown().await;
-    ended.map(drop)
+    ended
 }
 
 /// Binds every socket, says so, and starts to serve. What was bound is closed again when something fails.

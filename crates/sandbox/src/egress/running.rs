@@ -11,8 +11,9 @@ use super::ProxyError;
 use super::proxy::ChannelHandle;
 use super::remains::Remains;
 
-/// How long a proxy may take to finish what it does and to end; it drains for two seconds.
-const END: Duration = Duration::from_secs(3);
+/// How long a proxy may take to finish what it does and to end: it drains for two seconds, and may have thousands of records to write.
+/// One that hangs is given up sooner.
+const END: Duration = Duration::from_mins(1);
 
 /// The proxy of one task. Dropping it ends the proxy, because the proxy's stdin ends with it, but leaves its container and its
 /// network, labelled; [`RunningProxy::close`] leaves nothing.

