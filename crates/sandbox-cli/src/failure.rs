@@ -120,7 +120,7 @@ fn hint_for(error: &SandboxError) -> Option<String> {
             reach: BuildReach::Nothing,
             ..
         }) => {
-            "the steps of the build reach nothing: write what they need, such as `domains: [mirror.example]`, to \
+            "the steps of the build reach nothing: write what they need, such as `domains: [\"*.debian.org\"]`, to \
              .sandbox/build-allowlist.yaml, or to the file that `build.allowlist` names"
         }
         SandboxError::ImageBuild(ImageBuildError::Failed {

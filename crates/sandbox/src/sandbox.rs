@@ -95,7 +95,7 @@ impl Sandbox {
         source: &ImageSource,
         on_line: impl FnMut(&str) + Send,
     ) -> Result<ImageTag, SandboxError> {
-        image::ensure(&self.shared, source, None, on_line).await
+        Box::pin(image::ensure(&self.shared, source, None, on_line)).await
     }
 
     /// Likewise; what the steps of the build do on the network is appended to the log in the folder `network_log_dir`, which
@@ -110,7 +110,13 @@ impl Sandbox {
         network_log_dir: &Path,
         on_line: impl FnMut(&str) + Send,
     ) -> Result<ImageTag, SandboxError> {
-        image::ensure(&self.shared, source, Some(network_log_dir), on_line).await
+        Box::pin(image::ensure(
+            &self.shared,
+            source,
+            Some(network_log_dir),
+            on_line,
+        ))
+        .await
     }
 
     /// A task that runs Claude Code. Nothing is started yet.

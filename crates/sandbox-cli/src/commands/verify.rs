@@ -59,7 +59,7 @@ async fn in_sandbox(
         .fold(spec.network(settings.network.clone()), |spec, program| {
             spec.program(*program)
         });
-    Ok(sandbox.verify(spec).await?)
+    Ok(Box::pin(sandbox.verify(spec)).await?)
 }
 
 fn print(report: &VerifyReport, output: Output, printer: Printer) -> ExitStatus {

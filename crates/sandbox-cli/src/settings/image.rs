@@ -20,7 +20,7 @@ impl Project {
         self.obey(input.as_ref(), build_request(&image).is_some())?;
         match image {
             ImageSource::Build { .. } => Ok(image.with_network(self.build_network()?)),
-            image => Ok(image),
+            image @ ImageSource::Existing(_) => Ok(image),
         }
     }
 

@@ -42,17 +42,13 @@ async fn a_step_reaches_what_the_allowlist_permits_and_all_of_it_is_in_the_log()
 
 /// Tries the host's services, the bridges' addresses and names, each with one line of output.
 fn attempts(port: u16) -> String {
-    let mut script = "COPY probe /probe\nRUN chmod 755 /probe; for address in".to_owned();
-    for address in ["127.0.0.1", HOST, "10.88.0.1", "::1"] {
-        script.push_str(&format!(" {address}"));
-    }
-    script.push_str(&format!(
-        "; do echo \"$address $(/probe tcp $address {port})\"; done; \
+    let addresses = ["127.0.0.1", HOST, "10.88.0.1", "::1"].join(" ");
+    format!(
+        "COPY probe /probe\nRUN chmod 755 /probe; for address in {addresses}; do echo \"$address $(/probe tcp $address {port})\"; done; \
          echo dns $(/probe dns 203.0.113.10:53 open.test 1); echo ipv6 $(cat /proc/net/if_inet6 | grep -vw lo | wc -l); \
          echo routes $(awk '$2 == \"00000000\"' /proc/net/route | wc -l); \
          for name in /proc/sys/net/ipv6/conf/all/disable_ipv6 /proc/sys/net/ipv4/ip_forward; do echo 0 > $name || echo refused; done\n"
-    ));
-    script
+    )
 }
 
 fn answered(output: &str, address: &str) -> bool {
