@@ -164,6 +164,17 @@ impl Tree {
         Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
+    /// What the folder `relative` holds, in the order of names, with what each is. An entry that goes meanwhile fails.
+    pub(crate) fn list_facts(&self, relative: &Path) -> io::Result<Vec<(OsString, Facts)>> {
+        let folder = self.folder(relative)?;
+        let entries = self.list(relative)?.into_iter().map(|(name, _)| {
+            let what = StatxFlags::BASIC_STATS;
+            let found = statx(&folder, &name, AtFlags::SYMLINK_NOFOLLOW, what)?;
+            Ok((name, Facts::from(&found)))
+        });
+        entries.collect()
+    }
+
     /// Whether what is in the folder `relative` can be opened by those who know its name: that needs another right than a list of it.
     pub(crate) fn can_be_entered(&self, relative: &Path) -> io::Result<bool> {
         let entered = self

@@ -177,7 +177,7 @@ fn fill(
         // Of a folder that is put as a whole nothing is removed.
         if let Some(step) = current.filter(|_| change.kind != ChangeKind::Removed) {
             let place = place(step, &change.path);
-            stage.put(from, &change.path, &place).map_err(failed)?;
+            stage.put(from, change, &place).map_err(failed)?;
             places.push(place);
         }
         stopped(witness, Moment::Staged)?;

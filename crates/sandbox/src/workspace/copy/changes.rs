@@ -38,6 +38,8 @@ pub struct Change {
     pub privileged: bool,
     /// What the work tree has there, as it was when they were compared.
     pub(super) before: Option<Facts>,
+    /// What the copy has there; `None` where it was removed.
+    pub(super) now: Option<Facts>,
 }
 
 /// What happened to a path.
@@ -234,6 +236,7 @@ impl Comparison {
             conflict: self.is_conflict(path, before),
             privileged: now.kind == Kind::File && now.mode & 0o6000 != 0,
             before,
+            now: Some(now),
         });
         Ok(now.kind)
     }
@@ -261,6 +264,7 @@ impl Comparison {
             conflict: self.is_conflict(path, Some(before)),
             privileged: false,
             before: Some(before),
+            now: None,
         });
         Ok(())
     }

@@ -4,26 +4,19 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use super::super::tree::Tree;
-use super::changes::{Change, ChangeKind, EntryKind};
+use super::super::tree::{Kind, Tree};
+use super::changes::{Change, ChangeKind};
 use super::stage;
 
-/// How many bytes those new files among `changes` have on the disk that are copied to `host`.
+/// How many bytes those new files among `changes` have on the disk that `host` gets as copies, as far as can be told without opening them.
 pub(super) fn needed(upper: &Tree, host: &Tree, changes: &[Change]) -> io::Result<u64> {
     let shared = device(upper)? == device(host)?;
-    let mut sum = 0_u64;
-    for change in changes {
-        if change.entry != EntryKind::File || change.kind == ChangeKind::Removed {
-            continue;
-        }
-        let Some(facts) = upper.facts(&change.path)? else {
-            continue;
-        };
-        if !(shared && stage::can_be_linked(upper, &change.path, &facts)?) {
-            sum = sum.saturating_add(facts.stored);
-        }
-    }
-    Ok(sum)
+    let copied = changes.iter().filter_map(|change| {
+        let facts = change.now.filter(|facts| facts.kind == Kind::File)?;
+        let is_linked = shared && change.kind == ChangeKind::Added && stage::may_be_linked(&facts);
+        (!is_linked).then_some(facts.stored)
+    });
+    Ok(copied.fold(0, u64::saturating_add))
 }
 
 fn device(tree: &Tree) -> io::Result<u64> {

@@ -19,14 +19,17 @@ impl Seal {
     /// The seal of `path`; `None` where nothing is, or where it cannot be looked through.
     pub(super) fn of(tree: &Tree, path: &Path) -> Option<Self> {
         let mut hash = Sha256::new();
-        let mut pending = vec![PathBuf::new()];
-        while let Some(inner) = pending.pop() {
-            let place = joined(path, &inner);
-            let facts = tree.facts(&place).ok().flatten()?;
-            add(&mut hash, &inner, &facts);
-            if facts.kind == Kind::Folder {
-                let entries = tree.list(&place).ok()?;
-                pending.extend(entries.into_iter().map(|(name, _)| inner.join(name)));
+        let facts = tree.facts(path).ok().flatten()?;
+        add(&mut hash, Path::new(""), &facts);
+        let mut pending = Vec::new();
+        pending.extend((facts.kind == Kind::Folder).then(PathBuf::new));
+        while let Some(folder) = pending.pop() {
+            for (name, facts) in tree.list_facts(&joined(path, &folder)).ok()? {
+                let inner = folder.join(name);
+                add(&mut hash, &inner, &facts);
+                if facts.kind == Kind::Folder {
+                    pending.push(inner);
+                }
             }
         }
         Some(Self(BASE64_STANDARD.encode(hash.finalize())))

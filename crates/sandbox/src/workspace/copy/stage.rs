@@ -15,7 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::super::tree::{Facts, Kind, Tree};
-use super::changes::{Comparison, target};
+use super::changes::{Change, Comparison, target};
 use super::removal;
 use super::xattr;
 
@@ -50,11 +50,12 @@ impl Stage {
         })
     }
 
-    /// Brings `path` of the upper layer to `place` in the stage; of a folder only itself. A file that needs no change gets a second name
+    /// Brings what `change` has in the upper layer to `place` in the stage; of a folder only itself. A file that needs no change gets a second name
     /// there, if both are on one file system; all others are copied.
-    pub(super) fn put(&self, from: &Comparison, path: &Path, place: &Path) -> io::Result<()> {
-        let facts = from.upper.facts(path)?.ok_or(io::ErrorKind::NotFound)?;
-        let before = from.host.facts(path)?.filter(|before| before.kind == facts.kind);
+    pub(super) fn put(&self, from: &Comparison, change: &Change, place: &Path) -> io::Result<()> {
+        let path = change.path.as_path();
+        let facts = change.now.ok_or(io::ErrorKind::NotFound)?;
+        let before = change.before.filter(|before| before.kind == facts.kind);
         let (folder, name) = self.tree.parent(place)?;
         match facts.kind {
             Kind::Folder => {
@@ -92,15 +93,13 @@ impl Stage {
     }
 }
 
-/// Whether a second name is all that a file of the upper layer needs to be one of the tree: nobody else has a name for it, and nothing
-/// comes with it that a copy would leave behind.
-pub(super) fn can_be_linked(upper: &Tree, path: &Path, facts: &Facts) -> io::Result<bool> {
+/// Whether a second name may be all that a file of the upper layer needs to be one of the tree: nobody else has a name for it.
+pub(super) fn may_be_linked(facts: &Facts) -> bool {
     let user = rustix::process::geteuid();
-    Ok(facts.kind == Kind::File
+    facts.kind == Kind::File
         && facts.links == 1
         && facts.mode & 0o7000 == 0
         && (user.is_root() || facts.uid == user.as_raw())
-        && !xattr::has_any(upper.held(path)?)?)
 }
 
 /// Gives the file `path` of the upper layer a second name, where that is possible.
@@ -110,7 +109,8 @@ fn link(
     facts: &Facts,
     (folder, name): (&OwnedFd, &OsStr),
 ) -> io::Result<bool> {
-    if !can_be_linked(&from.upper, path, facts)? {
+    // Nothing may come with it that a copy would leave behind.
+    if !may_be_linked(facts) || xattr::has_any(from.upper.held(path)?)? {
         return Ok(false);
     }
     let (upper, its_name) = from.upper.parent(path)?;

@@ -146,10 +146,12 @@ fn holes_stay_holes_on_the_way_to_the_tree() {
     file.set_len(SIZE).unwrap();
     bed.task("plain", &"p".repeat(300_000));
     fs::File::create(bed.upper().join("empty")).unwrap();
-    let copy = bed.opened();
-    let changes = copy.changes(&Protection::default()).unwrap();
-    let comparison = copy.comparison().unwrap();
-    let needed = || room::needed(&comparison.upper, &comparison.host, &changes).unwrap();
+    let needed = || {
+        let copy = bed.opened();
+        let changes = copy.changes(&Protection::default()).unwrap();
+        let comparison = copy.comparison().unwrap();
+        room::needed(&comparison.upper, &comparison.host, &changes).unwrap()
+    };
     assert_eq!(needed(), 0, "a second name needs no room");
     for name in ["sparse", "plain"] {
         fs::hard_link(bed.upper().join(name), bed.folder.path().join(name)).unwrap();
