@@ -119,7 +119,8 @@ impl Places {
         }
         needles.look_into_files("engine", self.engine_files().iter().map(PathBuf::as_path));
         needles.look_into_files("folders", folders.iter().copied());
-        let changed = changed_since(&std::env::temp_dir(), self.begun);
+        // Not the folder of this run alone: the engine and its programs know nothing of it.
+        let changed = changed_since(Path::new("/tmp"), self.begun);
         if !changed.is_empty() {
             needles.look_into_files("temporary files", changed.iter().map(PathBuf::as_path));
         }
