@@ -8,7 +8,7 @@ use std::path::Path;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 use clap_mangen::Man;
-use sandbox::host_path::{Found, Resolver};
+use sandbox::host_path::Found;
 
 use crate::args::Cli;
 use crate::config::{Environment, Places};
@@ -25,10 +25,10 @@ pub(crate) fn completions(shell: Shell, printer: Printer) -> ExitStatus {
     ExitStatus::Success
 }
 
-/// Prints the page of the program, or writes those of all commands into the folder `dir`, which `resolver` finds.
+/// Prints the page of the program, or writes those of all commands into the folder `dir`.
 pub(crate) fn man(
     dir: Option<&Path>,
-    resolver: impl FnOnce() -> Result<Resolver, Failure>,
+    environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let Some(dir) = dir else {
@@ -40,7 +40,7 @@ pub(crate) fn man(
     };
     let writing = || format!("write the manual to `{}`", dir.display());
     fs::create_dir_all(dir).map_err(Failure::doing(writing()))?;
-    let folder = resolver()?.find(dir)?;
+    let folder = Places::find(environment)?.resolver(Path::new("."))?.find(dir)?;
     let mut program = Cli::command().disable_help_subcommand(true);
     program.build();
     write_pages(&program, &folder).map_err(Failure::doing(writing()))?;
