@@ -10,7 +10,6 @@ use crate::printer::Printer;
 use crate::settings::{Needs, Project};
 use crate::trace;
 use crate::trust::Trust;
-use crate::workspace_copy::CopySummary;
 
 use super::{
     agent, allowlist, apply, build, clean, config, diff, discard, doctor, generate, image, logs, run, status,
@@ -73,12 +72,7 @@ pub(crate) async fn dispatch(
         Command::Allowlist(command) => allowlist::allowlist(command, &project()?, printer),
         Command::Config(command) => Ok(config::config(&command, project, environment, printer)),
         Command::Logs(args) => logs::logs(args, &project()?, printer).await,
-        Command::Status(args) => {
-            let project = project()?;
-            let image = project.image(&ImageArgs::default()).ok();
-            let copy = CopySummary::of(&project.copy_dir(), &project.protection(false));
-            status::status(sandbox()?, image, copy, args.output, printer).await
-        }
+        Command::Status(args) => status::status(sandbox()?, &project()?, args.output, printer).await,
         Command::Clean(args) => {
             let image = project()?.image(&ImageArgs::default()).ok();
             clean::clean(sandbox()?, image, &args, printer).await

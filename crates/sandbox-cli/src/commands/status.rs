@@ -6,21 +6,23 @@ use sandbox::{
 use serde::Serialize;
 
 use super::image::created;
-use crate::args::Output;
+use crate::args::{ImageArgs, Output};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::settings::Project;
 use crate::table::aligned;
 use crate::workspace_copy::CopySummary;
 
 /// Prints engine, image and inventory.
 pub(crate) async fn status(
     config: SandboxConfig,
-    source: Option<ImageSource>,
-    copy: CopySummary,
+    project: &Project,
     output: Output,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
+    let source = project.image(&ImageArgs::default()).ok();
+    let copy = CopySummary::of(&project.copy_dir(), &project.protection(false));
     let sandbox = Sandbox::connect(config).await?;
     let inventory = sandbox.inventory().await?;
     let engine = format!("podman {}", sandbox.capabilities().version());

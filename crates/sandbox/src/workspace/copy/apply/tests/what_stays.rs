@@ -42,6 +42,23 @@ fn a_file_is_linked_where_nothing_of_it_changes_and_copied_elsewhere() {
     assert_eq!(bed.snapshot()["with-attribute"], "with-attribute");
 }
 
+/// Everything in `root`.
+fn paths_in(root: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut pending = vec![root.to_owned()];
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            found.push(path.strip_prefix(root).unwrap().display().to_string());
+            if path.is_dir() {
+                pending.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "one copy, step by step")]
 // tidy: flat table of what is done and what is expected
@@ -82,18 +99,6 @@ fn what_was_applied_is_in_the_copy_no_more() {
     assert!(!bed.snapshot().contains_key("hidden/other"));
 
     let upper = bed.upper();
-    let mut left: Vec<String> = Vec::new();
-    let mut pending = vec![upper.clone()];
-    while let Some(folder) = pending.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            left.push(path.strip_prefix(&upper).unwrap().display().to_string());
-            if path.is_dir() {
-                pending.push(path);
-            }
-        }
-    }
-    left.sort();
     let expected = [
         "hidden",
         "hidden/.envrc",
@@ -104,7 +109,7 @@ fn what_was_applied_is_in_the_copy_no_more() {
         "sub/.claude/a",
         "sub/.claude/a/b",
     ];
-    assert_eq!(left, expected);
+    assert_eq!(paths_in(&upper), expected);
     assert!(
         upper
             .join("hidden/.envrc")
