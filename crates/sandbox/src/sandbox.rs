@@ -63,7 +63,7 @@ impl Sandbox {
         };
         shared.remove_old_files();
         // Neither is dropped half done when the other fails.
-        match tokio::join!(swept, shared.started_egress()) {
+        match tokio::join!(swept, Box::pin(shared.started_egress())) {
             (Ok(swept), Ok(_)) => Ok(swept),
             (Err(error), Ok(egress)) => {
                 if let Err(left) = egress.shutdown().await {

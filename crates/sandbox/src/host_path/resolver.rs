@@ -139,8 +139,8 @@ impl Resolver {
                 found.open(flags)
             }
             Walked::Missing { parent, name } => {
-                let made = openat(&parent.held, &name, flags | NEW, Mode::from_raw_mode(mode));
-                made.map(File::from)
+                let new = openat(&parent.held, &name, flags | NEW, Mode::from_raw_mode(mode));
+                new.map(File::from)
                     .map_err(|error| PathError::new(path, io::Error::from(error)))
             }
         }
@@ -381,8 +381,8 @@ impl Found {
     ///
     /// When it is no folder, or something has that name.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> Result<File, PathError> {
-        let made = openat(&self.held, name, OFlags::RDWR | NEW, Mode::from_raw_mode(mode));
-        made.map(File::from)
+        let new = openat(&self.held, name, OFlags::RDWR | NEW, Mode::from_raw_mode(mode));
+        new.map(File::from)
             .map_err(|error| PathError::new(&self.path.join(name), io::Error::from(error)))
     }
 

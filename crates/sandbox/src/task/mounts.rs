@@ -20,19 +20,19 @@ pub(crate) fn resolved(state_dir: &Path, mounts: &[Mount]) -> Result<Vec<Mount>,
     let resolver = resolver(state_dir, mounts)?;
     // Before its first task there is none.
     let state = Resolver::default().find(state_dir).ok();
-    let mut resolved = Vec::with_capacity(mounts.len());
+    let mut sources = Vec::with_capacity(mounts.len());
     for mount in mounts {
         let found = mount.found_by(&resolver)?;
         if let Some(state) = &state {
             refuse_overlap(mount, &found, state)?;
         }
-        resolved.push(mount.with_host_path(found.path().to_owned()).of(found.identity()));
+        sources.push(mount.with_host_path(found.path().to_owned()).of(found.identity()));
     }
-    for mount in resolved.iter().filter(|mount| !mount.read_only()) {
+    for mount in sources.iter().filter(|mount| !mount.read_only()) {
         let noted = host_path::remember(state_dir, mount.host_path());
         noted.map_err(|error| unusable(state_dir, &error))?;
     }
-    Ok(resolved)
+    Ok(sources)
 }
 
 /// Refuses a folder for the sandbox's own files that a task can have written, or that a link of a task leads to.

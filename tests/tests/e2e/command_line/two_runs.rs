@@ -128,7 +128,7 @@ fn mutations(random: &mut StdRng, host: &Path) -> String {
         let change = change
             .replace("{n}", &name)
             .replace("{h}", &host.display().to_string());
-        script.push_str(&format!("( {change} ) 2>/dev/null\n"));
+        script.extend(["( ", change.as_str(), " ) 2>/dev/null\n"]);
         if random.random_bool(0.2) {
             script
                 .push_str("mv cache \"cache-$RANDOM\" 2>/dev/null; mv .sandbox/container app 2>/dev/null\n");

@@ -60,7 +60,6 @@ fn paths_in(root: &Path) -> Vec<String> {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one copy, step by step")]
 // tidy: flat table of what is done and what is expected
 fn what_was_applied_is_in_the_copy_no_more() {
     let bed = Bed::worked();
