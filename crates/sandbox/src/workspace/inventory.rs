@@ -189,13 +189,12 @@ impl<'a> Survey<'a> {
                     self.add(&path, role, *kind);
                     continue;
                 }
-                match kind {
-                    Kind::Folder => pending.push(path),
-                    _ => {
-                        let known = around.or_else(|| self.protection.reports(&folder, name));
-                        let known = known.filter(|_| !is_in_packages(&folder, name));
-                        self.look_at(&listing, &path, *kind, known);
-                    }
+                if *kind == Kind::Folder {
+                    pending.push(path);
+                } else {
+                    let known = around.or_else(|| self.protection.reports(&folder, name));
+                    let known = known.filter(|_| !is_in_packages(&folder, name));
+                    self.look_at(&listing, &path, *kind, known);
                 }
             }
         }
