@@ -1,5 +1,9 @@
 //! A change of a copy, for people and for programs.
 
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
 use sandbox::{Change, ChangeKind, EntryKind};
 use serde::Serialize;
 
@@ -30,6 +34,9 @@ pub(crate) fn line(change: &Change) -> String {
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangeReport {
     path: String,
+    /// Of a name that is not UTF-8, of which `path` shows what can be shown: its bytes, percent-encoded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
     change: &'static str,
     entry: &'static str,
     held_back: Option<&'static str>,
@@ -41,6 +48,11 @@ pub(crate) struct ChangeReport {
 pub(crate) fn reports(changes: &[Change]) -> Vec<ChangeReport> {
     let report = |change: &Change| ChangeReport {
         path: change.path.display().to_string(),
+        path_bytes: change
+            .path
+            .to_str()
+            .is_none()
+            .then(|| percent_encoded(&change.path)),
         change: match change.kind {
             ChangeKind::Added => "added",
             ChangeKind::Modified => "modified",
@@ -57,4 +69,32 @@ pub(crate) fn reports(changes: &[Change]) -> Vec<ChangeReport> {
         privileged: change.privileged,
     };
     changes.iter().map(report).collect()
+}
+
+/// Every byte that is not printable ASCII as `%` and two digits, and `%` itself.
+fn percent_encoded(path: &Path) -> String {
+    let mut text = String::new();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b' '..=b'~' if *byte != b'%' => text.push(char::from(*byte)),
+            byte => {
+                // Writing to a string cannot fail.
+                let _ = write!(text, "%{byte:02X}");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn names_that_are_not_text_keep_their_bytes() {
+        let path = Path::new(OsStr::from_bytes(b"a/\xff 50%\n"));
+        assert_eq!(percent_encoded(path), "a/%FF 50%25%0A");
+    }
 }

@@ -11,151 +11,152 @@ fn configured(bed: &Bed, text: &str) {
     bed.write(".git/config", &format!("[core]\n bare = false\n{text}"));
 }
 
+const OF_CONFIGURATIONS: [Case; 12] = [
+    (
+        "hooks elsewhere",
+        |bed| {
+            configured(bed, "[core]\n hooksPath = .githooks\n");
+            bed.write(".githooks/pre-commit", "good");
+        },
+        |bed| {
+            bed.write(".githooks/pre-commit", "evil");
+            bed.write(".githooks/post-index-change", "evil");
+        },
+        &[".githooks/post-index-change", ".githooks/pre-commit"],
+    ),
+    (
+        "hooks in a folder that is not there yet",
+        |bed| configured(bed, "[core]\n hooksPath = tools/hooks\n"),
+        |bed| bed.write("tools/hooks/pre-commit", "evil"),
+        &["tools/hooks/pre-commit"],
+    ),
+    (
+        "a configuration that is included",
+        |bed| {
+            configured(bed, "[include]\n path = ../.gitconfig\n");
+            bed.write(".gitconfig", "[user]\n name = a\n");
+        },
+        |bed| bed.write(".gitconfig", "[core]\n fsmonitor = ./evil\n"),
+        &[".gitconfig"],
+    ),
+    (
+        "the same, harmless",
+        |bed| configured(bed, "[includeIf \"gitdir:x\"]\n path = ../.gitconfig\n"),
+        |bed| bed.write(".gitconfig", "[user]\n name = a\n"),
+        &[],
+    ),
+    (
+        "a program",
+        |bed| {
+            configured(
+                bed,
+                "[core]\n fsmonitor = tools/watch\n[alias]\n b = !sh build.sh\n",
+            );
+            bed.write("tools/watch", "good");
+            bed.write("build.sh", "good");
+        },
+        |bed| {
+            bed.write("tools/watch", "evil");
+            bed.write("build.sh", "evil");
+            bed.write("tools/other", "x");
+        },
+        &["build.sh", "tools/watch"],
+    ),
+    (
+        "a hook that is a link",
+        |bed| {
+            bed.write("scripts/pre-commit", "good");
+            symlink(
+                "../../scripts/pre-commit",
+                bed.tree().join(".git/hooks/pre-commit"),
+            )
+            .unwrap();
+        },
+        |bed| bed.write("scripts/pre-commit", "evil"),
+        &["scripts/pre-commit"],
+    ),
+    (
+        "the folder that such a link leads through",
+        |bed| {
+            bed.write("scripts/pre-commit", "good");
+            symlink(
+                "../../scripts/pre-commit",
+                bed.tree().join(".git/hooks/pre-commit"),
+            )
+            .unwrap();
+        },
+        |bed| {
+            bed.rename("scripts", "former");
+            bed.write("evil/pre-commit", "evil");
+            symlink("evil", bed.tree().join("scripts")).unwrap();
+        },
+        &["evil/pre-commit", "scripts"],
+    ),
+    (
+        "a hook with a second name",
+        |bed| {
+            bed.write("tools/hook", "good");
+            fs::hard_link(
+                bed.tree().join("tools/hook"),
+                bed.tree().join(".git/hooks/pre-commit"),
+            )
+            .unwrap();
+        },
+        |bed| bed.write("tools/hook", "evil"),
+        &[".git/hooks/pre-commit"],
+    ),
+    (
+        "settings that are a link",
+        |bed| {
+            bed.write("conf/claude/settings.json", "{}");
+            symlink("conf/claude", bed.tree().join(".claude")).unwrap();
+        },
+        |bed| {
+            bed.write("conf/claude/settings.json", "evil");
+            bed.write("conf/claude/new.json", "evil");
+        },
+        &["conf/claude/new.json", "conf/claude/settings.json"],
+    ),
+    (
+        "a second work tree of a repository with hooks elsewhere",
+        |bed| {
+            configured(bed, "[core]\n hooksPath = .githooks\n");
+            bed.write(".githooks/pre-commit", "good");
+        },
+        |bed| {
+            bed.write("x/.git", "gitdir: ../.git\n");
+            bed.write("x/.githooks/pre-commit", "evil");
+            bed.write("y/.git", "gitdir: ../.git\n");
+            bed.write("y/.githooks/pre-commit", "good");
+        },
+        &["x/.githooks/pre-commit"],
+    ),
+    (
+        "a hook that is removed, and one that is replaced by a folder",
+        |bed| {
+            bed.write(".git/hooks/pre-commit", "good");
+            bed.write(".git/hooks/pre-push", "good");
+        },
+        |bed| {
+            fs::remove_file(bed.tree().join(".git/hooks/pre-commit")).unwrap();
+            fs::remove_file(bed.tree().join(".git/hooks/pre-push")).unwrap();
+            fs::remove_file(bed.tree().join(".git/hooks/pre-commit.sample")).unwrap();
+        },
+        &[".git/hooks/pre-commit", ".git/hooks/pre-push"],
+    ),
+    (
+        "a repository that is removed as a whole",
+        nothing,
+        |bed| fs::remove_dir_all(bed.tree().join("sub")).unwrap(),
+        &[],
+    ),
+];
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "a flat table")]
 // tidy: flat table of what is done and what is expected
 fn what_the_configuration_names_is_compared_and_put_back() {
-    let cases: [Case; 12] = [
-        (
-            "hooks elsewhere",
-            |bed| {
-                configured(bed, "[core]\n hooksPath = .githooks\n");
-                bed.write(".githooks/pre-commit", "good");
-            },
-            |bed| {
-                bed.write(".githooks/pre-commit", "evil");
-                bed.write(".githooks/post-index-change", "evil");
-            },
-            &[".githooks/post-index-change", ".githooks/pre-commit"],
-        ),
-        (
-            "hooks in a folder that is not there yet",
-            |bed| configured(bed, "[core]\n hooksPath = tools/hooks\n"),
-            |bed| bed.write("tools/hooks/pre-commit", "evil"),
-            &["tools/hooks/pre-commit"],
-        ),
-        (
-            "a configuration that is included",
-            |bed| {
-                configured(bed, "[include]\n path = ../.gitconfig\n");
-                bed.write(".gitconfig", "[user]\n name = a\n");
-            },
-            |bed| bed.write(".gitconfig", "[core]\n fsmonitor = ./evil\n"),
-            &[".gitconfig"],
-        ),
-        (
-            "the same, harmless",
-            |bed| configured(bed, "[includeIf \"gitdir:x\"]\n path = ../.gitconfig\n"),
-            |bed| bed.write(".gitconfig", "[user]\n name = a\n"),
-            &[],
-        ),
-        (
-            "a program",
-            |bed| {
-                configured(
-                    bed,
-                    "[core]\n fsmonitor = tools/watch\n[alias]\n b = !sh build.sh\n",
-                );
-                bed.write("tools/watch", "good");
-                bed.write("build.sh", "good");
-            },
-            |bed| {
-                bed.write("tools/watch", "evil");
-                bed.write("build.sh", "evil");
-                bed.write("tools/other", "x");
-            },
-            &["build.sh", "tools/watch"],
-        ),
-        (
-            "a hook that is a link",
-            |bed| {
-                bed.write("scripts/pre-commit", "good");
-                symlink(
-                    "../../scripts/pre-commit",
-                    bed.tree().join(".git/hooks/pre-commit"),
-                )
-                .unwrap();
-            },
-            |bed| bed.write("scripts/pre-commit", "evil"),
-            &["scripts/pre-commit"],
-        ),
-        (
-            "the folder that such a link leads through",
-            |bed| {
-                bed.write("scripts/pre-commit", "good");
-                symlink(
-                    "../../scripts/pre-commit",
-                    bed.tree().join(".git/hooks/pre-commit"),
-                )
-                .unwrap();
-            },
-            |bed| {
-                bed.rename("scripts", "former");
-                bed.write("evil/pre-commit", "evil");
-                symlink("evil", bed.tree().join("scripts")).unwrap();
-            },
-            &["evil/pre-commit", "scripts"],
-        ),
-        (
-            "a hook with a second name",
-            |bed| {
-                bed.write("tools/hook", "good");
-                fs::hard_link(
-                    bed.tree().join("tools/hook"),
-                    bed.tree().join(".git/hooks/pre-commit"),
-                )
-                .unwrap();
-            },
-            |bed| bed.write("tools/hook", "evil"),
-            &[".git/hooks/pre-commit"],
-        ),
-        (
-            "settings that are a link",
-            |bed| {
-                bed.write("conf/claude/settings.json", "{}");
-                symlink("conf/claude", bed.tree().join(".claude")).unwrap();
-            },
-            |bed| {
-                bed.write("conf/claude/settings.json", "evil");
-                bed.write("conf/claude/new.json", "evil");
-            },
-            &["conf/claude/new.json", "conf/claude/settings.json"],
-        ),
-        (
-            "a second work tree of a repository with hooks elsewhere",
-            |bed| {
-                configured(bed, "[core]\n hooksPath = .githooks\n");
-                bed.write(".githooks/pre-commit", "good");
-            },
-            |bed| {
-                bed.write("x/.git", "gitdir: ../.git\n");
-                bed.write("x/.githooks/pre-commit", "evil");
-                bed.write("y/.git", "gitdir: ../.git\n");
-                bed.write("y/.githooks/pre-commit", "good");
-            },
-            &["x/.githooks/pre-commit"],
-        ),
-        (
-            "a hook that is removed, and one that is replaced by a folder",
-            |bed| {
-                bed.write(".git/hooks/pre-commit", "good");
-                bed.write(".git/hooks/pre-push", "good");
-            },
-            |bed| {
-                fs::remove_file(bed.tree().join(".git/hooks/pre-commit")).unwrap();
-                fs::remove_file(bed.tree().join(".git/hooks/pre-push")).unwrap();
-                fs::remove_file(bed.tree().join(".git/hooks/pre-commit.sample")).unwrap();
-            },
-            &[".git/hooks/pre-commit", ".git/hooks/pre-push"],
-        ),
-        (
-            "a repository that is removed as a whole",
-            nothing,
-            |bed| fs::remove_dir_all(bed.tree().join("sub")).unwrap(),
-            &[],
-        ),
-    ];
-    for (name, before, task, expected) in cases {
+    for (name, before, task, expected) in OF_CONFIGURATIONS {
         let bed = Bed::new();
         before(&bed);
         assert_eq!(bed.planted(task), expected, "{name}");
@@ -170,145 +171,146 @@ fn what_the_configuration_names_is_compared_and_put_back() {
     }
 }
 
+const OF_POINTERS: [Case; 12] = [
+    (
+        "a blank that git takes for a part of the name",
+        |bed| bed.write(" ../evil/HEAD", "x"),
+        |bed| bed.write("w/.git", "gitdir:  ../sub/.git\n"),
+        &["w/.git"],
+    ),
+    (
+        "no blank",
+        nothing,
+        |bed| bed.write("w/.git", "gitdir:../sub/.git\n"),
+        &["w/.git"],
+    ),
+    (
+        "a folder with a blank at its end",
+        nothing,
+        |bed| {
+            bed.write("sub/.git /HEAD", "x");
+            bed.write(".git/commondir", "../sub/.git \n");
+        },
+        &[".git/commondir"],
+    ),
+    (
+        "outside of the tree",
+        nothing,
+        |bed| bed.write("w/.git", "gitdir: /tmp\n"),
+        &["w/.git"],
+    ),
+    (
+        "a linked work tree, as git makes it in a container",
+        nothing,
+        |bed| {
+            bed.write("w/.git", "gitdir: /no-such-folder-of-the-host/.git/worktrees/w\n");
+            bed.write(".git/worktrees/w/HEAD", "x");
+            bed.write(".git/worktrees/w/commondir", "../..\n");
+            bed.write(".git/worktrees/w/gitdir", "/no-such-folder-of-the-host/w/.git\n");
+        },
+        &[],
+    ),
+    (
+        "one that is said to be elsewhere",
+        nothing,
+        |bed| {
+            bed.write(".git/worktrees/w/HEAD", "x");
+            bed.write(".git/worktrees/w/commondir", "../..\n");
+            bed.write(".git/worktrees/w/gitdir", "/tmp/w/.git\n");
+        },
+        &[".git/worktrees/w/gitdir"],
+    ),
+    (
+        "a submodule that knows its work tree",
+        nothing,
+        |bed| {
+            bed.write(".git/modules/m/HEAD", "x");
+            bed.write(".git/modules/m/objects/x", "x");
+            bed.write(".git/modules/m/refs/x", "x");
+            bed.write(".git/modules/m/config", "[core]\n worktree = ../../../m\n");
+            bed.write("m/.git", "gitdir: ../.git/modules/m\n");
+            bed.write(
+                ".gitmodules",
+                "[submodule \"m\"]\n path = m\n url = https://a.test/m\n",
+            );
+        },
+        &[],
+    ),
+    (
+        "a submodule whose work tree is another's hooks",
+        nothing,
+        |bed| {
+            bed.write(".git/modules/m/HEAD", "x");
+            bed.write(".git/modules/m/objects/x", "x");
+            bed.write(".git/modules/m/refs/x", "x");
+            bed.write(".git/modules/m/config", "[core]\n worktree = ../../hooks\n");
+        },
+        &[".git/modules/m/config"],
+    ),
+    (
+        "a bare repository that came with the tree",
+        |bed| {
+            bed.write("fixture/HEAD", "x");
+            bed.write("fixture/objects/x", "x");
+            bed.write("fixture/refs/x", "x");
+            bed.write("fixture/config", "[core]\n fsmonitor = evil\n");
+        },
+        |bed| bed.write("w/.git", "gitdir: ../fixture\n"),
+        &["w/.git"],
+    ),
+    (
+        "git writes through links",
+        nothing,
+        |bed| {
+            fs::create_dir_all(bed.tree().join(".git/logs/refs")).unwrap();
+            symlink("/tmp/bashrc", bed.tree().join(".git/logs/HEAD")).unwrap();
+            symlink("/tmp/bashrc", bed.tree().join(".git/COMMIT_EDITMSG")).unwrap();
+            symlink("/tmp", bed.tree().join(".git/logs/refs/heads")).unwrap();
+        },
+        &[".git/COMMIT_EDITMSG", ".git/logs/HEAD", ".git/logs/refs/heads"],
+    ),
+    (
+        "repositories where git keeps its own files",
+        nothing,
+        |bed| {
+            bed.write(".git/logs/e/.git/config", "[core]\n fsmonitor = evil\n");
+            bed.write(".git/refs/e/.git/hooks/pre-commit", "evil");
+            bed.write(".git/modules/HEAD", "x");
+            bed.write(".git/modules/refs/x", "x");
+            bed.write(
+                ".git/modules/objects/e/.git/config",
+                "[core]\n fsmonitor = evil\n",
+            );
+            bed.write(".git/lfs/e/.git/config", "[core]\n fsmonitor = evil\n");
+        },
+        &[
+            ".git/lfs/e/.git/config",
+            ".git/logs/e/.git/config",
+            ".git/modules/objects/e/.git/config",
+            ".git/refs/e/.git/hooks/pre-commit",
+        ],
+    ),
+    (
+        "a rebase that goes on with a command, remotes of old, modules with commands",
+        nothing,
+        |bed| {
+            bed.write(".git/rebase-merge/git-rebase-todo", "pick 1\nexec evil\n");
+            bed.write(".git/remotes/origin", "URL: ext::evil\n");
+            bed.write(".gitmodules", "[submodule \"m\"]\n update = !evil\n");
+        },
+        &[
+            ".git/rebase-merge/git-rebase-todo",
+            ".git/remotes/origin",
+            ".gitmodules",
+        ],
+    ),
+];
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "a flat table")]
 // tidy: flat table of what is done and what is expected
 fn pointers_and_gits_own_files_lead_nowhere_else() {
-    let cases: [Case; 12] = [
-        (
-            "a blank that git takes for a part of the name",
-            |bed| bed.write(" ../evil/HEAD", "x"),
-            |bed| bed.write("w/.git", "gitdir:  ../sub/.git\n"),
-            &["w/.git"],
-        ),
-        (
-            "no blank",
-            nothing,
-            |bed| bed.write("w/.git", "gitdir:../sub/.git\n"),
-            &["w/.git"],
-        ),
-        (
-            "a folder with a blank at its end",
-            nothing,
-            |bed| {
-                bed.write("sub/.git /HEAD", "x");
-                bed.write(".git/commondir", "../sub/.git \n");
-            },
-            &[".git/commondir"],
-        ),
-        (
-            "outside of the tree",
-            nothing,
-            |bed| bed.write("w/.git", "gitdir: /tmp\n"),
-            &["w/.git"],
-        ),
-        (
-            "a linked work tree, as git makes it in a container",
-            nothing,
-            |bed| {
-                bed.write("w/.git", "gitdir: /no-such-folder-of-the-host/.git/worktrees/w\n");
-                bed.write(".git/worktrees/w/HEAD", "x");
-                bed.write(".git/worktrees/w/commondir", "../..\n");
-                bed.write(".git/worktrees/w/gitdir", "/no-such-folder-of-the-host/w/.git\n");
-            },
-            &[],
-        ),
-        (
-            "one that is said to be elsewhere",
-            nothing,
-            |bed| {
-                bed.write(".git/worktrees/w/HEAD", "x");
-                bed.write(".git/worktrees/w/commondir", "../..\n");
-                bed.write(".git/worktrees/w/gitdir", "/tmp/w/.git\n");
-            },
-            &[".git/worktrees/w/gitdir"],
-        ),
-        (
-            "a submodule that knows its work tree",
-            nothing,
-            |bed| {
-                bed.write(".git/modules/m/HEAD", "x");
-                bed.write(".git/modules/m/objects/x", "x");
-                bed.write(".git/modules/m/refs/x", "x");
-                bed.write(".git/modules/m/config", "[core]\n worktree = ../../../m\n");
-                bed.write("m/.git", "gitdir: ../.git/modules/m\n");
-                bed.write(
-                    ".gitmodules",
-                    "[submodule \"m\"]\n path = m\n url = https://a.test/m\n",
-                );
-            },
-            &[],
-        ),
-        (
-            "a submodule whose work tree is another's hooks",
-            nothing,
-            |bed| {
-                bed.write(".git/modules/m/HEAD", "x");
-                bed.write(".git/modules/m/objects/x", "x");
-                bed.write(".git/modules/m/refs/x", "x");
-                bed.write(".git/modules/m/config", "[core]\n worktree = ../../hooks\n");
-            },
-            &[".git/modules/m/config"],
-        ),
-        (
-            "a bare repository that came with the tree",
-            |bed| {
-                bed.write("fixture/HEAD", "x");
-                bed.write("fixture/objects/x", "x");
-                bed.write("fixture/refs/x", "x");
-                bed.write("fixture/config", "[core]\n fsmonitor = evil\n");
-            },
-            |bed| bed.write("w/.git", "gitdir: ../fixture\n"),
-            &["w/.git"],
-        ),
-        (
-            "git writes through links",
-            nothing,
-            |bed| {
-                fs::create_dir_all(bed.tree().join(".git/logs/refs")).unwrap();
-                symlink("/tmp/bashrc", bed.tree().join(".git/logs/HEAD")).unwrap();
-                symlink("/tmp/bashrc", bed.tree().join(".git/COMMIT_EDITMSG")).unwrap();
-                symlink("/tmp", bed.tree().join(".git/logs/refs/heads")).unwrap();
-            },
-            &[".git/COMMIT_EDITMSG", ".git/logs/HEAD", ".git/logs/refs/heads"],
-        ),
-        (
-            "repositories where git keeps its own files",
-            nothing,
-            |bed| {
-                bed.write(".git/logs/e/.git/config", "[core]\n fsmonitor = evil\n");
-                bed.write(".git/refs/e/.git/hooks/pre-commit", "evil");
-                bed.write(".git/modules/HEAD", "x");
-                bed.write(".git/modules/refs/x", "x");
-                bed.write(
-                    ".git/modules/objects/e/.git/config",
-                    "[core]\n fsmonitor = evil\n",
-                );
-                bed.write(".git/lfs/e/.git/config", "[core]\n fsmonitor = evil\n");
-            },
-            &[
-                ".git/lfs/e/.git/config",
-                ".git/logs/e/.git/config",
-                ".git/modules/objects/e/.git/config",
-                ".git/refs/e/.git/hooks/pre-commit",
-            ],
-        ),
-        (
-            "a rebase that goes on with a command, remotes of old, modules with commands",
-            nothing,
-            |bed| {
-                bed.write(".git/rebase-merge/git-rebase-todo", "pick 1\nexec evil\n");
-                bed.write(".git/remotes/origin", "URL: ext::evil\n");
-                bed.write(".gitmodules", "[submodule \"m\"]\n update = !evil\n");
-            },
-            &[
-                ".git/rebase-merge/git-rebase-todo",
-                ".git/remotes/origin",
-                ".gitmodules",
-            ],
-        ),
-    ];
-    for (name, before, task, expected) in cases {
+    for (name, before, task, expected) in OF_POINTERS {
         let bed = Bed::new();
         before(&bed);
         assert_eq!(bed.planted(task), expected, "{name}");
