@@ -97,11 +97,14 @@ impl Tree {
     }
 }
 
-/// The paths of what was planted, relative to `root`.
+/// The paths of what was planted, relative to `root`, in order.
 pub(super) fn planted<'a>(ran: &'a Ran, root: &Path) -> Vec<&'a str> {
-    ran.result
+    let mut paths: Vec<&str> = ran
+        .result
         .planted
         .iter()
         .map(|thing| thing.path_in(root).to_str().expect("a plain name"))
-        .collect()
+        .collect();
+    paths.sort_unstable();
+    paths
 }

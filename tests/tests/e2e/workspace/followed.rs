@@ -1,0 +1,242 @@
+//! Attacks on what git of the host follows elsewhere than in `.git`: what its configuration names, what links lead to, and where pointer
+//! files point. Each is also tried without protection, where the host must run, or write, what the task wanted.
+
+use e2e_tests::bed::Bed;
+use sandbox::{Mount, Protection};
+
+use super::tree::{Tree, planted};
+
+/// A way to make the host's git run or write something.
+struct Attack {
+    name: &'static str,
+    /// What the project's owner has set up.
+    before: &'static str,
+    /// What the task does.
+    task: &'static str,
+    /// What somebody on the host does later.
+    host: &'static str,
+    /// What is reported; nothing where the task could not even write it.
+    planted: &'static [&'static str],
+}
+
+const COMMIT: &str = "git commit -q --allow-empty -m x";
+/// Leaves a script in the tree that is no danger by itself.
+const EVIL: &str = "printf '#!/bin/sh\\ntouch %s\\n' \"$MARKER\" > evil.sh; chmod +x evil.sh; ";
+
+const ATTACKS: [Attack; 15] = [
+    Attack {
+        name: "hooks in the tree",
+        before: "mkdir .githooks && git config core.hooksPath .githooks",
+        task: "cp evil.sh .githooks/pre-commit",
+        host: COMMIT,
+        planted: &[],
+    },
+    Attack {
+        name: "hooks in a folder that is not there yet",
+        before: "git config core.hooksPath tools/hooks",
+        task: "mkdir -p tools/hooks; cp evil.sh tools/hooks/pre-commit",
+        host: COMMIT,
+        planted: &["tools/hooks/pre-commit"],
+    },
+    Attack {
+        name: "a configuration that is included",
+        before: "git config include.path ../.gitconfig && git config -f .gitconfig user.name x",
+        task: "git config -f .gitconfig core.fsmonitor $HOST/evil.sh",
+        host: "git status",
+        planted: &[],
+    },
+    Attack {
+        name: "the same, where there is none yet",
+        before: "git config includeIf.gitdir:/.path ../extra",
+        task: "git config -f extra core.fsmonitor $HOST/evil.sh",
+        host: "git status",
+        planted: &["extra"],
+    },
+    Attack {
+        name: "a program of the configuration",
+        before: "mkdir tools && printf '#!/bin/sh\\n' > tools/watch && chmod +x tools/watch && git config core.fsmonitor tools/watch",
+        task: "cat evil.sh > tools/watch",
+        host: "git status",
+        planted: &[],
+    },
+    Attack {
+        name: "what a hook is a link to",
+        before: "mkdir scripts && printf '#!/bin/sh\\n' > scripts/check && chmod +x scripts/check && ln -s ../../scripts/check .git/hooks/pre-commit",
+        task: "cat evil.sh > scripts/check",
+        host: COMMIT,
+        planted: &[],
+    },
+    Attack {
+        name: "the folder around what a hook is a link to",
+        before: "mkdir scripts && printf '#!/bin/sh\\n' > scripts/check && chmod +x scripts/check && ln -s ../../scripts/check .git/hooks/pre-commit",
+        task: "mv scripts former; mkdir scripts; cp evil.sh scripts/check",
+        host: COMMIT,
+        planted: &["scripts/check"],
+    },
+    Attack {
+        name: "another name of a hook",
+        before: "mkdir tools && printf '#!/bin/sh\\n' > tools/hook && chmod +x tools/hook && ln tools/hook .git/hooks/pre-commit",
+        task: "cat evil.sh > tools/hook",
+        host: COMMIT,
+        planted: &[".git/hooks/pre-commit"],
+    },
+    Attack {
+        name: "a second work tree with hooks of its own",
+        before: "git config core.hooksPath .githooks",
+        task: "mkdir -p w/.githooks; echo 'gitdir: ../.git' > w/.git; cp evil.sh w/.githooks/pre-commit",
+        host: "cd w && git commit -q --allow-empty -m x",
+        planted: &["w/.githooks/pre-commit"],
+    },
+    Attack {
+        name: "commondir with a blank that is a part of the name",
+        before: "true",
+        task: "mkdir e 'e '; cp -r .git/objects .git/refs 'e '; git config -f 'e /config' core.fsmonitor $HOST/evil.sh; \
+               printf '../e \\n' > .git/commondir",
+        host: "git status",
+        planted: &[".git/commondir"],
+    },
+    Attack {
+        name: "a pointer with a second blank",
+        before: "true",
+        task: "mkdir -p 'w/ ..'; cp -r .git 'w/ ../e'; rm -r 'w/ ../e/hooks'; git config -f 'w/ ../e/config' core.fsmonitor $HOST/evil.sh; \
+               echo 'gitdir:  ../e' > w/.git",
+        host: "cd w && git status",
+        planted: &["w/ ../e/config", "w/.git"],
+    },
+    Attack {
+        name: "a repository among git's logs",
+        before: "true",
+        task: "git init -q n; git config -f n/.git/config core.fsmonitor $HOST/evil.sh; mkdir -p .git/logs; mv n .git/logs/n; ln -s .git/logs/n n",
+        host: "cd n && git status",
+        planted: &[".git/logs/n/.git/config"],
+    },
+    Attack {
+        name: "a reflog that is a link",
+        before: "true",
+        task: "rm -rf .git/logs; mkdir .git/logs; ln -s $MARKER .git/logs/HEAD; ls nothing",
+        host: COMMIT,
+        planted: &[".git/logs/HEAD"],
+    },
+    Attack {
+        name: "a message file that is a link",
+        before: "true",
+        task: "ln -sf $MARKER .git/COMMIT_EDITMSG",
+        host: COMMIT,
+        planted: &[".git/COMMIT_EDITMSG"],
+    },
+    Attack {
+        name: "a vendored repository",
+        before: "git init -q vendor/x",
+        task: "cp evil.sh vendor/x/.git/hooks/pre-commit",
+        host: "cd vendor/x && git commit -q --allow-empty -m x",
+        planted: &["vendor/x/.git/hooks/pre-commit"],
+    },
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_git_follows_is_refused_or_undone_and_never_run() {
+    let bed = Bed::new().await;
+    for attack in ATTACKS {
+        let tree = Tree::new();
+        let (done, said) = tree.host(attack.before);
+        assert!(done, "{}: {said}", attack.name);
+        let mount = tree.plain().protected(Protection::default());
+        let ran = tree.run(&bed, mount, &format!("{EVIL}{}", attack.task)).await;
+        assert_eq!(
+            planted(&ran, &tree.path()),
+            attack.planted,
+            "{}: {}",
+            attack.name,
+            ran.stderr
+        );
+        assert!(
+            !ran.stderr.is_empty() || !attack.planted.is_empty(),
+            "{}: neither refused nor reported",
+            attack.name
+        );
+        let said = tree.host(attack.host);
+        assert!(
+            !tree.marker().exists(),
+            "{}: the host ran it: {said:?}",
+            attack.name
+        );
+        assert!(
+            tree.path().join("evil.sh").exists(),
+            "the task did work: {}",
+            ran.stderr
+        );
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_without_protection_git_runs_or_writes_all_of_it() {
+    let bed = Bed::new().await;
+    for attack in ATTACKS {
+        let tree = Tree::new();
+        let (done, said) = tree.host(attack.before);
+        assert!(done, "{}: {said}", attack.name);
+        let ran = tree
+            .run(&bed, tree.plain(), &format!("{EVIL}{}", attack.task))
+            .await;
+        assert!(ran.result.planted.is_empty());
+        let said = tree.host(attack.host);
+        assert!(tree.marker().exists(), "{}: {said:?} {}", attack.name, ran.stderr);
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_mount_of_the_tree_is_no_way_past_the_guards() {
+    let bed = Bed::new().await;
+    let script = format!(
+        "{EVIL}cd /src; cp evil.sh .git/hooks/pre-commit; git config core.fsmonitor $HOST/evil.sh; echo evil > .envrc"
+    );
+    for (protection, is_safe) in [(Protection::default(), true), (Protection::none(), false)] {
+        let tree = Tree::new();
+        tree.host("echo good > .envrc");
+        let mount = tree.plain().protected(protection);
+        let spec = tree
+            .spec(&bed, mount, &script)
+            .mount(Mount::read_write(tree.path(), "/src"));
+        let ran = bed.run_spec(spec).await;
+        tree.host(COMMIT);
+        assert_eq!(!tree.marker().exists(), is_safe, "{}", ran.stderr);
+        assert_eq!(tree.read(".envrc") == "good\n", is_safe);
+        let refused = ran.stderr.matches("Read-only file system").count()
+            + ran.stderr.matches("Device or resource busy").count();
+        assert_eq!(refused >= 2, is_safe, "{}", ran.stderr);
+    }
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_removed_from_a_protected_path_is_there_again() {
+    let bed = Bed::new().await;
+    for (protection, is_back) in [(Protection::default(), true), (Protection::none(), false)] {
+        let tree = Tree::new();
+        tree.host("mkdir -p a/.sandbox b && echo rules > a/.sandbox/sandbox.yaml && echo env > b/.envrc && git init -q c");
+        let mount = tree.plain().protected(protection);
+        let ran = tree
+            .run(
+                &bed,
+                mount,
+                "mv a x; mkdir a; cp -r x/. a; rm -rf a/.sandbox b/.envrc c; mkdir c",
+            )
+            .await;
+        assert_eq!(
+            tree.read("b/.envrc") == "env\n",
+            is_back,
+            "{:?}",
+            ran.result.planted
+        );
+        assert_eq!(
+            tree.read("a/.sandbox/sandbox.yaml") == "rules\n",
+            is_back,
+            "{:?}",
+            ran.result.planted
+        );
+        assert_eq!(ran.result.planted.iter().any(|thing| thing.restored), is_back);
+    }
+    bed.close().await;
+}
