@@ -8,6 +8,7 @@ mod agent;
 mod clients;
 mod command_line;
 mod credentials;
+mod disclosed;
 mod examples;
 mod executor;
 mod hardening;

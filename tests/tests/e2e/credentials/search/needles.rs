@@ -21,12 +21,15 @@ const PIECE: u64 = 1 << 20;
 const OVERLAP: u64 = 4096;
 
 impl Needles {
-    /// The values as they are, and the core of their Base64 at each alignment.
+    /// The values as they are, the core of their Base64 at each alignment, and their bytes in hexadecimal and as a URL may have them.
     pub(in crate::credentials) fn new(values: &[String]) -> Self {
         let forms = values.iter().flat_map(|value| {
-            (0..3)
-                .map(|shift| base64_core(value, shift))
-                .chain([value.clone()])
+            (0..3).map(|shift| base64_core(value, shift)).chain([
+                value.clone(),
+                hex(value, ""),
+                hex(value, "").to_uppercase(),
+                hex(value, "%").to_uppercase(),
+            ])
         });
         Self {
             texts: forms.collect(),
@@ -116,6 +119,12 @@ fn readable(line: &str) -> Option<(u64, u64)> {
     fields.next()?.starts_with('r').then_some(borders)
 }
 
+/// Each byte as two digits, behind `mark`.
+fn hex(value: &str, mark: &str) -> String {
+    let digits = value.bytes().map(|byte| format!("{mark}{byte:02x}"));
+    digits.collect::<Vec<_>>().concat()
+}
+
 /// What the Base64 of any text has in common that holds `value` after `shift` bytes, modulo 3.
 fn base64_core(value: &str, shift: usize) -> String {
     let encoded = STANDARD_NO_PAD.encode(format!("{}{value}", "x".repeat(shift)));
@@ -137,6 +146,13 @@ fn needles_are_found_in_bytes_and_within_base64_at_any_place() {
         needles.look("bytes", before, encoded.as_bytes());
     }
     assert_eq!(needles.found()["bytes"].len(), 4);
+    for digits in [
+        "x612d76616c75652d6f662d736f6d652d6c656e677468",
+        "612D76616C75652D6F662D736F6D652D6C656E677468",
+    ] {
+        needles.look("digits", digits, digits.as_bytes());
+    }
+    assert_eq!(needles.found()["digits"].len(), 2);
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("file"), format!("\0binary {value}\0")).expect("a file");
     needles.look_into_files("files", [folder.path()]);
