@@ -27,14 +27,11 @@ pub(crate) async fn dispatch(
     let project = || Project::load(&global, environment, printer);
     let word = global.trust.clone().unwrap_or_default();
     let trusted = |image: &ImageArgs, allowlist: Option<&Path>| {
-        let needs = Needs {
-            image: Some(image),
-            allowlist: Some(allowlist),
-        };
-        project()?.trusted(needs, &word, printer)
+        let needs = Needs { image, allowlist };
+        project()?.trusted(Some(needs), &word, printer)
     };
     // Nothing but the configuration is obeyed by what only looks after what runs left.
-    let configured = || project()?.trusted(Needs::default(), &word, printer);
+    let configured = || project()?.trusted(None, &word, printer);
     let sandbox = || configured()?.sandbox(&global, environment, printer);
     match command {
         Command::Run(args) => {

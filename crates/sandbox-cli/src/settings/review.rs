@@ -27,12 +27,12 @@ pub(super) enum Obeyed {
 }
 
 /// Which files a command obeys besides the configuration.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Needs<'a> {
     /// The image, as the flags name it.
-    pub(crate) image: Option<&'a ImageArgs>,
-    /// The allowlist, as the flag names it.
-    pub(crate) allowlist: Option<Option<&'a Path>>,
+    pub(crate) image: &'a ImageArgs,
+    /// The allowlist, where a flag names one.
+    pub(crate) allowlist: Option<&'a Path>,
 }
 
 /// Files that a task could have written, and what they ask for.
@@ -62,15 +62,12 @@ impl Review {
 
     /// For people.
     pub(crate) fn text(&self, root: &Path) -> String {
-        let mut text = String::new();
-        for (path, requests) in self.requests() {
+        let lines = self.requests().flat_map(|(path, requests)| {
             let shown = path.strip_prefix(root).unwrap_or(path).display();
-            text.push_str(&format!("  {shown}:\n"));
-            for request in requests {
-                text.push_str(&format!("    - {request}\n"));
-            }
-        }
-        harmless(text.trim_end())
+            let requests = requests.iter().map(|request| format!("    - {request}"));
+            std::iter::once(format!("  {shown}:")).chain(requests)
+        });
+        harmless(&lines.collect::<Vec<_>>().join("\n"))
     }
 
     /// Whether all of it is on record as trusted.
@@ -96,7 +93,7 @@ impl Project {
 
     /// What the files that a command needs ask for, as far as a task could have written them. A file that cannot be read asks for
     /// nothing: reading it again is an error.
-    pub(crate) fn review(&self, needs: Needs<'_>) -> Review {
+    pub(crate) fn review(&self, needs: Option<Needs<'_>>) -> Review {
         let mut review = Review::default();
         let is_inside = |path: &Path| {
             let found = self.resolver.find(path);
@@ -117,25 +114,24 @@ impl Project {
             let request = "trust its certificate authorities".to_owned();
             review.requests.push((input, vec![request]));
         }
-        let named = needs.allowlist.filter(|_| self.is_sandboxed());
-        if let Some(flag) = named
-            && let Ok(Some((Some(input), policy))) = self.policy(
-                flag.map_or_else(|| self.allowlist_path(), Path::to_owned)
-                    .as_path(),
-            )
+        let Some(needs) = needs else {
+            return review;
+        };
+        let allowlist = needs
+            .allowlist
+            .map_or_else(|| self.allowlist_path(), Path::to_owned);
+        if self.is_sandboxed()
+            && let Ok(Some((Some(input), policy))) = self.policy(&allowlist)
             && let Some(request) = policy_request(&policy)
         {
             review.requests.push((input, vec![request]));
         }
-        if let Some(args) = needs.image
-            && let Ok((Some(input), image)) = self.image_input(args)
+        if let Ok((Some(input), image)) = self.image_input(needs.image)
             && let Some(request) = build_request(&image)
         {
             review.requests.push((input, vec![request]));
         }
-        if let Some(args) = needs.image
-            && let Ok((_, ImageSource::Build { .. })) = self.image_input(args)
-            && let Ok((Some(input), network)) = self.build_network_input()
+        if let Ok((Some(input), network)) = self.build_network_input()
             && let Some(request) = build_policy_request(&network)
         {
             review.requests.push((input, vec![request]));
@@ -146,7 +142,7 @@ impl Project {
     /// The same project, of which only what was trusted is obeyed from now on: by the record, by the flag, or by an answer on the terminal.
     pub(crate) fn trusted(
         mut self,
-        needs: Needs<'_>,
+        needs: Option<Needs<'_>>,
         trust: &Trust,
         printer: Printer,
     ) -> Result<Self, Failure> {
@@ -192,7 +188,7 @@ impl Project {
     fn ask(&self, review: &Review, store: &Store, printer: Printer) -> Result<(), Failure> {
         printer.message(format_args!(
             "{}, and ask to:\n{}",
-            self.why(review, store),
+            Self::why(review, store),
             review.text(&self.root)
         ));
         printer.prompt("Trust them as they are now? [y/N] ");
@@ -213,7 +209,7 @@ impl Project {
                 "these files of the project do not have the digest that --trust names; theirs is {}",
                 review.digest()
             ),
-            _ => self.why(review, store),
+            _ => Self::why(review, store),
         };
         Failure::new(format!("{why}, and ask to:\n{}", review.text(&self.root))).with_hint(format!(
             "read them, then run `sandbox trust`; for one run, or where nobody is at a terminal: --trust, or --trust={}",
@@ -221,7 +217,7 @@ impl Project {
         ))
     }
 
-    fn why(&self, review: &Review, store: &Store) -> String {
+    fn why(review: &Review, store: &Store) -> String {
         let changed = review
             .requests
             .iter()

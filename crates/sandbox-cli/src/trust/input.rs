@@ -74,7 +74,12 @@ impl Input {
 
 impl Digest {
     fn new(hash: &[u8]) -> Self {
-        Self(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+        let digits = hash.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        Self(
+            digits
+                .filter_map(|digit| char::from_digit(digit.into(), 16))
+                .collect(),
+        )
     }
 
     /// Of all `inputs` together, in whatever order.
@@ -82,7 +87,9 @@ impl Digest {
         let mut digests: Vec<&Self> = inputs.iter().map(|input| &input.digest).collect();
         digests.sort_unstable();
         let mut hash = Sha256::new();
-        digests.iter().for_each(|digest| hash.update(digest.hex()));
+        for digest in digests {
+            hash.update(digest.hex());
+        }
         Self::new(&hash.finalize())
     }
 

@@ -109,7 +109,7 @@ pub(crate) fn build_request(image: &ImageSource) -> Option<String> {
             1 => "build an image from it and 1 file beside it".to_owned(),
             count => format!("build an image from it and {count} files beside it"),
         }),
-        _ => None,
+        ImageSource::Existing(_) => None,
     }
 }
 
@@ -119,10 +119,10 @@ fn list(names: impl IntoIterator<Item = impl Into<String>>) -> String {
     names.dedup();
     let more = names.len().saturating_sub(MOST_NAMED);
     names.truncate(MOST_NAMED);
-    let named = names.join(", ");
+    let listed = names.join(", ");
     if more == 0 {
-        named
+        listed
     } else {
-        format!("{named} and {more} more")
+        format!("{listed} and {more} more")
     }
 }
