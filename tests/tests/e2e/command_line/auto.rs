@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use e2e_tests::engine;
 
@@ -17,6 +17,8 @@ fn auto(project: &Project, script: &str) -> Ended {
 struct Waiting {
     child: Child,
     stdin: ChildStdin,
+    /// Open to the end: a command whose reader goes away ends with 141.
+    stdout: BufReader<ChildStdout>,
 }
 
 impl Waiting {
@@ -35,12 +37,17 @@ impl Waiting {
         let mut line = String::new();
         stdout.read_line(&mut line).expect("output");
         assert_eq!(line, "ready\n");
-        Self { child, stdin }
+        Self {
+            child,
+            stdin,
+            stdout,
+        }
     }
 
     fn finish(mut self) -> Ended {
         self.stdin.write_all(b"\n").expect("a reader");
         drop(self.stdin);
+        self.stdout.read_line(&mut String::new()).expect("output");
         self.child.wait_with_output().expect("our own child").into()
     }
 }

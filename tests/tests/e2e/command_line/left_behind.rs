@@ -413,7 +413,7 @@ async fn this_machine_is_no_mount() {
         );
     }
     // The control: somebody asks for it by name.
-    let control = mount(Path::new("/usr"), &["--allow-system-mounts"]);
+    let control = mount(Path::new("/mnt"), &["--allow-system-mounts"]);
     assert_eq!(control.code, Some(0), "{control:?}");
     let containers = engine::containers("no-such-prefix").await;
     assert_eq!(containers, Vec::<String>::new());

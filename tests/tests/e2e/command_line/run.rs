@@ -106,7 +106,8 @@ async fn a_signal_stops_the_command_and_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn when_nobody_reads_any_more_the_command_is_stopped_and_nothing_is_left() {
     let prefix = "e2e-cli-pipe";
-    let (mut child, stdout) = Project::with_prefix(prefix).start("echo ready; exec yes");
+    let project = Project::with_prefix(prefix);
+    let (mut child, stdout) = project.start("echo ready; exec yes");
     drop(stdout);
     assert_eq!(child.wait().expect("our own child").code(), Some(141));
     let mut stderr = String::new();
