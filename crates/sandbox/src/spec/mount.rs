@@ -134,9 +134,10 @@ impl Mount {
     pub(crate) fn found_by(&self, resolver: &Resolver) -> Result<Found, InvalidSpec> {
         resolver.find(&self.host_path).map_err(|error| {
             let path = self.host_path.display();
+            let what = if error.is_not_found() { "found" } else { "mounted" };
             InvalidSpec::new(
                 "mounts",
-                format!("`{path}` cannot be mounted: {}", error.problem()),
+                format!("`{path}` cannot be {what}: {}", error.problem()),
             )
         })
     }

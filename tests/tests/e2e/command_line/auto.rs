@@ -37,11 +37,7 @@ impl Waiting {
         let mut line = String::new();
         stdout.read_line(&mut line).expect("output");
         assert_eq!(line, "ready\n");
-        Self {
-            child,
-            stdin,
-            stdout,
-        }
+        Self { child, stdin, stdout }
     }
 
     fn finish(mut self) -> Ended {

@@ -37,10 +37,13 @@ fn told<'a>(planted: &'a [Planted], folder: &Path) -> Vec<&'a str> {
         let moved = thing.moved_to.as_ref().expect("moved away");
         assert_eq!(fs::read_to_string(moved).expect("a file"), "evil\n");
     }
-    planted
+    let paths = planted
         .iter()
-        .map(|thing| thing.path_in(folder).to_str().expect("a plain name"))
-        .collect()
+        .map(|thing| thing.path_in(folder).to_str().expect("a plain name"));
+    let mut paths: Vec<&str> = paths.collect();
+    // They come newest first, and some are of one moment.
+    paths.sort_unstable();
+    paths
 }
 
 fn is_there(folder: &Path) -> [bool; 3] {
