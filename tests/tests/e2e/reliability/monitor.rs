@@ -91,6 +91,8 @@ async fn an_agent_whose_monitor_was_killed_is_an_error() {
     let [program, place] = [&program, &session].map(|path| path.display().to_string());
     let arguments = [
         "agent",
+        "--workspace",
+        "direct",
         "--claude-bin",
         &program,
         "--session-dir",

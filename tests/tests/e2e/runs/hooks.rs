@@ -74,7 +74,8 @@ async fn hooks_after_the_launch_undo_nothing_and_are_told_of() {
         .wait_until_ready(&run, LONG)
         .await
         .expect_err("the hook fails");
-    assert!(chain(&error).contains("post_ready hook of run `complains` failed: the hook says no"));
+    let expected = format!("post_ready hook of run `{run}` failed: the hook says no");
+    assert!(chain(&error).contains(&expected), "{}", chain(&error));
     assert!(exists("complains").await);
     stop(&bed, "complains").await;
     assert_eq!(

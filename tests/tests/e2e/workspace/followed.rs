@@ -101,7 +101,7 @@ const ATTACKS: [Attack; 15] = [
         task: "mkdir -p 'w/ ..'; cp -r .git 'w/ ../e'; rm -r 'w/ ../e/hooks'; git config -f 'w/ ../e/config' core.fsmonitor $HOST/evil.sh; \
                echo 'gitdir:  ../e' > w/.git",
         host: "cd w && git status",
-        planted: &["w/ ../e/config", "w/.git"],
+        planted: &["w/ ../e/config"],
     },
     Attack {
         name: "a repository among git's logs",
@@ -136,19 +136,17 @@ const ATTACKS: [Attack; 15] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn what_git_follows_is_refused_or_undone_and_never_run() {
     let bed = Bed::new().await;
+    let mut different: Vec<String> = Vec::new();
     for attack in ATTACKS {
         let tree = Tree::new();
         let (done, said) = tree.host(attack.before);
         assert!(done, "{}: {said}", attack.name);
         let mount = tree.plain().protected(Protection::default());
         let ran = tree.run(&bed, mount, &format!("{EVIL}{}", attack.task)).await;
-        assert_eq!(
-            planted(&ran, &tree.path()),
-            attack.planted,
-            "{}: {}",
-            attack.name,
-            ran.stderr
-        );
+        let found = planted(&ran, &tree.path());
+        if found != attack.planted {
+            different.push(format!("{}: {found:?}: {}", attack.name, ran.stderr));
+        }
         assert!(
             !ran.stderr.is_empty() || !attack.planted.is_empty(),
             "{}: neither refused nor reported",
@@ -166,6 +164,7 @@ async fn what_git_follows_is_refused_or_undone_and_never_run() {
             ran.stderr
         );
     }
+    assert!(different.is_empty(), "{different:#?}");
     bed.close().await;
 }
 

@@ -93,7 +93,7 @@ const ATTACKS: [Attack; 13] = [
         task: "cp -r .git .e; mv .e .git/objects/e; git config -f .git/objects/e/config core.fsmonitor $HOST/evil.sh; mkdir d; \
                echo 'gitdir: ../.git/objects/e' > d/.git",
         host: "cd d && git status",
-        planted: &["d/.git"],
+        planted: &[".git/objects/e/config"],
     },
     Attack {
         name: "a new repository's hook",
@@ -121,17 +121,15 @@ const ATTACKS: [Attack; 13] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_task_plants_is_refused_or_undone_and_never_run() {
     let bed = Bed::new().await;
+    let mut different: Vec<String> = Vec::new();
     for attack in ATTACKS {
         let tree = Tree::with_template(attack.init);
         let mount = tree.plain().protected(Protection::default());
         let ran = tree.run(&bed, mount, &format!("{EVIL}{}", attack.task)).await;
-        assert_eq!(
-            planted(&ran, &tree.path()),
-            attack.planted,
-            "{}: {}",
-            attack.name,
-            ran.stderr
-        );
+        let found = planted(&ran, &tree.path());
+        if found != attack.planted {
+            different.push(format!("{}: {found:?}: {}", attack.name, ran.stderr));
+        }
         assert!(
             !ran.stderr.is_empty() || !attack.planted.is_empty(),
             "{}: neither refused nor reported",
@@ -156,6 +154,7 @@ async fn what_a_task_plants_is_refused_or_undone_and_never_run() {
             ran.stderr
         );
     }
+    assert!(different.is_empty(), "{different:#?}");
     bed.close().await;
 }
 
