@@ -55,6 +55,17 @@ pub(crate) struct ImageSummary {
 impl Engine {
     /// The image of this name or id; `None` when there is none.
     pub(crate) async fn image(&self, reference: &str) -> Result<Option<ImageFacts>, EngineError> {
+        for _ in 1..LIST_ATTEMPTS {
+            match self.image_once(reference).await {
+                // Podman 4 looks at all images for the history of one.
+                Err(error) if error.is_image_race() => tracing::debug!(%error, "looking again"),
+                found => return found,
+            }
+        }
+        self.image_once(reference).await
+    }
+
+    async fn image_once(&self, reference: &str) -> Result<Option<ImageFacts>, EngineError> {
         const OPERATION: &str = "inspect image";
         check(OPERATION, reference)?;
         let address = address(reference);

@@ -34,9 +34,12 @@ async fn what_becomes_a_link_after_it_was_checked_is_not_mounted() {
         "{second}"
     );
 
-    // The control: whoever checks only now follows it.
+    // The control: a link that no task can have made is followed.
+    let own = tempfile::tempdir().expect("a folder");
+    std::os::unix::fs::symlink(secret.path(), own.path().join("src")).expect("a link");
+    let followed = Mount::read_only_at(own.path().join("src"), "/data");
     let ran = bed
-        .run_spec(tree.spec(&bed, tree.plain(), "cat /data/*").mount(inner))
+        .run_spec(tree.spec(&bed, tree.plain(), "cat /data/*").mount(followed))
         .await;
     assert_eq!(ran.stdout, "of the host");
     bed.close().await;
