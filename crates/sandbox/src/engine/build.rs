@@ -46,6 +46,8 @@ pub(crate) struct BuildRequest {
     /// The context, with its `Dockerfile` at the top.
     pub(crate) tar: Bytes,
     pub(crate) no_cache: bool,
+    /// Whether no images are made in between: they stay, without a name, as long as another image has the same layers.
+    pub(crate) single_layer: bool,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) network: BuildNetwork,
     /// Folders of the host that `RUN --mount=type=bind,from=NAME` may name, by that name.
@@ -61,6 +63,7 @@ impl BuildRequest {
             tag: tag.into(),
             tar,
             no_cache: false,
+            single_layer: false,
             labels,
             network: BuildNetwork::None,
             folders: BTreeMap::new(),
@@ -78,6 +81,7 @@ impl BuildRequest {
             ("dockerfile", "Dockerfile".to_owned()),
             ("t", self.tag.clone()),
             ("nocache", self.no_cache.to_string()),
+            ("layers", (!self.single_layer).to_string()),
             ("rm", "true".to_owned()),
             ("forcerm", "true".to_owned()),
             // A base image is pulled only when it is missing.

@@ -17,7 +17,7 @@ async fn what_becomes_a_link_after_it_was_checked_is_not_mounted() {
     let script = format!("cat /data/*; rm -rf src; ln -s {} src", secret.path().display());
     let command = bed
         .sandbox
-        .create_command(tree.spec(&bed, tree.plain(), &script).mount(inner.clone()))
+        .create_command(tree.spec(&bed, tree.plain(), &script).mount(inner))
         .expect("a good command");
     let first = command
         .execute(Input::Empty, async |_| {})

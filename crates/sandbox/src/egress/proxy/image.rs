@@ -52,6 +52,7 @@ pub(in crate::egress) async fn ensure_image(
     let labels = image::labels(prefix, ImageKind::Proxy, None);
     let request = BuildRequest {
         no_cache: true,
+        single_layer: true,
         ..BuildRequest::new(&*tag, tar, labels)
     };
     let id = engine
