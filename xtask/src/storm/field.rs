@@ -69,8 +69,10 @@ impl Field {
 
     /// The `sandbox` command in the project.
     pub(super) fn sandbox(&self, args: &[&str]) -> Command {
-        let mut sandbox = command(&self.sandbox, args);
+        // The settings are the storm's own.
+        let mut sandbox = command(&self.sandbox, ["--trust"]);
         sandbox
+            .args(args)
             .current_dir(self.folder.join("project"))
             .env("XDG_STATE_HOME", self.folder.join("state"))
             .env("SANDBOX_PROXY_DIR", &self.proxy_dir)
