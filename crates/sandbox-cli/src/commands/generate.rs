@@ -1,7 +1,6 @@
 //! `completions` and `man`: made from the command line's own definition.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
@@ -39,8 +38,9 @@ pub(crate) fn man(
         return Ok(ExitStatus::Success);
     };
     let writing = || format!("write the manual to `{}`", dir.display());
-    fs::create_dir_all(dir).map_err(Failure::doing(writing()))?;
-    let folder = Places::find(environment)?.resolver(Path::new("."))?.find(dir)?;
+    let folder = Places::find(environment)?
+        .resolver(Path::new("."))?
+        .make_folder(dir)?;
     let mut program = Cli::command().disable_help_subcommand(true);
     program.build();
     write_pages(&program, &folder).map_err(Failure::doing(writing()))?;
@@ -65,6 +65,8 @@ fn write_pages(command: &clap::Command, folder: &Found) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

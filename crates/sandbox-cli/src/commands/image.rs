@@ -9,7 +9,7 @@ use sandbox::{ImageSource, ImageSummary, ImageTags, Sandbox, SandboxConfig};
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use tokio::fs::{self, File};
+use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::args::{ImageArgs, ImageCommand, Output};
@@ -145,8 +145,7 @@ async fn save(
         .map(String::as_str)
         .collect();
     let writing = || format!("write `{}`", dir.join(ARCHIVE).display());
-    fs::create_dir_all(dir).await.map_err(Failure::doing(writing()))?;
-    let dir = resolver.find(dir)?;
+    let dir = resolver.make_folder(dir)?;
     let (archive, unfinished) = (OsStr::new(ARCHIVE), OsStr::new("images.tar.unfinished"));
     // What a command that was killed left.
     dir.remove(unfinished)?;

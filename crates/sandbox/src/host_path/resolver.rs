@@ -12,7 +12,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, StatxFlags, openat, readlinkat, renameat, statx, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, StatxFlags, mkdirat, openat, readlinkat, renameat, statx,
+    unlinkat,
 };
 use rustix::io::Errno;
 
@@ -144,6 +145,26 @@ impl Resolver {
                     .map_err(|error| PathError::new(path, io::Error::from(error)))
             }
         }
+    }
+
+    /// Finds the folder at `path`, and makes it and those above it where they are missing.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Self::find), and when a folder cannot be made.
+    pub fn make_folder(&self, path: &Path) -> Result<Found, PathError> {
+        let missing: Vec<&Path> = path
+            .ancestors()
+            .take_while(|part| !part.as_os_str().is_empty())
+            .take_while(|part| part.symlink_metadata().is_err())
+            .collect();
+        for part in missing.into_iter().rev() {
+            if let Walked::Missing { parent, name } = self.walk(part)? {
+                let made = mkdirat(&parent.held, &name, Mode::from_raw_mode(0o777));
+                made.map_err(|error| PathError::new(path, io::Error::from(error)))?;
+            }
+        }
+        self.find(path)
     }
 
     fn walk(&self, path: &Path) -> Result<Walked, PathError> {

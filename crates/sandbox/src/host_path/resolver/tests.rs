@@ -141,6 +141,38 @@ fn what_is_written_is_what_was_named() {
 }
 
 #[test]
+fn folders_are_made_where_they_are_named_and_through_no_link() {
+    let (machine, resolver) = machine();
+    let at = |path: &str| machine.path().join(path);
+    symlink("../own", at("tree/out")).unwrap();
+    symlink("../own/made", at("tree/dangling")).unwrap();
+    for path in ["tree/a/b/c", "tree/sub", "own/x"] {
+        assert!(resolver.make_folder(&at(path)).unwrap().is_folder(), "{path}");
+        assert!(at(path).is_dir(), "{path}");
+    }
+    symlink("no/such/folder", at("own/nowhere")).unwrap();
+    assert!(resolver.make_folder(&at("own/nowhere/x")).is_err());
+    fs::remove_file(at("own/nowhere")).unwrap();
+    for path in [
+        "tree/out/x",
+        "tree/out",
+        "tree/dangling",
+        "tree/dangling/x",
+        "tree/file/x",
+    ] {
+        assert!(resolver.make_folder(&at(path)).is_err(), "{path}");
+    }
+    let mut left: Vec<_> = fs::read_dir(at("own"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["secret", "x"]);
+    // The control: without a task, the link is followed.
+    assert!(Resolver::default().make_folder(&at("tree/out/y")).is_ok());
+}
+
+#[test]
 fn a_link_that_leads_to_itself_ends() {
     let (machine, resolver) = machine();
     symlink("loop", machine.path().join("loop")).unwrap();
