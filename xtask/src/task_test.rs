@@ -19,10 +19,7 @@ pub(crate) struct TestArgs {}
 
 /// Stops at the first step that fails.
 pub(crate) fn run(_: &TestArgs) -> Result<()> {
-    say(
-        "this runs everything that must hold, end to end on four engines that it brings along; on two processors expect 25 minutes,",
-    );
-    say("and 36 the first time, when everything is built");
+    say("this runs everything that must hold, end to end on four engines that it brings along");
     let begin = Instant::now();
     let mut tally = Tally::default();
     step("format", || process::run(&mut cargo(["fmt", "--all", "--check"])))?;

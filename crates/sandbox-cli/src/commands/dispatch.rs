@@ -25,13 +25,13 @@ pub(crate) async fn dispatch(
     let Cli { global, command } = cli;
     trace::begin(printer, log_file(&command), environment)?;
     let project = || Project::load(&global, environment, printer);
-    let word = global.trust.clone().unwrap_or_default();
+    let trust_flag = global.trust.clone().unwrap_or_default();
     let trusted = |image: &ImageArgs, allowlist: Option<&Path>| {
         let needs = Needs { image, allowlist };
-        project()?.trusted(Some(needs), &word, printer)
+        project()?.trusted(Some(needs), &trust_flag, printer)
     };
     // Nothing but the configuration is obeyed by what only looks after what runs left.
-    let configured = || project()?.trusted(None, &word, printer);
+    let configured = || project()?.trusted(None, &trust_flag, printer);
     let sandbox = || configured()?.sandbox(&global, environment, printer);
     match command {
         Command::Run(args) => {
@@ -63,7 +63,7 @@ pub(crate) async fn dispatch(
                 .image()
                 .map_or_else(configured, |image| trusted(image, None))?;
             let config = || project.sandbox(&global, environment, printer);
-            image::image(command, &project, config, word == Trust::Now, printer).await
+            image::image(command, &project, config, trust_flag == Trust::Now, printer).await
         }
         Command::Trust(args) => trust::trust(&args, &project()?, printer),
         Command::Allowlist(command) => allowlist::allowlist(command, &project()?, printer),
