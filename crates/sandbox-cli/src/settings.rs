@@ -13,7 +13,7 @@ mod variables;
 mod verification;
 
 pub(crate) use project::Project;
-pub(crate) use review::{Needs, Review};
+pub(crate) use review::{Needs, Review, TrustedProject};
 pub(crate) use task::TaskSettings;
 pub(crate) use verification::VerifySettings;
 

@@ -1,7 +1,7 @@
 //! The copy of the work tree that a task works on: what an earlier run left in it, and what becomes of it at the end.
 
 use std::fmt;
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
 
 use sandbox::{
@@ -160,7 +160,7 @@ impl<'a> CopyOfRun<'a> {
             "an earlier run left {} in the copy of the work tree, which were not applied",
             paths(changes.len())
         );
-        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        if !self.printer.can_ask() {
             return Err(Failure::new(found).with_hint(COMMANDS));
         }
         self.ask(&found)

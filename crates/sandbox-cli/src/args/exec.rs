@@ -23,6 +23,9 @@ pub(crate) struct ExecArgs {
     /// How it sees the current folder, at /workspace
     #[arg(long, value_enum, default_value_t)]
     pub(crate) workspace: WorkspaceAccess,
+    /// Allow the current folder to be a home folder or a system folder such as /usr/src
+    #[arg(long)]
+    pub(crate) allow_system_mounts: bool,
     /// Lets it write what programs of this machine run on their own: git's hooks, .envrc, .claude and the like
     #[arg(long)]
     pub(crate) unprotected: bool,

@@ -8,7 +8,7 @@ use crate::change_report::{ChangeReport, line, reports};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::settings::Project;
+use crate::settings::TrustedProject;
 use crate::workspace_copy::{explained, settled, tell_held_back};
 
 use super::diff::NO_COPY;
@@ -16,7 +16,7 @@ use super::diff::NO_COPY;
 /// Applies all of it, or nothing.
 pub(crate) async fn apply(
     args: &ApplyArgs,
-    project: &Project,
+    project: &TrustedProject,
     sandbox: impl FnOnce() -> Result<SandboxConfig, Failure>,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {

@@ -10,13 +10,13 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::printer::Printer;
 use crate::run_folder::RunFolder;
-use crate::settings::Project;
+use crate::settings::TrustedProject;
 
 /// Builds the image when it is missing, too old or `force` asks for it; prints its tag.
 pub(crate) async fn build(
     args: &BuildArgs,
     force: bool,
-    project: &Project,
+    project: &TrustedProject,
     mut config: SandboxConfig,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {

@@ -9,13 +9,17 @@ use crate::change_report::{ChangeReport, line, reports};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::{Printer, harmless, harmless_name};
-use crate::settings::Project;
+use crate::settings::TrustedProject;
 
 /// What is larger is not shown as a patch.
 const LARGEST_TEXT: u64 = 1024 * 1024;
 
 /// Prints the changes.
-pub(crate) fn diff(args: &DiffArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
+pub(crate) fn diff(
+    args: &DiffArgs,
+    project: &TrustedProject,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
     let Some(copy) = WorkspaceCopy::open(project.copy_dir())? else {
         match args.output {
             Output::Json => drop(printer.line(json(&[]))),

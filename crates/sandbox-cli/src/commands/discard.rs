@@ -5,14 +5,14 @@ use sandbox::SandboxConfig;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::settings::Project;
+use crate::settings::TrustedProject;
 use crate::workspace_copy::settled;
 
 use super::diff::NO_COPY;
 
 /// Throws it away. Where there is none, that is as good.
 pub(crate) async fn discard(
-    project: &Project,
+    project: &TrustedProject,
     sandbox: impl FnOnce() -> Result<SandboxConfig, Failure>,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::printer::Printer;
 use crate::run_folder::RunFolder;
-use crate::settings::Project;
+use crate::settings::TrustedProject;
 use crate::table::aligned;
 use crate::trace::LOG_MODE;
 
@@ -28,7 +28,7 @@ const ARCHIVE: &str = "images.tar";
 /// Runs the subcommand; `config` is asked only when an engine is needed. `trusted` is the word of `--trust` for an archive.
 pub(crate) async fn image(
     command: ImageCommand,
-    project: &Project,
+    project: &TrustedProject,
     config: impl Fn() -> Result<SandboxConfig, Failure>,
     trusted: bool,
     printer: Printer,
@@ -57,7 +57,7 @@ pub(crate) async fn image(
 
 async fn with_engine(
     command: ImageCommand,
-    project: &Project,
+    project: &TrustedProject,
     sandbox: &Sandbox,
     run: &Path,
     trusted: bool,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sandbox::SandboxConfig;
 use sandbox::host_path::Resolver;
 
-use super::review::Obeyed;
+use super::review::{Obeyed, TrustedProject};
 use super::variables::passed_value;
 use crate::args::{GlobalArgs, ImageArgs};
 use crate::config::{
@@ -98,54 +98,6 @@ impl Project {
         })
     }
 
-    /// How to reach the engine and the world.
-    pub(crate) fn sandbox(
-        &self,
-        global: &GlobalArgs,
-        environment: &Environment,
-        printer: Printer,
-    ) -> Result<SandboxConfig, Failure> {
-        let is_there = |path: &Path| path.exists();
-        let (engine, source) = find_engine(
-            global.engine.as_ref(),
-            self.file.engine.as_ref(),
-            environment,
-            is_there,
-        )?;
-        printer.note(format_args!("engine {engine}, from {source}"));
-        let mut config = SandboxConfig::new(engine, &self.places.state);
-        config.prefix = self.prefix();
-        config.proxy_dir = environment.path("SANDBOX_PROXY_DIR");
-        let UpstreamFile {
-            dns,
-            extra_roots,
-            allow_addresses,
-        } = &self.file.upstream;
-        config.upstream.dns = *dns;
-        config.upstream.allow_addresses.clone_from(allow_addresses);
-        if let Some(path) = extra_roots {
-            let (input, roots) = self.roots(path)?;
-            self.obey(input.as_ref(), true)?;
-            config.upstream.extra_roots_pem = roots;
-        }
-        Ok(config)
-    }
-
-    /// Likewise, for a container of the image that `image` asks for.
-    pub(super) fn sandbox_for(
-        &self,
-        image: &ImageArgs,
-        global: &GlobalArgs,
-        environment: &Environment,
-        printer: Printer,
-    ) -> Result<SandboxConfig, Failure> {
-        let mut config = self.sandbox(global, environment, printer)?;
-        if let Some(seconds) = image.max_image_age {
-            config.max_image_age = Duration::from_secs(seconds);
-        }
-        Ok(config)
-    }
-
     /// The folder of its runs.
     pub(crate) fn logs(&self) -> PathBuf {
         self.places.logs(&self.key)
@@ -221,6 +173,56 @@ impl Project {
             .unwrap_or(path)
             .display()
             .to_string()
+    }
+}
+
+impl TrustedProject {
+    /// How to reach the engine and the world.
+    pub(crate) fn sandbox(
+        &self,
+        global: &GlobalArgs,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<SandboxConfig, Failure> {
+        let is_there = |path: &Path| path.exists();
+        let (engine, source) = find_engine(
+            global.engine.as_ref(),
+            self.file.engine.as_ref(),
+            environment,
+            is_there,
+        )?;
+        printer.note(format_args!("engine {engine}, from {source}"));
+        let mut config = SandboxConfig::new(engine, &self.places.state);
+        config.prefix = self.prefix();
+        config.proxy_dir = environment.path("SANDBOX_PROXY_DIR");
+        let UpstreamFile {
+            dns,
+            extra_roots,
+            allow_addresses,
+        } = &self.file.upstream;
+        config.upstream.dns = *dns;
+        config.upstream.allow_addresses.clone_from(allow_addresses);
+        if let Some(path) = extra_roots {
+            let (input, roots) = self.roots(path)?;
+            self.obey(input.as_ref(), true)?;
+            config.upstream.extra_roots_pem = roots;
+        }
+        Ok(config)
+    }
+
+    /// Likewise, for a container of the image that `image` asks for.
+    pub(super) fn sandbox_for(
+        &self,
+        image: &ImageArgs,
+        global: &GlobalArgs,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<SandboxConfig, Failure> {
+        let mut config = self.sandbox(global, environment, printer)?;
+        if let Some(seconds) = image.max_image_age {
+            config.max_image_age = Duration::from_secs(seconds);
+        }
+        Ok(config)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead as _};
+use std::ops::Deref;
 use std::path::Path;
 
 use sandbox::ImageSource;
@@ -10,7 +11,7 @@ use sandbox::host_path::Found;
 use super::Project;
 use crate::args::ImageArgs;
 use crate::failure::Failure;
-use crate::printer::{Printer, harmless};
+use crate::printer::{Printer, harmless_name};
 use crate::trust::{
     Digest, Input, Role, Store, Trust, build_policy_request, build_request, configuration_requests,
     policy_request,
@@ -24,6 +25,18 @@ pub(super) enum Obeyed {
     LookedAt,
     /// Those with these digests, and all that no task can have written.
     Trusted(BTreeSet<Digest>),
+}
+
+/// A project of which only what was trusted is obeyed: what every command has that acts.
+#[derive(Debug)]
+pub(crate) struct TrustedProject(Project);
+
+impl Deref for TrustedProject {
+    type Target = Project;
+
+    fn deref(&self) -> &Project {
+        &self.0
+    }
 }
 
 /// Which files a command obeys besides the configuration.
@@ -63,11 +76,14 @@ impl Review {
     /// For people.
     pub(crate) fn text(&self, root: &Path) -> String {
         let lines = self.requests().flat_map(|(path, requests)| {
-            let shown = path.strip_prefix(root).unwrap_or(path).display();
-            let requests = requests.iter().map(|request| format!("    - {request}"));
-            std::iter::once(format!("  {shown}:")).chain(requests)
+            let shown = path.strip_prefix(root).unwrap_or(path).display().to_string();
+            // One line each, whatever a name in it says.
+            let requests = requests
+                .iter()
+                .map(|request| format!("    - {}", harmless_name(request)));
+            std::iter::once(format!("  {}:", harmless_name(&shown))).chain(requests)
         });
-        harmless(&lines.collect::<Vec<_>>().join("\n"))
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// Whether all of it is on record as trusted.
@@ -145,7 +161,7 @@ impl Project {
         needs: Option<Needs<'_>>,
         trust: &Trust,
         printer: Printer,
-    ) -> Result<Self, Failure> {
+    ) -> Result<TrustedProject, Failure> {
         let review = self.review(needs);
         let store = self.trust_store();
         let agreed = match trust {
@@ -167,7 +183,7 @@ impl Project {
         let accepted = review.requests.into_iter().map(|(input, _)| input.digest);
         let harmless = self.config_input.iter().map(|input| input.digest.clone());
         self.obeyed = Obeyed::Trusted(accepted.chain(harmless).collect());
-        Ok(self)
+        Ok(TrustedProject(self))
     }
 
     /// Lets a command obey what was found, unless a task could have written it and nobody trusted it.
@@ -251,5 +267,121 @@ impl Project {
             .map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
         let all = std::iter::once(("", text.as_slice())).chain(files);
         Some(Input::of_files(Role::Image, dockerfile.path(), all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::fixtures::{image_args, project};
+    use super::*;
+    use crate::config::ConfigFile;
+
+    /// What a configuration in a work tree of its own asks for.
+    fn requests(config: &str) -> Vec<String> {
+        let root = tempfile::tempdir().unwrap();
+        let real = root.path().canonicalize().unwrap();
+        fs::create_dir(real.join(".sandbox")).unwrap();
+        fs::create_dir(real.join("data")).unwrap();
+        let path = real.join(".sandbox/sandbox.yaml");
+        fs::write(&path, config).unwrap();
+        let mut project = project(&real, Path::new("/no/such/state"));
+        let (file, found, text) = ConfigFile::read(&project.resolver, &path, "x").unwrap().unwrap();
+        project.config_input = Project::input(&found, Role::Configuration, text.as_bytes());
+        project.file = file;
+        let review = project.review(None);
+        review
+            .requests()
+            .flat_map(|(_, requests)| requests.to_vec())
+            .collect()
+    }
+
+    #[test]
+    fn what_is_harmless_needs_no_trust() {
+        for config in [
+            "",
+            "image: x\nresource_limits: {memory: 1g}\nprotected_paths: [ci]\nenv: {A: b}",
+            "mounts: ['../data:/data']\nworkspace: copy\nnetwork_sandbox: true",
+        ] {
+            assert_eq!(requests(config), Vec::<String>::new(), "{config}");
+        }
+    }
+
+    #[test]
+    fn each_key_that_asks_for_more_is_a_request() {
+        for (config, words) in [
+            ("network_sandbox: false", "turn the network sandbox off"),
+            ("protect_workspace: false", "on their own"),
+            ("workspace: direct", "instead of on a copy"),
+            ("engine: unix:///x.sock", "use the engine unix:///x.sock"),
+            ("upstream: {dns: 192.0.2.1}", "192.0.2.1"),
+            (
+                "upstream: {allow_addresses: [10.0.0.0/8]}",
+                "private networks 10.0.0.0/8",
+            ),
+            (
+                "mounts: ['/etc/ssl:/x:ro']",
+                "read `/etc/ssl` of this machine, at /x",
+            ),
+            ("mounts: ['../../x:/x']", "read and write `"),
+            ("dockerfile: /etc/hosts", "build an image from `/etc/hosts`"),
+            ("context: /etc", "build an image from `/etc`"),
+            ("build: {network: host}", "on this machine's network"),
+            ("env: {A: !env MINE}", "read your variables MINE"),
+            ("pass_env: [MINE]", "read your variables MINE"),
+            (
+                "masked_secrets: {T: {scopes: [a.example], headers: [x]}}",
+                "use the secret T for requests to a.example",
+            ),
+        ] {
+            let found = requests(config);
+            assert!(
+                matches!(found.as_slice(), [only] if only.contains(words)),
+                "{config}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_request_is_one_line_and_moves_no_cursor() {
+        let review = Review {
+            requests: vec![(
+                Input::new(Role::Allowlist, Path::new("/w/a\n  b"), b""),
+                vec!["read `/x\n    - nothing\u{1b}[2J`".to_owned()],
+            )],
+        };
+        let text = review.text(Path::new("/w"));
+        assert_eq!(text, "  a\\n  b:\n    - read `/x\\n    - nothing\\u{1b}[2J`");
+    }
+
+    #[test]
+    fn a_file_that_was_not_reviewed_is_not_obeyed() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join(".sandbox")).unwrap();
+        let policy = root.join(".sandbox/network-allowlist.yaml");
+        fs::write(&policy, "domains: [a.example]").unwrap();
+        let printer = Printer::new(0, true);
+        let load = || project(&root, Path::new("/no/such/state"));
+        let image = image_args();
+        let needs = Needs {
+            image: &image,
+            allowlist: None,
+        };
+        let trusted = load().trusted(Some(needs), &Trust::Now, printer).unwrap();
+        assert!(trusted.allowlist(None, printer).is_ok());
+        // It changes after it was reviewed.
+        fs::write(&policy, "domains: ['*']").unwrap();
+        assert!(trusted.allowlist(None, printer).is_err());
+        // A command that does not review it cannot obey it.
+        let configured = load().trusted(None, &Trust::Now, printer).unwrap();
+        assert!(configured.allowlist(None, printer).is_err());
+        // What permits nothing asks for nothing.
+        fs::write(&policy, "domains: []").unwrap();
+        assert!(configured.allowlist(None, printer).is_ok());
+        assert!(load().trusted(Some(needs), &Trust::Recorded, printer).is_ok());
+        fs::write(&policy, "domains: [a.example]").unwrap();
+        assert!(load().trusted(Some(needs), &Trust::Recorded, printer).is_err());
     }
 }

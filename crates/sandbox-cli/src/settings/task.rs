@@ -10,7 +10,7 @@ use sandbox::{
 };
 
 use super::variables::named_variables;
-use super::{Project, WORKSPACE};
+use super::{TrustedProject, WORKSPACE};
 use crate::args::{ExecArgs, ExecNetwork, GlobalArgs, TaskArgs, WorkspaceAccess};
 use crate::config::Environment;
 use crate::credentials;
@@ -52,7 +52,7 @@ impl TaskSettings {
     }
 }
 
-impl Project {
+impl TrustedProject {
     /// Everything that `run` and `agent` need.
     pub(crate) fn task(
         &self,
@@ -120,7 +120,7 @@ impl Project {
                 vec![Mount::read_write(&self.root, WORKSPACE).protected(protection.clone())]
             }
         };
-        self.check_mounts(&mounts, Some(&sandbox.engine), false)?;
+        self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
         let network = match args.network {
             ExecNetwork::None => Network::Disabled,
             ExecNetwork::Sandboxed => Network::Sandboxed(NetworkSandboxConfig::new(
@@ -155,7 +155,9 @@ mod tests {
     use std::fs;
 
     use super::super::fixtures::image_args;
+    use super::super::{Needs, Project};
     use super::*;
+    use crate::trust::Trust;
 
     const CONFIG: &str = "image: x\nenv: {A: a, B: !env ELSEWHERE}\npass_env: [B, C, NOT_SET]\nmasked_secrets: {TOKEN: {scopes: [a.example], headers: [x]}}\n";
     const TOKEN: &str = "hunter2-hunter2-hunter2";
@@ -178,11 +180,17 @@ mod tests {
         ])
     }
 
-    fn project(root: &tempfile::TempDir, environment: &Environment) -> Project {
-        Project::load_at(root.path(), None, environment, Printer::new(0, true)).unwrap()
+    fn project(root: &tempfile::TempDir, environment: &Environment) -> TrustedProject {
+        let printer = Printer::new(0, true);
+        let project = Project::load_at(root.path(), None, environment, printer).unwrap();
+        let needs = Needs {
+            image: &image_args(),
+            allowlist: None,
+        };
+        project.trusted(Some(needs), &Trust::Now, printer).unwrap()
     }
 
-    fn task(project: &Project, environment: &Environment) -> Result<TaskSettings, Failure> {
+    fn task(project: &TrustedProject, environment: &Environment) -> Result<TaskSettings, Failure> {
         let global = GlobalArgs {
             engine: Some(sandbox::EngineAddress::unix("/x")),
             config: None,

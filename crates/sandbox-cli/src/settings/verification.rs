@@ -7,7 +7,7 @@ use sandbox::{
     ExpectedProgram, ImageSource, Isolation, Network, NetworkSandboxConfig, ResourceLimits, SandboxConfig,
 };
 
-use super::Project;
+use super::TrustedProject;
 use crate::args::{GlobalArgs, Preset, VerifyArgs};
 use crate::config::Environment;
 use crate::failure::Failure;
@@ -26,7 +26,7 @@ pub(crate) struct VerifySettings {
     pub(crate) logs: PathBuf,
 }
 
-impl Project {
+impl TrustedProject {
     /// Everything that `verify` needs: the project's image, network and limits, but none of its mounts, variables and secrets.
     pub(crate) fn verification(
         &self,

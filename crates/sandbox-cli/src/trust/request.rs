@@ -6,6 +6,7 @@ use allowlist::Allowlist;
 use sandbox::{ImageSource, Network};
 
 use crate::config::{BuildFile, ConfigFile, UpstreamFile};
+use crate::workspace::WorkspaceMode;
 
 /// Hosts that are named one by one; more are counted.
 const MOST_NAMED: usize = 12;
@@ -25,6 +26,17 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
         requests.push(
             "write what programs of this machine run on their own (git hooks, .envrc, .claude)".to_owned(),
         );
+    }
+    if file.workspace.mode == Some(WorkspaceMode::Direct) {
+        requests.push("let agents work on the work tree itself instead of on a copy".to_owned());
+    }
+    for path in [&file.dockerfile, &file.context].into_iter().flatten() {
+        if !is_inside(path) {
+            requests.push(format!(
+                "build an image from `{}` of this machine",
+                path.display()
+            ));
+        }
     }
     if let Some(engine) = &file.engine {
         requests.push(format!("use the engine {engine}"));
