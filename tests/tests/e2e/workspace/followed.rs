@@ -4,28 +4,15 @@
 use e2e_tests::bed::Bed;
 use sandbox::{Mount, Protection};
 
-use super::tree::{Tree, planted};
-
-/// A way to make the host's git run or write something.
-struct Attack {
-    name: &'static str,
-    /// What the project's owner has set up.
-    before: &'static str,
-    /// What the task does.
-    task: &'static str,
-    /// What somebody on the host does later.
-    host: &'static str,
-    /// What is reported; nothing where the task could not even write it.
-    planted: &'static [&'static str],
-}
+use super::attack::{self, Attack, EVIL};
+use super::tree::Tree;
 
 const COMMIT: &str = "git commit -q --allow-empty -m x";
-/// Leaves a script in the tree that is no danger by itself.
-const EVIL: &str = "printf '#!/bin/sh\\ntouch %s\\n' \"$MARKER\" > evil.sh; chmod +x evil.sh; ";
 
 const ATTACKS: [Attack; 15] = [
     Attack {
         name: "hooks in the tree",
+        init: "",
         before: "mkdir .githooks && git config core.hooksPath .githooks",
         task: "cp evil.sh .githooks/pre-commit",
         host: COMMIT,
@@ -33,6 +20,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "hooks in a folder that is not there yet",
+        init: "",
         before: "git config core.hooksPath tools/hooks",
         task: "mkdir -p tools/hooks; cp evil.sh tools/hooks/pre-commit",
         host: COMMIT,
@@ -40,6 +28,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "a configuration that is included",
+        init: "",
         before: "git config include.path ../.gitconfig && git config -f .gitconfig user.name x",
         task: "git config -f .gitconfig core.fsmonitor $HOST/evil.sh",
         host: "git status",
@@ -47,6 +36,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "the same, where there is none yet",
+        init: "",
         before: "git config includeIf.gitdir:/.path ../extra",
         task: "git config -f extra core.fsmonitor $HOST/evil.sh",
         host: "git status",
@@ -54,6 +44,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "a program of the configuration",
+        init: "",
         before: "mkdir tools && printf '#!/bin/sh\\n' > tools/watch && chmod +x tools/watch && git config core.fsmonitor tools/watch",
         task: "cat evil.sh > tools/watch",
         host: "git status",
@@ -61,6 +52,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "what a hook is a link to",
+        init: "",
         before: "mkdir scripts && printf '#!/bin/sh\\n' > scripts/check && chmod +x scripts/check && ln -s ../../scripts/check .git/hooks/pre-commit",
         task: "cat evil.sh > scripts/check",
         host: COMMIT,
@@ -68,6 +60,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "the folder around what a hook is a link to",
+        init: "",
         before: "mkdir scripts && printf '#!/bin/sh\\n' > scripts/check && chmod +x scripts/check && ln -s ../../scripts/check .git/hooks/pre-commit",
         task: "mv scripts former; mkdir scripts; cp evil.sh scripts/check",
         host: COMMIT,
@@ -75,6 +68,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "another name of a hook",
+        init: "",
         before: "mkdir tools && printf '#!/bin/sh\\n' > tools/hook && chmod +x tools/hook && ln tools/hook .git/hooks/pre-commit",
         task: "cat evil.sh > tools/hook",
         host: COMMIT,
@@ -82,6 +76,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "a second work tree with hooks of its own",
+        init: "",
         before: "git config core.hooksPath .githooks",
         task: "mkdir -p w/.githooks; echo 'gitdir: ../.git' > w/.git; cp evil.sh w/.githooks/pre-commit",
         host: "cd w && git commit -q --allow-empty -m x",
@@ -89,6 +84,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "commondir with a blank that is a part of the name",
+        init: "",
         before: "true",
         task: "mkdir e 'e '; cp -r .git/objects .git/refs 'e '; git config -f 'e /config' core.fsmonitor $HOST/evil.sh; \
                printf '../e \\n' > .git/commondir",
@@ -97,6 +93,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "a pointer with a second blank",
+        init: "",
         before: "true",
         task: "mkdir -p 'w/ ..'; cp -r .git 'w/ ../e'; rm -r 'w/ ../e/hooks'; git config -f 'w/ ../e/config' core.fsmonitor $HOST/evil.sh; \
                echo 'gitdir:  ../e' > w/.git",
@@ -105,6 +102,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "a repository among git's logs",
+        init: "",
         before: "true",
         task: "git init -q n; git config -f n/.git/config core.fsmonitor $HOST/evil.sh; mkdir -p .git/logs; mv n .git/logs/n; ln -s .git/logs/n n",
         host: "cd n && git status",
@@ -112,6 +110,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "a reflog that is a link",
+        init: "",
         before: "true",
         task: "rm -rf .git/logs; mkdir .git/logs; ln -s $MARKER .git/logs/HEAD; ls nothing",
         host: COMMIT,
@@ -119,6 +118,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "a message file that is a link",
+        init: "",
         before: "true",
         task: "ln -sf $MARKER .git/COMMIT_EDITMSG",
         host: COMMIT,
@@ -126,6 +126,7 @@ const ATTACKS: [Attack; 15] = [
     },
     Attack {
         name: "a vendored repository",
+        init: "",
         before: "git init -q vendor/x",
         task: "cp evil.sh vendor/x/.git/hooks/pre-commit",
         host: "cd vendor/x && git commit -q --allow-empty -m x",
@@ -135,54 +136,12 @@ const ATTACKS: [Attack; 15] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_git_follows_is_refused_or_undone_and_never_run() {
-    let bed = Bed::new().await;
-    let mut different: Vec<String> = Vec::new();
-    for attack in ATTACKS {
-        let tree = Tree::new();
-        let (done, said) = tree.host(attack.before);
-        assert!(done, "{}: {said}", attack.name);
-        let mount = tree.plain().protected(Protection::default());
-        let ran = tree.run(&bed, mount, &format!("{EVIL}{}", attack.task)).await;
-        let found = planted(&ran, &tree.path());
-        if found != attack.planted {
-            different.push(format!("{}: {found:?}: {}", attack.name, ran.stderr));
-        }
-        assert!(
-            !ran.stderr.is_empty() || !attack.planted.is_empty(),
-            "{}: neither refused nor reported",
-            attack.name
-        );
-        let said = tree.host(attack.host);
-        assert!(
-            !tree.marker().exists(),
-            "{}: the host ran it: {said:?}",
-            attack.name
-        );
-        assert!(
-            tree.path().join("evil.sh").exists(),
-            "the task did work: {}",
-            ran.stderr
-        );
-    }
-    assert!(different.is_empty(), "{different:#?}");
-    bed.close().await;
+    attack::all_fail(&ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_without_protection_git_runs_or_writes_all_of_it() {
-    let bed = Bed::new().await;
-    for attack in ATTACKS {
-        let tree = Tree::new();
-        let (done, said) = tree.host(attack.before);
-        assert!(done, "{}: {said}", attack.name);
-        let ran = tree
-            .run(&bed, tree.plain(), &format!("{EVIL}{}", attack.task))
-            .await;
-        assert!(ran.result.planted.is_empty());
-        let said = tree.host(attack.host);
-        assert!(tree.marker().exists(), "{}: {said:?} {}", attack.name, ran.stderr);
-    }
-    bed.close().await;
+    attack::all_succeed(&ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

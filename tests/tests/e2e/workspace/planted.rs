@@ -4,28 +4,14 @@
 use e2e_tests::bed::Bed;
 use sandbox::Protection;
 
+use super::attack::{self, Attack};
 use super::tree::{Tree, planted};
-
-/// A way to make the host run something.
-struct Attack {
-    name: &'static str,
-    /// Options of `git init` for the work tree.
-    init: &'static str,
-    /// What the task does.
-    task: &'static str,
-    /// What somebody on the host does later.
-    host: &'static str,
-    /// What is reported; nothing where the task could not even write it.
-    planted: &'static [&'static str],
-}
-
-/// Leaves a script in the tree that is no danger by itself.
-const EVIL: &str = "printf '#!/bin/sh\\ntouch %s\\n' \"$MARKER\" > evil.sh; chmod +x evil.sh; ";
 
 const ATTACKS: [Attack; 13] = [
     Attack {
         name: "a hook",
         init: "",
+        before: "true",
         task: "cp evil.sh .git/hooks/post-commit",
         host: "git commit -q --allow-empty -m x",
         planted: &[],
@@ -33,6 +19,7 @@ const ATTACKS: [Attack; 13] = [
     Attack {
         name: "a hook where there are none",
         init: "--template=",
+        before: "true",
         task: "mkdir -p .git/hooks; cp evil.sh .git/hooks/post-commit",
         host: "git commit -q --allow-empty -m x",
         planted: &[".git/hooks/post-commit"],
@@ -40,6 +27,7 @@ const ATTACKS: [Attack; 13] = [
     Attack {
         name: "fsmonitor",
         init: "",
+        before: "true",
         task: "git config core.fsmonitor $HOST/evil.sh",
         host: "git status",
         planted: &[],
@@ -47,6 +35,7 @@ const ATTACKS: [Attack; 13] = [
     Attack {
         name: "fsmonitor in another file's place",
         init: "",
+        before: "true",
         task: "cp .git/config c; git config -f c core.fsmonitor $HOST/evil.sh; mv -f c .git/config",
         host: "git status",
         planted: &[],
@@ -54,6 +43,7 @@ const ATTACKS: [Attack; 13] = [
     Attack {
         name: "sshCommand",
         init: "",
+        before: "true",
         task: "git config core.sshCommand $HOST/evil.sh",
         host: "git fetch ssh://nowhere.test/x",
         planted: &[],
@@ -61,6 +51,7 @@ const ATTACKS: [Attack; 13] = [
     Attack {
         name: "hooksPath",
         init: "",
+        before: "true",
         task: "mkdir h; cp evil.sh h/post-commit; git config core.hooksPath $HOST/h",
         host: "git commit -q --allow-empty -m x",
         planted: &[],
@@ -68,6 +59,7 @@ const ATTACKS: [Attack; 13] = [
     Attack {
         name: "another repository in its place",
         init: "",
+        before: "true",
         task: "mv .git .git2; cp -r .git2 .git; cp evil.sh .git/hooks/post-commit",
         host: "git commit -q --allow-empty -m x",
         planted: &[],
@@ -75,6 +67,7 @@ const ATTACKS: [Attack; 13] = [
     Attack {
         name: "commondir",
         init: "",
+        before: "true",
         task: "mkdir e; cp -r .git/objects .git/refs e; git config -f e/config core.fsmonitor $HOST/evil.sh; echo ../e > .git/commondir",
         host: "git status",
         planted: &[".git/commondir"],
@@ -82,6 +75,7 @@ const ATTACKS: [Attack; 13] = [
     Attack {
         name: "a bare repository in a folder",
         init: "",
+        before: "true",
         task: "cp -r .git e; rm -rf e/hooks; git config -f e/config core.bare false; git config -f e/config core.worktree $HOST; \
                git config -f e/config core.fsmonitor $HOST/evil.sh",
         host: "cd e && git status",
@@ -90,6 +84,7 @@ const ATTACKS: [Attack; 13] = [
     Attack {
         name: "a repository among the objects of another",
         init: "",
+        before: "true",
         task: "cp -r .git .e; mv .e .git/objects/e; git config -f .git/objects/e/config core.fsmonitor $HOST/evil.sh; mkdir d; \
                echo 'gitdir: ../.git/objects/e' > d/.git",
         host: "cd d && git status",
@@ -98,6 +93,7 @@ const ATTACKS: [Attack; 13] = [
     Attack {
         name: "a new repository's hook",
         init: "",
+        before: "true",
         task: "git init -q new; cp evil.sh new/.git/hooks/post-commit",
         host: "cd new && git commit -q --allow-empty -m x",
         planted: &["new/.git/hooks/post-commit"],
@@ -105,6 +101,7 @@ const ATTACKS: [Attack; 13] = [
     Attack {
         name: "an environment",
         init: "",
+        before: "true",
         task: "cp evil.sh .envrc",
         host: ". ./.envrc",
         planted: &[".envrc"],
@@ -112,6 +109,7 @@ const ATTACKS: [Attack; 13] = [
     Attack {
         name: "an agent's settings",
         init: "",
+        before: "true",
         task: "mkdir -p src/.claude; echo '{\"hooks\":{}}' > src/.claude/settings.json",
         host: "cat src/.claude/settings.json && ./evil.sh",
         planted: &["src/.claude/settings.json"],
@@ -120,57 +118,12 @@ const ATTACKS: [Attack; 13] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_task_plants_is_refused_or_undone_and_never_run() {
-    let bed = Bed::new().await;
-    let mut different: Vec<String> = Vec::new();
-    for attack in ATTACKS {
-        let tree = Tree::with_template(attack.init);
-        let mount = tree.plain().protected(Protection::default());
-        let ran = tree.run(&bed, mount, &format!("{EVIL}{}", attack.task)).await;
-        let found = planted(&ran, &tree.path());
-        if found != attack.planted {
-            different.push(format!("{}: {found:?}: {}", attack.name, ran.stderr));
-        }
-        assert!(
-            !ran.stderr.is_empty() || !attack.planted.is_empty(),
-            "{}: neither refused nor reported",
-            attack.name
-        );
-        for thing in &ran.result.planted {
-            assert!(
-                thing.moved_to.as_ref().is_some_and(|to| to.is_file()),
-                "{}: {thing:?}",
-                attack.name
-            );
-        }
-        let said = tree.host(attack.host);
-        assert!(
-            !tree.marker().exists(),
-            "{}: the host ran it: {said:?}",
-            attack.name
-        );
-        assert!(
-            tree.path().join("evil.sh").exists(),
-            "the task did work: {}",
-            ran.stderr
-        );
-    }
-    assert!(different.is_empty(), "{different:#?}");
-    bed.close().await;
+    attack::all_fail(&ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_without_protection_the_host_runs_all_of_it() {
-    let bed = Bed::new().await;
-    for attack in ATTACKS {
-        let tree = Tree::with_template(attack.init);
-        let ran = tree
-            .run(&bed, tree.plain(), &format!("{EVIL}{}", attack.task))
-            .await;
-        assert!(ran.result.planted.is_empty());
-        let said = tree.host(attack.host);
-        assert!(tree.marker().exists(), "{}: {said:?} {}", attack.name, ran.stderr);
-    }
-    bed.close().await;
+    attack::all_succeed(&ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,86 @@
+//! What a task writes so that a program of the host runs it, and what becomes of that with and without protection.
+
+use e2e_tests::bed::Bed;
+use sandbox::Protection;
+
+use super::tree::{Tree, planted};
+
+/// A way to make the host run or write something.
+pub(super) struct Attack {
+    pub(super) name: &'static str,
+    /// Options of `git init` for the work tree.
+    pub(super) init: &'static str,
+    /// What the project's owner has set up.
+    pub(super) before: &'static str,
+    /// What the task does.
+    pub(super) task: &'static str,
+    /// What somebody on the host does later.
+    pub(super) host: &'static str,
+    /// What is reported; nothing where the task could not even write it.
+    pub(super) planted: &'static [&'static str],
+}
+
+/// Leaves a script in the tree that is no danger by itself.
+pub(super) const EVIL: &str = "printf '#!/bin/sh\\ntouch %s\\n' \"$MARKER\" > evil.sh; chmod +x evil.sh; ";
+
+impl Attack {
+    /// The work tree, before the task.
+    fn tree(&self) -> Tree {
+        let tree = Tree::with_template(self.init);
+        let (done, said) = tree.host(self.before);
+        assert!(done, "{}: {said}", self.name);
+        tree
+    }
+}
+
+/// On a protected mount each attack is refused or undone, reported, and never run.
+pub(super) async fn all_fail(attacks: &[Attack]) {
+    let bed = Bed::new().await;
+    let mut different: Vec<String> = Vec::new();
+    for attack in attacks {
+        let tree = attack.tree();
+        let mount = tree.plain().protected(Protection::default());
+        let ran = tree.run(&bed, mount, &format!("{EVIL}{}", attack.task)).await;
+        let found = planted(&ran, &tree.path());
+        if found != attack.planted {
+            different.push(format!("{}: {found:?}: {}", attack.name, ran.stderr));
+        }
+        assert!(
+            !ran.stderr.is_empty() || !attack.planted.is_empty(),
+            "{}: neither refused nor reported",
+            attack.name
+        );
+        for thing in &ran.result.planted {
+            let is_there = thing
+                .moved_to
+                .as_ref()
+                .is_none_or(|to| to.symlink_metadata().is_ok());
+            assert!(is_there, "{}: {thing:?}", attack.name);
+        }
+        let said = tree.host(attack.host);
+        assert!(
+            !tree.marker().exists(),
+            "{}: the host ran it: {said:?}",
+            attack.name
+        );
+        let script = tree.path().join("evil.sh");
+        assert!(script.exists(), "the task did work: {}", ran.stderr);
+    }
+    assert!(different.is_empty(), "{different:#?}");
+    bed.close().await;
+}
+
+/// The control: on a mount without protection each of them succeeds.
+pub(super) async fn all_succeed(attacks: &[Attack]) {
+    let bed = Bed::new().await;
+    for attack in attacks {
+        let tree = attack.tree();
+        let ran = tree
+            .run(&bed, tree.plain(), &format!("{EVIL}{}", attack.task))
+            .await;
+        assert!(ran.result.planted.is_empty());
+        let said = tree.host(attack.host);
+        assert!(tree.marker().exists(), "{}: {said:?} {}", attack.name, ran.stderr);
+    }
+    bed.close().await;
+}
