@@ -12,6 +12,7 @@ mod policy;
 pub(crate) mod project;
 mod run;
 mod settings;
+pub(crate) mod stand_in;
 mod two_runs;
 mod verify;
 mod workspace;

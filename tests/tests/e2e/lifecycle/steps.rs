@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use e2e_tests::secret::unique;
 use sandbox::{SessionMetadata, SessionStore};
 
 use crate::command_line::project::{Project, assert_nothing_left};
+use crate::command_line::stand_in::{RESULT, StandIn};
 
 /// How many times an execution is killed, evenly over the time that a whole one takes and half as much again.
 const KILLS: u32 = 16;
@@ -132,33 +132,19 @@ async fn a_run_killed_at_any_step_is_gone_after_the_next_start() {
 }
 
 /// A Claude Code that is at work for a good second.
-const AGENT: &str = r#"#!/bin/bash
-echo '{"type":"system","subtype":"init","session_id":"a-b-c"}'
-for i in {1..40}; do echo "{\"type\":\"x\",\"number\":$i}"; sleep 0.02; done
-echo '{"type":"result","subtype":"success","is_error":false,"result":"hi","session_id":"a-b-c","num_turns":1,"duration_ms":1,"duration_api_ms":1,"total_cost_usd":0}'
-"#;
+const AGENT: &str = r#"echo '{"type":"system","subtype":"init","session_id":"a-b-c"}'
+for i in {1..40}; do echo "{\"type\":\"x\",\"number\":$i}"; sleep 0.02; done"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_killed_at_any_step_leaves_a_session_that_parses() {
     let prefix = "e2e-steps-agent";
     let project = Project::with_prefix(prefix);
-    let folder = tempfile::tempdir().expect("a folder");
-    let (program, session) = (folder.path().join("claude"), folder.path().join("session"));
-    fs::write(&program, AGENT).expect("a script");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("our own file");
-    let [program, place] = [&program, &session].map(|path| path.display().to_string());
-    let arguments = [
-        "agent",
-        "--claude-bin",
-        &program,
-        "--session-dir",
-        &place,
-        "hello",
-    ];
+    let stand_in = StandIn::new(&format!("{AGENT}\necho '{RESULT}'"));
+    let (arguments, session) = (stand_in.arguments(&[]), stand_in.session());
     let parses = || -> Option<SessionMetadata> {
         let text = fs::read_to_string(session.join("context.json")).expect("a session");
         serde_json::from_str::<serde_json::Value>(&text).expect("whole JSON");
-        SessionStore::open(&session, "agent")
+        SessionStore::open(session, "agent")
             .and_then(|store| store.load())
             .expect("a session that can be read")
     };

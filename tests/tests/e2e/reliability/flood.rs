@@ -1,12 +1,11 @@
 //! An agent that says more than its reader takes waits, and the host's memory is bounded.
 
-use std::fs;
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::Duration;
 
 use crate::command_line::project::Project;
+use crate::command_line::stand_in::{RESULT, StandIn};
 
 const EVENTS: usize = 300_000;
 /// Bytes that are read at once.
@@ -16,28 +15,12 @@ const PIECE: u64 = 1 << 20;
 /// went well.
 fn run(kibibytes: u64) -> (usize, bool) {
     let project = Project::new();
-    let folder = tempfile::tempdir().expect("a folder");
-    let (program, session) = (folder.path().join("claude"), folder.path().join("session"));
-    let script = format!(
-        "#!/bin/bash
-x=$(printf 'x%.0s' {{1..1000}})
+    let stand_in = StandIn::new(&format!(
+        "x=$(printf 'x%.0s' {{1..1000}})
 yes \"{{\\\"type\\\":\\\"x\\\",\\\"text\\\":\\\"$x\\\"}}\" | head -n {EVENTS}
-echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"hi\",\"session_id\":\"a-b-c\",\"num_turns\":1,\"duration_ms\":1,\"duration_api_ms\":1,\"total_cost_usd\":0}}'
-"
-    );
-    fs::write(&program, script).expect("a script");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("our own file");
-    let [program, place] = [&program, &session].map(|path| path.display().to_string());
-    let arguments = [
-        "agent",
-        "--claude-bin",
-        &program,
-        "--session-dir",
-        &place,
-        "--output",
-        "stream-json",
-        "hello",
-    ];
+echo '{RESULT}'"
+    ));
+    let arguments = stand_in.arguments(&["--output", "stream-json"]);
     let mut child = project
         .within_memory(kibibytes, &arguments)
         .stdout(Stdio::piped())

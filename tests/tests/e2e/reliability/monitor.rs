@@ -1,7 +1,6 @@
 //! The engine's monitor of a task is killed: nobody knows how the task ended, so it did not succeed.
 
 use std::fs;
-use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 use e2e_tests::engine;
 
 use crate::command_line::project::{Ended, Project, assert_nothing_left};
+use crate::command_line::stand_in::{RESULT, StandIn};
 
 /// The process that the engine has beside the container of the task under `prefix`.
 async fn monitor(prefix: &str) -> u64 {
@@ -82,33 +82,13 @@ async fn a_command_whose_monitor_was_killed_is_an_error() {
 async fn an_agent_whose_monitor_was_killed_is_an_error() {
     let prefix = "e2e-monitor-agent";
     let project = Project::with_prefix(prefix);
-    let folder = tempfile::tempdir().expect("a folder");
-    let (program, session) = (folder.path().join("claude"), folder.path().join("session"));
-    let result = r#"echo '{"type":"result","subtype":"success","is_error":false,"result":"hi","session_id":"a-b-c","num_turns":1,"duration_ms":1,"duration_api_ms":1,"total_cost_usd":0}'"#;
     // Even with its answer given: what it would still have done is not known.
-    fs::write(&program, format!("#!/bin/bash\n{result}\n{}\n", script(600))).expect("a script");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("our own file");
-    let [program, place] = [&program, &session].map(|path| path.display().to_string());
-    let arguments = [
-        "agent",
-        "--workspace",
-        "direct",
-        "--claude-bin",
-        &program,
-        "--session-dir",
-        &place,
-        "--output",
-        "json",
-        "hello",
-    ];
+    let stand_in = StandIn::new(&format!("echo '{RESULT}'\n{}", script(600)));
+    let arguments = stand_in.arguments(&["--workspace", "direct", "--output", "json"]);
     let cut = without_monitor(prefix, &project, &arguments).await;
     assert_eq!(cut.code, Some(125), "{cut:?}");
     assert!(cut.stderr.contains("conmon"), "{cut:?}");
-    let mut context = String::new();
-    let file = fs::File::open(session.join("context.json")).expect("a session");
-    std::io::BufReader::new(file)
-        .read_to_string(&mut context)
-        .expect("text");
+    let context = fs::read_to_string(stand_in.session().join("context.json")).expect("a session");
     let context: serde_json::Value = serde_json::from_str(&context).expect("whole JSON");
     assert_eq!(context["replies"].as_array().map(Vec::len), Some(1), "{context}");
     assert_nothing_left(prefix).await;

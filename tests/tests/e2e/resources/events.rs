@@ -1,12 +1,12 @@
 //! Events without end, that are good ones: the session keeps so many, says how many are missing, and the host's memory is bounded.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
 
 use serde_json::Value;
 
 use crate::command_line::project::{Ended, Project};
+use crate::command_line::stand_in::{RESULT, StandIn};
 
 /// Some more than are kept: each of the small ones takes more than a kibibyte of memory.
 const SMALL: usize = 150_000;
@@ -16,32 +16,15 @@ const LARGE: usize = 6;
 /// `sandbox agent` whose Claude Code is `script`, in so many KiB of memory; and its session.
 fn agent(kibibytes: u64, script: &str) -> (Ended, Value) {
     let project = Project::new();
-    let folder = tempfile::tempdir().expect("a folder");
-    let (program, session) = (folder.path().join("claude"), folder.path().join("session"));
-    fs::write(&program, format!("#!/bin/bash\n{script}\n")).expect("a script");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("our own file");
-    let [program, place] = [&program, &session].map(|path| path.display().to_string());
-    let arguments = [
-        "agent",
-        "--claude-bin",
-        &program,
-        "--session-dir",
-        &place,
-        "--timeout",
-        "300",
-        "--output",
-        "json",
-        "hello",
-    ];
+    let stand_in = StandIn::new(script);
+    let arguments = stand_in.arguments(&["--timeout", "300", "--output", "json"]);
     let output: Output = project
         .within_memory(kibibytes, &arguments)
         .output()
         .expect("the sandbox command");
-    let text = fs::read_to_string(session.join("context.json")).expect("a session");
+    let text = fs::read_to_string(stand_in.session().join("context.json")).expect("a session");
     (output.into(), serde_json::from_str(&text).expect("whole JSON"))
 }
-
-const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"hi","session_id":"a-b-c","num_turns":1,"duration_ms":1,"duration_api_ms":1,"total_cost_usd":0}"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_without_end_are_kept_in_part_and_the_rest_is_counted() {
