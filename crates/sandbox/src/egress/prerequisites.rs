@@ -26,7 +26,8 @@ impl Prerequisites {
     #[must_use]
     pub fn look(config: &SandboxConfig) -> Self {
         Self {
-            proxy_binary: find_binary(config.proxy_dir.as_deref()).map(|binary| binary.path().to_owned()),
+            proxy_binary: find_binary(config.proxy_dir.as_deref(), &config.state_dir)
+                .map(|binary| binary.path().to_owned()),
             root_authority: RootAuthority::load_or_create(&config.state_dir)
                 .map(|_| RootAuthority::path(&config.state_dir)),
             resolver: config.upstream.dns.map_or_else(resolver::host_resolver, Ok),

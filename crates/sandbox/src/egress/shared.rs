@@ -62,7 +62,7 @@ impl Egress {
             move || {
                 Ok((
                     RootAuthority::load_or_create(&state_dir)?,
-                    proxy::find_binary(proxy_dir.as_deref())?,
+                    proxy::find_binary(proxy_dir.as_deref(), &state_dir)?,
                 ))
             }
         });

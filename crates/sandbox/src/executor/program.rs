@@ -18,7 +18,7 @@ pub(super) fn stage(config: &SandboxConfig, runtime: Option<Runtime>) -> Result<
         Some(Runtime::Runsc) => ("sandbox-supervisor-gvisor", MODE_IN_GVISOR),
         _ => (NAME, MODE),
     };
-    let program = StaticProgram::find(NAME, config.proxy_dir.as_deref())
+    let program = StaticProgram::find(NAME, config.proxy_dir.as_deref(), &config.state_dir)
         .map_err(|problem| ExecutorError::Supervisor { problem })?;
     stage_program(&program, file, &config.state_dir, mode)
         .map(|path| Mount::read_only_at(path, Launch::SUPERVISOR))

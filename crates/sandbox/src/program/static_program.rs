@@ -1,14 +1,17 @@
 //! Finds one of our static programs.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::elf;
+use crate::host_path::{self, PathError, Resolver};
 use crate::image::hex;
+
+/// Far more than any of ours: 256 MiB.
+const LARGEST: u64 = 256 << 20;
 
 /// A static program of this machine's architecture, in memory.
 pub(crate) struct StaticProgram {
@@ -21,12 +24,15 @@ pub(crate) struct StaticProgram {
 impl StaticProgram {
     /// The program `name` in `dir`; without one, the checkout's for a program of the checkout, else the one beside the running program.
     /// Blocks. The error tells what was looked at, and what is wrong with it.
-    pub(crate) fn find(name: &str, dir: Option<&Path>) -> Result<Self, String> {
+    /// A program that a task could have written is refused: proxies get real credentials.
+    pub(crate) fn find(name: &str, dir: Option<&Path>, state_dir: &Path) -> Result<Self, String> {
+        let known = host_path::writable_folders(state_dir);
+        let known = known.map_err(|error| format!("cannot read `{}`: {error}", state_dir.display()))?;
         let candidates = match dir {
             Some(dir) => vec![dir.join(name)],
             None => default_places(name, std::env::current_exe().ok().as_deref()),
         };
-        Self::first_of(&candidates)
+        Self::first_of(&candidates, &Resolver::new(known))
     }
 
     /// Where it was found.
@@ -35,8 +41,13 @@ impl StaticProgram {
     }
 
     /// The first that is there counts, also when it cannot be used: what was put there was meant.
-    fn first_of(candidates: &[PathBuf]) -> Result<Self, String> {
-        let Some(path) = candidates.iter().find(|path| path.is_file()) else {
+    fn first_of(candidates: &[PathBuf], resolver: &Resolver) -> Result<Self, String> {
+        let found = candidates.iter().find_map(|path| match resolver.find(path) {
+            Ok(found) => found.is_file().then_some((path, Ok(found))),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => Some((path, Err(error))),
+        });
+        let Some((path, found)) = found else {
             let mut problem = "there is none at".to_owned();
             for path in candidates {
                 // Writing to a string cannot fail.
@@ -44,7 +55,15 @@ impl StaticProgram {
             }
             return Err(problem);
         };
-        let content = fs::read(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
+        let unreadable = |error: PathError| format!("cannot read `{}`: {}", path.display(), error.problem());
+        let found = found.map_err(unreadable)?;
+        if found.is_untrusted() {
+            return Err(format!(
+                "`{}` lies in a folder that tasks can write",
+                path.display()
+            ));
+        }
+        let content = found.read(LARGEST).map_err(unreadable)?;
         if let Some(fault) = elf::fault(content.get(..elf::HEAD).unwrap_or(&content)) {
             return Err(format!("`{}`: {fault}", path.display()));
         }
@@ -83,18 +102,35 @@ fn default_places(name: &str, running: Option<&Path>) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::super::elf::tests::program;
     use super::*;
 
     const NAME: &str = "sandbox-proxy";
 
     #[test]
+    fn a_program_that_a_task_could_have_written_is_refused() {
+        let (state, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(dir.path().join(NAME), program(1)).unwrap();
+        let find = || StaticProgram::find(NAME, Some(dir.path()), state.path());
+        assert!(find().is_ok(), "the control");
+        host_path::remember(state.path(), dir.path()).unwrap();
+        let error = find().err().unwrap();
+        assert!(error.contains("lies in a folder that tasks can write"), "{error}");
+    }
+
+    #[test]
     fn the_configured_folder_is_the_only_place_then() {
         let dir = tempfile::tempdir().unwrap();
-        let error = StaticProgram::find(NAME, Some(dir.path())).err().unwrap();
+        let error = StaticProgram::find(NAME, Some(dir.path()), dir.path())
+            .err()
+            .unwrap();
         assert!(error.contains("sandbox-proxy`"), "{error}");
         fs::write(dir.path().join(NAME), program(1)).unwrap();
-        let found = StaticProgram::find(NAME, Some(dir.path())).ok().unwrap();
+        let found = StaticProgram::find(NAME, Some(dir.path()), dir.path())
+            .ok()
+            .unwrap();
         assert_eq!(&found.content[..], program(1));
         assert_eq!(found.sha256.len(), 64);
     }
@@ -105,7 +141,7 @@ mod tests {
         let (bad, good) = (dir.path().join("bad"), dir.path().join("good"));
         fs::write(&bad, program(3)).unwrap();
         fs::write(&good, program(1)).unwrap();
-        let error = StaticProgram::first_of(&[dir.path().join("none"), bad, good])
+        let error = StaticProgram::first_of(&[dir.path().join("none"), bad, good], &Resolver::default())
             .err()
             .unwrap();
         assert!(error.contains("bad`: it is not linked statically"), "{error}");

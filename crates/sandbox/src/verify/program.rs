@@ -13,7 +13,7 @@ const MODE: u32 = 0o555;
 
 /// A copy of the probe in the state directory, named after its content: the engine mounts files from there. Blocks.
 pub(super) fn place(config: &SandboxConfig) -> Result<PathBuf, VerifyError> {
-    let program = StaticProgram::find(NAME, config.proxy_dir.as_deref())
+    let program = StaticProgram::find(NAME, config.proxy_dir.as_deref(), &config.state_dir)
         .map_err(|problem| VerifyError::Program { problem })?;
     stage(&program, NAME, &config.state_dir, MODE)
         .map_err(|(path, source)| VerifyError::Probe { path, source })

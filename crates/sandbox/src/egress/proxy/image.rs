@@ -85,8 +85,8 @@ fn write(record: &Path, id: &str) -> io::Result<()> {
 
 /// The id of the image of the program that is found.
 pub(crate) async fn image_of(engine: &Engine, config: &SandboxConfig) -> Result<String, ProxyError> {
-    let proxy_dir = config.proxy_dir.clone();
-    let binary = blocking(move || find_binary(proxy_dir.as_deref())).await?;
+    let (state_dir, proxy_dir) = (config.state_dir.clone(), config.proxy_dir.clone());
+    let binary = blocking(move || find_binary(proxy_dir.as_deref(), &state_dir)).await?;
     ensure_image(engine, config, &binary).await
 }
 
