@@ -16,7 +16,7 @@ const GLOBAL: &str = "Global options";
 
 const AFTER_HELP: &str = "\
 Settings are read from .sandbox/ in the current folder (from .airut/ where there is no .sandbox/): sandbox.yaml, \
-network-allowlist.yaml and container/Dockerfile.
+network-allowlist.yaml, build-allowlist.yaml and container/Dockerfile. They count as they were trusted, see `sandbox help trust`.
 
 Exit codes: the command's own; 1 the answer is no (agent: no success; doctor, verify, allowlist: something is wrong); 2 usage; \
 124 time limit; 125 sandbox, configuration or engine; 126 not executable; 127 not found; 128 + signal when a signal stopped it; \
