@@ -13,6 +13,7 @@ mod exit_status;
 mod failure;
 #[cfg(feature = "forced-panic")]
 mod forced_panic;
+mod hex;
 mod image_context;
 mod interrupt;
 mod launch;

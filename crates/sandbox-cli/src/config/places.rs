@@ -1,6 +1,5 @@
 //! Where a project's settings are, and where what outlives a run is kept.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use sandbox::host_path::{Resolver, writable_folders};
@@ -8,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Environment;
 use crate::failure::Failure;
+use crate::hex::hex;
 
 /// The folder with a project's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,11 +114,7 @@ pub(crate) fn project_key(root: &Path) -> String {
         }
     };
     let name: String = name.chars().take(32).map(plain).collect();
-    let hash = digest.iter().take(6).fold(String::new(), |mut hash, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(hash, "{byte:02x}");
-        hash
-    });
+    let hash = hex(digest.get(..6).unwrap_or_default());
     let name = name.trim_start_matches(['.', '-']);
     format!("{}-{hash}", if name.is_empty() { "root" } else { name })
 }

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::hex::hex;
+
 /// What a file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Role {
@@ -67,21 +69,12 @@ impl Input {
         Self {
             role,
             path: path.to_owned(),
-            digest: Digest::new(&hash.finalize()),
+            digest: Digest(hex(&hash.finalize())),
         }
     }
 }
 
 impl Digest {
-    fn new(hash: &[u8]) -> Self {
-        let digits = hash.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        Self(
-            digits
-                .filter_map(|digit| char::from_digit(digit.into(), 16))
-                .collect(),
-        )
-    }
-
     /// Of all `inputs` together, in whatever order.
     pub(crate) fn of_all(inputs: &[Input]) -> Self {
         let mut digests: Vec<&Self> = inputs.iter().map(|input| &input.digest).collect();
@@ -90,7 +83,7 @@ impl Digest {
         for digest in digests {
             hash.update(digest.hex());
         }
-        Self::new(&hash.finalize())
+        Self(hex(&hash.finalize()))
     }
 
     /// The digest alone, in hexadecimal.
