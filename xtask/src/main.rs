@@ -15,6 +15,7 @@ mod cargo;
 mod claude_code;
 mod debian;
 mod demo;
+mod deny;
 mod engine;
 mod messages_api;
 mod netns;

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::cargo::{self, cargo};
+use crate::deny;
 use crate::process;
 use crate::report::{say, seconds, step};
 use crate::reproducible;
@@ -28,7 +29,7 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
         lint(&["--all-features"])
     })?;
     step("tidy", || task_tidy::run(&TidyArgs {}))?;
-    step("advisories", advisories)?;
+    step("licences, sources and advisories of dependencies", deny::check)?;
     step("unit tests and examples in the docs", || {
         tally += good(unit_tests()?)?;
         tally += good(suite::run(&mut cargo(["test", "--workspace", "--doc"]))?)?;
@@ -52,25 +53,6 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
     ));
     println!("{}", tally.line());
     Ok(())
-}
-
-/// The database of advisories is no part of a registry, so a machine may not reach it, and neither may it have cargo-deny. What is checked
-/// without either is in `tidy`.
-fn advisories() -> Result<()> {
-    let how = "`cargo install --locked cargo-deny`, then `cargo deny check advisories`";
-    if process::find_program("cargo-deny").is_none() {
-        say(format!(
-            "advisories are not checked, since cargo-deny is not installed: {how}"
-        ));
-        return Ok(());
-    }
-    if process::run_quietly(&mut cargo(["deny", "fetch", "db"])).is_err() {
-        say(format!(
-            "advisories are not checked, since their database cannot be reached; where it can: {how}"
-        ));
-        return Ok(());
-    }
-    process::run(&mut cargo(["deny", "check", "--disable-fetch", "advisories"]))
 }
 
 fn lint(features: &[&str]) -> Result<()> {

@@ -15,7 +15,6 @@ pub(crate) fn run(_: &TidyArgs) -> Result<()> {
     let mut findings = tidy::check_arrows()?;
     findings.extend(tidy::check_locks());
     findings.extend(tidy::check_paths(&sources));
-    findings.extend(tidy::check_dependencies()?);
     findings.extend(sources.iter().flat_map(of_file));
     for finding in &findings {
         eprintln!("{finding}");

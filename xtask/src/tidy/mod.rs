@@ -1,8 +1,7 @@
-//! The house rules that a program can check: dependencies and the arrows between them, lock files, the shape of files, what code must not name.
+//! The house rules that a program can check: the arrows between crates, lock files, the shape of files, what code must not name.
 
 mod arrows;
 mod bans;
-mod dependencies;
 mod hosts;
 mod locks;
 mod paths;
@@ -13,7 +12,6 @@ pub(crate) use self::arrows::check_arrows;
 pub(crate) use self::source::{Finding, Source, sources};
 
 pub(crate) use self::bans::check_bans;
-pub(crate) use self::dependencies::check_dependencies;
 pub(crate) use self::hosts::check_hosts;
 pub(crate) use self::locks::check_locks;
 pub(crate) use self::paths::check_paths;
