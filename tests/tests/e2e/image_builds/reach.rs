@@ -40,11 +40,12 @@ async fn a_step_reaches_what_the_allowlist_permits_and_all_of_it_is_in_the_log()
     yard.close().await;
 }
 
-/// Tries the host's services, the bridges' addresses and names, each with one line of output.
+/// Tries the host's services, the bridges' addresses and names, each with one line of output. Errors go the same way, since the engine reads
+/// two pipes in any order and could put one into the middle of a line.
 fn attempts(port: u16) -> String {
     let addresses = ["127.0.0.1", HOST, "10.88.0.1", "::1"].join(" ");
     format!(
-        "COPY probe /probe\nRUN chmod 755 /probe; for address in {addresses}; do echo \"$address $(/probe tcp $address {port})\"; done; \
+        "COPY probe /probe\nRUN exec 2>&1; chmod 755 /probe; for address in {addresses}; do echo \"$address $(/probe tcp $address {port})\"; done; \
          echo dns $(/probe dns 203.0.113.10:53 open.test 1); echo ipv6 $(cat /proc/net/if_inet6 | grep -vw lo | wc -l); \
          echo routes $(awk '$2 == \"00000000\"' /proc/net/route | wc -l); \
          for name in /proc/sys/net/ipv6/conf/all/disable_ipv6 /proc/sys/net/ipv4/ip_forward; do echo 0 > $name || echo refused; done\n"
