@@ -14,7 +14,7 @@ pub mod setting;
 
 use std::time::Duration;
 
-pub use test_world::{messages_api, world};
+pub use test_world::{layouts, messages_api, world};
 
 /// Far longer than anything takes that must happen, also on a machine that is busy with other things. Whoever waits so long has found
 /// a fault.

@@ -1,7 +1,8 @@
 //! The internet as tests, demo and benchmarks have it.
 //!
 //! [`world`] is a name server and an origin that answers for every name, with certificates of an authority of its own;
-//! [`messages_api`] is what it answers under the name of the Messages API. This package knows nothing of the sandbox, and
+//! [`messages_api`] is what it answers under the name of the Messages API; [`layouts`] are
+//! projects to work in. This package knows nothing of the sandbox, and
 //! its programs link statically: the demo runs one in an empty container.
 //!
 //! ```no_run
@@ -12,5 +13,6 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+pub mod layouts;
 pub mod messages_api;
 pub mod world;

@@ -9,6 +9,7 @@ use serde_json::Value;
 pub(crate) fn markdown(measured: &Value) -> Result<String> {
     let mut text = caption(measured)?;
     text += &tasks(measured)?;
+    text += &days(measured)?;
     text += &steps(measured)?;
     text += &requests(measured)?;
     text += &proxy(measured)?;
@@ -91,6 +92,26 @@ fn tasks(measured: &Value) -> Result<String> {
     for (name, time, base) in TASKS {
         let (time, base) = (number(measured, time)?, number(measured, base)?);
         let _ = writeln!(text, "| {name} | {time:.0} ms | {} |", ratio(time, base));
+    }
+    Ok(text)
+}
+
+fn days(measured: &Value) -> Result<String> {
+    let mut text =
+        "\n| A day of work | in the tree | in a copy, applied | ratio |\n|---|---:|---:|---:|\n".to_owned();
+    let days = measured
+        .pointer("/tasks/days")
+        .and_then(Value::as_array)
+        .context("no days were measured")?;
+    for day in days {
+        let name = day.get("name").and_then(Value::as_str);
+        let name = name.context("a day has no name")?;
+        let (direct, copy) = (number(day, "/direct_ms/median")?, number(day, "/copy_ms/median")?);
+        let _ = writeln!(
+            text,
+            "| {name} | {direct:.0} ms | {copy:.0} ms | {} |",
+            ratio(copy, direct)
+        );
     }
     Ok(text)
 }
@@ -230,6 +251,7 @@ mod tests {
                 "tree_plain_ms": {"median": 100.0}, "tree_protected_ms": {"median": 110.0}, "tree_copy_ms": {"median": 120.0},
                 "large_plain_ms": {"median": 100.0}, "large_apply_ms": {"median": 20.0},
                 "many_copied_ms": {"median": 2000.0}, "many_apply_ms": {"median": 2400.0},
+                "days": [{"name": "monorepo", "direct_ms": {"median": 400.0}, "copy_ms": {"median": 500.0}}],
                 "steps": [{"name": "the proxy serves", "at_ms": {"median": 70.0}}],
             },
             "proxy": {
@@ -248,6 +270,7 @@ mod tests {
             "| the library on a started sandbox, to the exit code | 120 ms | 1.50× |",
             "| the same, as a copy | 120 ms | 1.20× |",
             "| apply of as many new files | 2400 ms | 1.20× |",
+            "| monorepo | 400 ms | 500 ms | 1.25× |",
             "| the proxy serves | 70 ms |",
             "| HTTP/1.1 requests | 20000/s | 5000/s | 0.25× |",
             "| added p50, HTTP/2 | 300 µs |",

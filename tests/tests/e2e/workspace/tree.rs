@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use e2e_tests::bed::{Bed, Ran};
+use e2e_tests::layouts::FIRST_COMMIT;
 use sandbox::{CommandSpec, ContainerEnv, Mount, Network};
 use tempfile::TempDir;
 
@@ -24,9 +25,7 @@ impl Tree {
             folder: tempfile::tempdir().expect("a folder"),
         };
         fs::create_dir(tree.path()).expect("a folder");
-        let script = format!(
-            "git init -q -b main {init} . && mkdir -p .git/info src && echo one > src/a && git add . && git commit -q -m first"
-        );
+        let script = format!("git init -q -b main {init} . && {FIRST_COMMIT}");
         assert!(tree.host(&script).0, "git could not make the work tree");
         tree
     }

@@ -13,7 +13,7 @@ use super::worktree::{Way, WorkTree};
 const LARGE: u32 = 100_000;
 const CHANGE: &str = "echo changed >> /workspace/src/7/350.rs";
 /// 50,000 new files in 500 folders.
-const MANY: &str = "d=0; while [ $d -lt 500 ]; do mkdir -p /workspace/new/$d; i=0; while [ $i -lt 100 ]; do \
+pub(crate) const MANY: &str = "d=0; while [ $d -lt 500 ]; do mkdir -p /workspace/new/$d; i=0; while [ $i -lt 100 ]; do \
                     echo \"module.exports = $i\" > /workspace/new/$d/$i.js; i=$((i+1)); done; d=$((d+1)); done";
 
 /// The trees.

@@ -5,6 +5,7 @@
 
 mod apply;
 mod bare;
+mod days;
 mod report;
 mod rounds;
 mod sandboxed;

@@ -32,6 +32,8 @@ pub(crate) struct Report {
     pub(crate) many_apply_ms: Spread,
     /// `cp -a` of the same files.
     pub(crate) many_copied_ms: Spread,
+    /// Days of work in everyday projects.
+    pub(crate) days: Vec<Day>,
     /// What the library's time is made of.
     pub(crate) steps: Vec<Step>,
 }
@@ -42,4 +44,14 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// Since the execution was asked for.
     pub(crate) at_ms: Spread,
+}
+
+/// A day of work in one kind of project.
+#[derive(Debug, Serialize)]
+pub(crate) struct Day {
+    pub(crate) name: &'static str,
+    /// In the tree itself, protected, until the exit code was known.
+    pub(crate) direct_ms: Spread,
+    /// In a copy of it, until that was applied and removed.
+    pub(crate) copy_ms: Spread,
 }

@@ -9,7 +9,8 @@ use sandbox::Timings;
 use super::Args;
 use super::apply::ApplyTrees;
 use super::bare::{BareEngine, BareNetwork};
-use super::report::{Report, Step};
+use super::days;
+use super::report::{Day, Report, Step};
 use super::sandboxed::{CommandLine, Library};
 use super::worktree::{Way, WorkTree};
 
@@ -36,13 +37,15 @@ pub(crate) async fn measure(args: &Args) -> Result<Report> {
     let library = Library::start(args, &folder.path().join("library")).await?;
     let measured = async {
         let samples = rounds(args, &library, &command, &tree).await?;
-        applies(args, &library, &trees, samples).await
+        let samples = applies(args, &library, &trees, samples).await?;
+        let days = days::measure(folder.path(), &library, args.rounds.div_ceil(4)).await?;
+        anyhow::Ok(samples.report(days))
     };
     let measured = measured.await;
     let ended = library.shutdown().await;
-    let samples = measured?;
+    let report = measured?;
     ended?;
-    Ok(samples.report())
+    Ok(report)
 }
 
 async fn rounds(
@@ -129,7 +132,7 @@ struct Samples {
 }
 
 impl Samples {
-    fn report(&self) -> Report {
+    fn report(&self, days: Vec<Day>) -> Report {
         let step = |((name, _), sample): (&Moment, &Sample)| Step {
             name,
             at_ms: sample.spread(),
@@ -149,6 +152,7 @@ impl Samples {
             bare_without_network_ms: self.bare_without_network.spread(),
             command_ms: self.command.spread(),
             library_ms: self.library.spread(),
+            days,
             steps: MOMENTS.iter().zip(&self.steps).map(step).collect(),
         }
     }

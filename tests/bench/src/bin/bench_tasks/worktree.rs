@@ -6,8 +6,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use sandbox::{ApplyOptions, Mount, Protection, WorkspaceCopy};
+use test_world::layouts::{FIRST_COMMIT, Layout};
 
 const FILES_IN_A_FOLDER: u32 = 50;
+/// Who commits.
+pub(crate) const IDENTITY: [(&str, &str); 4] = [
+    ("GIT_AUTHOR_NAME", "bench"),
+    ("GIT_AUTHOR_EMAIL", "bench@bench.test"),
+    ("GIT_COMMITTER_NAME", "bench"),
+    ("GIT_COMMITTER_EMAIL", "bench@bench.test"),
+];
 
 /// How the work tree is mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +35,6 @@ pub(crate) struct WorkTree {
 }
 
 impl WorkTree {
-    #[expect(clippy::disallowed_methods, reason = "git makes the repository")]
     /// With so many files, its repository's own not counted.
     pub(crate) fn new(folder: &Path, files: u32) -> Result<Self> {
         let tree = folder.join("tree");
@@ -37,11 +44,28 @@ impl WorkTree {
             fs::write(inner.join(format!("{number}.rs")), format!("// {number}\n"))
                 .context("cannot write a file of the work tree")?;
         }
-        let script =
-            "git init -q . && git add . && git -c user.name=b -c user.email=b@bench.test commit -q -m all";
+        Self::made(folder, "git init -q . && git add . && git commit -q -m all")
+    }
+
+    /// A small one of this layout.
+    pub(crate) fn of(folder: &Path, layout: Layout) -> Result<Self> {
+        let tree = folder.join("tree");
+        fs::create_dir_all(&tree).with_context(|| format!("cannot make {}", tree.display()))?;
+        let Layout { before, .. } = layout;
+        Self::made(
+            folder,
+            &format!("git init -q -b main . && {FIRST_COMMIT} && {before}"),
+        )
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "git makes the repository")]
+    fn made(folder: &Path, script: &str) -> Result<Self> {
+        let tree = folder.join("tree");
         let made = std::process::Command::new("sh")
             .args(["-c", script])
             .current_dir(&tree)
+            .env("HOME", folder)
+            .envs(IDENTITY)
             .status();
         if !made.context("cannot start git")?.success() {
             bail!("git could not make a repository in {}", tree.display());
