@@ -1,4 +1,4 @@
-//! SIGKILL of the command, beside a task that must not notice; the next run must be as if nothing had been.
+//! SIGKILL of the command, one or several at once, beside a task that must not notice; the next run must be as if nothing had been.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -22,23 +22,29 @@ const STEPS: [&str; 6] = [
     "connected",
 ];
 
-/// Kills so many tasks: every other one at a random moment, the others at a step.
+/// How many are killed together at a random moment.
+const TOGETHER: u32 = 3;
+
+/// So many rounds: in every other one several are killed at a random moment, in the others one is at a step.
 pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
     let mut report = Report::default();
     let mut random = Random::new(seed);
     let whole = whole(field)?;
     let bystander = field.bystander()?;
     let before = field.settled()?;
-    let (mut left, mut missed, mut next) = (0, 0, Vec::new());
+    let (mut left, mut kills, mut missed, mut next) = (0, 0, 0, Vec::new());
     for round in 0..rounds {
         let (name, words) = field.kind(round / 2);
         let moment = if round % 2 == 0 {
             let share = u32::try_from(random.below(150)).unwrap_or(0);
-            missed += u32::from(!kill_after(field, &words, whole * share / 100)?);
-            format!("{share} % of a whole one")
+            let together: Vec<_> = (0..TOGETHER).map(|more| field.kind(round / 2 + more).1).collect();
+            kills += TOGETHER;
+            missed += kill_after(field, &together, whole * share / 100)?;
+            format!("{share} % of a whole one, with the {} after it", TOGETHER - 1)
         } else {
             let step = usize::try_from(random.below(STEPS.len() as u64)).ok();
             let step = step.and_then(|step| STEPS.get(step)).copied().unwrap_or_default();
+            kills += 1;
             missed += u32::from(!kill_at(field, &words, step)?);
             format!("`{step}`")
         };
@@ -64,8 +70,8 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
     }
     let after = field.settled()?;
     report.row(
-        "kills (random moments and named steps, in turn)",
-        format!("{rounds}, {missed} of them after the end"),
+        "kills (three at a random moment and one at a named step, in turn)",
+        format!("{kills} in {rounds} rounds, {missed} of them after the end"),
     );
     report.row("containers left before the next run", format!("{left} times"));
     report.row("the next run", spread(next));
@@ -97,15 +103,22 @@ fn command(field: &Field, words: &[String]) -> std::process::Command {
     field.sandbox(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Whether it was killed before its end.
-fn kill_after(field: &Field, words: &[String], delay: Duration) -> Result<bool> {
-    let mut child = command(field, words).spawn()?;
+/// Gives how many had ended before.
+fn kill_after(field: &Field, together: &[Vec<String>], delay: Duration) -> Result<u32> {
+    let mut children = Vec::new();
+    for words in together {
+        children.push(command(field, words).spawn()?);
+    }
     // tidy: sleep: the moment of the kill.
     std::thread::sleep(delay);
-    kill(&mut child)
+    let mut ended = 0;
+    for child in &mut children {
+        ended += u32::from(!kill(child)?);
+    }
+    Ok(ended)
 }
 
-/// Kills it when it says that it did `step`.
+/// Kills it when it says that it did `step`; whether that was before its end.
 fn kill_at(field: &Field, words: &[String], step: &str) -> Result<bool> {
     let verbose: Vec<&str> = ["-vv"]
         .into_iter()
