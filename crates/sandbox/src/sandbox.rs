@@ -278,6 +278,17 @@ impl Sandbox {
         Ok(reap::inventory(&self.shared.engine, &self.shared.config.prefix).await?)
     }
 
+    /// The bridges on the engine's host that were made for networks of this engine's, whoever asked for them, and have none any more: what
+    /// a service of podman's leaves that is killed while a container starts or ends. `None` where the bridges cannot be seen: those of an engine without root
+    /// are in a network of their own.
+    ///
+    /// # Errors
+    ///
+    /// When the engine fails.
+    pub async fn stray_bridges(&self) -> Result<Option<Vec<String>>, SandboxError> {
+        Ok(self.shared.engine.stray_bridges().await?)
+    }
+
     /// Removes what dead instances left, and the egress network when no instance uses it. [`Sandbox::startup`] removes the former too.
     ///
     /// # Errors

@@ -310,12 +310,24 @@ impl Handle {
     /// how the process ended is not known then, and it may still run.
     pub(crate) async fn wait(&self) -> Result<Exit, EngineError> {
         let code = tokio::select! {
-            code = self.engine.wait_container(self.id.as_str()) => code?,
+            code = self.ended() => code?,
             () = self.unmonitored() => return Err(EngineError::end_unknown(&self.name, "it runs on")),
         };
         let oom_killed = self.confirm(code).await?;
         tracing::debug!(container = %self.name, code, oom_killed, "ended");
         Ok(Exit { code, oom_killed })
+    }
+
+    /// The exit code, once the engine tells it. The monitor ends after the process, so that an engine that looks for the end need not do
+    /// so before.
+    async fn ended(&self) -> Result<i64, EngineError> {
+        if let (false, Some(monitor)) = (self.engine.capabilities().wakes_waits(), &self.monitor) {
+            tokio::select! {
+                code = self.engine.wait_container_watched(self.id.as_str()) => return code,
+                () = monitor.ended() => {}
+            }
+        }
+        self.engine.wait_container(self.id.as_str()).await
     }
 
     /// Returns when the monitor has ended and the process has not; never where there is no monitor to be seen. Some engines never

@@ -96,10 +96,10 @@ impl Capabilities {
         self.version >= Version::new(5, 0)
     }
 
-    /// Whether the Docker-compatible wait sleeps on an event. Older engines burn a processor while it is pending.
+    /// Whether the end of a container wakes whoever waits for it. Older engines look for it at intervals, and use the processor for that.
     #[must_use]
-    pub fn has_idle_compatible_wait(&self) -> bool {
-        self.version >= Version::new(5, 0)
+    pub fn wakes_waits(&self) -> bool {
+        self.version >= Version::new(5, 3)
     }
 
     /// Whether the engine notices on hosts with version 1 of control groups that a process was killed for want of memory.
@@ -141,8 +141,8 @@ impl Capabilities {
                 "networks cannot be isolated from networks that are not isolated themselves",
             ),
             (
-                self.has_idle_compatible_wait(),
-                "the Docker-compatible wait polls, so podman's own is used",
+                self.wakes_waits(),
+                "the engine looks for the end of a container at intervals, so the sandbox watches the container's monitor",
             ),
             (
                 self.has_stable_bridges(),

@@ -18,6 +18,11 @@ use super::error::{Cause, EngineError, printable};
 use super::inspection::Inspection;
 use super::libpod::{Call, escape};
 
+/// How long an engine sleeps before it looks again whether a container has ended, or whether the caller is still there: each look takes
+/// processor time, which adds up with many containers.
+const OFTEN: &str = "10ms";
+const SELDOM: &str = "5s";
+
 /// The id that the engine gave a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContainerId(String);
@@ -122,9 +127,20 @@ impl Engine {
 
     /// Waits for the end of a container, however long it takes, and tells its exit code.
     pub(crate) async fn wait_container(&self, container: &str) -> Result<i64, EngineError> {
+        let woken = self.capabilities().wakes_waits();
+        self.wait_looking(container, if woken { SELDOM } else { OFTEN })
+            .await
+    }
+
+    /// Likewise, for a container that is watched in another way: its end may be told late, the end of the engine's service is not.
+    pub(crate) async fn wait_container_watched(&self, container: &str) -> Result<i64, EngineError> {
+        self.wait_looking(container, SELDOM).await
+    }
+
+    /// The Docker-compatible wait would keep a processor busy on podman 4.
+    async fn wait_looking(&self, container: &str, interval: &str) -> Result<i64, EngineError> {
         const OPERATION: &str = "wait for container";
-        // The Docker-compatible wait burns a processor on podman 4. This one looks every 10 ms on podman 4 and sleeps on podman 5.
-        let query = "condition=exited&condition=stopped&interval=10ms";
+        let query = format!("condition=exited&condition=stopped&interval={interval}");
         let path = format!("/containers/{}/wait?{query}", escape(container));
         let mut call = container_call(OPERATION, container, Method::POST, path);
         call.deadline = None;

@@ -5,6 +5,7 @@
 
 mod archive;
 mod attach;
+mod bridge;
 mod build;
 mod capabilities;
 mod confine;

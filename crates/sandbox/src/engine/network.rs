@@ -8,6 +8,7 @@ use ipnet::{IpNet, Ipv4Net};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::bridge;
 use super::connection::{CALL_DEADLINE, Engine};
 use super::error::{Cause, EngineError};
 use super::libpod::{Call, escape};
@@ -37,6 +38,8 @@ pub(crate) struct NetworkSummary {
 struct Described {
     name: String,
     driver: String,
+    #[serde(default)]
+    network_interface: String,
     internal: bool,
     dns_enabled: bool,
     ipv6_enabled: bool,
@@ -57,7 +60,8 @@ impl Engine {
     /// Makes a network and checks what the engine made of it; one that is not as planned is removed again.
     pub(crate) async fn create_network(&self, plan: &NetworkPlan) -> Result<(), EngineError> {
         const OPERATION: &str = "create network";
-        let body = Some(body(plan));
+        let bridge = bridge::fresh_name(self.libpod().socket());
+        let body = Some(body(plan, &bridge));
         let described: Described = self
             .libpod()
             .json(Call {
@@ -65,9 +69,9 @@ impl Engine {
                 ..call(OPERATION, &plan.name, Method::POST, "/networks/create")
             })
             .await?;
-        let wrong = differences(plan, &described);
+        let wrong = differences(plan, &bridge, &described);
         if wrong.is_empty() {
-            tracing::debug!(network = %plan.name, subnet = ?plan.subnet, internal = plan.internal, "created");
+            tracing::debug!(network = %plan.name, bridge, subnet = ?plan.subnet, internal = plan.internal, "created");
             return Ok(());
         }
         self.remove_network(&plan.name).await?;
@@ -146,10 +150,11 @@ fn call<'a>(operation: &'static str, object: &'a str, method: Method, path: impl
     }
 }
 
-fn body(plan: &NetworkPlan) -> Value {
+fn body(plan: &NetworkPlan, bridge: &str) -> Value {
     let mut body = json!({
         "name": plan.name,
         "driver": "bridge",
+        "network_interface": bridge,
         "internal": plan.internal,
         // A name server would be a process of the host that containers can reach, and an internal network without one gets no
         // address of the host.
@@ -166,7 +171,7 @@ fn body(plan: &NetworkPlan) -> Value {
     body
 }
 
-fn differences(plan: &NetworkPlan, described: &Described) -> Vec<&'static str> {
+fn differences(plan: &NetworkPlan, bridge: &str, described: &Described) -> Vec<&'static str> {
     let subnets = &described.subnets;
     let planned_subnet = match plan.subnet {
         Some(planned) => matches!(subnets.as_slice(), [only] if only.subnet == IpNet::V4(planned)),
@@ -189,6 +194,7 @@ fn differences(plan: &NetworkPlan, described: &Described) -> Vec<&'static str> {
                 .all(|(name, value)| described.labels.get(name) == Some(value)),
             "labels",
         ),
+        (described.network_interface == bridge, "bridge"),
     ]
     .into_iter()
     .filter_map(|(right, field)| (!right).then_some(field))
@@ -210,18 +216,18 @@ mod tests {
 
     fn answer() -> Value {
         json!({
-            "name": "n", "driver": "bridge", "internal": true, "dns_enabled": false, "ipv6_enabled": false,
+            "name": "n", "driver": "bridge", "network_interface": "sbx0", "internal": true, "dns_enabled": false, "ipv6_enabled": false,
             "subnets": [{"subnet": "10.199.0.0/28"}], "labels": {"sandbox.owner": "sandbox"}, "id": "00",
         })
     }
 
     fn wrong(plan: &NetworkPlan, answer: Value) -> Vec<&'static str> {
-        differences(plan, &serde_json::from_value(answer).unwrap())
+        differences(plan, "sbx0", &serde_json::from_value(answer).unwrap())
     }
 
     #[test]
     fn an_internal_network_gets_neither_a_name_server_nor_a_gateway() {
-        let body = body(&plan());
+        let body = body(&plan(), "sbx0");
         assert_eq!(body.pointer("/dns_enabled"), Some(&json!(false)));
         assert_eq!(
             body.pointer("/subnets"),
@@ -232,11 +238,12 @@ mod tests {
 
     #[test]
     fn a_network_with_a_way_out_is_kept_apart_from_others() {
-        let body = body(&NetworkPlan {
+        let open = NetworkPlan {
             internal: false,
             subnet: None,
             ..plan()
-        });
+        };
+        let body = body(&open, "sbx0");
         assert_eq!(body.pointer("/options/isolate"), Some(&json!("true")));
         assert_eq!(body.pointer("/subnets"), None);
     }
@@ -263,6 +270,7 @@ mod tests {
                 "gateway",
             ),
             ("labels", json!({}), "labels"),
+            ("network_interface", json!("podman1"), "bridge"),
         ] {
             let mut changed = answer();
             changed.as_object_mut().unwrap().insert(field.to_owned(), value);

@@ -58,8 +58,8 @@ impl Script {
     }
 }
 
-/// Reads a request with its body.
-async fn read_request(stream: &mut UnixStream) {
+/// Reads a request with its body, and gives it in lower case.
+async fn read_request(stream: &mut UnixStream) -> String {
     let mut request = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&request).to_ascii_lowercase();
@@ -69,11 +69,11 @@ async fn read_request(stream: &mut UnixStream) {
                 .find_map(|line| line.strip_prefix("content-length: "))
                 .unwrap_or("0");
             if body.len() >= length.parse().unwrap() {
-                return;
+                return text;
             }
         }
         if stream.read_buf(&mut request).await.unwrap() == 0 {
-            return;
+            return text;
         }
     }
 }
@@ -163,6 +163,37 @@ async fn an_exit_code_is_a_number_or_an_error() {
     ] {
         let (_script, engine) = Script::engine_then(answer.clone()).await;
         assert_eq!(engine.wait_container("0f").await.ok(), expected, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_engine_looks_often_for_an_end_only_where_nothing_else_tells_it() {
+    for (version, watched, expected) in [
+        ("5.4.2", false, "interval=5s"),
+        ("4.3.1", false, "interval=10ms"),
+        ("4.3.1", true, "interval=5s"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("engine.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let served = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            read_request(&mut stream).await;
+            let pong = PING.replace("5.4.2", version);
+            stream.write_all(pong.as_bytes()).await.unwrap();
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let asked = read_request(&mut stream).await;
+            stream.write_all(json("200 OK", "0\n").as_bytes()).await.unwrap();
+            asked
+        });
+        let engine = Engine::connect(&EngineAddress::unix(&socket)).await.unwrap();
+        let code = if watched {
+            engine.wait_container_watched("0f").await
+        } else {
+            engine.wait_container("0f").await
+        };
+        assert_eq!(code.ok(), Some(0));
+        assert!(served.await.unwrap().contains(expected), "{version}, {watched}");
     }
 }
 

@@ -104,9 +104,24 @@ pub(crate) async fn inventory(engine: &Engine, prefix: &str) -> Result<Inventory
 
 /// All objects under `prefix` whose labels are whole.
 pub(super) async fn find(engine: &Engine, prefix: &str) -> Result<Vec<Found>, EngineError> {
-    let filter = [Labels::owned_by(prefix)];
+    find_with(engine, prefix, &[Labels::owned_by(prefix)]).await
+}
+
+/// Those that the instance `id` made: an engine takes the longer the more it finds.
+pub(super) async fn find_instance(
+    engine: &Engine,
+    prefix: &str,
+    id: &str,
+) -> Result<Vec<Found>, EngineError> {
+    let filters = [Labels::owned_by(prefix), Labels::made_by(id)];
+    let mut found = find_with(engine, prefix, &filters).await?;
+    found.retain(|found| found.labels.instance() == id);
+    Ok(found)
+}
+
+async fn find_with(engine: &Engine, prefix: &str, filters: &[String]) -> Result<Vec<Found>, EngineError> {
     let (containers, networks) =
-        tokio::try_join!(engine.list_containers(&filter), engine.list_networks(&filter))?;
+        tokio::try_join!(engine.list_containers(filters), engine.list_networks(filters))?;
     let containers = containers.into_iter().map(|container| {
         (
             ObjectKind::Container,

@@ -164,6 +164,11 @@ impl Labels {
     pub(crate) fn owned_by(prefix: &str) -> String {
         format!("{OWNER}={prefix}")
     }
+
+    /// The filter that finds, with that one, what the instance `id` made.
+    pub(crate) fn made_by(id: &str) -> String {
+        format!("{INSTANCE}={id}")
+    }
 }
 
 #[cfg(test)]
@@ -212,12 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_names_the_label_that_objects_carry() {
+    fn the_filters_name_labels_that_objects_carry() {
         let labels = labels();
-        let (name, value) = Labels::owned_by(labels.owner())
-            .split_once('=')
-            .map(|(n, v)| (n.to_owned(), v.to_owned()))
-            .unwrap();
-        assert_eq!(labels.to_map().get(&name), Some(&value));
+        for filter in [
+            Labels::owned_by(labels.owner()),
+            Labels::made_by(labels.instance()),
+        ] {
+            let (name, value) = filter.split_once('=').unwrap();
+            assert_eq!(labels.to_map().get(name).map(String::as_str), Some(value));
+        }
     }
 }

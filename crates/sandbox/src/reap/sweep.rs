@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, stream};
 use crate::engine::{Engine, EngineError};
 
 use super::instance::{self, Liveness, LockPlace};
-use super::inventory::{Found, ObjectKind, find};
+use super::inventory::{Found, ObjectKind, find, find_instance};
 use super::labels::{Labels, Role};
 
 /// How many objects are removed at once; the engine does the removals of one lock in turn anyway.
@@ -59,8 +59,8 @@ pub(crate) async fn remove_instance(
     prefix: &str,
     id: &str,
 ) -> Result<SweepReport, EngineError> {
-    let mut found = find(engine, prefix).await?;
-    found.retain(|found| found.labels.instance() == id && found.labels.role() != Role::Egress);
+    let mut found = find_instance(engine, prefix, id).await?;
+    found.retain(|found| found.labels.role() != Role::Egress);
     let found = without_runs(found);
     match remove(engine, found).await {
         (_, Some(error)) => Err(error),
@@ -70,10 +70,8 @@ pub(crate) async fn remove_instance(
 
 /// Removes everything with the instance and the context of `labels`.
 pub(crate) async fn remove_context(engine: &Engine, labels: &Labels) -> Result<(), EngineError> {
-    let mut found = find(engine, labels.owner()).await?;
-    found.retain(|found| {
-        found.labels.instance() == labels.instance() && found.labels.context() == labels.context()
-    });
+    let mut found = find_instance(engine, labels.owner(), labels.instance()).await?;
+    found.retain(|found| found.labels.context() == labels.context());
     remove(engine, found).await.1.map_or(Ok(()), Err)
 }
 

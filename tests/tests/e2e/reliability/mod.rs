@@ -1,5 +1,6 @@
 //! Faults of the machinery around a task: what it did is on record, what it came to is true, and nothing stays behind.
 
+mod bridges;
 mod flood;
 mod leftovers;
 mod monitor;

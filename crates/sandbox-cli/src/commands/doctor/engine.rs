@@ -35,6 +35,10 @@ pub(super) async fn checks(sandbox: &Sandbox, address: &str) -> Vec<Check> {
         Err(error) => checks.push(Check::failed("engine facts", &error.into())),
     }
     checks.push(left_behind(sandbox).await);
+    match sandbox.stray_bridges().await {
+        Ok(found) => checks.extend(found.map(|found| bridges(&found))),
+        Err(error) => checks.push(Check::failed(BRIDGES, &error.into())),
+    }
     checks
 }
 
@@ -241,6 +245,28 @@ async fn left_behind(sandbox: &Sandbox) -> Check {
     }
 }
 
+const BRIDGES: &str = "bridges";
+
+/// What a service of podman's leaves that is killed while it makes networks. podman removes none of it.
+fn bridges(stray: &[String]) -> Check {
+    if stray.is_empty() {
+        return Check::ok(BRIDGES, "none without a network");
+    }
+    let names = stray.join(" ");
+    Check::warn(
+        BRIDGES,
+        format!(
+            "{} without a network, left by a podman that was killed: {names}",
+            stray.len()
+        ),
+        // The far ends of their cables are in network namespaces that nothing else names any more.
+        format!(
+            "as root on the engine's host: for bridge in {names}; do ip link show master $bridge | sed -n 's/.*link-netns //p' | \
+             xargs -rn1 ip netns delete; ip link delete $bridge; done"
+        ),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::report::Verdict;
@@ -300,6 +326,8 @@ mod tests {
             (gvisor(&good, Some("/usr/bin/runsc".into())), Verdict::Ok),
             (gvisor(&guarded, None), Verdict::Warn),
             (network_program(&good), Verdict::Fail),
+            (bridges(&[]), Verdict::Ok),
+            (bridges(&["sbx0".to_owned()]), Verdict::Warn),
             (tunnel(Path::new("/no/such/device")), Verdict::Fail),
             (tunnel(Path::new("/dev/null")), Verdict::Ok),
         ] {
