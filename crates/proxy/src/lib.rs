@@ -26,6 +26,7 @@
 mod control;
 mod credential;
 mod dns;
+mod fields;
 #[cfg(feature = "forced-panic")]
 mod forced_panic;
 mod frames;

@@ -119,6 +119,33 @@ for count, body in ((1, question), (2, question + other), (2, question + b'\xc0\
     assert_eq!(answers, ["0 1", "1 0", "1 0", "1 0", "1 0"], "{log}");
 }
 
+/// microsandbox 0c13181a: records that nobody had asked for were believed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_server_is_believed_about_the_name_that_was_asked_for() {
+    let bed = Bed::new().await;
+    let policy =
+        "domains: [alias.test, alias-of-private.test, stray.test, other.test, beside.test, beside-it.test]";
+    // `other` and `beside-it` are asked for after another's answer has named an address for them.
+    let script = "
+for name in alias alias-of-private stray other beside beside-it; do
+  curl -sS -o /dev/null -w \"$name %{http_code}\\n\" --max-time 120 http://$name.test/
+done";
+    let ran = bed.run(policy, script).await;
+    assert_eq!(
+        ran.stdout, "alias 200\nalias-of-private 403\nstray 502\nother 200\nbeside 200\nbeside-it 200\n",
+        "{}{}",
+        ran.stderr, ran.log
+    );
+    let refused = ran.log_lines("BLOCKED GET http://alias-of-private.test/ -> 403 [reason: address]");
+    assert_eq!(refused.len(), 1, "{}", ran.log);
+    for name in ["stray.test", "alias-of-private.test"] {
+        assert!(World::shared().seen(name).is_empty(), "{name}");
+    }
+    // The control: the same addresses, told of the names themselves.
+    assert_eq!(World::shared().seen("other.test").len(), 1);
+    bed.close().await;
+}
+
 /// microsandbox#986: a credential for a proxy reached the outer proxy, and CONNECT was let through.
 #[tokio::test(flavor = "multi_thread")]
 async fn connect_is_refused_and_a_credential_for_a_proxy_stays() {

@@ -7,7 +7,8 @@ use e2e_tests::DEADLINE;
 use e2e_tests::bed::{self, Bed};
 use e2e_tests::engine;
 use e2e_tests::host::{self, HostService};
-use e2e_tests::world::{IcmpSink, SINK, UdpSink};
+use e2e_tests::setting::Setting;
+use e2e_tests::world::{IcmpSink, ORIGIN, SINK, UdpSink};
 use sandbox::{Input, Network, OutputChunk, Role};
 use serde_json::json;
 
@@ -221,18 +222,57 @@ async fn udp_and_icmp_to_the_outside_arrive_nowhere() {
         "the control reaches the sink: {}",
         control.stdout
     );
-    bed.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_control_for_icmp_with_a_raw_socket_the_echo_arrives() {
-    let echoes = IcmpSink::bind(SINK);
     let outcome = engine::weakened(
         &["icmp", &SINK.to_string(), "3"],
         &json!({"cap_add": ["NET_RAW"]}),
     )
     .await;
-    assert!(echoes.count() > 0, "{outcome}");
+    assert!(
+        echoes.count() > 0,
+        "the control: with a raw socket the echo arrives: {outcome}"
+    );
+    bed.close().await;
+}
+
+/// Sends an echo request to each address with each kind of socket, and says what comes of it.
+const PING: &str = r"
+python3 - $TARGETS <<'EOF'
+import errno, socket, sys
+def ping(kind, address):
+    try:
+        with socket.socket(socket.AF_INET, kind, socket.IPPROTO_ICMP) as sock:
+            sock.settimeout(30)
+            sock.sendto(bytes([8, 0, 0xf7, 0xfd, 0, 1, 0, 1]), (address, 0))
+            # An answer has the type 0, eight bytes before its end.
+            while sock.recv(2048)[-8] != 0: pass
+            return 'answered'
+    except TimeoutError: return 'silence'
+    except OSError as error: return errno.errorcode[error.errno]
+for address in sys.argv[1:]:
+    if address == 'proxy':
+        address = next(line.split()[1] for line in open('/etc/resolv.conf') if line.startswith('nameserver'))
+    print('ping', ping(socket.SOCK_DGRAM, address), 'raw', ping(socket.SOCK_RAW, address))
+EOF";
+
+/// microsandbox 0c13181a: the gateway answered echo requests past its policy.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_proxy_cannot_be_pinged_nor_anything_behind_it() {
+    let bed = Bed::new().await;
+    // Nobody else pings this address.
+    let echoes = IcmpSink::bind(ORIGIN);
+    let script = PING.replace("$TARGETS", &format!("proxy {ORIGIN}"));
+    let ran = bed.run(POLICY, &script).await;
+    let tried = ran.stdout.matches("ping ").count();
+    assert_eq!(tried, 2, "{}{}", ran.stdout, ran.stderr);
+    assert!(!ran.stdout.contains("answered"), "{}", ran.stdout);
+    assert_eq!(echoes.count(), 0);
+    let script = PING.replace("$TARGETS", &ORIGIN.to_string());
+    let free = json!({"image": Setting::of_this_run().clients_image, "entrypoint": [], "command": ["bash", "-c", script],
+        "cap_add": ["NET_RAW"]});
+    let control = engine::printed(&free).await;
+    assert!(control.contains("raw answered"), "{control}");
+    assert!(echoes.count() > 0, "{control}");
+    bed.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

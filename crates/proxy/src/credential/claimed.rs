@@ -1,7 +1,7 @@
 //! AWS signatures: ours are made anew, others are removed.
 
 use http::header::{AUTHORIZATION, HOST};
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use sandbox_proxy_protocol::Scheme;
 
 use super::error::CredentialError;
@@ -63,19 +63,15 @@ fn of<'a>(claim: &Claim, scope: &Scope<'a>) -> Option<&'a Key> {
     key.filter(|_| scope.scheme == Scheme::Https)
 }
 
-/// The request without a signature that is not ours, and without the session token of one, its headers in their order.
-pub(super) fn without(claim: Option<&Claim>, headers: &HeaderMap, target: &str) -> (HeaderMap, String) {
-    let (left, target) = signing::without_signature(claim, headers.clone(), target);
-    (only(headers, |name| left.contains_key(name)), target)
-}
-
 /// The request with a signature of the real key. The upstream gets the host in its canonical form, which is what is signed.
 pub(super) fn sign(
     claim: &Claim,
     key: &Key,
     mut request: Request<'_>,
 ) -> Result<(HeaderMap, Option<String>, BodyPlan), CredentialError> {
-    request.headers = only(&request.headers, |name| *name != HOST);
+    if let (Some(sent), Ok(host)) = (request.headers.get_mut(HOST), HeaderValue::from_str(request.host)) {
+        *sent = host;
+    }
     let before = request.target.to_owned();
     let (signed, body) = match signing::resign(claim, key.replacement(), request)? {
         Resigned::Ready(signed) => (signed, BodyPlan::Pass),
@@ -85,15 +81,6 @@ pub(super) fn sign(
     let Signed { mut headers, target } = signed;
     hide(&mut headers);
     Ok((headers, (target != before).then_some(target), body))
-}
-
-/// Those of the headers whose names are `kept`, in their order.
-fn only(headers: &HeaderMap, kept: impl Fn(&HeaderName) -> bool) -> HeaderMap {
-    let mut left = HeaderMap::with_capacity(headers.len());
-    for (name, value) in headers.iter().filter(|(name, _)| kept(name)) {
-        left.append(name.clone(), value.clone());
-    }
-    left
 }
 
 /// Keeps what a signature brings from being shown, and from being kept by compression.
@@ -107,8 +94,6 @@ pub(crate) fn hide(headers: &mut HeaderMap) {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     #[test]

@@ -3,6 +3,7 @@
 use http::{HeaderMap, HeaderName};
 
 use super::scope::Scope;
+use crate::fields::only;
 
 /// The headers without those that an entry names and in which nothing was replaced, and how many lines went. `ours` are the headers
 /// in which something was, or will be.
@@ -11,12 +12,7 @@ pub(super) fn strip(headers: HeaderMap, scope: &Scope<'_>, ours: &[HeaderName]) 
     if !headers.keys().any(foreign) {
         return (headers, 0);
     }
-    let mut kept = HeaderMap::with_capacity(headers.len());
-    for (name, value) in &headers {
-        if !foreign(name) {
-            kept.append(name.clone(), value.clone());
-        }
-    }
+    let kept = only(&headers, |name| !foreign(name));
     let dropped = u32::try_from(headers.len() - kept.len()).unwrap_or(u32::MAX);
     (kept, dropped)
 }

@@ -10,7 +10,7 @@ use lru::LruCache;
 use sandbox_credentials::{Replacement, SecretReplacements, SecretValue};
 use sandbox_proxy_protocol::Scheme;
 
-use super::claimed::{Claimed, claim, sign, without};
+use super::claimed::{Claimed, claim, sign};
 use super::drift::DriftWatch;
 use super::entry::Entry;
 use super::error::CredentialError;
@@ -20,7 +20,7 @@ use super::replace::replace;
 use super::scope::Scope;
 use super::strip::strip;
 use crate::scrub::{self, Needles};
-use crate::signing::{Carrier, Request};
+use crate::signing::{Carrier, Request, without_signature};
 
 /// Sets of entries whose needles are kept.
 const NEEDLE_SETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
@@ -92,7 +92,7 @@ impl Vault {
         let mut headers = replaced.headers;
         let claimed = claim(&headers, wire.target, scope)?;
         if let Claimed::Foreign(claim) = &claimed {
-            let (left, target) = without(claim.as_ref(), &headers, wire.target);
+            let (left, target) = without_signature(claim.as_ref(), &headers, wire.target);
             headers = left;
             plan.target = (target != wire.target).then_some(target);
             plan.dropped += 1;

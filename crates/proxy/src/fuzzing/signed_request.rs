@@ -33,7 +33,7 @@ pub(super) fn check(headers: &HeaderMap, target: &str) {
 
 /// A claim can be taken away without a trace, and made again wholly or not at all.
 fn check_claim(found: &Claim, headers: &HeaderMap, target: &str) {
-    let (left, rest) = without_signature(Some(found), headers.clone(), target);
+    let (left, rest) = without_signature(Some(found), headers, target);
     assert_eq!(claim(&left, &rest), Ok(None), "something of a signature is left");
     let request = Request {
         method: "GET",

@@ -7,10 +7,10 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use tokio::time::timeout;
@@ -19,7 +19,7 @@ use super::body::Download;
 use super::deny::Unsent;
 use super::exchange::Exchange;
 use super::head::stand_in;
-use super::headers::{for_http1, for_http2, is_recoded, response_headers};
+use super::headers::{after_chunks, for_http1, for_http2, is_recoded, response_headers, with_chunks};
 use super::upload::Upload;
 use crate::gate::Permit;
 use crate::scrub::{Needles, Scrubbed, UnknownEncoding, plan_body};
@@ -37,6 +37,8 @@ pub(super) struct Outgoing {
     /// The target, where `target` is only its stand-in.
     raw_target: Option<Box<[u8]>>,
     headers: HeaderMap,
+    /// The header before which it says that its body comes in chunks, where the body does.
+    after_chunks: Option<HeaderName>,
     extensions: http::Extensions,
 }
 
@@ -68,6 +70,7 @@ impl Outgoing {
             method: parts.method,
             target,
             raw_target,
+            after_chunks: after_chunks(&parts.headers, &headers),
             headers,
             // The spelling of the header names is in there.
             extensions: parts.extensions,
@@ -92,9 +95,7 @@ impl Outgoing {
         let unsized_body = !request.body().is_end_stream() && !request.headers().contains_key(CONTENT_LENGTH);
         if unsized_body {
             // hyper would send GET without its body.
-            request
-                .headers_mut()
-                .append(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            *request.headers_mut() = with_chunks(request.headers(), self.after_chunks.as_ref());
         }
         request
     }

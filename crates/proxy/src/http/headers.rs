@@ -1,10 +1,12 @@
-//! Which headers travel on. Order and duplicates are kept: maps are rebuilt, since removing from one would reorder it.
+//! Which headers travel on. Order and duplicates are kept, and what is made anew stands where the client had it.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::fields::only;
 
 /// Headers that concern one connection only.
 const HOP_BY_HOP: [HeaderName; 9] = [
@@ -79,6 +81,9 @@ const NO_TRAILER: [&str; 30] = [
     "x-goog-api-key",
 ];
 
+/// How a body without a length is sent.
+const CHUNKED: HeaderValue = HeaderValue::from_static("chunked");
+
 /// Would lead clients to another port and protocol, which the proxy does not serve.
 const ALT_SVC: HeaderName = HeaderName::from_static("alt-svc");
 
@@ -100,22 +105,24 @@ pub(super) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Optio
     if named.iter().any(is_essential) {
         return None;
     }
-    let mut kept = HeaderMap::with_capacity(headers.len() + 1);
+    let trailers = wants_trailers(headers);
+    let mut kept = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
+        let anew = match *name {
+            TE if trailers => Some("trailers"),
+            CONNECTION if rules.websocket => Some("Upgrade"),
+            UPGRADE if rules.websocket => Some("websocket"),
+            _ => None,
+        };
         let dropped = concerns_one_connection(name)
             || named.contains(name)
             || (rules.strip_method_override && is_method_override(name))
             || (rules.strip_path_override && is_path_override(name));
-        if !dropped {
-            kept.append(name.clone(), value.clone());
+        match anew {
+            Some(anew) => drop(kept.insert(name.clone(), HeaderValue::from_static(anew))),
+            None if dropped => {}
+            None => drop(kept.append(name.clone(), value.clone())),
         }
-    }
-    if wants_trailers(headers) {
-        kept.append(TE, HeaderValue::from_static("trailers"));
-    }
-    if rules.websocket {
-        kept.append(CONNECTION, HeaderValue::from_static("Upgrade"));
-        kept.append(UPGRADE, HeaderValue::from_static("websocket"));
     }
     Some(kept)
 }
@@ -124,24 +131,19 @@ pub(super) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Optio
 pub(super) fn response_headers(headers: &HeaderMap) -> HeaderMap {
     let named = connection_options(headers);
     let reframed = headers.contains_key(TRANSFER_ENCODING);
-    let mut kept = HeaderMap::with_capacity(headers.len());
-    for (name, value) in headers {
+    only(headers, |name| {
         // A length beside a transfer-encoding is not the length of the body.
         let dropped = HOP_BY_HOP.contains(name)
             || *name == ALT_SVC
             || (named.contains(name) && !is_essential(name))
             || (reframed && *name == CONTENT_LENGTH);
-        if !dropped {
-            kept.append(name.clone(), value.clone());
-        }
-    }
-    kept
+        !dropped
+    })
 }
 
 /// The trailers that travel, either way: none of those in `unwanted`.
 pub(super) fn trailers(received: &HeaderMap, unwanted: &[HeaderName]) -> HeaderMap {
-    let mut kept = HeaderMap::with_capacity(received.len());
-    for (name, value) in received {
+    only(received, |name| {
         let dropped = HOP_BY_HOP.contains(name)
             || is_among(name, &NO_TRAILER)
             || is_method_override(name)
@@ -149,11 +151,8 @@ pub(super) fn trailers(received: &HeaderMap, unwanted: &[HeaderName]) -> HeaderM
             || unwanted
                 .iter()
                 .any(|unwanted| is_same(name.as_str(), unwanted.as_str()));
-        if !dropped {
-            kept.append(name.clone(), value.clone());
-        }
-    }
-    kept
+        !dropped
+    })
 }
 
 /// Whether a header is for the next hop and travels no further.
@@ -179,13 +178,26 @@ pub(super) fn for_http1(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap {
 
 /// As HTTP/2 wants a request: the host in `:authority` only.
 pub(super) fn for_http2(headers: &HeaderMap) -> HeaderMap {
-    let mut shaped = HeaderMap::with_capacity(headers.len());
+    only(headers, |name| *name != HOST)
+}
+
+/// Says that the body comes in chunks, before the header `next`, or behind all others.
+pub(super) fn with_chunks(headers: &HeaderMap, next: Option<&HeaderName>) -> HeaderMap {
+    let mut shaped = HeaderMap::with_capacity(headers.len() + 1);
     for (name, value) in headers {
-        if *name != HOST {
-            shaped.append(name.clone(), value.clone());
+        if next == Some(name) {
+            shaped.insert(TRANSFER_ENCODING, CHUNKED);
         }
+        shaped.append(name.clone(), value.clone());
     }
+    shaped.insert(TRANSFER_ENCODING, CHUNKED);
     shaped
+}
+
+/// The header of `kept` before which `received` said that its body comes in chunks.
+pub(super) fn after_chunks(received: &HeaderMap, kept: &HeaderMap) -> Option<HeaderName> {
+    let mut following = received.keys().skip_while(|name| **name != TRANSFER_ENCODING);
+    following.find(|name| kept.contains_key(*name)).cloned()
 }
 
 /// Whether the request asks to become a WebSocket, and nothing else.
@@ -316,6 +328,7 @@ mod tests {
             ("te", "gzip, trailers"),
             ("expect", "100-continue"),
             ("zeta", "z"),
+            ("te", "deflate"),
             ("beta", "b"),
         ]);
         let kept = request_headers(&headers, PLAIN).unwrap();
@@ -323,11 +336,59 @@ mod tests {
             "host: a",
             "accept: 1",
             "accept: 2",
+            "te: trailers",
             "zeta: z",
             "beta: b",
-            "te: trailers",
         ];
         assert_eq!(lines(&kept), expected);
+        let websocket = RequestRules {
+            websocket: true,
+            ..PLAIN
+        };
+        let headers = map(&[
+            ("a", "1"),
+            ("connection", "keep-alive"),
+            ("b", "2"),
+            ("upgrade", "WebSocket"),
+            ("connection", "Upgrade"),
+            ("c", "3"),
+        ]);
+        let kept = request_headers(&headers, websocket).unwrap();
+        let expected = [
+            "a: 1",
+            "connection: Upgrade",
+            "b: 2",
+            "upgrade: websocket",
+            "c: 3",
+        ];
+        assert_eq!(lines(&kept), expected);
+    }
+
+    #[test]
+    fn chunks_are_announced_where_the_client_did() {
+        let received = map(&[
+            ("a", "1"),
+            ("transfer-encoding", "chunked"),
+            ("keep-alive", "5"),
+            ("b", "2"),
+            ("c", "3"),
+            ("b", "4"),
+        ]);
+        let kept = map(&[("a", "1"), ("b", "2"), ("b", "4"), ("c", "3")]);
+        let next = after_chunks(&received, &kept);
+        let expected = ["a: 1", "transfer-encoding: chunked", "b: 2", "b: 4", "c: 3"];
+        assert_eq!(lines(&with_chunks(&kept, next.as_ref())), expected);
+        // The last one, or one that was never there: an HTTP/2 client has none.
+        for received in [
+            map(&[("b", "2"), ("a", "1"), ("transfer-encoding", "chunked")]),
+            kept.clone(),
+        ] {
+            assert_eq!(after_chunks(&received, &kept), None);
+        }
+        assert_eq!(
+            lines(&with_chunks(&map(&[("a", "1")]), None)),
+            ["a: 1", "transfer-encoding: chunked"]
+        );
     }
 
     #[test]

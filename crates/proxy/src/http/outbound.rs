@@ -45,7 +45,7 @@ pub(super) enum Unprepared {
 pub(super) async fn prepare(
     client: &Client,
     permit: &Permit,
-    mut parts: Parts,
+    parts: Parts,
     headers: HeaderMap,
     body: Incoming,
     exchange: &mut Exchange,
@@ -93,7 +93,6 @@ pub(super) async fn prepare(
         },
     };
     exchange.planned(&plan);
-    parts.headers = HeaderMap::new();
     let outgoing =
         Outgoing::new(permit, parts, plan.headers, plan.target.as_deref()).ok_or_else(unsendable)?;
     Ok(Prepared {

@@ -27,6 +27,7 @@ use super::identity::{identify, origin_form};
 use super::outbound::{Unprepared, malformed, prepare, unchunked};
 use super::upgrade::Tunnel;
 use super::upload::Upload;
+use crate::fields::only;
 use crate::gate::Permit;
 use crate::scrub::Needles;
 use crate::upstream::{Failure, Lease, UpstreamError};
@@ -43,8 +44,9 @@ pub(super) async fn answer(
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             client.framing().answered();
         }
-    } else {
-        response.headers_mut().remove(CONNECTION);
+    } else if response.headers().contains_key(CONNECTION) {
+        let headers = response.headers_mut();
+        *headers = only(headers, |name| *name != CONNECTION);
     }
     Ok(response)
 }

@@ -13,8 +13,9 @@ use http_body::{Body, Frame, SizeHint};
 use super::decode::{Chain, DecodeError, Pulled};
 use super::headers::scrub_headers;
 use super::needles::{Length, Needles};
-use super::plan::{BodyScrub, Search, remove_digests};
+use super::plan::{BodyScrub, Search, is_digest};
 use super::stream::Stream;
+use crate::fields::only;
 
 /// How many steps one poll may take that give nothing, before others have their turn.
 const PATIENCE: u32 = 64;
@@ -228,7 +229,7 @@ impl Searched {
 
     fn trailers(&self, mut trailers: HeaderMap) -> Frame<Bytes> {
         if self.is_encoded() {
-            remove_digests(&mut trailers);
+            trailers = only(&trailers, |name| !is_digest(name));
         }
         let (trailers, replaced) = scrub_headers(&self.needles, trailers);
         self.replaced.fetch_add(replaced, Ordering::Relaxed);

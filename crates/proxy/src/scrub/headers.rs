@@ -5,6 +5,7 @@ use http::{Extensions, HeaderMap, HeaderValue};
 use hyper::ext::ReasonPhrase;
 
 use super::needles::Needles;
+use crate::fields::only;
 
 /// The fields without real values, and how many values were replaced. Order, repetitions and marks stay as they are; a field with a
 /// value in its name goes. `Content-Length` is left alone: it is only a number, and the body would no longer fit.
@@ -30,12 +31,7 @@ fn without_named(needles: &Needles, headers: HeaderMap) -> (HeaderMap, u32) {
     if !headers.keys().any(|name| needles.are_in_name(name.as_str())) {
         return (headers, 0);
     }
-    let mut kept = HeaderMap::with_capacity(headers.len());
-    for (name, value) in &headers {
-        if !needles.are_in_name(name.as_str()) {
-            kept.append(name.clone(), value.clone());
-        }
-    }
+    let kept = only(&headers, |name| !needles.are_in_name(name.as_str()));
     let dropped = u32::try_from(headers.len() - kept.len()).unwrap_or(u32::MAX);
     (kept, dropped)
 }

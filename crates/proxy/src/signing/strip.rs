@@ -6,6 +6,7 @@ use http::header::AUTHORIZATION;
 use super::claim::{Carrier, Claim};
 use super::target::Target;
 use super::token::TOKEN;
+use crate::fields::only;
 
 /// The parameters that make up a signature in a query, old and new.
 const PARAMETERS: [&str; 9] = [
@@ -32,20 +33,24 @@ pub(crate) fn has_token(target: &str) -> bool {
 /// What is left of a request when its signature, and the session token with it, is taken away. Without a claim only the token goes.
 pub(crate) fn without_signature(
     claim: Option<&Claim>,
-    mut headers: HeaderMap,
+    headers: &HeaderMap,
     target: &str,
 ) -> (HeaderMap, String) {
     let mut target = Target::new(target);
-    match claim.map(Claim::carrier) {
-        Some(Carrier::Header) => drop(headers.remove(AUTHORIZATION)),
-        Some(Carrier::Query) => PARAMETERS.iter().for_each(|name| target.remove(name)),
-        None => {}
+    let carrier = claim.map(Claim::carrier);
+    if carrier == Some(Carrier::Query) {
+        for name in PARAMETERS {
+            target.remove(name);
+        }
     }
     for name in TOKENS {
-        headers.remove(name);
         target.remove(name);
     }
-    (headers, target.to_string())
+    let left = only(headers, |name| {
+        let signs = *name == AUTHORIZATION && carrier == Some(Carrier::Header);
+        !signs && !TOKENS.contains(&name.as_str())
+    });
+    (left, target.to_string())
 }
 
 #[cfg(test)]
@@ -83,7 +88,7 @@ mod tests {
                 headers.insert(AUTHORIZATION, HeaderValue::from_static(value));
             }
             let found = claim(&headers, before).unwrap().unwrap();
-            let (headers, target) = without_signature(Some(&found), headers, before);
+            let (headers, target) = without_signature(Some(&found), &headers, before);
             assert_eq!(target, after);
             assert_eq!(headers.len(), 1, "{before}");
             assert_eq!(claim(&headers, &target), Ok(None));
@@ -99,7 +104,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert("x-amz-security-token", HeaderValue::from_static("token"));
             headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer token"));
-            let (headers, target) = without_signature(None, headers, before);
+            let (headers, target) = without_signature(None, &headers, before);
             assert_eq!(target, after);
             assert!(
                 headers.len() == 1 && headers.contains_key(AUTHORIZATION),

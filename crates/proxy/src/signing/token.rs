@@ -6,6 +6,7 @@ use sandbox_credentials::SigningReplacement;
 use super::encoding::encoded;
 use super::error::SignError;
 use super::target::Target;
+use crate::fields::only;
 
 /// The header and the parameter that carry it.
 pub(super) const TOKEN: &str = "x-amz-security-token";
@@ -25,7 +26,7 @@ pub(super) fn replace_token(
     }
     target.value(TOKEN)?;
     let Some((token, _)) = &key.session_token else {
-        headers.remove(TOKEN);
+        *headers = only(headers, |name| name.as_str() != TOKEN);
         target.remove(TOKEN);
         return Ok(());
     };

@@ -5,9 +5,11 @@ use allowlist::HostPattern;
 use sandbox_credentials::{HeaderPattern, Injection, MaskedSecret, SecretValue, prepare_secrets};
 use sandbox_proxy_protocol::Decision;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
 
-use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, plain_capture, raw};
+use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, plain_capture, raw, raw_tls};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
@@ -100,16 +102,22 @@ fn http2_request(stream: u8, path: &str) -> Vec<u8> {
     [&[0, 0, length, 1, 5, 0, 0, 0, stream], block.as_slice()].concat()
 }
 
+/// A connection to `a.example` over which HTTP/2 can be spoken by hand.
+async fn http2(proxy: &Proxy) -> TlsStream<TcpStream> {
+    let mut stream = proxy.tls("a.example", &["h2"]).await.unwrap();
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let hello = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &settings].concat();
+    stream.write_all(&hello).await.unwrap();
+    stream
+}
+
 /// hyper's HTTP/2 cannot hold these: the client is told to try HTTP/1.1.
 #[tokio::test]
 async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
     let pki = Pki::new();
     let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
     let proxy = Setup::new(pki, upstream.address).start().await;
-    let mut stream = proxy.tls("a.example", &["h2"]).await.unwrap();
-    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
-    let hello = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &settings].concat();
-    stream.write_all(&hello).await.unwrap();
+    let mut stream = http2(&proxy).await;
     stream.write_all(&http2_request(1, "/?\u{fc}")).await.unwrap();
     stream.write_all(&http2_request(3, "/?q=\"a\"")).await.unwrap();
     stream.flush().await.unwrap();
@@ -140,6 +148,55 @@ async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
         .unwrap();
     assert_eq!(seen.target, "/?\u{fc}");
     assert_eq!(upstream.seen().len(), 1);
+    proxy.stop().await;
+}
+
+/// h2 cuts off a fragment before anybody sees it, so it cannot be refused as over HTTP/1. What is left is what is judged, sent and recorded.
+#[tokio::test]
+async fn over_http2_a_fragment_is_not_judged_sent_or_recorded() {
+    let pki = Pki::new();
+    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
+    let mut setup = Setup::new(pki, upstream.address);
+    setup.policy = "url_prefixes: [{host: a.example, path: /open}, {host: a.example, path: '/open?*'}]";
+    let proxy = setup.start().await;
+    for (path, left, allowed) in [
+        // The control: without a fragment.
+        ("/open?x=1", "/open?x=1", true),
+        ("/open#/hidden", "/open", true),
+        ("/open#", "/open", true),
+        ("/open?x=1#&hidden=2?z", "/open?x=1", true),
+        ("/open?x=1#\"\u{fc}\\hidden", "/open?x=1", true),
+        ("/secret#/open", "/secret", false),
+        ("/secret#/../open?x=1", "/secret", false),
+        ("/#/open", "/", false),
+    ] {
+        let mut stream = http2(&proxy).await;
+        stream.write_all(&http2_request(1, path)).await.unwrap();
+        stream.flush().await.unwrap();
+        let record = proxy.request().await;
+        let decision = if allowed {
+            Decision::Allowed
+        } else {
+            Decision::Blocked
+        };
+        assert_eq!(
+            (record.decision, record.target.as_str()),
+            (decision, left),
+            "{path}"
+        );
+        let seen = upstream.seen();
+        let lines: Vec<&str> = seen.iter().flat_map(|seen| seen.lines()).collect();
+        let sent = format!("GET https://a.example{left} HTTP/2.0");
+        assert_eq!(
+            lines,
+            if allowed { vec![sent.as_str()] } else { vec![] },
+            "{path}"
+        );
+    }
+    let head = "GET /open#/hidden HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
+    let answer = raw_tls(&proxy, "a.example", head.as_bytes()).await;
+    assert!(answer.0.contains("x-sandbox-blocked: path"), "{answer:?}");
+    assert!(upstream.seen().is_empty());
     proxy.stop().await;
 }
 

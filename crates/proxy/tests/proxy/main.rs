@@ -15,6 +15,7 @@ mod harness;
 mod identity;
 mod limits;
 mod memory;
+mod order;
 mod policy;
 mod reflected;
 mod signing;

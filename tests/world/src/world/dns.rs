@@ -6,16 +6,39 @@ use tokio::net::UdpSocket;
 
 use super::NOBODY;
 
-/// The address of `name`; `None` where there is no such name.
-fn address(name: &str, origin: Ipv4Addr) -> Option<Ipv4Addr> {
-    match name {
-        "nx.test" => None,
-        "down.test" => Some(NOBODY),
-        "private.test" => Some(Ipv4Addr::new(10, 0, 0, 1)),
-        "loopback.test" => Some(Ipv4Addr::LOCALHOST),
-        "metadata.test" => Some(Ipv4Addr::new(169, 254, 169, 254)),
-        _ => Some(origin),
-    }
+/// What is said of a name.
+enum Data<'a> {
+    Address(Ipv4Addr),
+    Alias(&'a str),
+}
+
+const PRIVATE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
+/// The records in the answer to a query for the address of `name`, each with its owner; `None` where there is no such name.
+fn records(name: &str, origin: Ipv4Addr) -> Option<Vec<(&str, Data<'static>)>> {
+    Some(match name {
+        "nx.test" => return None,
+        "down.test" => vec![(name, Data::Address(NOBODY))],
+        "private.test" => vec![(name, Data::Address(PRIVATE))],
+        "loopback.test" => vec![(name, Data::Address(Ipv4Addr::LOCALHOST))],
+        "metadata.test" => vec![(name, Data::Address(Ipv4Addr::new(169, 254, 169, 254)))],
+        "alias.test" => vec![
+            (name, Data::Alias("open.test")),
+            ("open.test", Data::Address(origin)),
+        ],
+        "alias-of-private.test" => vec![
+            (name, Data::Alias("private.test")),
+            ("private.test", Data::Address(PRIVATE)),
+        ],
+        // Nobody asked for these others.
+        "stray.test" => vec![("other.test", Data::Address(origin))],
+        "beside.test" => vec![
+            ("beside-it.test", Data::Address(PRIVATE)),
+            (name, Data::Address(origin)),
+            ("beside-it.test", Data::Address(PRIVATE)),
+        ],
+        _ => vec![(name, Data::Address(origin))],
+    })
 }
 
 pub(super) async fn bind(address: SocketAddr) -> std::io::Result<UdpSocket> {
@@ -31,21 +54,38 @@ pub(super) async fn serve(socket: UdpSocket, origin: Ipv4Addr) {
     }
 }
 
-/// Answers a query for A with an address, for anything else with nothing.
+/// Answers a query for A with what there is, for anything else with nothing.
 fn answer(query: &[u8], origin: Ipv4Addr) -> Option<Vec<u8>> {
     let (name, end) = question(query)?;
     let kind = query.get(end..end + 2)?;
-    let found = address(&name, origin);
-    let with_answer = found.filter(|_| kind == [0, 1]);
+    let found = records(&name, origin);
+    let code = if found.is_some() { 0x80 } else { 0x83 };
+    let found = found.filter(|_| kind == [0, 1]).unwrap_or_default();
     let mut reply = query.get(..2)?.to_vec();
-    reply.extend([0x81, if found.is_some() { 0x80 } else { 0x83 }]);
-    reply.extend([0, 1, 0, u8::from(with_answer.is_some()), 0, 0, 0, 0]);
+    reply.extend([0x81, code]);
+    reply.extend([0, 1, 0, u8::try_from(found.len()).ok()?, 0, 0, 0, 0]);
     reply.extend(query.get(12..end + 4)?);
-    if let Some(address) = with_answer {
-        reply.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4]);
-        reply.extend(address.octets());
+    for (owner, data) in found {
+        let (kind, data) = match data {
+            Data::Address(address) => (1, address.octets().to_vec()),
+            Data::Alias(target) => (5, labels(target)),
+        };
+        reply.extend(labels(owner));
+        reply.extend([0, kind, 0, 1, 0, 0, 0, 5, 0, u8::try_from(data.len()).ok()?]);
+        reply.extend(data);
     }
     Some(reply)
+}
+
+/// A name on the wire.
+fn labels(name: &str) -> Vec<u8> {
+    let mut wire = Vec::new();
+    for label in name.split('.') {
+        wire.push(u8::try_from(label.len()).unwrap_or_default());
+        wire.extend(label.as_bytes());
+    }
+    wire.push(0);
+    wire
 }
 
 /// The queried name, and where its type begins.

@@ -75,8 +75,9 @@ impl IcmpSink {
             use std::io::Read as _;
             let mut buffer = [0; 2048];
             while let Ok(length) = (&socket).read(&mut buffer) {
-                // An IPv4 header of 20 bytes, then the type: 8 is an echo request.
-                if length > 20 && buffer[20] == 8 {
+                // Behind the IPv4 header, which says how many words it has, is the type: 8 is an echo request.
+                let head = usize::from(buffer[0] & 15) * 4;
+                if head < length && buffer[head] == 8 {
                     counter.fetch_add(1, Ordering::SeqCst);
                 }
             }

@@ -1,14 +1,20 @@
-//! What is searched for, and how: in bytes, in files, in the memory of a process.
+//! What is searched for, and how: in bytes, in files and what is compressed in them, in the memory of a process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::GeneralPurpose;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 
 /// Texts that must not be found, and the places where one was.
 pub(in crate::credentials) struct Needles {
@@ -19,20 +25,31 @@ pub(in crate::credentials) struct Needles {
 /// Memory is read in pieces that overlap by more than the longest text.
 const PIECE: u64 = 1 << 20;
 const OVERLAP: u64 = 4096;
+/// How each member of a gzip file begins.
+const GZIP: &[u8] = &[0x1f, 0x8b, 8];
+/// What is unpacked of one member at most.
+const UNPACKED: u64 = 64 << 20;
 
 impl Needles {
-    /// The values as they are, the core of their Base64 at each alignment, and their bytes in hexadecimal and as a URL may have them.
+    /// The values as they are, the core of their Base64 at each alignment in both alphabets, and their bytes in hexadecimal and as a URL
+    /// may have them.
     pub(in crate::credentials) fn new(values: &[String]) -> Self {
         let forms = values.iter().flat_map(|value| {
-            (0..3).map(|shift| base64_core(value, shift)).chain([
+            let base64 = [STANDARD_NO_PAD, URL_SAFE_NO_PAD]
+                .into_iter()
+                .flat_map(move |engine| (0..3).map(move |shift| base64_core(&engine, value, shift)));
+            base64.chain([
                 value.clone(),
                 hex(value, ""),
                 hex(value, "").to_uppercase(),
+                hex(value, "%"),
                 hex(value, "%").to_uppercase(),
+                in_url(value),
             ])
         });
+        let texts: BTreeSet<String> = forms.collect();
         Self {
-            texts: forms.collect(),
+            texts: texts.into_iter().collect(),
             found: BTreeMap::new(),
         }
     }
@@ -60,29 +77,27 @@ impl Needles {
             .any(|text| memchr::memmem::find(bytes, text.as_bytes()).is_some())
     }
 
-    /// Looks into every file at and below the paths. What vanishes meanwhile is gone.
+    /// Looks into every file at and below the paths, and into what is compressed there. What vanishes meanwhile is gone.
     pub(in crate::credentials) fn look_into_files<'a>(
         &mut self,
         place: &'static str,
         paths: impl IntoIterator<Item = &'a Path>,
     ) {
-        // The texts go over stdin: an argument would itself be found.
-        let mut grep = Command::new("grep")
-            .args(["-r", "-s", "-l", "-a", "-F", "--devices=skip", "-f", "-", "--"])
-            .args(paths)
-            .env("LC_ALL", "C")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("grep");
-        let mut input = grep.stdin.take().expect("a pipe");
-        let lines = self.texts.join("\n");
-        input.write_all(lines.as_bytes()).expect("grep reads");
-        drop(input);
-        let output = grep.wait_with_output().expect("our own child");
-        let names = String::from_utf8_lossy(&output.stdout).into_owned();
-        for name in names.lines() {
-            self.found.entry(place).or_default().push(name.to_owned());
+        let paths: Vec<&Path> = paths.into_iter().collect();
+        let texts = self.texts.join("\n");
+        for name in files_with(texts.as_bytes(), &paths) {
+            let name = name.to_string_lossy().into_owned();
+            self.found.entry(place).or_default().push(name);
+        }
+        for name in files_with(GZIP, &paths) {
+            let bytes = std::fs::read(&name).unwrap_or_default();
+            for at in memchr::memmem::find_iter(&bytes, GZIP) {
+                let mut unpacked = Vec::new();
+                let member = bytes.get(at..).unwrap_or_default();
+                // What merely looks like a member, or is cut off, gives what there was up to there.
+                let _ = GzDecoder::new(member).take(UNPACKED).read_to_end(&mut unpacked);
+                self.look(place, &format!("{} unpacked at {at}", name.display()), &unpacked);
+            }
         }
     }
 
@@ -110,6 +125,39 @@ impl Needles {
     }
 }
 
+/// The files at and below the paths that hold one of the lines of `texts`.
+fn files_with(texts: &[u8], paths: &[&Path]) -> Vec<PathBuf> {
+    // The texts go over stdin: an argument would itself be found.
+    let mut grep = Command::new("grep")
+        .args([
+            "-r",
+            "-s",
+            "-l",
+            "-Z",
+            "-a",
+            "-F",
+            "--devices=skip",
+            "-f",
+            "-",
+            "--",
+        ])
+        .args(paths)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("grep");
+    let mut input = grep.stdin.take().expect("a pipe");
+    input.write_all(texts).expect("grep reads");
+    drop(input);
+    let output = grep.wait_with_output().expect("our own child");
+    let names = output.stdout.split(|byte| *byte == 0);
+    names
+        .filter(|name| !name.is_empty())
+        .map(|name| OsStr::from_bytes(name).into())
+        .collect()
+}
+
 /// `7f00-7f10 r--p …`: the borders of a mapping that can be read.
 fn readable(line: &str) -> Option<(u64, u64)> {
     let mut fields = line.split_whitespace();
@@ -125,9 +173,18 @@ fn hex(value: &str, mark: &str) -> String {
     digits.collect::<Vec<_>>().concat()
 }
 
+/// As a URL has it, with what is special there escaped.
+fn in_url(value: &str) -> String {
+    let escaped = value.bytes().map(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    });
+    escaped.collect()
+}
+
 /// What the Base64 of any text has in common that holds `value` after `shift` bytes, modulo 3.
-fn base64_core(value: &str, shift: usize) -> String {
-    let encoded = STANDARD_NO_PAD.encode(format!("{}{value}", "x".repeat(shift)));
+fn base64_core(engine: &GeneralPurpose, value: &str, shift: usize) -> String {
+    let encoded = engine.encode(format!("{}{value}", "x".repeat(shift)));
     let end = encoded.len() - 2;
     encoded
         .get(if shift == 0 { 0 } else { 4 }..end)
@@ -146,6 +203,15 @@ fn needles_are_found_in_bytes_and_within_base64_at_any_place() {
         needles.look("bytes", before, encoded.as_bytes());
     }
     assert_eq!(needles.found()["bytes"].len(), 4);
+    // Of these bytes the alphabets make something else.
+    let special = "~~~???>>>~~~???>>>".to_owned();
+    let mut others = Needles::new(std::slice::from_ref(&special));
+    for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+        let encoded = engine.encode(format!("u:{special}:after"));
+        others.look("bytes", "both", encoded.as_bytes());
+    }
+    others.look("bytes", "url", b"~~~%3F%3F%3F%3E%3E%3E~~~%3F%3F%3F%3E%3E%3E");
+    assert_eq!(others.found()["bytes"].len(), 3);
     for digits in [
         "x612d76616c75652d6f662d736f6d652d6c656e677468",
         "612D76616C75652D6F662D736F6D652D6C656E677468",
@@ -157,6 +223,23 @@ fn needles_are_found_in_bytes_and_within_base64_at_any_place() {
     std::fs::write(folder.path().join("file"), format!("\0binary {value}\0")).expect("a file");
     needles.look_into_files("files", [folder.path()]);
     assert_eq!(needles.found()["files"].len(), 1);
+    needles.forget();
+    // Two members, the second one in the middle of the file, and with nothing of the value to be seen in it.
+    let packed = |text: &str| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(text.as_bytes()).expect("memory");
+        encoder.finish().expect("memory")
+    };
+    let file = [
+        packed("nothing"),
+        b"between".to_vec(),
+        packed(&format!("{value} {value}")),
+    ]
+    .concat();
+    std::fs::write(folder.path().join("file"), file).expect("a file");
+    needles.look_into_files("files", [folder.path()]);
+    let found = needles.found()["files"].join(" ");
+    assert!(found.contains("unpacked at "), "{found}");
     needles.look_into_memory("memory", std::process::id());
     assert!(needles.found().contains_key("memory"));
 }

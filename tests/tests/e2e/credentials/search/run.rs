@@ -20,6 +20,7 @@ use crate::command_line::project::{Project, assert_nothing_left};
 /// Uses the secrets as they are meant to be used, and leaves them wherever it can.
 pub(super) const SCRIPT: &str = r#"
 env > /root/env; env > /tmp/env; env > /workspace/env
+env | gzip > /root/env.gz
 curl -sS -H "Authorization: Bearer $TOKEN" https://search.test/ > /dev/null
 curl -sS -u "user:$TOKEN" https://search.test/mirror/body/gzip > /tmp/body
 curl -sS --aws-sigv4 aws:amz:us-east-2:s3 --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \
@@ -201,6 +202,11 @@ async fn the_control_real_values_in_the_environment_are_found_everywhere() {
         "temporary files",
     ];
     assert_eq!(found, everywhere.into(), "{:#?}", run.needles.found());
+    let files = &run.needles.found()["file system"];
+    assert!(
+        files.iter().any(|file| file.contains("/env.gz unpacked at ")),
+        "{files:#?}"
+    );
     run.end(&places).await;
 }
 
