@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 
@@ -13,6 +14,15 @@ use super::labels::{Labels, Role};
 
 /// How many objects are removed at once; the engine does the removals of one lock in turn anyway.
 const AT_ONCE: usize = 4;
+
+/// How long after a look another one follows where something could not be removed.
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+];
 
 /// What a sweep removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,17 +64,23 @@ pub(crate) async fn sweep(engine: &Engine, prefix: &str) -> Result<SweepReport, 
 }
 
 /// Removes everything that the instance `id` made, but the egress network, which others may use.
-pub(crate) async fn remove_instance(
-    engine: &Engine,
-    prefix: &str,
-    id: &str,
-) -> Result<SweepReport, EngineError> {
-    let mut found = find_instance(engine, prefix, id).await?;
-    found.retain(|found| found.labels.role() != Role::Egress);
-    let found = without_runs(found);
-    match remove(engine, found).await {
-        (_, Some(error)) => Err(error),
-        (report, None) => Ok(report),
+///
+/// A call that was given up may go on in the engine: a container that appears after a look keeps its network, and the next look finds it.
+pub(crate) async fn remove_instance(engine: &Engine, prefix: &str, id: &str) -> Result<(), EngineError> {
+    let mut pauses = PAUSES.into_iter();
+    loop {
+        let mut found = find_instance(engine, prefix, id).await?;
+        found.retain(|found| found.labels.role() != Role::Egress);
+        let Some(error) = remove(engine, without_runs(found)).await.1 else {
+            return Ok(());
+        };
+        match pauses.next() {
+            // tidy: sleep: no event says that a call that nobody waits for has come to its end.
+            Some(pause) if !error.is_unreachable() && !error.is_deadline() => {
+                tokio::time::sleep(pause).await;
+            }
+            _ => return Err(error),
+        }
     }
 }
 
