@@ -1,32 +1,4 @@
-//! The `sandbox` command.
-//!
-//! [`args`] is the command line, [`config`] the environment and `sandbox.yaml`, [`settings`] what both come to, decided once;
-//! each module of [`commands`] does one thing with its settings and a [`Printer`] and says how the program ends
-//! ([`exit_status`]). stdout is data, stderr everything else.
-
-mod args;
-mod change_report;
-mod commands;
-mod config;
-mod credentials;
-mod exit_status;
-mod failure;
-#[cfg(feature = "forced-panic")]
-mod forced_panic;
-mod hex;
-mod image_context;
-mod interrupt;
-mod launch;
-mod network_log;
-mod printer;
-mod run_folder;
-mod settings;
-mod table;
-mod tamper_report;
-mod trace;
-mod trust;
-mod workspace;
-mod workspace_copy;
+//! The program from its start to its exit code.
 
 use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,12 +9,17 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior,
 use sandbox::withhold_panic_messages;
 
 use crate::args::Cli;
+use crate::commands;
 use crate::config::Environment;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+#[cfg(feature = "forced-panic")]
+use crate::forced_panic;
 use crate::printer::Printer;
 
-fn main() -> ExitCode {
+/// All of it: reads the command line, does what it says, and gives the exit code.
+#[must_use]
+pub fn main() -> ExitCode {
     withhold_panic_messages();
     no_core_dumps();
     let cli = match Cli::try_parse() {

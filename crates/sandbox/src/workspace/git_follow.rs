@@ -465,11 +465,17 @@ mod tests {
 
     #[test]
     fn a_configuration_that_is_odd_and_that_git_reads_is_followed() {
-        for odd in ["# \0\n[core]\n hooksPath = h", "x = y\n[.z]\n[core]\n hooksPath = h\\"] {
+        for odd in [
+            "# \0\n[core]\n hooksPath = h",
+            "x = y\n[.z]\n[core]\n hooksPath = h\\",
+        ] {
             let bed = Bed::new();
             bed.write(".git/config", odd);
             let found = bed.followed(&[".git"], &[]);
-            assert!(found.contains(&("h".to_owned(), Role::Hooks)), "{odd:?}: {found:?}");
+            assert!(
+                found.contains(&("h".to_owned(), Role::Hooks)),
+                "{odd:?}: {found:?}"
+            );
         }
     }
 
