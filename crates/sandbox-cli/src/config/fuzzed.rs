@@ -42,7 +42,9 @@ fn check(error: &InvalidFile, text: &str) {
     );
     assert!(!told.chars().any(char::is_control), "an error says {told:?}");
     let position = error.location.position();
-    let lines = text.split('\n').count();
+    // What ends a line in YAML.
+    let ends = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
+    let lines = text.split(ends).count();
     assert!(
         (1..=lines + 1).contains(&position.line) && position.column >= 1,
         "an error is at {position:?} of {lines} lines"
