@@ -4,10 +4,14 @@
 //! toolchain nor `cargo-fuzz` is needed. No address sanitizer, which is not stable: our code has no `unsafe`, and the targets look
 //! for broken promises rather than for broken memory.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -31,17 +35,23 @@ const INSTRUMENTATION: [&str; 7] = [
 /// What libFuzzer says when the program has such counters.
 const INSTRUMENTED: &str = "inline 8-bit counters";
 
+/// How long `cargo xtask test` fuzzes each target, in seconds.
+const SMOKE_SECONDS: u32 = 5;
+
 /// Bounds on one input: bytes, seconds, and megabytes of the whole program, so that memory without bounds is a finding too.
 const BOUNDS: [&str; 3] = ["-max_len=4096", "-timeout=20", "-rss_limit_mb=192"];
 
 #[derive(Args)]
 pub(crate) struct FuzzArgs {
-    /// What to fuzz; everything, one after the other, if nothing is named.
+    /// What to fuzz; everything if nothing is named.
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
     /// How long to fuzz each target.
     #[arg(long, value_name = "N", default_value_t = 600)]
     seconds: u32,
+    /// How many targets to fuzz at once; as many as there are processors if it is not said.
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZero<usize>>,
     /// Only says which targets there are.
     #[arg(long)]
     list: bool,
@@ -65,20 +75,77 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
     } else {
         &args.targets
     };
+    let programs = programs()?;
+    let jobs = args.jobs.unwrap_or_else(processors);
+    all(chosen, jobs, |target| {
+        let program = program(&programs, target)?;
+        step(&format!("fuzzing {target} for {} s", args.seconds), || {
+            fuzz(target, program, args.seconds)
+        })
+    })
+}
+
+/// A few seconds of every target, from its seeds alone and with the same random numbers each time: a change that breaks one, or that the
+/// seeds find at once, does not wait for somebody to fuzz. Fails with the first finding.
+pub(crate) fn smoke() -> Result<()> {
+    let programs = programs()?;
+    let targets = targets()?;
+    let what = format!("fuzzing {} targets for {SMOKE_SECONDS} s each", targets.len());
+    step(&what, || {
+        all(&targets, processors(), |target| {
+            // What earlier runs learnt would take the time, and would not be there on another machine.
+            let corpus = workspace::state().join("fuzz").join(target);
+            let _ = fs::remove_dir_all(&corpus);
+            let mut fuzzer = fuzzer(target, program(&programs, target)?, SMOKE_SECONDS, &corpus)?;
+            fuzzer.arg("-seed=1");
+            watched(target, &mut fuzzer, Shown::Findings)
+        })
+    })
+}
+
+fn programs() -> Result<BTreeMap<String, PathBuf>> {
     apt::ensure(&[Needed {
         program: "c++",
         package: "g++",
     }])?;
-    let programs = step("building the fuzz targets", build)?;
-    for target in chosen {
-        let program = programs
-            .get(target)
-            .with_context(|| format!("cargo built no fuzz target {target}"))?;
-        step(&format!("fuzzing {target} for {} s", args.seconds), || {
-            fuzz(target, program, args.seconds)
-        })?;
-    }
-    Ok(())
+    step("building the fuzz targets", build)
+}
+
+fn program<'a>(programs: &'a BTreeMap<String, PathBuf>, target: &str) -> Result<&'a Path> {
+    let program = programs.get(target);
+    let path = program.with_context(|| format!("cargo built no fuzz target {target}"))?;
+    Ok(path)
+}
+
+fn processors() -> NonZero<usize> {
+    thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
+}
+
+/// Does `work` for every target, for `jobs` of them at a time. After a failure none is begun.
+fn all(targets: &[String], jobs: NonZero<usize>, work: impl Fn(&str) -> Result<()> + Sync) -> Result<()> {
+    // What is still to be begun.
+    let pending = Mutex::new(targets.iter());
+    let next = || pending.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let stop = || *pending.lock().unwrap_or_else(PoisonError::into_inner) = [].iter();
+    let one_after_the_other = || -> Result<()> {
+        while let Some(target) = next() {
+            work(target).inspect_err(|_| stop())?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.get())
+            .map(|_| scope.spawn(one_after_the_other))
+            .collect();
+        let results: Vec<Result<()>> = workers.into_iter().map(joined).collect();
+        results.into_iter().collect()
+    })
+}
+
+fn joined(worker: thread::ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+    worker
+        .join()
+        .unwrap_or_else(|_| bail!("a thread of the fuzzer panicked"))
 }
 
 /// The folder with everything that concerns fuzzing.
@@ -99,7 +166,7 @@ fn targets() -> Result<Vec<String>> {
 }
 
 /// The programs, which share nothing with the ordinary build: naming the platform keeps the flags away from build scripts.
-fn build() -> Result<std::collections::BTreeMap<String, PathBuf>> {
+fn build() -> Result<BTreeMap<String, PathBuf>> {
     let platform = cargo::host_target()?;
     let mut build = cargo::cargo([
         "build",
@@ -119,15 +186,21 @@ fn build() -> Result<std::collections::BTreeMap<String, PathBuf>> {
 
 fn fuzz(target: &str, program: &Path, seconds: u32) -> Result<()> {
     let corpus = folder().join("corpus").join(target);
-    let findings = folder().join("artifacts").join(target);
-    for folder in [&corpus, &findings] {
+    let mut fuzzer = fuzzer(target, program, seconds, &corpus)?;
+    fuzzer.arg("-print_final_stats=1");
+    watched(target, &mut fuzzer, Shown::Everything)
+}
+
+/// What runs `program` for so long. New inputs go to `corpus`.
+fn fuzzer(target: &str, program: &Path, seconds: u32, corpus: &Path) -> Result<Command> {
+    let findings = findings(target);
+    for folder in [corpus, &findings] {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     let mut fuzzer = command(program, BOUNDS);
     fuzzer
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-artifact_prefix={}/", findings.display()))
-        .arg("-print_final_stats=1")
         // Longer inputs sooner than usual: most of what is read here has a head before it matters.
         .arg("-len_control=20");
     let dictionary = folder().join(format!("dictionaries/{target}.dict"));
@@ -135,9 +208,30 @@ fn fuzz(target: &str, program: &Path, seconds: u32) -> Result<()> {
         fuzzer.arg(format!("-dict={}", dictionary.display()));
     }
     // New inputs go to the first folder.
-    fuzzer.arg(&corpus).arg(folder().join("seeds").join(target));
-    let instrumented = followed(&mut fuzzer)
-        .with_context(|| format!("{target} has a finding: the input lies in {}", findings.display()))?;
+    fuzzer.arg(corpus).arg(folder().join("seeds").join(target));
+    Ok(fuzzer)
+}
+
+fn findings(target: &str) -> PathBuf {
+    folder().join("artifacts").join(target)
+}
+
+/// Which lines of a fuzzer are shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// As they come.
+    Everything,
+    /// All of them, once there is a finding.
+    Findings,
+}
+
+fn watched(target: &str, fuzzer: &mut Command, shown: Shown) -> Result<()> {
+    let instrumented = followed(target, fuzzer, shown).with_context(|| {
+        format!(
+            "{target} has a finding: the input lies in {}",
+            findings(target).display()
+        )
+    })?;
     if !instrumented {
         bail!("{target} has no coverage counters: what it did was no fuzzing");
     }
@@ -145,7 +239,7 @@ fn fuzz(target: &str, program: &Path, seconds: u32) -> Result<()> {
 }
 
 /// Runs to the end, showing what the program says; whether it said that it has counters.
-fn followed(fuzzer: &mut Command) -> Result<bool> {
+fn followed(target: &str, fuzzer: &mut Command, shown: Shown) -> Result<bool> {
     let what = process::describe(fuzzer);
     let mut child = fuzzer
         .stdin(Stdio::null())
@@ -155,16 +249,23 @@ fn followed(fuzzer: &mut Command) -> Result<bool> {
         .with_context(|| format!("cannot start {what}"))?;
     let output = child.stderr.take().context("the child has no stderr")?;
     let mut instrumented = false;
+    let mut kept = Vec::new();
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         instrumented |= line.contains(INSTRUMENTED);
         // Each input that is kept is told on a line of its own; the pulse tells enough.
-        if !["\tNEW", "\tREDUCE"].iter().any(|kept| line.contains(kept)) {
-            say(line);
+        if ["\tNEW", "\tREDUCE"].iter().any(|kept| line.contains(kept)) {
+            continue;
+        }
+        let line = format!("{target}: {line}");
+        match shown {
+            Shown::Everything => say(line),
+            Shown::Findings => kept.push(line),
         }
     }
     let status = child.wait().with_context(|| format!("cannot await {what}"))?;
     if !status.success() {
+        kept.iter().for_each(say);
         bail!("{what} ended with {status}");
     }
     Ok(instrumented)
@@ -179,6 +280,8 @@ mod tests {
         let manifest = fs::read_to_string(folder().join("Cargo.toml")).unwrap();
         let targets = targets().unwrap();
         assert!(targets.len() >= 7, "{targets:?}");
+        let seeds = fs::read_dir(folder().join("seeds")).unwrap().count();
+        assert_eq!(seeds, targets.len(), "seeds of no target");
         for target in targets {
             assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
             assert!(folder().join("seeds").join(&target).is_dir(), "{target}");
@@ -196,8 +299,33 @@ mod tests {
             ("INFO: A corpus is not provided", false),
         ] {
             let mut program = command("sh", ["-c", "echo \"$0\" >&2", said]);
-            assert_eq!(followed(&mut program).unwrap(), expected);
+            assert_eq!(followed("x", &mut program, Shown::Findings).unwrap(), expected);
         }
-        assert!(followed(&mut command("sh", ["-c", "exit 77"])).is_err());
+        let mut failing = command("sh", ["-c", "exit 77"]);
+        assert!(followed("x", &mut failing, Shown::Findings).is_err());
+    }
+
+    #[test]
+    fn all_targets_are_done_and_none_is_begun_after_a_failure() {
+        let targets: Vec<String> = (0..20).map(|number| number.to_string()).collect();
+        for jobs in [1, 3] {
+            // Filled by all threads.
+            let done = Mutex::new(Vec::new());
+            let work = |fails: bool| {
+                let done = &done;
+                move |target: &str| {
+                    done.lock().unwrap().push(target.to_owned());
+                    anyhow::ensure!(!fails, "no");
+                    Ok(())
+                }
+            };
+            let jobs = NonZero::new(jobs).unwrap();
+            all(&targets, jobs, work(false)).unwrap();
+            let mut all_done = std::mem::take(&mut *done.lock().unwrap());
+            all_done.sort_by_key(|target| target.parse::<u32>().unwrap());
+            assert_eq!(all_done, targets);
+            assert!(all(&targets, jobs, work(true)).is_err());
+            assert!(done.lock().unwrap().len() <= jobs.get());
+        }
     }
 }

@@ -13,6 +13,7 @@ use crate::reproducible;
 use crate::suite::{self, Tally};
 use crate::task_demo::{self, DemoArgs};
 use crate::task_e2e::{self, E2eArgs};
+use crate::task_fuzz;
 use crate::task_tidy::{self, TidyArgs};
 
 #[derive(Args)]
@@ -38,6 +39,7 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
     step("docs", || {
         process::run(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
     })?;
+    step("a few seconds of every fuzz target", task_fuzz::smoke)?;
     step("programs that tell nothing of where they were built", || {
         // The proxy takes minutes: `cargo xtask dist --verify` builds it twice too.
         reproducible::check(&["sandbox-supervisor", "sandbox-verify-probe"])

@@ -107,6 +107,12 @@ impl EventParser {
         line
     }
 
+    /// Bytes of the line so far.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn held(&self) -> usize {
+        self.partial.len()
+    }
+
     /// Adds to the current line; returns the event that stands for it once it is too long.
     fn extend_line(&mut self, piece: &[u8]) -> Option<ParsedLine> {
         if self.position == Position::Dropped {

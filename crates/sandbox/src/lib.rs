@@ -94,6 +94,8 @@ mod egress;
 mod engine;
 mod error;
 mod executor;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod host_path;
 mod image;
 mod program;

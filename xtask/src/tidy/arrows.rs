@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     Rule {
         package: "allowlist",
         may_use: &["located-yaml"],
@@ -32,7 +32,7 @@ const RULES: [Rule; 15] = [
     },
     Rule {
         package: "claude-output",
-        may_use: &[],
+        may_use: &["fuzz-input"],
         never_links: PURE,
     },
     Rule {
@@ -47,7 +47,12 @@ const RULES: [Rule; 15] = [
     },
     Rule {
         package: "sandbox-proxy",
-        may_use: &["allowlist", "sandbox-credentials", "sandbox-proxy-protocol"],
+        may_use: &[
+            "allowlist",
+            "fuzz-input",
+            "sandbox-credentials",
+            "sandbox-proxy-protocol",
+        ],
         never_links: &["bollard", "aws-lc-rs", "openssl"],
     },
     Rule {
@@ -65,6 +70,7 @@ const RULES: [Rule; 15] = [
         may_use: &[
             "allowlist",
             "claude-output",
+            "fuzz-input",
             "sandbox-credentials",
             "sandbox-proxy-protocol",
             "sandbox-supervisor",
@@ -76,6 +82,11 @@ const RULES: [Rule; 15] = [
         package: "sandbox-cli",
         may_use: &["sandbox", "allowlist", "claude-output", "located-yaml"],
         never_links: &["rustls", "openssl"],
+    },
+    Rule {
+        package: "fuzz-input",
+        may_use: &[],
+        never_links: PURE,
     },
     Rule {
         package: "sandbox-probe",

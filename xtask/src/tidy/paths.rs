@@ -89,6 +89,12 @@ fn is_checked(source: &Source) -> bool {
         && !source.is_under(RESOLVER)
         && source.is_rust()
         && !source.is_test()
+        && !is_fuzz_target(source)
+}
+
+/// Whether it is only there with the feature `fuzzing`, which nothing that is shipped has.
+fn is_fuzz_target(source: &Source) -> bool {
+    source.path.contains("/fuzzing/") || source.path.ends_with("/fuzzed.rs")
 }
 
 /// How many there are, and the line of the first.

@@ -2,10 +2,11 @@
 
 use std::net::Ipv4Addr;
 
+use fuzz_input::Input;
+
 use super::message::{HEADER_BYTES, Name};
 use super::responder::reply;
 use super::response::{Family, Query, Response};
-use crate::fuzzing::Input;
 
 const PROXY: Ipv4Addr = Ipv4Addr::new(10, 199, 1, 100);
 /// As the resolver has it.

@@ -3,7 +3,7 @@
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 
-use super::input::{add_headers, first_line};
+use super::head::{add_headers, first_line};
 use super::signed_request::check;
 
 /// `data` is the value of the header; each further line is another header.

@@ -1,9 +1,10 @@
 //! Any body that says it is signed chunk by chunk.
 
 use bytes::BytesMut;
+use fuzz_input::{Input, pieces};
 use http::HeaderMap;
 
-use super::input::{Input, add_headers, pieces};
+use super::head::add_headers;
 use super::real_values::{HOST, key};
 use crate::signing::{ChunkError, ChunkSigner, MAX_CHUNK, Request, Resigned, claim, resign};
 

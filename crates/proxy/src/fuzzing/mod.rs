@@ -5,7 +5,7 @@
 
 mod authorization_header;
 mod chunk_stream;
-mod input;
+mod head;
 mod peer;
 mod planted;
 mod policy_document;
@@ -19,7 +19,6 @@ mod upstream_body;
 #[cfg(test)]
 mod seeds;
 
-pub(crate) use self::input::{Input, pieces};
 pub(crate) use self::peer::{Peer, run};
 
 pub use self::authorization_header::authorization_header;

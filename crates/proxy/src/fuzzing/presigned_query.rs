@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 
-use super::input::{add_headers, first_line};
+use super::head::{add_headers, first_line};
 use super::signed_request::check;
 
 /// `data` is path and query; each further line is a header.

@@ -1,9 +1,9 @@
 //! Any answer that brings real values back.
 
+use fuzz_input::Input;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use super::input::Input;
 use super::planted::{Surrogates, holds_value, needles, text};
 use super::upstream_body::{End, Received, Script, read};
 use crate::scrub::{Coding, encode, plan_body, scrub_headers};

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use fuzz_input::pieces;
 use http::HeaderMap;
 use http_body::{Body, Frame};
 
-use super::input::pieces;
 use crate::scrub::{BodyScrub, Scrubbed};
 
 /// More is not read: what a few bytes decode to may be endless.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use fuzz_input::{Input, pieces};
 use http::Response;
 use http_body_util::Full;
 use hyper::server::conn::http2;
@@ -13,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
 use super::resets::{Resets, Unseen};
 use crate::frames::{Frames, RST_STREAM};
-use crate::fuzzing::{Input, Peer, pieces, run};
+use crate::fuzzing::{Peer, run};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

@@ -6,11 +6,11 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use fuzz_input::{Input, pieces};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 
 use super::framing::{Framed, Framing, HeadLimits, Note};
-use crate::fuzzing::{Input, pieces};
 
 const LIMITS: HeadLimits = HeadLimits {
     bytes: 1024,

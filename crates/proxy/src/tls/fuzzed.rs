@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, LazyLock};
 
+use fuzz_input::{Input, pieces};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, DnValue, IsCa, KeyPair};
 use rustls::ServerConfig;
 use sandbox_proxy_protocol::{PrivateKeyPem, ProxyAuthority};
 
 use super::accept::{Handshake, server_config};
 use super::leaf::LeafIssuer;
-use crate::fuzzing::{Input, Peer, pieces, run};
+use crate::fuzzing::{Peer, run};
 
 static CONFIG: LazyLock<Arc<ServerConfig>> = LazyLock::new(|| {
     let issuer = LeafIssuer::new(&authority(), 16).unwrap_or_else(|error| panic!("{error}"));

@@ -6,6 +6,8 @@ mod credentials;
 mod engine;
 mod env;
 mod file;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzzed;
 mod location;
 mod places;
 mod reader;
@@ -19,6 +21,8 @@ pub(crate) use credentials::{Advice, CredentialsFile};
 pub(crate) use engine::find_engine;
 pub(crate) use env::Environment;
 pub(crate) use file::{ConfigFile, UpstreamFile};
+#[cfg(any(test, feature = "fuzzing"))]
+pub use fuzzed::settings_document;
 pub(crate) use location::{InvalidFile, Location};
 pub(crate) use places::{Folder, Places, project_key};
 pub(crate) use schema::schema;

@@ -27,10 +27,14 @@ pub use log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
 pub(crate) use log::{LogSink, RecordCallback};
 pub(crate) use opening::Opening;
 pub use prerequisites::Prerequisites;
+#[cfg(any(test, feature = "fuzzing"))]
+pub use proxy::proxy_records;
 pub(crate) use proxy::{PROGRAM as PROXY_PROGRAM, image_of as proxy_image};
 pub(crate) use remains::Remains;
 pub(crate) use running::{ProxyControl, RunningProxy};
 pub(crate) use shared::Egress;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use trust::first_file;
 pub(crate) use trust::{
     BUILD_FOLDER as BUILD_TRUST_FOLDER, BUNDLES as TRUST_BUNDLES, FOLDER as TRUST_FOLDER,
     variable_names as trust_variables,

@@ -206,11 +206,14 @@ impl Lines {
     const LONGEST: usize = 64 * 1024;
 
     fn push(&mut self, piece: &str, on_line: &mut (dyn FnMut(&str) + Send)) {
-        self.begun.push_str(piece);
-        while let Some((line, rest)) = self.begun.split_once('\n') {
-            on_line(line.trim_end_matches('\r'));
-            self.begun = rest.to_owned();
+        let mut rest = piece;
+        while let Some((end, after)) = rest.split_once('\n') {
+            self.begun.push_str(end);
+            on_line(self.begun.trim_end_matches('\r'));
+            self.begun.clear();
+            rest = after;
         }
+        self.begun.push_str(rest);
         if self.begun.len() > Self::LONGEST {
             on_line(&std::mem::take(&mut self.begun));
         }
@@ -237,6 +240,15 @@ mod tests {
         }
         lines.finish(&mut on_line);
         assert_eq!(seen, ["STEP 1/2: FROM x", "STEP 2/2", "", "last"]);
+    }
+
+    #[test]
+    fn a_piece_may_hold_very_many_lines() {
+        let mut count = 0;
+        let mut on_line = |_: &str| count += 1;
+        // Copying what is left with each line, this would take minutes.
+        Lines::default().push(&"\n".repeat(1 << 20), &mut on_line);
+        assert_eq!(count, 1 << 20);
     }
 
     #[test]

@@ -15,6 +15,8 @@ mod convert;
 mod disk_limits;
 mod error;
 mod facts;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzzed;
 mod image;
 mod inspection;
 mod libpod;
@@ -35,6 +37,8 @@ pub(crate) use convert::tests::a_plan;
 pub use disk_limits::DiskLimits;
 pub use error::EngineError;
 pub use facts::EngineFacts;
+#[cfg(any(test, feature = "fuzzing"))]
+pub use fuzzed::engine_answer;
 pub(crate) use image::{ImageFacts, ImageSummary};
 pub(crate) use inspection::{BindFacts, Inspection, MountFacts, SignalFact, State as ContainerState};
 pub(crate) use network::NetworkPlan;

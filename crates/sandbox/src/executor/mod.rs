@@ -11,6 +11,8 @@ mod desk;
 mod error;
 mod execute;
 mod feed;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzzed;
 mod program;
 mod result;
 mod session;
@@ -19,4 +21,6 @@ pub use command::{ExecCommand, ExecOptions};
 pub use config::{ExecutorConfig, ExecutorMode, Workspace};
 pub use error::ExecutorError;
 pub use execute::Executor;
+#[cfg(any(test, feature = "fuzzing"))]
+pub use fuzzed::supervisor_frames;
 pub use result::ExecResult;

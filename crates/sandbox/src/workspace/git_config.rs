@@ -139,23 +139,32 @@ pub(super) fn are_plain_modules(text: &[u8]) -> bool {
 
 /// The settings of `text`; `None` where git would refuse it, and where a value holds a NUL, of which git's own parts make different things.
 pub(super) fn settings(text: &[u8]) -> Option<Vec<Setting>> {
-    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     if text.contains(&0) {
         return None;
     }
+    settings_up_to_nul(text)
+}
+
+/// The settings of `text`, with values that end at a NUL, as the programs of git end them that run something; `None` where git would
+/// refuse it.
+pub(super) fn settings_up_to_nul(text: &[u8]) -> Option<Vec<Setting>> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut reader = Reader {
         bytes: text.iter().peekable(),
     };
     let mut settings = Vec::new();
-    let mut head = None;
+    // What stands before the first section is in none.
+    let mut head = (String::new(), None);
     while let Some(byte) = reader.next() {
         match byte {
             byte if is_blank(byte) => {}
             b'#' | b';' => reader.skip_line(),
-            b'[' => head = Some(reader.head()?),
+            b'[' => head = reader.head()?,
             byte if byte.is_ascii_alphabetic() => {
-                let (section, subsection) = head.clone()?;
-                let (key, value) = reader.setting(byte)?;
+                let (section, subsection) = head.clone();
+                let (key, mut value) = reader.setting(byte)?;
+                let end = value.iter().position(|byte| *byte == 0);
+                value.truncate(end.unwrap_or(value.len()));
                 settings.push(Setting {
                     section,
                     subsection,
@@ -208,7 +217,7 @@ impl Reader<'_> {
             None => (name.as_slice(), None),
         };
         let section = String::from_utf8(section.to_vec()).ok()?;
-        (!section.is_empty()).then_some((section, subsection))
+        (!name.is_empty()).then_some((section, subsection))
     }
 
     /// The rest of `remote "origin"]`, after the first blank.
@@ -279,13 +288,14 @@ impl Reader<'_> {
                 _ => end = None,
             }
             match byte {
-                b'\\' => match self.next()? {
-                    b'\n' => {}
-                    b't' => value.push(b'\t'),
-                    b'b' => value.push(8),
-                    b'n' => value.push(b'\n'),
-                    byte @ (b'\\' | b'"') => value.push(byte),
-                    _ => return None,
+                b'\\' => match self.next() {
+                    // To git, the end of the text is the end of a line.
+                    None | Some(b'\n') => {}
+                    Some(b't') => value.push(b'\t'),
+                    Some(b'b') => value.push(8),
+                    Some(b'n') => value.push(b'\n'),
+                    Some(byte @ (b'\\' | b'"')) => value.push(byte),
+                    Some(_) => return None,
                 },
                 b'"' => is_quoted = !is_quoted,
                 byte => value.push(byte),
@@ -393,6 +403,27 @@ mod tests {
                 "branch|Some(\"dev\")|merge|",
             ]
         );
+    }
+
+    #[test]
+    fn nothing_that_git_reads_is_refused() {
+        let hooks = |text: &[u8]| -> Vec<Vec<u8>> {
+            let all = settings_up_to_nul(text).unwrap_or_default();
+            let hooks = all.into_iter().filter(|setting| setting.is("core", "hookspath"));
+            hooks.map(|setting| setting.value).collect()
+        };
+        for text in [
+            &b"[core]\n hooksPath = h\\"[..],
+            b"before = any section\n[core]\nhooksPath=h",
+            b"[.odd]\n a = b\n[ \"odd\"]\n[.]\n[core]\nhooksPath=h",
+            b"# \0\n[core]\nhooksPath=h\0 and more",
+        ] {
+            assert_eq!(hooks(text), [b"h"], "{}", String::from_utf8_lossy(text));
+            assert!(!super::is_harmless(text, &[], |_| true));
+        }
+        for refused in ["[]\na = b", "[core]\nhooksPath = \"h\\", "[core \"a\\"] {
+            assert_eq!(settings_up_to_nul(refused.as_bytes()), None, "{refused}");
+        }
     }
 
     #[test]

@@ -281,7 +281,7 @@ impl Rules {
                 Err(_) => outside_text(&file),
             };
             let settings = text
-                .and_then(|text| git_config::settings(&text))
+                .and_then(|text| git_config::settings_up_to_nul(&text))
                 .unwrap_or_default();
             for setting in &settings {
                 if let Some(included) = included(setting, &file, home.as_deref()) {
@@ -461,6 +461,22 @@ mod tests {
             .filter(|(path, _)| !path.starts_with(".git/") || *path == ".git/local")
             .collect();
         assert_eq!(of_work_tree, expected);
+    }
+
+    #[test]
+    fn a_configuration_that_is_odd_and_that_git_reads_is_followed() {
+        for odd in [
+            "# \0\n[core]\n hooksPath = h",
+            "x = y\n[.z]\n[core]\n hooksPath = h\\",
+        ] {
+            let bed = Bed::new();
+            bed.write(".git/config", odd);
+            let found = bed.followed(&[".git"], &[]);
+            assert!(
+                found.contains(&("h".to_owned(), Role::Hooks)),
+                "{odd:?}: {found:?}"
+            );
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 mod copy;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzzed;
 mod git_config;
 mod git_follow;
 mod guards;
@@ -19,9 +21,13 @@ mod tree;
 mod watch;
 
 pub(crate) use copy::overlay_folders;
+#[cfg(any(test, feature = "fuzzing"))]
+pub use copy::workspace_copy;
 pub use copy::{Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Versions, WorkspaceCopy};
 pub use error::WorkspaceError;
 pub(crate) use error::plain;
+#[cfg(any(test, feature = "fuzzing"))]
+pub use fuzzed::git_files;
 pub(crate) use hold::Hold;
 pub use planted::{Planted, PlantedKind};
 pub use protection::Protection;

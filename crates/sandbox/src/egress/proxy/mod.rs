@@ -3,6 +3,8 @@
 mod binary;
 mod channel;
 mod container;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzzed;
 mod image;
 mod lines;
 mod start;
@@ -10,6 +12,8 @@ mod start;
 pub(super) use binary::find_binary;
 pub(super) use channel::ChannelHandle;
 pub(super) use container::{Place, proxy_plan};
+#[cfg(any(test, feature = "fuzzing"))]
+pub use fuzzed::proxy_records;
 pub(super) use image::ensure_image;
 pub(crate) use image::{PROGRAM, image_of};
 pub(super) use start::start;

@@ -57,7 +57,7 @@ impl ImageTrust {
 }
 
 /// The text of the first plain file; a link, which another path of ours leads to, has none.
-fn first_file(archive: &[u8]) -> Option<String> {
+pub(crate) fn first_file(archive: &[u8]) -> Option<String> {
     let mut archive = tar::Archive::new(archive);
     let file = archive
         .entries()

@@ -10,6 +10,8 @@ mod files;
 mod java;
 
 pub(crate) use bundle::PATHS as BUNDLES;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use bundle::first_file;
 pub(crate) use environment::names as variable_names;
 pub(crate) use files::{BUILD_FOLDER, FOLDER};
 pub(super) use files::{TrustFiles, TrustStore};

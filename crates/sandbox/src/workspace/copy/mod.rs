@@ -5,6 +5,8 @@ mod apply;
 mod changes;
 mod commit;
 mod finish;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzzed;
 mod held;
 mod journal;
 mod keep;
@@ -25,6 +27,8 @@ mod xattr;
 
 pub use apply::{Applied, ApplyOptions};
 pub use changes::{Change, ChangeKind, EntryKind, HeldBack};
+#[cfg(any(test, feature = "fuzzing"))]
+pub use fuzzed::workspace_copy;
 pub(super) use names::Names;
 pub(crate) use state::{CopyInUse, overlay_folders};
 pub use state::{Versions, WorkspaceCopy};

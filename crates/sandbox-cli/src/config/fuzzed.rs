@@ -1,0 +1,52 @@
+//! Any `sandbox.yaml`, for the fuzzer: see `fuzzing`.
+
+use std::path::Path;
+
+use super::file::ConfigFile;
+use super::location::InvalidFile;
+
+/// What no version knows: it is refused, whatever stands before it.
+const UNKNOWN: &str = "\nno-such-setting: 1\n";
+/// An error may quote a part of the document, and names what could stand there instead.
+const LONGEST_ERROR: usize = 4096;
+
+/// `data` is the document.
+///
+/// # Panics
+///
+/// When it is read in two ways, when what is unknown is not refused, or when an error could do something to a terminal or names a place
+/// that the document does not have.
+pub fn settings_document(data: &[u8]) {
+    let Ok(text) = located_yaml::text(data) else {
+        return;
+    };
+    let parse = |text: &str| ConfigFile::parse(text, "sandbox.yaml", Path::new("/project/.sandbox"));
+    let read = parse(text);
+    assert!(read == parse(text), "one document is read in two ways");
+    if let Err(error) = &read {
+        check(error, text);
+    }
+    let more = format!("{text}{UNKNOWN}");
+    match parse(&more) {
+        Ok(_) => panic!("a setting that does not exist is accepted"),
+        Err(error) => check(&error, &more),
+    }
+}
+
+fn check(error: &InvalidFile, text: &str) {
+    let told = error.to_string();
+    assert!(
+        !error.message.is_empty() && told.len() <= LONGEST_ERROR + 8 * text.len(),
+        "an error of {} bytes",
+        told.len()
+    );
+    assert!(!told.chars().any(char::is_control), "an error says {told:?}");
+    let position = error.location.position();
+    // What ends a line in YAML.
+    let ends = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
+    let lines = text.split(ends).count();
+    assert!(
+        (1..=lines + 1).contains(&position.line) && position.column >= 1,
+        "an error is at {position:?} of {lines} lines"
+    );
+}

@@ -1,0 +1,34 @@
+//! The `sandbox` command, whose program is no more than a call of [`main`].
+//!
+//! `args` is the command line, `config` the environment and `sandbox.yaml`, `settings` what both come to, decided once;
+//! each module of `commands` does one thing with its settings and a printer and says how the program ends
+//! (`exit_status`). stdout is data, stderr everything else.
+
+mod args;
+mod change_report;
+mod commands;
+mod config;
+mod credentials;
+mod exit_status;
+mod failure;
+#[cfg(feature = "forced-panic")]
+mod forced_panic;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+mod hex;
+mod image_context;
+mod interrupt;
+mod launch;
+mod network_log;
+mod printer;
+mod program;
+mod run_folder;
+mod settings;
+mod table;
+mod tamper_report;
+mod trace;
+mod trust;
+mod workspace;
+mod workspace_copy;
+
+pub use program::main;

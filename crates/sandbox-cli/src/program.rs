@@ -1,0 +1,80 @@
+//! The program from its start to its exit code.
+
+use std::io::{self, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use sandbox::withhold_panic_messages;
+
+use crate::args::Cli;
+use crate::commands;
+use crate::config::Environment;
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+#[cfg(feature = "forced-panic")]
+use crate::forced_panic;
+use crate::printer::Printer;
+
+/// All of it: reads the command line, does what it says, and gives the exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    withhold_panic_messages();
+    no_core_dumps();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version come this way too.
+            let shown = error.print().and_then(|()| io::stdout().flush());
+            // Nobody is left to be told when stderr cannot be written.
+            if error.use_stderr() {
+                return ExitStatus::Usage.into();
+            }
+            let printer = Printer::new(0, true);
+            printer.has_written(shown);
+            return ended(Ok(ExitStatus::Success), printer);
+        }
+    };
+    let environment = Environment::of_this_process();
+    let printer = Printer::new(cli.global.verbose, environment.text("NO_COLOR").is_some());
+    ended(start(cli, &environment, printer), printer)
+}
+
+fn ended(result: Result<ExitStatus, Failure>, printer: Printer) -> ExitCode {
+    let result = result.and_then(|status| printer.ending(status));
+    let status = result.unwrap_or_else(|failure| {
+        printer.failure(&failure);
+        failure.status()
+    });
+    status.into()
+}
+
+/// What this program holds of real credentials is not to land in a file when it is killed. Where the kernel does not let us, the
+/// program is as good as any other.
+fn no_core_dumps() {
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    let _ = setrlimit(Resource::Core, none);
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+fn start(cli: Cli, environment: &Environment, printer: Printer) -> Result<ExitStatus, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::doing("start the program's threads"))?;
+    let work = commands::dispatch(cli, environment, printer);
+    #[cfg(feature = "forced-panic")]
+    let work = forced_panic::unless_asked(work);
+    let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)));
+    // A thread may be inside a read of stdin, or a write that nobody takes: it is not waited for.
+    runtime.shutdown_background();
+    // Rust's code for a panic, 101, could be the command's own.
+    ended.unwrap_or_else(|_panic| {
+        Err(Failure::new("the sandbox panicked, which is a fault in it")
+            .with_hint("what it left on the engine goes with the next run; please report the place that is named above"))
+    })
+}

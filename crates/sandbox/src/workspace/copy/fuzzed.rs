@@ -1,0 +1,101 @@
+//! Any changes of a task to its copy of a tree, for the fuzzers: see `fuzzing`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use fuzz_input::Input;
+
+use super::super::error::WorkspaceError;
+use super::super::protection::Protection;
+use super::{ApplyOptions, ChangeKind, EntryKind, WorkspaceCopy, overlay_folders};
+use crate::fuzzing::{Bed, Found, Script, found};
+
+/// The first byte chooses what is applied; the rest are the files of the tree, and what the task has made in its copy.
+///
+/// # Panics
+///
+/// When something outside of the tree is written, when half of the changes are applied, or when the tree then has something else than the
+/// copy had.
+pub fn workspace_copy(data: &[u8]) {
+    let mut input = Input::new(data);
+    let chosen = input.byte();
+    let script = Script::new(input.rest());
+    let options = ApplyOptions {
+        protection: if chosen & 1 == 0 {
+            Protection::default()
+        } else {
+            Protection::none()
+        },
+        include_held_back: chosen & 2 != 0,
+        force: chosen & 4 != 0,
+    };
+    let bed = Bed::new().unwrap_or_else(|error| panic!("{error}"));
+    bed.make(&bed.tree(), script.entries(true));
+    let taken = WorkspaceCopy::take(&bed.tree(), &bed.copy());
+    let mut taken = taken.unwrap_or_else(|error| panic!("{error}"));
+    taken.wait().unwrap_or_else(|error| panic!("{error}"));
+    taken.give_back();
+    let (upper, _) = overlay_folders(&bed.copy());
+    bed.make(&upper, script.entries(false));
+    let edited = bed.tree().join("a");
+    if chosen & 8 != 0 && edited.symlink_metadata().is_ok_and(|facts| facts.is_file()) {
+        // Somebody works on the host meanwhile.
+        let _ = fs::write(edited, "changed on the host");
+    }
+    apply(&bed, &options, &found(&upper));
+    bed.check_outside();
+}
+
+fn apply(bed: &Bed, options: &ApplyOptions, upper: &BTreeMap<PathBuf, Found>) {
+    let before = found(&bed.tree());
+    let opened = || WorkspaceCopy::open(bed.copy()).unwrap_or_else(|error| panic!("{error}"));
+    let Some(copy) = opened() else {
+        panic!("there is no copy");
+    };
+    let applied = match copy.apply(options) {
+        Ok(applied) => applied,
+        Err(WorkspaceError::HalfDone { .. }) => panic!("half of the changes are applied"),
+        Err(_) => {
+            assert!(
+                found(&bed.tree()) == before,
+                "something of what failed is applied"
+            );
+            return;
+        }
+    };
+    let after = found(&bed.tree());
+    for change in &applied.applied {
+        let (is, was) = (after.get(&change.path), upper.get(&change.path));
+        let path = change.path.display();
+        assert!(
+            change.entry != EntryKind::Special || change.kind == ChangeKind::Removed,
+            "{path} is special"
+        );
+        match change.kind {
+            ChangeKind::Removed => assert!(is.is_none(), "{path} is still there"),
+            ChangeKind::Added | ChangeKind::Modified => assert!(is == was, "{path} is not what it was"),
+        }
+    }
+    let touched = |path: &PathBuf| {
+        applied
+            .applied
+            .iter()
+            .any(|change| path.starts_with(&change.path))
+    };
+    let same = |all: &BTreeMap<PathBuf, Found>| -> Vec<(PathBuf, Found)> {
+        let others = all.iter().filter(|(path, _)| !touched(path));
+        others
+            .map(|(path, found)| (path.clone(), found.clone()))
+            .collect()
+    };
+    assert!(
+        same(&before) == same(&after),
+        "more than what is said was changed"
+    );
+    let left = opened().is_some();
+    assert!(
+        !left || !applied.held_back.is_empty(),
+        "a copy is left of which all is applied"
+    );
+}
