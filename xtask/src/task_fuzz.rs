@@ -39,7 +39,7 @@ const INSTRUMENTED: &str = "inline 8-bit counters";
 const SMOKE_SECONDS: u32 = 5;
 
 /// Bounds on one input: bytes, seconds, and megabytes of the whole program, so that memory without bounds is a finding too.
-const BOUNDS: [&str; 3] = ["-max_len=4096", "-timeout=20", "-rss_limit_mb=192"];
+const BOUNDS: [&str; 3] = ["-max_len=4096", "-timeout=20", "-rss_limit_mb=256"];
 
 #[derive(Args)]
 pub(crate) struct FuzzArgs {

@@ -77,7 +77,7 @@ impl IcmpSink {
             while let Ok(length) = (&socket).read(&mut buffer) {
                 // Behind the IPv4 header, which says how many words it has, is the type: 8 is an echo request.
                 let head = usize::from(buffer[0] & 15) * 4;
-                if head < length && buffer[head] == 8 {
+                if buffer.get(..length).and_then(|packet| packet.get(head)) == Some(&8) {
                     counter.fetch_add(1, Ordering::SeqCst);
                 }
             }
