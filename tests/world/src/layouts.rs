@@ -21,7 +21,7 @@ pub const LAYOUTS: [Layout; 10] = [
         name: "monorepo",
         before: "for p in a b c; do mkdir -p packages/$p/src && echo '{}' > packages/$p/package.json && echo $p > packages/$p/src/x; done; \
                  mkdir .github && mkdir .github/workflows && echo on: push > .github/workflows/ci.yml && git add . && git commit -qm packages",
-        day: "git checkout -q -b topic; echo 1 >> packages/a/src/x; git mv packages/b packages/renamed; rm -rf packages/c; git add -A; \
+        day: "git checkout -q -b topic; echo 1 >> packages/a/src/x; git mv packages/a/src/x packages/a/src/y; mv packages/b packages/renamed; rm -rf packages/c; git add -A; \
               git commit -qm work; git checkout -q main; git merge -q topic; git branch -d -q topic; git stash list; git gc -q",
     },
     Layout {

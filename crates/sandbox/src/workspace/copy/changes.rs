@@ -164,9 +164,16 @@ impl Comparison {
         let upper = self.upper.list(folder).map_err(failed)?;
         let below = self.host.list(folder).unwrap_or_default();
         let mut both: BTreeMap<OsString, Kind> = below.iter().cloned().collect();
-        both.extend(upper.iter().cloned());
+        let is_removal = |name: &OsString, kind: Kind| {
+            kind == Kind::Special
+                && (self.upper.facts(&folder.join(name)))
+                    .is_ok_and(|now| now.is_some_and(|now| now.is_whiteout))
+        };
+        // What is removed is judged as what it was.
+        let stays = upper.iter().filter(|(name, kind)| !is_removal(name, *kind));
+        both.extend(stays.cloned());
         let judged = protected(judge.protection, folder, &both.into_iter().collect::<Vec<_>>());
-        let held_here = |name: &OsString, path: &Path, kind: Kind| {
+        let held_here = |name: &OsString, path: &Path, kind: Option<Kind>| {
             let followed = || judge.follows.covers(path).then_some(HeldBack::Protected);
             held.or_else(followed).or_else(|| {
                 let role = *judged.roles.get(name)?;
@@ -175,7 +182,7 @@ impl Comparison {
         };
         for (name, kind) in &upper {
             let path = folder.join(name);
-            let held = held_here(name, &path, *kind);
+            let held = held_here(name, &path, (!is_removal(name, *kind)).then_some(*kind));
             if self.entry(judge, &path, held, changes)? == Kind::Folder {
                 pending.push((path, held));
             }
@@ -184,9 +191,9 @@ impl Comparison {
             let hidden = below
                 .iter()
                 .filter(|(name, _)| upper.iter().all(|(known, _)| known != name));
-            for (name, kind) in hidden {
+            for (name, _) in hidden {
                 let path = folder.join(name);
-                let held = held_here(name, &path, *kind);
+                let held = held_here(name, &path, None);
                 self.removed(judge, &path, held, changes)?;
             }
         }

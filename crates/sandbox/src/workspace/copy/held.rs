@@ -3,18 +3,23 @@
 use std::io;
 use std::path::{Component, Path};
 
-use super::super::inventory::{Role, protected, text};
+use super::super::inventory::{Role, content, protected, text};
 use super::super::judge;
 use super::super::tree::{Facts, Kind, Tree};
 use super::changes::{Comparison, HeldBack, Judge, target};
 use super::xattr;
 
+/// How much of a new folder is compared with the host's.
+const MOST_COPIES: u32 = 1000;
+
 impl Comparison {
-    /// Whether what the task made of a protected path is what every repository has.
-    pub(super) fn is_harmless(&self, judge: &Judge<'_>, role: Role, path: &Path, kind: Kind) -> bool {
+    /// Whether what the task made of a protected path is what every repository has. `kind` is nothing where the task removed it.
+    pub(super) fn is_harmless(&self, judge: &Judge<'_>, role: Role, path: &Path, kind: Option<Kind>) -> bool {
         match (role, kind) {
-            (Role::Hooks, Kind::Folder) => self.has_samples_only(path),
-            (Role::Configuration, Kind::File) => {
+            (Role::Hooks, Some(Kind::Folder)) => self.has_samples_only(path),
+            (Role::Hooks, None) => are_samples(&self.host, path),
+            (Role::Steps | Role::Modules | Role::GitFile, None) => true,
+            (Role::Configuration, Some(Kind::File)) => {
                 let known = text(&self.host, path).unwrap_or_default();
                 text(&self.upper, path).is_some_and(|text| {
                     [&self.upper, &self.host]
@@ -22,7 +27,7 @@ impl Comparison {
                         .any(|tree| judge::is_harmless_configuration(tree, path, &text, &known))
                 })
             }
-            (Role::Pointer, Kind::File) if !judge.follows.is_configured => {
+            (Role::Pointer, Some(Kind::File)) if !judge.follows.is_configured => {
                 let configuration = |folder: &Path| {
                     [&self.upper, &self.host].iter().find_map(|tree| {
                         tree.facts(&folder.join("HEAD")).ok()??;
@@ -32,11 +37,57 @@ impl Comparison {
                 text(&self.upper, path)
                     .is_some_and(|text| judge::is_harmless_pointer(&self.host, path, &text, configuration))
             }
-            (Role::Steps | Role::Modules, Kind::File) => {
+            (Role::Listed, Some(kind)) => self.is_copy_of_the_hosts(path, kind),
+            (Role::Steps | Role::Modules, Some(Kind::File)) => {
                 text(&self.upper, path).is_some_and(|text| judge::is_harmless_text(role, path, &text))
             }
             _ => false,
         }
+    }
+
+    /// Whether all that is new at `path` is what the host has under the same name further up, as a second work tree has.
+    fn is_copy_of_the_hosts(&self, path: &Path, kind: Kind) -> bool {
+        if !matches!(self.host.facts(path), Ok(None)) {
+            return false;
+        }
+        let mut pending = vec![(path.to_owned(), kind)];
+        let mut seen = 0;
+        while let Some((path, kind)) = pending.pop() {
+            seen += 1;
+            let is_copy = match kind {
+                Kind::Folder => self.upper.list(&path).is_ok_and(|entries| {
+                    pending.extend(entries.into_iter().map(|(name, kind)| (path.join(name), kind)));
+                    true
+                }),
+                Kind::File => self.has_same_further_up(&path),
+                Kind::Link | Kind::Special => false,
+            };
+            if !is_copy || seen > MOST_COPIES {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn has_same_further_up(&self, path: &Path) -> bool {
+        let Ok(Some(now)) = self.upper.facts(path) else {
+            return false;
+        };
+        let Some(new) = content(&self.upper, path, &now) else {
+            return false;
+        };
+        let mut rest = path.components();
+        while rest.next().is_some() && rest.clone().next().is_some() {
+            let known = rest.as_path();
+            if let Ok(Some(before)) = self.host.facts(known)
+                && before.kind == Kind::File
+                && before.mode == now.mode
+                && content(&self.host, known, &before).as_ref() == Some(&new)
+            {
+                return true;
+            }
+        }
+        false
     }
 
     /// Whether no hook comes, and none goes: a folder that hides the host's takes away what is in that.
