@@ -46,12 +46,13 @@ impl FromStr for EngineAddress {
             return Ok(Self(PathBuf::from(path)));
         }
         Err(InvalidConfig(format!(
-            "`{text}` is no engine address; write unix:///run/podman/podman.sock (only unix sockets are supported)"
+            "`{}` is no engine address; write unix:///run/podman/podman.sock (only unix sockets are supported)",
+            text.escape_debug()
         )))
     }
 }
 
-/// A configuration that cannot be used, and the mend.
+/// A configuration that cannot be used, and the fix.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidConfig(pub(crate) String);

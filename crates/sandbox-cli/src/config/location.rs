@@ -72,7 +72,8 @@ impl fmt::Display for Location {
     }
 }
 
-/// What is wrong with a configuration file, where, and how to mend it. It never quotes the value of a secret.
+/// What is wrong with a configuration file, where, and how to fix it. It never quotes the value of a secret, and has no control characters: a
+/// terminal would obey those of a file that nobody has read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{location}: {message}")]
 pub(crate) struct InvalidFile {
@@ -82,9 +83,17 @@ pub(crate) struct InvalidFile {
 
 impl InvalidFile {
     pub(crate) fn new(location: &Location, message: impl Into<String>) -> Self {
+        let mut printable = String::new();
+        for c in message.into().chars() {
+            if c.is_control() {
+                printable.extend(c.escape_default());
+            } else {
+                printable.push(c);
+            }
+        }
         Self {
             location: location.clone(),
-            message: message.into(),
+            message: printable,
         }
     }
 }

@@ -209,6 +209,10 @@ const FAULTS: &[(&str, &str)] = &[
         "sandbox.yaml:1:9: `tcp://127.0.0.1:1` is no engine address; write unix://",
     ),
     (
+        r#"engine: "unix:\e[2J""#,
+        r"sandbox.yaml:1:9: `unix:\u{1b}[2J` is no engine address",
+    ),
+    (
         "upstream: {dns: here}",
         "sandbox.yaml:1:17: `dns` is an address such as 192.0.2.53 or 192.0.2.53:5353, not `here`",
     ),
