@@ -175,7 +175,9 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
 /// The limit is set when the container is made, and on btrfs found too small when it is set up.
 fn of_disk(message: &str, bytes: u64) -> Option<(&'static str, String, String)> {
     let says = |words: &str| message.to_ascii_lowercase().contains(words);
-    if says("quota exceeded") {
+    // btrfs counts late: the runtime may be the first to miss what was not written to the container's subvolume.
+    let is_incomplete = || says("btrfs/subvolumes/") && says("no such file or directory");
+    if says("quota exceeded") || is_incomplete() {
         return Some((
             DISK,
             format!("has no room for the container in {bytes} bytes"),
@@ -283,6 +285,11 @@ mod tests {
                 Some(DISK),
             ),
             (&unfiltered, "crun: write `/x`: Disk quota exceeded", None),
+            (
+                &bounded,
+                "crun: open `/x/storage/btrfs/subvolumes/ed/etc/hosts`: No such file or directory",
+                Some(DISK),
+            ),
             (
                 &limited,
                 "crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied",

@@ -97,7 +97,7 @@ impl WorkTree {
             .apply(&ApplyOptions::default())
             .context("cannot apply the copy")?;
         let took = begin.elapsed();
-        if applied.applied.len() < least || !applied.held_back.is_empty() {
+        if applied.applied.len() < least {
             bail!("only {} paths were applied", applied.applied.len());
         }
         Ok(took)
