@@ -278,9 +278,8 @@ impl Sandbox {
         Ok(reap::inventory(&self.shared.engine, &self.shared.config.prefix).await?)
     }
 
-    /// The bridges on the engine's host that were made for networks of this engine's, whoever asked for them, and have none any more: what
-    /// a service of podman's leaves that is killed while a container starts or ends. `None` where the bridges cannot be seen: those of an engine without root
-    /// are in a network of their own.
+    /// Bridges on the engine's host that a killed podman service left: they have a name that the sandbox chose for a network of this engine,
+    /// and no network has them. `None` where the host's interfaces cannot be seen, as with an engine without root.
     ///
     /// # Errors
     ///

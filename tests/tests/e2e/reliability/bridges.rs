@@ -1,4 +1,4 @@
-//! Bridges that a killed service leaves are told, and those of tasks are not.
+//! Bridges that a killed service leaves are reported, and those of tasks are not.
 
 use std::process::Command;
 
@@ -32,7 +32,7 @@ fn bridges(project: &Project) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn doctor_tells_a_bridge_without_a_network_and_no_other() {
+async fn doctor_reports_a_bridge_without_a_network_and_no_other() {
     let prefix = "e2e-bridges";
     let project = Project::with_prefix(prefix);
     let (mut task, _output) = project.start("echo ready; sleep 600");

@@ -1,7 +1,7 @@
 //! Why a change is held back: what programs of the host follow on their own, and links that lead out.
 
 use std::io;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use super::super::inventory::{Role, content, protected, text};
 use super::super::judge;
@@ -37,7 +37,7 @@ impl Comparison {
                 text(&self.upper, path)
                     .is_some_and(|text| judge::is_harmless_pointer(&self.host, path, &text, configuration))
             }
-            (Role::Listed, Some(kind)) => self.is_copy_of_the_hosts(path, kind),
+            (Role::Listed, Some(kind)) => self.is_copy_of_the_hosts(judge, path, kind),
             (Role::Steps | Role::Modules, Some(Kind::File)) => {
                 text(&self.upper, path).is_some_and(|text| judge::is_harmless_text(role, path, &text))
             }
@@ -45,12 +45,21 @@ impl Comparison {
         }
     }
 
-    /// Whether all that is new at `path` is what the host has under the same name further up, as a second work tree has.
-    fn is_copy_of_the_hosts(&self, path: &Path, kind: Kind) -> bool {
-        if !matches!(self.host.facts(path), Ok(None)) {
+    /// Whether all that is new at `top` is also at a protected path of the same name further up, as in a second work tree. What lies at
+    /// other paths of the host proves nothing: a task may have written it.
+    fn is_copy_of_the_hosts(&self, judge: &Judge<'_>, top: &Path, kind: Kind) -> bool {
+        let (Ok(None), Some(folder), Some(name)) = (self.host.facts(top), top.parent(), top.file_name())
+        else {
             return false;
+        };
+        let mut known = Vec::new();
+        let mut above = folder.components();
+        while above.next().is_some() {
+            if judge.protection.covers(above.as_path(), name) {
+                known.push(above.as_path().join(name));
+            }
         }
-        let mut pending = vec![(path.to_owned(), kind)];
+        let mut pending = vec![(top.to_owned(), kind)];
         let mut seen = 0;
         while let Some((path, kind)) = pending.pop() {
             seen += 1;
@@ -59,7 +68,12 @@ impl Comparison {
                     pending.extend(entries.into_iter().map(|(name, kind)| (path.join(name), kind)));
                     true
                 }),
-                Kind::File => self.has_same_further_up(&path),
+                Kind::File => known.iter().any(|known| {
+                    let inner = path.strip_prefix(top).unwrap_or(Path::new(""));
+                    // Without a slash at the end where the path is the protected one itself.
+                    let known = known.components().chain(inner.components()).collect::<PathBuf>();
+                    self.is_same_as_the_hosts(&path, &known)
+                }),
                 Kind::Link | Kind::Special => false,
             };
             if !is_copy || seen > MOST_COPIES {
@@ -69,25 +83,14 @@ impl Comparison {
         true
     }
 
-    fn has_same_further_up(&self, path: &Path) -> bool {
-        let Ok(Some(now)) = self.upper.facts(path) else {
+    fn is_same_as_the_hosts(&self, path: &Path, known: &Path) -> bool {
+        let (Ok(Some(now)), Ok(Some(before))) = (self.upper.facts(path), self.host.facts(known)) else {
             return false;
         };
-        let Some(new) = content(&self.upper, path, &now) else {
-            return false;
-        };
-        let mut rest = path.components();
-        while rest.next().is_some() && rest.clone().next().is_some() {
-            let known = rest.as_path();
-            if let Ok(Some(before)) = self.host.facts(known)
-                && before.kind == Kind::File
-                && before.mode == now.mode
-                && content(&self.host, known, &before).as_ref() == Some(&new)
-            {
-                return true;
-            }
-        }
-        false
+        let new = content(&self.upper, path, &now);
+        (before.kind, before.mode) == (Kind::File, now.mode)
+            && new.is_some()
+            && new == content(&self.host, known, &before)
     }
 
     /// Whether no hook comes, and none goes: a folder that hides the host's takes away what is in that.

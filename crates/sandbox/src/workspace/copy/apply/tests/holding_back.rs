@@ -73,3 +73,56 @@ fn a_folder_that_goes_with_something_protected_is_held_back() {
     }
     assert!(!tree.contains_key("e") && tree.contains_key("d/new"));
 }
+
+#[test]
+fn what_a_second_work_tree_has_too_is_applied_and_what_a_task_prepared_is_not() {
+    let bed = Bed::new();
+    bed.host(".vscode/settings.json", "known");
+    // Nothing holds these back: an earlier run may have made them.
+    for prepared in ["settings.json", "tasks.json", "x/.envrc.new", "envrc"] {
+        bed.host(prepared, "prepared");
+    }
+    for (path, text) in [
+        ("w/.vscode/settings.json", "known"),
+        ("w/a", "x"),
+        ("v/.vscode/settings.json", "another"),
+        (".claude/settings.json", "prepared"),
+        ("w/.claude/settings.json", "prepared"),
+        ("w/.zed/tasks.json", "prepared"),
+        ("x/.envrc", "prepared"),
+    ] {
+        bed.task(path, text);
+    }
+    for (path, expected) in [
+        ("w/.vscode/settings.json", None),
+        ("v/.vscode/settings.json", Some(HeldBack::Protected)),
+        (".claude/settings.json", Some(HeldBack::Protected)),
+        ("w/.claude/settings.json", Some(HeldBack::Protected)),
+        ("w/.zed/tasks.json", Some(HeldBack::Protected)),
+        ("x/.envrc", Some(HeldBack::Protected)),
+    ] {
+        assert_eq!(held(&bed, path), expected, "{path}");
+    }
+}
+
+#[test]
+fn references_and_objects_may_go_and_hooks_and_configurations_may_not() {
+    let bed = Bed::new();
+    for path in [
+        ".git/HEAD",
+        ".git/refs/heads/topic",
+        ".git/objects/ab/cd",
+        ".git/hooks/pre-commit",
+        ".git/config",
+    ] {
+        bed.host(path, "x");
+    }
+    for path in [".git/refs/heads/topic", ".git/objects/ab"] {
+        bed.remove(path);
+        assert_eq!(held(&bed, path), None, "{path}");
+    }
+    for path in [".git/hooks/pre-commit", ".git/config"] {
+        bed.remove(path);
+        assert_eq!(held(&bed, path), Some(HeldBack::Protected), "{path}");
+    }
+}
