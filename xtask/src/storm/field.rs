@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use super::inventory::Inventory;
 use crate::engine::{PrivateEngine, Socket};
+use crate::netns::Pair;
 use crate::process::{self, command};
 use crate::workspace;
 
@@ -28,6 +29,8 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"hi","sessi
 pub(crate) struct Field {
     pub(super) socket: Socket,
     pub(super) engine: u32,
+    /// The network that the engine's bridges are in. That of the process is another where podman left its first thread in a container's.
+    pub(super) network: PathBuf,
     /// Podman's command line for the engine's storage.
     pub(super) client: PathBuf,
     folder: PathBuf,
@@ -41,6 +44,12 @@ impl Field {
         let field = Self {
             socket: engine.socket().clone(),
             engine: engine.pid().context("the engine does not run")?,
+            network: Pair::path(
+                &engine
+                    .network()
+                    .context("the engine has no network of its own")?
+                    .host,
+            ),
             client: engine.client(),
             folder: workspace::state().join("storm"),
             sandbox,

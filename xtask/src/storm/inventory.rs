@@ -29,9 +29,12 @@ impl Inventory {
             ("containers", labelled(field, "containers/json?all=true&")?),
             ("networks", labelled(field, "networks/json?")?),
             ("mounts", lines(&format!("{engine}/mountinfo"))),
-            ("interfaces", lines(&format!("{engine}/net/dev"))),
+            ("interfaces", printed(field, &["cat", "/proc/self/net/dev"])),
             ("network namespaces", entries(&format!("{engine}/root/run/netns"))),
-            ("rules", rules(field.engine)),
+            (
+                "rules",
+                printed(field, &["nft", "list", "ruleset"]) + printed(field, &["iptables-save"]),
+            ),
             ("monitors", monitors(&engine)),
         ];
         Ok(Self {
@@ -106,18 +109,17 @@ fn status(process: &str, field: &str) -> u64 {
     number.unwrap_or(0)
 }
 
-/// Lines of all packet filters in the engine's network.
-fn rules(engine: u32) -> u64 {
-    let target = engine.to_string();
-    let inside = |program: &[&str]| {
-        let mut enter = command(
-            "nsenter",
-            ["--target", &target, "--mount", "--net", "--root", "--"],
-        );
-        enter.args(program);
-        process::output(&mut enter).unwrap_or_default().lines().count() as u64
-    };
-    inside(&["nft", "list", "ruleset"]) + inside(&["iptables-save"])
+/// Lines that `program` prints among the engine's files, in the network of its bridges.
+fn printed(field: &Field, program: &[&str]) -> u64 {
+    let mut enter = command(
+        "nsenter",
+        ["--target", &field.engine.to_string(), "--mount", "--root"],
+    );
+    enter
+        .arg(format!("--net={}", field.network.display()))
+        .arg("--")
+        .args(program);
+    process::output(&mut enter).unwrap_or_default().lines().count() as u64
 }
 
 /// Processes beside containers, which live in the engine's mount namespace.

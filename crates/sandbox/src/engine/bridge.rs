@@ -49,13 +49,18 @@ impl Engine {
     }
 
     /// Our bridges on the engine's host. The process that listens on the socket is in the engine's network, unless it is not root's: such
-    /// an engine has its bridges in a network of their own.
+    /// an engine has its bridges in a network of their own. Each thread is asked: podman leaves the one that made a container's
+    /// network in there, and that may be the first.
     async fn bridges(&self) -> Option<BTreeSet<String>> {
         let socket = self.libpod().socket();
         let service = UnixStream::connect(socket).await.ok()?.peer_cred().ok()?;
         let service = (service.uid() == 0).then(|| service.pid())??;
-        let table = std::fs::read_to_string(format!("/proc/{service}/net/dev")).ok()?;
-        Some(named(&table, &beginning(socket)))
+        let threads = std::fs::read_dir(format!("/proc/{service}/task")).ok()?;
+        let tables: Vec<String> = threads
+            .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("net/dev")).ok())
+            .collect();
+        let beginning = beginning(socket);
+        (!tables.is_empty()).then(|| tables.iter().flat_map(|table| named(table, &beginning)).collect())
     }
 
     /// The bridges of all networks of the engine.
