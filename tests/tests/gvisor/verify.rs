@@ -1,4 +1,4 @@
-//! `sandbox verify` in gVisor: which promises it tells as broken. ARCHITECTURE.md says of each what is behind it.
+//! `sandbox verify` in gVisor: which checks it reports as failing. docs/gvisor.md says why.
 
 use std::collections::BTreeSet;
 
