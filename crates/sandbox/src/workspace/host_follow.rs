@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::copy::Names;
@@ -26,8 +27,13 @@ impl HostFollows {
         let mut links: Vec<PathBuf> = Vec::new();
         let kind = |path: &Path| tree.facts(path).ok().flatten().map(|facts| facts.kind);
         for path in names.iter() {
-            let Some(name) = path.file_name() else { continue };
-            let folder = path.parent().unwrap_or(Path::new(""));
+            // Not by the components of a path: there may be a hundred thousand.
+            let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            let folder = path.get(..path.len() - name.len()).unwrap_or_default();
+            let folder = folder.strip_suffix(b"/").unwrap_or(folder);
+            let is_hook = folder == b"hooks" || folder.ends_with(b"/hooks");
+            let [path, folder] = [path, folder].map(|bytes| Path::new(OsStr::from_bytes(bytes)));
+            let name = OsStr::from_bytes(name);
             let has = |name: &str| names.contains(&folder.join(name));
             if name == ".git" {
                 match kind(path) {
@@ -38,8 +44,7 @@ impl HostFollows {
             } else if name == "HEAD" && ((has("objects") && has("refs")) || has("commondir")) {
                 repositories.insert(folder.to_owned());
             }
-            let is_hook = || folder.file_name() == Some(OsStr::new("hooks"));
-            if (protection.covers(folder, name) || is_hook()) && kind(path) == Some(Kind::Link) {
+            if (is_hook || protection.covers(folder, name)) && kind(path) == Some(Kind::Link) {
                 links.push(path.to_owned());
             }
         }

@@ -33,15 +33,15 @@ pub(super) fn known_file(folder: &Path, name: &OsStr) -> Option<&'static KnownFi
     exact
         .iter()
         .chain(&INDEX.patterns)
-        .filter(|(pattern, _)| matches(pattern, folder, name))
+        .filter(|(pattern, _)| pattern.matches(folder, name))
         .map(|(_, row)| *row)
         .min_by_key(|row| row.treatment == Treatment::Reported)
 }
 
 /// The rows by the last part of their names.
 struct Index {
-    exact: BTreeMap<&'static str, Vec<(&'static str, &'static KnownFile)>>,
-    patterns: Vec<(&'static str, &'static KnownFile)>,
+    exact: BTreeMap<&'static str, Vec<(Pattern, &'static KnownFile)>>,
+    patterns: Vec<(Pattern, &'static KnownFile)>,
 }
 
 static INDEX: LazyLock<Index> = LazyLock::new(|| {
@@ -51,28 +51,52 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     };
     for row in KNOWN {
         for pattern in row.names {
-            if pattern.contains('*') {
+            let pattern = Pattern::of(pattern);
+            if pattern.end.is_some() {
                 index.patterns.push((pattern, row));
             } else {
-                let name = pattern.rsplit('/').next().unwrap_or(pattern);
-                index.exact.entry(name).or_default().push((pattern, row));
+                index.exact.entry(pattern.start).or_default().push((pattern, row));
             }
         }
     }
     index
 });
 
-fn matches(pattern: &str, folder: &Path, name: &str) -> bool {
-    let mut parts = pattern.rsplit('/');
-    let last = parts.next().unwrap_or_default();
-    let matches_name = match last.split_once('*') {
-        Some((start, end)) => {
-            name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+/// A name, and the folders that it must lie in. Taken apart once: it is compared with every name of a tree.
+struct Pattern {
+    /// The innermost first.
+    folders: Vec<&'static str>,
+    start: &'static str,
+    /// What the name ends with, after anything; `None` where `start` is the whole name.
+    end: Option<&'static str>,
+}
+
+impl Pattern {
+    fn of(text: &'static str) -> Self {
+        let mut parts = text.rsplit('/');
+        let name = parts.next().unwrap_or_default();
+        let (start, end) = match name.split_once('*') {
+            Some((start, end)) => (start, Some(end)),
+            None => (name, None),
+        };
+        Self {
+            folders: parts.collect(),
+            start,
+            end,
         }
-        None => last == name,
-    };
-    let mut around = folder.components().rev();
-    matches_name && parts.all(|part| around.next().is_some_and(|folder| folder.as_os_str() == part))
+    }
+
+    fn matches(&self, folder: &Path, name: &str) -> bool {
+        let matches_name = match self.end {
+            Some(end) => name
+                .strip_prefix(self.start)
+                .is_some_and(|rest| rest.ends_with(end)),
+            None => name == self.start,
+        };
+        let mut around = folder.components().rev();
+        let mut is_in = |part: &str| around.next().is_some_and(|folder| folder.as_os_str() == part);
+        matches_name && self.folders.iter().all(|part| is_in(part))
+    }
 }
 
 const fn guarded(tool: &'static str, names: &'static [&'static str], source: &'static str) -> KnownFile {

@@ -1,11 +1,14 @@
 //! The names of everything that a work tree held when a copy began: what is missing later was removed on the host.
 
-use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+
+use hashbrown::HashTable;
 
 use super::super::error::WorkspaceError;
 use super::super::tree::{Kind, Tree};
@@ -13,9 +16,14 @@ use super::journal;
 
 const NAME: &str = "names";
 
-/// Paths relative to the work tree. Only ever asked for a few of them: kept as bytes, which hash much faster than paths.
+/// Paths relative to the work tree: the text of the list, and an index of it. An allocation for each path would cost more than the rest of a
+/// small apply.
 #[derive(Debug, Default)]
-pub(in crate::workspace) struct Names(HashSet<Box<[u8]>>);
+pub(in crate::workspace) struct Names {
+    text: Vec<u8>,
+    index: HashTable<Range<usize>>,
+    hasher: RandomState,
+}
 
 impl Names {
     /// Lists `tree`, and keeps the names in `folder`.
@@ -30,8 +38,22 @@ impl Names {
     pub(super) fn read(folder: &Path) -> Result<Self, WorkspaceError> {
         let path = Self::path(folder);
         let text = fs::read(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
-        let names = text.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        Ok(Self(names.map(Box::from).collect()))
+        Ok(Self::parse(text))
+    }
+
+    fn parse(text: Vec<u8>) -> Self {
+        let hasher = RandomState::new();
+        let hash = |range: &Range<usize>| hasher.hash_one(text.get(range.clone()));
+        let mut index = HashTable::with_capacity(text.iter().filter(|byte| **byte == 0).count());
+        let mut begin = 0;
+        for name in text.split(|byte| *byte == 0) {
+            let range = begin..begin + name.len();
+            begin = range.end + 1;
+            if !name.is_empty() {
+                index.insert_unique(hash(&range), range, hash);
+            }
+        }
+        Self { text, index, hasher }
     }
 
     /// Where they are kept.
@@ -39,13 +61,16 @@ impl Names {
         folder.join(NAME)
     }
 
-    /// In no order.
-    pub(in crate::workspace) fn iter(&self) -> impl Iterator<Item = &Path> {
-        self.0.iter().map(|name| Path::new(OsStr::from_bytes(name)))
+    /// In the order in which they were listed.
+    pub(in crate::workspace) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let names = self.text.split(|byte| *byte == 0);
+        names.filter(|name| !name.is_empty())
     }
 
     pub(in crate::workspace) fn contains(&self, path: &Path) -> bool {
-        self.0.contains(path.as_os_str().as_bytes())
+        let path = Some(path.as_os_str().as_bytes());
+        let is_same = |range: &Range<usize>| self.text.get(range.clone()) == path;
+        self.index.find(self.hasher.hash_one(path), is_same).is_some()
     }
 }
 
