@@ -150,9 +150,15 @@ async fn live<R: AsyncRead + Unpin>(
         ended = control.follow(&policy, silence) => ended.map_err(ProxyError::from),
         () = stop => Ok(Farewell::Drain),
         () = recorder.closed() => Err(ProxyError::Output(io::ErrorKind::BrokenPipe.into())),
-        _ = services.join_next() => Err(ProxyError::ListenerEnded),
+        ended = services.join_next() => {
+            // The message of a panic may show anything: the panic hook says what it may.
+            let panicked = ended.is_some_and(|ended| ended.is_err());
+            tracing::error!(panicked, "a listener ended");
+            Err(ProxyError::ListenerEnded)
+        }
     };
     if let Ok(Farewell::Drain) = ended {
+        tracing::info!("draining");
         stop_services.send_replace(true);
         let drained = async { while services.join_next().await.is_some() {} };
         // What does not end in time, or has lost its owner, is cut off with the set.
@@ -213,6 +219,7 @@ async fn begin(
         recorder.clone(),
         until_set(stopped.clone()),
     ));
+    tracing::info!(address = %listen.address, "serving");
     let context = Arc::new(Context {
         limits,
         listen,

@@ -1,6 +1,7 @@
 //! The listeners for HTTP and TLS: who is let in, for how long, and how it ends.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 use crate::gate::Gate;
 use crate::http::{self, Client, ConnectionEnd};
@@ -65,7 +67,7 @@ pub(crate) async fn serve(
         Ok(tls) => tls,
         Err(error) => {
             // A build without TLS can serve nobody; its owner sees that the listener ended.
-            tracing::error!(%error, "failed to set TLS up");
+            tracing::error!(%error, "failed to set up TLS");
             return;
         }
     };
@@ -83,17 +85,18 @@ pub(crate) async fn serve(
             accepted = listeners.http.accept() => (accepted, Scheme::Http),
             accepted = listeners.https.accept() => (accepted, Scheme::Https),
         };
-        let Some((stream, place)) = server.admit(accepted.map(|(stream, _)| stream), &places).await else {
+        let Some((stream, address, place)) = server.admit(accepted, &places).await else {
             continue;
         };
         let (server, tls, stopped) = (Arc::clone(&server), Arc::clone(&tls), stopped.clone());
-        connections.spawn(async move {
+        let connection = async move {
             match scheme {
                 Scheme::Http => server.plain(stream, stopped).await,
                 Scheme::Https => server.encrypted(stream, tls, stopped).await,
             }
             drop(place);
-        });
+        };
+        connections.spawn(connection.instrument(tracing::info_span!("connection", client = %address)));
     }
     drop(listeners);
     stop.send_replace(true);
@@ -150,11 +153,11 @@ impl Server {
     /// The connection and its place, if there is one.
     async fn admit(
         &self,
-        accepted: io::Result<TcpStream>,
+        accepted: io::Result<(TcpStream, SocketAddr)>,
         places: &Arc<Semaphore>,
-    ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        let stream = match accepted {
-            Ok(stream) => stream,
+    ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection");
                 // tidy: sleep: there is no event for a descriptor that becomes free.
@@ -168,7 +171,7 @@ impl Server {
         };
         // Answers must not wait for more.
         let _ = stream.set_nodelay(true);
-        Some((stream, place))
+        Some((stream, address, place))
     }
 
     async fn plain(self: Arc<Self>, stream: TcpStream, stopped: watch::Receiver<bool>) {

@@ -13,6 +13,7 @@ use sandbox_proxy_protocol::{Event, Limits, RequestRecord, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
+use tracing::Span;
 
 use super::framing::{Framed, Framing, HeadLimits, Note};
 use super::resets::{Resets, Unseen};
@@ -54,6 +55,8 @@ pub(crate) struct Client {
     activity: Arc<Activity>,
     /// What the connection is to become, once the 101 is written.
     tunnel: Mutex<Option<Tunnel>>,
+    /// The span of the connection: requests of HTTP/2 are tasks of their own.
+    span: Span,
 }
 
 /// How a connection came to its end.
@@ -78,7 +81,12 @@ impl Client {
             heads: AtomicU64::new(0),
             activity: Arc::new(Activity::new()),
             tunnel: Mutex::new(None),
+            span: Span::current(),
         }
+    }
+
+    pub(super) fn span(&self) -> &Span {
+        &self.span
     }
 
     pub(super) fn scheme(&self) -> Scheme {

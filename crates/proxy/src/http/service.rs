@@ -10,6 +10,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use sandbox_proxy_protocol::{RequestRecord, Scheme, TunnelRecord};
+use tracing::Instrument as _;
 
 use super::body::Download;
 use super::buffer::Unwanted;
@@ -59,6 +60,20 @@ async fn handle(client: &Arc<Client>, request: Request<Incoming>, note: Option<N
         None => (None, None),
     };
     let asked = describe(client, &parts, refused.as_ref(), raw_target.as_deref());
+    let span = asked.span(client.span());
+    decide(client, parts, body, asked, refused, raw_target)
+        .instrument(span)
+        .await
+}
+
+async fn decide(
+    client: &Arc<Client>,
+    parts: Parts,
+    body: Incoming,
+    asked: Asked,
+    refused: Option<RefusedHead>,
+    raw_target: Option<Vec<u8>>,
+) -> Response<Download> {
     let http2 = parts.version == Version::HTTP_2;
     let Ok(permit) = Arc::clone(client.requests()).try_acquire_owned() else {
         client.count_refused_request();
