@@ -13,10 +13,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
 use tracing::Span;
 
-use super::connection::Active;
+use super::activity::Active;
 use super::deny::Audience;
 use crate::credential::Plan;
-use crate::record::{LogBudget, Recorder, Slot};
+use crate::record::{LogBudget, Recorder, Slot, milliseconds};
 use crate::scrub::{Needles, scrub_headers, scrub_reason};
 
 /// How long a permitted request may last before it is on record that it goes on: what its owner does not live to see the end of.
@@ -206,9 +206,4 @@ fn audience(record: &RequestRecord, html: bool) -> Audience<'_> {
         path: record.target.split('?').next().unwrap_or_default(),
         html,
     }
-}
-
-/// Since `start`.
-pub(super) fn milliseconds(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
