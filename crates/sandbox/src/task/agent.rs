@@ -132,6 +132,7 @@ impl Task {
     /// # Errors
     ///
     /// As [`Task::execute`].
+    #[tracing::instrument(name = "execution", skip_all, fields(context = self.spec.launch.context))]
     pub async fn execute_with(
         &self,
         prompt: Prompt,
@@ -166,6 +167,7 @@ impl Task {
         )
         .await;
         timings.exited_ms = launch::elapsed_ms(since);
+        tracing::info!(ms = timings.exited_ms, "ended");
         self.live.replace(None);
         feeding.abort();
         let planted = aftermath::of(&self.shared, handle, proxy, hold).await;

@@ -100,6 +100,7 @@ impl Command {
     ///
     /// Only when the infrastructure fails, when the program is not in the image, or when this command is already running.
     /// A command that fails or is stopped is a result.
+    #[tracing::instrument(name = "execution", skip_all, fields(context = self.spec.launch.context))]
     pub async fn execute(
         &self,
         input: Input,
@@ -149,6 +150,7 @@ impl Command {
         )
         .await;
         timings.exited_ms = launch::elapsed_ms(since);
+        tracing::info!(ms = timings.exited_ms, "ended");
         self.live.replace(None);
         feeding.abort();
         let planted = aftermath::of(&self.shared, handle, proxy, hold).await;

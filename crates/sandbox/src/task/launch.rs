@@ -98,6 +98,7 @@ pub(crate) async fn start(
     match started {
         Ok(running) => {
             timings.started_ms = elapsed_ms(since);
+            tracing::info!(container = %id, ms = timings.started_ms, "started");
             Ok(Started {
                 running,
                 proxy,

@@ -8,6 +8,7 @@ mod fuzzed;
 mod image;
 mod lines;
 mod start;
+mod stderr;
 
 pub(super) use binary::find_binary;
 pub(super) use channel::ChannelHandle;

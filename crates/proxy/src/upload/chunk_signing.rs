@@ -1,5 +1,6 @@
 //! A body whose chunks are signed anew as they pass: at most one chunk of it waits here.
 
+use std::error::Error;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
@@ -7,18 +8,20 @@ use bytes::{Bytes, BytesMut};
 use http_body::Frame;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::upload::BodyError;
 use crate::signing::{ChunkError, ChunkSigner, MAX_CHUNK};
 
 /// What one such body may hold: a chunk as it came and as it goes.
 #[expect(clippy::cast_possible_truncation, reason = "two megabytes")]
-pub(super) const ROOM: u32 = 2 * MAX_CHUNK as u32;
+pub(crate) const ROOM: u32 = 2 * MAX_CHUNK as u32;
+
+/// Errors of bodies, in the form that hyper takes.
+pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
 
 /// Why a body could not be signed, for whoever has to tell the client.
-pub(super) type ChunkFault = Arc<OnceLock<ChunkError>>;
+pub(crate) type ChunkFault = Arc<OnceLock<ChunkError>>;
 
 /// The signer of one body.
-pub(super) struct ChunkSigning {
+pub(crate) struct ChunkSigning {
     signer: ChunkSigner,
     signed: BytesMut,
     state: State,
@@ -38,7 +41,7 @@ enum State {
 
 impl ChunkSigning {
     /// Signs with `signer`; what goes wrong is told in `fault`.
-    pub(super) fn new(signer: ChunkSigner, fault: ChunkFault, room: OwnedSemaphorePermit) -> Self {
+    pub(crate) fn new(signer: ChunkSigner, fault: ChunkFault, room: OwnedSemaphorePermit) -> Self {
         Self {
             signer,
             signed: BytesMut::new(),
@@ -49,7 +52,7 @@ impl ChunkSigning {
     }
 
     /// The next frame of the body whose frames `source` gives.
-    pub(super) fn poll_frame(
+    pub(crate) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
         mut source: impl FnMut(&mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>>,
@@ -81,7 +84,7 @@ impl ChunkSigning {
     }
 
     /// Whether all of it was sent.
-    pub(super) fn is_end_stream(&self) -> bool {
+    pub(crate) fn is_end_stream(&self) -> bool {
         self.signed.is_empty() && matches!(self.state, State::Done)
     }
 

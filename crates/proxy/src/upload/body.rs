@@ -1,12 +1,10 @@
 //! A request's body on its way to the upstream, frame by frame: as it comes, from a buffer, or signed anew.
 
-use std::error::Error;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderName;
@@ -14,15 +12,9 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
-use super::buffer::Buffered;
-use super::chunk_signing::ChunkSigning;
-use super::headers::trailers;
-
-/// A client that begins a body and then sends nothing of it for so long has abandoned it.
-pub(super) const UPLOAD_STALL: Duration = Duration::from_mins(5);
-
-/// Errors of bodies, in the form that hyper takes.
-pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
+use super::buffer::{Buffered, STALL};
+use super::chunk_signing::{BodyError, ChunkSigning};
+use crate::headers::trailers;
 
 /// A request's body on its way to the upstream.
 pub(crate) struct Upload {
@@ -46,7 +38,7 @@ enum Source {
 
 impl Upload {
     /// Counts what goes through in `counter`; no trailer is called as in `no_trailers`.
-    pub(super) fn new(incoming: Incoming, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
+    pub(crate) fn new(incoming: Incoming, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
         let source = Source::Client {
             incoming,
             stall: None,
@@ -60,7 +52,7 @@ impl Upload {
     }
 
     /// Likewise, with a body that was read already.
-    pub(super) fn buffered(body: Buffered, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
+    pub(crate) fn buffered(body: Buffered, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
         Self {
             source: Source::Buffer(body),
             signing: None,
@@ -70,7 +62,7 @@ impl Upload {
     }
 
     /// The body with its chunks signed anew.
-    pub(super) fn signed(mut self, signing: ChunkSigning) -> Self {
+    pub(crate) fn signed(mut self, signing: ChunkSigning) -> Self {
         self.signing = Some(Box::new(signing));
         self
     }
@@ -87,8 +79,7 @@ impl Source {
             return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)));
         }
         // tidy: sleep: the deadline of a peer.
-        let stall =
-            stall.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + UPLOAD_STALL)));
+        let stall = stall.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + STALL)));
         ready!(stall.as_mut().poll(cx));
         Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::TimedOut).into())))
     }
@@ -133,7 +124,7 @@ impl Body for Upload {
 }
 
 /// A frame without the trailers that must not travel.
-pub(super) fn fit(frame: Frame<Bytes>, no_trailers: &[HeaderName]) -> Frame<Bytes> {
+pub(crate) fn fit(frame: Frame<Bytes>, no_trailers: &[HeaderName]) -> Frame<Bytes> {
     match frame.into_trailers() {
         Ok(received) => Frame::trailers(trailers(&received, no_trailers)),
         Err(frame) => frame,

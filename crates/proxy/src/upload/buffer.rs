@@ -12,13 +12,14 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::headers::expects_continue;
-use super::upload::UPLOAD_STALL;
+use crate::headers::expects_continue;
 
 /// Bytes of one buffered body at most.
-pub(super) const LARGEST: u32 = 16 * 1024 * 1024;
+pub(crate) const LARGEST: u32 = 16 * 1024 * 1024;
 /// Bytes of all bodies that are held to be signed, over all requests.
 pub(crate) const ROOM: usize = 64 * 1024 * 1024;
+/// A client that begins a body and then sends nothing of it for so long has abandoned it.
+pub(super) const STALL: Duration = Duration::from_mins(5);
 /// How long a body may wait for room: so long may others take to be sent.
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -27,7 +28,7 @@ const DRAINED: usize = 1024 * 1024;
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// A body in memory. It gives its room back when it is dropped.
-pub(super) struct Buffered {
+pub(crate) struct Buffered {
     data: Bytes,
     trailers: Option<HeaderMap>,
     _room: OwnedSemaphorePermit,
@@ -35,7 +36,7 @@ pub(super) struct Buffered {
 
 /// Why a body cannot be buffered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BufferFault {
+pub(crate) enum BufferFault {
     /// It has more than [`LARGEST`] bytes.
     TooLarge,
     /// There was no room for it in time.
@@ -47,7 +48,7 @@ pub(super) enum BufferFault {
 }
 
 /// Room for so many bytes, as soon as there is.
-pub(super) async fn room(bytes: u32, room: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, BufferFault> {
+pub(crate) async fn room(bytes: u32, room: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, BufferFault> {
     match timeout(WAIT, Arc::clone(room).acquire_many_owned(bytes)).await {
         Ok(Ok(room)) => Ok(room),
         Ok(Err(_)) | Err(_) => Err(BufferFault::Full),
@@ -56,7 +57,7 @@ pub(super) async fn room(bytes: u32, room: &Arc<Semaphore>) -> Result<OwnedSemap
 
 /// Reads `body` to its end. A body that says how large it is is refused before anything of it was read; `unwanted` says whether the
 /// client sends it nevertheless.
-pub(super) async fn buffer(
+pub(crate) async fn buffer(
     mut body: Incoming,
     all_room: &Arc<Semaphore>,
     unwanted: Unwanted,
@@ -81,7 +82,7 @@ pub(super) async fn buffer(
     let mut data = BytesMut::new();
     let mut trailers = None;
     loop {
-        let frame = match timeout(UPLOAD_STALL, body.frame()).await {
+        let frame = match timeout(STALL, body.frame()).await {
             Ok(None) => break,
             Ok(Some(Ok(frame))) => frame,
             Ok(Some(Err(_))) => return Err(BufferFault::Broken),
@@ -105,29 +106,29 @@ pub(super) async fn buffer(
 
 impl Buffered {
     /// The hash that signatures are made of.
-    pub(super) fn sha256(&self) -> [u8; 32] {
+    pub(crate) fn sha256(&self) -> [u8; 32] {
         Sha256::digest(&self.data).into()
     }
 
-    pub(super) fn next_frame(&mut self) -> Option<Frame<Bytes>> {
+    pub(crate) fn next_frame(&mut self) -> Option<Frame<Bytes>> {
         if self.data.is_empty() {
             return self.trailers.take().map(Frame::trailers);
         }
         Some(Frame::data(std::mem::take(&mut self.data)))
     }
 
-    pub(super) fn is_end_stream(&self) -> bool {
+    pub(crate) fn is_end_stream(&self) -> bool {
         self.data.is_empty() && self.trailers.is_none()
     }
 
-    pub(super) fn size_hint(&self) -> SizeHint {
+    pub(crate) fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.data.len() as u64)
     }
 }
 
 /// What becomes of a body that nobody wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unwanted {
+pub(crate) enum Unwanted {
     /// The client is sending it: it is read for a while, so that the client comes to read the refusal.
     Drain,
     /// The client waits for a go-ahead, which it does not get.
@@ -136,7 +137,7 @@ pub(super) enum Unwanted {
 
 impl Unwanted {
     /// For a request with these headers.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
         if expects_continue(headers) {
             Self::Unread
         } else {
@@ -144,7 +145,7 @@ impl Unwanted {
         }
     }
 
-    pub(super) fn leave(self, body: Incoming) {
+    pub(crate) fn leave(self, body: Incoming) {
         if self == Self::Drain {
             drain(body);
         }

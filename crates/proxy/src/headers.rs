@@ -89,18 +89,18 @@ const ALT_SVC: HeaderName = HeaderName::from_static("alt-svc");
 
 /// What becomes of the headers of one request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RequestRules {
+pub(crate) struct RequestRules {
     /// The host has rules with methods, so a method must not hide in a header.
-    pub(super) strip_method_override: bool,
+    pub(crate) strip_method_override: bool,
     /// Only some paths of the host are allowed, so a path must not hide in a header.
-    pub(super) strip_path_override: bool,
+    pub(crate) strip_path_override: bool,
     /// The request asks for a WebSocket: that one upgrade travels.
-    pub(super) websocket: bool,
+    pub(crate) websocket: bool,
 }
 
 /// The headers of a request that go to the upstream; `None` if `Connection` names a header that decides over whom is asked, what for
 /// or how much.
-pub(super) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Option<HeaderMap> {
+pub(crate) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Option<HeaderMap> {
     let named = connection_options(headers);
     if named.iter().any(is_essential) {
         return None;
@@ -128,7 +128,7 @@ pub(super) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Optio
 }
 
 /// The headers of a response that go to the client.
-pub(super) fn response_headers(headers: &HeaderMap) -> HeaderMap {
+pub(crate) fn response_headers(headers: &HeaderMap) -> HeaderMap {
     let named = connection_options(headers);
     let reframed = headers.contains_key(TRANSFER_ENCODING);
     only(headers, |name| {
@@ -142,7 +142,7 @@ pub(super) fn response_headers(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// The trailers that travel, either way: none of those in `unwanted`.
-pub(super) fn trailers(received: &HeaderMap, unwanted: &[HeaderName]) -> HeaderMap {
+pub(crate) fn trailers(received: &HeaderMap, unwanted: &[HeaderName]) -> HeaderMap {
     only(received, |name| {
         let dropped = HOP_BY_HOP.contains(name)
             || is_among(name, &NO_TRAILER)
@@ -161,7 +161,7 @@ pub(crate) fn concerns_one_connection(name: &HeaderName) -> bool {
 }
 
 /// As HTTP/1 wants a request: the host in a header, all cookies on one line.
-pub(super) fn for_http1(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap {
+pub(crate) fn for_http1(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap {
     let mut shaped = HeaderMap::with_capacity(headers.len() + 1);
     if !headers.contains_key(HOST) {
         shaped.append(HOST, host.clone());
@@ -177,12 +177,12 @@ pub(super) fn for_http1(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap {
 }
 
 /// As HTTP/2 wants a request: the host in `:authority` only.
-pub(super) fn for_http2(headers: &HeaderMap) -> HeaderMap {
+pub(crate) fn for_http2(headers: &HeaderMap) -> HeaderMap {
     only(headers, |name| *name != HOST)
 }
 
 /// Says that the body comes in chunks, before the header `next`, or behind all others.
-pub(super) fn with_chunks(headers: &HeaderMap, next: Option<&HeaderName>) -> HeaderMap {
+pub(crate) fn with_chunks(headers: &HeaderMap, next: Option<&HeaderName>) -> HeaderMap {
     let mut shaped = HeaderMap::with_capacity(headers.len() + 1);
     for (name, value) in headers {
         if next == Some(name) {
@@ -195,13 +195,13 @@ pub(super) fn with_chunks(headers: &HeaderMap, next: Option<&HeaderName>) -> Hea
 }
 
 /// The header of `kept` before which `received` said that its body comes in chunks.
-pub(super) fn after_chunks(received: &HeaderMap, kept: &HeaderMap) -> Option<HeaderName> {
+pub(crate) fn after_chunks(received: &HeaderMap, kept: &HeaderMap) -> Option<HeaderName> {
     let mut following = received.keys().skip_while(|name| **name != TRANSFER_ENCODING);
     following.find(|name| kept.contains_key(*name)).cloned()
 }
 
 /// Whether the request asks to become a WebSocket, and nothing else.
-pub(super) fn asks_for_websocket(headers: &HeaderMap) -> bool {
+pub(crate) fn asks_for_websocket(headers: &HeaderMap) -> bool {
     let mut upgrades = headers.get_all(UPGRADE).iter();
     let websocket = upgrades
         .next()
@@ -210,17 +210,17 @@ pub(super) fn asks_for_websocket(headers: &HeaderMap) -> bool {
 }
 
 /// Whether a header names another method than the request line.
-pub(super) fn overrides_method(headers: &HeaderMap) -> bool {
+pub(crate) fn overrides_method(headers: &HeaderMap) -> bool {
     headers.keys().any(is_method_override)
 }
 
 /// Whether a header names another path than the request line.
-pub(super) fn overrides_path(headers: &HeaderMap) -> bool {
+pub(crate) fn overrides_path(headers: &HeaderMap) -> bool {
     headers.keys().any(is_path_override)
 }
 
 /// Whether the client waits for a go-ahead before it sends the body.
-pub(super) fn expects_continue(headers: &HeaderMap) -> bool {
+pub(crate) fn expects_continue(headers: &HeaderMap) -> bool {
     headers.contains_key(EXPECT)
 }
 
@@ -245,7 +245,7 @@ pub(crate) fn is_same(name: &str, other: &str) -> bool {
 }
 
 /// Whether an answer came in a transfer coding other than `chunked`. hyper undoes that one alone, and its label does not travel.
-pub(super) fn is_recoded(headers: &HeaderMap) -> bool {
+pub(crate) fn is_recoded(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
 }
