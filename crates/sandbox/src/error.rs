@@ -8,10 +8,10 @@ use crate::executor::ExecutorError;
 use crate::image::ImageBuildError;
 use crate::reap::LockError;
 use crate::runs::RunError;
-use crate::session::SessionError;
 use crate::spec::{ImageTag, InvalidSpec};
 use crate::verify::VerifyError;
-use crate::workspace::WorkspaceError;
+use sandbox_session::SessionError;
+use sandbox_workspace::WorkspaceError;
 
 /// An infrastructure failure.
 #[derive(Debug, thiserror::Error)]

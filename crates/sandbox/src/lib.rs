@@ -96,17 +96,14 @@ mod error;
 mod executor;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
-pub mod host_path;
 mod image;
 mod program;
 mod reap;
 mod runs;
 mod sandbox;
-mod session;
 mod spec;
 mod task;
 mod verify;
-mod workspace;
 
 pub use config::{EngineAddress, InvalidConfig, SandboxConfig, UpstreamConfig};
 pub use container::ContainerError;
@@ -122,6 +119,7 @@ pub use runs::{
     HookError, LifecycleHooks, Moment, READY_MARKER, Readiness, RunError, RunExit, Runs, StopResult,
 };
 pub use sandbox::Sandbox;
+pub use sandbox_files::host_path;
 /// What [`LogEntry::event`] is made of: the proxy's own words.
 pub mod network_event {
     pub use sandbox_proxy_protocol::{Decision, DnsAnswer, Event, RequestRecord, Scheme, TunnelRecord};
@@ -130,8 +128,12 @@ pub use sandbox_credentials::{
     HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError, SecretReplacements,
     SecretValue, SigningCredential, prepare_secrets, withhold_panic_messages,
 };
+pub use sandbox_session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};
 pub use sandbox_verify_probe::Category;
-pub use session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};
+pub use sandbox_workspace::{
+    Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Planted, PlantedKind, Protection,
+    Versions, WorkspaceCopy, WorkspaceError,
+};
 pub use spec::{AnnotationKey, ByteSize, Cpus, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};
 pub use spec::{
     Capability, CommandSpec, ContainerEnv, Device, HostEntry, ImageSource, ImageTag, InvalidSpec, Isolation,
@@ -140,7 +142,3 @@ pub use spec::{
 };
 pub use task::{Command, CommandResult, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings};
 pub use verify::{Check, ExpectedProgram, VerifyError, VerifyReport, VerifySpec};
-pub use workspace::{
-    Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Planted, PlantedKind, Protection,
-    Versions, WorkspaceCopy, WorkspaceError,
-};

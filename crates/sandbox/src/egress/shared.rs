@@ -11,9 +11,9 @@ use time::OffsetDateTime;
 
 use crate::config::SandboxConfig;
 use crate::engine::Engine;
-use crate::image::FileLock;
 use crate::reap::Labels;
 use crate::spec::{NetworkSandboxConfig, ObjectId};
+use sandbox_files::FileLock;
 
 use super::authority::RootAuthority;
 use super::log::LogSink;

@@ -11,7 +11,7 @@ use crate::error::SandboxError;
 use crate::sandbox::Shared;
 use crate::spec::{InvalidSpec, Mount};
 use crate::task::resolver;
-use crate::workspace::Planted;
+use sandbox_workspace::Planted;
 
 use super::aftermath::Aftermath;
 use super::command::request;

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use super::dockerfile::{Confined, StepTrust};
 use super::error::BuildReach;
 use super::inventory::{ImageKind, is_overlay, labels, stands_on};
-use super::lock::FileLock;
 use super::probe::Probe;
 use super::steps::{self, Steps};
 use super::{ImageBuildError, build_context, hash, overlay};
@@ -20,6 +19,7 @@ use crate::error::SandboxError;
 use crate::sandbox::Shared;
 use crate::spec::{ImageSource, ImageTag, Network};
 use crate::task;
+use sandbox_files::FileLock;
 
 /// Lines of a failed build that its error quotes.
 const QUOTED_LINES: usize = 20;

@@ -1,8 +1,8 @@
 //! Names for images, made from what they are made of.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
+use sandbox_files::hex;
 use sha2::{Digest, Sha256};
 
 use super::inventory::ImageKind;
@@ -110,17 +110,6 @@ impl FramedHash {
     fn finish(self) -> String {
         hex(&self.0.finalize())
     }
-}
-
-/// Bytes in hexadecimal, lower case.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut hex, byte| {
-            // Writing to a string cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::hooks::{HookError, Moment};
 use crate::spec::RunName;
-use crate::workspace::plain;
+use sandbox_workspace::sanitized;
 
 /// A verb on a run that failed.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub enum RunError {
         source: HookError,
     },
     /// A file of the host cannot be copied.
-    #[error("failed to copy `{}`", plain(path))]
+    #[error("failed to copy `{}`", sanitized(path))]
     Source {
         /// The host's path.
         path: PathBuf,

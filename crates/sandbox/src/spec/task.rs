@@ -9,7 +9,7 @@ use super::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits, Seccomp,
 };
 use crate::egress::{self, LogEntry};
-use crate::host_path::Resolver;
+use sandbox_files::host_path::Resolver;
 
 /// What every image for tasks starts with.
 const ENTRY_POINT: &str = "/usr/local/bin/sandbox-entrypoint";

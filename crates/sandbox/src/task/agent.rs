@@ -10,8 +10,8 @@ use crate::container::{Chunk, Running};
 use crate::egress::{NetworkLog, RunningProxy};
 use crate::error::SandboxError;
 use crate::sandbox::Shared;
-use crate::session::{ReplyEnd, ReplyWriter, SessionStore};
 use crate::spec::{Mount, TaskSpec};
+use sandbox_session::{ReplyEnd, ReplyWriter, SessionStore};
 
 use super::aftermath;
 use super::capture::Capture;

@@ -11,7 +11,7 @@ use crate::error::SandboxError;
 use crate::reap::Role;
 use crate::sandbox::Shared;
 use crate::spec::{ContainerEnv, Launch, Mount, Network, ObjectId};
-use crate::workspace::Hold;
+use sandbox_workspace::WorkspaceGuard;
 
 use super::result::Timings;
 use super::{aftermath, mounts, undo};
@@ -31,7 +31,7 @@ pub(crate) struct Started {
     pub(crate) proxy: Option<RunningProxy>,
     pub(crate) timings: Timings,
     pub(crate) since: Instant,
-    pub(crate) hold: Hold,
+    pub(crate) hold: WorkspaceGuard,
 }
 
 /// Milliseconds since `since`.
@@ -49,7 +49,7 @@ pub(crate) async fn start(
     let id = ObjectId::random(&launch.context);
     let mounts = mounts::resolved(shared.state_dir(), &launch.mounts)?;
     let taken = async {
-        let taken = Hold::take(mounts, shared.quarantine(&id)).await;
+        let taken = WorkspaceGuard::take(mounts, shared.quarantine(&id)).await;
         taken.map_err(SandboxError::from)
     };
     let (image, (mounts, mut hold)) = tokio::try_join!(shared.image_id(&launch.image), taken)?;

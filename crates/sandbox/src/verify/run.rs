@@ -198,7 +198,7 @@ async fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::Protection;
+    use sandbox_workspace::Protection;
 
     #[test]
     fn mounts_that_need_somebody_to_look_after_them_are_refused() {

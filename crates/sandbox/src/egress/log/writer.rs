@@ -3,13 +3,15 @@
 //! What was permitted and what was not have a budget each, so that refusals cannot push an upload out of the log. The proxy refuses
 //! requests before the first one is used up; should it be used up all the same, that is an error, which ends the proxy.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::fold::Line;
 use super::{JSON_NAME, TEXT_NAME};
+use sandbox_files::create_folder;
+
 use crate::egress::ProxyError;
 use sandbox_proxy_protocol::{Event, Record};
 
@@ -33,11 +35,7 @@ const LONGEST_LINE: u64 = 1 << 20;
 impl LogWriter {
     /// Opens both files in `dir`, which is created where it is missing. Blocks.
     pub(super) fn open(dir: &Path) -> Result<Self, ProxyError> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(dir)
-            .map_err(ProxyError::file("create the folder", dir))?;
+        create_folder(dir, 0o700).map_err(ProxyError::file("create the folder", dir))?;
         Ok(Self {
             text: Appender::open(dir.join(TEXT_NAME))?,
             json: Appender::open(dir.join(JSON_NAME))?,
