@@ -6,9 +6,9 @@ use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Mutex as Turn, oneshot, watch};
 
 use crate::container::Handle;
+use crate::context::Shared;
 use crate::egress::RunningProxy;
 use crate::error::SandboxError;
-use crate::sandbox::Shared;
 use crate::task::close;
 use sandbox_workspace::{Planted, WorkspaceGuard};
 

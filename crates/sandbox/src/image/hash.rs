@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use sandbox_files::hex;
 use sha2::{Digest, Sha256};
 
-use super::inventory::ImageKind;
 use super::{entrypoint, overlay};
+use crate::image_store::{ImageKind, tag};
 use crate::spec::{ImageSource, Network};
 
 /// The tags of an image's two layers.
@@ -85,11 +85,6 @@ pub(super) fn overlay_tag(prefix: &str, lower: &str) -> String {
         hash.part(form.as_bytes());
     }
     tag(prefix, ImageKind::Overlay, &hash.finish())
-}
-
-/// The tag of an image of ours. It says `localhost`, because an engine takes a name without a registry for one of a registry.
-pub(crate) fn tag(prefix: &str, kind: ImageKind, sha256: &str) -> String {
-    format!("localhost/{prefix}-{}:{sha256}", kind.as_str())
 }
 
 /// SHA-256 over parts, each with its length before it: no two different lists of parts give the same bytes.

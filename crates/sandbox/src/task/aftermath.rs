@@ -3,9 +3,9 @@
 use tokio::sync::oneshot;
 
 use crate::container::Handle;
+use crate::context::Shared;
 use crate::egress::RunningProxy;
 use crate::error::SandboxError;
-use crate::sandbox::Shared;
 use sandbox_workspace::{Planted, WorkspaceGuard};
 
 use super::undo;
@@ -18,7 +18,7 @@ pub(super) async fn of(
     hold: WorkspaceGuard,
 ) -> Vec<Planted> {
     if hold.is_empty() {
-        shared.take_down(handle, proxy);
+        shared.in_background(undo::take_down(handle, proxy));
         return Vec::new();
     }
     let (teller, told) = oneshot::channel();

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::container::{
-    Attached, Attachment, ContainerPlan, Created, Detachment, Handle, PlannedNetwork, Running,
-};
-use crate::egress::{Endpoint, LogSink, Opening, RunningProxy};
+use crate::container::{Attached, Attachment, ContainerPlan, Created, Detachment, PlannedNetwork, Running};
+use crate::context::Shared;
+use crate::egress::{Endpoint, Opening, ProxyError, RunningProxy};
 use crate::error::SandboxError;
+use crate::network_log::LogSink;
 use crate::reap::Role;
-use crate::sandbox::Shared;
 use crate::spec::{ContainerEnv, Launch, Mount, Network, ObjectId};
 use sandbox_workspace::WorkspaceGuard;
 
@@ -121,7 +120,8 @@ pub(crate) fn log_sink(launch: &Launch) -> Result<LogSink, SandboxError> {
         .network_log_dir
         .as_deref()
         .map(LogSink::open)
-        .transpose()?
+        .transpose()
+        .map_err(ProxyError::from)?
         .unwrap_or_default();
     Ok(match &launch.on_network_event {
         Some(callback) => sink.with_callback(Arc::clone(&callback.0)),
@@ -203,11 +203,4 @@ pub(crate) fn plan(
 #[expect(clippy::cast_possible_truncation, reason = "at most 1024e9, far below 2^53")]
 fn nano_cpus(cpus: f64) -> i64 {
     (cpus * 1e9).round() as i64
-}
-
-/// Takes everything of an execution down.
-pub(crate) async fn take_down(handle: Handle, proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
-    // The network goes with the proxy, and the engine does not remove a network that a container is still on.
-    handle.remove().await?;
-    undo::close(proxy).await
 }

@@ -5,16 +5,17 @@ use std::time::Duration;
 use sandbox_verify_probe::Finding;
 
 use crate::container::{Chunk, Running};
+use crate::context::Shared;
 use crate::engine::ImageFacts;
-use crate::error::SandboxError;
-use crate::sandbox::Shared;
+use crate::error::{SandboxError, VerifyError};
 use crate::spec::{InvalidSpec, Isolation, Launch, Mount, ResourceLimits};
-use crate::task::{self, Capture, End, Ended, Program, Started, StopSwitch};
+use crate::stop_switch::StopSwitch;
+use crate::task::{self, Capture, End, Ended, Program, Started};
 
 use super::order::order;
 use super::promise::checks;
 use super::report::VerifyReport;
-use super::{VerifyError, VerifySpec, program};
+use super::{VerifySpec, program};
 
 /// Where the containers see the probe.
 const PROBE: &str = "/run/sandbox/probe";

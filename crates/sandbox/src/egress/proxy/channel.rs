@@ -15,9 +15,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use super::lines::Lines;
 use crate::container::{Chunk, Output, Stdin};
-use crate::egress::ProxyError;
-use crate::egress::log::{LogSink, escape_text};
 use crate::engine::EngineError;
+use crate::network_log::{LogSink, escape_text};
 
 /// How long a proxy may take to read a command, and to end after its stdin has ended.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -241,7 +240,7 @@ async fn append(log: &mut Option<LogSink>, records: Vec<Record>) -> Result<(), S
 }
 
 /// An error and its causes in one line.
-fn chain(error: &ProxyError) -> String {
+fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

@@ -10,7 +10,7 @@ use crate::config::SandboxConfig;
 use crate::egress::ProxyError;
 use crate::egress::shared::blocking;
 use crate::engine::{BuildRequest, Engine};
-use crate::image::{self, ImageKind};
+use crate::image_store::{self, ImageKind};
 use crate::program::StaticProgram;
 use sandbox_files::{FileLock, Replacement};
 
@@ -30,7 +30,7 @@ pub(in crate::egress) async fn ensure_image(
     binary: &StaticProgram,
 ) -> Result<String, ProxyError> {
     let prefix = &config.prefix;
-    let tag = image::tag(prefix, ImageKind::Proxy, &binary.sha256);
+    let tag = image_store::tag(prefix, ImageKind::Proxy, &binary.sha256);
     let record = config
         .state_dir
         .join("proxy-images")
@@ -49,7 +49,7 @@ pub(in crate::egress) async fn ensure_image(
         return Ok(id);
     }
     let tar = context(binary).map_err(ProxyError::file("archive", "sandbox-proxy"))?;
-    let labels = image::labels(prefix, ImageKind::Proxy, None);
+    let labels = image_store::labels(prefix, ImageKind::Proxy, None);
     let request = BuildRequest {
         no_cache: true,
         single_layer: true,

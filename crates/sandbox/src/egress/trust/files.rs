@@ -12,11 +12,11 @@ use sha2::{Digest, Sha256};
 
 use super::bundle::ImageTrust;
 use super::{environment, java};
+use crate::container::ImageProbe;
 use crate::egress::ProxyError;
 use crate::egress::authority::{RootAuthority, certificates};
 use crate::egress::shared::blocking;
 use crate::engine::Engine;
-use crate::image::Probe;
 use crate::reap::Labels;
 use crate::spec::Mount;
 use sandbox_files::{Replacement, create_folder, hex};
@@ -110,7 +110,7 @@ impl TrustStore {
         if let Some(files) = blocking(move || Ok(store.find(&id, FOLDER))).await? {
             return Ok(files);
         }
-        let probe = Probe::create(engine, image_id, labels).await?;
+        let probe = ImageProbe::create(engine, image_id, labels).await?;
         let image = ImageTrust::read(&probe).await;
         probe.remove().await?;
         let (store, id, image) = (self.clone(), image_id.to_owned(), image?);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use sandbox_files::tree::{Facts, Kind, Tree};
 
-use crate::runs::RunError;
+use crate::error::RunError;
 
 /// Folders in one another: the paths of deeper ones would be too long.
 const DEEPEST: usize = 200;

@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use super::place::{self, Covered};
 use super::source::Source;
 use crate::engine::{Engine, Owner};
+use crate::error::RunError;
 use crate::error::SandboxError;
-use crate::runs::RunError;
 use crate::spec::RunName;
 
 /// Bytes of a piece; four of them may wait.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use sandbox_proxy_protocol::Record;
 
 use super::entry::LogEntry;
+use super::error::LogError;
 use super::fold::{Fold, Line};
 use super::writer::LogWriter;
-use crate::egress::ProxyError;
 
 /// Called with each event and its line of the text log, in order. It must not block.
 pub(crate) type RecordCallback = Arc<dyn Fn(&LogEntry, &str) + Send + Sync>;
@@ -24,7 +24,7 @@ pub(crate) struct LogSink {
 
 impl LogSink {
     /// Writes to the files in `dir`, which are created where they are missing.
-    pub(crate) fn open(dir: &Path) -> Result<Self, ProxyError> {
+    pub(crate) fn open(dir: &Path) -> Result<Self, LogError> {
         Ok(Self {
             writer: Some(LogWriter::open(dir)?),
             ..Self::default()
@@ -32,7 +32,7 @@ impl LogSink {
     }
 
     /// Whether there is only so much room: files are written.
-    pub(in crate::egress) fn is_bounded(&self) -> bool {
+    pub(crate) fn is_bounded(&self) -> bool {
         self.writer.is_some()
     }
 
@@ -46,7 +46,7 @@ impl LogSink {
 
     /// One that can be opened and not be written.
     #[cfg(test)]
-    pub(in crate::egress) fn full() -> Self {
+    pub(crate) fn full() -> Self {
         Self {
             writer: Some(LogWriter::full()),
             ..Self::default()
@@ -54,19 +54,19 @@ impl LogSink {
     }
 
     /// Takes `records`; when it returns they are in the files, or counted among those that repeat.
-    pub(in crate::egress) async fn append(&mut self, records: Vec<Record>) -> Result<(), ProxyError> {
+    pub(crate) async fn append(&mut self, records: Vec<Record>) -> Result<(), LogError> {
         let lines = self.fold.add(records);
         self.log(lines).await
     }
 
     /// Says what is counted so far, and what the files lack, at `at_ms`.
-    pub(in crate::egress) async fn finish(&mut self, at_ms: u64) -> Result<(), ProxyError> {
+    pub(crate) async fn finish(&mut self, at_ms: u64) -> Result<(), LogError> {
         let lines = self.fold.finish();
         self.log(lines).await?;
         self.write(move |writer| writer.finish(at_ms)).await
     }
 
-    async fn log(&mut self, lines: Vec<Line>) -> Result<(), ProxyError> {
+    async fn log(&mut self, lines: Vec<Line>) -> Result<(), LogError> {
         if let Some(callback) = &self.callback {
             for line in &lines {
                 callback(&line.entry, &line.text);
@@ -77,13 +77,13 @@ impl LogSink {
 
     async fn write(
         &mut self,
-        work: impl FnOnce(&mut LogWriter) -> Result<(), ProxyError> + Send + 'static,
-    ) -> Result<(), ProxyError> {
+        work: impl FnOnce(&mut LogWriter) -> Result<(), LogError> + Send + 'static,
+    ) -> Result<(), LogError> {
         let Some(mut writer) = self.writer.take() else {
             return Ok(());
         };
         let written = tokio::task::spawn_blocking(move || work(&mut writer).map(|()| writer)).await;
-        let lost = |gone: tokio::task::JoinError| ProxyError::file("write to", super::TEXT_NAME)(gone.into());
+        let lost = |gone: tokio::task::JoinError| LogError::file("write to", super::TEXT_NAME)(gone.into());
         self.writer = Some(written.map_err(lost)??);
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! cannot forge a line (see `line`), and cannot push out what it was permitted (see `fold` and `writer`). Reading is in [`NetworkLog`], following in [`LogFollower`].
 
 mod entry;
+mod error;
 mod escape;
 mod fold;
 mod follow;
@@ -15,6 +16,8 @@ mod watch;
 mod writer;
 
 pub use entry::{InvalidLogEntry, LogEntry};
+pub(crate) use error::LogError;
+pub(crate) use escape::text as escape_text;
 pub use follow::LogFollower;
 pub use reader::{LogEntries, NetworkLog};
 pub(crate) use sink::{LogSink, RecordCallback};
@@ -23,5 +26,3 @@ pub(crate) use sink::{LogSink, RecordCallback};
 const TEXT_NAME: &str = "network-sandbox.log";
 /// The name of the JSON log in its folder.
 const JSON_NAME: &str = "network-sandbox.jsonl";
-
-pub(super) use escape::text as escape_text;

@@ -89,7 +89,7 @@ impl LogEntry {
     }
 
     /// The line, newline included.
-    pub(in crate::egress) fn to_line(&self) -> io::Result<String> {
+    pub(crate) fn to_line(&self) -> io::Result<String> {
         let mut line = Vec::with_capacity(256);
         self.serialize(&mut serde_json::Serializer::with_formatter(
             &mut line,

@@ -1,15 +1,15 @@
-//! What can go wrong with the sandbox itself. What can go wrong with a task is an outcome, not an error.
+//! Every failure of the infrastructure.
 
+use super::executor::ExecutorError;
+use super::image_build::ImageBuildError;
+use super::run::RunError;
+use super::verify::VerifyError;
 use crate::config::InvalidConfig;
 use crate::container::ContainerError;
 use crate::egress::ProxyError;
 use crate::engine::EngineError;
-use crate::executor::ExecutorError;
-use crate::image::ImageBuildError;
 use crate::reap::LockError;
-use crate::runs::RunError;
 use crate::spec::{ImageTag, InvalidSpec};
-use crate::verify::VerifyError;
 use sandbox_session::SessionError;
 use sandbox_workspace::WorkspaceError;
 

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 /// Free text: spaces stay; square brackets do not, so that it can forge no annotation.
-pub(in crate::egress) fn text(raw: &str) -> String {
+pub(crate) fn text(raw: &str) -> String {
     escape(raw, |c| {
         c == ' ' || (c.is_ascii_graphic() && !matches!(c, '[' | ']'))
     })

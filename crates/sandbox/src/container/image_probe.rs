@@ -2,19 +2,19 @@
 
 use bytes::Bytes;
 
-use crate::container::{ContainerError, ContainerPlan, Created, Detachment, PlannedNetwork};
+use super::{ContainerError, ContainerPlan, Created, Detachment, PlannedNetwork};
 use crate::engine::{Engine, EngineError};
 use crate::reap::{Labels, Role};
 use crate::spec::{ContainerEnv, Isolation};
 
 /// A container of the image that is created, read and removed, and never started: nothing of the image runs.
 #[derive(Debug)]
-pub(crate) struct Probe {
+pub(crate) struct ImageProbe {
     engine: Engine,
     created: Created,
 }
 
-impl Probe {
+impl ImageProbe {
     /// Makes one of the image `image`.
     pub(crate) async fn create(
         engine: &Engine,

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use super::{ImageBuildError, hash};
-use crate::engine::{self, Engine};
+use crate::engine::{self, Engine, EngineError};
 
 const OWNER: &str = "sandbox.image.owner";
 const KIND: &str = "sandbox.image.kind";
@@ -63,8 +62,13 @@ pub(crate) fn labels(prefix: &str, kind: ImageKind, lower: Option<&str>) -> BTre
     .collect()
 }
 
+/// The tag of an image of ours. It says `localhost`, because an engine takes a name without a registry for one of a registry.
+pub(crate) fn tag(prefix: &str, kind: ImageKind, sha256: &str) -> String {
+    format!("localhost/{prefix}-{}:{sha256}", kind.as_str())
+}
+
 /// Whether an image with `labels` is an overlay on the image with the id `lower`.
-pub(super) fn stands_on(labels: &BTreeMap<String, String>, lower: &str) -> bool {
+pub(crate) fn stands_on(labels: &BTreeMap<String, String>, lower: &str) -> bool {
     labels
         .get(KIND)
         .is_some_and(|kind| kind == ImageKind::Overlay.as_str())
@@ -72,7 +76,7 @@ pub(super) fn stands_on(labels: &BTreeMap<String, String>, lower: &str) -> bool 
 }
 
 /// Whether the image `name` is an overlay of ours already; what somebody built on one has another name.
-pub(super) fn is_overlay(name: &str, labels: &BTreeMap<String, String>, prefix: &str) -> bool {
+pub(crate) fn is_overlay(name: &str, labels: &BTreeMap<String, String>, prefix: &str) -> bool {
     let bare = name.strip_prefix("localhost/").unwrap_or(name);
     bare.starts_with(&format!("{prefix}-{}:", ImageKind::Overlay.as_str()))
         && labels
@@ -81,7 +85,7 @@ pub(super) fn is_overlay(name: &str, labels: &BTreeMap<String, String>, prefix: 
 }
 
 /// The images of `prefix`, oldest first.
-pub(crate) async fn list(engine: &Engine, prefix: &str) -> Result<Vec<ImageSummary>, ImageBuildError> {
+pub(crate) async fn list(engine: &Engine, prefix: &str) -> Result<Vec<ImageSummary>, EngineError> {
     let found = engine.list_images(&[format!("{OWNER}={prefix}")]).await?;
     let mut images: Vec<ImageSummary> = found
         .into_iter()
@@ -96,7 +100,7 @@ pub(crate) async fn prune(
     engine: &Engine,
     prefix: &str,
     age: Duration,
-) -> Result<Vec<ImageSummary>, ImageBuildError> {
+) -> Result<Vec<ImageSummary>, EngineError> {
     let now = SystemTime::now();
     let mut removed = Vec::new();
     // The newest first: an overlay goes before what it stands on.
@@ -112,7 +116,7 @@ pub(crate) async fn prune(
         {
             Ok(()) => removed.push(image),
             Err(error) if error.is_conflict() => tracing::debug!(id = image.id, "image is in use"),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     Ok(removed)
@@ -126,7 +130,7 @@ fn is_old(image: &ImageSummary, now: SystemTime, age: Duration) -> bool {
 fn summary(image: engine::ImageSummary, prefix: &str) -> Option<ImageSummary> {
     let label = image.labels.get(KIND)?;
     let kind = ImageKind::ALL.into_iter().find(|kind| kind.as_str() == label)?;
-    let name = hash::tag(prefix, kind, "");
+    let name = tag(prefix, kind, "");
     let real = |tag: &String| tag != "<none>:<none>";
     let mut tags = image
         .tags

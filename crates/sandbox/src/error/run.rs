@@ -1,12 +1,40 @@
 //! What can go wrong with a run, beside what can go wrong with any container.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::hooks::{HookError, Moment};
 use crate::spec::RunName;
 use sandbox_workspace::sanitized;
+
+/// Whatever a callback fails with.
+pub type HookError = Box<dyn Error + Send + Sync>;
+
+/// A turn in the life of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Moment {
+    /// Before anything is made.
+    PreStart,
+    /// Its process was started.
+    PostStart,
+    /// It said that it is ready.
+    PostReady,
+    /// It has ended, or its launch was rolled back.
+    PostStop,
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PreStart => "pre_start",
+            Self::PostStart => "post_start",
+            Self::PostReady => "post_ready",
+            Self::PostStop => "post_stop",
+        })
+    }
+}
 
 /// A verb on a run that failed.
 #[derive(Debug, thiserror::Error)]

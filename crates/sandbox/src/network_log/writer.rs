@@ -12,7 +12,7 @@ use super::fold::Line;
 use super::{JSON_NAME, TEXT_NAME};
 use sandbox_files::create_folder;
 
-use crate::egress::ProxyError;
+use super::error::LogError;
 use sandbox_proxy_protocol::{Event, Record};
 
 /// Both files of one task, open for appending.
@@ -34,8 +34,8 @@ const LONGEST_LINE: u64 = 1 << 20;
 
 impl LogWriter {
     /// Opens both files in `dir`, which is created where it is missing. Blocks.
-    pub(super) fn open(dir: &Path) -> Result<Self, ProxyError> {
-        create_folder(dir, 0o700).map_err(ProxyError::file("create the folder", dir))?;
+    pub(super) fn open(dir: &Path) -> Result<Self, LogError> {
+        create_folder(dir, 0o700).map_err(LogError::file("create the folder", dir))?;
         Ok(Self {
             text: Appender::open(dir.join(TEXT_NAME))?,
             json: Appender::open(dir.join(JSON_NAME))?,
@@ -60,7 +60,7 @@ impl LogWriter {
 
     /// Appends those of `lines` for which there is room, each file with one write: a reader sees whole lines. Of what passed nothing
     /// on, the first for which there is no room is the last that is logged; for what was permitted there must be room. Blocks.
-    pub(super) fn append(&mut self, lines: &[Line]) -> Result<(), ProxyError> {
+    pub(super) fn append(&mut self, lines: &[Line]) -> Result<(), LogError> {
         let mut batch = Batch::default();
         for line in lines {
             if !line.permitted && self.dropped > 0 {
@@ -80,7 +80,7 @@ impl LogWriter {
     }
 
     /// Says how many records were not kept, at `at_ms`, where there are any. Blocks.
-    pub(super) fn finish(&mut self, at_ms: u64) -> Result<(), ProxyError> {
+    pub(super) fn finish(&mut self, at_ms: u64) -> Result<(), LogError> {
         if self.dropped == 0 {
             return Ok(());
         }
@@ -91,29 +91,29 @@ impl LogWriter {
     }
 
     /// Takes the room for `line` in both files, if there is some.
-    fn fits(&mut self, line: &Line) -> Result<bool, ProxyError> {
+    fn fits(&mut self, line: &Line) -> Result<bool, LogError> {
         let lengths = (line.text.len() + 1, self.entry(line)?.len());
         let fits = self.text.take(line.permitted, lengths.0) && self.json.take(line.permitted, lengths.1);
         if fits || !line.permitted {
             return Ok(fits);
         }
         let full = io::Error::other("it has as much of this execution as it may");
-        Err(ProxyError::file("write to", &self.json.path)(full))
+        Err(LogError::file("write to", &self.json.path)(full))
     }
 
-    fn add(&self, batch: &mut Batch, line: &Line) -> Result<(), ProxyError> {
+    fn add(&self, batch: &mut Batch, line: &Line) -> Result<(), LogError> {
         batch.text.push_str(&line.text);
         batch.text.push('\n');
         batch.json.push_str(&self.entry(line)?);
         Ok(())
     }
 
-    fn entry(&self, line: &Line) -> Result<String, ProxyError> {
+    fn entry(&self, line: &Line) -> Result<String, LogError> {
         let entry = line.entry.to_line();
-        entry.map_err(ProxyError::file("write to", &self.json.path))
+        entry.map_err(LogError::file("write to", &self.json.path))
     }
 
-    fn write(&mut self, batch: &Batch) -> Result<(), ProxyError> {
+    fn write(&mut self, batch: &Batch) -> Result<(), LogError> {
         self.text.append(batch.text.as_bytes())?;
         self.json.append(batch.json.as_bytes())
     }
@@ -141,9 +141,9 @@ struct Appender {
 }
 
 impl Appender {
-    fn open(path: PathBuf) -> Result<Self, ProxyError> {
+    fn open(path: PathBuf) -> Result<Self, LogError> {
         let opened = open_own(&path).and_then(|file| end_with_a_line(&file).map(|()| file));
-        let file = opened.map_err(ProxyError::file("open the network log", &path))?;
+        let file = opened.map_err(LogError::file("open the network log", &path))?;
         Ok(Self::new(file, path))
     }
 
@@ -171,13 +171,13 @@ impl Appender {
     }
 
     /// Appends whole lines: what a full disk takes of the last one is cut off again.
-    fn append(&mut self, lines: &[u8]) -> Result<(), ProxyError> {
+    fn append(&mut self, lines: &[u8]) -> Result<(), LogError> {
         let written = self.file.write_all(lines);
         if written.is_err() {
             // The reason why it could not be written is worth more than that this could not be done either.
             let _ = end_with_a_line(&self.file);
         }
-        written.map_err(ProxyError::file("write to", &self.path))
+        written.map_err(LogError::file("write to", &self.path))
     }
 }
 
