@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 19] = [
     Rule {
         package: "allowlist",
         may_use: &["located-yaml"],
@@ -66,21 +66,45 @@ const RULES: [Rule; 16] = [
         never_links: PURE,
     },
     Rule {
+        package: "sandbox-files",
+        may_use: &[],
+        never_links: &["hyper", "rustls", "bollard"],
+    },
+    Rule {
+        package: "sandbox-workspace",
+        may_use: &["fuzz-input", "sandbox-files"],
+        never_links: &["hyper", "rustls", "bollard"],
+    },
+    Rule {
+        package: "sandbox-session",
+        may_use: &["claude-output", "sandbox-files"],
+        never_links: &["hyper", "rustls", "bollard"],
+    },
+    Rule {
         package: "sandbox",
         may_use: &[
             "allowlist",
             "claude-output",
             "fuzz-input",
             "sandbox-credentials",
+            "sandbox-files",
             "sandbox-proxy-protocol",
+            "sandbox-session",
             "sandbox-supervisor",
             "sandbox-verify-probe",
+            "sandbox-workspace",
         ],
         never_links: &["rustls", "openssl"],
     },
     Rule {
         package: "sandbox-cli",
-        may_use: &["sandbox", "allowlist", "claude-output", "located-yaml"],
+        may_use: &[
+            "sandbox",
+            "sandbox-files",
+            "allowlist",
+            "claude-output",
+            "located-yaml",
+        ],
         never_links: &["rustls", "openssl"],
     },
     Rule {

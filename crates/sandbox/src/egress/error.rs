@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::container::ContainerError;
 use crate::engine::EngineError;
+use crate::network_log::LogError;
 
 /// Why there is no way out for a task. A task never starts without one.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +90,12 @@ impl ProxyError {
             path,
             source,
         }
+    }
+}
+
+impl From<LogError> for ProxyError {
+    fn from(error: LogError) -> Self {
+        Self::file(error.operation, error.path)(error.source)
     }
 }
 

@@ -11,12 +11,12 @@ use time::OffsetDateTime;
 
 use crate::config::SandboxConfig;
 use crate::engine::Engine;
-use crate::image::FileLock;
+use crate::network_log::LogSink;
 use crate::reap::Labels;
 use crate::spec::{NetworkSandboxConfig, ObjectId};
+use sandbox_files::FileLock;
 
 use super::authority::RootAuthority;
-use super::log::LogSink;
 use super::proxy::{self, Place};
 use super::trust::{TrustFiles, TrustStore};
 use super::{Endpoint, Opening, ProxyError, Remains, RunningProxy, leftovers, network, resolver};

@@ -7,18 +7,18 @@ use sandbox_supervisor::{End, Request};
 use tokio::sync::Mutex;
 
 use crate::container::ContainerError;
-use crate::error::SandboxError;
-use crate::sandbox::Shared;
+use crate::context::Shared;
+use crate::error::{ExecutorError, SandboxError};
 use crate::spec::{InvalidSpec, Mount};
 use crate::task::resolver;
-use crate::workspace::Planted;
+use sandbox_workspace::Planted;
 
 use super::aftermath::Aftermath;
 use super::command::request;
 use super::desk::Stand;
 use super::program;
 use super::session::{Ran, Session, Work};
-use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorError, ExecutorMode};
+use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorMode};
 
 /// Runs commands that nobody vouches for, in one container or one for each.
 /// [`Sandbox::create_executor`](crate::Sandbox::create_executor) makes one.

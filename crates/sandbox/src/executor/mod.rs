@@ -8,7 +8,6 @@ mod aftermath;
 mod command;
 mod config;
 mod desk;
-mod error;
 mod execute;
 mod feed;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -19,7 +18,6 @@ mod session;
 
 pub use command::{ExecCommand, ExecOptions};
 pub use config::{ExecutorConfig, ExecutorMode, Workspace};
-pub use error::ExecutorError;
 pub use execute::Executor;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::supervisor_frames;

@@ -4,7 +4,7 @@ use crate::config::SandboxConfig;
 use crate::program::{StaticProgram, stage as stage_program};
 use crate::spec::{Launch, Mount, Runtime};
 
-use super::ExecutorError;
+use crate::error::ExecutorError;
 
 const NAME: &str = "sandbox-supervisor";
 /// Others may execute it and not read it: the kernel hides the memory and the streams of such a process from them.

@@ -9,11 +9,10 @@ use tokio::io::{AsyncRead, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::container::{Handle, Running, Stdin};
-use crate::error::SandboxError;
+use crate::error::{ExecutorError, SandboxError};
 use crate::spec::{Launch, Mount};
 use crate::task::{Program, Started, start};
 
-use super::ExecutorError;
 use super::aftermath::{Aftermath, Standing};
 use super::desk::{Desk, Place, Stand};
 use super::feed::feed;

@@ -1,9 +1,11 @@
 //! A program as a file that the engine can mount.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+
+use sandbox_files::{Replacement, create_folder};
 
 use super::StaticProgram;
 
@@ -26,18 +28,14 @@ pub(crate) fn stage(
     }
 }
 
-/// Whoever writes the same at the same time writes the same bytes.
 fn place(folder: &Path, path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let is_right = fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & 0o777 == mode)
         && fs::read(path).is_ok_and(|there| there == content);
     if is_right {
         return Ok(());
     }
-    DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
-    let unfinished: PathBuf = folder.join(format!("{:016x}", rand::random::<u64>()));
-    fs::write(&unfinished, content)?;
-    fs::set_permissions(&unfinished, fs::Permissions::from_mode(mode))?;
-    fs::rename(&unfinished, path)
+    create_folder(folder, 0o755)?;
+    Replacement::shared(mode).write(path, content)
 }
 
 #[cfg(test)]

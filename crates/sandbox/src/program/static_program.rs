@@ -7,8 +7,8 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::elf;
-use crate::host_path::{self, PathError, Resolver};
-use crate::image::hex;
+use sandbox_files::hex;
+use sandbox_files::host_path::{self, PathError, Resolver};
 
 /// Far more than any of ours: 256 MiB.
 const LARGEST: u64 = 256 << 20;

@@ -7,11 +7,12 @@ use allowlist::Allowlist;
 use claude_output::{EventParser, ParsedLine, StreamEvent};
 
 use crate::container::{Chunk, Running};
-use crate::egress::{NetworkLog, RunningProxy};
+use crate::context::Shared;
+use crate::egress::RunningProxy;
 use crate::error::SandboxError;
-use crate::sandbox::Shared;
-use crate::session::{ReplyEnd, ReplyWriter, SessionStore};
+use crate::network_log::NetworkLog;
 use crate::spec::{Mount, TaskSpec};
+use sandbox_session::{ReplyEnd, ReplyWriter, SessionStore};
 
 use super::aftermath;
 use super::capture::Capture;
@@ -21,7 +22,7 @@ use super::live::LiveProxy;
 use super::mounts;
 use super::outcome::{self, Ended, Evidence, Outcome};
 use super::result::{ExecutionResult, Timings};
-use super::stop::StopSwitch;
+use crate::stop_switch::StopSwitch;
 
 /// What stdout may come to before the task is stopped, in MiB. What is kept of it has bounds of its own; a runaway agent is not to be read for
 /// ever.

@@ -9,9 +9,10 @@ use bytes::Bytes;
 use tokio::io::AsyncRead;
 
 use crate::container::{Chunk, Running};
-use crate::egress::{NetworkLog, RunningProxy};
+use crate::context::Shared;
+use crate::egress::RunningProxy;
 use crate::error::SandboxError;
-use crate::sandbox::Shared;
+use crate::network_log::NetworkLog;
 use crate::spec::CommandSpec;
 
 use super::aftermath;
@@ -22,7 +23,7 @@ use super::live::LiveProxy;
 use super::mounts;
 use super::outcome::Ended;
 use super::result::CommandResult;
-use super::stop::StopSwitch;
+use crate::stop_switch::StopSwitch;
 
 /// What a command reads on its stdin.
 #[derive(Default)]

@@ -3,7 +3,6 @@
 //! A static program, the probe, runs in containers that are launched as any other, and tries what must fail and what must work.
 //! `promise` decides which checks apply to what was promised, `order` tells the probe, `run` launches, `report` is what came of it.
 
-mod error;
 mod order;
 mod program;
 mod promise;
@@ -11,7 +10,6 @@ mod report;
 mod run;
 mod spec;
 
-pub use error::VerifyError;
 pub use report::{Check, VerifyReport};
 pub(crate) use run::verify;
 pub use spec::{ExpectedProgram, VerifySpec};

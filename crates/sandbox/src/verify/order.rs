@@ -5,12 +5,13 @@ use std::fs;
 
 use sandbox_verify_probe::{Order, ProcessLimit, Scratch};
 
+use crate::context::Shared;
 use crate::egress;
 use crate::engine::ImageFacts;
-use crate::sandbox::Shared;
 use crate::spec::{Capability, Device, Isolation, Launch, Mount, Network};
 
-use super::{VerifyError, VerifySpec};
+use super::VerifySpec;
+use crate::error::VerifyError;
 
 /// Namespaces that no container shares with the host.
 const NAMESPACES: [&str; 5] = ["ipc", "mnt", "net", "pid", "uts"];

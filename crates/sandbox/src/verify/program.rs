@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::config::SandboxConfig;
 use crate::program::{StaticProgram, stage};
 
-use super::VerifyError;
+use crate::error::VerifyError;
 
 const NAME: &str = "sandbox-verify-probe";
 /// Every user of a container executes it.

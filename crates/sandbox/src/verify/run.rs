@@ -5,16 +5,17 @@ use std::time::Duration;
 use sandbox_verify_probe::Finding;
 
 use crate::container::{Chunk, Running};
+use crate::context::Shared;
 use crate::engine::ImageFacts;
-use crate::error::SandboxError;
-use crate::sandbox::Shared;
+use crate::error::{SandboxError, VerifyError};
 use crate::spec::{InvalidSpec, Isolation, Launch, Mount, ResourceLimits};
-use crate::task::{self, Capture, End, Ended, Program, Started, StopSwitch};
+use crate::stop_switch::StopSwitch;
+use crate::task::{self, Capture, End, Ended, Program, Started};
 
 use super::order::order;
 use super::promise::checks;
 use super::report::VerifyReport;
-use super::{VerifyError, VerifySpec, program};
+use super::{VerifySpec, program};
 
 /// Where the containers see the probe.
 const PROBE: &str = "/run/sandbox/probe";
@@ -198,7 +199,7 @@ async fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::Protection;
+    use sandbox_workspace::Protection;
 
     #[test]
     fn mounts_that_need_somebody_to_look_after_them_are_refused() {
