@@ -6,6 +6,7 @@ use crate::egress::ProxyError;
 use crate::engine::EngineError;
 use crate::executor::ExecutorError;
 use crate::image::ImageBuildError;
+use crate::program::ProgramError;
 use crate::reap::LockError;
 use crate::runs::RunError;
 use crate::session::SessionError;
@@ -27,6 +28,9 @@ pub enum SandboxError {
     /// An executor could not do what was asked.
     #[error(transparent)]
     Executor(#[from] ExecutorError),
+    /// The program that runs inside of containers is missing, or cannot be used.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] InvalidConfig),

@@ -126,11 +126,12 @@ pub use sandbox::Sandbox;
 pub mod network_event {
     pub use sandbox_proxy_protocol::{Decision, DnsAnswer, Event, RequestRecord, Scheme, TunnelRecord};
 }
+pub use program::ProgramError;
 pub use sandbox_credentials::{
     HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError, SecretReplacements,
     SecretValue, SigningCredential, prepare_secrets, withhold_panic_messages,
 };
-pub use sandbox_verify_probe::Category;
+pub use sandbox_inside::{Category, Check, Finding};
 pub use session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};
 pub use spec::{AnnotationKey, ByteSize, Cpus, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};
 pub use spec::{
@@ -139,7 +140,7 @@ pub use spec::{
     Ulimit, UlimitKind, UserNamespace,
 };
 pub use task::{Command, CommandResult, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings};
-pub use verify::{Check, ExpectedProgram, VerifyError, VerifyReport, VerifySpec};
+pub use verify::{ExpectedProgram, VerifyError, VerifyReport, VerifySpec};
 pub use workspace::{
     Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Planted, PlantedKind, Protection,
     Versions, WorkspaceCopy, WorkspaceError,

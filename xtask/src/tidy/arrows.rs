@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 14] = [
     Rule {
         package: "allowlist",
         may_use: &["located-yaml"],
@@ -56,12 +56,7 @@ const RULES: [Rule; 16] = [
         never_links: &["bollard", "aws-lc-rs", "openssl"],
     },
     Rule {
-        package: "sandbox-supervisor",
-        may_use: &[],
-        never_links: PURE,
-    },
-    Rule {
-        package: "sandbox-verify-probe",
+        package: "sandbox-inside",
         may_use: &[],
         never_links: PURE,
     },
@@ -72,9 +67,8 @@ const RULES: [Rule; 16] = [
             "claude-output",
             "fuzz-input",
             "sandbox-credentials",
+            "sandbox-inside",
             "sandbox-proxy-protocol",
-            "sandbox-supervisor",
-            "sandbox-verify-probe",
         ],
         never_links: &["rustls", "openssl"],
     },
@@ -85,11 +79,6 @@ const RULES: [Rule; 16] = [
     },
     Rule {
         package: "fuzz-input",
-        may_use: &[],
-        never_links: PURE,
-    },
-    Rule {
-        package: "sandbox-probe",
         may_use: &[],
         never_links: PURE,
     },

@@ -34,8 +34,6 @@ pub(crate) struct Launch {
 impl Launch {
     /// Where the container looks names up before it asks a server.
     pub(crate) const HOSTS_FILE: &str = "/etc/hosts";
-    /// Where the container of an executor has the program that is its first process.
-    pub(crate) const SUPERVISOR: &str = "/run/sandbox/supervisor";
 
     pub(crate) fn new(context: String, image: ImageTag) -> Self {
         Self {

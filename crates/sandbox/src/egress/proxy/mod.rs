@@ -1,6 +1,5 @@
 //! The proxy container of a task: its image, its start, and the channel to it.
 
-mod binary;
 mod channel;
 mod container;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -9,7 +8,6 @@ mod image;
 mod lines;
 mod start;
 
-pub(super) use binary::find_binary;
 pub(super) use channel::ChannelHandle;
 pub(super) use container::{Place, proxy_plan};
 #[cfg(any(test, feature = "fuzzing"))]
