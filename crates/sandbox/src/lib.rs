@@ -128,12 +128,13 @@ pub use sandbox_files::host_path;
 pub mod network_event {
     pub use sandbox_proxy_protocol::{Decision, DnsAnswer, Event, RequestRecord, Scheme, TunnelRecord};
 }
+pub use program::ProgramError;
 pub use sandbox_credentials::{
     HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError, SecretReplacements,
     SecretValue, SigningCredential, prepare_secrets, withhold_panic_messages,
 };
+pub use sandbox_inside::{Category, Check, Finding};
 pub use sandbox_session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};
-pub use sandbox_verify_probe::Category;
 pub use sandbox_workspace::{
     Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Planted, PlantedKind, Protection,
     Versions, WorkspaceCopy, WorkspaceError,
@@ -145,4 +146,4 @@ pub use spec::{
     Ulimit, UlimitKind, UserNamespace,
 };
 pub use task::{Command, CommandResult, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings};
-pub use verify::{Check, ExpectedProgram, VerifyReport, VerifySpec};
+pub use verify::{ExpectedProgram, VerifyReport, VerifySpec};

@@ -142,7 +142,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// When the configuration cannot be used, or the program `sandbox-supervisor` is missing.
+    /// When the configuration cannot be used, or the program `sandbox-inside` is missing.
     pub fn create_executor(&self, config: ExecutorConfig) -> Result<Executor, SandboxError> {
         Executor::new(Arc::clone(&self.shared), config)
     }
@@ -248,7 +248,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// When the specification cannot be used, the probe is missing, or a container could not be launched. A promise that does not hold
+    /// When the specification cannot be used, the program `sandbox-inside` is missing, or a container could not be launched. A guarantee that does not hold
     /// is in the report.
     pub async fn verify(&self, spec: VerifySpec) -> Result<VerifyReport, SandboxError> {
         verify::verify(&self.shared, &spec).await

@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 17] = [
     Rule {
         package: "allowlist",
         may_use: &["located-yaml"],
@@ -56,12 +56,7 @@ const RULES: [Rule; 19] = [
         never_links: &["bollard", "aws-lc-rs", "openssl"],
     },
     Rule {
-        package: "sandbox-supervisor",
-        may_use: &[],
-        never_links: PURE,
-    },
-    Rule {
-        package: "sandbox-verify-probe",
+        package: "sandbox-inside",
         may_use: &[],
         never_links: PURE,
     },
@@ -88,10 +83,9 @@ const RULES: [Rule; 19] = [
             "fuzz-input",
             "sandbox-credentials",
             "sandbox-files",
+            "sandbox-inside",
             "sandbox-proxy-protocol",
             "sandbox-session",
-            "sandbox-supervisor",
-            "sandbox-verify-probe",
             "sandbox-workspace",
         ],
         never_links: &["rustls", "openssl"],
@@ -109,11 +103,6 @@ const RULES: [Rule; 19] = [
     },
     Rule {
         package: "fuzz-input",
-        may_use: &[],
-        never_links: PURE,
-    },
-    Rule {
-        package: "sandbox-probe",
         may_use: &[],
         never_links: PURE,
     },

@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 use crate::config::SandboxConfig;
 use crate::engine::Engine;
 use crate::network_log::LogSink;
+use crate::program::StaticProgram;
 use crate::reap::Labels;
 use crate::spec::{NetworkSandboxConfig, ObjectId};
 use sandbox_files::FileLock;
@@ -58,11 +59,11 @@ impl Egress {
     ) -> Result<Self, ProxyError> {
         let lock_path = leftovers::lock_path(config);
         let files = blocking({
-            let (state_dir, proxy_dir) = (config.state_dir.clone(), config.proxy_dir.clone());
+            let config = config.clone();
             move || {
                 Ok((
-                    RootAuthority::load_or_create(&state_dir)?,
-                    proxy::find_binary(proxy_dir.as_deref(), &state_dir)?,
+                    RootAuthority::load_or_create(&config.state_dir)?,
+                    StaticProgram::proxy(&config)?,
                 ))
             }
         });

@@ -8,6 +8,7 @@ use crate::config::InvalidConfig;
 use crate::container::ContainerError;
 use crate::egress::ProxyError;
 use crate::engine::EngineError;
+use crate::program::ProgramError;
 use crate::reap::LockError;
 use crate::spec::{ImageTag, InvalidSpec};
 use sandbox_session::SessionError;
@@ -27,6 +28,9 @@ pub enum SandboxError {
     /// An executor could not do what was asked.
     #[error(transparent)]
     Executor(#[from] ExecutorError),
+    /// The program that runs inside of containers is missing, or cannot be used.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] InvalidConfig),

@@ -7,24 +7,20 @@ use std::path::{Path, PathBuf};
 
 use sandbox_files::{Replacement, create_folder};
 
-use super::StaticProgram;
+use super::{ProgramError, StaticProgram};
 
 /// Puts a copy of `program`, called `name`, into the state directory, which the engine sees, with the rights `mode`. Blocks.
-///
-/// # Errors
-///
-/// The path that cannot be written, and why.
-pub(crate) fn stage(
+pub(super) fn stage(
     program: &StaticProgram,
     name: &str,
     state_dir: &Path,
     mode: u32,
-) -> Result<PathBuf, (PathBuf, io::Error)> {
+) -> Result<PathBuf, ProgramError> {
     let folder = state_dir.join("programs");
     let path = folder.join(format!("{name}-{}", program.sha256));
     match place(&folder, &path, &program.content, mode) {
         Ok(()) => Ok(path),
-        Err(source) => Err((path, source)),
+        Err(source) => Err(ProgramError::Write { path, source }),
     }
 }
 
@@ -45,7 +41,7 @@ mod tests {
     const MODE: u32 = 0o511;
 
     #[test]
-    fn a_copy_is_made_once_and_mended() {
+    fn a_copy_is_made_once_and_repaired() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("programs/x");
         let folder = path.parent().unwrap();

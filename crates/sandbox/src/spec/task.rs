@@ -41,8 +41,6 @@ impl Launch {
         "/etc/ssl/cert.pem",
         "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
     ];
-    /// Where the container of an executor has the program that is its first process.
-    pub(crate) const SUPERVISOR: &str = "/run/sandbox/supervisor";
 
     pub(crate) fn new(context: String, image: ImageTag) -> Self {
         Self {

@@ -14,8 +14,6 @@ use crate::image_store::{self, ImageKind};
 use crate::program::StaticProgram;
 use sandbox_files::{FileLock, Replacement};
 
-use super::find_binary;
-
 /// Where the image has the program.
 pub(crate) const PROGRAM: &str = "/sandbox-proxy";
 const DOCKERFILE: &str = "FROM scratch\nCOPY sandbox-proxy /sandbox-proxy\nENTRYPOINT [\"/sandbox-proxy\"]\n";
@@ -78,8 +76,8 @@ async fn built(engine: &Engine, record: &Path) -> Result<Option<String>, ProxyEr
 
 /// The id of the image of the program that is found.
 pub(crate) async fn image_of(engine: &Engine, config: &SandboxConfig) -> Result<String, ProxyError> {
-    let (state_dir, proxy_dir) = (config.state_dir.clone(), config.proxy_dir.clone());
-    let binary = blocking(move || find_binary(proxy_dir.as_deref(), &state_dir)).await?;
+    let found = config.clone();
+    let binary = blocking(move || Ok(StaticProgram::proxy(&found)?)).await?;
     ensure_image(engine, config, &binary).await
 }
 
