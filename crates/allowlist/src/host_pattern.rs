@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use serde::Serialize;
+use serde::Serializer;
+
 use crate::host::HostName;
 use crate::host::InvalidHost;
 use crate::host::LABEL_LIMIT;
@@ -81,6 +84,12 @@ impl HostPattern {
 
     pub(crate) fn pattern(&self) -> &Pattern {
         &self.pattern
+    }
+}
+
+impl Serialize for HostPattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 

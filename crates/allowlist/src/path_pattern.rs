@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use serde::Serialize;
+use serde::Serializer;
+
 use crate::invalid_rule::InvalidRule;
 use crate::pattern::Language;
 use crate::pattern::Pattern;
@@ -83,6 +86,12 @@ impl PathPattern {
 
     pub(crate) fn pattern(&self) -> &Pattern {
         &self.pattern
+    }
+}
+
+impl Serialize for PathPattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 

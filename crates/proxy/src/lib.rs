@@ -23,6 +23,7 @@
 //! # }
 //! ```
 
+mod blocked;
 mod control;
 mod credential;
 mod dns;

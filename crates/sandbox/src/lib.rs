@@ -124,7 +124,9 @@ pub use runs::{
 pub use sandbox::Sandbox;
 /// What [`LogEntry::event`] is made of: the proxy's own words.
 pub mod network_event {
-    pub use sandbox_proxy_protocol::{Decision, DnsAnswer, Event, RequestRecord, Scheme, TunnelRecord};
+    pub use sandbox_proxy_protocol::{
+        BlockReason, DnsAnswer, Event, RequestOutcome, RequestRecord, Scheme, TunnelRecord,
+    };
 }
 pub use sandbox_credentials::{
     HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError, SecretReplacements,

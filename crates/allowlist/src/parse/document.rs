@@ -8,7 +8,7 @@ use crate::invalid_rule::InvalidRule;
 use crate::method::RuleMethod;
 use crate::path_pattern::PathPattern;
 use crate::policy::Allowlist;
-use crate::rule::DomainRule;
+use crate::rule::Rule;
 use crate::rule::UrlRule;
 
 /// A fault and the way to it from the root of the tree.
@@ -21,34 +21,33 @@ pub(super) struct Problem {
 /// Builds the policy, or tells the first fault in the order of the document.
 pub(super) fn build(root: &Node) -> Result<Allowlist, Problem> {
     let place = Place::root(root);
-    let mut domains = Vec::new();
-    let mut url_prefixes = Vec::new();
+    let mut rules = Vec::new();
     place.entries(
         "a policy is a mapping with the keys `domains` and `url_prefixes`",
         &POLICY_KEYS,
         |key, value| {
             if key == "domains" {
                 let mend = "write each on a line of its own after `- `";
-                domains = value.items("`domains` is a list of hosts", mend, domain)?;
+                rules.extend(value.items("`domains` is a list of hosts", mend, domain)?);
             } else {
                 let mend = "write each after `- `, as in `- host: api.example.com`";
-                url_prefixes = value.items("`url_prefixes` is a list of mappings", mend, url_rule)?;
+                rules.extend(value.items("`url_prefixes` is a list of mappings", mend, url_rule)?);
             }
             Ok(())
         },
     )?;
-    Ok(Allowlist::new(domains, url_prefixes))
+    Ok(Allowlist::new(rules))
 }
 
 const POLICY_KEYS: [&str; 2] = ["domains", "url_prefixes"];
 const RULE_KEYS: [&str; 3] = ["host", "path", "methods"];
 
-fn domain(place: &Place<'_>) -> Result<DomainRule, Problem> {
+fn domain(place: &Place<'_>) -> Result<Rule, Problem> {
     let host = place.text("a host is a text")?;
-    place.rule(DomainRule::new(host))
+    Ok(place.rule(HostPattern::new(host))?.into())
 }
 
-fn url_rule(place: &Place<'_>) -> Result<UrlRule, Problem> {
+fn url_rule(place: &Place<'_>) -> Result<Rule, Problem> {
     let mut host = None;
     let mut path = None;
     let mut methods = Vec::new();
@@ -78,7 +77,7 @@ fn url_rule(place: &Place<'_>) -> Result<UrlRule, Problem> {
         Some(path) => path,
         None => place.rule(PathPattern::new(""))?,
     };
-    Ok(UrlRule::from_parts(host, path, methods))
+    Ok(UrlRule::from_parts(host, path, methods).into())
 }
 
 /// A node and how it was reached.

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use allowlist::{HostName, Reason};
+use allowlist::HostName;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use sandbox_proxy_protocol::{Event, Limits, RequestRecord, Scheme};
+use sandbox_proxy_protocol::{BlockReason, Event, Limits, RequestRecord, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
@@ -358,7 +358,7 @@ fn record_unread(client: &Client, status: Option<u16>) {
     let host = client.server_name.as_ref().map(ToString::to_string);
     let record = RequestRecord {
         status,
-        reason: Some(Reason::Framing),
+        reason: Some(BlockReason::Framing),
         ..RequestRecord::asked(
             String::new(),
             client.scheme,

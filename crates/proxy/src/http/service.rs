@@ -3,13 +3,13 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use allowlist::{Authority, Denial, Reason};
+use allowlist::{Authority, Reason, Scheme};
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use sandbox_proxy_protocol::{RequestRecord, Scheme, TunnelRecord};
+use sandbox_proxy_protocol::{BlockReason, RequestRecord, TunnelRecord};
 
 use super::body::Download;
 use super::buffer::Unwanted;
@@ -27,6 +27,7 @@ use super::identity::{identify, origin_form};
 use super::outbound::{Unprepared, malformed, prepare, unchunked};
 use super::upgrade::Tunnel;
 use super::upload::Upload;
+use crate::blocked::Blocked;
 use crate::fields::only;
 use crate::gate::Permit;
 use crate::scrub::Needles;
@@ -109,7 +110,7 @@ fn describe(
 
 /// The host in its canonical form where it has one, else as received.
 fn canonical(host: String, scheme: Scheme) -> String {
-    let default_port = policy_scheme(scheme).default_port();
+    let default_port = scheme.default_port();
     match Authority::from_wire(host.as_bytes()) {
         Ok(authority) if authority.port().is_none_or(|port| port == default_port) => {
             authority.host().to_string()
@@ -118,27 +119,19 @@ fn canonical(host: String, scheme: Scheme) -> String {
     }
 }
 
-fn policy_scheme(scheme: Scheme) -> allowlist::Scheme {
-    match scheme {
-        Scheme::Http => allowlist::Scheme::Http,
-        Scheme::Https => allowlist::Scheme::Https,
-    }
-}
-
-fn judge(client: &Client, parts: &Parts, raw_target: Option<&[u8]>) -> Result<Permit, Denial> {
+fn judge(client: &Client, parts: &Parts, raw_target: Option<&[u8]>) -> Result<Permit, Blocked> {
     if parts.headers.len() > client.max_headers() {
         return Err(head_denial(HeadFault::TooManyHeaders));
     }
     if parts.version == Version::HTTP_2 {
         check_http2(parts, client.max_head_bytes())?;
     }
-    let scheme = policy_scheme(client.scheme());
-    let request = identify(parts, scheme, client.server_name(), raw_target)?;
+    let request = identify(parts, client.scheme(), client.server_name(), raw_target)?;
     client.gate().admit(request)
 }
 
 /// What the reader of HTTP/1 heads checks, as far as it can be wrong in HTTP/2.
-fn check_http2(parts: &Parts, max_bytes: usize) -> Result<(), Denial> {
+fn check_http2(parts: &Parts, max_bytes: usize) -> Result<(), Blocked> {
     // As RFC 9113 counts the size of a header list.
     let lines = parts.headers.iter();
     let bytes: usize = lines
@@ -155,23 +148,23 @@ fn check_http2(parts: &Parts, max_bytes: usize) -> Result<(), Denial> {
     Ok(())
 }
 
-fn head_denial(fault: HeadFault) -> Denial {
+fn head_denial(fault: HeadFault) -> Blocked {
     let reason = match fault {
-        HeadFault::TooLarge | HeadFault::TooManyHeaders => Reason::HeadTooLarge,
-        HeadFault::Late => Reason::Timeout,
-        HeadFault::Target => Reason::Path,
-        HeadFault::Malformed(_) => Reason::Framing,
+        HeadFault::TooLarge | HeadFault::TooManyHeaders => BlockReason::HeadTooLarge,
+        HeadFault::Late => BlockReason::Timeout,
+        HeadFault::Target => Reason::Path.into(),
+        HeadFault::Malformed(_) => BlockReason::Framing,
     };
-    Denial::new(reason, fault.to_string())
+    Blocked::new(reason, fault.to_string())
 }
 
-fn too_busy(what: &str) -> Denial {
-    Denial::new(Reason::Limit, format!("{what}: try again later"))
+fn too_busy(what: &str) -> Blocked {
+    Blocked::new(BlockReason::Limit, format!("{what}: try again later"))
 }
 
-fn log_is_full() -> Denial {
-    Denial::new(
-        Reason::Limit,
+fn log_is_full() -> Blocked {
+    Blocked::new(
+        BlockReason::Limit,
         "the network log of this task is full, and nothing passes without a record: end the task and begin another",
     )
 }
@@ -197,7 +190,7 @@ fn turn_away(client: &Client, asked: Asked, http2: bool, what: &str) -> Response
     response
 }
 
-fn refuse(denial: &Denial, mut exchange: Exchange) -> Response<Download> {
+fn refuse(denial: &Blocked, mut exchange: Exchange) -> Response<Download> {
     exchange.blocked(denial);
     let page = deny::blocked(exchange.audience(), denial);
     tell(page, exchange)
@@ -228,8 +221,8 @@ async fn pass(
         websocket: websocket.is_some(),
     };
     let Some(headers) = request_headers(&parts.headers, rules) else {
-        let denial = Denial::new(
-            Reason::Framing,
+        let denial = Blocked::new(
+            BlockReason::Framing,
             "the Connection header names a header that must not be dropped: leave it out",
         );
         return refuse(&denial, exchange);
@@ -382,7 +375,7 @@ impl Answered<'_> {
     /// What the client gets when its request had no answer.
     fn fail(&self, error: &UpstreamError, mut exchange: Exchange) -> Response<Download> {
         if error.kind() == Failure::Address {
-            return refuse(&Denial::address(self.permit.host()), exchange);
+            return refuse(&Blocked::address(self.permit.host()), exchange);
         }
         if let Some(fault) = self.fault.get() {
             return give_up(unchunked(fault), exchange);
