@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::Deserialize;
 use serde::Serialize;
 use serde::Serializer;
 
@@ -33,7 +34,8 @@ const TEXT_LIMIT: usize = 4096;
 /// assert!(!pattern.matches(&HostName::from_wire(b"example.com")?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct HostPattern {
     pattern: Pattern,
 }
@@ -84,6 +86,14 @@ impl HostPattern {
 
     pub(crate) fn pattern(&self) -> &Pattern {
         &self.pattern
+    }
+}
+
+impl TryFrom<String> for HostPattern {
+    type Error = InvalidRule;
+
+    fn try_from(text: String) -> Result<Self, InvalidRule> {
+        Self::new(&text)
     }
 }
 

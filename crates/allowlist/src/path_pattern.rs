@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::Deserialize;
 use serde::Serialize;
 use serde::Serializer;
 
@@ -25,7 +26,8 @@ const LENGTH_LIMIT: usize = 8192;
 /// assert!(PathPattern::new("/search*")?.matches(&Target::from_wire(b"/search?q=1")?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct PathPattern {
     pattern: Pattern,
 }
@@ -58,6 +60,13 @@ impl PathPattern {
         }
     }
 
+    /// The empty pattern.
+    pub(crate) fn any() -> Self {
+        Self {
+            pattern: Pattern::compile(""),
+        }
+    }
+
     /// Whether the pattern covers `target`, its query included.
     #[must_use]
     pub fn matches(&self, target: &Target) -> bool {
@@ -86,6 +95,14 @@ impl PathPattern {
 
     pub(crate) fn pattern(&self) -> &Pattern {
         &self.pattern
+    }
+}
+
+impl TryFrom<String> for PathPattern {
+    type Error = InvalidRule;
+
+    fn try_from(text: String) -> Result<Self, InvalidRule> {
+        Self::new(&text)
     }
 }
 

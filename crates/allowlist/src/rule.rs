@@ -87,12 +87,14 @@ impl From<UrlRule> for Rule {
 /// An entry of `url_prefixes`: some paths of the hosts it covers, for some methods.
 ///
 /// The name of the list is historical: a path without a `*` covers only itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct UrlRule {
     host: HostPattern,
+    #[serde(default = "PathPattern::any")]
     path: PathPattern,
     // An empty list would read as if no method were allowed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     methods: Vec<RuleMethod>,
 }
 
@@ -115,10 +117,6 @@ impl UrlRule {
                 .map(RuleMethod::new)
                 .collect::<Result<_, _>>()?,
         })
-    }
-
-    pub(crate) fn from_parts(host: HostPattern, path: PathPattern, methods: Vec<RuleMethod>) -> Self {
-        Self { host, path, methods }
     }
 
     /// The hosts it covers.
