@@ -126,7 +126,9 @@ pub use sandbox::Sandbox;
 pub use sandbox_files::host_path;
 /// What [`LogEntry::event`] is made of: the proxy's own words.
 pub mod network_event {
-    pub use sandbox_proxy_protocol::{Decision, DnsAnswer, Event, RequestRecord, Scheme, TunnelRecord};
+    pub use sandbox_proxy_protocol::{
+        BlockReason, DnsAnswer, Event, RequestOutcome, RequestRecord, Scheme, TunnelRecord,
+    };
 }
 pub use program::ProgramError;
 pub use sandbox_credentials::{

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use sandbox_proxy_protocol::{Decision, Event, Record};
+use sandbox_proxy_protocol::{Event, Record, RequestOutcome};
 use serde::{Deserialize, Serialize};
 use serde_json::ser::{CharEscape, Formatter};
 
@@ -68,7 +68,7 @@ impl LogEntry {
     #[must_use]
     pub fn blocked(&self) -> bool {
         match &self.event {
-            Event::Request(request) => request.decision == Decision::Blocked,
+            Event::Request(request) => request.decision == RequestOutcome::Blocked,
             Event::TlsRefused { .. } => true,
             _ => false,
         }
@@ -170,7 +170,7 @@ mod tests {
             "a.b".to_owned(),
             "/c?d".to_owned(),
         );
-        request.reason = Some(allowlist::Reason::Host);
+        request.reason = Some(allowlist::Reason::Host.into());
         let tunnel = TunnelRecord {
             scheme: Scheme::Http,
             host: "a.b".to_owned(),

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use sandbox_proxy_protocol::{Decision, Event, Record};
+use sandbox_proxy_protocol::{Event, Record, RequestOutcome};
 
 use super::entry::LogEntry;
 use super::line;
@@ -140,7 +140,7 @@ impl Repeats {
 fn may_repeat(event: &Event) -> bool {
     match event {
         Event::Dns { .. } | Event::TlsRefused { .. } | Event::Warning { .. } => true,
-        Event::Request(request) => request.decision == Decision::Blocked,
+        Event::Request(request) => request.decision == RequestOutcome::Blocked,
         Event::TaskStart | Event::RequestOpen(_) | Event::Tunnel(_) | Event::Limit { .. } => false,
     }
 }
@@ -148,7 +148,7 @@ fn may_repeat(event: &Event) -> bool {
 fn is_permitted(event: &Event) -> bool {
     match event {
         Event::TaskStart | Event::RequestOpen(_) | Event::Tunnel(_) => true,
-        Event::Request(request) => request.decision != Decision::Blocked,
+        Event::Request(request) => request.decision != RequestOutcome::Blocked,
         Event::Dns { .. } | Event::TlsRefused { .. } | Event::Limit { .. } | Event::Warning { .. } => false,
     }
 }
@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    fn request(at_ms: u64, decision: Decision, target: &str) -> Record {
+    fn request(at_ms: u64, decision: RequestOutcome, target: &str) -> Record {
         let asked = RequestRecord::asked(
             "GET".to_owned(),
             Scheme::Https,
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn the_same_refusal_is_written_ten_times_and_then_counted() {
         let mut fold = Fold::default();
-        let refused = |at| request(at, Decision::Blocked, "/x");
+        let refused = |at| request(at, RequestOutcome::Blocked, "/x");
         let first = fold.add((0..15).map(refused).collect());
         assert_eq!(texts(&first), ["BLOCKED GET https://a.b/x -> 403"; 10]);
         assert!(fold.add(vec![refused(9_000)]).is_empty());
@@ -200,9 +200,9 @@ mod tests {
     #[test]
     fn after_a_pause_it_is_written_again() {
         let mut fold = Fold::default();
-        let refused = |at| request(at, Decision::Blocked, "/x");
+        let refused = |at| request(at, RequestOutcome::Blocked, "/x");
         fold.add(vec![refused(0); 10]);
-        let other = fold.add(vec![request(20_000, Decision::Blocked, "/y")]);
+        let other = fold.add(vec![request(20_000, RequestOutcome::Blocked, "/y")]);
         assert_eq!(other.len(), 1);
         assert_eq!(
             texts(&fold.add(vec![refused(20_001)])),
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn what_was_permitted_is_never_folded() {
         let mut fold = Fold::default();
-        for decision in [Decision::Allowed, Decision::Error] {
+        for decision in [RequestOutcome::Allowed, RequestOutcome::Error] {
             let lines = fold.add(vec![request(0, decision, "/x"); 100]);
             assert_eq!(lines.len(), 100);
             assert!(lines.iter().all(|line| line.permitted));
@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn no_count_is_lost_among_many_different_lines() {
         let mut fold = Fold::default();
-        let mut lines = fold.add(vec![request(0, Decision::Blocked, "/x"); 13]);
-        let others = (0..REMEMBERED).map(|n| request(0, Decision::Blocked, &format!("/{n}")));
+        let mut lines = fold.add(vec![request(0, RequestOutcome::Blocked, "/x"); 13]);
+        let others = (0..REMEMBERED).map(|n| request(0, RequestOutcome::Blocked, &format!("/{n}")));
         lines.extend(fold.add(others.collect()));
         assert_eq!(fold.recent.len(), REMEMBERED);
         lines.extend(fold.finish());

@@ -5,8 +5,9 @@
 
 use std::fmt::Write as _;
 
-use allowlist::Reason;
-use sandbox_proxy_protocol::{Decision, DnsAnswer, Event, Record, RequestRecord, Scheme, TunnelRecord};
+use sandbox_proxy_protocol::{
+    BlockReason, DnsAnswer, Event, Record, RequestOutcome, RequestRecord, Scheme, TunnelRecord,
+};
 
 use super::escape;
 use super::timestamp;
@@ -48,13 +49,13 @@ pub(super) fn render(record: &Record) -> String {
 
 fn request(request: &RequestRecord) -> String {
     let decision = match request.decision {
-        Decision::Allowed => "allowed",
-        Decision::Blocked => "BLOCKED",
-        Decision::Error => "ERROR",
+        RequestOutcome::Allowed => "allowed",
+        RequestOutcome::Blocked => "BLOCKED",
+        RequestOutcome::Error => "ERROR",
     };
     let url = url(request.scheme, &request.host, &request.target);
     let result = match (&request.error, request.status) {
-        (Some(error), _) if request.decision == Decision::Error => escape::text(error),
+        (Some(error), _) if request.decision == RequestOutcome::Error => escape::text(error),
         (_, Some(status)) => status.to_string(),
         (_, None) => "-".to_owned(),
     };
@@ -76,7 +77,7 @@ fn tunnel(tunnel: &TunnelRecord) -> String {
 }
 
 /// Annotations stand at the end, in the order masked, dropped, scrubbed, region, reason; what is nothing is left out.
-fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&Reason>) -> String {
+fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&BlockReason>) -> String {
     // Writing to a string cannot fail.
     if let Some(request) = request {
         for (what, count) in [
@@ -138,6 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use allowlist::Reason;
 
     fn line(event: Event) -> String {
         render(&Record {
@@ -154,10 +156,14 @@ mod tests {
         })
     }
 
-    fn request(decision: Decision, method: &str, host: &str, target: &str) -> RequestRecord {
+    fn request(decision: RequestOutcome, method: &str, host: &str, target: &str) -> RequestRecord {
         RequestRecord {
             decision,
-            status: Some(if decision == Decision::Blocked { 403 } else { 200 }),
+            status: Some(if decision == RequestOutcome::Blocked {
+                403
+            } else {
+                200
+            }),
             ..RequestRecord::asked(
                 method.to_owned(),
                 Scheme::Https,
@@ -182,7 +188,7 @@ mod tests {
         assert_eq!(dns("TYPE65", "", DnsAnswer::Refused), "DNS TYPE65 . -> REFUSED");
         assert_eq!(
             line(Event::Request(request(
-                Decision::Allowed,
+                RequestOutcome::Allowed,
                 "GET",
                 "api.github.com",
                 "/repos/o/r/pulls"
@@ -191,7 +197,7 @@ mod tests {
         );
         let error = RequestRecord {
             error: Some("Connection failed: Name or service not known".to_owned()),
-            ..request(Decision::Error, "GET", "down.example.com", "/api")
+            ..request(RequestOutcome::Error, "GET", "down.example.com", "/api")
         };
         assert_eq!(
             line(Event::Request(error)),
@@ -201,7 +207,7 @@ mod tests {
             line(Event::TlsRefused {
                 server_name: None,
                 alert: "unrecognized_name".to_owned(),
-                reason: Some(Reason::NoSni)
+                reason: Some(Reason::NoSni.into())
             }),
             "BLOCKED TLS - -> unrecognized_name [reason: no_sni]"
         );
@@ -223,8 +229,8 @@ mod tests {
     #[test]
     fn a_reason_is_an_annotation_at_the_end() {
         let blocked = RequestRecord {
-            reason: Some(Reason::Host),
-            ..request(Decision::Blocked, "GET", "evil.com", "/exfiltrate")
+            reason: Some(Reason::Host.into()),
+            ..request(RequestOutcome::Blocked, "GET", "evil.com", "/exfiltrate")
         };
         let text = line(Event::Request(blocked));
         assert_eq!(
@@ -244,7 +250,7 @@ mod tests {
                 dropped,
                 scrubbed,
                 region: region.map(str::to_owned),
-                ..request(Decision::Allowed, "GET", "a.example", "/")
+                ..request(RequestOutcome::Allowed, "GET", "a.example", "/")
             }))
         };
         let plain = "allowed GET https://a.example/ -> 200";
@@ -258,9 +264,9 @@ mod tests {
         );
         let blocked = RequestRecord {
             masked: 1,
-            reason: Some(Reason::Framing),
+            reason: Some(BlockReason::Framing),
             region: Some("*".to_owned()),
-            ..request(Decision::Blocked, "PUT", "a.example", "/")
+            ..request(RequestOutcome::Blocked, "PUT", "a.example", "/")
         };
         assert_eq!(
             line(Event::Request(blocked)),
@@ -348,7 +354,7 @@ mod tests {
 
         #[test]
         fn no_method_and_no_url_forges_anything(method in hostile(), host in hostile(), target in hostile()) {
-            let record = RequestRecord { reason: Some(Reason::Host), ..request(Decision::Blocked, &method, &host, &target) };
+            let record = RequestRecord { reason: Some(Reason::Host.into()), ..request(RequestOutcome::Blocked, &method, &host, &target) };
             let line = line(Event::Request(record));
             check_one_line(&line)?;
             let words: Vec<&str> = line.split(' ').collect();
@@ -358,7 +364,7 @@ mod tests {
 
         #[test]
         fn no_region_forges_anything(region in hostile()) {
-            let record = RequestRecord { region: Some(region), ..request(Decision::Allowed, "GET", "a.b", "/") };
+            let record = RequestRecord { region: Some(region), ..request(RequestOutcome::Allowed, "GET", "a.b", "/") };
             let line = line(Event::Request(record));
             check_one_line(&line)?;
             let words: Vec<&str> = line.split(' ').collect();
@@ -369,7 +375,7 @@ mod tests {
 
         #[test]
         fn no_message_forges_a_line_or_an_annotation(message in hostile(), server_name in hostile()) {
-            let error = RequestRecord { error: Some(message.clone()), ..request(Decision::Error, "GET", "a.b", "/") };
+            let error = RequestRecord { error: Some(message.clone()), ..request(RequestOutcome::Error, "GET", "a.b", "/") };
             let refused = Event::TlsRefused { server_name: Some(server_name), alert: message.clone(), reason: None };
             for event in [Event::Request(error), refused, Event::Warning { text: message }] {
                 let line = line(event);

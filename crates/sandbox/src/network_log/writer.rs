@@ -222,7 +222,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    use sandbox_proxy_protocol::{Decision, RequestRecord, Scheme};
+    use sandbox_proxy_protocol::{RequestOutcome, RequestRecord, Scheme};
 
     use super::super::entry::LogEntry;
     use super::*;
@@ -240,7 +240,7 @@ mod tests {
             target.to_owned(),
         );
         let event = Event::Request(RequestRecord {
-            decision: Decision::Allowed,
+            decision: RequestOutcome::Allowed,
             ..asked
         });
         Line::of(&Record { at_ms: 0, event }, 0)
