@@ -6,10 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_files::tree::{Facts, Kind, Tree};
+use serde::Serialize;
 
 use super::super::error::WorkspaceError;
 use super::super::host_follow::HostFollows;
 use super::super::inventory::protected;
+use super::super::planted::path_text;
 use super::super::protection::Protection;
 use super::super::sparse::same_content;
 use super::names::Names;
@@ -22,10 +24,11 @@ const DEEPEST: usize = 200;
 const LONGEST: usize = 3800;
 
 /// A path that differs between a copy and its work tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Change {
     /// Relative to the work tree.
+    #[serde(serialize_with = "path_text")]
     pub path: PathBuf,
     /// What happened to it.
     pub kind: ChangeKind,
@@ -38,13 +41,16 @@ pub struct Change {
     /// Whether it had set-user-id or set-group-id bits, which are never applied.
     pub privileged: bool,
     /// What the work tree has there, as it was when they were compared.
+    #[serde(skip)]
     pub(super) before: Option<Facts>,
     /// What the copy has there; `None` where it was removed.
+    #[serde(skip)]
     pub(super) now: Option<Facts>,
 }
 
 /// What happened to a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
     /// It is new.
     Added,
@@ -55,7 +61,8 @@ pub enum ChangeKind {
 }
 
 /// What a path leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EntryKind {
     /// A regular file.
     File,
@@ -68,7 +75,8 @@ pub enum EntryKind {
 }
 
 /// Why a change is not applied by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HeldBack {
     /// Programs of the host run it, or take orders from it, on their own; or it is a folder that goes together with such a thing.
     Protected,
