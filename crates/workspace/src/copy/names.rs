@@ -47,7 +47,7 @@ impl Names {
     fn parse(text: Vec<u8>) -> Self {
         let hasher = RandomState::new();
         let hash = |range: &Range<usize>| hasher.hash_one(text.get(range.clone()));
-        let mut index = HashTable::with_capacity(text.iter().filter(|byte| **byte == 0).count());
+        let mut index = HashTable::with_capacity(text.split(|byte| *byte == 0).count());
         let mut begin = 0;
         for name in text.split(|byte| *byte == 0) {
             let range = begin..begin + name.len();
