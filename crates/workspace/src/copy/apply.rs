@@ -6,15 +6,16 @@ use sandbox_files::tree::Kind;
 
 use super::super::error::WorkspaceError;
 use super::super::protection::Protection;
-use super::changes::{Change, ChangeKind, Comparison, EntryKind, HeldBack};
+use super::change::{Change, ChangeKind, EntryKind, HeldBack};
+use super::changes::Comparison;
 use super::fingerprint::ContentFingerprint;
 use super::finish::{finish, recover};
 use super::journal::{Journal, Phase, Step, VERSION};
 use super::keep::Kept;
+use super::notes;
 use super::repository;
 use super::room;
 use super::stage::{self, Stage, new};
-use super::state;
 use super::sync;
 use super::witness::{Moment, Witness, stopped};
 
@@ -61,7 +62,7 @@ fn apply_within(
 ) -> Result<Applied, WorkspaceError> {
     let (applied, held_back) = sort(from.changes(&options.protection)?, options);
     if applied.is_empty() && held_back.is_empty() {
-        state::forget(folder)?;
+        notes::forget(folder)?;
         return Ok(Applied::default());
     }
     let steps = plan(from, &applied);
