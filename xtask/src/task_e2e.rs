@@ -20,7 +20,7 @@ use crate::report::{say, step};
 use crate::s3_server;
 use crate::suite::{self, Tally};
 use crate::task_base_image::{BASE, CLIENTS};
-use crate::task_proxy_image;
+use crate::task_proxy_image::{self, INSIDE};
 use crate::test_run::TestRun;
 use crate::workspace;
 
@@ -127,7 +127,8 @@ struct Programs {
     proxy: PathBuf,
     /// The folder of the command and the proxy that panic when they are asked to.
     forced_panic: PathBuf,
-    probe: PathBuf,
+    /// The program inside, with the attacks of tests.
+    attempts: PathBuf,
     claude: PathBuf,
     npm: PathBuf,
     s3_server: PathBuf,
@@ -170,9 +171,9 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
     let claude = claude_code::visible_program(args.claude_bin.as_deref())?;
     let npm = npm::unpacked(NPM, "npm")?;
     let s3_server = s3_server::program()?;
-    let probe = workspace::target().join("probe/probe");
-    step("building the static probe", || {
-        cargo::static_program("sandbox-probe", "probe", &[], &probe)
+    let attempts = workspace::target().join("attempts").join(INSIDE);
+    step("building the program that attacks from inside", || {
+        cargo::static_program(INSIDE, INSIDE, &["--features", "attempts"], &attempts)
     })?;
     let forced_panic = step("building the programs that panic when they are asked to", || {
         build_forced_panic()
@@ -181,14 +182,13 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
     let tests = step("building the tests", build_tests)?;
     let examples = step("building the examples", build_examples)?;
     let proxy = task_proxy_image::build()?;
-    task_proxy_image::build_verify_probe()?;
     Ok(Programs {
         tests,
         examples,
         sandbox,
         proxy,
         forced_panic,
-        probe,
+        attempts,
         claude,
         npm,
         s3_server,
@@ -253,7 +253,7 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
         socket: engine.socket(),
         major: version.split('.').next().unwrap_or_default(),
         pair: Some(Pair::of(podman.name())),
-        user: engine.pid().filter(|_| podman.is_rootless()),
+        user: podman.is_rootless().then_some(&engine),
         tests: podman.tests(),
     };
     let what = format!("podman {version} ({})", podman.name());
@@ -295,8 +295,8 @@ struct Place<'a> {
     /// Podman's major version.
     major: &'a str,
     pair: Option<Pair>,
-    /// The engine's service, where an ordinary user runs it and the tests.
-    user: Option<u32>,
+    /// The engine, where an ordinary user runs it and the tests.
+    user: Option<&'a PrivateEngine>,
     /// The file of tests that are for it.
     tests: &'a str,
 }
@@ -305,29 +305,30 @@ fn on_engine(args: &E2eArgs, programs: &Programs, place: &Place<'_>) -> Result<T
     let environment = environment(programs, place);
     let mut tally = Tally::default();
     for test in programs.tests.iter().filter(|test| test.name == place.tests) {
-        let mut command = match (&place.pair, place.user) {
-            (Some(pair), Some(service)) => ordinary_user::enter(service, &pair.world),
-            (Some(pair), None) => netns::enter(&pair.world, []),
-            (None, _) => command("env", ["--"]),
+        let mut command = match &place.pair {
+            Some(pair) => netns::enter(&pair.world, []),
+            None => command("env", ["--"]),
         };
+        if let Some(engine) = place.user {
+            command.args(ordinary_user::become_on(
+                engine.pid().context("the engine has ended")?,
+            ));
+        }
         command.arg(&test.path).envs(environment.iter().cloned());
-        let service = place
-            .user
-            .map(|_| place.engine.host_service(HOST_SERVICE))
-            .transpose()?;
-        if service.is_some() {
+        let run = TestRun::begin(place.socket)?;
+        let mut service = None;
+        if let Some(engine) = place.user {
+            service = Some(engine.host_service(HOST_SERVICE)?);
             command.env("SANDBOX_E2E_HOST_SERVICE", HOST_SERVICE.to_string());
             command.args(NEED_ROOT.iter().flat_map(|name| ["--skip", name]));
             command.args(ROOTLESS.iter().filter(|_| args.filters.is_empty()));
+            ordinary_user::own(&run.environment().map(|(_, folder)| folder))?;
         }
         command.args(&args.filters);
         command.args(args.test_threads.map(|number| format!("--test-threads={number}")));
         command.current_dir(workspace::root().join("tests"));
-        let run = TestRun::begin(place.socket)?;
-        if place.user.is_some() {
-            ordinary_user::own(&run.environment().map(|(_, folder)| folder))?;
-        }
         let ended = suite::run(command.envs(run.environment()));
+        drop(service);
         run.end()?;
         tally += ended?;
     }
@@ -351,7 +352,7 @@ fn environment(programs: &Programs, place: &Place<'_>) -> Vec<(&'static str, OsS
             programs.forced_panic.clone().into(),
         ),
         ("SANDBOX_E2E_EXAMPLES", programs.examples.clone().into()),
-        ("SANDBOX_E2E_PROBE", programs.probe.clone().into()),
+        ("SANDBOX_E2E_PROBE", programs.attempts.clone().into()),
     ];
     if let Some(pair) = &place.pair {
         environment.push(("SANDBOX_E2E_HOST_NETNS", Pair::path(&pair.host).into()));

@@ -77,8 +77,8 @@ pub struct SandboxConfig {
     pub prefix: String,
     /// Keeps the root authority, locks and public trust files; made with mode 0700.
     pub state_dir: PathBuf,
-    /// The folder of the static programs `sandbox-proxy` and `sandbox-supervisor`. Default: the checkout's build output for a program that lies
-    /// in it, else beside the running program.
+    /// The folder of the static programs `sandbox-proxy` and `sandbox-inside`, which the crates of those names build. Default: the
+    /// checkout's build output for a program that lies in it, else beside the running program.
     pub proxy_dir: Option<PathBuf>,
     /// How proxies reach the world.
     pub upstream: UpstreamConfig,

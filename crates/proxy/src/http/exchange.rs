@@ -6,20 +6,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use allowlist::{Denial, Match};
+use allowlist::Match;
 use http::{Extensions, HeaderMap, StatusCode};
-use sandbox_proxy_protocol::{Decision, Event, OpenRequest, RequestRecord};
+use sandbox_proxy_protocol::{Event, OpenRequest, RequestOutcome, RequestRecord};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
+use tracing::Span;
 
-use super::connection::Active;
+use super::activity::Active;
 use super::deny::Audience;
+use crate::blocked::Blocked;
 use crate::credential::Plan;
-use crate::record::{LogBudget, Recorder, Slot};
+use crate::record::{LogBudget, Recorder, Slot, milliseconds};
 use crate::scrub::{Needles, scrub_headers, scrub_reason};
 
 /// How long a permitted request may last before it is on record that it goes on: what its owner does not live to see the end of.
 const MOMENT: Duration = Duration::from_secs(1);
+/// Characters of a host's name at most.
+const NAME: usize = 253;
 
 /// A request about which nothing was decided yet.
 #[derive(Debug)]
@@ -35,6 +39,18 @@ impl Asked {
     pub(super) fn audience(&self) -> Audience<'_> {
         audience(&self.record, self.html)
     }
+
+    /// The span of the request, in that of its `connection`: never its query, its headers or its body.
+    pub(super) fn span(&self, connection: &Span) -> Span {
+        let RequestRecord { method, host, .. } = &self.record;
+        tracing::info_span!(parent: connection, "request", method = shortened(method), host = shortened(host))
+    }
+}
+
+/// A client may claim a name as long as a head.
+fn shortened(text: &str) -> &str {
+    let end = text.char_indices().nth(NAME).map_or(text.len(), |(end, _)| end);
+    text.get(..end).unwrap_or_default()
 }
 
 /// A request in progress.
@@ -80,7 +96,7 @@ impl Exchange {
 
     /// The gate permitted it.
     pub(super) fn allowed(&mut self, host: &str, rule: Match) {
-        self.record.decision = Decision::Allowed;
+        self.record.decision = RequestOutcome::Allowed;
         host.clone_into(&mut self.record.host);
         self.record.rule = Some(rule);
     }
@@ -117,14 +133,14 @@ impl Exchange {
     }
 
     /// It was refused.
-    pub(super) fn blocked(&mut self, denial: &Denial) {
-        self.record.decision = Decision::Blocked;
+    pub(super) fn blocked(&mut self, denial: &Blocked) {
+        self.record.decision = RequestOutcome::Blocked;
         self.record.reason = Some(denial.reason());
     }
 
     /// The upstream failed.
     pub(super) fn failed(&mut self, error: String) {
-        self.record.decision = Decision::Error;
+        self.record.decision = RequestOutcome::Error;
         self.record.error = Some(error);
     }
 
@@ -191,9 +207,4 @@ fn audience(record: &RequestRecord, html: bool) -> Audience<'_> {
         path: record.target.split('?').next().unwrap_or_default(),
         html,
     }
-}
-
-/// Since `start`.
-pub(super) fn milliseconds(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,8 +3,9 @@
 use std::sync::Once;
 
 use crate::engine::{BindFacts, Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
+use crate::program::SUPERVISE;
 use crate::reap::Role;
-use crate::spec::{Launch, Runtime, Seccomp, UserNamespace};
+use crate::spec::{Runtime, Seccomp, UserNamespace};
 
 use super::error::ContainerError;
 use super::plan::ContainerPlan;
@@ -85,12 +86,7 @@ pub(super) fn after_creation(
             mend: "mount a folder or a tmpfs there, or use an image without `VOLUME`".to_owned(),
         });
     }
-    let is_executors = plan
-        .entrypoint
-        .as_deref()
-        .and_then(<[_]>::first)
-        .map(String::as_str)
-        == Some(Launch::SUPERVISOR);
+    let is_executors = plan.entrypoint.as_deref().is_some_and(|words| words == SUPERVISE);
     match plan.isolation.runtime {
         None if is_executors && is.runtime_name() == Runtime::Runsc.as_str() => {
             Err(ContainerError::Unsupported {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use crate::container::ContainerError;
 use crate::engine::EngineError;
+use crate::network_log::LogError;
+use crate::program::ProgramError;
 
 /// Why there is no way out for a task. A task never starts without one.
 #[derive(Debug, thiserror::Error)]
@@ -39,12 +41,9 @@ pub enum ProxyError {
     /// A certificate cannot be made.
     #[error("failed to make a certificate")]
     Certificate(#[from] rcgen::Error),
-    /// There is no proxy program that the engine could run.
-    #[error("no usable sandbox-proxy: {problem}; run `cargo xtask proxy-image`")]
-    ProxyBinary {
-        /// What was looked at, and what is wrong with it.
-        problem: String,
-    },
+    /// The proxy's program is missing, or cannot be used.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// The proxy's image was removed as soon as it was built.
     #[error(
         "the proxy's image `{tag}` vanished after it was built; does something prune images on this engine?"
@@ -89,6 +88,12 @@ impl ProxyError {
             path,
             source,
         }
+    }
+}
+
+impl From<LogError> for ProxyError {
+    fn from(error: LogError) -> Self {
+        Self::file(error.operation, error.path)(error.source)
     }
 }
 

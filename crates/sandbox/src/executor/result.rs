@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use crate::workspace::Planted;
+use sandbox_workspace::Planted;
 
 /// What a command of an executor came to.
 #[derive(Clone, PartialEq, Eq)]

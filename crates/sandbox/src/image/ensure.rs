@@ -7,19 +7,19 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use super::dockerfile::{Confined, StepTrust};
-use super::error::BuildReach;
-use super::inventory::{ImageKind, is_overlay, labels, stands_on};
-use super::lock::FileLock;
-use super::probe::Probe;
 use super::steps::{self, Steps};
-use super::{ImageBuildError, build_context, hash, overlay};
+use super::{build_context, hash, overlay};
 use crate::config::SandboxConfig;
-use crate::egress::{self, LogSink};
+use crate::container::ImageProbe;
+use crate::context::Shared;
+use crate::egress::{self, ProxyError};
 use crate::engine::{BuildNetwork, BuildRequest, Engine, ImageFacts};
-use crate::error::SandboxError;
-use crate::sandbox::Shared;
+use crate::error::{BuildReach, ImageBuildError, SandboxError};
+use crate::image_store::{ImageKind, is_overlay, labels, stands_on};
+use crate::network_log::LogSink;
 use crate::spec::{ImageSource, ImageTag, Network};
 use crate::task;
+use sandbox_files::FileLock;
 
 /// Lines of a failed build that its error quotes.
 const QUOTED_LINES: usize = 20;
@@ -108,7 +108,12 @@ impl Builder<'_> {
             request.tar = build_context::archive(dockerfile, context_files)?;
             return Ok(self.build(request, reach).await?);
         }
-        let log = self.log_dir.map(LogSink::open).transpose()?.unwrap_or_default();
+        let log = self
+            .log_dir
+            .map(LogSink::open)
+            .transpose()
+            .map_err(ProxyError::from)?
+            .unwrap_or_default();
         let steps = Steps::open(self.shared, steps::policy(network), log).await?;
         let built = async {
             request.network = steps.network();
@@ -162,7 +167,7 @@ impl Builder<'_> {
     }
 
     async fn has_shell(&self, image: &str) -> Result<bool, ImageBuildError> {
-        let probe = Probe::create(self.engine, image, &self.shared.labels("")).await?;
+        let probe = ImageProbe::create(self.engine, image, &self.shared.labels("")).await?;
         let mut found = false;
         for path in SHELLS {
             found = found || probe.download(path).await?.is_some();

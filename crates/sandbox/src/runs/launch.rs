@@ -6,10 +6,10 @@ use super::copy::{self, Covered};
 use super::plan::{container_name, detached, in_words_of};
 use super::task_dir;
 use crate::container::{ContainerPlan, Created, Handle};
+use crate::context::Shared;
 use crate::egress::{Endpoint, Opening, RunningProxy};
 use crate::engine::Owner;
 use crate::error::SandboxError;
-use crate::sandbox::Shared;
 use crate::spec::{Launch, Network, ObjectId, RunSpec};
 use crate::task::{self, Program};
 

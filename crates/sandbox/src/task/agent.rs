@@ -7,11 +7,12 @@ use allowlist::Allowlist;
 use claude_output::{EventParser, ParsedLine, StreamEvent};
 
 use crate::container::{Chunk, Running};
-use crate::egress::{NetworkLog, RunningProxy};
+use crate::context::Shared;
+use crate::egress::RunningProxy;
 use crate::error::SandboxError;
-use crate::sandbox::Shared;
-use crate::session::{ReplyEnd, ReplyWriter, SessionStore};
+use crate::network_log::NetworkLog;
 use crate::spec::{Mount, TaskSpec};
+use sandbox_session::{ReplyEnd, ReplyWriter, SessionStore};
 
 use super::aftermath;
 use super::capture::Capture;
@@ -21,7 +22,7 @@ use super::live::LiveProxy;
 use super::mounts;
 use super::outcome::{self, Ended, Evidence, Outcome};
 use super::result::{ExecutionResult, Timings};
-use super::stop::StopSwitch;
+use crate::stop_switch::StopSwitch;
 
 /// What stdout may come to before the task is stopped, in MiB. What is kept of it has bounds of its own; a runaway agent is not to be read for
 /// ever.
@@ -132,6 +133,7 @@ impl Task {
     /// # Errors
     ///
     /// As [`Task::execute`].
+    #[tracing::instrument(name = "execution", skip_all, fields(context = self.spec.launch.context))]
     pub async fn execute_with(
         &self,
         prompt: Prompt,
@@ -166,6 +168,7 @@ impl Task {
         )
         .await;
         timings.exited_ms = launch::elapsed_ms(since);
+        tracing::info!(ms = timings.exited_ms, "ended");
         self.live.replace(None);
         feeding.abort();
         let planted = aftermath::of(&self.shared, handle, proxy, hold).await;

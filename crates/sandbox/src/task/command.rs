@@ -9,9 +9,10 @@ use bytes::Bytes;
 use tokio::io::AsyncRead;
 
 use crate::container::{Chunk, Running};
-use crate::egress::{NetworkLog, RunningProxy};
+use crate::context::Shared;
+use crate::egress::RunningProxy;
 use crate::error::SandboxError;
-use crate::sandbox::Shared;
+use crate::network_log::NetworkLog;
 use crate::spec::CommandSpec;
 
 use super::aftermath;
@@ -22,7 +23,7 @@ use super::live::LiveProxy;
 use super::mounts;
 use super::outcome::Ended;
 use super::result::CommandResult;
-use super::stop::StopSwitch;
+use crate::stop_switch::StopSwitch;
 
 /// What a command reads on its stdin.
 #[derive(Default)]
@@ -100,6 +101,7 @@ impl Command {
     ///
     /// Only when the infrastructure fails, when the program is not in the image, or when this command is already running.
     /// A command that fails or is stopped is a result.
+    #[tracing::instrument(name = "execution", skip_all, fields(context = self.spec.launch.context))]
     pub async fn execute(
         &self,
         input: Input,
@@ -149,6 +151,7 @@ impl Command {
         )
         .await;
         timings.exited_ms = launch::elapsed_ms(since);
+        tracing::info!(ms = timings.exited_ms, "ended");
         self.live.replace(None);
         feeding.abort();
         let planted = aftermath::of(&self.shared, handle, proxy, hold).await;

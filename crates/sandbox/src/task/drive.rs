@@ -9,7 +9,7 @@ use crate::container::{Chunk, Exit, Handle, Stdin};
 use crate::error::SandboxError;
 
 use super::outcome::Ended;
-use super::stop::StopSwitch;
+use crate::stop_switch::StopSwitch;
 
 /// How long output may still come after the process ended: what the engine holds, and what a slow reader has to take.
 const DRAIN: Duration = Duration::from_secs(10);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use claude_output::{StreamEvent, Usage};
 use serde::Serialize;
 
-use crate::session::MissingEvents;
-use crate::workspace::Planted;
+use sandbox_session::MissingEvents;
+use sandbox_workspace::Planted;
 
 use super::Outcome;
 
