@@ -13,10 +13,10 @@ use crate::spec::{InvalidSpec, Isolation, Launch, Mount, ResourceLimits};
 use crate::stop_switch::StopSwitch;
 use crate::task::{self, Capture, End, Ended, Program, Started};
 
+use super::VerifySpec;
 use super::guarantee::checks;
 use super::order::order;
 use super::report::VerifyReport;
-use super::VerifySpec;
 
 /// How long all checks may take: some have to wait for an answer that does not come.
 const LONGEST: Duration = Duration::from_mins(2);
