@@ -63,7 +63,9 @@ impl Error for Mismatch {
         }
         let found = kind(unexpected);
         let fix = match (shape.as_str(), unexpected) {
-            ("a text", Unexpected::Bool(_) | Unexpected::Signed(_) | Unexpected::Float(_)) => {
+            (text, Unexpected::Bool(_) | Unexpected::Signed(_) | Unexpected::Float(_))
+                if text.starts_with("a text") =>
+            {
                 ": put it in quotes"
             }
             ("a list", Unexpected::Str(_)) => ": write it as in [one, another]",

@@ -42,10 +42,9 @@ mod tags;
 mod text;
 
 pub use error::Mismatch;
-pub use locate::locate;
 pub use location::{InvalidFile, Location};
 pub use node::{Node, Step};
-pub use parse::{Fault, parse};
+pub use parse::Fault;
 pub use position::Position;
 pub use reader::{from_node, read};
 pub use spanned::{Entries, Spanned};

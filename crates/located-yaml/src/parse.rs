@@ -24,7 +24,7 @@ pub struct Fault {
 /// # Errors
 ///
 /// When the text is no YAML, holds more than one document, or stands for too much by its aliases.
-pub fn parse(text: &str) -> Result<Node, Fault> {
+pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
     let text = without_mark(text);
     let unprintable = text
         .char_indices()

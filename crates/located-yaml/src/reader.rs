@@ -20,7 +20,8 @@ use crate::spanned::{self, announce};
 
 /// Reads a YAML document; `file` is what errors call it. An empty document is an empty mapping.
 ///
-/// A key that is there twice, and one without a value, is an error, whatever the type.
+/// A key that is there twice, and one without a value, is an error, whatever the type. Before a message of the type that begins with a
+/// blank, the reader puts what it is about: "`ports` is empty".
 ///
 /// # Errors
 ///
@@ -113,6 +114,9 @@ impl<'a> Place<'a> {
             Node::Boolean(value) => visitor.visit_bool(*value),
             Node::Integer(value) => visitor.visit_i64(*value),
             Node::Number(value) => visitor.visit_f64(*value),
+            Node::Text(text) if text.contains('\0') => {
+                Err(Mismatch::custom(" must not have NUL characters: remove them"))
+            }
             Node::Text(text) => visitor.visit_str(text),
             Node::List(items) => visitor.visit_seq(Items {
                 list: self,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use sandbox::{InvalidSpec, Mount};
 
-use crate::workspace::WorkspaceMode;
+use crate::config::WorkspaceMode;
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct ImageArgs {

@@ -5,7 +5,9 @@ use located_yaml::Position;
 use serde::Serialize;
 
 use crate::args::Output;
-use crate::config::{Advice, CredentialsFile, InvalidFile, Location};
+use located_yaml::{InvalidFile, Location};
+
+use crate::config::{Advice, CredentialsFile};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::{Printer, Style};
@@ -35,7 +37,7 @@ impl Finding {
     /// What keeps a run from starting.
     pub(super) fn failure(failure: &Failure) -> Self {
         if let Some(fault) = failure.find::<InvalidFile>() {
-            return Self::at(Severity::Error, &fault.location, fault.message.clone());
+            return Self::at(Severity::Error, fault.location(), fault.message().to_owned());
         }
         if let Some(fault) = failure.find::<ParseError>() {
             return Self {

@@ -117,7 +117,7 @@ fn presets_fill_in_what_is_left_out() {
     for preset in Preset::ALL {
         let usual = preset.injection();
         let name = preset.name();
-        if name == SIGNING_PRESET {
+        if *preset == Preset::Aws {
             let key = &parse("signing_credentials: {K: {preset: aws}}").unwrap().signing[0];
             assert_eq!(key.scopes, preset.signing_scopes());
             continue;
@@ -158,11 +158,11 @@ fn presets_fill_in_what_is_left_out() {
 const FAULTS: &[(&str, &str)] = &[
     (
         "masked_secrets: [A]",
-        "sandbox.yaml:1:17: `masked_secrets` is a mapping of variables to secrets, as in {GH_TOKEN: {preset: github}}, not a list",
+        "sandbox.yaml:1:17: `masked_secrets` is a mapping, not a list",
     ),
     (
         "masked_secrets:\n  A: secret",
-        "sandbox.yaml:2:6: a masked secret is a mapping, as in {preset: github}, not a text",
+        "sandbox.yaml:2:6: `A` is a mapping, as in {preset: github}, not a text",
     ),
     (
         "masked_secrets:\n  A: {scope: [a.example]}",
@@ -190,11 +190,11 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "masked_secrets: {A: {scopes: a.example, headers: [x]}}",
-        "sandbox.yaml:1:30: `scopes` is a list of hosts, as in [api.example.com], not a text",
+        "sandbox.yaml:1:30: `scopes` is a list, not a text: write it as in [one, another]",
     ),
     (
         "masked_secrets: {A: {value: 12345, scopes: [a.example], headers: [x]}}",
-        "sandbox.yaml:1:29: a secret is a text or `!env NAME`, not a number: put it in quotes",
+        "sandbox.yaml:1:29: `value` is a text or `!env NAME`, not a number: put it in quotes",
     ),
     (
         "masked_secrets: {A: {value: !file /x, scopes: [a.example], headers: [x]}}",
@@ -210,7 +210,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "masked_secrets: {A: {preset: nonesuch}}",
-        "sandbox.yaml:1:30: there is no preset `nonesuch`: use `",
+        "sandbox.yaml:1:30: there is no preset `nonesuch`: use one of `github`, ",
     ),
     (
         "masked_secrets: {A: {preset: aws}}",
@@ -218,11 +218,11 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "signing_credentials: {K: {preset: github}}",
-        "sandbox.yaml:1:35: `preset` is aws here, not `github`: other presets are for `masked_secrets`",
+        "sandbox.yaml:1:35: `preset` is `aws`, not `github`",
     ),
     (
         "signing_credentials: {K: {type: oauth}}",
-        "sandbox.yaml:1:33: `type` is aws-sigv4, which covers SigV4A too, not `oauth`",
+        "sandbox.yaml:1:33: `type` is `aws-sigv4`, not `oauth`",
     ),
     (
         "signing_credentials: {K: {scopes: [s3.example]}}",
@@ -282,14 +282,15 @@ const FAULTS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_fault_has_its_place_and_its_mend() {
+fn a_fault_has_its_place_and_its_fix() {
+    let mut other = String::new();
     for (text, expected) in FAULTS {
-        let error = parse(text).unwrap_err();
-        assert!(
-            error.starts_with(expected),
-            "{text:?}:\n  got      {error}\n  expected {expected}"
-        );
+        let error = parse(text).err().unwrap_or_else(|| "none".to_owned());
+        if !error.starts_with(expected) {
+            other += &format!("{text:?}:\n  got      {error}\n  expected {expected}\n");
+        }
     }
+    assert!(other.is_empty(), "{other}");
 }
 
 const TWO: &str = "masked_secrets:
