@@ -1,13 +1,22 @@
 //! The JSON Schema of `sandbox.yaml`, for editors: made of the types that read it.
 
+use schemars::Schema;
 use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
 use serde_json::Value;
 
 use super::document::Document;
 
 /// The schema, draft 2020-12. A value with the tag `!env` is a text for it.
 pub(crate) fn schema() -> Value {
+    // What is left out is not null.
+    let without_null = RecursiveTransform(|schema: &mut Schema| {
+        if schema.get("default") == Some(&Value::Null) {
+            schema.remove("default");
+        }
+    });
     SchemaSettings::draft2020_12()
+        .with_transform(without_null)
         .into_generator()
         .into_root_schema_for::<Document>()
         .into()
