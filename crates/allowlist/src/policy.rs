@@ -33,7 +33,7 @@ impl Allowlist {
     /// A policy of rules made by a program. Rules of one kind keep their order; those for whole hosts come first.
     #[must_use]
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
-        let mut rules = Vec::from_iter(rules);
+        let mut rules: Vec<Rule> = rules.into_iter().collect();
         rules.sort_by_key(Rule::kind);
         Self { rules }
     }
@@ -145,8 +145,8 @@ impl Allowlist {
 impl Serialize for Allowlist {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut lists = serializer.serialize_struct("Allowlist", 2)?;
-        lists.serialize_field(RuleKind::Domain.list(), &Vec::from_iter(self.domains()))?;
-        lists.serialize_field(RuleKind::Url.list(), &Vec::from_iter(self.url_rules()))?;
+        lists.serialize_field(RuleKind::Domain.list(), &self.domains().collect::<Vec<_>>())?;
+        lists.serialize_field(RuleKind::Url.list(), &self.url_rules().collect::<Vec<_>>())?;
         lists.end()
     }
 }

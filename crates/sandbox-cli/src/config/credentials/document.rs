@@ -109,7 +109,7 @@ impl TryFrom<String> for MaskedPreset {
             }
             Ok(preset) => Ok(Self(preset)),
             Err(_) => {
-                let known = Vec::from_iter(Self::names()).join("`, `");
+                let known = Self::names().collect::<Vec<_>>().join("`, `");
                 Err(format!(
                     "there is no preset `{}`: use one of `{known}`",
                     text.escape_debug()
@@ -125,7 +125,7 @@ impl JsonSchema for MaskedPreset {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"enum": Vec::from_iter(Self::names())})
+        json_schema!({"enum": Self::names().collect::<Vec<_>>()})
     }
 }
 
