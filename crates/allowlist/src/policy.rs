@@ -1,18 +1,14 @@
 //! The policy as a whole: its rules and what they say of a request.
 
-use serde::Deserialize;
-use serde::Deserializer;
 use serde::Serialize;
 use serde::Serializer;
 use serde::ser::SerializeStruct;
 
+use crate::advice;
 use crate::decision::Decision;
 use crate::decision::Match;
-use crate::denial::Denial;
 use crate::host::HostName;
 use crate::host_pattern::HostPattern;
-use crate::parse;
-use crate::parse::ParseError;
 use crate::request::Request;
 use crate::rule::Reach;
 use crate::rule::Rule;
@@ -38,36 +34,6 @@ impl Allowlist {
         Self { rules }
     }
 
-    /// Reads the YAML form; `file` only labels errors. An empty document is an empty policy.
-    ///
-    /// # Errors
-    ///
-    /// Anything but a policy in which every rule can match something: the error names line, column and the fix.
-    pub fn from_yaml(text: &str, file: &str) -> Result<Self, ParseError> {
-        parse::from_yaml(text, file)
-    }
-
-    /// Reads the JSON form; `file` only labels errors.
-    ///
-    /// # Errors
-    ///
-    /// As [`Allowlist::from_yaml`].
-    pub fn from_json(text: &str, file: &str) -> Result<Self, ParseError> {
-        parse::from_json(text, file)
-    }
-
-    /// Writes the YAML form.
-    #[must_use]
-    pub fn to_yaml(&self) -> String {
-        parse::to_yaml(self)
-    }
-
-    /// Writes the JSON form.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        parse::to_json(self)
-    }
-
     /// The rules in the order in which they are tried: those for whole hosts first.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
@@ -90,12 +56,7 @@ impl Allowlist {
             }
             nearest = nearest.max(reach);
         }
-        Decision::Deny(match nearest {
-            Reach::All | Reach::Path => Denial::method(request),
-            Reach::PathWithoutQuery => Denial::query(request),
-            Reach::Host => Denial::path_not_allowed(request),
-            Reach::Nothing => Denial::host(request),
-        })
+        Decision::Deny(advice::denial(nearest, request))
     }
 
     fn matched(&self, position: usize, rule: &Rule) -> Match {
@@ -148,12 +109,6 @@ impl Serialize for Allowlist {
         lists.serialize_field(RuleKind::Domain.list(), &self.domains().collect::<Vec<_>>())?;
         lists.serialize_field(RuleKind::Url.list(), &self.url_rules().collect::<Vec<_>>())?;
         lists.end()
-    }
-}
-
-impl<'de> Deserialize<'de> for Allowlist {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parse::deserialize(deserializer)
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) struct Document {
     pub(super) upstream: UpstreamDocument,
     /// Bounds on what a task may use.
     pub(super) resource_limits: LimitsDocument,
-    /// Files and folders of this machine, as in ../data:/data:ro.
+    /// Files and folders of this machine, as in `../data:/data:ro`.
     #[schemars(with = "Vec<String>")]
     pub(super) mounts: Vec<Spanned<String>>,
     /// What a task works on; default auto for `agent`, direct for `run`.

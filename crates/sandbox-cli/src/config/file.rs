@@ -7,17 +7,13 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use located_yaml::{InvalidFile, Location, Spanned};
-use sandbox::host_path::{Found, Resolver};
 use sandbox::{EngineAddress, InvalidConfig, InvalidSpec, Mount, ResourceLimits, SandboxConfig};
 
 use super::build::BuildFile;
-use super::conflict;
 use super::credentials::CredentialsFile;
 use super::document::{Document, LimitsDocument, UpstreamDocument};
 use super::setting::Setting;
-use super::text::read_text;
 use super::workspace::WorkspaceFile;
-use crate::failure::Failure;
 
 /// What `sandbox.yaml` says. Paths are absolute; what is absent is not decided yet.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -49,28 +45,8 @@ pub(crate) struct UpstreamFile {
 }
 
 impl ConfigFile {
-    /// Reads the file at `path`, which errors call `label`; `None` when it is not there. Gives its text and what it was found to be as well.
-    pub(crate) fn read(
-        resolver: &Resolver,
-        path: &Path,
-        label: &str,
-    ) -> Result<Option<(Self, Found, String)>, Failure> {
-        let Some((found, text)) = read_text(resolver, path, label)? else {
-            return Ok(None);
-        };
-        let folder = path.parent().unwrap_or(Path::new("/"));
-        let file = Self::parse(&text, label, folder)?;
-        Ok(Some((file, found, text)))
-    }
-
-    /// Reads a document; `folder` is what relative paths are relative to.
-    pub(super) fn parse(text: &str, file: &str, folder: &Path) -> Result<Self, InvalidFile> {
-        let read = Self::check(located_yaml::read(file, text)?, folder)?;
-        conflict::refuse(&read)?;
-        Ok(read)
-    }
-
-    fn check(document: Document, folder: &Path) -> Result<Self, InvalidFile> {
+    /// What a document says; `folder` is what relative paths are relative to.
+    pub(super) fn check(document: Document, folder: &Path) -> Result<Self, InvalidFile> {
         one_way_to_an_image(&document)?;
         let path = |path: Option<Spanned<PathBuf>>| path.map(|path| folder.join(path.into_inner()));
         let engine = |text: &str| text.parse().map_err(|error: InvalidConfig| error.to_string());

@@ -10,6 +10,7 @@ mod file;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzed;
 mod places;
+mod read;
 mod schema;
 mod setting;
 mod text;

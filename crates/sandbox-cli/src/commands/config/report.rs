@@ -1,6 +1,6 @@
 //! What was found, for people and for programs. No value of a credential is in here.
 
-use allowlist::{HostPattern, ParseError};
+use allowlist::HostPattern;
 use located_yaml::Position;
 use serde::Serialize;
 
@@ -38,15 +38,6 @@ impl Finding {
     pub(super) fn failure(failure: &Failure) -> Self {
         if let Some(fault) = failure.find::<InvalidFile>() {
             return Self::at(Severity::Error, fault.location(), fault.message().to_owned());
-        }
-        if let Some(fault) = failure.find::<ParseError>() {
-            return Self {
-                severity: Severity::Error,
-                file: Some(fault.file().to_owned()),
-                line: Some(fault.line()),
-                column: Some(fault.column()),
-                message: fault.message().to_owned(),
-            };
         }
         let mut message = failure.to_string();
         for text in failure.causes().iter().map(String::as_str).chain(failure.hint()) {
