@@ -66,7 +66,7 @@ enum Task {
     Engine(task_engine::EngineArgs),
     /// Makes Debian images for tasks and imports them into an engine.
     BaseImage(task_base_image::BaseImageArgs),
-    /// Builds the static programs that containers run: proxy, supervisor, probe.
+    /// Builds the static programs that containers run.
     ProxyImage(task_proxy_image::ProxyImageArgs),
     /// Prints where Claude Code's program lies; fetches it with npm where there is none.
     ClaudeBin(task_claude_bin::ClaudeBinArgs),
@@ -74,7 +74,7 @@ enum Task {
     E2e(task_e2e::E2eArgs),
     /// Runs everything that must hold: format, lints, tidy, unit tests, docs, end to end, the demo.
     ///
-    /// The end-to-end tests run on four engines that it brings along: it needs root, apt, loop devices and a kernel with btrfs.
+    /// The end-to-end tests run on six engines that it brings along: it needs root, apt, loop devices and a kernel with btrfs.
     Test(task_test::TestArgs),
     /// Checks the house rules that a program can check.
     Tidy(task_tidy::TidyArgs),

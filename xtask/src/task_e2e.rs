@@ -12,7 +12,7 @@ use clap::Args;
 
 use crate::cargo;
 use crate::claude_code;
-use crate::engine::{Podman, PrivateEngine, Socket, ensure_image, ping};
+use crate::engine::{Podman, PrivateEngine, Socket, ensure_image, ordinary_user, ping};
 use crate::netns::{self, Pair};
 use crate::npm;
 use crate::process::command;
@@ -20,7 +20,7 @@ use crate::report::{say, step};
 use crate::s3_server;
 use crate::suite::{self, Tally};
 use crate::task_base_image::{BASE, CLIENTS};
-use crate::task_proxy_image;
+use crate::task_proxy_image::{self, INSIDE};
 use crate::test_run::TestRun;
 use crate::workspace;
 
@@ -52,6 +52,10 @@ enum Engines {
     Four,
     #[value(name = "5")]
     Five,
+    #[value(name = "4-rootless")]
+    FourRootless,
+    #[value(name = "5-rootless")]
+    FiveRootless,
     Gvisor,
     Quota,
     Both,
@@ -63,10 +67,19 @@ impl Engines {
         match self {
             Self::Four => &[Podman::Four],
             Self::Five => &[Podman::Five],
+            Self::FourRootless => &[Podman::FourRootless],
+            Self::FiveRootless => &[Podman::FiveRootless],
             Self::Gvisor => &[Podman::Gvisor],
             Self::Quota => &[Podman::Quota],
             Self::Both => &[Podman::Four, Podman::Five],
-            Self::All => &[Podman::Four, Podman::Five, Podman::Gvisor, Podman::Quota],
+            Self::All => &[
+                Podman::Four,
+                Podman::Five,
+                Podman::FourRootless,
+                Podman::FiveRootless,
+                Podman::Gvisor,
+                Podman::Quota,
+            ],
         }
     }
 }
@@ -84,6 +97,23 @@ impl Default for E2eArgs {
     }
 }
 
+/// The tests that an engine without root is tested with: what depends on the engine.
+const ROOTLESS: [&str; 9] = [
+    "rootless::",
+    "isolation::",
+    "agent::",
+    "command_line::run::",
+    "command_line::exec::",
+    "credentials::scope::",
+    "hardening::process::",
+    "verify::holds::every_promise_to_an_agent",
+    "care::doctor",
+];
+/// Those of them in which the test itself needs root, or limits of memory and processes: `rootless::` says what a machine lacks for these.
+const NEED_ROOT: [&str; 3] = ["link_local", "udp_and_icmp", "internal_network_reaches_the_host"];
+/// Where the host's service answers that such tests look for.
+const HOST_SERVICE: u16 = 7070;
+
 /// Whose integration tests these are.
 pub(crate) const PACKAGE: &str = "e2e-tests";
 /// The last npm that runs on the Node.js of the image with clients.
@@ -97,7 +127,8 @@ struct Programs {
     proxy: PathBuf,
     /// The folder of the command and the proxy that panic when they are asked to.
     forced_panic: PathBuf,
-    probe: PathBuf,
+    /// The program inside, with the attacks of tests.
+    attempts: PathBuf,
     claude: PathBuf,
     npm: PathBuf,
     s3_server: PathBuf,
@@ -140,9 +171,9 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
     let claude = claude_code::visible_program(args.claude_bin.as_deref())?;
     let npm = npm::unpacked(NPM, "npm")?;
     let s3_server = s3_server::program()?;
-    let probe = workspace::target().join("probe/probe");
-    step("building the static probe", || {
-        cargo::static_program("sandbox-probe", "probe", &[], &probe)
+    let attempts = workspace::target().join("attempts").join(INSIDE);
+    step("building the program that attacks from inside", || {
+        cargo::static_program(INSIDE, INSIDE, &["--features", "attempts"], &attempts)
     })?;
     let forced_panic = step("building the programs that panic when they are asked to", || {
         build_forced_panic()
@@ -151,14 +182,13 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
     let tests = step("building the tests", build_tests)?;
     let examples = step("building the examples", build_examples)?;
     let proxy = task_proxy_image::build()?;
-    task_proxy_image::build_verify_probe()?;
     Ok(Programs {
         tests,
         examples,
         sandbox,
         proxy,
         forced_panic,
-        probe,
+        attempts,
         claude,
         npm,
         s3_server,
@@ -223,6 +253,7 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
         socket: engine.socket(),
         major: version.split('.').next().unwrap_or_default(),
         pair: Some(Pair::of(podman.name())),
+        user: engine.pid().filter(|_| podman.is_rootless()),
         tests: podman.tests(),
     };
     let what = format!("podman {version} ({})", podman.name());
@@ -245,6 +276,7 @@ fn on_named_engine(args: &E2eArgs, programs: &Programs, socket: &str) -> Result<
         socket: &socket,
         major: version.split('.').next().unwrap_or_default(),
         pair: None,
+        user: None,
         tests: Podman::Five.tests(),
     };
     step(&format!("end-to-end tests on podman {version}"), || {
@@ -263,6 +295,8 @@ struct Place<'a> {
     /// Podman's major version.
     major: &'a str,
     pair: Option<Pair>,
+    /// The engine's service, where an ordinary user runs it and the tests.
+    user: Option<u32>,
     /// The file of tests that are for it.
     tests: &'a str,
 }
@@ -271,17 +305,28 @@ fn on_engine(args: &E2eArgs, programs: &Programs, place: &Place<'_>) -> Result<T
     let environment = environment(programs, place);
     let mut tally = Tally::default();
     for test in programs.tests.iter().filter(|test| test.name == place.tests) {
-        let mut command = match &place.pair {
-            Some(pair) => netns::enter(&pair.world, []),
-            None => command("env", ["--"]),
+        let mut command = match (&place.pair, place.user) {
+            (Some(pair), Some(service)) => ordinary_user::enter(service, &pair.world),
+            (Some(pair), None) => netns::enter(&pair.world, []),
+            (None, _) => command("env", ["--"]),
         };
-        command
-            .arg(&test.path)
-            .args(&args.filters)
-            .envs(environment.iter().cloned());
+        command.arg(&test.path).envs(environment.iter().cloned());
+        let service = place
+            .user
+            .map(|_| place.engine.host_service(HOST_SERVICE))
+            .transpose()?;
+        if service.is_some() {
+            command.env("SANDBOX_E2E_HOST_SERVICE", HOST_SERVICE.to_string());
+            command.args(NEED_ROOT.iter().flat_map(|name| ["--skip", name]));
+            command.args(ROOTLESS.iter().filter(|_| args.filters.is_empty()));
+        }
+        command.args(&args.filters);
         command.args(args.test_threads.map(|number| format!("--test-threads={number}")));
         command.current_dir(workspace::root().join("tests"));
         let run = TestRun::begin(place.socket)?;
+        if place.user.is_some() {
+            ordinary_user::own(&run.environment().map(|(_, folder)| folder))?;
+        }
         let ended = suite::run(command.envs(run.environment()));
         run.end()?;
         tally += ended?;
@@ -306,7 +351,7 @@ fn environment(programs: &Programs, place: &Place<'_>) -> Vec<(&'static str, OsS
             programs.forced_panic.clone().into(),
         ),
         ("SANDBOX_E2E_EXAMPLES", programs.examples.clone().into()),
-        ("SANDBOX_E2E_PROBE", programs.probe.clone().into()),
+        ("SANDBOX_E2E_PROBE", programs.attempts.clone().into()),
     ];
     if let Some(pair) = &place.pair {
         environment.push(("SANDBOX_E2E_HOST_NETNS", Pair::path(&pair.host).into()));

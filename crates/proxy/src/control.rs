@@ -114,6 +114,10 @@ impl<R: AsyncRead + Unpin> Control<R> {
                 match timeout(silence.unwrap_or(Duration::MAX), &mut line).await {
                     Ok(line) => line?,
                     Err(_elapsed) => {
+                        tracing::warn!(
+                            ?silence,
+                            "the sandbox is silent: every request is refused until it speaks"
+                        );
                         policy.send_modify(LivePolicy::neglect);
                         line.await?
                     }
@@ -173,8 +177,14 @@ impl LivePolicy {
     fn apply(&mut self, command: Command) {
         self.unattended = false;
         match command {
-            Command::SetPolicy { policy } => self.allowlist = policy.into(),
-            Command::Quarantine {} => self.quarantine(),
+            Command::SetPolicy { policy } => {
+                tracing::info!("a new policy is in force");
+                self.allowlist = policy.into();
+            }
+            Command::Quarantine {} => {
+                tracing::info!("in quarantine: every request is refused");
+                self.quarantine();
+            }
             Command::Alive {} | Command::Drain {} => {}
         }
     }

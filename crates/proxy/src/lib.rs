@@ -24,6 +24,7 @@
 //! ```
 
 mod blocked;
+mod context;
 mod control;
 mod credential;
 mod dns;
@@ -35,6 +36,7 @@ mod frames;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gate;
+mod headers;
 mod http;
 mod interfaces;
 mod policy;
@@ -45,6 +47,7 @@ mod server;
 mod signing;
 mod tally;
 mod tls;
+mod upload;
 mod upstream;
 
 pub use control::{ControlError, Place};

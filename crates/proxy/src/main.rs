@@ -1,4 +1,7 @@
-//! The egress proxy as a program: its control channel is its stdin and stdout, it has no arguments and reads no environment.
+//! The egress proxy as a program: its control channel is its stdin and stdout, its log is its stderr. Its one argument is the least level
+//! that is logged, `warn` without it; it reads no environment.
+
+mod logging;
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,6 +11,7 @@ use nix::sys::prctl::set_dumpable;
 use nix::sys::resource::{Resource, setrlimit};
 use sandbox_credentials::withhold_panic_messages;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::filter::LevelFilter;
 
 fn main() -> ExitCode {
     withhold_panic_messages();
@@ -18,17 +22,17 @@ fn main() -> ExitCode {
         );
         return ExitCode::FAILURE;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build();
-    let ended = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
-        // Where it panics nothing is left half alive: the proxy ends, and with it the task's way out.
-        let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serve())));
-        // A thread may be inside a read of stdin, or a write that nobody takes: it is not waited for.
-        runtime.shutdown_background();
-        ended.unwrap_or_else(|_panic| Err("ended by a panic".to_owned()))
-    });
+    let Some(level) = level() else {
+        let _ = writeln!(std::io::stderr(), "usage: sandbox-proxy [error|warn|info|debug]");
+        return ExitCode::FAILURE;
+    };
+    let ended = logging::begin(level)
+        .map_err(|error| error.to_string())
+        .and_then(|logging| {
+            let ended = run();
+            logging.finish();
+            ended
+        });
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -37,6 +41,26 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The level of the command line; `None` where that is none.
+fn level() -> Option<LevelFilter> {
+    std::env::args()
+        .nth(1)
+        .map_or(Some(LevelFilter::WARN), |level| level.parse().ok())
+}
+
+fn run() -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    // Where it panics nothing is left half alive: the proxy ends, and with it the task's way out.
+    let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serve())));
+    // A thread may be inside a read of stdin, or a write that nobody takes: it is not waited for.
+    runtime.shutdown_background();
+    ended.unwrap_or_else(|_panic| Err("ended by a panic".to_owned()))
 }
 
 /// The program holds real credentials: no crash may write them to a file, and no other process of its user may read its memory.

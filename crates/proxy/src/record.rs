@@ -200,6 +200,11 @@ fn shorten(text: &mut String, most: usize) {
     }
 }
 
+/// The time since `start`.
+pub(crate) fn milliseconds(start: std::time::Instant) -> u64 {
+    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use std::pin::Pin;

@@ -7,13 +7,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox_proxy_protocol::{Event, Limits, Listen, PROTOCOL_VERSION, ProxyMessage, StartConfig};
+use sandbox_proxy_protocol::{Event, Listen, PROTOCOL_VERSION, ProxyMessage, StartConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::context::Context;
 use crate::control::{Control, ControlError, Farewell};
 use crate::credential::Vault;
 use crate::dns::{AddressGuard, DnsSockets, Resolver};
@@ -23,7 +24,7 @@ use crate::record::{self, Recorder};
 use crate::server::{self, Listeners};
 use crate::tls::{self, AuthorityError, LeafIssuer, RootsError};
 
-/// What a drain may take beyond [`Limits::drain_ms`] before what is left is cut off.
+/// What a drain may take beyond [`sandbox_proxy_protocol::Limits::drain_ms`] before what is left is cut off.
 const DRAIN_MARGIN: Duration = Duration::from_millis(500);
 /// How long an ending proxy waits for the host to read its last records: one that asked for a drain reads, and may have thousands to write.
 const LAST_RECORDS: Duration = Duration::from_secs(30);
@@ -63,31 +64,9 @@ pub enum ProxyError {
     ListenerEnded,
 }
 
-/// What every connection works with.
-pub(crate) struct Context {
-    /// Bounds on what the task may use.
-    pub(crate) limits: Limits,
-    /// Where the proxy listens.
-    pub(crate) listen: Listen,
-    /// The policy in force.
-    pub(crate) policy: watch::Receiver<LivePolicy>,
-    /// The task's credentials.
-    pub(crate) vault: Vault,
-    /// Where records go.
-    pub(crate) recorder: Recorder,
-    /// Names to addresses.
-    pub(crate) resolver: Resolver,
-    /// Which of them are fit to connect to.
-    pub(crate) guard: AddressGuard,
-    /// Mints what clients see.
-    pub(crate) authority: LeafIssuer,
-    /// Verifies what upstreams show.
-    pub(crate) upstream_tls: Arc<rustls::ClientConfig>,
-}
-
 /// Serves one task: reads a [`StartConfig`] from `input`, answers with [`ProxyMessage::Ready`] on `output`, then writes records
 /// there and follows the commands of `input`. When it is told to drain, it stops accepting, lets requests in progress end for
-/// [`Limits::drain_ms`], and is done; when `input` ends, it cuts them off at once.
+/// [`sandbox_proxy_protocol::Limits::drain_ms`], and is done; when `input` ends, it cuts them off at once.
 ///
 /// # Errors
 ///
@@ -150,9 +129,15 @@ async fn live<R: AsyncRead + Unpin>(
         ended = control.follow(&policy, silence) => ended.map_err(ProxyError::from),
         () = stop => Ok(Farewell::Drain),
         () = recorder.closed() => Err(ProxyError::Output(io::ErrorKind::BrokenPipe.into())),
-        _ = services.join_next() => Err(ProxyError::ListenerEnded),
+        ended = services.join_next() => {
+            // The message of a panic may show anything: the panic hook says what it may.
+            let panicked = ended.is_some_and(|ended| ended.is_err());
+            tracing::error!(panicked, "a listener ended");
+            Err(ProxyError::ListenerEnded)
+        }
     };
     if let Ok(Farewell::Drain) = ended {
+        tracing::info!("draining");
         stop_services.send_replace(true);
         let drained = async { while services.join_next().await.is_some() {} };
         // What does not end in time, or has lost its owner, is cut off with the set.
@@ -213,6 +198,7 @@ async fn begin(
         recorder.clone(),
         until_set(stopped.clone()),
     ));
+    tracing::info!(address = %listen.address, "serving");
     let context = Arc::new(Context {
         limits,
         listen,
@@ -259,7 +245,7 @@ fn reason(error: &ProxyError) -> String {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use sandbox_proxy_protocol::{Command, Record, from_line, to_line};
+    use sandbox_proxy_protocol::{Command, Limits, Record, from_line, to_line};
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
     use tokio::net::{TcpStream, UdpSocket};
     use tokio::task::JoinHandle;

@@ -1,6 +1,7 @@
 //! The listeners for HTTP and TLS: who is let in, for how long, and how it ends.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,19 +11,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
-use crate::gate::Gate;
-use crate::http::{self, Client, ConnectionEnd};
-use crate::record::LogBudget;
-use crate::run::Context;
+use crate::context::Context;
+use crate::http::{self, Client, ConnectionEnd, Shared};
 use crate::tally::Tally;
 use crate::tls::{Accepted, Handshake, Refusal, received_alert, server_config};
-use crate::upstream::{Dialer, Pool};
 
 /// How long to wait after the operating system had no descriptor for a new connection.
 const EXHAUSTED: Duration = Duration::from_millis(50);
-/// HTTP/2 connections that may have many streams at once; later ones have few while these are open.
-const WIDE_CONNECTIONS: usize = 16;
 /// Names for which distrust was explained already.
 const EXPLAINED: std::num::NonZeroUsize = std::num::NonZeroUsize::MIN.saturating_add(63);
 
@@ -34,20 +31,8 @@ pub(crate) struct Listeners {
     pub(crate) https: TcpListener,
 }
 
-/// What all connections share.
-pub(crate) struct Server {
-    pub(crate) context: Arc<Context>,
-    pub(crate) gate: Gate,
-    pub(crate) pool: Arc<Pool>,
-    /// A permit for each request in progress.
-    pub(crate) requests: Arc<Semaphore>,
-    /// What is left of the network log for permitted requests.
-    pub(crate) log: LogBudget,
-    pub(crate) refused_requests: Tally,
-    /// A permit for each HTTP/2 connection that may have many streams.
-    pub(crate) wide_connections: Arc<Semaphore>,
-    /// A permit for each byte of a body that waits to be signed.
-    pub(crate) signing_room: Arc<Semaphore>,
+struct Server {
+    shared: Arc<Shared>,
     refused_connections: Tally,
     late_clients: Tally,
     /// Names that clients refused to believe us; one explanation each is enough.
@@ -65,14 +50,14 @@ pub(crate) async fn serve(
         Ok(tls) => tls,
         Err(error) => {
             // A build without TLS can serve nobody; its owner sees that the listener ended.
-            tracing::error!(%error, "failed to set TLS up");
+            tracing::error!(%error, "failed to set up TLS");
             return;
         }
     };
     let server = Arc::new(Server::new(context));
     let (stop, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
-    let places = Arc::new(Semaphore::new(server.context.limits.connections));
+    let places = Arc::new(Semaphore::new(server.shared.context.limits.connections));
     let mut shutdown = std::pin::pin!(shutdown);
     let mut housekeeping = std::pin::pin!(server.housekeeping());
     loop {
@@ -83,24 +68,28 @@ pub(crate) async fn serve(
             accepted = listeners.http.accept() => (accepted, Scheme::Http),
             accepted = listeners.https.accept() => (accepted, Scheme::Https),
         };
-        let Some((stream, place)) = server.admit(accepted.map(|(stream, _)| stream), &places).await else {
+        let Some((stream, address, place)) = server.admit(accepted, &places).await else {
             continue;
         };
         let (server, tls, stopped) = (Arc::clone(&server), Arc::clone(&tls), stopped.clone());
-        connections.spawn(async move {
+        let connection = async move {
             match scheme {
                 Scheme::Http => server.plain(stream, stopped).await,
                 Scheme::Https => server.encrypted(stream, tls, stopped).await,
             }
             drop(place);
-        });
+        };
+        connections.spawn(connection.instrument(tracing::info_span!("connection", client = %address)));
     }
     drop(listeners);
     stop.send_replace(true);
     let drained = async { while connections.join_next().await.is_some() {} };
-    if timeout(Duration::from_millis(server.context.limits.drain_ms), drained)
-        .await
-        .is_err()
+    if timeout(
+        Duration::from_millis(server.shared.context.limits.drain_ms),
+        drained,
+    )
+    .await
+    .is_err()
     {
         connections.shutdown().await;
     }
@@ -109,28 +98,20 @@ pub(crate) async fn serve(
 
 impl Server {
     fn new(context: Arc<Context>) -> Self {
-        let limits = &context.limits;
         Self {
-            gate: Gate::new(context.policy.clone()),
-            pool: Pool::new(Dialer::new(Arc::clone(&context)), limits.pooled_connections),
-            requests: Arc::new(Semaphore::new(limits.requests)),
-            log: LogBudget::new(limits.log_bytes),
-            refused_requests: Tally::new("requests"),
-            wide_connections: Arc::new(Semaphore::new(WIDE_CONNECTIONS)),
-            signing_room: Arc::new(Semaphore::new(http::ROOM)),
+            shared: Arc::new(Shared::new(context)),
             refused_connections: Tally::new("connections"),
             late_clients: Tally::new("head_timeout_ms"),
             explained: Mutex::new(LruCache::new(EXPLAINED)),
-            context,
         }
     }
 
     /// What goes on beside the connections; it never ends.
     async fn housekeeping(&self) {
-        let recorder = &self.context.recorder;
+        let recorder = &self.shared.context.recorder;
         tokio::select! {
-            () = self.pool.expire() => {}
-            _ = self.refused_requests.report(recorder) => {}
+            () = self.shared.pool.expire() => {}
+            _ = self.shared.refused_requests.report(recorder) => {}
             _ = self.refused_connections.report(recorder) => {}
             _ = self.late_clients.report(recorder) => {}
         }
@@ -139,22 +120,22 @@ impl Server {
     /// Counts that were not recorded yet.
     fn flush(&self) {
         for tally in [
-            &self.refused_requests,
+            &self.shared.refused_requests,
             &self.refused_connections,
             &self.late_clients,
         ] {
-            tally.flush(&self.context.recorder);
+            tally.flush(&self.shared.context.recorder);
         }
     }
 
     /// The connection and its place, if there is one.
     async fn admit(
         &self,
-        accepted: io::Result<TcpStream>,
+        accepted: io::Result<(TcpStream, SocketAddr)>,
         places: &Arc<Semaphore>,
-    ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        let stream = match accepted {
-            Ok(stream) => stream,
+    ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection");
                 // tidy: sleep: there is no event for a descriptor that becomes free.
@@ -168,11 +149,11 @@ impl Server {
         };
         // Answers must not wait for more.
         let _ = stream.set_nodelay(true);
-        Some((stream, place))
+        Some((stream, address, place))
     }
 
     async fn plain(self: Arc<Self>, stream: TcpStream, stopped: watch::Receiver<bool>) {
-        let client = Arc::new(Client::new(Arc::clone(&self), Scheme::Http, None));
+        let client = Arc::new(Client::new(Arc::clone(&self.shared), Scheme::Http, None));
         if let ConnectionEnd::Silent = http::serve(client, stream, false, stopped).await {
             self.late_clients.add();
         }
@@ -184,7 +165,7 @@ impl Server {
         tls: Arc<rustls::ServerConfig>,
         stopped: watch::Receiver<bool>,
     ) {
-        let patience = Duration::from_millis(self.context.limits.head_timeout_ms);
+        let patience = Duration::from_millis(self.shared.context.limits.head_timeout_ms);
         let accepted = match timeout(patience, Handshake::with(stream, tls)).await {
             Ok(Handshake::Accepted(accepted)) => accepted,
             Ok(Handshake::Refused(refusal)) => return self.record(refusal),
@@ -197,7 +178,7 @@ impl Server {
             http2,
         } = *accepted;
         let client = Arc::new(Client::new(
-            Arc::clone(&self),
+            Arc::clone(&self.shared),
             Scheme::Https,
             Some(server_name.clone()),
         ));
@@ -246,7 +227,7 @@ impl Server {
             },
         );
         for event in events {
-            if self.context.recorder.try_record(event).is_err() {
+            if self.shared.context.recorder.try_record(event).is_err() {
                 tracing::warn!("a refused handshake could not be recorded");
             }
         }

@@ -9,7 +9,7 @@ use sandbox_credentials::SecretValue;
 use super::error::CredentialError;
 use super::find::find;
 use super::scope::Scope;
-use crate::http::is_same;
+use crate::headers::is_same;
 
 /// The most bytes of encoded credentials in one request, but for the first of them: the search of the answer costs many times that.
 const MOST_SENT: usize = 2048;

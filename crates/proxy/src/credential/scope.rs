@@ -10,7 +10,7 @@ use sandbox_proxy_protocol::Scheme;
 use super::entry::Entry;
 use super::find::Division;
 use super::key::{Key, TOKENS};
-use crate::http::is_same;
+use crate::headers::is_same;
 
 /// Headers that say whom is asked, or how much: no credential, whatever a pattern covers.
 const NEVER: [HeaderName; 7] = [

@@ -84,6 +84,8 @@ struct Desk {
 impl Desk {
     /// The answer to `query`, recorded; `None` where there is to be none.
     fn answer(&self, query: &[u8]) -> Option<Vec<u8>> {
+        #[cfg(feature = "forced-panic")]
+        crate::forced_panic::end_listener(query);
         if !self.rate.admits(Instant::now()) {
             self.over_rate.add();
             return None;
@@ -104,8 +106,11 @@ async fn serve_udp(desk: &Desk, socket: &UdpSocket) -> Infallible {
                     let _ = socket.try_send_to(&answer, client);
                 }
             }
-            // tidy: sleep: a socket that fails must not be asked again at once.
-            Err(_) => tokio::time::sleep(PAUSE).await,
+            Err(error) => {
+                tracing::warn!(%error, "failed to receive a DNS query");
+                // tidy: sleep: a socket that fails must not be asked again at once.
+                tokio::time::sleep(PAUSE).await;
+            }
         }
     }
 }
@@ -128,8 +133,11 @@ async fn serve_tcp(desk: &Arc<Desk>, listener: &TcpListener) -> Infallible {
                 });
             }
             (Ok(_), Err(_)) => desk.refused.add(),
-            // tidy: sleep: likewise.
-            (Err(_), _) => tokio::time::sleep(PAUSE).await,
+            (Err(error), _) => {
+                tracing::warn!(%error, "failed to accept a connection for DNS");
+                // tidy: sleep: as above.
+                tokio::time::sleep(PAUSE).await;
+            }
         }
     }
 }

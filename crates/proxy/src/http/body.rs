@@ -10,8 +10,8 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::exchange::Exchange;
-use super::upload::{BodyError, fit};
 use crate::scrub::{Needles, Scrubbed, scrub_headers};
+use crate::upload::{BodyError, fit};
 use crate::upstream::Lease;
 
 /// An answer's body on its way to the client. It carries the exchange, so that the record is written when the body ends.

@@ -1,28 +1,22 @@
 //! One client's connection, from its first byte of HTTP to its end.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use allowlist::HostName;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use sandbox_proxy_protocol::{BlockReason, Event, Limits, RequestRecord, Scheme};
+use sandbox_proxy_protocol::{BlockReason, Event, RequestRecord};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::framing::{Framed, Framing, HeadLimits, Note};
+use super::client::Client;
+use super::framing::{Framed, HeadLimits};
 use super::resets::{Resets, Unseen};
 use super::service;
-use super::upgrade::Tunnel;
-use crate::credential::Vault;
-use crate::gate::{Gate, QuarantineWatch};
-use crate::record::{LogBudget, Recorder};
-use crate::server::Server;
-use crate::upstream::Pool;
+use crate::gate::QuarantineWatch;
 
 /// How long a connection that is asked to close may take to do so.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -43,19 +37,6 @@ const COUNTED_BEYOND: usize = 16 * 1024;
 /// What hyper needs at least to read a head into.
 const SMALLEST_BUFFER: usize = 8 * 1024;
 
-/// What is known of one client connection.
-pub(crate) struct Client {
-    server: Arc<Server>,
-    scheme: Scheme,
-    server_name: Option<HostName>,
-    framing: Arc<Framing>,
-    /// Heads that the service has seen. Over HTTP/1 the same count as the reader's, since requests are served in order.
-    heads: AtomicU64,
-    activity: Arc<Activity>,
-    /// What the connection is to become, once the 101 is written.
-    tunnel: Mutex<Option<Tunnel>>,
-}
-
 /// How a connection came to its end.
 #[derive(Debug)]
 pub(crate) enum ConnectionEnd {
@@ -65,109 +46,6 @@ pub(crate) enum ConnectionEnd {
     Silent,
     /// It broke.
     Broken(hyper::Error),
-}
-
-impl Client {
-    /// A client that connected by `scheme`, asking for `server_name` if that is TLS.
-    pub(crate) fn new(server: Arc<Server>, scheme: Scheme, server_name: Option<HostName>) -> Self {
-        Self {
-            server,
-            scheme,
-            server_name,
-            framing: Arc::default(),
-            heads: AtomicU64::new(0),
-            activity: Arc::new(Activity::new()),
-            tunnel: Mutex::new(None),
-        }
-    }
-
-    pub(super) fn scheme(&self) -> Scheme {
-        self.scheme
-    }
-
-    pub(super) fn server_name(&self) -> Option<&HostName> {
-        self.server_name.as_ref()
-    }
-
-    pub(super) fn framing(&self) -> &Framing {
-        &self.framing
-    }
-
-    pub(super) fn gate(&self) -> &Gate {
-        &self.server.gate
-    }
-
-    pub(super) fn pool(&self) -> &Arc<Pool> {
-        &self.server.pool
-    }
-
-    pub(super) fn vault(&self) -> &Vault {
-        &self.server.context.vault
-    }
-
-    /// Room for bodies that wait to be signed, in bytes.
-    pub(super) fn room(&self) -> &Arc<Semaphore> {
-        &self.server.signing_room
-    }
-
-    pub(super) fn requests(&self) -> &Arc<Semaphore> {
-        &self.server.requests
-    }
-
-    /// What is left of the network log for permitted requests.
-    pub(super) fn log(&self) -> &LogBudget {
-        &self.server.log
-    }
-
-    pub(super) fn recorder(&self) -> &Recorder {
-        &self.server.context.recorder
-    }
-
-    pub(super) fn count_refused_request(&self) {
-        self.server.refused_requests.add();
-    }
-
-    /// Bytes of a request head at most.
-    pub(super) fn max_head_bytes(&self) -> usize {
-        self.limits().head_bytes
-    }
-
-    /// Headers of a request at most.
-    pub(super) fn max_headers(&self) -> usize {
-        self.limits().headers
-    }
-
-    /// Tells the operator something, if there is room for it.
-    pub(super) fn warn(&self, text: String) {
-        if self.recorder().try_record(Event::Warning { text }).is_err() {
-            tracing::warn!("a warning could not be recorded");
-        }
-    }
-
-    /// How long an upstream may take to begin its answer.
-    pub(super) fn response_patience(&self) -> Option<Duration> {
-        self.limits().response_timeout_ms.map(Duration::from_millis)
-    }
-
-    /// The next head has come to the service; what hyper could not be shown of it.
-    pub(super) fn next_head(&self) -> Option<Note> {
-        let head = self.heads.fetch_add(1, Ordering::Relaxed) + 1;
-        self.framing.take_note(head)
-    }
-
-    /// A request begins; it ends when the guard is dropped.
-    pub(super) fn begin(&self) -> Active {
-        Active::new(Arc::clone(&self.activity))
-    }
-
-    /// Keeps what the connection is to become.
-    pub(super) fn hold(&self, tunnel: Tunnel) {
-        *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
-    }
-
-    fn limits(&self) -> &Limits {
-        &self.server.context.limits
-    }
 }
 
 /// Serves one connection to its end: in HTTP/2 if `http2`, else in HTTP/1. It closes when it is idle for too long, when `stop` turns
@@ -187,12 +65,7 @@ where
     } else {
         serve_http1(&client, stream, &mut stop, &mut quarantine).await
     };
-    let tunnel = client
-        .tunnel
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
-    if let Some(tunnel) = tunnel {
+    if let Some(tunnel) = client.take_tunnel() {
         tokio::select! {
             () = tunnel.run() => {}
             () = quarantine.begun() => {}
@@ -200,7 +73,7 @@ where
         }
     }
     match ended {
-        Ok(()) if client.framing.was_silent() => ConnectionEnd::Silent,
+        Ok(()) if client.framing().was_silent() => ConnectionEnd::Silent,
         Ok(()) => ConnectionEnd::Closed,
         Err(error) => {
             if error.is_parse() && !http2 {
@@ -226,7 +99,7 @@ where
         headers: limits.headers,
         time: Duration::from_millis(limits.head_timeout_ms),
     };
-    let framed = Framed::new(stream, heads, Arc::clone(&client.framing));
+    let framed = Framed::new(stream, heads, client.shared_framing());
     let service = service_fn({
         let client = Arc::clone(client);
         // Boxed: a stream whose answer waits for its client must not keep the room that finding the answer took.
@@ -264,8 +137,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = client.limits();
-    let wide = Arc::clone(&client.server.wide_connections).try_acquire_owned();
-    let streams = if wide.is_ok() {
+    let wide = client.wide();
+    let streams = if wide.is_some() {
         WIDE_STREAMS
     } else {
         NARROW_STREAMS
@@ -328,7 +201,7 @@ where
             }
             () = sleep_until(deadline) => {
                 let now = Instant::now();
-                match client.activity.idle_since().map(|since| since + idle) {
+                match client.idle_since().map(|since| since + idle) {
                     Some(due) if due <= now && closing => return Ok(()),
                     Some(due) if due <= now => {
                         closing = true;
@@ -345,7 +218,7 @@ where
 
 impl Unseen for Arc<Client> {
     fn seen(&self) -> u64 {
-        self.heads.load(Ordering::Relaxed)
+        self.heads()
     }
 
     fn refused(&self) {
@@ -355,58 +228,18 @@ impl Unseen for Arc<Client> {
 
 /// hyper or h2 refused a head that nobody else saw, with `status` or by a reset: the record must not be missing.
 fn record_unread(client: &Client, status: Option<u16>) {
-    let host = client.server_name.as_ref().map(ToString::to_string);
+    let host = client.server_name().map(ToString::to_string);
     let record = RequestRecord {
         status,
         reason: Some(BlockReason::Framing),
         ..RequestRecord::asked(
             String::new(),
-            client.scheme,
+            client.scheme(),
             host.unwrap_or_default(),
             String::new(),
         )
     };
     if client.recorder().try_record(Event::Request(record)).is_err() {
         tracing::warn!("a malformed request could not be recorded");
-    }
-}
-
-/// Whether a connection is in use, and since when it is not.
-#[derive(Debug)]
-struct Activity {
-    /// Requests in progress, and when the last one ended.
-    state: Mutex<(usize, Instant)>,
-}
-
-impl Activity {
-    fn new() -> Self {
-        Self {
-            state: Mutex::new((0, Instant::now())),
-        }
-    }
-
-    fn idle_since(&self) -> Option<Instant> {
-        let (active, since) = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        (active == 0).then_some(since)
-    }
-}
-
-/// A request in progress.
-#[derive(Debug)]
-pub(super) struct Active {
-    activity: Arc<Activity>,
-}
-
-impl Active {
-    fn new(activity: Arc<Activity>) -> Self {
-        activity.state.lock().unwrap_or_else(PoisonError::into_inner).0 += 1;
-        Self { activity }
-    }
-}
-
-impl Drop for Active {
-    fn drop(&mut self) {
-        let mut state = self.activity.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = (state.0.saturating_sub(1), Instant::now());
     }
 }

@@ -11,16 +11,19 @@ use http::{Extensions, HeaderMap, StatusCode};
 use sandbox_proxy_protocol::{Event, OpenRequest, RequestOutcome, RequestRecord};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
+use tracing::Span;
 
-use super::connection::Active;
+use super::activity::Active;
 use super::deny::Audience;
 use crate::blocked::Blocked;
 use crate::credential::Plan;
-use crate::record::{LogBudget, Recorder, Slot};
+use crate::record::{LogBudget, Recorder, Slot, milliseconds};
 use crate::scrub::{Needles, scrub_headers, scrub_reason};
 
 /// How long a permitted request may last before it is on record that it goes on: what its owner does not live to see the end of.
 const MOMENT: Duration = Duration::from_secs(1);
+/// Characters of a host's name at most.
+const NAME: usize = 253;
 
 /// A request about which nothing was decided yet.
 #[derive(Debug)]
@@ -36,6 +39,18 @@ impl Asked {
     pub(super) fn audience(&self) -> Audience<'_> {
         audience(&self.record, self.html)
     }
+
+    /// The span of the request, in that of its `connection`: never its query, its headers or its body.
+    pub(super) fn span(&self, connection: &Span) -> Span {
+        let RequestRecord { method, host, .. } = &self.record;
+        tracing::info_span!(parent: connection, "request", method = shortened(method), host = shortened(host))
+    }
+}
+
+/// A client may claim a name as long as a head.
+fn shortened(text: &str) -> &str {
+    let end = text.char_indices().nth(NAME).map_or(text.len(), |(end, _)| end);
+    text.get(..end).unwrap_or_default()
 }
 
 /// A request in progress.
@@ -192,9 +207,4 @@ fn audience(record: &RequestRecord, html: bool) -> Audience<'_> {
         path: record.target.split('?').next().unwrap_or_default(),
         html,
     }
-}
-
-/// Since `start`.
-pub(super) fn milliseconds(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,10 +3,11 @@
 //! [`serve`] runs one connection. Each request goes through framing, identity and the gate, in this order; what comes out of
 //! the gate gets its credentials in `outbound`, and only that reaches `forward` or `upgrade`.
 
+mod activity;
+mod answer;
 mod body;
-mod buffer;
-mod chunk_signing;
 mod chunked;
+mod client;
 mod connection;
 mod deny;
 mod exchange;
@@ -17,15 +18,15 @@ pub(crate) mod fuzzed_frames;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzed_head;
 mod head;
-mod headers;
 mod identity;
 mod outbound;
+mod outgoing;
+mod refusal;
 mod resets;
 mod service;
+mod shared;
 mod upgrade;
-mod upload;
 
-pub(crate) use buffer::ROOM;
-pub(crate) use connection::{Client, ConnectionEnd, serve};
-pub(crate) use headers::{concerns_one_connection, is_same};
-pub(crate) use upload::Upload;
+pub(crate) use client::Client;
+pub(crate) use connection::{ConnectionEnd, serve};
+pub(crate) use shared::Shared;

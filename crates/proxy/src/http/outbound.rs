@@ -11,18 +11,16 @@ use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
 use sandbox_proxy_protocol::BlockReason;
 
-use super::buffer::{self, BufferFault, Unwanted, buffer};
-use super::chunk_signing::{self, ChunkFault, ChunkSigning};
-use super::connection::Client;
+use super::client::Client;
 use super::deny::Unsent;
 use super::exchange::Exchange;
-use super::forward::Outgoing;
-use super::upload::Upload;
+use super::outgoing::Outgoing;
 use crate::blocked::Blocked;
 use crate::credential::{BodyPlan, CredentialError, Plan, Wire, hide};
 use crate::gate::Permit;
 use crate::scrub::Needles;
 use crate::signing::ChunkError;
+use crate::upload::{BufferFault, CHUNK_ROOM, ChunkFault, ChunkSigning, Unwanted, Upload, buffer, room};
 
 /// A request that is ready to be sent.
 pub(super) struct Prepared {
@@ -82,7 +80,7 @@ pub(super) async fn prepare(
             plan.target = Some(signed.target);
             Upload::buffered(body, counter, no_trailers)
         }
-        BodyPlan::Chunks(signer) => match buffer::room(chunk_signing::ROOM, client.room()).await {
+        BodyPlan::Chunks(signer) => match room(CHUNK_ROOM, client.room()).await {
             Ok(room) => Upload::new(body, counter, no_trailers).signed(ChunkSigning::new(
                 *signer,
                 Arc::clone(&fault),

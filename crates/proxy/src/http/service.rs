@@ -4,34 +4,29 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use allowlist::{Authority, Reason, Scheme};
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use sandbox_proxy_protocol::{BlockReason, RequestRecord, TunnelRecord};
+use sandbox_proxy_protocol::{BlockReason, RequestRecord};
+use tracing::Instrument as _;
 
+use super::answer::Answered;
 use super::body::Download;
-use super::buffer::Unwanted;
-use super::chunk_signing::ChunkFault;
-use super::connection::Client;
+use super::client::Client;
 use super::deny;
 use super::exchange::{Asked, Exchange};
-use super::forward::{Outgoing, forward, is_plain, respond, try_over};
 use super::framing::Note;
 use super::head::{HeadFault, RefusedHead};
-use super::headers::{
-    RequestRules, asks_for_websocket, overrides_method, overrides_path, request_headers, response_headers,
-};
 use super::identity::{identify, origin_form};
-use super::outbound::{Unprepared, malformed, prepare, unchunked};
-use super::upgrade::Tunnel;
-use super::upload::Upload;
+use super::outbound::prepare;
+use super::refusal::{give_up, log_is_full, refuse, turn_away};
 use crate::blocked::Blocked;
 use crate::fields::only;
 use crate::gate::Permit;
-use crate::scrub::Needles;
-use crate::upstream::{Failure, Lease, UpstreamError};
+use crate::headers::{RequestRules, asks_for_websocket, overrides_method, overrides_path, request_headers};
+use crate::upload::Unwanted;
 
 /// Answers one request of `client`; `note` is what hyper could not be shown of its head.
 pub(super) async fn answer(
@@ -60,6 +55,20 @@ async fn handle(client: &Arc<Client>, request: Request<Incoming>, note: Option<N
         None => (None, None),
     };
     let asked = describe(client, &parts, refused.as_ref(), raw_target.as_deref());
+    let span = asked.span(client.span());
+    decide(client, parts, body, asked, refused, raw_target)
+        .instrument(span)
+        .await
+}
+
+async fn decide(
+    client: &Arc<Client>,
+    parts: Parts,
+    body: Incoming,
+    asked: Asked,
+    refused: Option<RefusedHead>,
+    raw_target: Option<Vec<u8>>,
+) -> Response<Download> {
     let http2 = parts.version == Version::HTTP_2;
     let Ok(permit) = Arc::clone(client.requests()).try_acquire_owned() else {
         client.count_refused_request();
@@ -158,50 +167,6 @@ fn head_denial(fault: HeadFault) -> Blocked {
     Blocked::new(reason, fault.to_string())
 }
 
-fn too_busy(what: &str) -> Blocked {
-    Blocked::new(BlockReason::Limit, format!("{what}: try again later"))
-}
-
-fn log_is_full() -> Blocked {
-    Blocked::new(
-        BlockReason::Limit,
-        "the network log of this task is full, and nothing passes without a record: end the task and begin another",
-    )
-}
-
-/// Refuses a request that there is no room for, so that nothing of it stays: its record is written at once, and over HTTP/2, where
-/// there may be thousands more of them, the headers alone say why. Where the queue has no place, nothing was done that would need a
-/// record.
-fn turn_away(client: &Client, asked: Asked, http2: bool, what: &str) -> Response<Download> {
-    let denial = too_busy(what);
-    let page = deny::blocked(asked.audience(), &denial);
-    if let Ok(slot) = client.recorder().try_reserve() {
-        let mut exchange = Exchange::begin(asked, slot, None, client.begin());
-        exchange.blocked(&denial);
-        exchange.answered(page.status());
-    }
-    let mut response = page.map(|page| Download::page(page, None));
-    if http2 {
-        *response.body_mut() = Download::page(bytes::Bytes::new(), None);
-        response
-            .headers_mut()
-            .insert(CONTENT_LENGTH, HeaderValue::from(0));
-    }
-    response
-}
-
-fn refuse(denial: &Blocked, mut exchange: Exchange) -> Response<Download> {
-    exchange.blocked(denial);
-    let page = deny::blocked(exchange.audience(), denial);
-    tell(page, exchange)
-}
-
-/// Ends an exchange with words of our own.
-fn tell(page: Response<bytes::Bytes>, mut exchange: Exchange) -> Response<Download> {
-    exchange.answered(page.status());
-    page.map(|page| Download::page(page, Some(exchange)))
-}
-
 /// Passes a permitted request on.
 async fn pass(
     client: &Arc<Client>,
@@ -266,136 +231,6 @@ async fn pass(
             answered
                 .forward(prepared.outgoing, prepared.upload, exchange)
                 .await
-        }
-    }
-}
-
-/// Whom an answer is for, and how it gets there.
-struct Answered<'a> {
-    client: &'a Arc<Client>,
-    permit: &'a Permit,
-    method: Method,
-    /// What it must not bring back.
-    needles: Option<Arc<Needles>>,
-    /// Why the request's body could not be signed.
-    fault: ChunkFault,
-}
-
-impl Answered<'_> {
-    async fn forward(self, outgoing: Outgoing, upload: Upload, exchange: Exchange) -> Response<Download> {
-        let patience = self.client.response_patience();
-        match forward(self.client.pool(), &outgoing, upload, patience).await {
-            Ok((answer, lease)) if is_plain(answer.status()) => self.respond(answer, lease, exchange),
-            Ok(_) => self.fail(
-                &UpstreamError::told(
-                    Failure::Reset,
-                    "the upstream changed the protocol without being asked",
-                ),
-                exchange,
-            ),
-            Err(error) => self.fail(&error, exchange),
-        }
-    }
-
-    /// Opens a WebSocket, if the upstream does.
-    async fn open(
-        self,
-        outgoing: Outgoing,
-        upload: Upload,
-        websocket: OnUpgrade,
-        exchange: Exchange,
-    ) -> Response<Download> {
-        let client = self.client;
-        let Ok(slot) = client.recorder().reserve().await else {
-            return refuse(&too_busy("requests cannot be recorded"), exchange);
-        };
-        let opened = async {
-            let line = outgoing.raw_line();
-            let lease = client.pool().lease_http1(&outgoing.destination, line).await?;
-            try_over(lease, &outgoing, upload, client.response_patience()).await
-        };
-        let (mut answer, lease) = match opened.await {
-            Ok(answered) => answered,
-            Err(error) => return self.fail(&error, exchange),
-        };
-        if is_plain(answer.status()) {
-            return self.respond(answer, lease, exchange);
-        }
-        let agreed = answer
-            .headers()
-            .get(UPGRADE)
-            .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
-        if answer.status() != StatusCode::SWITCHING_PROTOCOLS || !agreed {
-            let error = UpstreamError::told(
-                Failure::Reset,
-                "the upstream switched to a protocol that was not asked for",
-            );
-            return self.fail(&error, exchange);
-        }
-        let record = TunnelRecord {
-            scheme: client.scheme(),
-            host: self.permit.host().to_string(),
-            target: String::from_utf8_lossy(self.permit.request().target().as_received()).into_owned(),
-            bytes_up: 0,
-            bytes_down: 0,
-            duration_ms: 0,
-        };
-        let upstream = hyper::upgrade::on(&mut answer);
-        client.framing().tunnel();
-        client.hold(Tunnel::new(websocket, upstream, lease, slot, record));
-        self.switch(&answer, exchange)
-    }
-
-    /// The answer as the client gets it.
-    fn respond(&self, answer: Response<Incoming>, lease: Lease, exchange: Exchange) -> Response<Download> {
-        match respond(answer, lease, exchange, &self.method, self.needles.as_ref()) {
-            Ok(response) => response,
-            Err(failed) => {
-                let (exchange, unsent) = *failed;
-                give_up(Unprepared::Failed(unsent), exchange)
-            }
-        }
-    }
-
-    /// The 101 as the client gets it.
-    fn switch(&self, answer: &Response<Incoming>, mut exchange: Exchange) -> Response<Download> {
-        exchange.answered(StatusCode::SWITCHING_PROTOCOLS);
-        let mut headers = response_headers(answer.headers());
-        if let Some(needles) = &self.needles {
-            headers = exchange.scrubbed_headers(needles, headers);
-        }
-        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-        let mut response = Response::new(Download::page(bytes::Bytes::new(), Some(exchange)));
-        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        *response.headers_mut() = headers;
-        response
-    }
-
-    /// What the client gets when its request had no answer.
-    fn fail(&self, error: &UpstreamError, mut exchange: Exchange) -> Response<Download> {
-        if error.kind() == Failure::Address {
-            return refuse(&Blocked::address(self.permit.host()), exchange);
-        }
-        if let Some(fault) = self.fault.get() {
-            return give_up(unchunked(fault), exchange);
-        }
-        if self.client.framing().body_is_malformed() {
-            return give_up(malformed(), exchange);
-        }
-        exchange.failed(error.to_string());
-        tell(deny::failed(exchange.audience(), error), exchange)
-    }
-}
-
-/// What the client gets when its request was not sent, or its answer cannot be passed on.
-fn give_up(unprepared: Unprepared, mut exchange: Exchange) -> Response<Download> {
-    match unprepared {
-        Unprepared::Refused(denial) => refuse(&denial, exchange),
-        Unprepared::Failed(unsent) => {
-            let page = deny::unsent(exchange.audience(), &unsent);
-            exchange.failed(unsent.record);
-            tell(page, exchange)
         }
     }
 }

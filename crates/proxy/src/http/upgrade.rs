@@ -15,8 +15,7 @@ use hyper_util::rt::TokioIo;
 use sandbox_proxy_protocol::{Event, TunnelRecord};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
 
-use super::exchange::milliseconds;
-use crate::record::Slot;
+use crate::record::{Slot, milliseconds};
 use crate::upstream::Lease;
 
 /// A tunnel over which nothing goes for so long is closed.

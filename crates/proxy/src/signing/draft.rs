@@ -17,7 +17,7 @@ use super::resign::{Request, Signed};
 use super::rules::Rules;
 use super::target::Target;
 use super::token::{TOKEN, replace_token, sensitive};
-use crate::http::concerns_one_connection;
+use crate::headers::concerns_one_connection;
 
 /// Everything that is signed but the body.
 pub(super) struct Draft {

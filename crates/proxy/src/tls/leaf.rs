@@ -81,7 +81,7 @@ impl LeafIssuer {
         let certified = match self.inner.mint(host) {
             Ok(certified) => Arc::new(certified),
             Err(error) => {
-                tracing::warn!(%error, "failed to mint a leaf certificate");
+                tracing::warn!(%host, %error, "failed to mint a leaf certificate");
                 return None;
             }
         };
@@ -106,6 +106,8 @@ impl LeafIssuer {
 
 impl Inner {
     fn mint(&self, host: &HostName) -> Result<CertifiedKey, rcgen::Error> {
+        #[cfg(feature = "forced-panic")]
+        crate::forced_panic::leaf_fault(host)?;
         let now = OffsetDateTime::now_utc();
         let mut params = CertificateParams::new([host.as_str().to_owned()])?;
         params.distinguished_name = rcgen::DistinguishedName::new();

@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 use super::error::{Failure, UpstreamError};
 use super::raw_line::{RawLine, WithRawLine};
 use super::sender::Sender;
-use crate::run::Context;
+use crate::context::Context;
 
 /// How long an address may take before the next one is tried beside it.
 const STAGGER: Duration = Duration::from_millis(250);

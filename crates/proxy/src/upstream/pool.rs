@@ -20,7 +20,7 @@ use super::connect::{Destination, Dialer, Protocols};
 use super::error::{Failure, UpstreamError};
 use super::raw_line::RawLine;
 use super::sender::{Sender, Shareable};
-use crate::http::Upload;
+use crate::upload::Upload;
 
 /// How long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(30);

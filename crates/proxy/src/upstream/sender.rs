@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::error::{Failure, UpstreamError};
 use super::interim::Guarded;
-use crate::http::Upload;
+use crate::upload::Upload;
 
 /// Bytes of an HTTP/1 response head at most, and of what is read ahead of a slow client.
 const BUFFER: usize = 64 * 1024;

@@ -7,7 +7,7 @@ use super::{ImageArgs, Output};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Containers of the project's image are started, and a probe in them tries what must fail and what must work. Exit code 1 when a \
+Containers of the project's image are started, and a program in them tries what must fail and what must work. Exit code 1 when a \
 guarantee does not hold. One that cannot be checked does not hold.
 
 Example: sandbox verify --isolation untrusted --expect bash")]

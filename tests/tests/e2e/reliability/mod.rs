@@ -4,5 +4,6 @@ mod bridges;
 mod flood;
 mod leftovers;
 mod monitor;
+mod proxy_faults;
 mod record;
 mod unfinished_agent;

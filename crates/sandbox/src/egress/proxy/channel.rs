@@ -12,17 +12,16 @@ use time::OffsetDateTime;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tracing::Instrument as _;
 
 use super::lines::Lines;
+use super::stderr::ProxyLog;
 use crate::container::{Chunk, Output, Stdin};
-use crate::egress::ProxyError;
-use crate::egress::log::{LogSink, escape_text};
 use crate::engine::EngineError;
+use crate::network_log::LogSink;
 
 /// How long a proxy may take to read a command, and to end after its stdin has ended.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Of the proxy's standard error so much is kept for an error's text.
-const STDERR_KEPT: usize = 4096;
 /// How long a proxy that drains may say nothing.
 const DRAINING: Duration = Duration::from_secs(10);
 /// How often the proxy is told that its records are read.
@@ -40,7 +39,7 @@ pub(in crate::egress) struct Channel<W = Stdin, O = Output> {
     waiting: Vec<ProxyMessage>,
     /// Came after what was received last.
     nonsense: Option<String>,
-    stderr: Vec<u8>,
+    proxy_log: ProxyLog,
 }
 
 /// What is left to whoever uses a proxy.
@@ -56,14 +55,15 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
     O: Stream<Item = Result<Chunk, EngineError>> + Send + Unpin + 'static,
 {
-    pub(super) fn new(stdin: W, output: O) -> Self {
+    /// The proxy of the task with this context.
+    pub(super) fn new(stdin: W, output: O, context: &str) -> Self {
         Self {
             stdin,
             output: output.fuse(),
             lines: Lines::default(),
             waiting: Vec::new(),
             nonsense: None,
-            stderr: Vec::new(),
+            proxy_log: ProxyLog::new(context.to_owned()),
         }
     }
 
@@ -83,7 +83,7 @@ where
             }
             match self.output.next().await? {
                 Ok(Chunk::Stdout(bytes)) => self.understand(&bytes),
-                Ok(Chunk::Stderr(bytes)) => self.keep_stderr(&bytes),
+                Ok(Chunk::Stderr(bytes)) => self.proxy_log.add(&bytes),
                 Err(error) => return Some(Err(format!("the channel to it broke: {error}"))),
             }
         }
@@ -95,18 +95,19 @@ where
     }
 
     /// The end of the proxy's standard error, escaped.
-    pub(super) fn stderr(&self) -> String {
-        escape_text(String::from_utf8_lossy(&self.stderr).trim_end())
+    pub(super) fn stderr(&mut self) -> String {
+        self.proxy_log.tail()
     }
 
     /// Moves records into `log` and commands to the proxy, in the background.
     pub(in crate::egress) fn run(self, log: Option<LogSink>) -> ChannelHandle {
         let (commands, receiver) = mpsc::channel(COMMANDS);
         let (ended_sender, ended) = watch::channel(None);
-        tokio::spawn(async move {
+        let serving = async move {
             let reason = self.serve(log, receiver).await;
             ended_sender.send_replace(Some(reason));
-        });
+        };
+        tokio::spawn(serving.in_current_span());
         ChannelHandle { commands, ended }
     }
 
@@ -130,7 +131,7 @@ where
         };
         if let Some(reason) = &failure {
             let text = format!("the egress proxy ended while the task ran: {reason}");
-            tracing::warn!("{text}");
+            tracing::warn!(execution = self.proxy_log.execution(), "{text}");
             let _ = append(
                 &mut log,
                 vec![Record {
@@ -140,10 +141,7 @@ where
             )
             .await;
         }
-        let said = self.end(failure.is_none(), &mut log).await;
-        if !said.is_empty() && failure.as_ref() != Some(&said) {
-            tracing::warn!("the egress proxy said on its standard error: {said}");
-        }
+        self.end(failure.is_none(), &mut log).await;
         if let Some(log) = &mut log
             && let Err(error) = log.finish(now_ms()).await
         {
@@ -152,7 +150,7 @@ where
         failure.unwrap_or_else(|| "it was told to".to_owned())
     }
 
-    fn last_words(&self) -> String {
+    fn last_words(&mut self) -> String {
         let stderr = self.stderr();
         if stderr.is_empty() {
             "it closed its output".to_owned()
@@ -169,15 +167,14 @@ where
         }
     }
 
-    /// Lets requests in progress end if it is to `drain`, closes the proxy's stdin, which ends it, and keeps what it still says. Gives its
-    /// standard error, as [`Self::stderr`].
-    async fn end(mut self, drain: bool, log: &mut Option<LogSink>) -> String {
+    /// Lets requests in progress end if it is to `drain`, closes the proxy's stdin, which ends it, and keeps what it still says.
+    async fn end(mut self, drain: bool, log: &mut Option<LogSink>) {
         if drain && self.command(&Command::Drain {}).await.is_ok() {
             self.rest(DRAINING, log).await;
         }
         let _ = timeout(PATIENCE, self.stdin.shutdown()).await;
         self.rest(PATIENCE, log).await;
-        self.stderr()
+        self.proxy_log.finish();
     }
 
     /// Keeps what still comes, until nothing has for `patience`: a task may have made thousands of records in its last moment, and the
@@ -207,12 +204,6 @@ where
             Err(problem) => self.nonsense = Some(problem),
         }
     }
-
-    fn keep_stderr(&mut self, bytes: &[u8]) {
-        self.stderr.extend(bytes);
-        let excess = self.stderr.len().saturating_sub(STDERR_KEPT);
-        self.stderr.drain(..excess);
-    }
 }
 
 /// Keeps what was received; an error says why the proxy cannot go on.
@@ -241,7 +232,7 @@ async fn append(log: &mut Option<LogSink>, records: Vec<Record>) -> Result<(), S
 }
 
 /// An error and its causes in one line.
-fn chain(error: &ProxyError) -> String {
+fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -279,7 +270,7 @@ mod tests {
             output.recv().await.map(|chunk| (Ok(chunk), output))
         });
         (
-            Channel::new(stdin, output.boxed()),
+            Channel::new(stdin, output.boxed(), "task-1"),
             BufReader::new(proxy_stdin),
             proxy_output,
         )
@@ -407,17 +398,5 @@ mod tests {
         let reason = ended(&mut handle).await;
         assert!(reason.contains("cannot be kept"), "{reason}");
         assert_eq!(stdin.read_to_end(&mut Vec::new()).await.unwrap(), 0);
-    }
-
-    #[tokio::test]
-    async fn of_stderr_the_end_is_kept_and_escaped() {
-        let (mut channel, _stdin, proxy) = channel();
-        for text in ["x".repeat(STDERR_KEPT), "\u{1b}[31mlast words\n".to_owned()] {
-            proxy.send(Chunk::Stderr(text.into())).unwrap();
-        }
-        drop(proxy);
-        assert!(channel.receive().await.is_none());
-        assert!(channel.stderr().ends_with("x\\x1b\\x5b31mlast words"));
-        assert!(channel.stderr().len() < STDERR_KEPT + 100);
     }
 }

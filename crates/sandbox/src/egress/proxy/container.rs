@@ -46,7 +46,7 @@ pub(in crate::egress) fn proxy_plan(place: Place<'_>, labels: &Labels) -> Contai
         name: place.name,
         image: place.image.to_owned(),
         entrypoint: Some(vec![super::image::PROGRAM.to_owned()]),
-        command: Vec::new(),
+        command: vec![super::stderr::level().to_owned()],
         env: ContainerEnv::default(),
         working_dir: None,
         mounts: Vec::new(),

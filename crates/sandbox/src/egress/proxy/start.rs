@@ -25,7 +25,7 @@ pub(in crate::egress) async fn start(
         .await?
         .start()
         .await?;
-    let mut channel = Channel::new(running.stdin, running.output);
+    let mut channel = Channel::new(running.stdin, running.output, plan.labels.context());
     let answer = timeout(DEADLINE, introduce(&mut channel, config)).await;
     let reason = match answer {
         Ok(Ok(())) => return Ok(channel),

@@ -31,7 +31,7 @@ async fn when_the_proxy_panics_nothing_is_found_and_it_goes_on() {
     run.assert_nothing_found();
     let stderr = run.stderr();
     for said in [
-        "the egress proxy said on its standard error",
+        "egress proxy: thread",
         "panicked at crates/proxy/src/forced_panic.rs",
         "the message is withheld",
     ] {

@@ -1,0 +1,34 @@
+//! What every connection of a proxy works with.
+
+use std::sync::Arc;
+
+use sandbox_proxy_protocol::{Limits, Listen};
+use tokio::sync::watch;
+
+use crate::credential::Vault;
+use crate::dns::{AddressGuard, Resolver};
+use crate::policy::LivePolicy;
+use crate::record::Recorder;
+use crate::tls::LeafIssuer;
+
+/// What every connection works with.
+pub(crate) struct Context {
+    /// Bounds on what the task may use.
+    pub(crate) limits: Limits,
+    /// Where the proxy listens.
+    pub(crate) listen: Listen,
+    /// The policy in force.
+    pub(crate) policy: watch::Receiver<LivePolicy>,
+    /// The task's credentials.
+    pub(crate) vault: Vault,
+    /// Where records go.
+    pub(crate) recorder: Recorder,
+    /// Names to addresses.
+    pub(crate) resolver: Resolver,
+    /// Which of them are fit to connect to.
+    pub(crate) guard: AddressGuard,
+    /// Mints what clients see.
+    pub(crate) authority: LeafIssuer,
+    /// Verifies what upstreams show.
+    pub(crate) upstream_tls: Arc<rustls::ClientConfig>,
+}

@@ -1,0 +1,200 @@
+//! The upstream's answer as the client gets it.
+
+use std::sync::Arc;
+
+use http::header::{CONNECTION, UPGRADE};
+use http::{HeaderValue, Method, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use sandbox_proxy_protocol::TunnelRecord;
+
+use super::body::Download;
+use super::client::Client;
+use super::deny::{self, Unsent};
+use super::exchange::Exchange;
+use super::forward::{forward, try_over};
+use super::outbound::{Unprepared, malformed, unchunked};
+use super::outgoing::Outgoing;
+use super::refusal::{give_up, refuse, tell, too_busy};
+use super::upgrade::Tunnel;
+use crate::blocked::Blocked;
+use crate::gate::Permit;
+use crate::headers::{is_recoded, response_headers};
+use crate::scrub::{Needles, Scrubbed, UnknownEncoding, plan_body};
+use crate::upload::{ChunkFault, Upload};
+use crate::upstream::{Failure, Lease, UpstreamError};
+
+/// Whom an answer is for, and how it gets there.
+pub(super) struct Answered<'a> {
+    pub(super) client: &'a Arc<Client>,
+    pub(super) permit: &'a Permit,
+    pub(super) method: Method,
+    /// What it must not bring back.
+    pub(super) needles: Option<Arc<Needles>>,
+    /// Why the request's body could not be signed.
+    pub(super) fault: ChunkFault,
+}
+
+impl Answered<'_> {
+    /// Sends the request on.
+    pub(super) async fn forward(
+        self,
+        outgoing: Outgoing,
+        upload: Upload,
+        exchange: Exchange,
+    ) -> Response<Download> {
+        let patience = self.client.response_patience();
+        match forward(self.client.pool(), &outgoing, upload, patience).await {
+            Ok((answer, lease)) if is_plain(answer.status()) => self.respond(answer, lease, exchange),
+            Ok(_) => self.fail(
+                &UpstreamError::told(
+                    Failure::Reset,
+                    "the upstream changed the protocol without being asked",
+                ),
+                exchange,
+            ),
+            Err(error) => self.fail(&error, exchange),
+        }
+    }
+
+    /// Opens a WebSocket, if the upstream does.
+    pub(super) async fn open(
+        self,
+        outgoing: Outgoing,
+        upload: Upload,
+        websocket: OnUpgrade,
+        exchange: Exchange,
+    ) -> Response<Download> {
+        let client = self.client;
+        let Ok(slot) = client.recorder().reserve().await else {
+            return refuse(&too_busy("requests cannot be recorded"), exchange);
+        };
+        let opened = async {
+            let line = outgoing.raw_line();
+            let lease = client.pool().lease_http1(&outgoing.destination, line).await?;
+            try_over(lease, &outgoing, upload, client.response_patience()).await
+        };
+        let (mut answer, lease) = match opened.await {
+            Ok(answered) => answered,
+            Err(error) => return self.fail(&error, exchange),
+        };
+        if is_plain(answer.status()) {
+            return self.respond(answer, lease, exchange);
+        }
+        let agreed = answer
+            .headers()
+            .get(UPGRADE)
+            .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        if answer.status() != StatusCode::SWITCHING_PROTOCOLS || !agreed {
+            let error = UpstreamError::told(
+                Failure::Reset,
+                "the upstream switched to a protocol that was not asked for",
+            );
+            return self.fail(&error, exchange);
+        }
+        let record = TunnelRecord {
+            scheme: client.scheme(),
+            host: self.permit.host().to_string(),
+            target: String::from_utf8_lossy(self.permit.request().target().as_received()).into_owned(),
+            bytes_up: 0,
+            bytes_down: 0,
+            duration_ms: 0,
+        };
+        let upstream = hyper::upgrade::on(&mut answer);
+        client.framing().tunnel();
+        client.hold(Tunnel::new(websocket, upstream, lease, slot, record));
+        self.switch(&answer, exchange)
+    }
+
+    /// The answer as the client gets it.
+    fn respond(&self, answer: Response<Incoming>, lease: Lease, exchange: Exchange) -> Response<Download> {
+        match respond(answer, lease, exchange, &self.method, self.needles.as_ref()) {
+            Ok(response) => response,
+            Err(failed) => {
+                let (exchange, unsent) = *failed;
+                give_up(Unprepared::Failed(unsent), exchange)
+            }
+        }
+    }
+
+    /// The 101 as the client gets it.
+    fn switch(&self, answer: &Response<Incoming>, mut exchange: Exchange) -> Response<Download> {
+        exchange.answered(StatusCode::SWITCHING_PROTOCOLS);
+        let mut headers = response_headers(answer.headers());
+        if let Some(needles) = &self.needles {
+            headers = exchange.scrubbed_headers(needles, headers);
+        }
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        let mut response = Response::new(Download::page(bytes::Bytes::new(), Some(exchange)));
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        *response.headers_mut() = headers;
+        response
+    }
+
+    /// What the client gets when its request had no answer.
+    fn fail(&self, error: &UpstreamError, mut exchange: Exchange) -> Response<Download> {
+        if error.kind() == Failure::Address {
+            return refuse(&Blocked::address(self.permit.host()), exchange);
+        }
+        if let Some(fault) = self.fault.get() {
+            return give_up(unchunked(fault), exchange);
+        }
+        if self.client.framing().body_is_malformed() {
+            return give_up(malformed(), exchange);
+        }
+        exchange.failed(error.to_string());
+        tell(deny::failed(exchange.audience(), error), exchange)
+    }
+}
+
+/// The answer as the client gets it, without what is in `needles`; or why it does not get it. An informational or switching status
+/// can no longer be one here: that is for the caller to see.
+fn respond(
+    answer: Response<Incoming>,
+    lease: Lease,
+    mut exchange: Exchange,
+    method: &Method,
+    needles: Option<&Arc<Needles>>,
+) -> Result<Response<Download>, Box<(Exchange, Unsent)>> {
+    let (mut parts, incoming) = answer.into_parts();
+    let recoded = is_recoded(&parts.headers);
+    parts.headers = response_headers(&parts.headers);
+    parts.version = Version::default();
+    let Some(needles) = needles else {
+        exchange.answered(parts.status);
+        return Ok(Response::from_parts(
+            parts,
+            Download::upstream(incoming, lease, exchange),
+        ));
+    };
+    parts.headers = exchange.scrubbed_headers(needles, parts.headers);
+    exchange.scrub_reason(needles, &mut parts.extensions);
+    let scrub = match plan_body(needles, method, parts.status, recoded, &mut parts.headers) {
+        Ok(scrub) => scrub,
+        Err(error) => return Err(Box::new((exchange, unreadable(error)))),
+    };
+    exchange.answered(parts.status);
+    let scrubbed = Scrubbed::new(incoming, scrub, exchange.scrub_counter());
+    Ok(Response::from_parts(
+        parts,
+        Download::scrubbed(scrubbed, Arc::clone(needles), lease, exchange),
+    ))
+}
+
+fn unreadable(error: UnknownEncoding) -> Unsent {
+    Unsent {
+        status: StatusCode::BAD_GATEWAY,
+        reason: "encoding",
+        message: format!(
+            "the answer cannot be searched for credentials: {error}; ask for gzip, br, zstd or no encoding, or set \
+             `allow_echo: true` for every credential of this host"
+        ),
+        record: format!("Scrub: {error}"),
+    }
+}
+
+/// Whether an upstream may answer a plain request so: it may not change the protocol.
+fn is_plain(status: StatusCode) -> bool {
+    !status.is_informational()
+}

@@ -1,0 +1,68 @@
+//! What a client gets instead of an answer, and the record of it.
+
+use http::header::CONTENT_LENGTH;
+use http::{HeaderValue, Response};
+use sandbox_proxy_protocol::BlockReason;
+
+use super::body::Download;
+use super::client::Client;
+use super::deny;
+use super::exchange::{Asked, Exchange};
+use super::outbound::Unprepared;
+use crate::blocked::Blocked;
+
+pub(super) fn too_busy(what: &str) -> Blocked {
+    Blocked::new(BlockReason::Limit, format!("{what}: try again later"))
+}
+
+pub(super) fn log_is_full() -> Blocked {
+    Blocked::new(
+        BlockReason::Limit,
+        "the network log of this task is full, and nothing passes without a record: end the task and begin another",
+    )
+}
+
+/// Refuses a request that there is no room for, so that nothing of it stays: its record is written at once, and over HTTP/2, where
+/// there may be thousands more of them, the headers alone say why. Where the queue has no place, nothing was done that would need a
+/// record.
+pub(super) fn turn_away(client: &Client, asked: Asked, http2: bool, what: &str) -> Response<Download> {
+    let denial = too_busy(what);
+    let page = deny::blocked(asked.audience(), &denial);
+    if let Ok(slot) = client.recorder().try_reserve() {
+        let mut exchange = Exchange::begin(asked, slot, None, client.begin());
+        exchange.blocked(&denial);
+        exchange.answered(page.status());
+    }
+    let mut response = page.map(|page| Download::page(page, None));
+    if http2 {
+        *response.body_mut() = Download::page(bytes::Bytes::new(), None);
+        response
+            .headers_mut()
+            .insert(CONTENT_LENGTH, HeaderValue::from(0));
+    }
+    response
+}
+
+pub(super) fn refuse(denial: &Blocked, mut exchange: Exchange) -> Response<Download> {
+    exchange.blocked(denial);
+    let page = deny::blocked(exchange.audience(), denial);
+    tell(page, exchange)
+}
+
+/// Ends an exchange with words of our own.
+pub(super) fn tell(page: Response<bytes::Bytes>, mut exchange: Exchange) -> Response<Download> {
+    exchange.answered(page.status());
+    page.map(|page| Download::page(page, Some(exchange)))
+}
+
+/// What the client gets when its request was not sent, or its answer cannot be passed on.
+pub(super) fn give_up(unprepared: Unprepared, mut exchange: Exchange) -> Response<Download> {
+    match unprepared {
+        Unprepared::Refused(denial) => refuse(&denial, exchange),
+        Unprepared::Failed(unsent) => {
+            let page = deny::unsent(exchange.audience(), &unsent);
+            exchange.failed(unsent.record);
+            tell(page, exchange)
+        }
+    }
+}

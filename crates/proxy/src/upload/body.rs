@@ -1,0 +1,132 @@
+//! A request's body on its way to the upstream, frame by frame: as it comes, from a buffer, or signed anew.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::HeaderName;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep};
+
+use super::buffer::{Buffered, STALL};
+use super::chunk_signing::{BodyError, ChunkSigning};
+use crate::headers::trailers;
+
+/// A request's body on its way to the upstream.
+pub(crate) struct Upload {
+    source: Source,
+    signing: Option<Box<ChunkSigning>>,
+    counter: Arc<AtomicU64>,
+    /// What no trailer may be called, beside what none may ever be.
+    no_trailers: Vec<HeaderName>,
+}
+
+enum Source {
+    /// What the client sends.
+    Client {
+        incoming: Incoming,
+        /// Set while the client owes us a frame.
+        stall: Option<Pin<Box<Sleep>>>,
+    },
+    /// What the client has sent.
+    Buffer(Buffered),
+}
+
+impl Upload {
+    /// Counts what goes through in `counter`; no trailer is called as in `no_trailers`.
+    pub(crate) fn new(incoming: Incoming, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
+        let source = Source::Client {
+            incoming,
+            stall: None,
+        };
+        Self {
+            source,
+            signing: None,
+            counter,
+            no_trailers,
+        }
+    }
+
+    /// Likewise, with a body that was read already.
+    pub(crate) fn buffered(body: Buffered, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
+        Self {
+            source: Source::Buffer(body),
+            signing: None,
+            counter,
+            no_trailers,
+        }
+    }
+
+    /// The body with its chunks signed anew.
+    pub(crate) fn signed(mut self, signing: ChunkSigning) -> Self {
+        self.signing = Some(Box::new(signing));
+        self
+    }
+}
+
+impl Source {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let (incoming, stall) = match self {
+            Self::Buffer(buffered) => return Poll::Ready(buffered.next_frame().map(Ok)),
+            Self::Client { incoming, stall } => (incoming, stall),
+        };
+        if let Poll::Ready(frame) = Pin::new(incoming).poll_frame(cx) {
+            *stall = None;
+            return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)));
+        }
+        // tidy: sleep: the deadline of a peer.
+        let stall = stall.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + STALL)));
+        ready!(stall.as_mut().poll(cx));
+        Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::TimedOut).into())))
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        let source = &mut this.source;
+        let frame = match &mut this.signing {
+            None => ready!(source.poll_frame(cx)),
+            Some(signing) => ready!(signing.poll_frame(cx, |cx| source.poll_frame(cx))),
+        };
+        if let Some(Ok(frame)) = &frame {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            this.counter.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+        Poll::Ready(frame.map(|frame| frame.map(|frame| fit(frame, &this.no_trailers))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match (&self.signing, &self.source) {
+            (Some(signing), _) => signing.is_end_stream(),
+            (None, Source::Client { incoming, .. }) => incoming.is_end_stream(),
+            (None, Source::Buffer(buffered)) => buffered.is_end_stream(),
+        }
+    }
+
+    /// A signature made anew is as long as the one before.
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Client { incoming, .. } => incoming.size_hint(),
+            Source::Buffer(buffered) => buffered.size_hint(),
+        }
+    }
+}
+
+/// A frame without the trailers that must not travel.
+pub(crate) fn fit(frame: Frame<Bytes>, no_trailers: &[HeaderName]) -> Frame<Bytes> {
+    match frame.into_trailers() {
+        Ok(received) => Frame::trailers(trailers(&received, no_trailers)),
+        Err(frame) => frame,
+    }
+}

@@ -1,0 +1,203 @@
+//! Bodies that are read to their end: those whose hash a signature needs, and those that nobody wants.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use sha2::{Digest, Sha256};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::headers::expects_continue;
+
+/// Bytes of one buffered body at most.
+pub(crate) const LARGEST: u32 = 16 * 1024 * 1024;
+/// Bytes of all bodies that are held to be signed, over all requests.
+pub(crate) const ROOM: usize = 64 * 1024 * 1024;
+/// A client that begins a body and then sends nothing of it for so long has abandoned it.
+pub(super) const STALL: Duration = Duration::from_mins(5);
+/// How long a body may wait for room: so long may others take to be sent.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// How much of an unwanted body is read, and for how long, so that the client reads the refusal instead of a reset.
+const DRAINED: usize = 1024 * 1024;
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// A body in memory. It gives its room back when it is dropped.
+pub(crate) struct Buffered {
+    data: Bytes,
+    trailers: Option<HeaderMap>,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Why a body cannot be buffered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BufferFault {
+    /// It has more than [`LARGEST`] bytes.
+    TooLarge,
+    /// There was no room for it in time.
+    Full,
+    /// The client stopped sending it.
+    Stalled,
+    /// It broke off, or is malformed.
+    Broken,
+}
+
+/// Room for so many bytes, as soon as there is.
+pub(crate) async fn room(bytes: u32, room: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, BufferFault> {
+    match timeout(WAIT, Arc::clone(room).acquire_many_owned(bytes)).await {
+        Ok(Ok(room)) => Ok(room),
+        Ok(Err(_)) | Err(_) => Err(BufferFault::Full),
+    }
+}
+
+/// Reads `body` to its end. A body that says how large it is is refused before anything of it was read; `unwanted` says whether the
+/// client sends it nevertheless.
+pub(crate) async fn buffer(
+    mut body: Incoming,
+    all_room: &Arc<Semaphore>,
+    unwanted: Unwanted,
+) -> Result<Buffered, BufferFault> {
+    let declared = match body.size_hint().exact() {
+        None => LARGEST,
+        Some(bytes) => match u32::try_from(bytes) {
+            Ok(bytes) if bytes <= LARGEST => bytes,
+            _ => {
+                unwanted.leave(body);
+                return Err(BufferFault::TooLarge);
+            }
+        },
+    };
+    let room = match room(declared, all_room).await {
+        Ok(room) => room,
+        Err(fault) => {
+            unwanted.leave(body);
+            return Err(fault);
+        }
+    };
+    let mut data = BytesMut::new();
+    let mut trailers = None;
+    loop {
+        let frame = match timeout(STALL, body.frame()).await {
+            Ok(None) => break,
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(_))) => return Err(BufferFault::Broken),
+            Err(_elapsed) => return Err(BufferFault::Stalled),
+        };
+        match frame.into_data() {
+            Ok(bytes) if data.len() + bytes.len() > LARGEST as usize => {
+                drain(body);
+                return Err(BufferFault::TooLarge);
+            }
+            Ok(bytes) => data.extend_from_slice(&bytes),
+            Err(frame) => trailers = frame.into_trailers().ok(),
+        }
+    }
+    Ok(Buffered {
+        data: data.freeze(),
+        trailers,
+        _room: room,
+    })
+}
+
+impl Buffered {
+    /// The hash that signatures are made of.
+    pub(crate) fn sha256(&self) -> [u8; 32] {
+        Sha256::digest(&self.data).into()
+    }
+
+    pub(crate) fn next_frame(&mut self) -> Option<Frame<Bytes>> {
+        if self.data.is_empty() {
+            return self.trailers.take().map(Frame::trailers);
+        }
+        Some(Frame::data(std::mem::take(&mut self.data)))
+    }
+
+    pub(crate) fn is_end_stream(&self) -> bool {
+        self.data.is_empty() && self.trailers.is_none()
+    }
+
+    pub(crate) fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.data.len() as u64)
+    }
+}
+
+/// What becomes of a body that nobody wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unwanted {
+    /// The client is sending it: it is read for a while, so that the client comes to read the refusal.
+    Drain,
+    /// The client waits for a go-ahead, which it does not get.
+    Unread,
+}
+
+impl Unwanted {
+    /// For a request with these headers.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        if expects_continue(headers) {
+            Self::Unread
+        } else {
+            Self::Drain
+        }
+    }
+
+    pub(crate) fn leave(self, body: Incoming) {
+        if self == Self::Drain {
+            drain(body);
+        }
+    }
+}
+
+/// Reads the rest of a refused request, within limits, and keeps nothing of it.
+fn drain(body: Incoming) {
+    if body.is_end_stream() {
+        return;
+    }
+    let mut body = Limited::new(body, DRAINED);
+    tokio::spawn(timeout(DRAIN, async move {
+        while let Some(Ok(_)) = body.frame().await {}
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn all_bodies_together_have_so_much_room() {
+        let all = Arc::new(Semaphore::new(ROOM));
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            held.push(room(LARGEST, &all).await.unwrap());
+        }
+        let began = tokio::time::Instant::now();
+        assert_eq!(room(1, &all).await.unwrap_err(), BufferFault::Full);
+        assert!(began.elapsed() >= WAIT);
+        held.pop();
+        assert!(room(LARGEST, &all).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_buffered_body_is_one_piece_and_its_trailers() {
+        let all = Arc::new(Semaphore::new(8));
+        let trailers = HeaderMap::from_iter([(http::header::ETAG, http::HeaderValue::from_static("x"))]);
+        let mut body = Buffered {
+            data: Bytes::from_static(b"abc"),
+            trailers: Some(trailers.clone()),
+            _room: room(8, &all).await.unwrap(),
+        };
+        let hash = body.sha256();
+        assert_eq!(hash.get(..4), Some([0xba, 0x78, 0x16, 0xbf].as_slice()));
+        assert_eq!(body.size_hint().exact(), Some(3));
+        assert!(!body.is_end_stream());
+        assert_eq!(body.next_frame().unwrap().into_data().unwrap(), "abc");
+        assert_eq!(body.next_frame().unwrap().into_trailers().unwrap(), trailers);
+        assert!(body.is_end_stream() && body.next_frame().is_none());
+        drop(body);
+        assert_eq!(all.available_permits(), 8);
+    }
+}

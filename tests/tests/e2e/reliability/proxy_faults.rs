@@ -1,0 +1,50 @@
+//! A proxy with a fault says so in the sandbox's log, under the task's name.
+
+use crate::command_line::project::{Ended, Project};
+
+/// What a run with a proxy that has faults on request came to.
+fn run(script: &str) -> Ended {
+    Project::with_prefix("e2e-proxy-faults")
+        .that_may_panic()
+        .run(script)
+}
+
+#[track_caller]
+fn assert_logged(ended: &Ended, level: &str, message: &str) {
+    let line = ended.stderr.lines().find(|line| line.contains(message));
+    let line = line.unwrap_or_else(|| panic!("`{message}` is missing: {ended:?}"));
+    assert!(
+        line.contains(level) && line.contains("egress proxy: ") && line.contains("execution="),
+        "{line}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_that_cannot_mint_a_leaf_says_so() {
+    let ended = run("curl -sS https://no-leaf.open.test/; curl -sS https://open.test/");
+    assert_logged(
+        &ended,
+        "WARN",
+        "failed to mint a leaf certificate host=no-leaf.open.test",
+    );
+    assert_eq!(
+        ended.stdout, "hello from open.test\n",
+        "other names are served: {ended:?}"
+    );
+    // The control.
+    let quiet = run("curl -sS https://open.test/");
+    assert_eq!((&*quiet.stdout, &*quiet.stderr), ("hello from open.test\n", ""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_that_loses_a_listener_says_so() {
+    let ended = run(
+        "curl -sS https://open.test/; curl -sS https://no-listener.open.test/; curl -sS https://open.test/",
+    );
+    assert_eq!(
+        ended.stdout, "hello from open.test\n",
+        "nothing passes after it: {ended:?}"
+    );
+    assert_logged(&ended, "ERROR", "a listener ended");
+    assert_logged(&ended, "WARN", "panicked at crates/proxy/src/forced_panic.rs");
+}
