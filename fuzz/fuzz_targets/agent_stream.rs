@@ -1,4 +1,7 @@
 //! Fuzzes any output of the agent.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| claude_output::fuzzing::agent_stream(data));
+#[path = "../../crates/claude-output/tests/agent_stream.rs"]
+mod agent_stream;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| agent_stream::agent_stream(data));

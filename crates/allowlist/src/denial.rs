@@ -4,14 +4,8 @@
 
 use crate::host::HostName;
 use crate::host::InvalidHost;
-use crate::method::RuleMethod;
-use crate::pattern::Pattern;
 use crate::reason::Reason;
-use crate::request::Request;
 use crate::target::PathRefusal;
-
-/// Characters of a path that a message repeats.
-const PATH_SHOWN: usize = 160;
 
 /// Why a request is refused, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,8 +48,8 @@ impl Denial {
         }
     }
 
-    /// A denial that a change of the policy mends: between `before` and `after` the message can name the file.
-    fn of_policy(reason: Reason, before: String, after: &str) -> Self {
+    /// A denial that a change of the policy fixes: between `before` and `after` the message can name the file.
+    pub(crate) fn of_policy(reason: Reason, before: String, after: &str) -> Self {
         Self {
             reason,
             file_at: Some(before.len()),
@@ -105,43 +99,6 @@ impl Denial {
             "CONNECT and TRACE are never allowed: send the request itself, without a proxy setting",
         )
     }
-
-    pub(crate) fn method(request: &Request) -> Self {
-        let (method, host) = (request.method(), request.host());
-        let message = if RuleMethod::new(method.as_str()).is_ok() {
-            let entry = entry(request, true);
-            format!("{method} is not allowed for this path of {host}: to allow it, add {entry}")
-        } else {
-            let domain = domain(request);
-            format!("this method is not allowed for this path of {host}: to allow it, add {domain}")
-        };
-        Self::of_policy(Reason::Method, message, "")
-    }
-
-    pub(crate) fn query(request: &Request) -> Self {
-        let message = format!(
-            "this path of {} is allowed without a query string only: to allow one, end the path with `*`, that is, add {}",
-            request.host(),
-            entry(request, false),
-        );
-        Self::of_policy(Reason::Query, message, "")
-    }
-
-    pub(crate) fn path_not_allowed(request: &Request) -> Self {
-        let (host, entry) = (request.host(), entry(request, false));
-        let message = format!("this path of {host} is not allowed: to allow it, add {entry}");
-        Self::of_policy(Reason::PathNotAllowed, message, "")
-    }
-
-    pub(crate) fn host(request: &Request) -> Self {
-        let message = format!(
-            "{} is not allowed: to allow it, add {}",
-            request.host(),
-            domain(request)
-        );
-        let narrower = format!(", or for this path only {}", entry(request, false));
-        Self::of_policy(Reason::Host, message, &narrower)
-    }
 }
 
 impl From<InvalidHost> for Denial {
@@ -165,27 +122,4 @@ impl From<PathRefusal> for Denial {
             format!("{refusal}, so servers may read it in different ways: {fix}"),
         )
     }
-}
-
-fn domain(request: &Request) -> String {
-    format!("\"{}\" to `domains`", request.host())
-}
-
-/// An entry that allows the request, in YAML that can be pasted.
-fn entry(request: &Request, with_method: bool) -> String {
-    let target = request.target();
-    let shown: String = target.path().chars().take(PATH_SHOWN).collect();
-    let cut = shown.len() < target.path().len() || target.query().is_some();
-    let path = Pattern::escape(&shown) + if cut { "*" } else { "" };
-    let methods = if with_method {
-        format!(", methods: [{}]", request.method())
-    } else {
-        String::new()
-    };
-    // A JSON text is a YAML text too, whatever the path holds.
-    let path = serde_json::Value::String(path);
-    format!(
-        "{{host: \"{}\", path: {path}{methods}}} to `url_prefixes`",
-        request.host()
-    )
 }

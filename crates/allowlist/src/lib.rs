@@ -37,6 +37,7 @@
 //!
 //! The crate does no I/O, reads no clock and no environment, and never panics on what it is given.
 
+mod advice;
 mod authority;
 mod decision;
 mod denial;
@@ -68,9 +69,9 @@ pub use host::InvalidHost;
 pub use host_pattern::HostPattern;
 pub use invalid_rule::InvalidRule;
 pub use lint::Warning;
+pub use located_yaml::InvalidFile;
 pub use method::Method;
 pub use method::RuleMethod;
-pub use parse::ParseError;
 pub use path_pattern::PathPattern;
 pub use policy::Allowlist;
 pub use reason::Reason;

@@ -50,7 +50,7 @@ impl Allowlist {
             warnings.push(Warning { rule: None, message });
         }
         let domains = HostIndex::new(self.domains());
-        let rules = Vec::from_iter(self.url_rules());
+        let rules: Vec<&UrlRule> = self.url_rules().collect();
         let urls = HostIndex::new(self.url_rules().map(UrlRule::host));
         for (index, host) in self.domains().enumerate() {
             let messages = host_breadth(host, true)

@@ -1,18 +1,14 @@
 //! The policy as a whole: its rules and what they say of a request.
 
-use serde::Deserialize;
-use serde::Deserializer;
 use serde::Serialize;
 use serde::Serializer;
 use serde::ser::SerializeStruct;
 
+use crate::advice;
 use crate::decision::Decision;
 use crate::decision::Match;
-use crate::denial::Denial;
 use crate::host::HostName;
 use crate::host_pattern::HostPattern;
-use crate::parse;
-use crate::parse::ParseError;
 use crate::request::Request;
 use crate::rule::Reach;
 use crate::rule::Rule;
@@ -33,39 +29,9 @@ impl Allowlist {
     /// A policy of rules made by a program. Rules of one kind keep their order; those for whole hosts come first.
     #[must_use]
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
-        let mut rules = Vec::from_iter(rules);
+        let mut rules: Vec<Rule> = rules.into_iter().collect();
         rules.sort_by_key(Rule::kind);
         Self { rules }
-    }
-
-    /// Reads the YAML form; `file` only labels errors. An empty document is an empty policy.
-    ///
-    /// # Errors
-    ///
-    /// Anything but a policy in which every rule can match something: the error names line, column and the fix.
-    pub fn from_yaml(text: &str, file: &str) -> Result<Self, ParseError> {
-        parse::from_yaml(text, file)
-    }
-
-    /// Reads the JSON form; `file` only labels errors.
-    ///
-    /// # Errors
-    ///
-    /// As [`Allowlist::from_yaml`].
-    pub fn from_json(text: &str, file: &str) -> Result<Self, ParseError> {
-        parse::from_json(text, file)
-    }
-
-    /// Writes the YAML form.
-    #[must_use]
-    pub fn to_yaml(&self) -> String {
-        parse::to_yaml(self)
-    }
-
-    /// Writes the JSON form.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        parse::to_json(self)
     }
 
     /// The rules in the order in which they are tried: those for whole hosts first.
@@ -90,12 +56,7 @@ impl Allowlist {
             }
             nearest = nearest.max(reach);
         }
-        Decision::Deny(match nearest {
-            Reach::All | Reach::Path => Denial::method(request),
-            Reach::PathWithoutQuery => Denial::query(request),
-            Reach::Host => Denial::path_not_allowed(request),
-            Reach::Nothing => Denial::host(request),
-        })
+        Decision::Deny(advice::denial(nearest, request))
     }
 
     fn matched(&self, position: usize, rule: &Rule) -> Match {
@@ -145,15 +106,9 @@ impl Allowlist {
 impl Serialize for Allowlist {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut lists = serializer.serialize_struct("Allowlist", 2)?;
-        lists.serialize_field(RuleKind::Domain.list(), &Vec::from_iter(self.domains()))?;
-        lists.serialize_field(RuleKind::Url.list(), &Vec::from_iter(self.url_rules()))?;
+        lists.serialize_field(RuleKind::Domain.list(), &self.domains().collect::<Vec<_>>())?;
+        lists.serialize_field(RuleKind::Url.list(), &self.url_rules().collect::<Vec<_>>())?;
         lists.end()
-    }
-}
-
-impl<'de> Deserialize<'de> for Allowlist {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parse::deserialize(deserializer)
     }
 }
 

@@ -47,8 +47,6 @@ mod block;
 mod error_summary;
 mod event;
 mod fields;
-#[cfg(any(test, feature = "fuzzing"))]
-pub mod fuzzing;
 mod message;
 mod parser;
 mod response_text;

@@ -107,9 +107,9 @@ impl EventParser {
         line
     }
 
-    /// Bytes of the line so far.
-    #[cfg(any(test, feature = "fuzzing"))]
-    pub(crate) fn held(&self) -> usize {
+    /// Bytes of the unfinished line that are held in memory; never more than the limit of a line.
+    #[must_use]
+    pub fn held(&self) -> usize {
         self.partial.len()
     }
 

@@ -5,7 +5,6 @@ use std::fmt::{self, Display};
 use serde::de::{Error, Expected, Unexpected};
 
 use crate::node::Step;
-use crate::reader::Place;
 
 /// What is wrong with a part of a tree, and the way to it. It quotes no value that was expected to be something else: it may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,11 +28,11 @@ impl Mismatch {
     }
 
     /// The innermost place counts.
-    pub(crate) fn at(mut self, place: &Place<'_>) -> Self {
+    pub(crate) fn at(mut self, steps: impl FnOnce() -> Vec<Step>, subject: impl FnOnce() -> String) -> Self {
         if self.steps.is_none() {
-            self.steps = Some(place.steps());
+            self.steps = Some(steps());
             if self.message.starts_with(' ') {
-                self.message.insert_str(0, &place.subject());
+                self.message.insert_str(0, &subject());
             }
         }
         self
@@ -63,7 +62,9 @@ impl Error for Mismatch {
         }
         let found = kind(unexpected);
         let fix = match (shape.as_str(), unexpected) {
-            ("a text", Unexpected::Bool(_) | Unexpected::Signed(_) | Unexpected::Float(_)) => {
+            (text, Unexpected::Bool(_) | Unexpected::Signed(_) | Unexpected::Float(_))
+                if text.starts_with("a text") =>
+            {
                 ": put it in quotes"
             }
             ("a list", Unexpected::Str(_)) => ": write it as in [one, another]",

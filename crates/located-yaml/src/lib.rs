@@ -30,6 +30,7 @@
 //! - [`Node`] has no `Debug`, and no fault quotes a value that was expected to be something else: a document may hold secrets.
 
 mod error;
+mod fault;
 mod lines;
 mod locate;
 mod location;
@@ -42,11 +43,10 @@ mod tags;
 mod text;
 
 pub use error::Mismatch;
-pub use locate::locate;
+pub use fault::Fault;
 pub use location::{InvalidFile, Location};
 pub use node::{Node, Step};
-pub use parse::{Fault, parse};
 pub use position::Position;
-pub use reader::{from_node, read};
+pub use reader::{from_node, read, read_without_nul};
 pub use spanned::{Entries, Spanned};
 pub use text::text;

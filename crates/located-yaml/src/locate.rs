@@ -11,8 +11,7 @@ use crate::position::{Position, without_mark};
 /// on the way to it.
 ///
 /// What an alias stands for is found where it is written out, since that is where it can be mended.
-#[must_use]
-pub fn locate(text: &str, steps: &[Step]) -> Position {
+pub(crate) fn locate(text: &str, steps: &[Step]) -> Position {
     // The text is read again, and fails on that part: the parser tells the places of faults only.
     let Some(document) = serde_yaml::Deserializer::from_str(without_mark(text)).next() else {
         return Position::START;

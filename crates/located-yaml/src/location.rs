@@ -27,13 +27,16 @@ enum Place {
 pub(crate) struct Source {
     file: Arc<str>,
     text: Arc<str>,
+    /// Whether a text with a NUL character is a fault.
+    pub(crate) refuses_nul: bool,
 }
 
 impl Source {
-    pub(crate) fn new(file: &str, text: &str) -> Self {
+    pub(crate) fn new(file: &str, text: &str, refuses_nul: bool) -> Self {
         Self {
             file: file.into(),
             text: text.into(),
+            refuses_nul,
         }
     }
 
@@ -54,6 +57,12 @@ impl Location {
             file: file.into(),
             place: Place::Known(position),
         }
+    }
+
+    /// What `steps` lead to in the tree of `text`, which is that of `file`.
+    #[must_use]
+    pub fn of_part(file: &str, text: &str, steps: Vec<Step>) -> Self {
+        Source::new(file, text, false).part(steps)
     }
 
     /// The file, as it was called when it was read.
@@ -124,6 +133,18 @@ impl InvalidFile {
     #[must_use]
     pub fn location(&self) -> &Location {
         &self.location
+    }
+
+    /// The line, from 1.
+    #[must_use]
+    pub fn line(&self) -> usize {
+        self.location.position().line
+    }
+
+    /// The column in characters, from 1.
+    #[must_use]
+    pub fn column(&self) -> usize {
+        self.location.position().column
     }
 
     /// What is wrong, and how to fix it.

@@ -2,6 +2,7 @@
 
 use serde::de::DeserializeSeed as _;
 
+use crate::fault::Fault;
 use crate::lines::{position_of, second_document};
 use crate::node::{Budget, Node, NodeSeed};
 use crate::position::{Position, without_mark};
@@ -10,21 +11,12 @@ use crate::tags::unknown_tag;
 /// What a document may hold beyond twice its own size, in values and bytes, by naming parts of it again.
 const ALIAS_BUDGET: usize = 1 << 20;
 
-/// Why a text is no document, where, and how to mend it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// Where.
-    pub position: Position,
-    /// What is wrong and how to mend it, in lower case and without a full stop. It holds the parser's words where there are any.
-    pub message: String,
-}
-
 /// Reads a document. An empty one is [`Node::Null`].
 ///
 /// # Errors
 ///
 /// When the text is no YAML, holds more than one document, or stands for too much by its aliases.
-pub fn parse(text: &str) -> Result<Node, Fault> {
+pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
     let text = without_mark(text);
     let unprintable = text
         .char_indices()

@@ -20,12 +20,26 @@ use crate::spanned::{self, announce};
 
 /// Reads a YAML document; `file` is what errors call it. An empty document is an empty mapping.
 ///
-/// A key that is there twice, and one without a value, is an error, whatever the type.
+/// A key that is there twice, and one without a value, is an error, whatever the type. Before a message of the type that begins with a
+/// blank, the reader puts what it is about: "`ports` is empty".
 ///
 /// # Errors
 ///
 /// When the text is no such document: the error names the place and the fix, and quotes no value that was expected to be something else.
 pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, InvalidFile> {
+    read_as(&Source::new(file, text, false), file, text)
+}
+
+/// As [`read`], for documents whose texts become arguments, variables and paths: no text may have a NUL character.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_without_nul<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, InvalidFile> {
+    read_as(&Source::new(file, text, true), file, text)
+}
+
+fn read_as<T: DeserializeOwned>(source: &Source, file: &str, text: &str) -> Result<T, InvalidFile> {
     let node = match parse(text) {
         Ok(Node::Null) => Node::Map(Vec::new()),
         Ok(node) => node,
@@ -36,8 +50,7 @@ pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, InvalidFil
             ));
         }
     };
-    let source = Source::new(file, text);
-    Place::root(&node, Some(&source))
+    Place::root(&node, Some(source))
         .give(PhantomData::<T>)
         .map_err(|mismatch| InvalidFile::new(&source.part(mismatch.steps()), mismatch.message()))
 }
@@ -53,7 +66,7 @@ pub fn from_node<T: DeserializeOwned>(node: &Node) -> Result<T, Mismatch> {
 
 /// A node and how it was reached.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+struct Place<'a> {
     node: &'a Node,
     source: Option<&'a Source>,
     parent: Option<(&'a Place<'a>, Step)>,
@@ -81,7 +94,7 @@ impl<'a> Place<'a> {
     }
 
     /// The way to it from the root.
-    pub(crate) fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut place = self;
         while let Some((parent, step)) = place.parent {
@@ -93,7 +106,7 @@ impl<'a> Place<'a> {
     }
 
     /// What a message calls it.
-    pub(crate) fn subject(&self) -> String {
+    fn subject(&self) -> String {
         match (self.name, self.parent) {
             (Some(name), _) => format!("`{}`", name.escape_debug()),
             (None, Some((parent, Step::Item(_)))) => format!("an item of {}", parent.subject()),
@@ -104,7 +117,11 @@ impl<'a> Place<'a> {
 
     /// What is wrong with a value is wrong at its place, unless a part of it has a fault of its own.
     fn give<'de, S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Mismatch> {
-        seed.deserialize(self).map_err(|mismatch| mismatch.at(&self))
+        seed.deserialize(self).map_err(|mismatch| self.blame(mismatch))
+    }
+
+    fn blame(&self, mismatch: Mismatch) -> Mismatch {
+        mismatch.at(|| self.steps(), || self.subject())
     }
 
     fn visit<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Mismatch> {
@@ -113,6 +130,11 @@ impl<'a> Place<'a> {
             Node::Boolean(value) => visitor.visit_bool(*value),
             Node::Integer(value) => visitor.visit_i64(*value),
             Node::Number(value) => visitor.visit_f64(*value),
+            Node::Text(text)
+                if text.contains('\0') && self.source.is_some_and(|source| source.refuses_nul) =>
+            {
+                Err(Mismatch::custom(" must not have NUL characters: remove them"))
+            }
             Node::Text(text) => visitor.visit_str(text),
             Node::List(items) => visitor.visit_seq(Items {
                 list: self,
@@ -144,7 +166,9 @@ impl<'a> Place<'a> {
                 [] => Err(Mismatch::custom(" is empty: give it one entry")),
                 [_, (key, _), ..] => {
                     let message = format!("{} has more than one entry: keep one of them", self.subject());
-                    Err(Mismatch::custom(message).at(&self.part(key, Step::Key(1), None)))
+                    Err(self
+                        .part(key, Step::Key(1), None)
+                        .blame(Mismatch::custom(message)))
                 }
             },
             _ => Err(Mismatch::invalid_type(
@@ -246,18 +270,17 @@ impl<'de> MapAccess<'de> for Fields<'_> {
         };
         let place = self.map.part(key, Step::Key(index), None);
         let Node::Text(name) = key else {
-            return Err(Mismatch::invalid_type(place.unexpected(), &"a text").at(&place));
+            return Err(place.blame(Mismatch::invalid_type(place.unexpected(), &"a text")));
         };
         let known = place.give(seed)?;
         let shown = name.escape_debug();
         if !self.seen.insert(name) {
-            return Err(
-                Mismatch::custom(format!("`{shown}` is here a second time: merge the two")).at(&place),
-            );
+            let message = format!("`{shown}` is here a second time: merge the two");
+            return Err(place.blame(Mismatch::custom(message)));
         }
         if matches!(value, Node::Null) {
             let message = format!("`{shown}` has no value: give it one or remove the key");
-            return Err(Mismatch::custom(message).at(&place));
+            return Err(place.blame(Mismatch::custom(message)));
         }
         self.value = Some(self.map.part(value, Step::Value(index), Some(name)));
         Ok(Some(known))
@@ -293,7 +316,7 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
     fn unit_variant(self) -> Result<(), Mismatch> {
         match self.value {
             None => Ok(()),
-            Some(place) => Err(Mismatch::invalid_type(place.unexpected(), &"nothing").at(&place)),
+            Some(place) => Err(place.blame(Mismatch::invalid_type(place.unexpected(), &"nothing"))),
         }
     }
 
@@ -307,28 +330,16 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
         }
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Mismatch> {
-        self.newtype_variant_seed(VisitorSeed(visitor))
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Mismatch> {
+        Err(Mismatch::custom(NO_FIELDS))
     }
 
-    fn struct_variant<V: Visitor<'de>>(
-        self,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Mismatch> {
-        self.newtype_variant_seed(VisitorSeed(visitor))
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, Mismatch> {
+        Err(Mismatch::custom(NO_FIELDS))
     }
 }
 
-struct VisitorSeed<V>(V);
-
-impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for VisitorSeed<V> {
-    type Value = V::Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        deserializer.deserialize_any(self.0)
-    }
-}
+const NO_FIELDS: &str = "the type is wrong: a choice holds one value, which may be a structure";
 
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,9 @@
 
 use serde::de::DeserializeSeed as _;
 
+use crate::fault::Fault;
 use crate::locate::locate;
 use crate::node::{Budget, Node, NodeSeed, Step};
-use crate::parse::Fault;
 use crate::position::Position;
 
 /// The tags of YAML's core schema, which only say what the value is anyway.

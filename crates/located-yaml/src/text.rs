@@ -1,7 +1,7 @@
 //! From bytes to a text.
 
+use crate::fault::Fault;
 use crate::lines::position_of;
-use crate::parse::Fault;
 use crate::position::without_mark;
 
 /// The text that `bytes` are in UTF-8.

@@ -6,6 +6,9 @@ use std::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 
+use anstyle::AnsiColor;
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
+
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 
@@ -38,13 +41,13 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    fn code(self) -> &'static str {
+    fn look(self) -> anstyle::Style {
         match self {
-            Self::Good => "32",
-            Self::Warning => "33",
-            Self::Bad => "31",
-            Self::Strong => "1",
-            Self::Faint => "2",
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Warning => AnsiColor::Yellow.on_default(),
+            Self::Bad => AnsiColor::Red.on_default(),
+            Self::Strong => anstyle::Style::new().bold(),
+            Self::Faint => anstyle::Style::new().dimmed(),
         }
     }
 }
@@ -228,7 +231,8 @@ fn to_stderr(text: &str) {
 
 fn styled(colour: bool, style: Style, text: impl Display) -> String {
     if colour {
-        format!("\x1b[{}m{text}\x1b[0m", style.code())
+        let look = style.look();
+        format!("{look}{text}{look:#}")
     } else {
         text.to_string()
     }
@@ -259,31 +263,16 @@ fn escaped(text: &str, keep: impl Fn(char) -> bool) -> String {
     shown
 }
 
-/// Whether it is a control or format character (Unicode's Cc and Cf), or ends a line or paragraph.
+/// Whether it is a control or format character, or ends a line or paragraph.
 fn is_invisible(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{600}'..='\u{605}'
-                | '\u{61c}'
-                | '\u{6dd}'
-                | '\u{70f}'
-                | '\u{890}'..='\u{891}'
-                | '\u{8e2}'
-                | '\u{180e}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{110bd}'
-                | '\u{110cd}'
-                | '\u{13430}'..='\u{1343f}'
-                | '\u{1bca0}'..='\u{1bca3}'
-                | '\u{1d173}'..='\u{1d17a}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
+    use GeneralCategory::{Control, Format, LineSeparator, ParagraphSeparator};
+    let category = c.general_category();
+    matches!(category, Control | Format | LineSeparator | ParagraphSeparator) || is_reserved(c)
+}
+
+/// What Unicode keeps for format characters to come.
+fn is_reserved(c: char) -> bool {
+    matches!(c, '\u{2065}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]

@@ -4,30 +4,7 @@ use std::path::Path;
 
 use sandbox::{Mount, Protection};
 
-use crate::config::{Folder, WorkspaceFile};
-
-/// Whether a task works on the work tree itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum WorkspaceMode {
-    /// Work on a copy; when the task is over, apply what is safe, and hold back what programs of this machine would follow on their own
-    Auto,
-    /// Work on a copy, and keep the changes for `sandbox diff`, `apply` and `discard`
-    Copy,
-    /// Mount the work tree itself: what is new at a protected path is moved away only when the task is over, not while it runs, and not
-    /// when the sandbox is killed
-    Direct,
-}
-
-impl WorkspaceMode {
-    /// As it is written on the command line.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Copy => "copy",
-            Self::Direct => "direct",
-        }
-    }
-}
+use crate::config::{Folder, WorkspaceFile, WorkspaceMode};
 
 /// What is protected in the work tree. The settings always are: they are the rules of the next run.
 pub(crate) fn protection(file: &WorkspaceFile, unprotected: bool) -> Protection {

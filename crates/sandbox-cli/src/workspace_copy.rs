@@ -11,10 +11,10 @@ use sandbox::{
 use serde::Serialize;
 
 use crate::change_report::{ChangeReport, line, reports};
+use crate::config::WorkspaceMode;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::TaskSettings;
-use crate::workspace::WorkspaceMode;
 
 /// Held-back changes that are listed, on stderr and for programs; all are counted, and `sandbox diff` has all.
 const LISTED: usize = 100;

@@ -4,13 +4,10 @@ use located_yaml::InvalidFile;
 use located_yaml::Location;
 use located_yaml::Mismatch;
 use located_yaml::Node;
-use located_yaml::Position;
-use located_yaml::Step;
 use serde::Deserialize;
 use serde::Deserializer;
 use serde::de::Error;
 
-use super::error::ParseError;
 use crate::host_pattern::HostPattern;
 use crate::policy::Allowlist;
 use crate::rule::Rule;
@@ -36,28 +33,24 @@ impl From<Document> for Allowlist {
 }
 
 /// Reads the YAML form.
-pub(crate) fn from_yaml(text: &str, file: &str) -> Result<Allowlist, ParseError> {
+pub(super) fn from_yaml(text: &str, file: &str) -> Result<Allowlist, InvalidFile> {
     let document = located_yaml::read::<Document>(file, text);
-    let explained = |fault: InvalidFile| ParseError::new(fault.location(), &explained(fault.message()));
+    let explained = |fault: InvalidFile| InvalidFile::new(fault.location(), explained(fault.message()));
     document.map(Allowlist::from).map_err(explained)
 }
 
-/// Reads a tree of the JSON form, in which `locate` finds the place of a part.
-pub(super) fn from_tree(
-    node: &Node,
-    file: &str,
-    locate: impl FnOnce(&[Step]) -> Position,
-) -> Result<Allowlist, ParseError> {
+/// Reads the tree of `text`.
+pub(super) fn from_tree(node: &Node, text: &str, file: &str) -> Result<Allowlist, InvalidFile> {
     let document = located_yaml::from_node::<Document>(node);
     let placed = |mismatch: Mismatch| {
-        let location = Location::new(file, locate(&mismatch.steps()));
-        ParseError::new(&location, &explained(mismatch.message()))
+        let location = Location::of_part(file, text, mismatch.steps());
+        InvalidFile::new(&location, explained(mismatch.message()))
     };
     document.map(Allowlist::from).map_err(placed)
 }
 
 /// Reads a policy that is a part of something else.
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Allowlist, D::Error> {
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Allowlist, D::Error> {
     let document = located_yaml::from_node::<Document>(&Node::deserialize(deserializer)?);
     document.map(Allowlist::from).map_err(D::Error::custom)
 }

@@ -125,3 +125,23 @@ fn chunks(body: &[char]) -> Vec<Vec<char>> {
     }
     chunks
 }
+/// What matches exactly one character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    /// Itself.
+    Literal(char),
+    /// `?`.
+    Any,
+    /// `[…]`.
+    Class(Class),
+}
+
+impl Token {
+    pub(crate) fn matches(&self, character: char) -> bool {
+        match self {
+            Self::Literal(literal) => *literal == character,
+            Self::Any => true,
+            Self::Class(class) => class.matches(character),
+        }
+    }
+}

@@ -1,27 +1,8 @@
 //! From pattern text to tokens and the tables that matching runs on.
 
 use super::class::Class;
-
-/// What matches exactly one character.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Token {
-    /// Itself.
-    Literal(char),
-    /// `?`.
-    Any,
-    /// `[…]`.
-    Class(Class),
-}
-
-impl Token {
-    pub(crate) fn matches(&self, character: char) -> bool {
-        match self {
-            Self::Literal(literal) => *literal == character,
-            Self::Any => true,
-            Self::Class(class) => class.matches(character),
-        }
-    }
-}
+use super::class::Token;
+use super::matcher::Tables;
 
 /// A compiled pattern; two are equal if they were written alike.
 #[derive(Clone)]
@@ -30,7 +11,7 @@ pub(crate) struct Pattern {
     pub(super) tokens: Vec<Token>,
     /// Whether a `*` stands before the token of that index; the last one is the `*` at the end.
     pub(super) stars: Vec<bool>,
-    pub(super) tables: super::matcher::Tables,
+    tables: Tables,
 }
 
 impl Pattern {
@@ -62,7 +43,7 @@ impl Pattern {
             stars.push(false);
         }
         let exact = tokens.iter().all(|t| matches!(t, Token::Literal(_))) && !stars.contains(&true);
-        let tables = super::matcher::Tables::new(&tokens, &stars, exact);
+        let tables = Tables::new(&tokens, &stars, exact);
         Self {
             source: source.into(),
             tokens,
@@ -79,6 +60,15 @@ impl Pattern {
     /// Whether it has no wildcard and so matches only itself.
     pub(crate) fn is_exact(&self) -> bool {
         self.tables.is_empty()
+    }
+
+    /// Whether the whole of `text` matches.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        if self.is_exact() {
+            return text == self.as_str();
+        }
+        let open_ended = self.stars.last() == Some(&true);
+        self.tables.match_text(&self.tokens, open_ended, text)
     }
 
     /// Whether `*` is its only kind of wildcard.

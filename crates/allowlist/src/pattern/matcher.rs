@@ -4,8 +4,7 @@
 //! position whose token matches it one further and keeps every position that has a `*` before its token. Nothing is
 //! ever tried twice, so the time is `text × (tokens / 64)` whatever the pattern: there is no backtracking to blow up.
 
-use super::compile::Pattern;
-use super::compile::Token;
+use super::class::Token;
 
 const ASCII: usize = 128;
 const WORD: usize = u64::BITS as usize;
@@ -51,32 +50,26 @@ impl Tables {
         let row = usize::try_from(u32::from(character)).ok()? * self.words;
         self.hits.get(row..row + self.words)
     }
-}
 
-impl Pattern {
-    /// Whether the whole of `text` matches.
-    pub(crate) fn matches(&self, text: &str) -> bool {
-        if self.is_exact() {
-            return text == self.as_str();
-        }
-        let mut state = vec![0; self.tables.words];
-        let mut scratch = vec![0; self.tables.words];
+    /// Whether the whole of `text` matches the `tokens` that the tables are made of; `open_ended` if a `*` ends them.
+    pub(super) fn match_text(&self, tokens: &[Token], open_ended: bool, text: &str) -> bool {
+        let mut state = vec![0; self.words];
+        let mut scratch = vec![0; self.words];
         set(&mut state, 0);
-        let last = self.tokens.len();
-        let open_ended = self.stars.last() == Some(&true);
+        let last = tokens.len();
         for character in text.chars() {
             // Once everything before a `*` at the end is matched, so is the rest of the text.
             if open_ended && is_set(&state, last) {
                 return true;
             }
-            let hits = if let Some(row) = self.tables.ascii_hits(character) {
+            let hits = if let Some(row) = self.ascii_hits(character) {
                 row
             } else {
                 scratch.fill(0);
-                fill(&mut scratch, &self.tokens, character);
+                fill(&mut scratch, tokens, character);
                 &scratch
             };
-            if !advance(&mut state, hits, &self.tables.stars) {
+            if !advance(&mut state, hits, &self.stars) {
                 return false;
             }
         }
@@ -121,6 +114,7 @@ fn is_set(row: &[u64], bit: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pattern::Pattern;
     use proptest::prelude::*;
 
     /// Answers of Python 3.11's `fnmatch.fnmatchcase`.

@@ -9,6 +9,6 @@ mod compile;
 mod matcher;
 mod reach;
 
+pub(crate) use class::Token;
 pub(crate) use compile::Pattern;
-pub(crate) use compile::Token;
 pub(crate) use reach::Language;

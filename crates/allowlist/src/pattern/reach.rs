@@ -1,7 +1,7 @@
 //! Whether any text at all can match a pattern, given what texts there are.
 
+use super::class::Token;
 use super::compile::Pattern;
-use super::compile::Token;
 use std::collections::HashSet;
 use std::hash::Hash;
 

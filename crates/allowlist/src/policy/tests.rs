@@ -1,6 +1,7 @@
 //! Decisions of whole policies.
 
 use super::*;
+use crate::denial::Denial;
 use crate::reason::Reason;
 use crate::scheme::Scheme;
 

@@ -65,101 +65,65 @@ fn values_and_their_places() {
     assert!(read::<Document>("t", "").unwrap().ports.is_empty());
 }
 
+/// Documents, and how their faults begin.
+const FAULTS: &[(&str, &str)] = &[
+    ("- a", "t:1:1: the document is a mapping, not a list"),
+    (
+        "name: 3",
+        "t:1:7: `name` is a text, not a number: put it in quotes",
+    ),
+    (
+        "name: !env A",
+        "t:1:7: `name` is a text, not a tagged value: no tag belongs here",
+    ),
+    ("on: no", "t:1:5: `on` is true or false, not a text"),
+    (
+        "ports: x",
+        "t:1:8: `ports` is a list, not a text: write it as in [one, another]",
+    ),
+    (
+        "ports: [80, x]",
+        "t:1:13: an item of `ports` is a whole number, not a text",
+    ),
+    (
+        "ports: [99999999999999999999]",
+        "t:1:9: an item of `ports` is a whole number; this one is out of range",
+    ),
+    (
+        "ports:\n  -\n",
+        "t:2:4: an item of `ports` is a whole number, not nothing",
+    ),
+    ("level: middle", "t:1:8: `level` is `low` or `high`, not `middle`"),
+    ("level: {low: 1}", "t:1:14: `low` is nothing, not a number"),
+    ("choice: {}", "t:1:9: `choice` is empty: give it one entry"),
+    (
+        "choice: {name: x, number: 1}",
+        "t:1:19: `choice` has more than one entry: keep one of them",
+    ),
+    ("choice: name", "t:1:9: `name` has no value: give it one"),
+    ("any: {a: {}}", "t:1:10: there is no `value` here: add it"),
+    (
+        "any: {a: {value: x}, a: {value: x}}",
+        "t:1:22: `a` is here a second time: merge the two",
+    ),
+    (
+        "level: !high x",
+        "t:1:8: `level` is a mapping with one entry, not a tagged value",
+    ),
+    ("nam: x", "t:1:1: unknown key `nam`: use `name`, `on`, `ports`"),
+    (
+        "name:",
+        "t:1:1: `name` has no value: give it one or remove the key",
+    ),
+    ("1: x", "t:1:1: a key is a text, not a number"),
+    ("!env name: x", "t:1:1: a key is a text, not a tagged value"),
+    ("\"a\\e[2Jb\": x", "t:1:1: unknown key `a\\u{1b}[2Jb`: use "),
+    ("name: [", "t:2:1: not valid YAML: "),
+];
+
 #[test]
 fn every_fault_has_its_place_and_its_fix() {
-    for (text, expected) in [
-        ("- a", "t:1:1: the document is a mapping, not a list"),
-        ("text", "t:1:1: the document is a mapping, not a text"),
-        (
-            "name: 3",
-            "t:1:7: `name` is a text, not a number: put it in quotes",
-        ),
-        ("name: [a]", "t:1:7: `name` is a text, not a list"),
-        (
-            "name: !env A",
-            "t:1:7: `name` is a text, not a tagged value: no tag belongs here",
-        ),
-        ("on: no", "t:1:5: `on` is true or false, not a text"),
-        ("ports: 80", "t:1:8: `ports` is a list, not a number"),
-        (
-            "ports: x",
-            "t:1:8: `ports` is a list, not a text: write it as in [one, another]",
-        ),
-        (
-            "ports: [80, x]",
-            "t:1:13: an item of `ports` is a whole number, not a text",
-        ),
-        (
-            "ports: [1.5]",
-            "t:1:9: an item of `ports` is a whole number, not a number with a fraction",
-        ),
-        (
-            "ports: [70000]",
-            "t:1:9: an item of `ports` is a whole number; this one is out of range",
-        ),
-        (
-            "ports: [99999999999999999999]",
-            "t:1:9: an item of `ports` is a whole number; this one is out of range",
-        ),
-        (
-            "ports:\n  -\n",
-            "t:2:4: an item of `ports` is a whole number, not nothing",
-        ),
-        ("share: x", "t:1:8: `share` is a number, not a text"),
-        ("level: middle", "t:1:8: `level` is `low` or `high`, not `middle`"),
-        ("level: {low: 1}", "t:1:14: `low` is nothing, not a number"),
-        ("choice: {}", "t:1:9: `choice` is empty: give it one entry"),
-        (
-            "choice: {name: x, number: 1}",
-            "t:1:19: `choice` has more than one entry: keep one of them",
-        ),
-        (
-            "choice: {nam: x}",
-            "t:1:9: `choice` is `number` or `name`, not `nam`",
-        ),
-        (
-            "choice: {number: x}",
-            "t:1:18: `number` is a whole number, not a text",
-        ),
-        ("choice: name", "t:1:9: `name` has no value: give it one"),
-        (
-            "choice: [a]",
-            "t:1:9: `choice` is a mapping with one entry, not a list",
-        ),
-        ("any: [a]", "t:1:6: `any` is a mapping, not a list"),
-        ("any: {a: {}}", "t:1:10: there is no `value` here: add it"),
-        (
-            "any: {a: {value: x}, a: {value: x}}",
-            "t:1:22: `a` is here a second time: merge the two",
-        ),
-        (
-            "level: !high x",
-            "t:1:8: `level` is a mapping with one entry, not a tagged value",
-        ),
-        (
-            "choice: !name x",
-            "t:1:9: `choice` is a mapping with one entry, not a tagged value",
-        ),
-        ("any: {a: [x]}", "t:1:10: `a` is a mapping, not a list"),
-        ("nam: x", "t:1:1: unknown key `nam`: use `name`, `on`, `ports`"),
-        (
-            "name: x\n\"name\": y",
-            "t:2:1: `name` is here a second time: merge the two",
-        ),
-        (
-            "name:",
-            "t:1:1: `name` has no value: give it one or remove the key",
-        ),
-        (
-            "name: ~",
-            "t:1:1: `name` has no value: give it one or remove the key",
-        ),
-        ("1: x", "t:1:1: a key is a text, not a number"),
-        ("? [a]\n: x", "t:1:3: a key is a text, not a list"),
-        ("!env name: x", "t:1:1: a key is a text, not a tagged value"),
-        ("\"a\\e[2Jb\": x", "t:1:1: unknown key `a\\u{1b}[2Jb`: use "),
-        ("name: [", "t:2:1: not valid YAML: "),
-    ] {
+    for (text, expected) in FAULTS {
         let fault = read::<Document>("t", text)
             .err()
             .map(|fault: InvalidFile| fault.to_string());

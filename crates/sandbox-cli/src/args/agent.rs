@@ -18,22 +18,22 @@ Examples:
 pub(crate) struct AgentArgs {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
-    /// Goes on with the session of this id; without an id, with the last one
+    /// Resume a session (default: the most recent)
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "")]
     pub(crate) resume: Option<String>,
-    /// The model: an alias such as opus, or a full name [default: the session's last one, sonnet]
+    /// Model: an alias such as opus, or a full name [default: the session's last one, sonnet]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Where the session is kept [default: a folder for this project in the state directory]
+    /// Session folder [default: a folder for this project in the state directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) session_dir: Option<PathBuf>,
-    /// Claude Code's program on this machine, mounted read-only [default: the image's `claude`]
+    /// Claude Code's program on this machine, to mount read-only [default: the image's `claude`]
     #[arg(long, value_name = "PATH")]
     pub(crate) claude_bin: Option<PathBuf>,
-    /// What to print on stdout
+    /// Output format on stdout
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: AgentOutput,
-    /// What to do; `-`, or nothing where stdin is a file or pipe: read it from stdin
+    /// Prompt; `-`, or none where stdin is a file or pipe: read it from stdin
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct AgentArgs {
 /// What `agent` prints.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AgentOutput {
-    /// The answer; on a terminal, what happens on the way to it too
+    /// The answer; on a terminal, its progress too
     #[default]
     Text,
     /// One object at the end

@@ -9,9 +9,9 @@ use super::Output;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AllowlistCommand {
-    /// Tells what would become of requests: which rule allows each, or why it is blocked
+    /// Show which rule allows each request, or why it is blocked
     Check(CheckArgs),
-    /// Looks for rules that allow more than meant, or nothing
+    /// Find rules that allow more than meant, or nothing
     Lint(LintArgs),
 }
 
@@ -23,16 +23,16 @@ Examples:
   sandbox allowlist check https://api.github.com/repos/o/r
   printf 'GET https://a.example/\\nPOST https://b.example/\\n' | sandbox allowlist check --output json -")]
 pub(crate) struct CheckArgs {
-    /// The policy [default: .sandbox/network-allowlist.yaml]
+    /// Allowlist file [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
-    /// The method of the requests
+    /// Method of the requests
     #[arg(long, value_name = "METHOD", default_value = "GET")]
     pub(crate) method: String,
-    /// What to print; json: one object a line
+    /// Output format; json: one object a line
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
-    /// URLs; `-` reads lines of `URL` or `METHOD URL` from stdin
+    /// URLs; `-`: read lines of `URL` or `METHOD URL` from stdin
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<OsString>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 nothing to say, 1 warnings, 125 a policy that cannot be read.")]
 pub(crate) struct LintArgs {
-    /// The policy [default: .sandbox/network-allowlist.yaml]
+    /// Allowlist file [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
 }

@@ -22,7 +22,7 @@ Exit codes: the command's own; 1 the answer is no (agent: no success; doctor, ve
 124 time limit; 125 sandbox, configuration or engine; 126 not executable; 127 not found; 128 + signal when a signal stopped it; \
 141 nobody reads the output.";
 
-/// Runs an AI agent, or any command, in a container that reaches only what an allowlist permits.
+/// Run an AI agent, or any command, in a container that reaches only what an allowlist permits.
 #[derive(Debug, Parser)]
 #[command(name = "sandbox", version, after_help = AFTER_HELP, propagate_version = true)]
 pub(crate) struct Cli {
@@ -37,7 +37,7 @@ pub(crate) struct GlobalArgs {
     /// Podman's socket [default: the configuration, `CONTAINER_HOST`, `DOCKER_HOST`, podman's usual sockets]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     pub(crate) engine: Option<EngineAddress>,
-    /// The configuration [default: .sandbox/sandbox.yaml]
+    /// Configuration file [default: .sandbox/sandbox.yaml]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Trust the project's files as they are, for this command; with a digest, only if `sandbox trust --show` prints the same
@@ -52,62 +52,62 @@ pub(crate) struct GlobalArgs {
         value_parser = trust
     )]
     pub(crate) trust: Option<Trust>,
-    /// Says more on stderr; twice: everything
+    /// Increase verbosity on stderr (-vv for everything)
     #[arg(short, long, global = true, help_heading = GLOBAL, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Runs a command in the sandbox
+    /// Run a command in the sandbox
     Run(RunArgs),
-    /// Runs Claude Code in the sandbox
+    /// Run Claude Code in the sandbox
     Agent(AgentArgs),
-    /// Runs a command that nobody vouches for, confined as far as can be
+    /// Run an untrusted command under a stricter profile: UID 1000, no network, tight limits
     Exec(ExecArgs),
-    /// Builds the project's image unless it is there, and prints its tag
+    /// Build the project's image unless it exists, and print its tag
     Build {
         #[command(flatten)]
         args: BuildArgs,
-        /// Builds it anew also where it is there
+        /// Rebuild it even if it exists
         #[arg(long)]
         force: bool,
     },
-    /// Shows what a task changed in its copy of the work tree
+    /// Show what a task changed in its copy of the work tree
     Diff(DiffArgs),
-    /// Brings what a task changed in its copy into the work tree
+    /// Apply what a task changed in its copy to the work tree
     Apply(ApplyArgs),
-    /// Throws away what a task changed in its copy
+    /// Discard what a task changed in its copy
     Discard,
-    /// Builds, lists and moves images
+    /// Build, list and move images
     #[command(subcommand)]
     Image(ImageCommand),
-    /// Asks the network policy, without running anything
+    /// Check requests against the network policy, without running anything
     #[command(subcommand)]
     Allowlist(AllowlistCommand),
-    /// Looks at the configuration, without running anything
+    /// Check the configuration, without running anything
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Shows what a run did on the network
+    /// Show what a run did on the network
     Logs(LogsArgs),
-    /// Shows what exists on the engine, and whose it is
+    /// Show what exists on the engine, and which run it belongs to
     Status(StatusArgs),
-    /// Removes what ended runs left on the engine
+    /// Remove what ended runs left on the engine
     Clean(CleanArgs),
     /// Show what the project's files ask for, and trust them as they are
     Trust(TrustArgs),
-    /// Looks for what is missing, and says how to mend it
+    /// Check this machine and suggest fixes
     Doctor(DoctorArgs),
-    /// Try from inside of containers whether the sandbox keeps its guarantees here
+    /// Verify the sandbox's guarantees from inside containers
     Verify(VerifyArgs),
-    /// Prints a completion script
+    /// Print a completion script
     Completions {
-        /// The shell that it is for
+        /// Shell to complete for
         shell: Shell,
     },
-    /// Prints the manual page, or writes all of them
+    /// Print the manual page, or write all of them
     Man {
-        /// Writes one page for each command into this folder
+        /// Write one page for each command into this folder
         dir: Option<PathBuf>,
     },
 }
@@ -122,24 +122,24 @@ fn trust(text: &str) -> Result<Trust, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
-    /// Also what all runs share: the egress network and cached trust files
+    /// Also remove what all runs share: the egress network and cached trust files
     #[arg(long)]
     pub(crate) all: bool,
-    /// Also the project's image
+    /// Also remove the project's image
     #[arg(long)]
     pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }

@@ -8,10 +8,10 @@ use super::Output;
 #[command(after_help = "\
 A = added, M = modified, D = removed; ! = changed on this machine too; held back = `apply` leaves it out unless told otherwise.")]
 pub(crate) struct DiffArgs {
-    /// Also shows what changed in text files of up to 1 MiB
+    /// Also show the changes in text files of up to 1 MiB
     #[arg(long, conflicts_with = "output")]
     pub(crate) patch: bool,
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
@@ -20,13 +20,13 @@ pub(crate) struct DiffArgs {
 #[command(after_help = "\
 All or nothing: when anything fails, the work tree is as it was; what a crash interrupts, the next command finishes or undoes.")]
 pub(crate) struct ApplyArgs {
-    /// Also what is held back: what programs of this machine run on their own, and links that lead out of the work tree
+    /// Also apply what is held back: what programs of this machine run on their own, and links that lead out of the work tree
     #[arg(long)]
     pub(crate) include_protected: bool,
-    /// Also where this machine changed the same: the task's version wins
+    /// Also apply where this machine changed the same file: the task's version wins
     #[arg(long)]
     pub(crate) force: bool,
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }

@@ -17,31 +17,31 @@ Example: sandbox exec --workspace ro -- bash -c 'pytest -q'")]
 pub(crate) struct ExecArgs {
     #[command(flatten)]
     pub(crate) image: ImageArgs,
-    /// Stops it after this time, with exit code 124
+    /// Time limit; exit code 124 when it is reached
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: u64,
-    /// How it sees the current folder, at /workspace
+    /// Access to the current folder, at /workspace
     #[arg(long, value_enum, default_value_t)]
     pub(crate) workspace: WorkspaceAccess,
     /// Allow the current folder to be a home folder or a system folder such as /usr/src
     #[arg(long)]
     pub(crate) allow_system_mounts: bool,
-    /// Lets it write what programs of this machine run on their own: git's hooks, .envrc, .claude and the like
+    /// Allow writing what programs of this machine run on their own: git's hooks, .envrc, .claude and the like
     #[arg(long)]
     pub(crate) unprotected: bool,
-    /// What it may reach
+    /// Network access
     #[arg(long, value_enum, default_value_t)]
     pub(crate) network: ExecNetwork,
-    /// What may be reached with --network sandboxed [default: .sandbox/network-allowlist.yaml]
+    /// Allowlist file for --network sandboxed [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
-    /// Sets a variable; NAME alone passes ours on
+    /// Set a variable; NAME alone passes on the one that is set here
     #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) variables: Vec<String>,
-    /// Writes what the sandbox itself does to this file
+    /// Write what the sandbox itself does to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<String>,
 }
@@ -49,11 +49,11 @@ pub(crate) struct ExecArgs {
 /// How a command sees the current folder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WorkspaceAccess {
-    /// Not at all
+    /// No access
     None,
-    /// For reading
+    /// Read only
     Ro,
-    /// For reading and writing; user 1000 needs the rights for it. What programs of this machine run on their own is protected
+    /// Read and write, as far as user 1000 may. What programs of this machine run on their own is protected
     #[default]
     Rw,
 }

@@ -8,17 +8,17 @@ use super::{ImageArgs, Output};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImageCommand {
-    /// Builds the project's image unless it is there, and prints its tag
+    /// Build the project's image unless it exists, and print its tag
     Build(BuildArgs),
-    /// Prints the tags that the project's image has or would get: a key for caches
+    /// Print the tags that the project's image has or would get: a key for caches
     Hash(HashArgs),
-    /// Lists the images that were built here
+    /// List the images that were built here
     List(ListArgs),
-    /// Writes the project's image to DIR/images.tar
+    /// Write the project's image to DIR/images.tar
     Save(SaveArgs),
-    /// Loads what `image save` wrote
+    /// Load what `image save` wrote
     Load(LoadArgs),
-    /// Removes images that are old or were replaced
+    /// Remove images that are old or were replaced
     Prune(PruneArgs),
 }
 
@@ -44,14 +44,14 @@ pub(crate) struct BuildArgs {
 pub(crate) struct HashArgs {
     #[command(flatten)]
     pub(crate) image: ImageArgs,
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
@@ -60,19 +60,19 @@ pub(crate) struct ListArgs {
 pub(crate) struct SaveArgs {
     #[command(flatten)]
     pub(crate) image: ImageArgs,
-    /// The folder to write to
+    /// Folder to write to
     pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// The folder to read from
+    /// Folder to read from
     pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PruneArgs {
-    /// How old an image may be
+    /// Maximum age of an image
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
     pub(crate) max_image_age: u64,
 }

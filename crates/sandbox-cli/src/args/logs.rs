@@ -6,22 +6,22 @@ use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// The run [default: this project's newest]
+    /// Run to show [default: this project's newest]
     #[arg(long, value_name = "ID", conflicts_with = "file")]
     pub(crate) run: Option<String>,
-    /// A log somewhere else, such as one written by --network-log
+    /// Another log file, such as one written by --network-log
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// Lists this project's runs instead, the newest last
+    /// List this project's runs instead, the newest last
     #[arg(long, conflicts_with_all = ["run", "file", "follow", "blocked"])]
     pub(crate) list: bool,
-    /// Goes on as the log grows, until the run ends
+    /// Follow the log until the run ends
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Shows only what was refused
+    /// Show only what was blocked
     #[arg(long)]
     pub(crate) blocked: bool,
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: LogOutput,
 }

@@ -5,20 +5,20 @@ use std::path::PathBuf;
 use clap::Args;
 use sandbox::{InvalidSpec, Mount};
 
-use crate::workspace::WorkspaceMode;
+use crate::config::WorkspaceMode;
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct ImageArgs {
     /// An image that the engine has
     #[arg(long, value_name = "NAME", conflicts_with_all = ["dockerfile", "context"])]
     pub(crate) image: Option<String>,
-    /// Builds the image from this file [default: .sandbox/container/Dockerfile]
+    /// Build the image from this file [default: .sandbox/container/Dockerfile]
     #[arg(long, value_name = "FILE")]
     pub(crate) dockerfile: Option<PathBuf>,
-    /// The folder that the Dockerfile copies from [default: the Dockerfile's]
+    /// Build context folder [default: the Dockerfile's]
     #[arg(long, value_name = "DIR")]
     pub(crate) context: Option<PathBuf>,
-    /// Builds an image anew that is older; 0: always [default: a day]
+    /// Rebuild an image that is older; 0: always [default: a day]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) max_image_age: Option<u64>,
 }
@@ -27,13 +27,13 @@ pub(crate) struct ImageArgs {
 pub(crate) struct TaskArgs {
     #[command(flatten)]
     pub(crate) image: ImageArgs,
-    /// What may be reached [default: .sandbox/network-allowlist.yaml]
+    /// Allowlist file [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
-    /// Stops it after this time, with exit code 124
+    /// Time limit; exit code 124 when it is reached
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: Option<u64>,
-    /// Mounts a file or folder of this machine; :ro for reading only
+    /// Mount a file or folder of this machine; :ro for read-only
     #[arg(long = "mount", value_name = "SRC:DST[:ro]", value_parser = mount)]
     pub(crate) mounts: Vec<Mount>,
     /// Allow mounts of `/`, home folders and system folders such as /etc
@@ -42,16 +42,16 @@ pub(crate) struct TaskArgs {
     /// What the task works on [default: auto for `agent`, direct for `run`]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) workspace: Option<WorkspaceMode>,
-    /// Lets the task write what programs of this machine run on their own: git's hooks, .envrc, .claude and the like
+    /// Allow writing what programs of this machine run on their own: git's hooks, .envrc, .claude and the like
     #[arg(long)]
     pub(crate) unprotected: bool,
-    /// Writes the network log to this file too, and FILE.jsonl for programs
+    /// Also write the network log to this file, and FILE.jsonl for programs
     #[arg(long, value_name = "FILE")]
     pub(crate) network_log: Option<PathBuf>,
-    /// Shows the network log on stderr as it grows
+    /// Show the network log on stderr as it grows
     #[arg(long)]
     pub(crate) network_log_live: bool,
-    /// Writes what the sandbox itself does to this file
+    /// Write what the sandbox itself does to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
 }

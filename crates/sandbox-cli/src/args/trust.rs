@@ -28,7 +28,7 @@ pub(crate) struct TrustArgs {
     /// Forget everything that was trusted of this project
     #[arg(long)]
     pub(crate) revoke: bool,
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }

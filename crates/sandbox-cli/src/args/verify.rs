@@ -7,20 +7,20 @@ use super::{ImageArgs, Output};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Containers of the project's image are started, and a program in them tries what must fail and what must work. Exit code 1 when a guarantee \
-does not hold. One that cannot be looked at does not hold.
+Containers of the project's image are started, and a program in them tries what must fail and what must work. Exit code 1 when a \
+guarantee does not hold. One that cannot be checked does not hold.
 
 Example: sandbox verify --isolation untrusted --expect bash")]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) image: ImageArgs,
-    /// Whose guarantees to verify
+    /// Profile to verify
     #[arg(long, value_enum, default_value_t)]
     pub(crate) isolation: Preset,
-    /// Expects that the image has this program (bash, python) and that it works
+    /// Require this program (bash, python) to be in the image and to work
     #[arg(long = "expect", value_name = "PROGRAM")]
     pub(crate) programs: Vec<ExpectedProgram>,
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
@@ -28,9 +28,9 @@ pub(crate) struct VerifyArgs {
 /// A set of guarantees.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Preset {
-    /// A coding agent, that is root in its container, with its network sandbox
+    /// A coding agent: root in its container, with its network sandbox
     #[default]
     Agent,
-    /// A command that nobody vouches for, without a network
+    /// An untrusted command, without a network
     Untrusted,
 }

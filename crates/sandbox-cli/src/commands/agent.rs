@@ -11,13 +11,13 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 
 use crate::args::{AgentArgs, AgentOutput};
+use crate::config::WorkspaceMode;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::launch::{Executed, Stage, on_stage, watched};
 use crate::printer::Printer;
 use crate::settings::{Project, TaskSettings};
 use crate::tamper_report;
-use crate::workspace::WorkspaceMode;
 use crate::workspace_copy::WorkspaceReport;
 
 use super::transcript;

@@ -7,13 +7,13 @@ use sandbox::{CommandResult, CommandSpec, Input, OutputChunk, SandboxError};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 
+use crate::config::WorkspaceMode;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::launch::{Executed, Stage, on_stage, watched};
 use crate::printer::Printer;
 use crate::settings::TaskSettings;
 use crate::tamper_report;
-use crate::workspace::WorkspaceMode;
 
 /// What a command works on unless told otherwise: with a copy, servers and watchers would see nothing of what is edited beside them, and
 /// a second command would have to wait.

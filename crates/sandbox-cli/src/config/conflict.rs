@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::credentials::SESSION_TOKEN;
 use super::file::ConfigFile;
-use super::location::{InvalidFile, Location};
 use super::setting::Setting;
+use located_yaml::{InvalidFile, Location};
 
 /// A task that has a surrogate must not get the real value in another way.
 pub(super) fn refuse(file: &ConfigFile) -> Result<(), InvalidFile> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::file::ConfigFile;
-use super::location::InvalidFile;
+use located_yaml::InvalidFile;
 
 /// What no version knows: it is refused, whatever stands before it.
 const UNKNOWN: &str = "\nno-such-setting: 1\n";
@@ -36,12 +36,12 @@ pub fn settings_document(data: &[u8]) {
 fn check(error: &InvalidFile, text: &str) {
     let told = error.to_string();
     assert!(
-        !error.message.is_empty() && told.len() <= LONGEST_ERROR + 8 * text.len(),
+        !error.message().is_empty() && told.len() <= LONGEST_ERROR + 8 * text.len(),
         "an error of {} bytes",
         told.len()
     );
     assert!(!told.chars().any(char::is_control), "an error says {told:?}");
-    let position = error.location.position();
+    let position = error.location().position();
     // What ends a line in YAML.
     let ends = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
     let lines = text.split(ends).count();

@@ -3,28 +3,29 @@
 mod build;
 mod conflict;
 mod credentials;
+mod document;
 mod engine;
 mod env;
 mod file;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzed;
-mod location;
 mod places;
-mod reader;
+mod read;
 mod schema;
 mod setting;
 mod text;
 mod workspace;
 
 pub(crate) use build::BuildFile;
+#[cfg(test)]
+pub(crate) use build::BuildNetwork;
 pub(crate) use credentials::{Advice, CredentialsFile};
 pub(crate) use engine::find_engine;
 pub(crate) use env::Environment;
 pub(crate) use file::{ConfigFile, UpstreamFile};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::settings_document;
-pub(crate) use location::{InvalidFile, Location};
 pub(crate) use places::{Folder, Places, project_key};
 pub(crate) use schema::schema;
 pub(crate) use text::read_text;
-pub(crate) use workspace::WorkspaceFile;
+pub(crate) use workspace::{WorkspaceFile, WorkspaceMode};

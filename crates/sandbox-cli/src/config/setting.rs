@@ -1,16 +1,21 @@
-//! A text that stands in the configuration, or in the environment under a name that stands there.
+//! A text that is written in the configuration, or that the environment has under a name that is written there.
 
+use std::borrow::Cow;
+use std::fmt;
+
+use located_yaml::{InvalidFile, Location, Spanned};
 use sandbox::SecretValue;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, EnumAccess, Error, VariantAccess, Visitor};
 
 use super::Environment;
-use super::location::{InvalidFile, Location};
+
+/// The one tag that means something.
+const ENV_TAG: &str = "env";
 
 /// A text of the configuration, or `!env NAME`. What it comes to is looked up when a task needs it, not before; `Debug` never shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Setting {
-    content: Content,
-    location: Location,
-}
+pub(crate) struct Setting(Spanned<Content>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Content {
@@ -18,32 +23,110 @@ enum Content {
     Variable(String),
 }
 
-impl Setting {
-    pub(super) fn literal(text: &str, location: Location) -> Self {
-        Self {
-            content: Content::Literal(SecretValue::new(text)),
-            location,
+impl<'de> Deserialize<'de> for Setting {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Spanned::deserialize(deserializer).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ContentVisitor;
+
+        impl<'de> Visitor<'de> for ContentVisitor {
+            type Value = Content;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or `!env NAME`")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Content, E> {
+                Ok(Content::Literal(SecretValue::new(text)))
+            }
+
+            fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Content, A::Error> {
+                let (tag, content) = tagged.variant::<String>()?;
+                if tag != ENV_TAG {
+                    let tag = tag.escape_debug();
+                    return Err(A::Error::custom(format!(
+                        "`!{tag}` means nothing here: use `!env NAME`"
+                    )));
+                }
+                match content.newtype_variant::<VariableName>() {
+                    Ok(name) => Ok(Content::Variable(name.into())),
+                    Err(_) => Err(A::Error::custom(
+                        "`!env` is followed by the name of a variable, as in `!env GH_TOKEN`",
+                    )),
+                }
+            }
         }
+
+        deserializer.deserialize_any(ContentVisitor)
+    }
+}
+
+impl JsonSchema for Setting {
+    fn schema_name() -> Cow<'static, str> {
+        "text_or_env".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "A text, or `!env NAME`: the variable NAME where the command runs, which must be set."
+        })
+    }
+}
+
+/// The name of a variable.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct VariableName(String);
+
+impl VariableName {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<VariableName> for String {
+    fn from(name: VariableName) -> Self {
+        name.0
+    }
+}
+
+impl TryFrom<String> for VariableName {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, &'static str> {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err("this is no name of a variable: it must not be empty or hold `=`");
+        }
+        Ok(Self(name))
+    }
+}
+
+impl Setting {
+    #[cfg(test)]
+    pub(super) fn literal(text: &str, location: Location) -> Self {
+        Self(Spanned::new(Content::Literal(SecretValue::new(text)), location))
     }
 
     pub(super) fn variable(name: &str, location: Location) -> Self {
-        Self {
-            content: Content::Variable(name.to_owned()),
-            location,
-        }
+        Self(Spanned::new(Content::Variable(name.to_owned()), location))
     }
 
-    /// The name behind `!env`; `None` where the text itself stands in the file.
+    /// The name behind `!env`; `None` where the text itself is in the file.
     pub(crate) fn variable_name(&self) -> Option<&str> {
-        match &self.content {
+        match &*self.0 {
             Content::Literal(_) => None,
             Content::Variable(name) => Some(name),
         }
     }
 
-    /// Where it stands.
+    /// Where it is written.
     pub(crate) fn location(&self) -> &Location {
-        &self.location
+        self.0.location()
     }
 
     /// The text itself, at last.
@@ -52,7 +135,7 @@ impl Setting {
     ///
     /// When the variable is not set, or is no text.
     pub(crate) fn resolve(&self, environment: &Environment) -> Result<SecretValue, InvalidFile> {
-        let name = match &self.content {
+        let name = match &*self.0 {
             Content::Literal(text) => return Ok(text.clone()),
             Content::Variable(name) => name,
         };
@@ -60,11 +143,11 @@ impl Setting {
         match environment.exact(name).map(|value| value.to_str()) {
             Some(Some(value)) => Ok(SecretValue::new(value)),
             Some(None) => Err(InvalidFile::new(
-                &self.location,
+                self.location(),
                 format!("the value of the variable `{shown}` is not UTF-8"),
             )),
             None => Err(InvalidFile::new(
-                &self.location,
+                self.location(),
                 format!(
                     "the variable `{shown}` is not set where `sandbox` runs: set it (empty, if the task can do without it), or remove this entry"
                 ),

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use sandbox::host_path::{Found, Resolver};
 
-use super::location::{InvalidFile, Location};
 use crate::failure::Failure;
+use located_yaml::{InvalidFile, Location};
 
 /// What is longer is none of ours: 16 MiB.
 const LONGEST: u64 = 16 << 20;

@@ -1,9 +1,31 @@
 //! What `sandbox.yaml` says about the work tree.
 
-use crate::workspace::WorkspaceMode;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::location::InvalidFile;
-use super::reader::Place;
+/// Whether a task works on the work tree itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WorkspaceMode {
+    /// Work on a copy; when the task is over, apply what is safe, and hold back what programs of this machine would follow on their own
+    Auto,
+    /// Work on a copy, and keep the changes for `sandbox diff`, `apply` and `discard`
+    Copy,
+    /// Mount the work tree itself: what is new at a protected path is moved away only when the task is over, not while it runs, and not
+    /// when the sandbox is killed
+    Direct,
+}
+
+impl WorkspaceMode {
+    /// As it is written on the command line.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Copy => "copy",
+            Self::Direct => "direct",
+        }
+    }
+}
 
 /// What concerns the work tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,28 +34,4 @@ pub(crate) struct WorkspaceFile {
     pub(crate) protect: Option<bool>,
     /// Relative to the work tree.
     pub(crate) protected_paths: Vec<String>,
-}
-
-pub(super) fn mode(place: &Place<'_>) -> Result<WorkspaceMode, InvalidFile> {
-    place.parsed("`workspace` is auto, copy or direct", |text| match text {
-        "auto" => Some(WorkspaceMode::Auto),
-        "direct" => Some(WorkspaceMode::Direct),
-        "copy" => Some(WorkspaceMode::Copy),
-        _ => None,
-    })
-}
-
-pub(super) fn protected_paths(place: &Place<'_>) -> Result<Vec<String>, InvalidFile> {
-    let shape = "`protected_paths` is a list of paths in the work tree, as in [ci/deploy.sh, .bazelrc]";
-    place.items(shape, |item| {
-        let text = item.text("a path is a text")?;
-        let plain = !text.is_empty()
-            && text.split('/').all(|part| part != ".." && part != ".")
-            && !text.starts_with('/');
-        if plain {
-            Ok(text.to_owned())
-        } else {
-            Err(item.problem("a path is relative to the work tree, without `.` and `..`"))
-        }
-    })
 }

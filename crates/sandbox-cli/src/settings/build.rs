@@ -18,7 +18,7 @@ impl Project {
     /// Likewise, with what the allowlist is to whoever has to trust it.
     pub(super) fn build_network_input(&self) -> Result<(Option<Input>, Network), Failure> {
         let path = match &self.file.build {
-            Some(BuildFile::HostNetwork) => return Ok((None, Network::Unrestricted)),
+            Some(BuildFile::Network(_)) => return Ok((None, Network::Unrestricted)),
             Some(BuildFile::Allowlist(path)) => path.clone(),
             None => self.folder.build_allowlist(),
         };
@@ -40,6 +40,7 @@ mod tests {
 
     use super::super::fixtures::project;
     use super::*;
+    use crate::config::BuildNetwork;
 
     #[test]
     fn a_build_reaches_nothing_unless_a_file_says_so() {
@@ -68,7 +69,7 @@ mod tests {
         fs::write(&other, "domains: [a.example").unwrap();
         assert!(project.build_network().is_err());
 
-        project.file.build = Some(BuildFile::HostNetwork);
+        project.file.build = Some(BuildFile::Network(BuildNetwork::Host));
         assert_eq!(project.build_network().unwrap(), Network::Unrestricted);
     }
 }

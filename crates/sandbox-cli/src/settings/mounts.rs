@@ -6,9 +6,10 @@ use sandbox::host_path::{Found, Resolver};
 use sandbox::{EngineAddress, Mount, Protection};
 
 use super::{Project, WORKSPACE};
-use crate::config::InvalidFile;
+use crate::config::WorkspaceMode;
 use crate::failure::Failure;
-use crate::workspace::{self, WorkspaceMode};
+use crate::workspace;
+use located_yaml::InvalidFile;
 
 impl Project {
     /// The work tree first, unless another mount takes its place; those of the command line win over those of the file.
@@ -150,7 +151,7 @@ mod tests {
 
     use super::super::fixtures::project;
     use super::*;
-    use crate::config::Location;
+    use located_yaml::Location;
 
     #[test]
     fn the_work_tree_is_mounted_unless_something_else_takes_its_place() {

@@ -13,11 +13,11 @@ use super::variables::named_variables;
 use super::{TrustedProject, WORKSPACE};
 use crate::args::{ExecArgs, ExecNetwork, GlobalArgs, TaskArgs, WorkspaceAccess};
 use crate::config::Environment;
+use crate::config::WorkspaceMode;
 use crate::credentials;
 use crate::failure::Failure;
 use crate::network_log::LogCopies;
 use crate::printer::Printer;
-use crate::workspace::WorkspaceMode;
 
 /// What `run`, `agent` and `exec` need.
 #[derive(Debug)]

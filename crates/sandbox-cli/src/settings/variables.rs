@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use sandbox::{ContainerEnv, PreparedSecrets};
 
 use super::Project;
-use crate::config::{Environment, InvalidFile, Location};
+use located_yaml::{InvalidFile, Location};
+
+use crate::config::Environment;
 use crate::failure::Failure;
 use crate::printer::Printer;
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use allowlist::Allowlist;
 use sandbox::{ImageSource, Network};
 
+use crate::config::WorkspaceMode;
 use crate::config::{BuildFile, ConfigFile, UpstreamFile};
-use crate::workspace::WorkspaceMode;
 
 /// Hosts that are named one by one; more are counted.
 const MOST_NAMED: usize = 12;
@@ -19,7 +19,7 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
             "turn the network sandbox off: reach whatever this machine reaches, without a log".to_owned(),
         );
     }
-    if file.build == Some(BuildFile::HostNetwork) {
+    if matches!(file.build, Some(BuildFile::Network(_))) {
         requests.push("build images outside of the sandbox, on this machine's network".to_owned());
     }
     if file.workspace.protect == Some(false) {

@@ -215,8 +215,8 @@ fn an_empty_document_is_an_empty_policy() {
 fn anchors_and_quotes_work() {
     let text = "domains: [&h 'A.Example.', \"*.b.example\"]\nurl_prefixes:\n- host: *h\n  path: /x\n  methods: &m [get]\n- {host: c, methods: *m}\n";
     let policy = Allowlist::from_yaml(text, "policy.yaml").unwrap();
-    let domains = Vec::from_iter(policy.domains());
-    let rules = Vec::from_iter(policy.url_rules());
+    let domains: Vec<_> = policy.domains().collect();
+    let rules: Vec<_> = policy.url_rules().collect();
     assert_eq!(domains[0].as_str(), "a.example");
     assert_eq!(rules[0].host().as_str(), "a.example");
     assert_eq!(rules[1].methods()[0].as_str(), "GET");

@@ -1,11 +1,13 @@
 //! What was found, for people and for programs. No value of a credential is in here.
 
-use allowlist::{HostPattern, ParseError};
+use allowlist::HostPattern;
 use located_yaml::Position;
 use serde::Serialize;
 
 use crate::args::Output;
-use crate::config::{Advice, CredentialsFile, InvalidFile, Location};
+use located_yaml::{InvalidFile, Location};
+
+use crate::config::{Advice, CredentialsFile};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::{Printer, Style};
@@ -35,16 +37,7 @@ impl Finding {
     /// What keeps a run from starting.
     pub(super) fn failure(failure: &Failure) -> Self {
         if let Some(fault) = failure.find::<InvalidFile>() {
-            return Self::at(Severity::Error, &fault.location, fault.message.clone());
-        }
-        if let Some(fault) = failure.find::<ParseError>() {
-            return Self {
-                severity: Severity::Error,
-                file: Some(fault.file().to_owned()),
-                line: Some(fault.line()),
-                column: Some(fault.column()),
-                message: fault.message().to_owned(),
-            };
+            return Self::at(Severity::Error, fault.location(), fault.message().to_owned());
         }
         let mut message = failure.to_string();
         for text in failure.causes().iter().map(String::as_str).chain(failure.hint()) {

@@ -4,7 +4,7 @@ use allowlist::{Allowlist, HostName, HostPattern};
 
 use super::entry::CredentialsFile;
 use crate::config::Environment;
-use crate::config::location::Location;
+use located_yaml::Location;
 
 /// A warning about a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use allowlist::HostPattern;
 use sandbox::{Injection, Preset};
 
-use crate::config::location::Location;
 use crate::config::setting::Setting;
+use located_yaml::Location;
 
 /// The variables that the task's AWS clients read: key id, secret key, session token.
 pub(super) const AWS_VARIABLES: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", SESSION_TOKEN];

@@ -2,16 +2,14 @@
 //! what was probably not meant.
 
 mod advice;
+mod document;
 mod entry;
 mod prepare;
-mod reader;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use advice::Advice;
+pub(super) use document::{MaskedDocument, SigningDocument};
 pub(crate) use entry::CredentialsFile;
 pub(super) use entry::SESSION_TOKEN;
-#[cfg(test)]
-pub(super) use reader::{MASKED_KEYS, SIGNING_KEYS};
-pub(super) use reader::{SIGNING_PRESET, SIGNING_TYPE, masked_secrets, signing_credentials};

@@ -6,8 +6,8 @@ use sandbox::{MaskedSecret, PreparedSecrets, SecretValue, SigningCredential, pre
 
 use super::entry::{AWS_VARIABLES, CredentialsFile, MaskedEntry, SessionToken, SigningEntry};
 use crate::config::Environment;
-use crate::config::location::{InvalidFile, Location};
 use crate::config::setting::Setting;
+use located_yaml::{InvalidFile, Location};
 
 impl CredentialsFile {
     /// Looks the values up and makes a surrogate for each.

@@ -1,19 +1,18 @@
-//! What the fuzzer runs: any bytes as the output of Claude Code. A property that does not hold is a panic.
+//! Any bytes as the output of Claude Code. A property that does not hold is a panic.
 //!
-//! Only there with the feature `fuzzing`, and in unit tests, which run every seed.
+//! The fuzzer runs this file, and as a test it runs every seed.
 
+use claude_output::EventKind;
+use claude_output::EventParser;
+use claude_output::ParsedLine;
+use claude_output::StreamEvent;
+use claude_output::extract_error_summary;
+use claude_output::extract_response_text;
+use claude_output::extract_result_summary;
+use claude_output::extract_session_id;
+use claude_output::parse_event;
 use fuzz_input::Input;
 use fuzz_input::pieces;
-
-use crate::EventKind;
-use crate::EventParser;
-use crate::ParsedLine;
-use crate::StreamEvent;
-use crate::extract_error_summary;
-use crate::extract_response_text;
-use crate::extract_result_summary;
-use crate::extract_session_id;
-use crate::parse_event;
 
 /// What is quoted of a line that is too long: a kibibyte, each byte of which may be replaced by three.
 const LONGEST_QUOTE: usize = 3 * 1024;
@@ -82,11 +81,7 @@ fn check(event: &StreamEvent, limit: usize) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_seed_passes() {
-        fuzz_input::run_seeds("agent_stream", 500, agent_stream);
-    }
+#[test]
+fn every_seed_passes() {
+    fuzz_input::run_seeds("agent_stream", 500, agent_stream);
 }

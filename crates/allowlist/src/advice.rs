@@ -1,0 +1,81 @@
+//! What to change in a policy that does not allow a request.
+
+use crate::denial::Denial;
+use crate::method::RuleMethod;
+use crate::pattern::Pattern;
+use crate::reason::Reason;
+use crate::request::Request;
+use crate::rule::Reach;
+
+/// Characters of a path that a message repeats.
+const PATH_SHOWN: usize = 160;
+
+/// The denial of a request of which no rule covers more than `nearest`.
+pub(crate) fn denial(nearest: Reach, request: &Request) -> Denial {
+    match nearest {
+        Reach::All | Reach::Path => method(request),
+        Reach::PathWithoutQuery => query(request),
+        Reach::Host => path_not_allowed(request),
+        Reach::Nothing => host(request),
+    }
+}
+
+fn method(request: &Request) -> Denial {
+    let (method, host) = (request.method(), request.host());
+    let message = if RuleMethod::new(method.as_str()).is_ok() {
+        let entry = entry(request, true);
+        format!("{method} is not allowed for this path of {host}: to allow it, add {entry}")
+    } else {
+        let domain = domain(request);
+        format!("this method is not allowed for this path of {host}: to allow it, add {domain}")
+    };
+    Denial::of_policy(Reason::Method, message, "")
+}
+
+fn query(request: &Request) -> Denial {
+    let message = format!(
+        "this path of {} is allowed without a query string only: to allow one, end the path with `*`, that is, add {}",
+        request.host(),
+        entry(request, false),
+    );
+    Denial::of_policy(Reason::Query, message, "")
+}
+
+fn path_not_allowed(request: &Request) -> Denial {
+    let (host, entry) = (request.host(), entry(request, false));
+    let message = format!("this path of {host} is not allowed: to allow it, add {entry}");
+    Denial::of_policy(Reason::PathNotAllowed, message, "")
+}
+
+fn host(request: &Request) -> Denial {
+    let message = format!(
+        "{} is not allowed: to allow it, add {}",
+        request.host(),
+        domain(request)
+    );
+    let narrower = format!(", or for this path only {}", entry(request, false));
+    Denial::of_policy(Reason::Host, message, &narrower)
+}
+
+fn domain(request: &Request) -> String {
+    format!("\"{}\" to `domains`", request.host())
+}
+
+/// An entry that allows the request, in YAML that can be pasted.
+fn entry(request: &Request, with_method: bool) -> String {
+    let target = request.target();
+    let shown: String = target.path().chars().take(PATH_SHOWN).collect();
+    let cut = shown.len() < target.path().len() || target.query().is_some();
+    let path = Pattern::escape(&shown) + if cut { "*" } else { "" };
+    let methods = if with_method {
+        format!(", methods: [{}]", request.method())
+    } else {
+        String::new()
+    };
+    // A JSON text is a YAML text too, whatever the path holds.
+    let path = serde_json::Value::String(path);
+    format!(
+        "{{host: \"{}\", path: {path}{methods}}} to `url_prefixes`",
+        request.host()
+    )
+}

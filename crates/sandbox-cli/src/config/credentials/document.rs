@@ -1,0 +1,257 @@
+//! The entries as they are written, and what a preset makes of them.
+
+use allowlist::{Glob, HostPattern};
+use located_yaml::{Entries, InvalidFile, Location, Spanned};
+use sandbox::{HeaderPattern, Injection, Preset};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+
+use super::entry::{AWS_VARIABLES, CredentialsFile, MaskedEntry, SessionToken, SigningEntry};
+use crate::config::setting::{Setting, VariableName};
+
+/// An entry of `masked_secrets`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a mapping, as in {preset: github}")]
+#[schemars(extend("anyOf" = [{"required": ["preset"]}, {"required": ["scopes", "headers"]}]))]
+pub(in crate::config) struct MaskedDocument {
+    /// The secret; default `!env` with the name of the entry.
+    #[schemars(with = "Setting")]
+    value: Option<Setting>,
+    /// Fills in what is left out.
+    #[schemars(with = "MaskedPreset")]
+    preset: Option<MaskedPreset>,
+    /// Hosts that get the credential, `*` for any run of characters.
+    #[schemars(with = "Vec<String>", length(min = 1))]
+    scopes: Option<NonEmpty<HostPattern>>,
+    /// Headers that carry it; `*` for any run of characters.
+    #[schemars(with = "Vec<String>", length(min = 1))]
+    headers: Option<NonEmpty<HeaderPattern>>,
+    /// In Basic credentials, the pattern that the other half must match; default any.
+    #[schemars(with = "String")]
+    basic_user: Option<Glob>,
+    /// Whether these headers may also carry credentials of the task's own; default they are removed.
+    #[schemars(with = "bool")]
+    allow_foreign_credentials: Option<bool>,
+    /// Whether it may travel over plain HTTP.
+    #[schemars(with = "bool")]
+    allow_plaintext: Option<bool>,
+    /// Whether a response may show it to the task; default it is replaced by the surrogate there.
+    #[schemars(with = "bool")]
+    allow_echo: Option<bool>,
+}
+
+/// An entry of `signing_credentials`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a mapping, as in {preset: aws}")]
+#[schemars(extend(
+    "anyOf" = [{"required": ["preset"]}, {"required": ["type", "access_key_id", "secret_access_key", "scopes"]}],
+    "dependentRequired" = {
+        "access_key_id": ["secret_access_key"],
+        "secret_access_key": ["access_key_id"],
+        "session_token": ["access_key_id"]
+    }
+))]
+pub(in crate::config) struct SigningDocument {
+    /// SigV4, and SigV4A with the same key.
+    #[serde(rename = "type")]
+    #[schemars(with = "SigningType")]
+    kind: Option<SigningType>,
+    /// Fills in AWS's hosts and, where no part of the key is given, the usual variables.
+    #[schemars(with = "SigningPreset")]
+    preset: Option<SigningPreset>,
+    #[schemars(with = "Setting")]
+    access_key_id: Option<Setting>,
+    #[schemars(with = "Setting")]
+    secret_access_key: Option<Setting>,
+    #[schemars(with = "Setting")]
+    session_token: Option<Setting>,
+    /// Hosts whose requests are signed, `*` for any run of characters.
+    #[schemars(with = "Vec<String>", length(min = 1))]
+    scopes: Option<NonEmpty<HostPattern>>,
+    /// Whether requests to these hosts may also carry credentials of the task's own, in Authorization, in presigned URLs or as session
+    /// tokens; default they are removed.
+    allow_foreign_credentials: bool,
+}
+
+/// The one kind of signing credential.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+enum SigningType {
+    #[serde(rename = "aws-sigv4")]
+    AwsSigv4,
+}
+
+/// The one preset of a signing credential.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum SigningPreset {
+    Aws,
+}
+
+/// A preset of a masked secret.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+struct MaskedPreset(Preset);
+
+impl MaskedPreset {
+    fn names() -> impl Iterator<Item = &'static str> {
+        let masked = Preset::ALL.iter().filter(|preset| **preset != Preset::Aws);
+        masked.map(|preset| preset.name())
+    }
+}
+
+impl TryFrom<String> for MaskedPreset {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.parse() {
+            Ok(Preset::Aws) => {
+                Err("`aws` keys sign requests: put this entry under `signing_credentials`".to_owned())
+            }
+            Ok(preset) => Ok(Self(preset)),
+            Err(_) => {
+                let known = Self::names().collect::<Vec<_>>().join("`, `");
+                Err(format!(
+                    "there is no preset `{}`: use one of `{known}`",
+                    text.escape_debug()
+                ))
+            }
+        }
+    }
+}
+
+impl JsonSchema for MaskedPreset {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "MaskedPreset".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"enum": Self::names().collect::<Vec<_>>()})
+    }
+}
+
+/// A list that says something.
+#[derive(Deserialize)]
+#[serde(try_from = "Vec<T>", bound(deserialize = "T: Deserialize<'de>"))]
+struct NonEmpty<T>(Vec<T>);
+
+impl<T> TryFrom<Vec<T>> for NonEmpty<T> {
+    type Error = &'static str;
+
+    fn try_from(list: Vec<T>) -> Result<Self, &'static str> {
+        if list.is_empty() {
+            // The reader puts the name of the list before it.
+            return Err(" is empty, so the credential would go nowhere: name at least one");
+        }
+        Ok(Self(list))
+    }
+}
+
+impl CredentialsFile {
+    /// The entries with what their presets fill in.
+    pub(in crate::config) fn new(
+        masked: Entries<VariableName, MaskedDocument>,
+        signing: Entries<String, SigningDocument>,
+    ) -> Result<Self, InvalidFile> {
+        Ok(Self {
+            masked: masked
+                .into_iter()
+                .map(|(name, document)| document.entry(&name))
+                .collect::<Result<_, _>>()?,
+            signing: signing
+                .into_iter()
+                .map(|(name, document)| document.entry(&name))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl MaskedDocument {
+    fn entry(self, name: &Spanned<VariableName>) -> Result<MaskedEntry, InvalidFile> {
+        let (variable, location) = (name.as_str(), name.location());
+        let usual = self.preset.map(|preset| preset.0.injection()).unwrap_or_default();
+        let injection = Injection {
+            scopes: self.scopes.map_or(usual.scopes, |list| list.0),
+            headers: self.headers.map_or(usual.headers, |list| list.0),
+            basic_user: self.basic_user.or(usual.basic_user),
+            allow_foreign_credentials: self
+                .allow_foreign_credentials
+                .unwrap_or(usual.allow_foreign_credentials),
+            allow_plaintext: self.allow_plaintext.unwrap_or(usual.allow_plaintext),
+            allow_echo: self.allow_echo.unwrap_or(usual.allow_echo),
+        };
+        let lacks = |what: &str, advice: &str| {
+            let way = match self.preset {
+                Some(preset) => format!("the preset `{}` leaves them to you", preset.0.name()),
+                None => "or use a `preset`".to_owned(),
+            };
+            let shown = variable.escape_debug();
+            Err(InvalidFile::new(
+                location,
+                format!("`{shown}` has no `{what}`: {advice}; {way}"),
+            ))
+        };
+        if injection.scopes.is_empty() {
+            return lacks("scopes", "name the hosts that get it, as in [api.example.com]");
+        }
+        if injection.headers.is_empty() {
+            return lacks("headers", "name those that carry it, as in [Authorization]");
+        }
+        Ok(MaskedEntry {
+            variable: variable.to_owned(),
+            location: location.clone(),
+            value: self
+                .value
+                .unwrap_or_else(|| Setting::variable(variable, location.clone())),
+            preset: self.preset.map(|preset| preset.0),
+            injection,
+        })
+    }
+}
+
+impl SigningDocument {
+    fn entry(self, name: &Spanned<String>) -> Result<SigningEntry, InvalidFile> {
+        let (location, shown) = (name.location(), name.escape_debug());
+        let fault = |what: &str| InvalidFile::new(location, format!("`{shown}` {what}"));
+        if self.kind.is_none() && self.preset.is_none() {
+            return Err(fault(
+                "does not say what it is: write `type: aws-sigv4`, or use `preset: aws`",
+            ));
+        }
+        let usual = self.preset.map(|SigningPreset::Aws| Preset::Aws.signing_scopes());
+        let Some(scopes) = self.scopes.map(|list| list.0).or(usual) else {
+            return Err(fault(
+                "has no `scopes`: name the hosts, as in [\"*.amazonaws.com\"], or use `preset: aws`",
+            ));
+        };
+        let preset = self.preset.is_some();
+        let (access_key_id, secret_access_key, session_token) =
+            match (self.access_key_id, self.secret_access_key, self.session_token) {
+                (None, None, None) if preset => usual_variables(location),
+                (Some(id), Some(secret), token) => (
+                    id,
+                    secret,
+                    token.map_or(SessionToken::None, SessionToken::Required),
+                ),
+                (None, ..) => return Err(fault("has no `access_key_id`: `!env AWS_ACCESS_KEY_ID` is usual")),
+                (_, None, _) => {
+                    return Err(fault(
+                        "has no `secret_access_key`: `!env AWS_SECRET_ACCESS_KEY` is usual",
+                    ));
+                }
+            };
+        Ok(SigningEntry {
+            name: name.to_string(),
+            location: location.clone(),
+            access_key_id,
+            secret_access_key,
+            session_token,
+            scopes,
+            allow_foreign_credentials: self.allow_foreign_credentials,
+        })
+    }
+}
+
+fn usual_variables(location: &Location) -> (Setting, Setting, SessionToken) {
+    let [id, secret, token] = AWS_VARIABLES.map(|name| Setting::variable(name, location.clone()));
+    (id, secret, SessionToken::IfSet(token))
+}
