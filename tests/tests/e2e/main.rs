@@ -21,6 +21,7 @@ mod protocols;
 mod reliability;
 mod requests;
 mod resources;
+mod rootless;
 mod runs;
 mod verify;
 mod workspace;
