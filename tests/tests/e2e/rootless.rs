@@ -33,7 +33,7 @@ async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
     for (expected, limits) in limits {
         let spec = bed.command("domains: []", &["true"]).limits(limits);
         let command = bed.sandbox.create_command(spec).expect("a good specification");
-        match command.execute(Input::Empty, async |_| {}).await {
+        match command.execute(Input::Empty).await {
             Ok(result) => assert_eq!(result.exit_code, 0),
             Err(SandboxError::Container(ContainerError::Unsupported { field, .. })) if field == expected => {
                 assert!(

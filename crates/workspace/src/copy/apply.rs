@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sandbox_files::tree::Kind;
+use serde::Serialize;
 
 use super::super::error::WorkspaceError;
 use super::super::protection::Protection;
@@ -31,7 +32,7 @@ pub struct ApplyOptions {
 }
 
 /// What was applied, and what was not.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Applied {
     /// What the tree has now.

@@ -3,12 +3,16 @@
 use std::path::PathBuf;
 
 use sandbox_files::tree::Facts;
+use serde::Serialize;
+
+use super::super::planted::path_text;
 
 /// A path that differs between a copy and its work tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Change {
     /// Relative to the work tree.
+    #[serde(serialize_with = "path_text")]
     pub path: PathBuf,
     /// What happened to it.
     pub kind: ChangeKind,
@@ -21,13 +25,16 @@ pub struct Change {
     /// Whether it had set-user-id or set-group-id bits, which are never applied.
     pub privileged: bool,
     /// What the work tree has there, as it was when they were compared.
+    #[serde(skip)]
     pub(super) before: Option<Facts>,
     /// What the copy has there; `None` where it was removed.
+    #[serde(skip)]
     pub(super) now: Option<Facts>,
 }
 
 /// What happened to a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
     /// It is new.
     Added,
@@ -38,7 +45,8 @@ pub enum ChangeKind {
 }
 
 /// What a path leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EntryKind {
     /// A regular file.
     File,
@@ -51,7 +59,8 @@ pub enum EntryKind {
 }
 
 /// Why a change is not applied by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HeldBack {
     /// Programs of the host run it, or take orders from it, on their own; or it is a folder that goes together with such a thing.
     Protected,
