@@ -3,10 +3,10 @@
 //! The Docker-compatible call leaves out too much without a word: limits on processes where the engine runs without root, masked paths,
 //! and on podman 4 described devices and annotations.
 
+use sandbox_workspace::overlay_folders;
 use serde_json::{Map, Value, json};
 
 use crate::spec::{Device, Isolation, Mount, Seccomp, Tmpfs, UserNamespace};
-use sandbox_workspace::overlay_folders;
 
 use super::plan::{Attachment, ContainerPlan, PlannedNetwork};
 
