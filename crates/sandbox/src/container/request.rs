@@ -149,8 +149,8 @@ fn resources(plan: &ContainerPlan) -> Value {
 }
 
 fn mounts(plan: &ContainerPlan) -> Vec<Value> {
-    let plain = plan.mounts.iter().filter(|mount| mount.copy_dir().is_none());
-    plain
+    let direct = plan.mounts.iter().filter(|mount| mount.copy_dir().is_none());
+    direct
         .map(|mount| bind(plan, mount))
         .chain(plan.isolation.tmpfs.iter().map(tmpfs))
         .collect()
