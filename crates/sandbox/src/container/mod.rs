@@ -3,6 +3,7 @@
 //! A plan is pure data. What the engine made of it is compared with it twice: after the creation (what the engine wrote down) and
 //! when the container stands but its process does not run yet (what the kernel enforces).
 
+mod default_limits;
 mod error;
 mod filter;
 mod image_probe;
@@ -11,6 +12,7 @@ mod monitor;
 mod overlay;
 mod own_files;
 mod plan;
+mod request;
 mod run;
 mod support;
 mod verify;
@@ -23,3 +25,7 @@ pub(crate) use plan::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
 pub(crate) use run::{Attached, Created, Exit, Handle, Running};
 
 pub(crate) use crate::engine::{Chunk, Output, Stdin};
+#[cfg(test)]
+pub(crate) use default_limits::create;
+#[cfg(test)]
+pub(crate) use request::tests::a_plan;

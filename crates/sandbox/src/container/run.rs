@@ -14,7 +14,7 @@ use super::error::ContainerError;
 use super::kernel::{self, Process};
 use super::monitor::Monitor;
 use super::plan::ContainerPlan;
-use super::{support, verify};
+use super::{default_limits, support, verify};
 
 /// How long a process may take to be gone after SIGKILL. One in an uninterruptible sleep can take for ever.
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
@@ -103,7 +103,7 @@ impl Created {
         };
         support::before_creation(&plan, engine)?;
         support::storage(&plan, engine).await?;
-        let id = engine.create_container(&plan).await;
+        let id = default_limits::create(engine, &plan).await;
         let handle = Handle {
             engine: engine.clone(),
             id: id.map_err(|error| support::explain(error, &plan, engine))?,

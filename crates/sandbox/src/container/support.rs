@@ -213,7 +213,7 @@ fn name(capabilities: &Capabilities) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::a_plan;
+    use crate::container::a_plan;
     use crate::spec::{Device, Isolation, Ulimit, UlimitKind};
 
     fn plan(isolation: Isolation) -> ContainerPlan {

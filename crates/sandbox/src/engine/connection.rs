@@ -7,16 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::{ClientVersion, Docker};
+use tokio::sync::OnceCell;
 
 use crate::config::EngineAddress;
 
 use super::capabilities::{Capabilities, Version};
-use super::error::{Cause, EngineError};
+use super::error::{Cause, EngineError, HEADERS_DEADLINE};
+use super::inspection::LimitFacts;
 use super::libpod::Libpod;
-use super::ulimits::DefaultLimits;
-
-/// How long the engine may take to begin an answer; bollard's own deadline.
-pub(super) const HEADERS_DEADLINE: Duration = Duration::from_mins(2);
 
 /// How long a call may take that neither moves data nor waits for a container.
 pub(super) const CALL_DEADLINE: Duration = Duration::from_mins(2);
@@ -39,7 +37,8 @@ pub(crate) struct Engine {
     docker: Docker,
     libpod: Libpod,
     capabilities: Capabilities,
-    default_limits: DefaultLimits,
+    /// The limits that the engine gives to containers that ask for none, looked up once for all clones.
+    default_limits: Arc<OnceCell<Vec<LimitFacts>>>,
     filter: Option<Arc<Path>>,
 }
 
@@ -74,7 +73,7 @@ impl Engine {
             docker,
             libpod,
             capabilities,
-            default_limits: DefaultLimits::default(),
+            default_limits: Arc::default(),
             filter: None,
         })
     }
@@ -95,7 +94,8 @@ impl Engine {
         &self.capabilities
     }
 
-    pub(super) fn default_limits(&self) -> &DefaultLimits {
+    /// The limits that the engine gives to containers that ask for none, once somebody has looked.
+    pub(crate) fn default_limits(&self) -> &OnceCell<Vec<LimitFacts>> {
         &self.default_limits
     }
 

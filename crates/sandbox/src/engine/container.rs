@@ -6,12 +6,9 @@ use std::fmt;
 use bollard::query_parameters::{KillContainerOptionsBuilder, RemoveContainerOptionsBuilder};
 use http::Method;
 use serde::Deserialize;
-use serde_json::json;
-
-use crate::container::ContainerPlan;
+use serde_json::{Value, json};
 
 use super::connection::{CALL_DEADLINE, Engine, within};
-use super::convert;
 use super::error::{Cause, EngineError, printable};
 use super::inspection::Inspection;
 use super::libpod::{Call, escape};
@@ -53,13 +50,8 @@ pub(crate) struct ContainerSummary {
 }
 
 impl Engine {
-    /// Creates a container. Nothing of it runs yet.
-    pub(crate) async fn create_container(&self, plan: &ContainerPlan) -> Result<ContainerId, EngineError> {
-        let plan = self.with_default_limits(plan).await?;
-        Box::pin(self.create_exactly(&plan)).await
-    }
-
-    pub(super) async fn create_exactly(&self, plan: &ContainerPlan) -> Result<ContainerId, EngineError> {
+    /// Creates a container from the body of podman's own call. Nothing of it runs yet.
+    pub(crate) async fn create_container(&self, name: &str, body: Value) -> Result<ContainerId, EngineError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]
         struct Created {
@@ -69,25 +61,21 @@ impl Engine {
         }
         const OPERATION: &str = "create container";
         let path = "/containers/create".to_owned();
-        let mut call = container_call(OPERATION, &plan.name, Method::POST, path);
-        call.body = Some(convert::container(plan));
-        let created: Created = self
-            .libpod()
-            .json(call)
-            .await
-            .map_err(|error| error.without(plan.env.variables().values()))?;
+        let mut call = container_call(OPERATION, name, Method::POST, path);
+        call.body = Some(body);
+        let created: Created = self.libpod().json(call).await?;
         for warning in created.warnings.iter().flatten() {
             // What it left out is found by whoever compares the container with its plan.
-            tracing::debug!(container = %plan.name, warning = %printable(warning), "the engine warns");
+            tracing::debug!(container = %name, warning = %printable(warning), "the engine warns");
         }
         if created.id.is_empty() || !created.id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(EngineError::new(
                 OPERATION,
-                &plan.name,
+                name,
                 Cause::Answer("it names no container id".to_owned()),
             ));
         }
-        tracing::debug!(container = %plan.name, id = %created.id, "created");
+        tracing::debug!(container = %name, id = %created.id, "created");
         Ok(ContainerId(created.id))
     }
 

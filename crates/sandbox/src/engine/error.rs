@@ -4,6 +4,9 @@ use std::error::Error as StdError;
 use std::io;
 use std::time::Duration;
 
+/// How long the engine may take to begin an answer; bollard's own deadline.
+pub(super) const HEADERS_DEADLINE: Duration = Duration::from_mins(2);
+
 /// A call to the engine that failed: what was tried, on which object, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {operation} `{object}`")]
@@ -144,7 +147,7 @@ impl EngineError {
     }
 
     /// The same error with the texts in `secrets` blotted out of what the engine said.
-    pub(super) fn without<'a>(mut self, secrets: impl IntoIterator<Item = &'a String>) -> Self {
+    pub(crate) fn without<'a>(mut self, secrets: impl IntoIterator<Item = &'a String>) -> Self {
         if let Cause::Status { message, .. } | Cause::Answer(message) | Cause::Refused(message) =
             &mut *self.source
         {
@@ -166,7 +169,7 @@ impl From<bollard::errors::Error> for Cause {
                 message: printable(&message),
             },
             Error::DockerStreamError { error } => Self::Refused(printable(&error)),
-            Error::RequestTimeoutError => Self::Deadline(super::connection::HEADERS_DEADLINE),
+            Error::RequestTimeoutError => Self::Deadline(HEADERS_DEADLINE),
             Error::SocketNotFoundError(path) => Self::Unreachable(format!("no socket at {path}").into()),
             // Their texts quote the document, which may hold environment variables.
             Error::JsonDataError { column, .. } => {

@@ -11,7 +11,6 @@ mod build;
 mod capabilities;
 mod connection;
 mod container;
-mod convert;
 mod disk_limits;
 mod error;
 mod facts;
@@ -24,7 +23,6 @@ mod logs;
 mod network;
 #[cfg(test)]
 mod scripted;
-mod ulimits;
 mod upload;
 
 pub(crate) use attach::{Chunk, Output, Stdin};
@@ -32,14 +30,14 @@ pub(crate) use build::{BuildNetwork, BuildRequest};
 pub use capabilities::{Capabilities, Version};
 pub(crate) use connection::Engine;
 pub(crate) use container::{ContainerId, ContainerSummary};
-#[cfg(test)]
-pub(crate) use convert::tests::a_plan;
 pub use disk_limits::DiskLimits;
 pub use error::EngineError;
 pub use facts::EngineFacts;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::engine_answer;
 pub(crate) use image::{ImageFacts, ImageSummary};
-pub(crate) use inspection::{BindFacts, Inspection, MountFacts, SignalFact, State as ContainerState};
+pub(crate) use inspection::{
+    BindFacts, Inspection, LimitFacts, MountFacts, SignalFact, State as ContainerState,
+};
 pub(crate) use network::NetworkPlan;
 pub(crate) use upload::{Owner, PathFacts};

@@ -233,7 +233,6 @@ async fn an_inspection_that_is_not_understood_is_an_error_without_its_content() 
 
 #[tokio::test]
 async fn a_container_without_an_id_was_not_created() {
-    let plan = crate::engine::convert::tests::a_plan();
     for body in [
         "{}",
         r#"{"Id":"","Warnings":[]}"#,
@@ -242,25 +241,37 @@ async fn a_container_without_an_id_was_not_created() {
         "{",
     ] {
         let (_script, engine) = Script::engine_then(json("201 Created", body)).await;
-        assert!(engine.create_container(&plan).await.is_err(), "{body}");
+        assert!(
+            engine
+                .create_container("n", serde_json::Value::Null)
+                .await
+                .is_err(),
+            "{body}"
+        );
     }
     let (_script, engine) = Script::engine_then(json("201 Created", r#"{"Id":"0f","Warnings":["x"]}"#)).await;
-    assert_eq!(engine.create_container(&plan).await.unwrap().as_str(), "0f");
+    assert_eq!(
+        engine
+            .create_container("n", serde_json::Value::Null)
+            .await
+            .unwrap()
+            .as_str(),
+        "0f"
+    );
 }
 
 #[tokio::test]
 async fn values_of_variables_that_the_engine_quotes_are_blotted_out() {
-    let plan = crate::engine::convert::tests::a_plan();
     let plan = crate::container::ContainerPlan {
         env: crate::spec::ContainerEnv::default().with("TOKEN", "hunter2"),
-        ..plan
+        ..crate::container::a_plan()
     };
     let (_script, engine) = Script::engine_then(json(
         "500 Internal Server Error",
         r#"{"message":"bad variable TOKEN=hunter2"}"#,
     ))
     .await;
-    let error = engine.create_container(&plan).await.unwrap_err();
+    let error = crate::container::create(&engine, &plan).await.unwrap_err();
     let text = format!("{error:?} {}", chain(&error));
     assert!(
         text.contains("bad variable TOKEN=") && !text.contains("hunter2"),

@@ -77,7 +77,7 @@ fn names(text: &str, device: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::a_plan;
+    use crate::container::a_plan;
     use crate::reap::InstanceLock;
     use crate::spec::{AnnotationKey, ImageTag, Isolation, Sharing, VolumeSpec};
 

@@ -205,7 +205,7 @@ mod tests {
     fn what_is_mounted_is_what_was_checked() {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let identity = |folder: &tempfile::TempDir| {
-            crate::host_path::Identity::of(std::fs::File::open(folder.path()).unwrap()).unwrap()
+            sandbox_files::host_path::Identity::of(std::fs::File::open(folder.path()).unwrap()).unwrap()
         };
         let mut plan = plan();
         let checked = plan.mounts.remove(1).of(identity(&one));

@@ -3,12 +3,12 @@
 //! The Docker-compatible call leaves out too much without a word: limits on processes where the engine runs without root, masked paths,
 //! and on podman 4 described devices and annotations.
 
+use sandbox_workspace::overlay_folders;
 use serde_json::{Map, Value, json};
 
-use sandbox_workspace::overlay_folders;
-
-use crate::container::{Attachment, ContainerPlan, PlannedNetwork};
 use crate::spec::{Device, Isolation, Mount, Seccomp, Tmpfs, UserNamespace};
+
+use super::plan::{Attachment, ContainerPlan, PlannedNetwork};
 
 /// A file on the host's `/run`, which root in a container could fill without bound. Without a read-only root nothing else protects it.
 const ENGINES_FILE: &str = "/run/.containerenv";
@@ -16,7 +16,7 @@ const ENGINES_FILE: &str = "/run/.containerenv";
 const PERIOD: i64 = 100_000;
 
 /// The body of the call that creates `plan`. What is `null` is the image's or the engine's choice.
-pub(super) fn container(plan: &ContainerPlan) -> Value {
+pub(super) fn body(plan: &ContainerPlan) -> Value {
     let isolation = &plan.isolation;
     let (namespace, networks) = network(&plan.network);
     let (users, ids) = users(isolation.user_namespace);
@@ -149,8 +149,8 @@ fn resources(plan: &ContainerPlan) -> Value {
 }
 
 fn mounts(plan: &ContainerPlan) -> Vec<Value> {
-    let plain = plan.mounts.iter().filter(|mount| mount.copy_dir().is_none());
-    plain
+    let direct = plan.mounts.iter().filter(|mount| mount.copy_dir().is_none());
+    direct
         .map(|mount| bind(plan, mount))
         .chain(plan.isolation.tmpfs.iter().map(tmpfs))
         .collect()
@@ -208,8 +208,8 @@ fn device(device: &Device) -> Value {
 pub(super) mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::plan::Detachment;
     use super::*;
-    use crate::container::Detachment;
     use crate::reap::{InstanceLock, Labels};
     use crate::spec::{Capability, ContainerEnv, Sharing, Ulimit, UlimitKind};
 
@@ -243,7 +243,7 @@ pub(super) mod tests {
     }
 
     fn check(plan: &ContainerPlan, expected: impl IntoIterator<Item = (&'static str, Value)>) {
-        let body = container(plan);
+        let body = body(plan);
         for (field, expected) in expected {
             assert_eq!(body.pointer(field), Some(&expected), "{field}");
         }
