@@ -12,7 +12,7 @@ use clap::Args;
 
 use crate::cargo;
 use crate::claude_code;
-use crate::engine::{Podman, PrivateEngine, Socket, ensure_image, ping};
+use crate::engine::{Podman, PrivateEngine, Socket, ensure_image, ordinary_user, ping};
 use crate::netns::{self, Pair};
 use crate::npm;
 use crate::process::{self, command};
@@ -52,6 +52,10 @@ enum Engines {
     Four,
     #[value(name = "5")]
     Five,
+    #[value(name = "4-rootless")]
+    FourRootless,
+    #[value(name = "5-rootless")]
+    FiveRootless,
     Gvisor,
     Quota,
     Both,
@@ -63,10 +67,19 @@ impl Engines {
         match self {
             Self::Four => &[Podman::Four],
             Self::Five => &[Podman::Five],
+            Self::FourRootless => &[Podman::FourRootless],
+            Self::FiveRootless => &[Podman::FiveRootless],
             Self::Gvisor => &[Podman::Gvisor],
             Self::Quota => &[Podman::Quota],
             Self::Both => &[Podman::Four, Podman::Five],
-            Self::All => &[Podman::Four, Podman::Five, Podman::Gvisor, Podman::Quota],
+            Self::All => &[
+                Podman::Four,
+                Podman::Five,
+                Podman::FourRootless,
+                Podman::FiveRootless,
+                Podman::Gvisor,
+                Podman::Quota,
+            ],
         }
     }
 }
@@ -83,6 +96,23 @@ impl Default for E2eArgs {
         }
     }
 }
+
+/// The tests that an engine without root is tested with: what depends on the engine.
+const ROOTLESS: [&str; 9] = [
+    "rootless::",
+    "isolation::",
+    "agent::",
+    "command_line::run::",
+    "command_line::exec::",
+    "credentials::scope::",
+    "hardening::process::",
+    "verify::holds::every_guarantee_for_an_agent",
+    "care::doctor",
+];
+/// Those of them in which the test itself needs root, or limits of memory and processes: `rootless::` says what a machine lacks for these.
+const NEED_ROOT: [&str; 3] = ["link_local", "udp_and_icmp", "internal_network_reaches_the_host"];
+/// Where the host's service answers that such tests look for.
+const HOST_SERVICE: u16 = 7070;
 
 /// Whose integration tests these are.
 pub(crate) const PACKAGE: &str = "e2e-tests";
@@ -254,6 +284,7 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
         socket: engine.socket(),
         major: version.split('.').next().unwrap_or_default(),
         pair: Some(Pair::of(podman.name())),
+        user: engine.pid().filter(|_| podman.is_rootless()),
         tests: podman.tests(),
         runs_less: podman == Podman::Four && args.podman.each().contains(&Podman::Five),
     };
@@ -277,6 +308,7 @@ fn on_named_engine(args: &E2eArgs, programs: &Programs, socket: &str) -> Result<
         socket: &socket,
         major: version.split('.').next().unwrap_or_default(),
         pair: None,
+        user: None,
         tests: Podman::Five.tests(),
         runs_less: false,
     };
@@ -296,6 +328,8 @@ struct Place<'a> {
     /// Podman's major version.
     major: &'a str,
     pair: Option<Pair>,
+    /// The engine's service, where an ordinary user runs it and the tests.
+    user: Option<u32>,
     /// The file of tests that are for it.
     tests: &'a str,
     /// Whether another engine runs what does not depend on podman's version.
@@ -306,21 +340,31 @@ fn on_engine(args: &E2eArgs, programs: &Programs, place: &Place<'_>) -> Result<T
     let environment = environment(programs, place);
     let mut tally = Tally::default();
     for test in programs.tests.iter().filter(|test| test.name == place.tests) {
-        let mut command = match &place.pair {
-            Some(pair) => netns::enter(&pair.world, []),
-            None => command("env", ["--"]),
+        let mut command = match (&place.pair, place.user) {
+            (Some(pair), Some(service)) => ordinary_user::enter(service, &pair.world),
+            (Some(pair), None) => netns::enter(&pair.world, []),
+            (None, _) => command("env", ["--"]),
         };
-        command
-            .arg(&test.path)
-            .args(&args.filters)
-            .envs(environment.iter().cloned());
+        command.arg(&test.path).envs(environment.iter().cloned());
         let threads = args.test_threads.unwrap_or(TEST_THREADS);
         command.arg(format!("--test-threads={threads}"));
-        if place.runs_less && args.filters.is_empty() {
+        let service = place
+            .user
+            .map(|_| place.engine.host_service(HOST_SERVICE))
+            .transpose()?;
+        if service.is_some() {
+            command.env("SANDBOX_E2E_HOST_SERVICE", HOST_SERVICE.to_string());
+            command.args(NEED_ROOT.iter().flat_map(|name| ["--skip", name]));
+            command.args(ROOTLESS.iter().filter(|_| args.filters.is_empty()));
+        } else if place.runs_less && args.filters.is_empty() {
             command.arg("--exact").args(of_both_versions(&test.path)?);
         }
+        command.args(&args.filters);
         command.current_dir(workspace::root().join("tests"));
         let run = TestRun::begin(place.socket)?;
+        if place.user.is_some() {
+            ordinary_user::own(&run.environment().map(|(_, folder)| folder))?;
+        }
         let ended = suite::run(command.envs(run.environment()));
         run.end()?;
         tally += ended?;

@@ -65,12 +65,8 @@ impl Shared {
         self.instance.id()
     }
 
-    pub(crate) fn egress(&self) -> Result<&Egress, SandboxError> {
-        self.egress.get().ok_or(SandboxError::NotStarted)
-    }
-
     /// The egress, started now unless it was before.
-    pub(crate) async fn started_egress(&self) -> Result<&Egress, SandboxError> {
+    pub(crate) async fn egress(&self) -> Result<&Egress, SandboxError> {
         self.begun.store(true, Ordering::Relaxed);
         let start = async || {
             let labels = self.labels("").with_role(Role::Egress);

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
+
 use crate::engine::{self, Engine, EngineError};
 
 const OWNER: &str = "sandbox.image.owner";
@@ -10,7 +12,8 @@ const KIND: &str = "sandbox.image.kind";
 const LOWER: &str = "sandbox.image.lower";
 
 /// What an image of ours is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ImageKind {
     /// The lower layer: what a Dockerfile makes.
     Repo,
@@ -35,7 +38,7 @@ impl ImageKind {
 }
 
 /// An image that was built under a prefix.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ImageSummary {
     /// The engine's id.
     pub id: String,

@@ -19,9 +19,7 @@
 //! };
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let engine = "unix:///run/podman/podman.sock".parse()?;
-//! let sandbox = Sandbox::connect(SandboxConfig::new(engine, "/var/lib/my-gateway/sandbox")).await?;
-//! sandbox.startup().await?;
+//! let sandbox = Sandbox::start(SandboxConfig::discover("/var/lib/my-gateway/sandbox")?).await?;
 //!
 //! let image = sandbox.ensure_image(&ImageSource::existing("localhost/agent:latest")).await?;
 //! let policy = Allowlist::from_yaml("domains: [api.anthropic.com]", "policy.yaml")?;
@@ -36,7 +34,7 @@
 //! )?;
 //!
 //! let resume = task.session_store().session_id_for_resume()?;
-//! let result = task.execute(Prompt::new("fix the failing test").resume(resume), |event| println!("{event:?}")).await?;
+//! let result = task.execute(Prompt::new("fix the failing test").resume(resume)).await?;
 //! match result.outcome {
 //!     Outcome::Success => println!("{}", result.response_text),
 //!     Outcome::PromptTooLong | Outcome::SessionCorrupted => println!("begin a fresh session"),
@@ -147,5 +145,7 @@ pub use spec::{
     Mount, Network, NetworkSandboxConfig, ResourceLimits, Runtime, Seccomp, StopSignal, TaskSpec, Tmpfs,
     Ulimit, UlimitKind, UserNamespace,
 };
-pub use task::{Command, CommandResult, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings};
+pub use task::{
+    Command, CommandResult, Execution, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings,
+};
 pub use verify::{ExpectedProgram, VerifyReport, VerifySpec};

@@ -21,15 +21,31 @@ use crate::spec::{CommandSpec, ImageSource, ImageTag, TaskSpec};
 use crate::task::{Command, Task, refuse_untrusted};
 use crate::verify::{self, VerifyReport, VerifySpec};
 
-/// Runs tasks in containers of one engine. See the crate's example for its life.
-#[derive(Debug)]
+/// Runs tasks in containers of one engine. See the crate's example for its life. A clone is the same sandbox.
+#[derive(Debug, Clone)]
 pub struct Sandbox {
     shared: Arc<Shared>,
     runs: Arc<runs::Registry>,
 }
 
 impl Sandbox {
-    /// Connects to the engine and takes a lock of its own, which tells other instances that this one lives.
+    /// Connects to the engine, removes what dead instances left, and prepares what all tasks share: the proxy's image, the root authority
+    /// and the egress network.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration cannot be used, the engine cannot be reached or is too old, `state_dir` cannot be written, or something cannot
+    /// be prepared. Nothing is left on the engine then but the proxy's image.
+    pub async fn start(config: SandboxConfig) -> Result<Self, SandboxError> {
+        let sandbox = Self::connect(config).await?;
+        sandbox.startup().await?;
+        Ok(sandbox)
+    }
+
+    /// Connects to the engine and prepares nothing: to look at what is there, to clean it, or to build an image while [`Sandbox::startup`]
+    /// runs. Executions work all the same; the first that needs a proxy prepares what they share.
+    ///
+    /// It takes a lock of its own, which tells other instances that this one lives.
     ///
     /// # Errors
     ///
@@ -47,12 +63,11 @@ impl Sandbox {
         })
     }
 
-    /// Prepares what all tasks share: removes what dead instances left, makes the proxy's image, the root authority and the
-    /// egress network. Must come before [`Sandbox::create_task`] with a network.
+    /// What [`Sandbox::start`] does after [`Sandbox::connect`]; tells what dead instances had left.
     ///
     /// # Errors
     ///
-    /// When any of these steps fails. Nothing is left on the engine then but the proxy's image; after a future that was dropped,
+    /// When something cannot be prepared. Nothing is left on the engine then but the proxy's image; after a future that was dropped,
     /// [`Sandbox::shutdown`] sees to that.
     pub async fn startup(&self) -> Result<SweepReport, SandboxError> {
         let shared = &self.shared;
@@ -63,7 +78,7 @@ impl Sandbox {
         };
         shared.remove_old_files();
         // Neither is dropped half done when the other fails.
-        match tokio::join!(swept, Box::pin(shared.started_egress())) {
+        match tokio::join!(swept, Box::pin(shared.egress())) {
             (Ok(swept), Ok(_)) => Ok(swept),
             (Err(error), Ok(egress)) => {
                 if let Err(left) = egress.shutdown().await {
@@ -76,7 +91,7 @@ impl Sandbox {
     }
 
     /// Builds an image for tasks, or finds the one that was built before. What the steps of the build may reach says
-    /// [`ImageSource::with_network`]; needs no [`Sandbox::startup`].
+    /// [`ImageSource::with_network`].
     ///
     /// # Errors
     ///

@@ -1,5 +1,7 @@
 //! Stopping an execution from another task.
 
+use std::sync::Arc;
+
 use tokio::sync::watch;
 
 use crate::error::SandboxError;
@@ -21,8 +23,8 @@ impl StopSwitch {
         Self(watch::Sender::new(Phase::Idle))
     }
 
-    /// Begins an execution; the guard ends it, also when the caller drops the future.
-    pub(crate) fn begin(&self) -> Result<RunGuard<'_>, SandboxError> {
+    /// Begins an execution; the guard ends it, whatever becomes of it.
+    pub(crate) fn begin(self: &Arc<Self>) -> Result<RunGuard, SandboxError> {
         let begun = self.0.send_if_modified(|phase| {
             let idle = *phase == Phase::Idle;
             if idle {
@@ -31,7 +33,7 @@ impl StopSwitch {
             idle
         });
         if begun {
-            Ok(RunGuard(self))
+            Ok(RunGuard(Arc::clone(self)))
         } else {
             Err(SandboxError::Busy)
         }
@@ -61,9 +63,9 @@ impl StopSwitch {
 
 /// An execution that has the switch.
 #[derive(Debug)]
-pub(crate) struct RunGuard<'a>(&'a StopSwitch);
+pub(crate) struct RunGuard(Arc<StopSwitch>);
 
-impl Drop for RunGuard<'_> {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         self.0.0.send_replace(Phase::Idle);
     }
@@ -75,7 +77,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_execution_at_a_time() {
-        let switch = StopSwitch::new();
+        let switch = Arc::new(StopSwitch::new());
         let guard = switch.begin().unwrap();
         assert!(matches!(switch.begin(), Err(SandboxError::Busy)));
         drop(guard);
@@ -84,7 +86,7 @@ mod tests {
 
     #[tokio::test]
     async fn stopping_waits_for_the_end_and_tells_whether_there_was_something_to_stop() {
-        let switch = StopSwitch::new();
+        let switch = Arc::new(StopSwitch::new());
         assert!(!switch.stop().await);
         let guard = switch.begin().unwrap();
         let execution = async {

@@ -3,15 +3,19 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::{Serialize, Serializer};
+
 /// Something that appeared, changed or went away at a protected path while a task ran, or that has to be known for another reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Planted {
     /// Where it was, on the host.
+    #[serde(serialize_with = "path_text")]
     pub path: PathBuf,
     /// What it is.
     pub kind: PlantedKind,
     /// Where it is now, without permission to be executed where that could be taken away; `None` where it is still there, or gone.
+    #[serde(serialize_with = "some_path_text")]
     pub moved_to: Option<PathBuf>,
     /// Whether what was there before the run is there again.
     pub restored: bool,
@@ -20,7 +24,8 @@ pub struct Planted {
 }
 
 /// What a task left, and so what was done about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PlantedKind {
     /// It is new or changed where programs of the host follow it on their own: it was moved away.
@@ -97,4 +102,15 @@ impl Planted {
     pub fn path_in(&self, mount: &Path) -> &Path {
         self.path.strip_prefix(mount).unwrap_or(&self.path)
     }
+}
+
+/// A path as text: one that is none would keep the whole result from being written.
+pub(crate) fn path_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+fn some_path_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_ref()
+        .map(|path| path.to_string_lossy())
+        .serialize(serializer)
 }

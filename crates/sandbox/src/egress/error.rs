@@ -52,6 +52,9 @@ pub enum ProxyError {
         /// Its tag.
         tag: String,
     },
+    /// A policy was to be set for an execution that is cut off.
+    #[error("the execution is quarantined, which no policy ends; stop it and execute again")]
+    Quarantined,
     /// Every subnet that was tried is in use.
     #[error("no free subnet in {range} after {tried} attempts; is that range in use on this host?")]
     NoSubnet {

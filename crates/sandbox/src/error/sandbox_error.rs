@@ -75,9 +75,6 @@ pub enum SandboxError {
         "an execution was not taken down to its end, which is a fault in the sandbox; its objects are removed by label"
     )]
     NotTakenDown,
-    /// A network was asked for before [`Sandbox::startup`](crate::Sandbox::startup).
-    #[error("the sandbox is not started; call startup first")]
-    NotStarted,
 }
 
 impl SandboxError {

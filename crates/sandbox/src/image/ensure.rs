@@ -115,10 +115,11 @@ impl Builder<'_> {
             .map_err(ProxyError::from)?
             .unwrap_or_default();
         let steps = Steps::open(self.shared, steps::policy(network), log).await?;
+        let (step_network, trust) = (steps.network(), steps.trust());
         let built = async {
-            request.network = steps.network();
+            request.network = step_network;
             let mut dockerfile = dockerfile.to_vec();
-            if let Some(trust) = steps.trust() {
+            if let Some(trust) = trust {
                 let given = StepTrust {
                     name: TRUST_NAME,
                     target: egress::BUILD_TRUST_FOLDER,
@@ -166,7 +167,7 @@ impl Builder<'_> {
         Ok(ImageTag::new(tag))
     }
 
-    async fn has_shell(&self, image: &str) -> Result<bool, ImageBuildError> {
+    async fn has_shell(&mut self, image: &str) -> Result<bool, ImageBuildError> {
         let probe = ImageProbe::create(self.engine, image, &self.shared.labels("")).await?;
         let mut found = false;
         for path in SHELLS {
@@ -221,7 +222,7 @@ impl Builder<'_> {
         })
     }
 
-    async fn lock(&self, tag: &str) -> Result<FileLock, ImageBuildError> {
+    async fn lock(&mut self, tag: &str) -> Result<FileLock, ImageBuildError> {
         let path = self
             .config
             .state_dir

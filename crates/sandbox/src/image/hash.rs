@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sandbox_files::hex;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::{entrypoint, overlay};
@@ -10,7 +11,8 @@ use crate::image_store::{ImageKind, tag};
 use crate::spec::{ImageSource, Network};
 
 /// The tags of an image's two layers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ImageTags {
     /// `localhost/<prefix>-repo:<sha256>`: what the Dockerfile makes. `None` for an image that is not built here.
     pub repo: Option<String>,

@@ -61,7 +61,7 @@ impl Steps {
             });
         };
         let labels = shared.labels("");
-        let egress = shared.started_egress().await?;
+        let egress = shared.egress().await?;
         let Opening {
             endpoint,
             proxy,

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use sandbox_files::create_folder;
+
 use super::entry::{InvalidLogEntry, LogEntry};
 use super::follow::LogFollower;
 use super::{JSON_NAME, TEXT_NAME};
@@ -84,13 +86,14 @@ impl NetworkLog {
         })
     }
 
-    /// Follows the text file: first what is there, then what is added, whole lines only. Neither file has to be there yet; the
-    /// folder has to.
+    /// Follows the text file: first what is there, then what is added, whole lines only. Nothing has to be there yet: the folder is made,
+    /// as the first execution would.
     ///
     /// # Errors
     ///
-    /// When the folder cannot be watched.
+    /// When the folder cannot be made or watched.
     pub fn follow(&self) -> io::Result<LogFollower> {
+        create_folder(&self.dir, 0o700)?;
         LogFollower::open(&self.dir, TEXT_NAME)
     }
 
@@ -98,8 +101,9 @@ impl NetworkLog {
     ///
     /// # Errors
     ///
-    /// When the folder cannot be watched.
+    /// When the folder cannot be made or watched.
     pub fn follow_json(&self) -> io::Result<LogFollower> {
+        create_folder(&self.dir, 0o700)?;
         LogFollower::open(&self.dir, JSON_NAME)
     }
 }
@@ -182,6 +186,16 @@ mod tests {
         let (_dir, log) = log(&format!("{WARNING}\nnonsense\n{REFUSED}\n{{\"v\":1"));
         let good: Vec<bool> = log.entries().unwrap().map(|entry| entry.is_ok()).collect();
         assert_eq!(good, [true, false, true]);
+    }
+
+    #[tokio::test]
+    async fn a_log_can_be_followed_before_its_folder_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = NetworkLog::new(dir.path().join("conversations/42"));
+        let mut follower = log.follow().unwrap();
+        fs::write(log.path(), "first\n").unwrap();
+        assert_eq!(follower.next_line().await.unwrap().as_deref(), Some("first"));
+        log.follow_json().unwrap();
     }
 
     #[test]

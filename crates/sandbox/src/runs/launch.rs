@@ -110,7 +110,7 @@ async fn create(
         endpoint,
         proxy,
         remains,
-    } = Box::pin(shared.egress()?.open(&id, &labels, config, &image, log)).await?;
+    } = Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
     let created = async { Ok(Created::create(shared.engine(), &plan(Some(&endpoint))?).await?) };
     // Neither is dropped half done when the other fails: both are taken down again.
     let (created, proxy) = tokio::join!(created, proxy);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use allowlist::Allowlist;
+use serde::Serialize;
 
 use super::copy::{self, Covered};
 use super::hooks::LifecycleHooks;
@@ -25,7 +26,8 @@ use crate::task;
 /// How a run ended.
 ///
 /// Counterpart of the number that `Sandbox.wait_for_exit` of terok-sandbox returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct RunExit {
     /// The exit code of its process; 128 and the signal's number where a signal ended it.
     pub code: i64,

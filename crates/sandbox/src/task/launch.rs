@@ -65,7 +65,7 @@ pub(crate) async fn start(
                 endpoint,
                 proxy,
                 remains,
-            } = Box::pin(shared.egress()?.open(&id, &labels, config, &image, log)).await?;
+            } = Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
             timings.network_ready_ms = elapsed_ms(since);
             let container = async {
                 let attached = attach(shared, launch, &id, &image, program, Some(&endpoint)).await;

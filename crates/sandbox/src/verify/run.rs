@@ -11,7 +11,7 @@ use crate::error::{SandboxError, VerifyError};
 use crate::program::{INSIDE, readable};
 use crate::spec::{InvalidSpec, Isolation, Launch, Mount, ResourceLimits};
 use crate::stop_switch::StopSwitch;
-use crate::task::{self, Capture, End, Ended, Program, Started};
+use crate::task::{self, Capture, End, Ended, Program, Sink, Started};
 
 use super::VerifySpec;
 use super::guarantee::checks;
@@ -172,22 +172,30 @@ async fn run(
         handle,
     } = running;
     drop(stdin);
-    let mut stdout = Capture::new(OUTPUT);
+    let mut stdout = Report(Capture::new(OUTPUT));
     let end = task::drive(
         output,
         &handle,
         launch.limits.timeout,
         &StopSwitch::new(),
-        async |chunk| {
-            if let Chunk::Stdout(bytes) = chunk {
-                stdout.push(&bytes);
-            }
-            true
-        },
+        std::future::pending(),
+        &mut stdout,
     )
     .await;
     task::take_down(handle, proxy).await?;
-    Ok((end?, stdout.into_bytes()))
+    Ok((end?, stdout.0.into_bytes()))
+}
+
+/// What the probe writes on its stdout.
+struct Report(Capture);
+
+impl Sink for Report {
+    async fn take(&mut self, chunk: Chunk) -> bool {
+        if let Chunk::Stdout(bytes) = chunk {
+            self.0.push(&bytes);
+        }
+        true
+    }
 }
 
 #[cfg(test)]

@@ -1,56 +1,12 @@
 //! Construction-time configuration of a [`Sandbox`](crate::Sandbox).
 
-use std::fmt;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
 
-/// Where the engine listens: a unix socket.
-///
-/// ```
-/// let address: sandbox::EngineAddress = "unix:///run/podman/podman.sock".parse()?;
-/// assert_eq!(address.socket().to_str(), Some("/run/podman/podman.sock"));
-/// # Ok::<(), sandbox::InvalidConfig>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EngineAddress(PathBuf);
-
-impl EngineAddress {
-    /// The socket at `path`.
-    pub fn unix(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
-    }
-
-    /// The socket's path.
-    #[must_use]
-    pub fn socket(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl fmt::Display for EngineAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unix://{}", self.0.display())
-    }
-}
-
-impl FromStr for EngineAddress {
-    type Err = InvalidConfig;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let path = text.strip_prefix("unix://").unwrap_or(text);
-        if path.starts_with('/') && !path.contains('\0') {
-            return Ok(Self(PathBuf::from(path)));
-        }
-        Err(InvalidConfig(format!(
-            "`{}` is no engine address; write unix:///run/podman/podman.sock (only unix sockets are supported)",
-            text.escape_debug()
-        )))
-    }
-}
+use super::address::EngineAddress;
 
 /// A configuration that cannot be used, and the fix.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +56,15 @@ impl SandboxConfig {
         }
     }
 
+    /// Likewise, on the engine that [`EngineAddress::discover`] finds.
+    ///
+    /// # Errors
+    ///
+    /// As [`EngineAddress::discover`].
+    pub fn discover(state_dir: impl Into<PathBuf>) -> Result<Self, InvalidConfig> {
+        Ok(Self::new(EngineAddress::discover()?, state_dir))
+    }
+
     /// Checks whether `prefix` can be a [`prefix`](Self::prefix).
     ///
     /// # Errors
@@ -134,20 +99,6 @@ impl SandboxConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_absolute_unix_sockets_are_addresses() {
-        for (text, good) in [
-            ("unix:///run/x.sock", true),
-            ("/run/x.sock", true),
-            ("tcp://127.0.0.1:2375", false),
-            ("ssh://host", false),
-            ("", false),
-            ("x.sock", false),
-        ] {
-            assert_eq!(text.parse::<EngineAddress>().is_ok(), good, "{text}");
-        }
-    }
 
     #[test]
     fn a_prefix_that_would_not_make_an_object_name_is_refused() {
