@@ -284,7 +284,7 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
         socket: engine.socket(),
         major: version.split('.').next().unwrap_or_default(),
         pair: Some(Pair::of(podman.name())),
-        user: engine.pid().filter(|_| podman.is_rootless()),
+        user: podman.is_rootless().then_some(&engine),
         tests: podman.tests(),
         runs_less: podman == Podman::Four && args.podman.each().contains(&Podman::Five),
     };
@@ -328,8 +328,8 @@ struct Place<'a> {
     /// Podman's major version.
     major: &'a str,
     pair: Option<Pair>,
-    /// The engine's service, where an ordinary user runs it and the tests.
-    user: Option<u32>,
+    /// The engine, where an ordinary user runs it and the tests.
+    user: Option<&'a PrivateEngine>,
     /// The file of tests that are for it.
     tests: &'a str,
     /// Whether another engine runs what does not depend on podman's version.
@@ -340,32 +340,34 @@ fn on_engine(args: &E2eArgs, programs: &Programs, place: &Place<'_>) -> Result<T
     let environment = environment(programs, place);
     let mut tally = Tally::default();
     for test in programs.tests.iter().filter(|test| test.name == place.tests) {
-        let mut command = match (&place.pair, place.user) {
-            (Some(pair), Some(service)) => ordinary_user::enter(service, &pair.world),
-            (Some(pair), None) => netns::enter(&pair.world, []),
-            (None, _) => command("env", ["--"]),
+        let mut command = match &place.pair {
+            Some(pair) => netns::enter(&pair.world, []),
+            None => command("env", ["--"]),
         };
+        if let Some(engine) = place.user {
+            command.args(ordinary_user::become_on(
+                engine.pid().context("the engine has ended")?,
+            ));
+        }
         command.arg(&test.path).envs(environment.iter().cloned());
-        let threads = args.test_threads.unwrap_or(TEST_THREADS);
-        command.arg(format!("--test-threads={threads}"));
-        let service = place
-            .user
-            .map(|_| place.engine.host_service(HOST_SERVICE))
-            .transpose()?;
-        if service.is_some() {
+        let run = TestRun::begin(place.socket)?;
+        let mut service = None;
+        if let Some(engine) = place.user {
+            service = Some(engine.host_service(HOST_SERVICE)?);
             command.env("SANDBOX_E2E_HOST_SERVICE", HOST_SERVICE.to_string());
             command.args(NEED_ROOT.iter().flat_map(|name| ["--skip", name]));
             command.args(ROOTLESS.iter().filter(|_| args.filters.is_empty()));
-        } else if place.runs_less && args.filters.is_empty() {
-            command.arg("--exact").args(of_both_versions(&test.path)?);
-        }
-        command.args(&args.filters);
-        command.current_dir(workspace::root().join("tests"));
-        let run = TestRun::begin(place.socket)?;
-        if place.user.is_some() {
             ordinary_user::own(&run.environment().map(|(_, folder)| folder))?;
         }
+        command.args(&args.filters);
+        let threads = args.test_threads.unwrap_or(TEST_THREADS);
+        command.arg(format!("--test-threads={threads}"));
+        if place.runs_less && args.filters.is_empty() {
+            command.arg("--exact").args(of_both_versions(&test.path)?);
+        }
+        command.current_dir(workspace::root().join("tests"));
         let ended = suite::run(command.envs(run.environment()));
+        drop(service);
         run.end()?;
         tally += ended?;
     }
