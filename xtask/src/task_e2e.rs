@@ -106,7 +106,7 @@ const ROOTLESS: [&str; 9] = [
     "command_line::exec::",
     "credentials::scope::",
     "hardening::process::",
-    "verify::holds::every_promise_to_an_agent",
+    "verify::holds::every_guarantee_for_an_agent",
     "care::doctor",
 ];
 /// Those of them in which the test itself needs root, or limits of memory and processes: `rootless::` says what a machine lacks for these.

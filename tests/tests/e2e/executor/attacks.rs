@@ -21,7 +21,7 @@ async fn the_supervisor_can_be_neither_killed_stopped_nor_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_kills_its_keeper_kills_itself_and_what_it_started() {
+async fn who_kills_its_subreaper_kills_itself_and_what_it_started() {
     let bed = Bed::new().await;
     let executor = executor(&bed, config(&bed));
     let mark = marker(10);
@@ -35,7 +35,7 @@ async fn who_kills_its_keeper_kills_itself_and_what_it_started() {
         .expect("a result");
     assert!(
         stopped.timed_out,
-        "a keeper that was stopped tells nothing: {stopped:?}"
+        "a subreaper that was stopped reports nothing: {stopped:?}"
     );
     assert_eq!(output(&executor, "echo next").await, "next\n");
     bed.close().await;

@@ -96,7 +96,7 @@ async fn a_program_that_is_missing_or_none_is_told_as_a_shell_would() {
     };
     let error = executor(&bed, config(&bed)).execute("true", options).await;
     let error = error.expect_err("there is no such folder").to_string();
-    assert_eq!(error, "the working directory `/no/such/folder` is no folder");
+    assert_eq!(error, "the working directory `/no/such/folder` is not a folder");
     bed.close().await;
 }
 

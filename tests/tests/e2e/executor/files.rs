@@ -51,9 +51,9 @@ async fn what_a_command_may_not_nobody_does_for_it() {
     for (path, expected) in [
         ("/etc/shadow", "ermission denied"),
         ("/no/such/file", "o such file"),
-        ("/tmp/pipe", "no regular file"),
-        ("/tmp/zero", "no regular file"),
-        ("/tmp/folder", "no regular file"),
+        ("/tmp/pipe", "not a regular file"),
+        ("/tmp/zero", "not a regular file"),
+        ("/tmp/folder", "not a regular file"),
         ("/tmp/../etc/passwd", "without `..`"),
         ("tmp", "no absolute path"),
     ] {
