@@ -20,8 +20,18 @@ pub(crate) fn program() -> Result<PathBuf> {
         return Ok(program);
     }
     step(&format!("building {PACKAGE} {VERSION}"), || {
-        let mut install = cargo(["install", "--quiet", "--locked", "--features", "binary"]);
+        let mut install = cargo([
+            "install",
+            "--quiet",
+            "--locked",
+            "--debug",
+            "--features",
+            "binary",
+        ]);
         install
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            // It hashes whatever it is sent.
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
             .args(["--version", VERSION])
             .arg("--root")
             .arg(&root)

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::apt::{self, Needed};
-use crate::bench::{goals, table};
+use crate::bench::{goals, template};
 use crate::cargo;
 use crate::engine::{Podman, PrivateEngine, ensure_image};
 use crate::process::{self, command};
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         "tasks": tasks,
         "proxy": proxy,
     });
-    println!("{}", table::markdown(&measured)?);
+    println!("{}", template::markdown(&measured)?);
     let (text, reached) = goals::markdown(&measured)?;
     println!("{text}");
     if let Some(file) = &args.output {
@@ -96,7 +96,10 @@ fn build() -> Result<Programs> {
         sandbox: copy(&take("sandbox")?, &folder.join("sandbox"))?,
         bench_tasks: take("bench-tasks")?,
         bench_proxy: take("bench-proxy")?,
-        proxy: copy(&task_proxy_image::build()?, &folder.join("sandbox-proxy"))?,
+        proxy: copy(
+            &task_proxy_image::build(&["--release"])?,
+            &folder.join("sandbox-proxy"),
+        )?,
     })
 }
 

@@ -106,7 +106,7 @@ fn prepare(args: &DemoArgs) -> Result<Prepared> {
     })?;
     let image = step("finding an image for tasks", || image(&socket, args))?;
     let sandbox = step("building the sandbox command", || cargo::program("sandbox", &[]))?;
-    task_proxy_image::build()?;
+    task_proxy_image::build(&task_proxy_image::FOR_TESTS)?;
     let stand_in = stand_in();
     step("building the stand-in for the internet", || {
         cargo::static_program("test-world", "stand-in", &[], &stand_in)

@@ -15,12 +15,12 @@ use crate::claude_code;
 use crate::engine::{Podman, PrivateEngine, Socket, ensure_image, ordinary_user, ping};
 use crate::netns::{self, Pair};
 use crate::npm;
-use crate::process::command;
+use crate::process::{self, command};
 use crate::report::{say, step};
 use crate::s3_server;
 use crate::suite::{self, Tally};
 use crate::task_base_image::{BASE, CLIENTS};
-use crate::task_proxy_image::{self, INSIDE};
+use crate::task_proxy_image::{self, FOR_TESTS, INSIDE};
 use crate::test_run::TestRun;
 use crate::workspace;
 
@@ -32,7 +32,7 @@ pub(crate) struct E2eArgs {
     /// Tests on the engine behind this socket instead, in the network where you are.
     #[arg(long, value_name = "SOCKET", conflicts_with = "podman")]
     engine: Option<String>,
-    /// How many tests run at once.
+    /// How many tests run at once [default: 3].
     #[arg(long, value_name = "N")]
     test_threads: Option<usize>,
     /// Ends the private engines after the tests; they are kept otherwise and found again next time.
@@ -116,6 +116,40 @@ const HOST_SERVICE: u16 = 7070;
 
 /// Whose integration tests these are.
 pub(crate) const PACKAGE: &str = "e2e-tests";
+/// Tests of what does not depend on podman's version, by module: a whole run makes them on one version only.
+const ON_ONE_VERSION: [&str; 28] = [
+    "agent",
+    "clients",
+    "command_line::agent",
+    "command_line::auto",
+    "command_line::exec",
+    "command_line::left_behind",
+    "command_line::logs",
+    "command_line::policy",
+    "command_line::run",
+    "command_line::settings",
+    "command_line::workspace",
+    "credentials::clients",
+    "credentials::echo",
+    "credentials::foreign",
+    "credentials::s3",
+    "credentials::scope",
+    "executor::behaviour",
+    "executor::crowd",
+    "executor::errors",
+    "executor::files",
+    "executor::network",
+    "executor::output",
+    "executor::parallel",
+    "executor::timeouts",
+    "executor::workspace",
+    "identity",
+    "protocols",
+    "requests",
+];
+
+/// How many tests run at once: more than two processors, since most of a test is waiting.
+const TEST_THREADS: usize = 3;
 /// The last npm that runs on the Node.js of the image with clients.
 const NPM: &str = "npm@10";
 
@@ -173,7 +207,8 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
     let s3_server = s3_server::program()?;
     let attempts = workspace::target().join("attempts").join(INSIDE);
     step("building the program that attacks from inside", || {
-        cargo::static_program(INSIDE, INSIDE, &["--features", "attempts"], &attempts)
+        let options = [&FOR_TESTS[..], &["--features", "attempts"]].concat();
+        cargo::static_program(INSIDE, INSIDE, &options, &attempts)
     })?;
     let forced_panic = step("building the programs that panic when they are asked to", || {
         build_forced_panic()
@@ -181,7 +216,7 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
     let sandbox = step("building the sandbox command", || cargo::program("sandbox", &[]))?;
     let tests = step("building the tests", build_tests)?;
     let examples = step("building the examples", build_examples)?;
-    let proxy = task_proxy_image::build()?;
+    let proxy = task_proxy_image::build(&FOR_TESTS)?;
     Ok(Programs {
         tests,
         examples,
@@ -201,13 +236,9 @@ fn build_forced_panic() -> Result<PathBuf> {
     let folder = workspace::target().join("forced-panic");
     let command = cargo::program("sandbox", &["--features", "sandbox-cli/forced-panic"])?;
     cargo::place(&fs::read(&command)?, &folder.join("sandbox"))?;
-    let features = ["--features", "forced-panic"];
-    cargo::static_program(
-        "sandbox-proxy",
-        "sandbox-proxy",
-        &features,
-        &folder.join("sandbox-proxy"),
-    )?;
+    let options = [&FOR_TESTS[..], &["--features", "forced-panic"]].concat();
+    let proxy = folder.join("sandbox-proxy");
+    cargo::static_program("sandbox-proxy", "sandbox-proxy", &options, &proxy)?;
     Ok(folder)
 }
 
@@ -253,8 +284,9 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
         socket: engine.socket(),
         major: version.split('.').next().unwrap_or_default(),
         pair: Some(Pair::of(podman.name())),
-        user: engine.pid().filter(|_| podman.is_rootless()),
+        user: podman.is_rootless().then_some(&engine),
         tests: podman.tests(),
+        runs_less: podman == Podman::Four && args.podman.each().contains(&Podman::Five),
     };
     let what = format!("podman {version} ({})", podman.name());
     let tally = step(&format!("end-to-end tests on {what}"), || {
@@ -278,6 +310,7 @@ fn on_named_engine(args: &E2eArgs, programs: &Programs, socket: &str) -> Result<
         pair: None,
         user: None,
         tests: Podman::Five.tests(),
+        runs_less: false,
     };
     step(&format!("end-to-end tests on podman {version}"), || {
         on_engine(args, programs, &place)
@@ -295,43 +328,64 @@ struct Place<'a> {
     /// Podman's major version.
     major: &'a str,
     pair: Option<Pair>,
-    /// The engine's service, where an ordinary user runs it and the tests.
-    user: Option<u32>,
+    /// The engine, where an ordinary user runs it and the tests.
+    user: Option<&'a PrivateEngine>,
     /// The file of tests that are for it.
     tests: &'a str,
+    /// Whether another engine runs what does not depend on podman's version.
+    runs_less: bool,
 }
 
 fn on_engine(args: &E2eArgs, programs: &Programs, place: &Place<'_>) -> Result<Tally> {
     let environment = environment(programs, place);
     let mut tally = Tally::default();
     for test in programs.tests.iter().filter(|test| test.name == place.tests) {
-        let mut command = match (&place.pair, place.user) {
-            (Some(pair), Some(service)) => ordinary_user::enter(service, &pair.world),
-            (Some(pair), None) => netns::enter(&pair.world, []),
-            (None, _) => command("env", ["--"]),
+        let mut command = match &place.pair {
+            Some(pair) => netns::enter(&pair.world, []),
+            None => command("env", ["--"]),
         };
+        if let Some(engine) = place.user {
+            command.args(ordinary_user::become_on(
+                engine.pid().context("the engine has ended")?,
+            ));
+        }
         command.arg(&test.path).envs(environment.iter().cloned());
-        let service = place
-            .user
-            .map(|_| place.engine.host_service(HOST_SERVICE))
-            .transpose()?;
-        if service.is_some() {
+        let run = TestRun::begin(place.socket)?;
+        let mut service = None;
+        if let Some(engine) = place.user {
+            service = Some(engine.host_service(HOST_SERVICE)?);
             command.env("SANDBOX_E2E_HOST_SERVICE", HOST_SERVICE.to_string());
             command.args(NEED_ROOT.iter().flat_map(|name| ["--skip", name]));
             command.args(ROOTLESS.iter().filter(|_| args.filters.is_empty()));
-        }
-        command.args(&args.filters);
-        command.args(args.test_threads.map(|number| format!("--test-threads={number}")));
-        command.current_dir(workspace::root().join("tests"));
-        let run = TestRun::begin(place.socket)?;
-        if place.user.is_some() {
             ordinary_user::own(&run.environment().map(|(_, folder)| folder))?;
         }
+        command.args(&args.filters);
+        let threads = args.test_threads.unwrap_or(TEST_THREADS);
+        command.arg(format!("--test-threads={threads}"));
+        if place.runs_less && args.filters.is_empty() {
+            command.arg("--exact").args(of_both_versions(&test.path)?);
+        }
+        command.current_dir(workspace::root().join("tests"));
         let ended = suite::run(command.envs(run.environment()));
+        drop(service);
         run.end()?;
         tally += ended?;
     }
     Ok(tally)
+}
+
+/// The tests of a program without those of [`ON_ONE_VERSION`].
+fn of_both_versions(program: &Path) -> Result<Vec<String>> {
+    let list = process::output(&mut command(program, ["--list", "--format=terse"]))?;
+    let on_one = |test: &&str| {
+        let below = |module: &&str| {
+            test.strip_prefix(*module)
+                .is_some_and(|rest| rest.starts_with("::"))
+        };
+        ON_ONE_VERSION.iter().any(below)
+    };
+    let tests = list.lines().filter_map(|line| line.strip_suffix(": test"));
+    Ok(tests.filter(|test| !on_one(test)).map(str::to_owned).collect())
 }
 
 fn environment(programs: &Programs, place: &Place<'_>) -> Vec<(&'static str, OsString)> {
@@ -358,4 +412,19 @@ fn environment(programs: &Programs, place: &Place<'_>) -> Vec<(&'static str, OsS
         environment.push(("SANDBOX_E2E_WORLD_NETNS", Pair::path(&pair.world).into()));
     }
     environment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_module_on_the_list_is_there() {
+        for module in ON_ONE_VERSION {
+            let path = workspace::root()
+                .join("tests/tests/e2e")
+                .join(module.replace("::", "/"));
+            assert!(path.is_dir() || path.with_extension("rs").is_file(), "{module}");
+        }
+    }
 }

@@ -16,12 +16,15 @@ pub(crate) const PROGRAMS: [&str; 2] = ["sandbox-proxy", INSIDE];
 /// The one that runs inside of containers.
 pub(crate) const INSIDE: &str = "sandbox-inside";
 
+/// The profile of programs that are not shipped.
+pub(crate) const FOR_TESTS: [&str; 2] = ["--profile", "tests"];
+
 #[derive(Args)]
 pub(crate) struct ProxyImageArgs {}
 
 /// Prints path, size and hash of the programs.
 pub(crate) fn run(_: &ProxyImageArgs) -> Result<()> {
-    let proxy = build()?;
+    let proxy = build(&["--release"])?;
     for name in PROGRAMS {
         describe(&proxy.with_file_name(name))?;
     }
@@ -38,11 +41,11 @@ fn describe(program: &Path) -> Result<()> {
 }
 
 /// Builds the static programs into the folder where the library of a checkout looks for them; gives the proxy's path.
-pub(crate) fn build() -> Result<PathBuf> {
+pub(crate) fn build(profile: &[&str]) -> Result<PathBuf> {
     let folder = workspace::target().join("proxy");
     for name in PROGRAMS {
         step(&format!("building the static {name}"), || {
-            cargo::static_program(name, name, &["--release"], &folder.join(name))
+            cargo::static_program(name, name, profile, &folder.join(name))
         })?;
     }
     Ok(folder.join("sandbox-proxy"))

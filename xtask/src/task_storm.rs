@@ -46,7 +46,7 @@ pub(crate) fn run(args: &StormArgs) -> Result<()> {
     let sandbox = step("building the command", || {
         cargo::program("sandbox", &["--package", "sandbox-cli"])
     })?;
-    let proxy = task_proxy_image::build()?;
+    let proxy = task_proxy_image::build(&task_proxy_image::FOR_TESTS)?;
     let field = Field::new(&engine, sandbox, &proxy, &BASE.reference())?;
     let begun = Instant::now();
     let report = match args.storm {

@@ -26,10 +26,7 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
     let begin = Instant::now();
     let mut tally = Tally::default();
     step("format", || process::run(&mut cargo(["fmt", "--all", "--check"])))?;
-    step("lints", || lint(&[]))?;
-    step("lints of what is built for tests only", || {
-        lint(&["--all-features"])
-    })?;
+    step("lints", lint)?;
     step("tidy", || task_tidy::run(&TidyArgs {}))?;
     step("licences, sources and advisories of dependencies", deny::check)?;
     step("unit tests and examples in the docs", || {
@@ -58,9 +55,9 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
     Ok(())
 }
 
-fn lint(features: &[&str]) -> Result<()> {
-    let mut clippy = cargo(["clippy", "--workspace", "--all-targets"]);
-    process::run(clippy.args(features).args(["--", "-D", "warnings"]))
+fn lint() -> Result<()> {
+    let options = ["--workspace", "--all-targets", "--all-features"];
+    process::run(cargo(["clippy"]).args(options).args(["--", "-D", "warnings"]))
 }
 
 /// All that needs no engine. One selection of packages in every step, so that nothing is built twice.

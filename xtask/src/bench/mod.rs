@@ -1,4 +1,4 @@
 //! What `bench` prints of what was measured.
 
 pub(crate) mod goals;
-pub(crate) mod table;
+pub(crate) mod template;

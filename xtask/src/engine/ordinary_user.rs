@@ -6,9 +6,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::netns::Pair;
-use crate::process::command;
-
 /// The user's number, and that of the only group.
 pub(crate) const ID: u32 = 64_321;
 /// The user's subordinate ids, as `/etc/subuid` and `/etc/subgid` have them.
@@ -42,11 +39,9 @@ pub(crate) fn own<P: AsRef<Path>>(folders: &[P]) -> Result<()> {
     Ok(())
 }
 
-/// A command of the user's in the world of an engine, on the file system of its service `pid`: there the user is known.
-pub(crate) fn enter(pid: u32, world: &str) -> std::process::Command {
-    let mut enter = command("nsenter", [format!("--net={}", Pair::path(world).display())]);
-    enter.arg(format!("--mount=/proc/{pid}/ns/mnt"));
-    enter.args(["--", "setpriv", "--clear-groups"]);
-    enter.args([format!("--reuid={ID}"), format!("--regid={ID}"), "--".to_owned()]);
-    enter
+/// What makes a command one of the user's, on the file system of the service `pid`: there the user is known.
+pub(crate) fn become_on(pid: u32) -> Vec<String> {
+    let enter =
+        format!("nsenter --mount=/proc/{pid}/ns/mnt -- setpriv --clear-groups --reuid={ID} --regid={ID} --");
+    enter.split(' ').map(str::to_owned).collect()
 }

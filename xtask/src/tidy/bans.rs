@@ -13,7 +13,6 @@ pub(crate) fn check_bans(source: &Source) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     findings.extend(foreign_interfaces(source));
-    findings.extend(subprocesses(source));
     findings.extend(sleeps(source));
     findings.extend(ignored_tests(source));
     findings
@@ -35,24 +34,6 @@ fn foreign_interfaces(source: &Source) -> Vec<Finding> {
         );
     }
     findings
-}
-
-fn subprocesses(source: &Source) -> Vec<Finding> {
-    // What runs in the container is there to start programs.
-    let runs_inside = source.is_under("crates/inside/");
-    if !source.is_under("crates/") || runs_inside || source.is_test() {
-        return Vec::new();
-    }
-    source
-        .program_lines()
-        .filter(|(_, line)| !is_comment(line) && starts_programs(line))
-        .map(|(n, _)| {
-            source.finding(
-                n,
-                "no subprocess in crates/: the engine is driven through its socket",
-            )
-        })
-        .collect()
 }
 
 fn sleeps(source: &Source) -> Vec<Finding> {
@@ -89,11 +70,6 @@ fn ignored_tests(source: &Source) -> Vec<Finding> {
         .filter(|(_, line)| line.trim_start().starts_with("#[ignore"))
         .map(|(n, _)| source.finding(n, "a test that does not run is no test"))
         .collect()
-}
-
-/// Types of our own and of clap's are called `Command` as well: it is the standard library's and tokio's that count.
-fn starts_programs(line: &str) -> bool {
-    line.contains("tokio::process") || (line.contains("process::") && line.contains("Command"))
 }
 
 /// Whether code on this line uses the crate: as a word, outside a comment.
@@ -153,35 +129,6 @@ mod tests {
             &["engine/libpod.rs"],
         );
         check("crates/sandbox/src/spec/env.rs", "let hyperlink = 1;", &[]);
-    }
-
-    #[test]
-    fn crates_start_no_programs() {
-        let library = "crates/sandbox/src/x.rs";
-        check(
-            library,
-            "std::process::Command::new(\"podman\")",
-            &["no subprocess"],
-        );
-        check(
-            library,
-            "use std::process::{Command, ExitCode};",
-            &["no subprocess"],
-        );
-        check(library, "use tokio::process;", &["no subprocess"]);
-        check(library, "use std::process::ExitCode;", &[]);
-        check(library, "Command::new(shared, spec)", &[]);
-        check(
-            library,
-            "//!\n#[cfg(test)]\nstd::process::Command::new(\"id\")",
-            &[],
-        );
-        check(
-            "crates/sandbox-cli/tests/cli.rs",
-            "std::process::Command::new(\"sandbox\")",
-            &[],
-        );
-        check("xtask/src/process.rs", "std::process::Command::new(\"ip\")", &[]);
     }
 
     #[test]

@@ -4,9 +4,6 @@ use super::source::{Finding, Source, is_comment};
 
 /// Lines of a file before its tests.
 const FILE_CEILING: usize = 600;
-/// Lines of a function, except behind a comment that begins with [`FLAT_TABLE`].
-const FUNCTION_CEILING: usize = 80;
-const FLAT_TABLE: &str = "// tidy: flat table";
 /// Names that say where code was put, not what it is.
 const EMPTY_NAMES: [&str; 9] = [
     "utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "stuff",
@@ -21,7 +18,6 @@ pub(crate) fn check_shape(source: &Source) -> Vec<Finding> {
     findings.extend(opening(source));
     findings.extend(size(source));
     findings.extend(name(source));
-    findings.extend(functions(source));
     findings.extend(facade(source));
     findings
 }
@@ -72,29 +68,6 @@ fn facade(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// Functions end where a brace stands at the indentation of their first line; rustfmt guarantees it.
-fn functions(source: &Source) -> Vec<Finding> {
-    let lines: Vec<_> = if source.is_test() {
-        source.lines().collect()
-    } else {
-        source.program_lines().collect()
-    };
-    let mut findings = Vec::new();
-    for (index, (number, line)) in lines.iter().enumerate() {
-        let Some(name) = function_name(line) else { continue };
-        let before = index
-            .checked_sub(1)
-            .and_then(|i| lines.get(i))
-            .map_or("", |(_, line)| *line);
-        let length = length(lines.iter().skip(index).map(|(_, line)| *line));
-        if length > FUNCTION_CEILING && !before.trim_start().starts_with(FLAT_TABLE) {
-            let message = format!("`{name}` has {length} lines; the ceiling is {FUNCTION_CEILING}");
-            findings.push(source.finding(*number, message));
-        }
-    }
-    findings
-}
-
 fn function_name(line: &str) -> Option<&str> {
     let mut rest = line.trim_start();
     if rest.starts_with("//") {
@@ -112,25 +85,6 @@ fn function_name(line: &str) -> Option<&str> {
     }
     let name = rest.strip_prefix("fn ")?;
     name.split(|c: char| !c.is_alphanumeric() && c != '_').next()
-}
-
-fn length<'a>(mut lines: impl Iterator<Item = &'a str>) -> usize {
-    let Some(first) = lines.next() else { return 0 };
-    let indentation = first.len() - first.trim_start().len();
-    // A declaration, or a body on the same line.
-    if first.ends_with(';') || first.ends_with('}') {
-        return 1;
-    }
-    let mut count = 1;
-    for line in lines {
-        count += 1;
-        let at_level = line.len() - line.trim_start().len() == indentation;
-        let ends = line.trim_start().starts_with('}') || line.ends_with(';') || line.ends_with("{}");
-        if at_level && ends {
-            break;
-        }
-    }
-    count
 }
 
 #[cfg(test)]
@@ -161,29 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn the_ceilings_are_the_last_lengths_allowed() {
-        let body = |lines: usize| {
-            format!(
-                "//! X.\n    pub(crate) async fn long(\n{}    }}\n",
-                "        x;\n".repeat(lines)
-            )
-        };
-        assert_eq!(messages("a/src/x.rs", &body(78)), Vec::<String>::new());
-        assert!(messages("a/src/x.rs", &body(79))[0].contains("`long` has 81 lines"));
-        let table = body(79).replace("    pub", "    // tidy: flat table of codes\n    pub");
-        assert_eq!(messages("a/src/x.rs", &table), Vec::<String>::new());
+    fn the_ceiling_is_the_last_size_allowed() {
         let file = |lines: usize| format!("//! X.\n{}#[cfg(test)]\nmod tests {{}}\n", "x\n".repeat(lines));
         assert_eq!(messages("a/src/x.rs", &file(599)), Vec::<String>::new());
         assert!(messages("a/src/x.rs", &file(600))[0].contains("601 lines"));
-    }
-
-    #[test]
-    fn declarations_do_not_run_into_what_follows() {
-        let text = format!(
-            "//! X.\ntrait T {{\n    fn a();\n    fn b(\n        x: u8,\n    );\n{}}}\n",
-            "    x\n".repeat(90)
-        );
-        assert_eq!(messages("a/src/x.rs", &text), Vec::<String>::new());
     }
 
     #[test]

@@ -5,9 +5,10 @@
 
 use serde_json::{Map, Value, json};
 
+use sandbox_workspace::overlay_folders;
+
 use crate::container::{Attachment, ContainerPlan, PlannedNetwork};
 use crate::spec::{Device, Isolation, Mount, Seccomp, Tmpfs, UserNamespace};
-use sandbox_workspace::overlay_folders;
 
 /// A file on the host's `/run`, which root in a container could fill without bound. Without a read-only root nothing else protects it.
 const ENGINES_FILE: &str = "/run/.containerenv";

@@ -12,7 +12,7 @@ use crate::egress::blocking::blocking;
 use crate::engine::{BuildRequest, Engine};
 use crate::image_store::{self, ImageKind};
 use crate::program::StaticProgram;
-use sandbox_files::{FileLock, Replacement};
+use sandbox_files::{FileLock, Replacement, create_folder};
 
 /// Where the image has the program.
 pub(crate) const PROGRAM: &str = "/sandbox-proxy";
@@ -58,7 +58,10 @@ pub(in crate::egress) async fn ensure_image(
         .await?;
     let image = engine.image(&id).await?;
     let id = image.ok_or(ProxyError::ImageVanished { tag })?.id;
-    let written = Replacement::private().write(&record, id.as_bytes());
+    let written = record
+        .parent()
+        .map_or(Ok(()), |folder| create_folder(folder, 0o700))
+        .and_then(|()| Replacement::private().write(&record, id.as_bytes()));
     written.map_err(ProxyError::file("write", &record))?;
     Ok(id)
 }

@@ -153,7 +153,6 @@ const OF_CONFIGURATIONS: [Case; 12] = [
 ];
 
 #[test]
-// tidy: flat table of what is done and what is expected
 fn what_the_configuration_names_is_compared_and_put_back() {
     for (name, before, task, expected) in OF_CONFIGURATIONS {
         let bed = Bed::new();
@@ -306,7 +305,6 @@ const OF_POINTERS: [Case; 12] = [
 ];
 
 #[test]
-// tidy: flat table of what is done and what is expected
 fn pointers_and_gits_own_files_lead_nowhere_else() {
     for (name, before, task, expected) in OF_POINTERS {
         let bed = Bed::new();

@@ -60,7 +60,6 @@ fn paths_in(root: &Path) -> Vec<String> {
 }
 
 #[test]
-// tidy: flat table of what is done and what is expected
 fn what_was_applied_is_in_the_copy_no_more() {
     let bed = Bed::worked();
     bed.host("hidden/.envrc", "of the host");
