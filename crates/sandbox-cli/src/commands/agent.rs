@@ -158,7 +158,7 @@ async fn execute(
     let closed = Notify::new();
     let output = agent.output;
     let mut execution = task.execute(prompt);
-    let printed = Box::pin(async {
+    let answer = Box::pin(async {
         let mut stdout = tokio::io::stdout();
         // Claude Code waits for a reader that is slow: only what is there already is printed at once.
         let mut batches = (&mut execution).ready_chunks(BATCH);
@@ -172,7 +172,7 @@ async fn execute(
         }
         execution.await
     });
-    let (result, why) = watched(printed, async || task.stop().await, stage.interrupts, &closed).await;
+    let (result, why) = watched(answer, async || task.stop().await, stage.interrupts, &closed).await;
     if let Some(Ok(result)) = &result {
         tamper_report::report(&result.planted, &settings.root, printer);
     }
