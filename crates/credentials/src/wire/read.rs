@@ -6,18 +6,18 @@ use allowlist::{Glob, HostPattern};
 use serde::{Deserialize, Deserializer, de::Error};
 use zeroize::Zeroizing;
 
+use super::map::ReplacementMap;
 use super::node::Node;
 use super::write::SIGNING_TYPE;
 use crate::limits::VALUE_LIMIT;
-use crate::{
-    HeaderPattern, Injection, MaskedReplacement, Replacement, SecretReplacements, SecretValue,
-    SigningReplacement,
-};
+use crate::replacement::{MaskedReplacement, Replacement, SigningReplacement};
+use crate::{HeaderPattern, Injection, SecretReplacements, SecretValue};
 
-impl<'de> Deserialize<'de> for SecretReplacements {
+impl<'de> Deserialize<'de> for ReplacementMap {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let document = Node::deserialize(deserializer)?;
-        read(document).map(Self::new).map_err(D::Error::custom)
+        let entries = read(document).map_err(D::Error::custom)?;
+        Ok(Self(SecretReplacements::new(entries)))
     }
 }
 

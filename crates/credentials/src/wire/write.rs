@@ -2,12 +2,14 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::{HeaderPattern, MaskedReplacement, Replacement, SecretReplacements, SigningReplacement};
+use super::map::ReplacementMap;
+use crate::HeaderPattern;
+use crate::replacement::{MaskedReplacement, Replacement, SigningReplacement};
 
 /// The `type` of a signing credential. A masked secret has none.
 pub(super) const SIGNING_TYPE: &str = "aws-sigv4";
 
-impl Serialize for SecretReplacements {
+impl Serialize for ReplacementMap {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(
             self.iter()
