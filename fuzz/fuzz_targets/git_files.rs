@@ -1,4 +1,4 @@
 //! Fuzzes any files of git.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| sandbox::fuzzing::git_files(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| sandbox_workspace::fuzzing::git_files(data));

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use allowlist::Allowlist;
+use futures_util::StreamExt as _;
 use sandbox::{
-    CommandResult, CommandSpec, ContainerEnv, EngineAddress, ImageSource, ImageTag, Input, Mount, Network,
-    NetworkSandboxConfig, OutputChunk, PreparedSecrets, ResourceLimits, Role, Sandbox, SandboxConfig,
-    TaskSpec,
+    CommandResult, CommandSpec, ContainerEnv, EngineAddress, Execution, ImageSource, ImageTag, Input, Mount,
+    Network, NetworkSandboxConfig, OutputChunk, PreparedSecrets, ResourceLimits, Role, Sandbox,
+    SandboxConfig, TaskSpec,
 };
 use tempfile::TempDir;
 
@@ -111,8 +112,7 @@ impl Bed {
     ///
     /// When the sandbox cannot be started: that is what is under test.
     pub async fn with(config: SandboxConfig) -> Self {
-        let sandbox = Sandbox::connect(config).await.expect("the engine answers");
-        sandbox.startup().await.expect("the sandbox starts");
+        let sandbox = Sandbox::start(config).await.expect("the sandbox starts");
         let source = ImageSource::existing(&Setting::of_this_run().clients_image);
         let image = sandbox
             .ensure_image(&source)
@@ -178,10 +178,7 @@ impl Bed {
     pub async fn run_spec(&self, spec: CommandSpec) -> Ran {
         let before = self.log().len();
         let command = self.sandbox.create_command(spec).expect("a good command");
-        let result = command
-            .execute(Input::Empty, async |_: OutputChunk| {})
-            .await
-            .expect("the sandbox works");
+        let result = command.execute(Input::Empty).await.expect("the sandbox works");
         Ran {
             code: result.exit_code,
             stdout: String::from_utf8_lossy(&result.stdout).into_owned(),
@@ -237,6 +234,23 @@ impl Bed {
     pub async fn close(self) {
         self.sandbox.shutdown().await.expect("nothing is left");
     }
+}
+
+/// What a command writes on its stdout until `enough` says so of all of it, or it has ended.
+pub async fn read_until(
+    execution: &mut Execution<OutputChunk, CommandResult>,
+    enough: impl Fn(&str) -> bool,
+) -> String {
+    let mut output = Vec::new();
+    while let Some(chunk) = execution.next().await {
+        if let OutputChunk::Stdout(bytes) = chunk {
+            output.extend_from_slice(&bytes);
+            if enough(&String::from_utf8_lossy(&output)) {
+                break;
+            }
+        }
+    }
+    String::from_utf8_lossy(&output).into_owned()
 }
 
 /// The network that permits what the YAML document `allowlist` does.

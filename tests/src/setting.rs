@@ -32,7 +32,7 @@ pub struct Setting {
     pub forced_panic_dir: PathBuf,
     /// The folder of the crates' examples, built.
     pub examples: PathBuf,
-    /// The probe.
+    /// The program that attacks from inside of a container: `sandbox-inside` with the feature `attempts`.
     pub probe: PathBuf,
 }
 

@@ -241,8 +241,9 @@ mod tests {
 
     #[test]
     fn executables_are_found_among_cargo_messages() {
-        let message = serde_json::json!({"reason": "compiler-artifact", "target": {"name": "probe"}, "executable": "/t/probe"});
-        assert_eq!(executable(&message), Some(("probe".into(), "/t/probe".into())));
+        let message =
+            serde_json::json!({"reason": "compiler-artifact", "target": {"name": "x"}, "executable": "/t/x"});
+        assert_eq!(executable(&message), Some(("x".into(), "/t/x".into())));
         assert_eq!(
             executable(&serde_json::json!({"target": {"name": "x"}, "executable": null})),
             None

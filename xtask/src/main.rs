@@ -66,7 +66,7 @@ enum Task {
     Engine(task_engine::EngineArgs),
     /// Makes Debian images for tasks and imports them into an engine.
     BaseImage(task_base_image::BaseImageArgs),
-    /// Builds the static programs that containers run: proxy, supervisor, probe.
+    /// Builds the static programs that containers run.
     ProxyImage(task_proxy_image::ProxyImageArgs),
     /// Prints where Claude Code's program lies; fetches it with npm where there is none.
     ClaudeBin(task_claude_bin::ClaudeBinArgs),

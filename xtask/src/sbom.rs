@@ -15,12 +15,7 @@ use crate::process::{self, command};
 use crate::workspace;
 
 /// The packages of the programs that an archive holds.
-const SHIPPED: [&str; 4] = [
-    "sandbox-cli",
-    "sandbox-proxy",
-    "sandbox-supervisor",
-    "sandbox-verify-probe",
-];
+const SHIPPED: [&str; 3] = ["sandbox-cli", "sandbox-proxy", "sandbox-inside"];
 
 /// The document about `programs`.
 pub(crate) fn document(programs: &[PathBuf]) -> Result<Value> {

@@ -11,6 +11,7 @@ use crate::process::{self, command};
 use crate::report::step;
 use crate::reproducible;
 use crate::sbom;
+use crate::task_proxy_image::PROGRAMS;
 use crate::workspace;
 
 #[derive(Args)]
@@ -37,9 +38,6 @@ const SHELLS: [(&str, &str); 3] = [
 
 /// The bill of materials, in the archive.
 const SBOM: &str = "sandbox.cdx.json";
-
-/// What containers run.
-const PROGRAMS: [&str; 3] = ["sandbox-proxy", "sandbox-supervisor", "sandbox-verify-probe"];
 
 /// Prints the archive's path.
 pub(crate) fn run(args: &DistArgs) -> Result<()> {

@@ -20,7 +20,7 @@ use crate::report::{say, step};
 use crate::s3_server;
 use crate::suite::{self, Tally};
 use crate::task_base_image::{BASE, CLIENTS};
-use crate::task_proxy_image;
+use crate::task_proxy_image::{self, INSIDE};
 use crate::test_run::TestRun;
 use crate::workspace;
 
@@ -97,7 +97,8 @@ struct Programs {
     proxy: PathBuf,
     /// The folder of the command and the proxy that panic when they are asked to.
     forced_panic: PathBuf,
-    probe: PathBuf,
+    /// The program inside, with the attacks of tests.
+    attempts: PathBuf,
     claude: PathBuf,
     npm: PathBuf,
     s3_server: PathBuf,
@@ -140,9 +141,9 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
     let claude = claude_code::visible_program(args.claude_bin.as_deref())?;
     let npm = npm::unpacked(NPM, "npm")?;
     let s3_server = s3_server::program()?;
-    let probe = workspace::target().join("probe/probe");
-    step("building the static probe", || {
-        cargo::static_program("sandbox-probe", "probe", &[], &probe)
+    let attempts = workspace::target().join("attempts").join(INSIDE);
+    step("building the program that attacks from inside", || {
+        cargo::static_program(INSIDE, INSIDE, &["--features", "attempts"], &attempts)
     })?;
     let forced_panic = step("building the programs that panic when they are asked to", || {
         build_forced_panic()
@@ -151,14 +152,13 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
     let tests = step("building the tests", build_tests)?;
     let examples = step("building the examples", build_examples)?;
     let proxy = task_proxy_image::build()?;
-    task_proxy_image::build_verify_probe()?;
     Ok(Programs {
         tests,
         examples,
         sandbox,
         proxy,
         forced_panic,
-        probe,
+        attempts,
         claude,
         npm,
         s3_server,
@@ -306,7 +306,7 @@ fn environment(programs: &Programs, place: &Place<'_>) -> Vec<(&'static str, OsS
             programs.forced_panic.clone().into(),
         ),
         ("SANDBOX_E2E_EXAMPLES", programs.examples.clone().into()),
-        ("SANDBOX_E2E_PROBE", programs.probe.clone().into()),
+        ("SANDBOX_E2E_PROBE", programs.attempts.clone().into()),
     ];
     if let Some(pair) = &place.pair {
         environment.push(("SANDBOX_E2E_HOST_NETNS", Pair::path(&pair.host).into()));

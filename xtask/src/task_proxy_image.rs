@@ -1,5 +1,5 @@
-//! `proxy-image`: the static programs that containers run: the proxy, which `startup()` of the library makes an image of, the
-//! supervisor of executors and the probe of `sandbox verify`, which it mounts.
+//! `proxy-image`: the static programs that containers run: the proxy, which `startup()` of the library makes an image of, and the
+//! program that it mounts into other containers.
 
 use std::path::{Path, PathBuf};
 
@@ -11,18 +11,20 @@ use crate::process::{self, command};
 use crate::report::{say, step};
 use crate::workspace;
 
-/// The package and its program.
-pub(crate) const SUPERVISOR: &str = "sandbox-supervisor";
+/// The packages and their programs.
+pub(crate) const PROGRAMS: [&str; 2] = ["sandbox-proxy", INSIDE];
+/// The one that runs inside of containers.
+pub(crate) const INSIDE: &str = "sandbox-inside";
 
 #[derive(Args)]
 pub(crate) struct ProxyImageArgs {}
 
 /// Prints path, size and hash of the programs.
 pub(crate) fn run(_: &ProxyImageArgs) -> Result<()> {
-    let program = build()?;
-    describe(&program)?;
-    describe(&program.with_file_name(SUPERVISOR))?;
-    describe(&build_verify_probe()?)?;
+    let proxy = build()?;
+    for name in PROGRAMS {
+        describe(&proxy.with_file_name(name))?;
+    }
     say("the image is made by the sandbox itself, when it starts: FROM scratch, tagged by this content");
     Ok(())
 }
@@ -37,23 +39,11 @@ fn describe(program: &Path) -> Result<()> {
 
 /// Builds the static programs into the folder where the library of a checkout looks for them; gives the proxy's path.
 pub(crate) fn build() -> Result<PathBuf> {
-    let program = workspace::target().join("proxy/sandbox-proxy");
-    step("building the static proxy", || {
-        cargo::static_program("sandbox-proxy", "sandbox-proxy", &["--release"], &program)
-    })?;
-    let supervisor = program.with_file_name(SUPERVISOR);
-    step("building the static supervisor", || {
-        cargo::static_program(SUPERVISOR, SUPERVISOR, &["--release"], &supervisor)
-    })?;
-    Ok(program)
-}
-
-/// Builds the static probe of `sandbox verify` beside it.
-pub(crate) fn build_verify_probe() -> Result<PathBuf> {
-    let name = "sandbox-verify-probe";
-    let program = workspace::target().join("proxy").join(name);
-    step("building the static probe of sandbox verify", || {
-        cargo::static_program(name, name, &["--release"], &program)
-    })?;
-    Ok(program)
+    let folder = workspace::target().join("proxy");
+    for name in PROGRAMS {
+        step(&format!("building the static {name}"), || {
+            cargo::static_program(name, name, &["--release"], &folder.join(name))
+        })?;
+    }
+    Ok(folder.join("sandbox-proxy"))
 }

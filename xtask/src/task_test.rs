@@ -14,6 +14,7 @@ use crate::suite::{self, Tally};
 use crate::task_demo::{self, DemoArgs};
 use crate::task_e2e::{self, E2eArgs};
 use crate::task_fuzz;
+use crate::task_proxy_image::INSIDE;
 use crate::task_tidy::{self, TidyArgs};
 
 #[derive(Args)]
@@ -42,7 +43,7 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
     step("a few seconds of every fuzz target", task_fuzz::smoke)?;
     step("programs that tell nothing of where they were built", || {
         // The proxy takes minutes: `cargo xtask dist --verify` builds it twice too.
-        reproducible::check(&["sandbox-supervisor", "sandbox-verify-probe"])
+        reproducible::check(&[INSIDE])
     })?;
     step("end to end", || {
         tally += good(task_e2e::run_all(&E2eArgs::default())?)?;

@@ -14,6 +14,7 @@ pub(crate) fn run(_: &TidyArgs) -> Result<()> {
     let sources = tidy::sources()?;
     let mut findings = tidy::check_arrows()?;
     findings.extend(tidy::check_locks());
+    findings.extend(tidy::check_circles(&sources));
     findings.extend(tidy::check_paths(&sources));
     findings.extend(sources.iter().flat_map(of_file));
     for finding in &findings {

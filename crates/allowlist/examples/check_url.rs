@@ -7,6 +7,7 @@
 use std::error::Error;
 
 use allowlist::Allowlist;
+use allowlist::Decision;
 use allowlist::Reason;
 
 const POLICY: &str = r#"
@@ -44,14 +45,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("GET", "https://evil.example/", Some(Reason::Host)),
     ];
     for (method, url, expected) in questions {
-        let verdict = policy.judge(method, url);
-        assert_eq!(verdict.reason, expected, "{method} {url}");
-        match (&verdict.rule, &verdict.message) {
-            (Some(rule), _) => println!("allowed {method} {url} by {}[{}]", rule.kind.list(), rule.index),
-            (None, message) => println!(
-                "blocked {method} {url}: {}",
-                message.as_deref().unwrap_or_default()
-            ),
+        match policy.judge(method, url) {
+            Decision::Allow(rule) => {
+                assert_eq!(expected, None, "{method} {url}");
+                println!("allowed {method} {url} by {}[{}]", rule.kind.list(), rule.index);
+            }
+            Decision::Deny(denial) => {
+                assert_eq!(Some(denial.reason()), expected, "{method} {url}");
+                println!("blocked {method} {url}: {denial}");
+            }
+            _ => println!("{method} {url} depends on its body"),
         }
     }
     for warning in policy.lint() {

@@ -4,13 +4,21 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::denial::Denial;
+use crate::rule::RuleKind;
 
 /// The answer to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub enum Decision {
     /// A rule matches.
     Allow(Match),
+    /// It depends on the body: ask again with its first `limit` bytes, or all of it if it has fewer, see
+    /// [`Request::with_body`](crate::Request::with_body). No kind of rule that exists today asks for it.
+    NeedsBody {
+        /// Bytes.
+        limit: usize,
+    },
     /// No rule matches.
     Deny(Denial),
 }
@@ -23,33 +31,12 @@ impl Decision {
     }
 }
 
-/// Which list a rule stands in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RuleKind {
-    /// `domains`.
-    Domain,
-    /// `url_prefixes`.
-    Url,
-}
-
-impl RuleKind {
-    /// The key of the list in a document.
-    #[must_use]
-    pub fn list(self) -> &'static str {
-        match self {
-            Self::Domain => "domains",
-            Self::Url => "url_prefixes",
-        }
-    }
-}
-
 /// The rule that allows a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
-    /// The list it stands in.
+    /// The list it is in.
     pub kind: RuleKind,
-    /// Its place in that list, from 0.
+    /// Its index in that list, from 0.
     pub index: usize,
     /// Its host pattern in canonical form.
     pub host: String,

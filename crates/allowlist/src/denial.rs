@@ -10,9 +10,6 @@ use crate::reason::Reason;
 use crate::request::Request;
 use crate::target::PathRefusal;
 
-/// The file that a message tells its reader to change.
-const FILE: &str = ".sandbox/network-allowlist.yaml";
-
 /// Characters of a path that a message repeats.
 const PATH_SHOWN: usize = 160;
 
@@ -22,59 +19,56 @@ const PATH_SHOWN: usize = 160;
 pub struct Denial {
     reason: Reason,
     message: String,
+    /// Where the message can name the file of the policy.
+    file_at: Option<usize>,
 }
 
 impl Denial {
-    /// A denial in the words of the caller: one sentence, free of host details.
-    #[must_use]
-    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-        }
-    }
-
     /// The reason, for programs.
     #[must_use]
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// One sentence with the mend, for people and agents.
+    /// One sentence with the fix, for people and agents.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// SNI, `:authority`, Host and target do not all name the same host.
+    /// The message with the file of the policy, where the fix is to change the policy.
     #[must_use]
-    pub fn identity_mismatch() -> Self {
-        Self::new(
-            Reason::IdentityMismatch,
-            "the request names a host other than the one its connection was made for: open a connection of its own \
-             for each host, with the same name in SNI, Host and URL",
-        )
+    pub fn message_naming(&self, file: &str) -> String {
+        let parts = self.file_at.and_then(|at| self.message.split_at_checked(at));
+        match parts {
+            Some((before, after)) => format!("{before} in {file}{after}"),
+            None => self.message.clone(),
+        }
+    }
+
+    fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            file_at: None,
+        }
+    }
+
+    /// A denial that a change of the policy mends: between `before` and `after` the message can name the file.
+    fn of_policy(reason: Reason, before: String, after: &str) -> Self {
+        Self {
+            reason,
+            file_at: Some(before.len()),
+            message: before + after,
+        }
     }
 
     /// A TLS connection without a host name to go by.
-    #[must_use]
-    pub fn no_sni() -> Self {
+    pub(crate) fn no_sni() -> Self {
         Self::new(
             Reason::NoSni,
             "over TLS a host can be asked for by name only: use its name, or plain http for an address that the policy \
              names",
-        )
-    }
-
-    /// The host resolves to addresses that are off limits only.
-    #[must_use]
-    pub fn address(host: &HostName) -> Self {
-        Self::new(
-            Reason::Address,
-            format!(
-                "{host} resolves to a private or reserved address: to allow it, add its network to \
-                 `upstream.allow_addresses` in .sandbox/sandbox.yaml"
-            ),
         )
     }
 
@@ -89,10 +83,9 @@ impl Denial {
         )
     }
 
-    /// A missing, doubled or malformed host: what is wrong with it, and the mend.
-    #[must_use]
-    pub fn identity(fault: &str, mend: &str) -> Self {
-        Self::new(Reason::Identity, format!("{fault}: {mend}"))
+    /// A missing or malformed host: what is wrong with it, and the fix.
+    pub(crate) fn identity(fault: &str, fix: &str) -> Self {
+        Self::new(Reason::Identity, format!("{fault}: {fix}"))
     }
 
     pub(crate) fn unreadable(message: &str) -> Self {
@@ -114,55 +107,40 @@ impl Denial {
     }
 
     pub(crate) fn method(request: &Request) -> Self {
-        let method = request.method();
+        let (method, host) = (request.method(), request.host());
         let message = if RuleMethod::new(method.as_str()).is_ok() {
-            format!(
-                "{method} is not allowed for this path of {}: to allow it, {}",
-                request.host(),
-                entry(request, true)
-            )
+            let entry = entry(request, true);
+            format!("{method} is not allowed for this path of {host}: to allow it, add {entry}")
         } else {
-            format!(
-                "this method is not allowed for this path of {}: to allow it, {}",
-                request.host(),
-                domain(request)
-            )
+            let domain = domain(request);
+            format!("this method is not allowed for this path of {host}: to allow it, add {domain}")
         };
-        Self::new(Reason::Method, message)
+        Self::of_policy(Reason::Method, message, "")
     }
 
     pub(crate) fn query(request: &Request) -> Self {
-        Self::new(
-            Reason::Query,
-            format!(
-                "this path of {} is allowed without a query string only: to allow one, end the path with `*`, that is, {}",
-                request.host(),
-                entry(request, false),
-            ),
-        )
+        let message = format!(
+            "this path of {} is allowed without a query string only: to allow one, end the path with `*`, that is, add {}",
+            request.host(),
+            entry(request, false),
+        );
+        Self::of_policy(Reason::Query, message, "")
     }
 
     pub(crate) fn path_not_allowed(request: &Request) -> Self {
-        Self::new(
-            Reason::PathNotAllowed,
-            format!(
-                "this path of {} is not allowed: to allow it, {}",
-                request.host(),
-                entry(request, false)
-            ),
-        )
+        let (host, entry) = (request.host(), entry(request, false));
+        let message = format!("this path of {host} is not allowed: to allow it, add {entry}");
+        Self::of_policy(Reason::PathNotAllowed, message, "")
     }
 
     pub(crate) fn host(request: &Request) -> Self {
-        Self::new(
-            Reason::Host,
-            format!(
-                "{} is not allowed: to allow it, {}, or for this path only {}",
-                request.host(),
-                domain(request),
-                short_entry(request, false)
-            ),
-        )
+        let message = format!(
+            "{} is not allowed: to allow it, add {}",
+            request.host(),
+            domain(request)
+        );
+        let narrower = format!(", or for this path only {}", entry(request, false));
+        Self::of_policy(Reason::Host, message, &narrower)
     }
 }
 
@@ -174,7 +152,7 @@ impl From<InvalidHost> for Denial {
 
 impl From<PathRefusal> for Denial {
     fn from(refusal: PathRefusal) -> Self {
-        let mend = match refusal {
+        let fix = match refusal {
             PathRefusal::NotAbsolute => "begin it with `/`",
             PathRefusal::Unprintable(_) | PathRefusal::Unencoded(_) => "percent-encode it, or leave it out",
             PathRefusal::MalformedEscape => "write a literal `%` as `%25`",
@@ -184,21 +162,17 @@ impl From<PathRefusal> for Denial {
         };
         Self::new(
             Reason::Path,
-            format!("{refusal}, so servers may read it in different ways: {mend}"),
+            format!("{refusal}, so servers may read it in different ways: {fix}"),
         )
     }
 }
 
 fn domain(request: &Request) -> String {
-    format!("add \"{}\" to `domains` in {FILE}", request.host())
-}
-
-fn entry(request: &Request, with_method: bool) -> String {
-    format!("add {} in {FILE}", short_entry(request, with_method))
+    format!("\"{}\" to `domains`", request.host())
 }
 
 /// An entry that allows the request, in YAML that can be pasted.
-fn short_entry(request: &Request, with_method: bool) -> String {
+fn entry(request: &Request, with_method: bool) -> String {
     let target = request.target();
     let shown: String = target.path().chars().take(PATH_SHOWN).collect();
     let cut = shown.len() < target.path().len() || target.query().is_some();

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+use serde::Serialize;
+use serde::Serializer;
+
 use crate::pattern::Pattern;
 use crate::pattern::Token;
 
@@ -13,7 +17,8 @@ use crate::pattern::Token;
 /// assert!(pattern.matches("x-api-key") && !pattern.matches("x-api-keys"));
 /// assert!(!pattern.is_exact() && allowlist::Glob::new("authorization").is_exact());
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
 pub struct Glob {
     pattern: Pattern,
 }
@@ -51,6 +56,18 @@ impl Glob {
             Token::Literal(literal) => Some(*literal),
             Token::Any | Token::Class(_) => None,
         })
+    }
+}
+
+impl From<String> for Glob {
+    fn from(text: String) -> Self {
+        Self::new(&text)
+    }
+}
+
+impl Serialize for Glob {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+use serde::Serialize;
+use serde::Serializer;
+
 use crate::host::HostName;
 use crate::host::InvalidHost;
 use crate::host::LABEL_LIMIT;
@@ -30,7 +34,8 @@ const TEXT_LIMIT: usize = 4096;
 /// assert!(!pattern.matches(&HostName::from_wire(b"example.com")?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct HostPattern {
     pattern: Pattern,
 }
@@ -81,6 +86,20 @@ impl HostPattern {
 
     pub(crate) fn pattern(&self) -> &Pattern {
         &self.pattern
+    }
+}
+
+impl TryFrom<String> for HostPattern {
+    type Error = InvalidRule;
+
+    fn try_from(text: String) -> Result<Self, InvalidRule> {
+        Self::new(&text)
+    }
+}
+
+impl Serialize for HostPattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::decision::RuleKind;
 use crate::host_pattern::HostPattern;
 use crate::pattern::Pattern;
 use crate::pattern::Token;
 use crate::policy::Allowlist;
-use crate::rule::DomainRule;
+use crate::rule::RuleKind;
 use crate::rule::UrlRule;
 
 /// Advice about a policy or one of its rules.
@@ -50,25 +49,29 @@ impl Allowlist {
             let message = "the policy is empty and allows nothing: add hosts under `domains`".to_owned();
             warnings.push(Warning { rule: None, message });
         }
-        let domains = HostIndex::new(self.domains().iter().map(DomainRule::host));
-        let urls = HostIndex::new(self.url_prefixes().iter().map(UrlRule::host));
-        for (index, rule) in self.domains().iter().enumerate() {
-            let messages = host_breadth(rule.host(), true).into_iter().chain(shadowed_domain(
-                &domains,
-                index,
-                rule.host(),
-            ));
+        let domains = HostIndex::new(self.domains());
+        let rules = Vec::from_iter(self.url_rules());
+        let urls = HostIndex::new(self.url_rules().map(UrlRule::host));
+        for (index, host) in self.domains().enumerate() {
+            let messages = host_breadth(host, true)
+                .into_iter()
+                .chain(shadowed_domain(&domains, index, host));
             warnings.extend(messages.map(|message| Warning {
                 rule: Some((RuleKind::Domain, index)),
                 message,
             }));
         }
-        for (index, rule) in self.url_prefixes().iter().enumerate() {
+        for (index, rule) in rules.iter().enumerate() {
             let messages = host_breadth(rule.host(), is_any_path(rule))
                 .into_iter()
                 .chain(path_pitfall(rule))
                 .chain(method_pitfall(rule))
-                .chain(self.shadowed_url(&domains, &urls, index, rule));
+                .chain(shadowed_url(
+                    &domains,
+                    &urls,
+                    rules.get(..index).unwrap_or_default(),
+                    rule,
+                ));
             warnings.extend(messages.map(|message| Warning {
                 rule: Some((RuleKind::Url, index)),
                 message,
@@ -76,34 +79,33 @@ impl Allowlist {
         }
         warnings
     }
+}
 
-    fn shadowed_url(
-        &self,
-        domains: &HostIndex<'_>,
-        urls: &HostIndex<'_>,
-        index: usize,
-        rule: &UrlRule,
-    ) -> Option<String> {
-        if let Some((other, domain)) = domains.first_covering(rule.host(), |_, _| true) {
-            return Some(format!(
-                "`{domain}` in domains[{other}] allows all of `{}` already, so path and methods restrict nothing: remove one",
-                rule.host(),
-            ));
-        }
-        let earlier = self.url_prefixes().get(..index)?;
-        let (other, _) = urls.first_covering(rule.host(), |other, _| {
-            earlier
-                .get(other)
-                .is_some_and(|earlier| covers_rule(earlier, rule))
-        })?;
-        Some(format!(
-            "url_prefixes[{other}] allows all of this already: remove one"
-        ))
+fn shadowed_url(
+    domains: &HostIndex<'_>,
+    urls: &HostIndex<'_>,
+    earlier: &[&UrlRule],
+    rule: &UrlRule,
+) -> Option<String> {
+    if let Some((other, domain)) = domains.first_covering(rule.host(), |_, _| true) {
+        return Some(format!(
+            "`{domain}` in domains[{other}] allows all of `{}` already, so path and methods restrict nothing: remove one",
+            rule.host(),
+        ));
     }
+    let covers = |other: usize| {
+        earlier
+            .get(other)
+            .is_some_and(|earlier| covers_rule(earlier, rule))
+    };
+    let (other, _) = urls.first_covering(rule.host(), |other, _| covers(other))?;
+    Some(format!(
+        "url_prefixes[{other}] allows all of this already: remove one"
+    ))
 }
 
 fn shadowed_domain(domains: &HostIndex<'_>, index: usize, host: &HostPattern) -> Option<String> {
-    // Of two that are the same, the second is told.
+    // Of two that are the same, the second is reported.
     let (other, wide) = domains.first_covering(host, |other, wide| {
         other < index || (other != index && wide != host)
     })?;

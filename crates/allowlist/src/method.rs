@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::Deserialize;
 use serde::Serialize;
 use serde::Serializer;
 
@@ -49,7 +50,8 @@ impl fmt::Display for Method {
 }
 
 /// A method that a rule names, in upper case.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct RuleMethod(Box<str>);
 
 impl RuleMethod {
@@ -84,6 +86,14 @@ impl RuleMethod {
 
     pub(crate) fn is_forbidden(&self) -> bool {
         is_forbidden(&self.0)
+    }
+}
+
+impl TryFrom<String> for RuleMethod {
+    type Error = InvalidRule;
+
+    fn try_from(text: String) -> Result<Self, InvalidRule> {
+        Self::new(&text)
     }
 }
 

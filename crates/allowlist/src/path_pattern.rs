@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+use serde::Serialize;
+use serde::Serializer;
+
 use crate::invalid_rule::InvalidRule;
 use crate::pattern::Language;
 use crate::pattern::Pattern;
@@ -22,7 +26,8 @@ const LENGTH_LIMIT: usize = 8192;
 /// assert!(PathPattern::new("/search*")?.matches(&Target::from_wire(b"/search?q=1")?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct PathPattern {
     pattern: Pattern,
 }
@@ -55,6 +60,13 @@ impl PathPattern {
         }
     }
 
+    /// The empty pattern.
+    pub(crate) fn any() -> Self {
+        Self {
+            pattern: Pattern::compile(""),
+        }
+    }
+
     /// Whether the pattern covers `target`, its query included.
     #[must_use]
     pub fn matches(&self, target: &Target) -> bool {
@@ -83,6 +95,20 @@ impl PathPattern {
 
     pub(crate) fn pattern(&self) -> &Pattern {
         &self.pattern
+    }
+}
+
+impl TryFrom<String> for PathPattern {
+    type Error = InvalidRule;
+
+    fn try_from(text: String) -> Result<Self, InvalidRule> {
+        Self::new(&text)
+    }
+}
+
+impl Serialize for PathPattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 

@@ -3,44 +3,46 @@
 use serde::Deserialize;
 use serde::Deserializer;
 use serde::Serialize;
+use serde::Serializer;
+use serde::ser::SerializeStruct;
 
 use crate::decision::Decision;
 use crate::decision::Match;
-use crate::decision::RuleKind;
 use crate::denial::Denial;
 use crate::host::HostName;
+use crate::host_pattern::HostPattern;
 use crate::parse;
 use crate::parse::ParseError;
 use crate::request::Request;
-use crate::rule::DomainRule;
 use crate::rule::Reach;
+use crate::rule::Rule;
+use crate::rule::RuleKind;
 use crate::rule::UrlRule;
 
 /// What may be reached. The default is empty and allows nothing.
 ///
 /// Serialized as `{"domains": […], "url_prefixes": [{"host", "path", "methods"}]}`; deserializing validates as strictly
 /// as [`Allowlist::from_json`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowlist {
-    domains: Vec<DomainRule>,
-    url_prefixes: Vec<UrlRule>,
+    /// In the order of their kinds.
+    rules: Vec<Rule>,
 }
 
 impl Allowlist {
-    /// A policy of rules made by a program.
+    /// A policy of rules made by a program. Rules of one kind keep their order; those for whole hosts come first.
     #[must_use]
-    pub fn new(domains: Vec<DomainRule>, url_prefixes: Vec<UrlRule>) -> Self {
-        Self {
-            domains,
-            url_prefixes,
-        }
+    pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
+        let mut rules = Vec::from_iter(rules);
+        rules.sort_by_key(Rule::kind);
+        Self { rules }
     }
 
     /// Reads the YAML form; `file` only labels errors. An empty document is an empty policy.
     ///
     /// # Errors
     ///
-    /// Anything but a policy in which every rule can match something: the error names line, column and the mend.
+    /// Anything but a policy in which every rule can match something: the error names line, column and the fix.
     pub fn from_yaml(text: &str, file: &str) -> Result<Self, ParseError> {
         parse::from_yaml(text, file)
     }
@@ -66,46 +68,25 @@ impl Allowlist {
         parse::to_json(self)
     }
 
-    /// The rules for whole hosts, which are looked at first.
+    /// The rules in the order in which they are tried: those for whole hosts first.
     #[must_use]
-    pub fn domains(&self) -> &[DomainRule] {
-        &self.domains
-    }
-
-    /// The rules for paths, in the order in which they are looked at.
-    #[must_use]
-    pub fn url_prefixes(&self) -> &[UrlRule] {
-        &self.url_prefixes
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
     }
 
     /// Whether there is no rule, so that nothing is allowed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.domains.is_empty() && self.url_prefixes.is_empty()
+        self.rules.is_empty()
     }
 
     /// Finds the first rule that allows `request`, or says what comes nearest to allowing it.
     pub fn decide(&self, request: &Request) -> Decision {
-        if let Some((index, rule)) = first(&self.domains, |rule| rule.host().matches(request.host())) {
-            let host = rule.host().to_string();
-            return Decision::Allow(Match {
-                kind: RuleKind::Domain,
-                index,
-                host,
-                path: None,
-            });
-        }
         let mut nearest = Reach::Nothing;
-        for (index, rule) in self.url_prefixes.iter().enumerate() {
-            let reach = rule.reach(request.host(), request.target(), request.method());
+        for (position, rule) in self.rules.iter().enumerate() {
+            let reach = rule.reach(request);
             if reach == Reach::All {
-                let path = Some(rule.path().to_string());
-                return Decision::Allow(Match {
-                    kind: RuleKind::Url,
-                    index,
-                    host: rule.host().to_string(),
-                    path,
-                });
+                return Decision::Allow(self.matched(position, rule));
             }
             nearest = nearest.max(reach);
         }
@@ -117,28 +98,57 @@ impl Allowlist {
         })
     }
 
+    fn matched(&self, position: usize, rule: &Rule) -> Match {
+        let kind = rule.kind();
+        let before = self.rules.partition_point(|other| other.kind() < kind);
+        Match {
+            kind,
+            index: position.saturating_sub(before),
+            host: rule.host().to_string(),
+            path: match rule {
+                Rule::Domain(_) => None,
+                Rule::Url(rule) => Some(rule.path().to_string()),
+            },
+        }
+    }
+
+    pub(crate) fn domains(&self) -> impl Iterator<Item = &HostPattern> {
+        self.rules.iter().filter_map(|rule| match rule {
+            Rule::Domain(host) => Some(host),
+            Rule::Url(_) => None,
+        })
+    }
+
+    pub(crate) fn url_rules(&self) -> impl Iterator<Item = &UrlRule> {
+        self.rules.iter().filter_map(|rule| match rule {
+            Rule::Domain(_) => None,
+            Rule::Url(rule) => Some(rule),
+        })
+    }
+
     /// Whether some rule for `host` depends on the method, so that headers which override it must go.
     #[must_use]
     pub fn has_method_rules_for(&self, host: &HostName) -> bool {
-        self.url_prefixes
-            .iter()
+        self.url_rules()
             .any(|rule| !rule.methods().is_empty() && rule.host().matches(host))
     }
 
     /// Whether `host` is allowed by some of its paths only, so that headers which name another path must go.
     #[must_use]
     pub fn has_path_rules_for(&self, host: &HostName) -> bool {
-        let whole = self.domains.iter().any(|rule| rule.host().matches(host));
-        let mut limited = self
-            .url_prefixes
-            .iter()
-            .filter(|rule| !rule.path().covers_every_path());
+        let whole = self.domains().any(|domain| domain.matches(host));
+        let mut limited = self.url_rules().filter(|rule| !rule.path().covers_every_path());
         !whole && limited.any(|rule| rule.host().matches(host))
     }
 }
 
-fn first<T>(rules: &[T], matches: impl Fn(&T) -> bool) -> Option<(usize, &T)> {
-    rules.iter().enumerate().find(|(_, rule)| matches(rule))
+impl Serialize for Allowlist {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut lists = serializer.serialize_struct("Allowlist", 2)?;
+        lists.serialize_field(RuleKind::Domain.list(), &Vec::from_iter(self.domains()))?;
+        lists.serialize_field(RuleKind::Url.list(), &Vec::from_iter(self.url_rules()))?;
+        lists.end()
+    }
 }
 
 impl<'de> Deserialize<'de> for Allowlist {

@@ -16,6 +16,7 @@ pub struct Request {
     host: HostName,
     method: Method,
     target: Target,
+    body: Option<Box<[u8]>>,
 }
 
 impl Request {
@@ -31,16 +32,32 @@ impl Request {
             host: authority.into_host(),
             method,
             target,
+            body: None,
         })
     }
 
-    /// Reads a request as it came: host first, then port, method and path, so that the first fault is the one told.
+    /// Reads a request as it came: host first, then port, method and path, so that the first fault is the one reported.
     ///
     /// # Errors
     ///
     /// As [`Authority::from_wire`], [`Method::from_wire`], [`Request::new`] and [`Target::from_wire`], in this order.
     pub fn from_wire(scheme: Scheme, authority: &[u8], method: &[u8], target: &[u8]) -> Result<Self, Denial> {
         Self::read(scheme, Authority::from_wire(authority)?, method, target)
+    }
+
+    /// The same request with the first bytes of its body, for a policy that [needs them](crate::Decision::NeedsBody).
+    #[must_use]
+    pub fn with_body(self, first_bytes: &[u8]) -> Self {
+        Self {
+            body: Some(first_bytes.into()),
+            ..self
+        }
+    }
+
+    /// The first bytes of its body, where they are known.
+    #[must_use]
+    pub fn body(&self) -> Option<&[u8]> {
+        self.body.as_deref()
     }
 
     /// How it came in.
@@ -81,6 +98,7 @@ impl Request {
             host: authority.into_host(),
             method,
             target,
+            body: None,
         })
     }
 }
@@ -106,7 +124,7 @@ mod tests {
     use crate::reason::Reason;
 
     #[test]
-    fn the_first_fault_is_told() {
+    fn the_first_fault_is_reported() {
         use Scheme::{Http, Https};
         for (scheme, authority, method, target, expected) in [
             (Https, "a.example", "GET", "/", None),

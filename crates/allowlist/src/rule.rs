@@ -1,59 +1,100 @@
-//! The two kinds of rules.
+//! The rules of a policy.
 
+use serde::Deserialize;
 use serde::Serialize;
-use serde::Serializer;
-use serde::ser::SerializeStruct;
 
-use crate::host::HostName;
 use crate::host_pattern::HostPattern;
 use crate::invalid_rule::InvalidRule;
-use crate::method::Method;
 use crate::method::RuleMethod;
 use crate::path_pattern::PathPattern;
-use crate::target::Target;
+use crate::request::Request;
 
-/// An entry of `domains`: all paths and methods of the hosts it covers.
+/// A rule: what it allows is decided by its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DomainRule {
-    host: HostPattern,
+#[non_exhaustive]
+pub enum Rule {
+    /// An entry of `domains`: all paths and methods of the hosts it covers.
+    Domain(HostPattern),
+    /// An entry of `url_prefixes`.
+    Url(UrlRule),
 }
 
-impl DomainRule {
-    /// A rule for the hosts that `host` covers.
-    ///
-    /// # Errors
-    ///
-    /// A pattern that can never match, see [`HostPattern::new`].
-    pub fn new(host: &str) -> Result<Self, InvalidRule> {
-        Ok(HostPattern::new(host)?.into())
+/// The kind of a rule, in the order in which rules are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RuleKind {
+    /// `domains`.
+    Domain,
+    /// `url_prefixes`.
+    Url,
+}
+
+impl RuleKind {
+    /// The key of the list of such rules in a document.
+    #[must_use]
+    pub fn list(self) -> &'static str {
+        match self {
+            Self::Domain => "domains",
+            Self::Url => "url_prefixes",
+        }
+    }
+}
+
+impl Rule {
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> RuleKind {
+        match self {
+            Self::Domain(_) => RuleKind::Domain,
+            Self::Url(_) => RuleKind::Url,
+        }
     }
 
     /// The hosts it covers.
     #[must_use]
     pub fn host(&self) -> &HostPattern {
-        &self.host
+        match self {
+            Self::Domain(host) => host,
+            Self::Url(rule) => rule.host(),
+        }
+    }
+
+    /// How near the rule comes to allowing a request.
+    pub(crate) fn reach(&self, request: &Request) -> Reach {
+        if !self.host().matches(request.host()) {
+            return Reach::Nothing;
+        }
+        match self {
+            Self::Domain(_) => Reach::All,
+            Self::Url(rule) => rule.reach(request),
+        }
     }
 }
 
-impl From<HostPattern> for DomainRule {
+impl From<HostPattern> for Rule {
     fn from(host: HostPattern) -> Self {
-        Self { host }
+        Self::Domain(host)
     }
 }
 
-impl Serialize for DomainRule {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.host.as_str())
+impl From<UrlRule> for Rule {
+    fn from(rule: UrlRule) -> Self {
+        Self::Url(rule)
     }
 }
 
 /// An entry of `url_prefixes`: some paths of the hosts it covers, for some methods.
 ///
 /// The name of the list is historical: a path without a `*` covers only itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct UrlRule {
     host: HostPattern,
+    #[serde(default = "PathPattern::any")]
     path: PathPattern,
+    // An empty list would read as if no method were allowed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     methods: Vec<RuleMethod>,
 }
 
@@ -78,10 +119,6 @@ impl UrlRule {
         })
     }
 
-    pub(crate) fn from_parts(host: HostPattern, path: PathPattern, methods: Vec<RuleMethod>) -> Self {
-        Self { host, path, methods }
-    }
-
     /// The hosts it covers.
     #[must_use]
     pub fn host(&self) -> &HostPattern {
@@ -100,18 +137,19 @@ impl UrlRule {
         &self.methods
     }
 
-    /// How near the rule comes to allowing a request.
-    pub(crate) fn reach(&self, host: &HostName, target: &Target, method: &Method) -> Reach {
-        if !self.host.matches(host) {
-            Reach::Nothing
-        } else if !self.path.matches(target) {
+    /// How near it comes to allowing a request to a host that it covers.
+    fn reach(&self, request: &Request) -> Reach {
+        let target = request.target();
+        if !self.path.matches(target) {
             let bare = target.query().is_some() && self.path.matches_without_query(target);
             if bare {
                 Reach::PathWithoutQuery
             } else {
                 Reach::Host
             }
-        } else if self.methods.is_empty() || self.methods.iter().any(|listed| listed.matches(method)) {
+        } else if self.methods.is_empty()
+            || self.methods.iter().any(|listed| listed.matches(request.method()))
+        {
             Reach::All
         } else {
             Reach::Path
@@ -127,19 +165,4 @@ pub(crate) enum Reach {
     PathWithoutQuery,
     Path,
     All,
-}
-
-impl Serialize for UrlRule {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("UrlRule", 2 + usize::from(!self.methods.is_empty()))?;
-        fields.serialize_field("host", self.host.as_str())?;
-        fields.serialize_field("path", self.path.as_str())?;
-        // An empty list would read as if no method were allowed.
-        if self.methods.is_empty() {
-            fields.skip_field("methods")?;
-        } else {
-            fields.serialize_field("methods", &self.methods)?;
-        }
-        fields.end()
-    }
 }

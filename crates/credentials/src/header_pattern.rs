@@ -1,6 +1,7 @@
 //! Which headers may carry a credential.
 
 use allowlist::Glob;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::SecretError;
 use crate::limits::HEADER_LIMIT;
@@ -32,7 +33,8 @@ const FRAMING: [&str; 8] = [
 ///
 /// `_` and `-` are one, since gateways hand both to programs as `_`: who could write the one for the other could keep a credential from
 /// being found. In a pattern with a class (`[…]`) each stands for itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct HeaderPattern {
     glob: Glob,
     /// The same with `-` for each `_`.
@@ -78,6 +80,20 @@ impl HeaderPattern {
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.glob.as_str()
+    }
+}
+
+impl TryFrom<String> for HeaderPattern {
+    type Error = SecretError;
+
+    fn try_from(text: String) -> Result<Self, SecretError> {
+        Self::new(&text)
+    }
+}
+
+impl Serialize for HeaderPattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 

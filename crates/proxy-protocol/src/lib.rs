@@ -16,17 +16,20 @@
 //! # Ok::<(), sandbox_proxy_protocol::LineError>(())
 //! ```
 
+mod block_reason;
 mod config;
 mod line;
 mod message;
 mod private_key;
 mod record;
 
+pub use allowlist::Scheme;
+pub use block_reason::BlockReason;
 pub use config::{Limits, Listen, ProxyAuthority, StartConfig, Upstream};
 pub use line::{LineError, LineFault, from_line, to_line, to_secret_line};
 pub use message::{Command, ProxyMessage};
 pub use private_key::PrivateKeyPem;
-pub use record::{Decision, DnsAnswer, Event, OpenRequest, Record, RequestRecord, Scheme, TunnelRecord};
+pub use record::{DnsAnswer, Event, OpenRequest, Record, RequestOutcome, RequestRecord, TunnelRecord};
 pub use sandbox_credentials::wire::ReplacementMap;
 
 /// The version of everything in this crate. A proxy refuses a [`StartConfig`] of any other version.

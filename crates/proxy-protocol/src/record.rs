@@ -2,8 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use allowlist::{Match, Reason};
+use allowlist::{Match, Scheme};
 use serde::{Deserialize, Serialize};
+
+use crate::BlockReason;
 
 /// One event and when it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,7 +45,7 @@ pub enum Event {
         /// The alert that was sent, as RFC 8446 names it, or what else ended the handshake.
         alert: String,
         /// Why, where the proxy decided it.
-        reason: Option<Reason>,
+        reason: Option<BlockReason>,
     },
     /// A limit of [`crate::Limits`] was reached.
     Limit {
@@ -75,20 +77,10 @@ pub enum DnsAnswer {
     Refused,
 }
 
-/// How a request arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scheme {
-    /// Plain.
-    Http,
-    /// Over TLS.
-    Https,
-}
-
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Decision {
+pub enum RequestOutcome {
     /// Permitted and answered by the upstream.
     Allowed,
     /// Refused by the gate or by a limit.
@@ -101,7 +93,7 @@ pub enum Decision {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestRecord {
     /// What became of it.
-    pub decision: Decision,
+    pub decision: RequestOutcome,
     /// The method as received; not escaped.
     pub method: String,
     /// How it arrived.
@@ -115,8 +107,8 @@ pub struct RequestRecord {
     /// The rule that permitted it.
     pub rule: Option<Match>,
     /// Why it was refused.
-    pub reason: Option<Reason>,
-    /// What failed upstream, for [`Decision::Error`].
+    pub reason: Option<BlockReason>,
+    /// What failed upstream, for [`RequestOutcome::Error`].
     pub error: Option<String>,
     /// Surrogates that were replaced by real values.
     #[serde(default)]
@@ -158,7 +150,7 @@ impl RequestRecord {
     #[must_use]
     pub fn asked(method: String, scheme: Scheme, host: String, target: String) -> Self {
         Self {
-            decision: Decision::Blocked,
+            decision: RequestOutcome::Blocked,
             method,
             scheme,
             host,

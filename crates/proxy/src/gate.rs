@@ -2,9 +2,11 @@
 //!
 //! Invariant: whoever holds a [`Permit`] holds the very request that was permitted, so nothing else can be forwarded with it.
 
-use allowlist::{Decision, Denial, HostName, Match, Reason, Request, RuleKind};
+use allowlist::{Decision, HostName, Match, Request, RuleKind};
+use sandbox_proxy_protocol::BlockReason;
 use tokio::sync::watch;
 
+use crate::blocked::Blocked;
 use crate::policy::LivePolicy;
 
 /// Judges requests by the policy of the moment.
@@ -33,7 +35,7 @@ impl Gate {
     /// # Errors
     ///
     /// The policy's denial; while the task is in quarantine or nobody reads its records, that.
-    pub(crate) fn admit(&self, request: Request) -> Result<Permit, Denial> {
+    pub(crate) fn admit(&self, request: Request) -> Result<Permit, Blocked> {
         let LivePolicy {
             allowlist,
             quarantined,
@@ -41,14 +43,14 @@ impl Gate {
             ..
         } = self.policy.borrow().clone();
         if quarantined {
-            return Err(Denial::new(
-                Reason::Quarantine,
+            return Err(Blocked::new(
+                BlockReason::Quarantine,
                 "the operator has cut this task off from the network: stop and report this",
             ));
         }
         if unattended {
-            return Err(Denial::new(
-                Reason::Limit,
+            return Err(Blocked::new(
+                BlockReason::Limit,
                 "the sandbox does not read the records of this task: try again later",
             ));
         }
@@ -64,7 +66,12 @@ impl Gate {
                     path_counts,
                 })
             }
-            Decision::Deny(denial) => Err(denial),
+            Decision::Deny(denial) => Err(denial.into()),
+            // No kind of rule asks for a body yet: one that does is not allowed by its head alone.
+            _ => Err(Blocked::new(
+                BlockReason::Limit,
+                "the policy decides by the body of the request, which this proxy does not read: allow the path itself",
+            )),
         }
     }
 
@@ -125,12 +132,12 @@ impl Permit {
 
 #[cfg(test)]
 mod tests {
-    use allowlist::{Allowlist, Scheme};
+    use allowlist::{Allowlist, Reason, Scheme};
     use futures_util::FutureExt;
 
     use super::*;
 
-    fn ask(gate: &Gate) -> Result<(), Reason> {
+    fn ask(gate: &Gate) -> Result<(), BlockReason> {
         let request = Request::from_wire(Scheme::Https, b"a.example", b"GET", b"/").unwrap();
         gate.admit(request).map(|_| ()).map_err(|denial| denial.reason())
     }
@@ -140,13 +147,13 @@ mod tests {
         let policy = |yaml: &str| Allowlist::from_yaml(yaml, "policy.yaml").unwrap();
         let (live, receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let gate = Gate::new(receiver);
-        assert_eq!(ask(&gate), Err(Reason::Host));
+        assert_eq!(ask(&gate), Err(Reason::Host.into()));
         live.send_replace(LivePolicy::new(policy("domains: [a.example]")));
         assert_eq!(ask(&gate), Ok(()));
         let mut watch = gate.watch();
         assert!(watch.begun().now_or_never().is_none());
         live.send_modify(LivePolicy::neglect);
-        assert_eq!(ask(&gate), Err(Reason::Limit));
+        assert_eq!(ask(&gate), Err(BlockReason::Limit));
         watch.begun().await;
         let mut watch = gate.watch();
         assert!(watch.begun().now_or_never().is_none());
@@ -154,7 +161,7 @@ mod tests {
         assert_eq!(ask(&gate), Ok(()));
         assert!(watch.begun().now_or_never().is_none());
         live.send_modify(LivePolicy::quarantine);
-        assert_eq!(ask(&gate), Err(Reason::Quarantine));
+        assert_eq!(ask(&gate), Err(BlockReason::Quarantine));
         watch.begun().await;
         watch.begun().await;
         assert!(gate.watch().begun().now_or_never().is_none());

@@ -23,6 +23,7 @@
 //! # }
 //! ```
 
+mod blocked;
 mod context;
 mod control;
 mod credential;

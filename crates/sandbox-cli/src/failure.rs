@@ -4,7 +4,8 @@ use std::error::Error;
 use std::fmt;
 
 use sandbox::{
-    BuildReach, ContainerError, ImageBuildError, ProxyError, SandboxError, SessionError, WorkspaceError,
+    BuildReach, ContainerError, ImageBuildError, ProgramError, ProxyError, SandboxError, SessionError,
+    WorkspaceError,
 };
 
 use crate::exit_status::ExitStatus;
@@ -139,6 +140,11 @@ fn hint_for(error: &SandboxError) -> Option<String> {
         SandboxError::Workspace(WorkspaceError::Busy { .. }) => {
             "one run at a time works on the copy of a work tree; with `--workspace direct` several can work on the tree itself"
         }
+        SandboxError::Program(ProgramError::Unusable { .. })
+        | SandboxError::Proxy(ProxyError::Program(ProgramError::Unusable { .. })) => {
+            "unpack the release's programs beside `sandbox`, or name their folder in SANDBOX_PROXY_DIR; in a checkout, \
+             `cargo xtask proxy-image` builds them"
+        }
         SandboxError::Proxy(ProxyError::NoResolver { .. }) => {
             "write `upstream: {dns: 192.0.2.53}` with your name server's address into .sandbox/sandbox.yaml"
         }
@@ -192,6 +198,17 @@ mod tests {
         assert_eq!(Failure::from(SandboxError::from(forbidden)).status().code(), 126);
         assert_eq!(Failure::from(SandboxError::Busy).status().code(), 125);
         assert_eq!(Failure::usage("x").status().code(), 2);
+    }
+
+    #[test]
+    fn a_missing_program_has_a_hint_for_users_of_the_command() {
+        let (name, problem) = ("sandbox-inside", "there is none".to_owned());
+        let failure = Failure::from(SandboxError::from(ProgramError::Unusable { name, problem }));
+        assert!(
+            failure
+                .hint()
+                .is_some_and(|hint| hint.contains("SANDBOX_PROXY_DIR"))
+        );
     }
 
     #[test]

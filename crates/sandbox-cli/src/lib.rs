@@ -15,7 +15,6 @@ mod failure;
 mod forced_panic;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
-mod hex;
 mod image_context;
 mod interrupt;
 mod launch;

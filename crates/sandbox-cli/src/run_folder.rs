@@ -1,10 +1,10 @@
 //! The folders of a project's runs, one each, with what it did on the network.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use sandbox_files::{FileLock, create_folder};
 use time::OffsetDateTime;
 
 use crate::failure::Failure;
@@ -18,27 +18,21 @@ const LOCK: &str = "running";
 #[derive(Debug)]
 pub(crate) struct RunFolder {
     path: PathBuf,
-    _lock: File,
+    _lock: FileLock,
 }
 
 impl RunFolder {
     /// Makes one in `logs`, and removes those that are too old.
     pub(crate) fn create(logs: &Path) -> Result<Self, Failure> {
         let doing = |path: &Path| Failure::doing(format!("make the folder `{}`", path.display()));
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(logs)
-            .map_err(doing(logs))?;
+        create_folder(logs, 0o700).map_err(doing(logs))?;
         remove_old(logs, KEPT - 1);
         let path = logs.join(id(OffsetDateTime::now_utc(), std::process::id()));
         DirBuilder::new()
             .mode(0o700)
             .create(&path)
             .map_err(doing(&path))?;
-        let lock = lock_file(&path)
-            .and_then(|file| file.lock().map(|()| file))
-            .map_err(doing(&path))?;
+        let lock = FileLock::exclusive_blocking(&path.join(LOCK)).map_err(doing(&path))?;
         Ok(Self { path, _lock: lock })
     }
 
@@ -80,14 +74,6 @@ pub(crate) fn wait_for_end(folder: &Path) {
     if let Ok(file) = File::open(folder.join(LOCK)) {
         let _ = file.lock_shared();
     }
-}
-
-fn lock_file(folder: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(folder.join(LOCK))
 }
 
 fn remove_old(logs: &Path, kept: usize) {

@@ -24,8 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let mut config = SandboxConfig::new(engine, &state_dir);
     config.proxy_dir = Some(proxy_dir.into());
-    let sandbox = Sandbox::connect(config).await?;
-    sandbox.startup().await?;
+    let sandbox = Sandbox::start(config).await?;
 
     let image = sandbox.ensure_image(&ImageSource::existing(image)).await?;
     let policy = Allowlist::from_yaml(&format!("domains: [{host}]"), "example")?;
@@ -34,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             .network(Network::Sandboxed(NetworkSandboxConfig::new(policy)))
             .network_log_dir(&state_dir),
     )?;
-    let result = command.execute(Input::Empty, async |_chunk| {}).await?;
+    let result = command.execute(Input::Empty).await?;
 
     let mut out = std::io::stdout();
     out.write_all(&result.stdout)?;

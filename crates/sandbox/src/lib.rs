@@ -19,9 +19,7 @@
 //! };
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let engine = "unix:///run/podman/podman.sock".parse()?;
-//! let sandbox = Sandbox::connect(SandboxConfig::new(engine, "/var/lib/my-gateway/sandbox")).await?;
-//! sandbox.startup().await?;
+//! let sandbox = Sandbox::start(SandboxConfig::discover("/var/lib/my-gateway/sandbox")?).await?;
 //!
 //! let image = sandbox.ensure_image(&ImageSource::existing("localhost/agent:latest")).await?;
 //! let policy = Allowlist::from_yaml("domains: [api.anthropic.com]", "policy.yaml")?;
@@ -36,7 +34,7 @@
 //! )?;
 //!
 //! let resume = task.session_store().session_id_for_resume()?;
-//! let result = task.execute(Prompt::new("fix the failing test").resume(resume), |event| println!("{event:?}")).await?;
+//! let result = task.execute(Prompt::new("fix the failing test").resume(resume)).await?;
 //! match result.outcome {
 //!     Outcome::Success => println!("{}", result.response_text),
 //!     Outcome::PromptTooLong | Outcome::SessionCorrupted => println!("begin a fresh session"),
@@ -92,57 +90,64 @@
 
 mod config;
 mod container;
+mod context;
 mod egress;
 mod engine;
 mod error;
 mod executor;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
-pub mod host_path;
 mod image;
+mod image_store;
+mod network_log;
 mod program;
 mod reap;
 mod runs;
 mod sandbox;
-mod session;
 mod spec;
+mod stop_switch;
 mod task;
 mod verify;
-mod workspace;
 
 pub use config::{EngineAddress, InvalidConfig, SandboxConfig, UpstreamConfig};
 pub use container::ContainerError;
-pub use egress::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog, Prerequisites, ProxyError};
+pub use egress::{Prerequisites, ProxyError};
 pub use engine::{Capabilities, DiskLimits, EngineError, EngineFacts, Version};
-pub use error::SandboxError;
-pub use executor::{
-    ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig, ExecutorError, ExecutorMode, Workspace,
+pub use error::{
+    BuildReach, ExecutorError, HookError, ImageBuildError, Moment, RunError, SandboxError, VerifyError,
 };
-pub use image::{BuildReach, ImageBuildError, ImageKind, ImageSummary, ImageTags};
+pub use executor::{ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig, ExecutorMode, Workspace};
+pub use image::ImageTags;
+pub use image_store::{ImageKind, ImageSummary};
+pub use network_log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
 pub use reap::{Inventory, InventoryInstance, InventoryObject, LockError, ObjectKind, Role, SweepReport};
-pub use runs::{
-    HookError, LifecycleHooks, Moment, READY_MARKER, Readiness, RunError, RunExit, Runs, StopResult,
-};
+pub use runs::{LifecycleHooks, READY_MARKER, Readiness, RunExit, Runs, StopResult};
 pub use sandbox::Sandbox;
+pub use sandbox_files::host_path;
 /// What [`LogEntry::event`] is made of: the proxy's own words.
 pub mod network_event {
-    pub use sandbox_proxy_protocol::{Decision, DnsAnswer, Event, RequestRecord, Scheme, TunnelRecord};
+    pub use sandbox_proxy_protocol::{
+        BlockReason, DnsAnswer, Event, RequestOutcome, RequestRecord, Scheme, TunnelRecord,
+    };
 }
+pub use program::ProgramError;
 pub use sandbox_credentials::{
     AwsAccessKey, HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError,
     SecretReplacements, SecretValue, SecretVariable, SigningCredential, prepare_secrets,
 };
-pub use sandbox_verify_probe::Category;
-pub use session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};
+pub use sandbox_inside::{Category, Check, Finding};
+pub use sandbox_session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};
+pub use sandbox_workspace::{
+    Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Planted, PlantedKind, Protection,
+    Versions, WorkspaceCopy, WorkspaceError,
+};
 pub use spec::{AnnotationKey, ByteSize, Cpus, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};
 pub use spec::{
     Capability, CommandSpec, ContainerEnv, Device, HostEntry, ImageSource, ImageTag, InvalidSpec, Isolation,
     Mount, Network, NetworkSandboxConfig, ResourceLimits, Runtime, Seccomp, StopSignal, TaskSpec, Tmpfs,
     Ulimit, UlimitKind, UserNamespace,
 };
-pub use task::{Command, CommandResult, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings};
-pub use verify::{Check, ExpectedProgram, VerifyError, VerifyReport, VerifySpec};
-pub use workspace::{
-    Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Planted, PlantedKind, Protection,
-    Versions, WorkspaceCopy, WorkspaceError,
+pub use task::{
+    Command, CommandResult, Execution, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings,
 };
+pub use verify::{ExpectedProgram, VerifyReport, VerifySpec};

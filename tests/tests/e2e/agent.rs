@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use e2e_tests::bed::Bed;
 use e2e_tests::engine;
+use futures_util::StreamExt as _;
 use sandbox::{Mount, Outcome, Prompt, ResourceLimits, Role, Task};
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ async fn outcome_of(prompt: &str) -> (Outcome, String) {
     let bed = Bed::new().await;
     let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
     let result = task
-        .execute(Prompt::new(prompt), |_| {})
+        .execute(Prompt::new(prompt))
         .await
         .expect("the sandbox works");
     let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).unwrap_or_default();
@@ -36,11 +37,9 @@ async fn outcome_of(prompt: &str) -> (Outcome, String) {
 async fn two_turns_the_second_resumes_the_first() {
     let bed = Bed::new().await;
     let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
-    let mut live = 0;
-    let first = task
-        .execute(Prompt::new("remember the word heliotrope"), |_| live += 1)
-        .await
-        .expect("the sandbox works");
+    let mut execution = task.execute(Prompt::new("remember the word heliotrope"));
+    let live = (&mut execution).count().await;
+    let first = execution.await.expect("the sandbox works");
     assert_eq!(
         first.outcome,
         Outcome::Success,
@@ -52,7 +51,7 @@ async fn two_turns_the_second_resumes_the_first() {
     let resume = task.session_store().session_id_for_resume().expect("a session");
     assert_eq!(resume, first.session_id);
     let second = task
-        .execute(Prompt::new("which word?").resume(resume), |_| {})
+        .execute(Prompt::new("which word?").resume(resume))
         .await
         .expect("the sandbox works");
     assert_eq!(second.outcome, Outcome::Success, "{:?}", second.error_summary);
@@ -93,10 +92,9 @@ async fn a_tool_call_runs_in_the_container_on_the_mounted_workspace() {
         .working_dir("/workspace");
     let task = bed.sandbox.create_task(spec).expect("a good task");
     let result = task
-        .execute(
-            Prompt::new("scenario:tool-use\ncommand: echo made by a tool > made.txt && cat made.txt"),
-            |_| {},
-        )
+        .execute(Prompt::new(
+            "scenario:tool-use\ncommand: echo made by a tool > made.txt && cat made.txt",
+        ))
         .await
         .expect("the sandbox works");
     assert_eq!(result.outcome, Outcome::Success, "{:?}", result.error_summary);
@@ -111,22 +109,15 @@ async fn a_tool_call_runs_in_the_container_on_the_mounted_workspace() {
 async fn events_arrive_live_and_killing_the_container_keeps_what_there_is() {
     let bed = Bed::new().await;
     let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
-    let (seen, wait) = tokio::sync::oneshot::channel();
-    let mut seen = Some(seen);
-    let running = task.execute(Prompt::new("scenario:slow"), |event| {
-        if event.session_id().is_some()
-            && let Some(seen) = seen.take()
-        {
-            let _ = seen.send(());
+    let mut execution = task.execute(Prompt::new("scenario:slow"));
+    while let Some(event) = execution.next().await {
+        if event.session_id().is_some() {
+            break;
         }
-    });
-    let killing = async {
-        wait.await.expect("an event while the program runs");
-        let name = bed.container(Role::Task).await;
-        engine::call("POST", &format!("/containers/{name}/kill?signal=KILL"), None).await;
-    };
-    let (result, ()) = tokio::join!(running, killing);
-    let result = result.expect("a killed container is an outcome");
+    }
+    let name = bed.container(Role::Task).await;
+    engine::call("POST", &format!("/containers/{name}/kill?signal=KILL"), None).await;
+    let result = execution.await.expect("a killed container is an outcome");
     assert_eq!(result.outcome, Outcome::ContainerFailed);
     assert_eq!(result.exit_code, 137);
     let id = result.session_id.expect("the session id of the init event");
@@ -149,21 +140,12 @@ async fn events_arrive_live_and_killing_the_container_keeps_what_there_is() {
 async fn stopping_a_task_is_an_outcome_and_a_second_execution_at_once_is_refused() {
     let bed = Bed::new().await;
     let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
-    let (seen, wait) = tokio::sync::oneshot::channel();
-    let mut seen = Some(seen);
-    let running = task.execute(Prompt::new("scenario:hang"), |_| {
-        if let Some(seen) = seen.take() {
-            let _ = seen.send(());
-        }
-    });
-    let stopping = async {
-        wait.await.expect("an event");
-        let second = task.execute(Prompt::new("me too"), |_| {}).await;
-        assert!(matches!(second, Err(sandbox::SandboxError::Busy)), "{second:?}");
-        assert!(task.stop().await);
-        assert!(!task.stop().await);
-    };
-    let (result, ()) = tokio::join!(running, stopping);
+    let mut execution = task.execute(Prompt::new("scenario:hang"));
+    execution.next().await.expect("an event");
+    let second = task.execute(Prompt::new("me too")).await;
+    assert!(matches!(second, Err(sandbox::SandboxError::Busy)), "{second:?}");
+    let (result, stopped) = tokio::join!(execution, task.stop());
+    assert!(stopped && !task.stop().await);
     assert_eq!(result.expect("a stop is an outcome").outcome, Outcome::Stopped);
     bed.close().await;
 }
@@ -180,7 +162,7 @@ async fn the_time_limit_is_an_outcome() {
         .create_task(bed.agent().limits(limits))
         .expect("a good task");
     let result = task
-        .execute(Prompt::new("scenario:hang"), |_| {})
+        .execute(Prompt::new("scenario:hang"))
         .await
         .expect("a timeout is an outcome");
     assert_eq!(result.outcome, Outcome::Timeout);
@@ -217,7 +199,7 @@ async fn an_api_that_the_allowlist_does_not_permit_is_an_authentication_failure_
     let spec = bed.agent().network(e2e_tests::bed::network("domains: []"));
     let task = bed.sandbox.create_task(spec).expect("a good task");
     let result = task
-        .execute(Prompt::new("hello"), |_| {})
+        .execute(Prompt::new("hello"))
         .await
         .expect("the sandbox works");
     assert_eq!(

@@ -67,10 +67,7 @@ async fn ensure(sandbox: &Sandbox, source: &ImageSource) -> (ImageTag, Vec<Strin
 async fn run(sandbox: &Sandbox, image: &ImageTag, command: &[&str]) -> (i64, String) {
     let command = CommandSpec::new("image", image.clone(), command.iter().copied());
     let command = sandbox.create_command(command).expect("a good command");
-    let result = command
-        .execute(Input::Empty, async |_| {})
-        .await
-        .expect("the sandbox works");
+    let result = command.execute(Input::Empty).await.expect("the sandbox works");
     (
         result.exit_code,
         String::from_utf8_lossy(&result.stdout).into_owned(),

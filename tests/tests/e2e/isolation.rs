@@ -4,13 +4,14 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
-use e2e_tests::bed::{self, Bed};
+use e2e_tests::bed::{self, Bed, read_until};
 use e2e_tests::engine;
 use e2e_tests::host::{self, HostService};
 use e2e_tests::setting::Setting;
 use e2e_tests::world::{IcmpSink, ORIGIN, SINK, UdpSink};
-use sandbox::{Input, Network, OutputChunk, Role};
+use sandbox::{Input, Network, Role};
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
 
 const POLICY: &str = "domains: [open.test]";
 
@@ -92,16 +93,12 @@ async fn with_link_local(bed: &Bed, port: u16) -> Vec<String> {
     let command = bed.sandbox.create_command(spec).expect("a good command");
     let (writer, reader) = tokio::io::duplex(4096);
     let feeding = tokio::spawn(feed_link_local(writer));
-    let mut output = String::new();
     let result = command
-        .execute(Input::Reader(Box::new(reader)), async |chunk| {
-            if let OutputChunk::Stdout(bytes) = chunk {
-                output.push_str(&String::from_utf8_lossy(&bytes));
-            }
-        })
+        .execute(Input::Reader(Box::new(reader)))
         .await
         .expect("the sandbox works");
     assert_eq!(result.exit_code, 0);
+    let output = String::from_utf8_lossy(&result.stdout);
     let tried = feeding.await.expect("the addresses");
     let outcomes: Vec<String> = output.lines().map(str::to_owned).collect();
     assert_eq!(outcomes.len(), tried, "each address was tried: {outcomes:?}");
@@ -111,7 +108,6 @@ async fn with_link_local(bed: &Bed, port: u16) -> Vec<String> {
 
 /// Tells the task the link-local addresses that the host's bridges have while the task runs.
 async fn feed_link_local(mut writer: tokio::io::DuplexStream) -> usize {
-    use tokio::io::AsyncWriteExt as _;
     // A bridge gets its link-local address about two seconds after it came up, when no other host claims it.
     let deadline = Instant::now() + DEADLINE;
     let bridges = loop {
@@ -350,45 +346,26 @@ async fn conversation(bed: &Bed, script: &str) -> String {
     let (mut writer, reader) = tokio::io::duplex(256);
     let spec = bed.command(POLICY, &["bash", "-c", script]);
     let command = bed.sandbox.create_command(spec).expect("a good command");
-    let mut output = String::new();
-    let mut own = None;
-    let (told, hear) = tokio::sync::oneshot::channel::<String>();
-    let mut told = Some(told);
-    let feeding = tokio::spawn(async move {
-        use tokio::io::AsyncWriteExt as _;
-        let own = hear.await.expect("the task prints its proxy's address");
-        loop {
-            let other = others
-                .recv()
-                .await
-                .expect("the other task prints its proxy's address");
-            if other != own {
-                writer
-                    .write_all(format!("{other}\n").as_bytes())
-                    .await
-                    .expect("the task reads");
-                return;
-            }
+    let mut execution = command.execute(Input::Reader(Box::new(reader)));
+    let printed = read_until(&mut execution, |output| output.contains('\n')).await;
+    let own = printed
+        .lines()
+        .next()
+        .expect("the task prints its proxy's address");
+    let _ = addresses.send(own.to_owned());
+    loop {
+        let other = others
+            .recv()
+            .await
+            .expect("the other task prints its proxy's address");
+        if other != own {
+            let line = format!("{other}\n");
+            writer.write_all(line.as_bytes()).await.expect("the task reads");
+            break;
         }
-    });
-    command
-        .execute(Input::Reader(Box::new(reader)), async |chunk| {
-            let OutputChunk::Stdout(bytes) = chunk else { return };
-            output.push_str(&String::from_utf8_lossy(&bytes));
-            if own.is_none()
-                && let Some(line) = output.lines().next()
-            {
-                own = Some(line.to_owned());
-                let _ = addresses.send(line.to_owned());
-                if let Some(told) = told.take() {
-                    let _ = told.send(line.to_owned());
-                }
-            }
-        })
-        .await
-        .expect("the sandbox works");
-    feeding.await.expect("the other's address");
-    output
+    }
+    let result = execution.await.expect("the sandbox works");
+    String::from_utf8_lossy(&result.stdout).into_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -416,28 +393,19 @@ async fn when_the_proxy_is_killed_all_traffic_stops() {
     let spec = bed.command(POLICY, &["bash", "-c", script]);
     let command = bed.sandbox.create_command(spec).expect("a good command");
     let (mut writer, reader) = tokio::io::duplex(64);
-    let (seen, wait) = tokio::sync::oneshot::channel();
-    let mut seen = Some(seen);
-    let mut output = String::new();
-    let running = command.execute(Input::Reader(Box::new(reader)), async |chunk| {
-        if let OutputChunk::Stdout(bytes) = chunk {
-            output.push_str(&String::from_utf8_lossy(&bytes));
-            if output.contains("before")
-                && let Some(seen) = seen.take()
-            {
-                let _ = seen.send(());
-            }
-        }
-    });
-    let killing = async {
-        use tokio::io::AsyncWriteExt as _;
-        wait.await.expect("a first request went through");
-        let proxy = bed.container(Role::Proxy).await;
-        engine::call("POST", &format!("/containers/{proxy}/kill?signal=KILL"), None).await;
-        writer.write_all(b"go\n").await.expect("the task reads");
-    };
-    let (result, ()) = tokio::join!(running, killing);
-    result.expect("a dead proxy is no failure of the command");
+    let mut execution = command.execute(Input::Reader(Box::new(reader)));
+    let before = read_until(&mut execution, |output| output.contains("before")).await;
+    assert!(
+        before.contains("before"),
+        "a first request went through: {before}"
+    );
+    let proxy = bed.container(Role::Proxy).await;
+    engine::call("POST", &format!("/containers/{proxy}/kill?signal=KILL"), None).await;
+    writer.write_all(b"go\n").await.expect("the task reads");
+    let result = execution
+        .await
+        .expect("a dead proxy is no failure of the command");
+    let output = String::from_utf8_lossy(&result.stdout);
     assert!(output.contains("end") && !output.contains("after"), "{output}");
     assert!(!output.contains("\"reached\""), "{output}");
     let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).expect("a log");

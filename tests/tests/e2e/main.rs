@@ -11,6 +11,7 @@ mod credentials;
 mod disclosed;
 mod examples;
 mod executor;
+mod gateway;
 mod hardening;
 mod identity;
 mod image_builds;

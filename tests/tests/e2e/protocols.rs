@@ -1,10 +1,10 @@
 //! HTTP/2, WebSocket, server-sent events, trailers, gRPC, and bodies that are too large for any buffer.
 
 use e2e_tests::DEADLINE;
-use e2e_tests::bed::Bed;
+use e2e_tests::bed::{Bed, read_until};
 use e2e_tests::engine;
 use e2e_tests::world::World;
-use sandbox::{Input, OutputChunk, Role};
+use sandbox::{Input, Role};
 
 const POLICY: &str = "domains: [open.test]";
 
@@ -63,22 +63,14 @@ async fn the_first_server_sent_event_arrives_while_the_stream_is_open() {
         &["bash", "-c", &format!("curl -sSN https://open.test/sse/{name}")],
     );
     let command = bed.sandbox.create_command(spec).expect("a good command");
-    let mut output = Vec::new();
-    let result = command
-        .execute(Input::Empty, async |chunk| {
-            if let OutputChunk::Stdout(bytes) = chunk {
-                // The second event is sent only once the first has arrived here: were it held back, this test would time out.
-                if output.is_empty() {
-                    World::shared().release(&name);
-                }
-                output.extend_from_slice(&bytes);
-            }
-        })
-        .await
-        .expect("the sandbox works");
+    let mut execution = command.execute(Input::Empty);
+    // The second event is sent only once the first has arrived here: were it held back, this test would time out.
+    read_until(&mut execution, |output| !output.is_empty()).await;
+    World::shared().release(&name);
+    let result = execution.await.expect("the sandbox works");
     assert!(!result.timed_out);
     assert_eq!(
-        String::from_utf8_lossy(&output),
+        String::from_utf8_lossy(&result.stdout),
         "data: first\n\ndata: second\n\n"
     );
     bed.close().await;
@@ -115,30 +107,14 @@ echo done; sleep 3600"
     );
     let spec = bed.command(POLICY, &["bash", "-c", &script]);
     let command = bed.sandbox.create_command(spec).expect("a good command");
-    let (done, finished) = tokio::sync::oneshot::channel();
-    let mut done = Some(done);
-    let mut output = String::new();
-    let running = command.execute(Input::Empty, async |chunk| {
-        if let OutputChunk::Stdout(bytes) = chunk {
-            output.push_str(&String::from_utf8_lossy(&bytes));
-            if output.contains("done")
-                && let Some(done) = done.take()
-            {
-                let _ = done.send(());
-            }
-        }
-    });
-    let watching = async {
-        tokio::time::timeout(DEADLINE, finished)
-            .await
-            .expect("four gibibytes in time")
-            .expect("the end");
-        let peak = proxy_peak_memory(&bed).await;
-        command.stop().await;
-        peak
-    };
-    let (result, peak) = tokio::join!(running, watching);
-    assert!(result.is_ok_and(|result| result.stopped));
+    let mut execution = command.execute(Input::Empty);
+    let reading = read_until(&mut execution, |output| output.contains("done"));
+    let output = tokio::time::timeout(DEADLINE, reading)
+        .await
+        .expect("four gibibytes in time");
+    let peak = proxy_peak_memory(&bed).await;
+    command.stop().await;
+    assert!(execution.await.is_ok_and(|result| result.stopped));
     assert_eq!(
         output,
         format!("{gibibyte}\n{gibibyte}\n{gibibyte}\n{gibibyte}\ndone\n")

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
-use sandbox::{ContainerError, Input, Isolation, Mount, OutputChunk, ResourceLimits, Runtime, SandboxError};
+use sandbox::{ContainerError, Input, Isolation, Mount, ResourceLimits, Runtime, SandboxError};
 
 use super::bed::{run, spec};
 use super::hook;
@@ -20,7 +20,7 @@ async fn a_command_has_a_kernel_of_its_own_its_streams_and_its_exit_code() {
         .create_command(spec(&bed, script))
         .expect("a good command");
     let result = command
-        .execute(Input::Bytes(b"from stdin\n".to_vec()), async |_: OutputChunk| {})
+        .execute(Input::Bytes(b"from stdin\n".to_vec()))
         .await
         .expect("the sandbox works");
     let stdout = String::from_utf8_lossy(&result.stdout);
@@ -101,7 +101,7 @@ async fn gvisor_is_had_when_demanded_and_nothing_else_is() {
         });
         let command = bed.sandbox.create_command(demanding).expect("a good command");
         let error = command
-            .execute(Input::Empty, async |_: OutputChunk| {})
+            .execute(Input::Empty)
             .await
             .expect_err("this engine has only gVisor");
         let text = error.to_string();

@@ -1,7 +1,7 @@
 //! The network sandbox, whose packets pass the host's kernel.
 
 use e2e_tests::bed::{self, Bed};
-use sandbox::{Input, OutputChunk};
+use sandbox::Input;
 
 use super::bed::{in_gvisor, spec};
 use super::hook;
@@ -43,7 +43,7 @@ async fn an_engine_without_the_hook_is_an_error_and_not_a_network_with_ipv6() {
     let spec = spec(&bed, "echo ran").network(bed::network("domains: [open.test]"));
     let command = bed.sandbox.create_command(spec).expect("a good command");
     let error = command
-        .execute(Input::Empty, async |_: OutputChunk| {})
+        .execute(Input::Empty)
         .await
         .expect_err("neither the container nor its proxy is as planned");
     let mut text = error.to_string();

@@ -1,4 +1,4 @@
-//! `sandbox verify` in gVisor: which promises it tells as broken. ARCHITECTURE.md says of each what is behind it.
+//! `sandbox verify` in gVisor: which checks it reports as failing. docs/gvisor.md says why.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ const ALWAYS: [&str; 7] = [
 async fn check(bed: &Bed, isolation: Isolation, limits: ResourceLimits, network: Network, more: &[&str]) {
     let spec = VerifySpec::new(bed.image.clone(), in_gvisor(isolation), limits).network(network);
     let report = bed.sandbox.verify(spec).await.expect("the sandbox works");
-    let broken: BTreeSet<&str> = report.broken().map(|check| check.id).collect();
+    let broken: BTreeSet<&str> = report.broken().map(|finding| finding.check.id()).collect();
     let expected: BTreeSet<&str> = ALWAYS
         .into_iter()
         .chain(["user_namespace_refused"])
@@ -30,11 +30,11 @@ async fn check(bed: &Bed, isolation: Isolation, limits: ResourceLimits, network:
         .collect();
     let details: Vec<_> = report.broken().collect();
     assert_eq!(broken, expected, "{details:#?}");
-    assert!(report.checks.len() > 40, "{}", report.checks.len());
+    assert!(report.findings.len() > 40, "{}", report.findings.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_promises_to_an_agent_that_do_not_hold_are_these() {
+async fn the_guarantees_for_an_agent_that_do_not_hold_are_these() {
     let _hook = hook::stays().await;
     let bed = Bed::new().await;
     let network = bed::network("domains: [open.test]");
@@ -51,7 +51,7 @@ async fn the_promises_to_an_agent_that_do_not_hold_are_these() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_promises_to_the_untrusted_that_do_not_hold_are_these() {
+async fn the_guarantees_for_the_untrusted_that_do_not_hold_are_these() {
     let _hook = hook::stays().await;
     let bed = Bed::new().await;
     let more = [

@@ -1,6 +1,6 @@
 //! Filling the disk.
 
-use e2e_tests::bed::Bed;
+use e2e_tests::bed::{Bed, read_until};
 use sandbox::{CommandSpec, Input, ResourceLimits};
 
 use super::limit::{MIB, bounded};
@@ -36,25 +36,14 @@ async fn a_full_task_does_not_disturb_another() {
     let spec = bounded(&bed, &["bash", "-c", script], 32 * MIB).await;
     let command = bed.sandbox.create_command(spec).expect("a good command");
     let (input, held) = tokio::io::duplex(64);
-    let (said, mut read) = tokio::sync::mpsc::unbounded_channel();
-    // The sender goes with the task: one that never says anything is an error and no waiting.
-    let full = async move {
-        command
-            .execute(Input::Reader(Box::new(held)), async |_| {
-                let _ = said.send(());
-            })
-            .await
-    };
-    let other = async {
-        let is_full = read.recv().await;
-        let other = bed
-            .run("domains: []", "head -c 64M /dev/zero > /x && stat -c %s /x")
-            .await;
-        drop(input);
-        (is_full, other)
-    };
-    let (ended, (is_full, other)) = tokio::join!(full, other);
-    assert!(is_full.is_some(), "{ended:?}");
+    let mut full = command.execute(Input::Reader(Box::new(held)));
+    let said = read_until(&mut full, |output| output.contains("full")).await;
+    let other = bed
+        .run("domains: []", "head -c 64M /dev/zero > /x && stat -c %s /x")
+        .await;
+    drop(input);
+    let ended = full.await;
+    assert_eq!(said, "full\n", "{ended:?}");
     assert_eq!(other.stdout, "67108864\n", "{other:?}");
     let ended = ended.expect("the sandbox works");
     assert_eq!(ended.stdout, b"full\n\n", "{ended:?}");
@@ -86,10 +75,7 @@ async fn a_limit_that_the_image_exceeds_is_an_error_with_the_field() {
         ..ResourceLimits::default()
     });
     let command = bed.sandbox.create_command(spec).expect("a good command");
-    let error = command
-        .execute(Input::Empty, async |_| {})
-        .await
-        .expect_err("no room");
+    let error = command.execute(Input::Empty).await.expect_err("no room");
     let text = error.to_string();
     assert!(
         text.contains("resource_limits.disk") && text.contains("the image counts"),

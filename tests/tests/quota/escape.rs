@@ -77,7 +77,7 @@ async fn an_image_with_a_volume_is_an_error() {
     };
     let run = |spec| {
         let command = bed.sandbox.create_command(spec).expect("a good command");
-        async move { command.execute(Input::Empty, async |_| {}).await }
+        async move { command.execute(Input::Empty).await }
     };
     let error = run(spec(Some(2 << 30)))
         .await

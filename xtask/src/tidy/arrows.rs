@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     Rule {
         package: "allowlist",
         may_use: &["located-yaml"],
@@ -62,14 +62,24 @@ const RULES: [Rule; 17] = [
         never_links: &["bollard", "aws-lc-rs", "openssl"],
     },
     Rule {
-        package: "sandbox-supervisor",
+        package: "sandbox-inside",
         may_use: &[],
         never_links: PURE,
     },
     Rule {
-        package: "sandbox-verify-probe",
+        package: "sandbox-files",
         may_use: &[],
-        never_links: PURE,
+        never_links: &["hyper", "rustls", "bollard"],
+    },
+    Rule {
+        package: "sandbox-workspace",
+        may_use: &["fuzz-input", "sandbox-files"],
+        never_links: &["hyper", "rustls", "bollard"],
+    },
+    Rule {
+        package: "sandbox-session",
+        may_use: &["claude-output", "sandbox-files"],
+        never_links: &["hyper", "rustls", "bollard"],
     },
     Rule {
         package: "sandbox",
@@ -78,9 +88,11 @@ const RULES: [Rule; 17] = [
             "claude-output",
             "fuzz-input",
             "sandbox-credentials",
+            "sandbox-files",
+            "sandbox-inside",
             "sandbox-proxy-protocol",
-            "sandbox-supervisor",
-            "sandbox-verify-probe",
+            "sandbox-session",
+            "sandbox-workspace",
         ],
         never_links: &["rustls", "openssl"],
     },
@@ -88,6 +100,7 @@ const RULES: [Rule; 17] = [
         package: "sandbox-cli",
         may_use: &[
             "sandbox",
+            "sandbox-files",
             "allowlist",
             "claude-output",
             "located-yaml",
@@ -98,11 +111,6 @@ const RULES: [Rule; 17] = [
     },
     Rule {
         package: "fuzz-input",
-        may_use: &[],
-        never_links: PURE,
-    },
-    Rule {
-        package: "sandbox-probe",
         may_use: &[],
         never_links: PURE,
     },

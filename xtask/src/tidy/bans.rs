@@ -38,8 +38,8 @@ fn foreign_interfaces(source: &Source) -> Vec<Finding> {
 }
 
 fn subprocesses(source: &Source) -> Vec<Finding> {
-    // What runs in the container is there to start programs, and the probe runs where there is no engine to ask.
-    let runs_inside = source.is_under("crates/supervisor/") || source.path == "crates/probe/src/child.rs";
+    // What runs in the container is there to start programs.
+    let runs_inside = source.is_under("crates/inside/");
     if !source.is_under("crates/") || runs_inside || source.is_test() {
         return Vec::new();
     }

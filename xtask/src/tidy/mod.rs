@@ -1,7 +1,8 @@
-//! The house rules that a program can check: the arrows between crates, lock files, the shape of files, what code must not name.
+//! The house rules that a program can check: the arrows between crates and between modules, lock files, the shape of files, what code must not name.
 
 mod arrows;
 mod bans;
+mod circles;
 mod hosts;
 mod locks;
 mod paths;
@@ -12,6 +13,7 @@ pub(crate) use self::arrows::check_arrows;
 pub(crate) use self::source::{Finding, Source, sources};
 
 pub(crate) use self::bans::check_bans;
+pub(crate) use self::circles::check_circles;
 pub(crate) use self::hosts::check_hosts;
 pub(crate) use self::locks::check_locks;
 pub(crate) use self::paths::check_paths;

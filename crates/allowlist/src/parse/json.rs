@@ -1,18 +1,18 @@
-//! The JSON form, and the form that other documents embed.
+//! The JSON form.
 
 use std::fmt;
 
+use located_yaml::Location;
 use located_yaml::Node;
 use located_yaml::Position;
 use located_yaml::Step;
 use serde::Deserialize;
 use serde::Deserializer;
-use serde::de::Error;
 use serde::de::MapAccess;
 use serde::de::Visitor;
 use serde_json::value::RawValue;
 
-use super::document;
+use super::document::from_tree;
 use super::error::ParseError;
 use crate::policy::Allowlist;
 
@@ -20,19 +20,10 @@ use crate::policy::Allowlist;
 pub(crate) fn from_json(text: &str, file: &str) -> Result<Allowlist, ParseError> {
     // The mark that some editors put at the beginning of a file.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let node = parse(text).map_err(|(position, message)| ParseError::new(file, position, message))?;
-    document::build(&node)
-        .map_err(|problem| ParseError::new(file, locate(text, &problem.steps), problem.message))
-}
-
-/// Reads a policy that is a part of something else.
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Allowlist, D::Error> {
-    let node = Node::deserialize(deserializer)?;
-    document::build(&node).map_err(|problem| {
-        let place = document::describe(&node, &problem.steps);
-        let separator = if place.is_empty() { "" } else { ": " };
-        D::Error::custom(format!("{place}{separator}{}", problem.message))
-    })
+    let invalid =
+        |(position, message): (_, String)| ParseError::new(&Location::new(file, position), &message);
+    let node = parse(text).map_err(invalid)?;
+    from_tree(&node, file, |steps| locate(text, steps))
 }
 
 /// Writes the JSON form.

@@ -35,6 +35,7 @@ fn decide(policy: &Allowlist, method: &str, host: &str, target: &str) -> Result<
     match policy.decide(&request) {
         Decision::Allow(rule) => Ok((rule.kind, rule.index)),
         Decision::Deny(denial) => Err(denial),
+        other @ Decision::NeedsBody { .. } => panic!("{other:?}"),
     }
 }
 
@@ -93,15 +94,15 @@ fn messages_name_the_file_and_an_entry_that_works() {
         ("GET", "nothing.test.", "/x"),
     ] {
         let denial = decide(&policy, method, host, target).unwrap_err();
-        let message = denial.message();
+        let message = denial.message_naming("some/policy.yaml");
         assert!(
-            message.contains(".sandbox/network-allowlist.yaml") && !message.contains('\n'),
+            message.contains(" in some/policy.yaml") && !message.contains('\n'),
             "{message}"
         );
-        let start = message.find("{host").expect(message);
-        let end = message.find(" to `url_prefixes`").expect(message);
+        let start = message.find("{host").expect(&message);
+        let end = message.find(" to `url_prefixes`").expect(&message);
         let entry = &message[start..end];
-        let proposed = Allowlist::from_yaml(&format!("url_prefixes: [{entry}]"), "proposal").expect(message);
+        let proposed = Allowlist::from_yaml(&format!("url_prefixes: [{entry}]"), "proposal").expect(&message);
         assert_eq!(
             decide(&proposed, method, host, target),
             Ok((RuleKind::Url, 0)),
@@ -137,17 +138,24 @@ fn messages_are_stable() {
         assert_eq!(
             decide(&policy, method, "api.example", target)
                 .unwrap_err()
-                .message(),
+                .message_naming(".sandbox/network-allowlist.yaml"),
             expected
         );
     }
     assert_eq!(
         decide(&Allowlist::default(), "GET", "a.example", "/x")
             .unwrap_err()
-            .message(),
+            .message_naming(".sandbox/network-allowlist.yaml"),
         "a.example is not allowed: to allow it, add \"a.example\" to `domains` in .sandbox/network-allowlist.yaml, or \
          for this path only {host: \"a.example\", path: \"/x\"} to `url_prefixes`"
     );
+    let denial = decide(&Allowlist::default(), "GET", "a.example", "/x").unwrap_err();
+    assert_eq!(
+        denial.message(),
+        "a.example is not allowed: to allow it, add \"a.example\" to `domains`, or for this path only {host: \
+         \"a.example\", path: \"/x\"} to `url_prefixes`"
+    );
+    assert_eq!(denial.to_string(), denial.message());
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Step, locate};
+use crate::Step;
+use crate::locate::locate;
 
 #[track_caller]
 fn check(text: &str, line: usize, column: usize, words: &str) {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use allowlist::Denial;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Method, Response, StatusCode, Version};
 use hyper::body::Incoming;
@@ -18,6 +17,7 @@ use super::outbound::{Unprepared, malformed, unchunked};
 use super::outgoing::Outgoing;
 use super::refusal::{give_up, refuse, tell, too_busy};
 use super::upgrade::Tunnel;
+use crate::blocked::Blocked;
 use crate::gate::Permit;
 use crate::headers::{is_recoded, response_headers};
 use crate::scrub::{Needles, Scrubbed, UnknownEncoding, plan_body};
@@ -135,7 +135,7 @@ impl Answered<'_> {
     /// What the client gets when its request had no answer.
     fn fail(&self, error: &UpstreamError, mut exchange: Exchange) -> Response<Download> {
         if error.kind() == Failure::Address {
-            return refuse(&Denial::address(self.permit.host()), exchange);
+            return refuse(&Blocked::address(self.permit.host()), exchange);
         }
         if let Some(fault) = self.fault.get() {
             return give_up(unchunked(fault), exchange);

@@ -4,11 +4,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use allowlist::Reason;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use sandbox_proxy_protocol::{Event, RequestRecord};
+use sandbox_proxy_protocol::{BlockReason, Event, RequestRecord};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -232,7 +231,7 @@ fn record_unread(client: &Client, status: Option<u16>) {
     let host = client.server_name().map(ToString::to_string);
     let record = RequestRecord {
         status,
-        reason: Some(Reason::Framing),
+        reason: Some(BlockReason::Framing),
         ..RequestRecord::asked(
             String::new(),
             client.scheme(),

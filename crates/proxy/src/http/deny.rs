@@ -2,12 +2,14 @@
 //!
 //! Nothing about the host machine, other tasks or rules that did not match is in them: a denial's message is made for the client.
 
-use allowlist::{Denial, Reason};
+use allowlist::Reason;
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use sandbox_proxy_protocol::BlockReason;
 use serde_json::json;
 
+use crate::blocked::Blocked;
 use crate::upstream::UpstreamError;
 
 const BLOCKED: HeaderName = HeaderName::from_static("x-sandbox-blocked");
@@ -27,21 +29,20 @@ pub(super) struct Audience<'a> {
 }
 
 /// The refusal of a request.
-pub(super) fn blocked(audience: Audience<'_>, denial: &Denial) -> Response<Bytes> {
-    let status = StatusCode::from_u16(denial.reason().http_status()).unwrap_or(StatusCode::FORBIDDEN);
+pub(super) fn blocked(audience: Audience<'_>, denial: &Blocked) -> Response<Bytes> {
     let body = Body {
         error: "blocked_by_network_allowlist",
         reason: denial.reason().as_str(),
         message: denial.message(),
         header: BLOCKED,
     };
-    let mut response = answer(audience, status, &body);
+    let mut response = answer(audience, status(denial.reason()), &body);
     if closes(denial.reason()) {
         response
             .headers_mut()
             .insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    if denial.reason() == Reason::MethodForbidden {
+    if denial.reason() == Reason::MethodForbidden.into() {
         response.headers_mut().insert(
             ALLOW,
             HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
@@ -89,11 +90,25 @@ pub(super) fn unsent(audience: Audience<'_>, unsent: &Unsent) -> Response<Bytes>
     answer(audience, unsent.status, &body)
 }
 
+/// The status of a refusal.
+fn status(reason: BlockReason) -> StatusCode {
+    match reason {
+        BlockReason::Framing | BlockReason::Policy(Reason::Unreadable | Reason::Identity) => {
+            StatusCode::BAD_REQUEST
+        }
+        BlockReason::Timeout => StatusCode::REQUEST_TIMEOUT,
+        BlockReason::IdentityMismatch => StatusCode::MISDIRECTED_REQUEST,
+        BlockReason::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        BlockReason::Limit => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::FORBIDDEN,
+    }
+}
+
 /// Whether nothing more can be read from a connection after a refusal for this reason.
-fn closes(reason: Reason) -> bool {
+fn closes(reason: BlockReason) -> bool {
     matches!(
         reason,
-        Reason::Framing | Reason::HeadTooLarge | Reason::Timeout | Reason::Limit
+        BlockReason::Framing | BlockReason::HeadTooLarge | BlockReason::Timeout | BlockReason::Limit
     )
 }
 
@@ -215,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_refusal_tells_what_was_asked_and_why_not() {
-        let denial = Denial::new(Reason::Host, "add it");
+        let denial = Blocked::new(Reason::Host, "add it");
         let response = blocked(audience("GET", false), &denial);
         assert_eq!(response.status(), 403);
         assert_eq!(response.headers()[BLOCKED], "host");
@@ -229,8 +244,33 @@ mod tests {
     }
 
     #[test]
+    fn statuses() {
+        for (reason, expected) in [
+            (BlockReason::IdentityMismatch, 421),
+            (BlockReason::Framing, 400),
+            (BlockReason::HeadTooLarge, 431),
+            (BlockReason::Timeout, 408),
+            (BlockReason::Limit, 503),
+            (BlockReason::Quarantine, 403),
+            (Reason::Unreadable.into(), 400),
+            (Reason::Identity.into(), 400),
+            (Reason::NoSni.into(), 403),
+            (Reason::Port.into(), 403),
+            (Reason::MethodForbidden.into(), 403),
+            (Reason::Path.into(), 403),
+            (Reason::Method.into(), 403),
+            (Reason::Query.into(), 403),
+            (Reason::PathNotAllowed.into(), 403),
+            (Reason::Host.into(), 403),
+            (Reason::Address.into(), 403),
+        ] {
+            assert_eq!(status(reason).as_u16(), expected, "{reason}");
+        }
+    }
+
+    #[test]
     fn html_is_escaped_and_head_is_empty() {
-        let denial = Denial::new(Reason::Framing, "a & b");
+        let denial = Blocked::new(BlockReason::Framing, "a & b");
         let response = blocked(audience("GET", true), &denial);
         assert_eq!(
             (response.status().as_u16(), &response.headers()[CONNECTION]),

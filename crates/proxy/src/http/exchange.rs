@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use allowlist::{Denial, Match};
+use allowlist::Match;
 use http::{Extensions, HeaderMap, StatusCode};
-use sandbox_proxy_protocol::{Decision, Event, OpenRequest, RequestRecord};
+use sandbox_proxy_protocol::{Event, OpenRequest, RequestOutcome, RequestRecord};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
 use tracing::Span;
 
 use super::activity::Active;
 use super::deny::Audience;
+use crate::blocked::Blocked;
 use crate::credential::Plan;
 use crate::record::{LogBudget, Recorder, Slot, milliseconds};
 use crate::scrub::{Needles, scrub_headers, scrub_reason};
@@ -95,7 +96,7 @@ impl Exchange {
 
     /// The gate permitted it.
     pub(super) fn allowed(&mut self, host: &str, rule: Match) {
-        self.record.decision = Decision::Allowed;
+        self.record.decision = RequestOutcome::Allowed;
         host.clone_into(&mut self.record.host);
         self.record.rule = Some(rule);
     }
@@ -132,14 +133,14 @@ impl Exchange {
     }
 
     /// It was refused.
-    pub(super) fn blocked(&mut self, denial: &Denial) {
-        self.record.decision = Decision::Blocked;
+    pub(super) fn blocked(&mut self, denial: &Blocked) {
+        self.record.decision = RequestOutcome::Blocked;
         self.record.reason = Some(denial.reason());
     }
 
     /// The upstream failed.
     pub(super) fn failed(&mut self, error: String) {
-        self.record.decision = Decision::Error;
+        self.record.decision = RequestOutcome::Error;
         self.record.error = Some(error);
     }
 

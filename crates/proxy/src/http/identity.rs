@@ -5,11 +5,13 @@
 
 use std::borrow::Cow;
 
-use allowlist::{AbsoluteUrl, Authority, Denial, HostName, Request, Scheme};
+use allowlist::{AbsoluteUrl, Authority, HostName, Reason, Request, Scheme};
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Version};
+
+use crate::blocked::Blocked;
 
 /// What the client asks for, in one reading. `raw_target` is as in [`origin_form`].
 ///
@@ -22,16 +24,17 @@ pub(super) fn identify(
     scheme: Scheme,
     server_name: Option<&HostName>,
     raw_target: Option<&[u8]>,
-) -> Result<Request, Denial> {
+) -> Result<Request, Blocked> {
     let target = origin_form(parts, raw_target);
     let authority = authority(parts, scheme)?;
     if let Some(server_name) = server_name
         && authority.host() != server_name
     {
-        return Err(Denial::identity_mismatch());
+        return Err(Blocked::identity_mismatch());
     }
     let wire = wire_form(&authority);
-    Request::from_wire(scheme, wire.as_bytes(), parts.method.as_str().as_bytes(), &target)
+    let method = parts.method.as_str().as_bytes();
+    Ok(Request::from_wire(scheme, wire.as_bytes(), method, &target)?)
 }
 
 /// Path and query as they came; a path that an absolute target leaves out is `/`, as clients send it. `raw_target` is the target of the
@@ -55,14 +58,14 @@ fn wire_form(authority: &Authority) -> String {
 }
 
 /// The authority that the whole request agrees on.
-fn authority(parts: &Parts, scheme: Scheme) -> Result<Authority, Denial> {
+fn authority(parts: &Parts, scheme: Scheme) -> Result<Authority, Blocked> {
     let host = host_header(parts)?;
     if let Some(named) = parts.uri.scheme_str()
         && named != scheme.as_str()
     {
-        return Err(Denial::identity(
-            "the request names another scheme than that of its connection",
-            "send http requests to port 80 and https requests to port 443",
+        return Err(Blocked::new(
+            Reason::Identity,
+            "the request names another scheme than that of its connection: send http requests to port 80 and https requests to port 443",
         ));
     }
     let target = parts
@@ -74,7 +77,7 @@ fn authority(parts: &Parts, scheme: Scheme) -> Result<Authority, Denial> {
     match (target, host) {
         (Some(target), Some(host)) => {
             if target.host() != host.host() {
-                return Err(Denial::identity_mismatch());
+                return Err(Blocked::identity_mismatch());
             }
             // A port that stands in one of them only is judged too.
             Ok(
@@ -87,24 +90,24 @@ fn authority(parts: &Parts, scheme: Scheme) -> Result<Authority, Denial> {
         }
         (None, Some(host)) => Ok(host),
         (Some(target), None) if http2 => Ok(target),
-        (_, None) => Err(Denial::identity(
-            "the request names no host",
-            "send exactly one Host header",
+        (_, None) => Err(Blocked::new(
+            Reason::Identity,
+            "the request names no host: send exactly one Host header",
         )),
     }
 }
 
 /// The one Host header, if there is any.
-fn host_header(parts: &Parts) -> Result<Option<Authority>, Denial> {
+fn host_header(parts: &Parts) -> Result<Option<Authority>, Blocked> {
     let mut lines = parts.headers.get_all(HOST).iter();
     let host = lines.next().map(HeaderValue::as_bytes);
     if lines.next().is_some() {
-        return Err(Denial::identity(
-            "the request has more than one Host header",
-            "send exactly one",
+        return Err(Blocked::new(
+            Reason::Identity,
+            "the request has more than one Host header: send exactly one",
         ));
     }
-    host.map(Authority::from_wire).transpose()
+    Ok(host.map(Authority::from_wire).transpose()?)
 }
 
 #[cfg(test)]

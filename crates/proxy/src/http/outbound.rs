@@ -5,15 +5,17 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use allowlist::{Denial, Reason};
+use allowlist::Reason;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
+use sandbox_proxy_protocol::BlockReason;
 
 use super::client::Client;
 use super::deny::Unsent;
 use super::exchange::Exchange;
 use super::outgoing::Outgoing;
+use crate::blocked::Blocked;
 use crate::credential::{BodyPlan, CredentialError, Plan, Wire, hide};
 use crate::gate::Permit;
 use crate::scrub::Needles;
@@ -34,7 +36,7 @@ pub(super) struct Prepared {
 #[derive(Debug)]
 pub(super) enum Unprepared {
     /// It is refused like by the gate.
-    Refused(Denial),
+    Refused(Blocked),
     /// Its credentials could not be put in.
     Failed(Unsent),
 }
@@ -115,7 +117,7 @@ fn plan(client: &Client, permit: &Permit, parts: &Parts, headers: HeaderMap) -> 
 }
 
 fn unsendable() -> Unprepared {
-    Unprepared::Refused(Denial::new(
+    Unprepared::Refused(Blocked::new(
         Reason::Path,
         "the path cannot be sent as it is: percent-encode it",
     ))
@@ -140,18 +142,19 @@ fn unbuffered(client: &Client, fault: BufferFault) -> Unprepared {
         BufferFault::TooLarge => too_large(
             "a body whose hash the signature needs may have 16 MiB at most: send its hash in x-amz-content-sha256",
         ),
-        BufferFault::Full => Unprepared::Refused(Denial::new(
-            Reason::Limit,
+        BufferFault::Full => Unprepared::Refused(Blocked::new(
+            BlockReason::Limit,
             "too many bodies are being signed: try again later",
         )),
-        BufferFault::Stalled => Unprepared::Refused(Denial::new(
-            Reason::Timeout,
+        BufferFault::Stalled => Unprepared::Refused(Blocked::new(
+            BlockReason::Timeout,
             "the body of the request did not arrive in time",
         )),
         BufferFault::Broken if client.framing().body_is_malformed() => malformed(),
-        BufferFault::Broken => {
-            Unprepared::Refused(Denial::new(Reason::Framing, "the body of the request broke off"))
-        }
+        BufferFault::Broken => Unprepared::Refused(Blocked::new(
+            BlockReason::Framing,
+            "the body of the request broke off",
+        )),
     }
 }
 
@@ -181,8 +184,8 @@ fn too_large(mend: &str) -> Unprepared {
 }
 
 pub(super) fn malformed() -> Unprepared {
-    Unprepared::Refused(Denial::new(
-        Reason::Framing,
+    Unprepared::Refused(Blocked::new(
+        BlockReason::Framing,
         "the chunks of the request body are malformed",
     ))
 }

@@ -1,22 +1,23 @@
 //! What a client gets instead of an answer, and the record of it.
 
-use allowlist::{Denial, Reason};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderValue, Response};
+use sandbox_proxy_protocol::BlockReason;
 
 use super::body::Download;
 use super::client::Client;
 use super::deny;
 use super::exchange::{Asked, Exchange};
 use super::outbound::Unprepared;
+use crate::blocked::Blocked;
 
-pub(super) fn too_busy(what: &str) -> Denial {
-    Denial::new(Reason::Limit, format!("{what}: try again later"))
+pub(super) fn too_busy(what: &str) -> Blocked {
+    Blocked::new(BlockReason::Limit, format!("{what}: try again later"))
 }
 
-pub(super) fn log_is_full() -> Denial {
-    Denial::new(
-        Reason::Limit,
+pub(super) fn log_is_full() -> Blocked {
+    Blocked::new(
+        BlockReason::Limit,
         "the network log of this task is full, and nothing passes without a record: end the task and begin another",
     )
 }
@@ -42,7 +43,7 @@ pub(super) fn turn_away(client: &Client, asked: Asked, http2: bool, what: &str) 
     response
 }
 
-pub(super) fn refuse(denial: &Denial, mut exchange: Exchange) -> Response<Download> {
+pub(super) fn refuse(denial: &Blocked, mut exchange: Exchange) -> Response<Download> {
     exchange.blocked(denial);
     let page = deny::blocked(exchange.audience(), denial);
     tell(page, exchange)

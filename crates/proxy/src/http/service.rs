@@ -3,13 +3,13 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use allowlist::{Authority, Denial, Reason};
+use allowlist::{Authority, Reason, Scheme};
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST};
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use sandbox_proxy_protocol::{RequestRecord, Scheme};
+use sandbox_proxy_protocol::{BlockReason, RequestRecord};
 use tracing::Instrument as _;
 
 use super::answer::Answered;
@@ -22,6 +22,7 @@ use super::head::{HeadFault, RefusedHead};
 use super::identity::{identify, origin_form};
 use super::outbound::prepare;
 use super::refusal::{give_up, log_is_full, refuse, turn_away};
+use crate::blocked::Blocked;
 use crate::fields::only;
 use crate::gate::Permit;
 use crate::headers::{RequestRules, asks_for_websocket, overrides_method, overrides_path, request_headers};
@@ -118,7 +119,7 @@ fn describe(
 
 /// The host in its canonical form where it has one, else as received.
 fn canonical(host: String, scheme: Scheme) -> String {
-    let default_port = policy_scheme(scheme).default_port();
+    let default_port = scheme.default_port();
     match Authority::from_wire(host.as_bytes()) {
         Ok(authority) if authority.port().is_none_or(|port| port == default_port) => {
             authority.host().to_string()
@@ -127,27 +128,19 @@ fn canonical(host: String, scheme: Scheme) -> String {
     }
 }
 
-fn policy_scheme(scheme: Scheme) -> allowlist::Scheme {
-    match scheme {
-        Scheme::Http => allowlist::Scheme::Http,
-        Scheme::Https => allowlist::Scheme::Https,
-    }
-}
-
-fn judge(client: &Client, parts: &Parts, raw_target: Option<&[u8]>) -> Result<Permit, Denial> {
+fn judge(client: &Client, parts: &Parts, raw_target: Option<&[u8]>) -> Result<Permit, Blocked> {
     if parts.headers.len() > client.max_headers() {
         return Err(head_denial(HeadFault::TooManyHeaders));
     }
     if parts.version == Version::HTTP_2 {
         check_http2(parts, client.max_head_bytes())?;
     }
-    let scheme = policy_scheme(client.scheme());
-    let request = identify(parts, scheme, client.server_name(), raw_target)?;
+    let request = identify(parts, client.scheme(), client.server_name(), raw_target)?;
     client.gate().admit(request)
 }
 
 /// What the reader of HTTP/1 heads checks, as far as it can be wrong in HTTP/2.
-fn check_http2(parts: &Parts, max_bytes: usize) -> Result<(), Denial> {
+fn check_http2(parts: &Parts, max_bytes: usize) -> Result<(), Blocked> {
     // As RFC 9113 counts the size of a header list.
     let lines = parts.headers.iter();
     let bytes: usize = lines
@@ -164,14 +157,14 @@ fn check_http2(parts: &Parts, max_bytes: usize) -> Result<(), Denial> {
     Ok(())
 }
 
-fn head_denial(fault: HeadFault) -> Denial {
+fn head_denial(fault: HeadFault) -> Blocked {
     let reason = match fault {
-        HeadFault::TooLarge | HeadFault::TooManyHeaders => Reason::HeadTooLarge,
-        HeadFault::Late => Reason::Timeout,
-        HeadFault::Target => Reason::Path,
-        HeadFault::Malformed(_) => Reason::Framing,
+        HeadFault::TooLarge | HeadFault::TooManyHeaders => BlockReason::HeadTooLarge,
+        HeadFault::Late => BlockReason::Timeout,
+        HeadFault::Target => Reason::Path.into(),
+        HeadFault::Malformed(_) => BlockReason::Framing,
     };
-    Denial::new(reason, fault.to_string())
+    Blocked::new(reason, fault.to_string())
 }
 
 /// Passes a permitted request on.
@@ -193,8 +186,8 @@ async fn pass(
         websocket: websocket.is_some(),
     };
     let Some(headers) = request_headers(&parts.headers, rules) else {
-        let denial = Denial::new(
-            Reason::Framing,
+        let denial = Blocked::new(
+            BlockReason::Framing,
             "the Connection header names a header that must not be dropped: leave it out",
         );
         return refuse(&denial, exchange);

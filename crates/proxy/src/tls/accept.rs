@@ -7,6 +7,7 @@ use allowlist::{HostName, Reason};
 use rustls::ServerConfig;
 use rustls::server::{Acceptor, ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use sandbox_proxy_protocol::BlockReason;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -32,7 +33,7 @@ pub(crate) struct Refusal {
     /// The alert that ended it, or what else did.
     pub(crate) alert: String,
     /// Why, where we decided it.
-    pub(crate) reason: Option<Reason>,
+    pub(crate) reason: Option<BlockReason>,
     /// Whether the client does not trust our authority.
     pub(crate) distrust: bool,
 }
@@ -138,7 +139,7 @@ impl Refusal {
         Self {
             server_name,
             alert,
-            reason: Some(Reason::NoSni),
+            reason: Some(Reason::NoSni.into()),
             distrust: false,
         }
     }

@@ -62,7 +62,7 @@ fn end(pieces: &[&[u8]]) -> End {
         Handshake::Refused(refusal) => Some((
             refusal.server_name,
             refusal.alert,
-            refusal.reason.map(allowlist::Reason::as_str),
+            refusal.reason.map(sandbox_proxy_protocol::BlockReason::as_str),
             refusal.distrust,
         )),
     }

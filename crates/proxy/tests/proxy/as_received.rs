@@ -3,7 +3,7 @@
 
 use allowlist::HostPattern;
 use sandbox_credentials::{HeaderPattern, Injection, MaskedSecret, SecretValue, prepare_secrets};
-use sandbox_proxy_protocol::Decision;
+use sandbox_proxy_protocol::RequestOutcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -45,7 +45,7 @@ async fn a_query_travels_as_it_came() {
         let record = proxy.request().await;
         assert_eq!(
             (record.decision, record.target.as_str()),
-            (Decision::Allowed, expected)
+            (RequestOutcome::Allowed, expected)
         );
     }
     for (target, reason) in [
@@ -135,7 +135,7 @@ async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
     let records = [proxy.request().await, proxy.request().await];
     let unseen = records
         .iter()
-        .find(|record| record.decision == Decision::Blocked)
+        .find(|record| record.decision == RequestOutcome::Blocked)
         .unwrap();
     assert_eq!((unseen.host.as_str(), unseen.status), ("a.example", None));
     assert_eq!(
@@ -144,7 +144,7 @@ async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
     );
     let seen = records
         .iter()
-        .find(|record| record.decision == Decision::Allowed)
+        .find(|record| record.decision == RequestOutcome::Allowed)
         .unwrap();
     assert_eq!(seen.target, "/?\u{fc}");
     assert_eq!(upstream.seen().len(), 1);
@@ -175,9 +175,9 @@ async fn over_http2_a_fragment_is_not_judged_sent_or_recorded() {
         stream.flush().await.unwrap();
         let record = proxy.request().await;
         let decision = if allowed {
-            Decision::Allowed
+            RequestOutcome::Allowed
         } else {
-            Decision::Blocked
+            RequestOutcome::Blocked
         };
         assert_eq!(
             (record.decision, record.target.as_str()),

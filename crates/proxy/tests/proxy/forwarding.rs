@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::BodyExt;
-use sandbox_proxy_protocol::{Decision, Event, Scheme};
+use sandbox_proxy_protocol::{Event, RequestOutcome, Scheme};
 
 use crate::harness::{Answer, Pki, Proxy, Setup, Upstream, body, empty, plain_capture, raw, streaming_body};
 
@@ -61,7 +61,7 @@ async fn a_record_tells_the_whole_story() {
     let record = proxy.request().await;
     assert_eq!(
         (record.decision, record.status, record.scheme),
-        (Decision::Allowed, Some(200), Scheme::Https)
+        (RequestOutcome::Allowed, Some(200), Scheme::Https)
     );
     assert_eq!(
         (
@@ -307,7 +307,10 @@ async fn failures_have_names() {
             "{host}"
         );
         let record = proxy.request().await;
-        assert_eq!((record.decision, record.status), (Decision::Error, Some(502)));
+        assert_eq!(
+            (record.decision, record.status),
+            (RequestOutcome::Error, Some(502))
+        );
         assert!(
             record
                 .error
@@ -364,7 +367,7 @@ async fn private_addresses_are_refused_unless_they_are_opened() {
         .ask2(Request::get("https://a.example/").body(empty()).unwrap())
         .await;
     assert_eq!((answer.status.as_u16(), answer.reason()), (403, "address"));
-    assert_eq!(proxy.request().await.decision, Decision::Blocked);
+    assert_eq!(proxy.request().await.decision, RequestOutcome::Blocked);
     assert_eq!(upstream.connections(), 0);
     proxy.stop().await;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use allowlist::Reason;
 use http::Request;
-use sandbox_proxy_protocol::{Decision, Event};
+use sandbox_proxy_protocol::{BlockReason, Event, RequestOutcome};
 
 use crate::harness::{Answer, Pki, Proxy, Setup, Upstream, body, empty, raw, raw_tls};
 
@@ -65,7 +65,7 @@ async fn plain_requests_name_one_host() {
         let record = proxy.request().await;
         assert_eq!(record.status, Some(status), "{head:?}: {record:?}");
         assert_eq!(
-            record.reason.map_or("", Reason::as_str),
+            record.reason.map_or("", BlockReason::as_str),
             reason,
             "{head:?}: {record:?}"
         );
@@ -190,7 +190,7 @@ async fn without_a_readable_server_name_there_is_no_handshake() {
             .await;
         assert_eq!(
             (alert.as_str(), reason),
-            ("access_denied", Some(Reason::NoSni)),
+            ("access_denied", Some(Reason::NoSni.into())),
             "{server_name}"
         );
     }
@@ -216,7 +216,7 @@ async fn a_refusal_is_recorded_with_what_was_asked() {
     let record = proxy.request().await;
     assert_eq!(
         (record.decision, record.host.as_str(), record.target.as_str()),
-        (Decision::Blocked, "evil.example", "/leak?data=1")
+        (RequestOutcome::Blocked, "evil.example", "/leak?data=1")
     );
     assert_eq!(record.bytes_down, answer.body.len() as u64);
     proxy.stop().await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use allowlist::Reason;
 use http::Request;
-use sandbox_proxy_protocol::{Command, Event, Limits};
+use sandbox_proxy_protocol::{BlockReason, Command, Event, Limits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -102,7 +102,7 @@ async fn a_request_too_many_is_503() {
     let record = proxy.request().await;
     assert_eq!(
         (record.status, record.reason, record.host.as_str()),
-        (Some(503), Some(Reason::Limit), "a.example")
+        (Some(503), Some(BlockReason::Limit), "a.example")
     );
     assert_eq!(limit(&proxy).await, "requests");
     upstream.go_on();
@@ -148,7 +148,7 @@ async fn a_head_that_dribbles_is_408() {
         "{answer:?}"
     );
     assert!(started.elapsed() < Duration::from_secs(5));
-    assert_eq!(proxy.request().await.reason, Some(Reason::Timeout));
+    assert_eq!(proxy.request().await.reason, Some(BlockReason::Timeout));
     proxy.stop().await;
 }
 
@@ -297,7 +297,7 @@ async fn a_request_that_the_log_has_no_room_for_is_refused_and_refusals_take_no_
     for _ in 0..50 {
         let refused = Request::get("https://a.example:444/").body(empty()).unwrap();
         assert_eq!(proxy.ask2(refused).await.status, 403);
-        assert_eq!(proxy.request().await.reason, Some(Reason::Port));
+        assert_eq!(proxy.request().await.reason, Some(Reason::Port.into()));
     }
     let ask = async || {
         let request = Request::get("https://a.example/").body(empty()).unwrap();
@@ -311,8 +311,8 @@ async fn a_request_that_the_log_has_no_room_for_is_refused_and_refusals_take_no_
             other => break other,
         }
     };
-    assert_eq!(full, (503, Some(Reason::Limit)));
-    assert_eq!(ask().await, (503, Some(Reason::Limit)), "and so it stays");
+    assert_eq!(full, (503, Some(BlockReason::Limit)));
+    assert_eq!(ask().await, (503, Some(BlockReason::Limit)), "and so it stays");
     assert!((3..10).contains(&served), "{served}");
     assert_eq!(upstream.connections(), 1);
     proxy.stop().await;
@@ -447,9 +447,9 @@ async fn too_many_headers_over_http2_are_431() {
     assert_eq!(proxy.ask2(request(21).body(empty()).unwrap()).await.status, 431);
     proxy.request().await;
     let record = proxy.request().await;
-    assert_eq!(record.reason, Some(Reason::HeadTooLarge));
+    assert_eq!(record.reason, Some(BlockReason::HeadTooLarge));
     let long = Request::get("https://a.example/").header("x", "y".repeat(70 * 1024));
     assert_eq!(proxy.ask2(long.body(empty()).unwrap()).await.status, 431);
-    assert_eq!(proxy.request().await.reason, Some(Reason::HeadTooLarge));
+    assert_eq!(proxy.request().await.reason, Some(BlockReason::HeadTooLarge));
     proxy.stop().await;
 }

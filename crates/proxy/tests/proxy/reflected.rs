@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use sandbox_credentials::{HeaderPattern, Injection, MaskedSecret, SecretValue, prepare_secrets};
-use sandbox_proxy_protocol::Decision;
+use sandbox_proxy_protocol::RequestOutcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -124,7 +124,7 @@ async fn an_answer_that_cannot_be_searched_is_not_passed_on() {
         assert_eq!(answer.status, status, "{answer:?}");
         let record = proxy.request().await;
         if echo {
-            assert_eq!(record.decision, Decision::Allowed);
+            assert_eq!(record.decision, RequestOutcome::Allowed);
         } else {
             assert_eq!(answer.headers["x-sandbox-error"], "encoding");
             assert!(

@@ -9,7 +9,7 @@ use sandbox_credentials::{
     AwsAccessKey, HeaderPattern, Injection, MaskedSecret, PreparedSecrets, SecretValue, SecretVariable,
     SigningCredential, prepare_secrets,
 };
-use sandbox_proxy_protocol::{Decision, Event};
+use sandbox_proxy_protocol::{Event, RequestOutcome};
 use time::{Duration, OffsetDateTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -333,7 +333,10 @@ async fn a_body_that_is_too_large_to_be_hashed_is_refused() {
     );
     assert!(answer.body.contains(HASH), "{}", answer.body);
     let record = world.proxy.request().await;
-    assert_eq!((record.decision, record.status), (Decision::Error, Some(413)));
+    assert_eq!(
+        (record.decision, record.status),
+        (RequestOutcome::Error, Some(413))
+    );
     assert!(record.error.unwrap().starts_with("Sign: "));
     // With its hash it needs no buffer.
     let request = world
@@ -396,7 +399,7 @@ async fn what_cannot_be_signed_is_not_sent() {
         (502, "sign")
     );
     let record = world.proxy.request().await;
-    assert_eq!((record.decision, record.masked), (Decision::Error, 0));
+    assert_eq!((record.decision, record.masked), (RequestOutcome::Error, 0));
     let error = record.error.unwrap();
     assert!(error.starts_with("Sign: "), "{error}");
     assert_eq!(world.upstream.connections(), 0);

@@ -1,7 +1,7 @@
 //! WebSocket: only after the upstream's 101, and then byte for byte.
 
 use allowlist::Reason;
-use sandbox_proxy_protocol::{Command, Event, TunnelRecord};
+use sandbox_proxy_protocol::{BlockReason, Command, Event, TunnelRecord};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -107,7 +107,7 @@ async fn a_handshake_passes_the_gate_like_a_request() {
     )
     .await;
     assert_eq!(answer.status(), 403, "{answer:?}");
-    assert_eq!(proxy.request().await.reason, Some(Reason::Host));
+    assert_eq!(proxy.request().await.reason, Some(Reason::Host.into()));
     assert_eq!(upstream.connections(), 0);
     proxy.stop().await;
 }
@@ -127,7 +127,7 @@ async fn without_a_101_there_is_no_tunnel() {
         .collect();
     assert_eq!(statuses, ["403", "421"], "{answer:?}");
     assert_eq!(proxy.request().await.reason, None);
-    assert_eq!(proxy.request().await.reason, Some(Reason::IdentityMismatch));
+    assert_eq!(proxy.request().await.reason, Some(BlockReason::IdentityMismatch));
     proxy.stop().await;
 }
 

@@ -1,7 +1,7 @@
 //! Bytes in, answers out: what two readers could delimit in two ways never gets through.
 
 use http::Request;
-use sandbox_proxy_protocol::Decision;
+use sandbox_proxy_protocol::RequestOutcome;
 
 use crate::harness::{Pki, Proxy, Setup, Upstream, body, plain_capture, raw};
 
@@ -37,7 +37,7 @@ async fn ambiguous_framing_is_refused_and_the_connection_ends() {
         let record = proxy.request().await;
         assert_eq!(
             (record.decision, record.status),
-            (Decision::Blocked, Some(400)),
+            (RequestOutcome::Blocked, Some(400)),
             "{case:?}"
         );
     }
@@ -175,6 +175,6 @@ async fn an_upstream_that_changes_the_protocol_unasked_is_an_error() {
     .await;
     assert_eq!(answer.status(), 502, "{answer:?}");
     assert!(!answer.0.contains("smuggled"), "{answer:?}");
-    assert_eq!(proxy.request().await.decision, Decision::Error);
+    assert_eq!(proxy.request().await.decision, RequestOutcome::Error);
     proxy.stop().await;
 }

@@ -98,7 +98,7 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     /// Looks for what is missing, and says how to mend it
     Doctor(DoctorArgs),
-    /// Tries from inside of containers whether the sandbox keeps its promises here
+    /// Try from inside of containers whether the sandbox keeps its guarantees here
     Verify(VerifyArgs),
     /// Prints a completion script
     Completions {

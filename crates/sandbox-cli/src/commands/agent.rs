@@ -2,13 +2,13 @@
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use claude_output::Usage;
+use claude_output::{StreamEvent, Usage};
+use futures_util::StreamExt as _;
 use sandbox::{ExecutionResult, Outcome, Prompt, Task, TaskSpec};
 use serde::Serialize;
 use tokio::io::AsyncWriteExt as _;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::Notify;
 
 use crate::args::{AgentArgs, AgentOutput};
 use crate::exit_status::ExitStatus;
@@ -126,17 +126,8 @@ fn is_session_id(text: &str) -> bool {
             .all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Bytes that events may come to that wait to be printed, and what each of them takes beside its text.
-const ROOM: usize = 16 << 20;
-const ENTRY: usize = 64;
 /// Events that are printed at once at most.
 const BATCH: usize = 256;
-
-/// What is printed of an event, and the room that it takes.
-struct Shown {
-    text: String,
-    _room: OwnedSemaphorePermit,
-}
 
 /// Runs Claude Code once.
 pub(crate) async fn agent(
@@ -165,41 +156,23 @@ async fn execute(
         prompt = prompt.model(model);
     }
     let closed = Notify::new();
-    let (events, mut shown) = mpsc::unbounded_channel::<Shown>();
-    let room = Arc::new(Semaphore::new(ROOM));
-    let reader = Arc::clone(&room);
     let output = agent.output;
-    let on_event = async move |event: &claude_output::StreamEvent| {
-        let text = match output {
-            AgentOutput::StreamJson => serde_json::to_string(event).ok().map(|line| line + "\n"),
-            AgentOutput::Text if printer.is_live() => transcript::lines(event, printer),
-            AgentOutput::Text | AgentOutput::Json => None,
-        };
-        if let Some(text) = text {
-            // A reader that is slow makes Claude Code wait.
-            let bytes = u32::try_from((text.len() + ENTRY).min(ROOM)).unwrap_or(u32::MAX);
-            if let Ok(room) = Arc::clone(&room).acquire_many_owned(bytes).await {
-                let _ = events.send(Shown { text, _room: room });
-            }
-        }
-    };
-    let printing = async {
+    let mut execution = task.execute(prompt);
+    let printed = Box::pin(async {
         let mut stdout = tokio::io::stdout();
-        let mut batch = Vec::with_capacity(BATCH);
-        while shown.recv_many(&mut batch, BATCH).await > 0 {
-            let text: String = batch.drain(..).map(|shown: Shown| shown.text).collect();
+        // Claude Code waits for a reader that is slow: only what is there already is printed at once.
+        let mut batches = (&mut execution).ready_chunks(BATCH);
+        while let Some(events) = batches.next().await {
+            let texts = events.iter().filter_map(|event| shown(event, output, printer));
+            let text: String = texts.collect();
             if stdout.write_all(text.as_bytes()).await.is_err() || stdout.flush().await.is_err() {
-                // Nobody is to wait for room any more.
-                reader.close();
                 closed.notify_one();
-                return;
+                break;
             }
         }
-    };
-    // With the execution goes its end of the channel: what the events print comes before what the result does.
-    let execution = task.execute_with(prompt, on_event);
-    let both = Box::pin(async { tokio::join!(execution, printing).0 });
-    let (result, why) = watched(both, async || task.stop().await, stage.interrupts, &closed).await;
+        execution.await
+    });
+    let (result, why) = watched(printed, async || task.stop().await, stage.interrupts, &closed).await;
     if let Some(Ok(result)) = &result {
         tamper_report::report(&result.planted, &settings.root, printer);
     }
@@ -216,6 +189,15 @@ async fn execute(
         is_over,
         value,
     })
+}
+
+/// What is printed of an event.
+fn shown(event: &StreamEvent, output: AgentOutput, printer: Printer) -> Option<String> {
+    match output {
+        AgentOutput::StreamJson => serde_json::to_string(event).ok().map(|line| line + "\n"),
+        AgentOutput::Text if printer.is_live() => transcript::lines(event, printer),
+        AgentOutput::Text | AgentOutput::Json => None,
+    }
 }
 
 fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> TaskSpec {

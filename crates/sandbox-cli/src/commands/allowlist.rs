@@ -3,13 +3,60 @@
 use std::io::{self, BufRead as _};
 use std::os::unix::ffi::OsStrExt as _;
 
-use allowlist::{Allowlist, Reason, Verdict};
+use allowlist::{Allowlist, Decision, Match, Reason};
+use serde::Serialize;
 
 use crate::args::{AllowlistCommand, CheckArgs, Output};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::{Printer, Style};
 use crate::settings::Project;
+
+/// The file that a message asks its reader to change.
+const ALLOWLIST: &str = ".sandbox/network-allowlist.yaml";
+
+/// The answer for one URL; one line of `allowlist check --output json`.
+#[derive(Debug, Serialize)]
+struct Verdict {
+    /// As given.
+    method: String,
+    /// As given; bytes that are not UTF-8 are shown as U+FFFD.
+    url: String,
+    /// Whether the request would be forwarded, as far as that does not depend on addresses.
+    allowed: bool,
+    /// The rule that allows it.
+    rule: Option<Match>,
+    /// Why not.
+    reason: Option<Reason>,
+    /// Why not and what to change, in one sentence.
+    message: Option<String>,
+}
+
+impl Verdict {
+    fn on(policy: &Allowlist, method: &str, url: &[u8]) -> Self {
+        let (rule, reason, message) = match policy.judge(method, url) {
+            Decision::Allow(rule) => (Some(rule), None, None),
+            Decision::Deny(denial) => (
+                None,
+                Some(denial.reason()),
+                Some(denial.message_naming(ALLOWLIST)),
+            ),
+            _ => (
+                None,
+                None,
+                Some("this depends on the body of the request".to_owned()),
+            ),
+        };
+        Self {
+            method: method.to_owned(),
+            url: String::from_utf8_lossy(url).into_owned(),
+            allowed: rule.is_some(),
+            rule,
+            reason,
+            message,
+        }
+    }
+}
 
 /// Runs the subcommand.
 pub(crate) fn allowlist(
@@ -31,14 +78,15 @@ fn check(args: &CheckArgs, project: &Project, printer: Printer) -> Result<ExitSt
     let mut worst = Worst::default();
     for url in &args.urls {
         if url != "-" {
-            worst.tell(&policy.judge(&args.method, url.as_bytes()), args.output, printer);
+            let verdict = Verdict::on(&policy, &args.method, url.as_bytes());
+            worst.report(&verdict, args.output, printer);
             continue;
         }
         for line in io::stdin().lock().split(b'\n') {
             let line = line.map_err(Failure::doing("read stdin"))?;
             let line = line.strip_suffix(b"\r").unwrap_or(&line);
             if !line.iter().all(u8::is_ascii_whitespace) {
-                worst.tell(&judge_line(&policy, &args.method, line), args.output, printer);
+                worst.report(&judge_line(&policy, &args.method, line), args.output, printer);
             }
         }
     }
@@ -53,7 +101,7 @@ fn judge_line(policy: &Allowlist, method: &str, line: &[u8]) -> Verdict {
     // No method has a colon.
     let first = line.split(is_blank).next().unwrap_or_default();
     if first.contains(&b':') {
-        return policy.judge(method, line);
+        return Verdict::on(policy, method, line);
     }
     let parts = line.iter().position(is_blank).and_then(|end| {
         let (method, rest) = line.split_at(end);
@@ -64,7 +112,7 @@ fn judge_line(policy: &Allowlist, method: &str, line: &[u8]) -> Verdict {
         Some((std::str::from_utf8(method).ok()?, url))
     });
     match parts {
-        Some((method, url)) => policy.judge(method, url),
+        Some((method, url)) => Verdict::on(policy, method, url),
         None => Verdict {
             method: String::new(),
             url: String::from_utf8_lossy(line).into_owned(),
@@ -88,7 +136,7 @@ struct Worst {
 
 impl Worst {
     /// Prints the verdict. It counts whether or not anybody reads it.
-    fn tell(&mut self, verdict: &Verdict, output: Output, printer: Printer) {
+    fn report(&mut self, verdict: &Verdict, output: Output, printer: Printer) {
         self.blocked |= !verdict.allowed;
         self.unreadable |= verdict.reason == Some(Reason::Unreadable);
         match output {
@@ -192,22 +240,22 @@ mod tests {
         let printer = Printer::new(0, true);
         let mut worst = Worst::default();
         assert_eq!(worst.status().code(), 0);
-        worst.tell(
-            &policy().judge("GET", "https://a.example/"),
+        worst.report(
+            &Verdict::on(&policy(), "GET", b"https://a.example/"),
             Output::Text,
             printer,
         );
         assert_eq!(worst.status().code(), 0);
-        worst.tell(
-            &policy().judge("GET", "https://c.example/"),
+        worst.report(
+            &Verdict::on(&policy(), "GET", b"https://c.example/"),
             Output::Text,
             printer,
         );
         assert_eq!(worst.status().code(), 1);
-        worst.tell(&policy().judge("GET", "nonsense"), Output::Json, printer);
+        worst.report(&Verdict::on(&policy(), "GET", b"nonsense"), Output::Json, printer);
         assert_eq!(worst.status().code(), 2);
-        worst.tell(
-            &policy().judge("GET", "https://a.example/"),
+        worst.report(
+            &Verdict::on(&policy(), "GET", b"https://a.example/"),
             Output::Text,
             printer,
         );
@@ -217,12 +265,29 @@ mod tests {
     #[test]
     fn a_verdict_names_the_rule_or_the_mend() {
         let printer = Printer::new(0, true);
-        let shown = |method: &str, url: &str| text(&policy().judge(method, url), printer);
+        let shown = |method: &str, url: &str| text(&Verdict::on(&policy(), method, url.as_bytes()), printer);
         insta::assert_snapshot!(shown("GET", "https://a.example/x"), @"allowed GET https://a.example/x by domains[0]: a.example");
         insta::assert_snapshot!(shown("GET", "https://b.example/v1/x"), @"allowed GET https://b.example/v1/x by url_prefixes[0]: b.example/v1/*");
         insta::assert_snapshot!(shown("POST", "https://b.example/v1/x"), @r#"
         BLOCKED POST https://b.example/v1/x [reason: method]
                 POST is not allowed for this path of b.example: to allow it, add {host: "b.example", path: "/v1/x", methods: [POST]} to `url_prefixes` in .sandbox/network-allowlist.yaml
         "#);
+    }
+
+    #[test]
+    fn the_json_of_a_verdict_has_a_fixed_shape() {
+        let json = |url: &str| serde_json::to_string(&Verdict::on(&policy(), "GET", url.as_bytes())).unwrap();
+        assert_eq!(
+            json("https://a.example/"),
+            r#"{"method":"GET","url":"https://a.example/","allowed":true,"rule":{"kind":"domain","index":0,"host":"a.example","path":null},"reason":null,"message":null}"#
+        );
+        assert_eq!(
+            json("https://b.example/v1/x"),
+            r#"{"method":"GET","url":"https://b.example/v1/x","allowed":true,"rule":{"kind":"url","index":0,"host":"b.example","path":"/v1/*"},"reason":null,"message":null}"#
+        );
+        assert_eq!(
+            json("https://c.example/"),
+            r#"{"method":"GET","url":"https://c.example/","allowed":false,"rule":null,"reason":"host","message":"c.example is not allowed: to allow it, add \"c.example\" to `domains` in .sandbox/network-allowlist.yaml, or for this path only {host: \"c.example\", path: \"/\"} to `url_prefixes`"}"#
+        );
     }
 }

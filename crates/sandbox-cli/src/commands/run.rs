@@ -2,6 +2,7 @@
 
 use std::io;
 
+use futures_util::StreamExt as _;
 use sandbox::{CommandResult, CommandSpec, Input, OutputChunk, SandboxError};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
@@ -48,24 +49,23 @@ async fn execute(
     let closed = Notify::new();
     let mut stdout = Outlet::new(tokio::io::stdout());
     let mut stderr = Outlet::new(tokio::io::stderr());
-    let on_output = async |chunk: OutputChunk| match chunk {
-        OutputChunk::Stdout(bytes) => {
-            if !stdout.write(&bytes).await {
-                closed.notify_one();
+    let mut execution = command.execute(Input::Reader(Box::new(tokio::io::stdin())));
+    let passed = async {
+        while let Some(chunk) = execution.next().await {
+            match chunk {
+                OutputChunk::Stdout(bytes) => {
+                    if !stdout.write(&bytes).await {
+                        closed.notify_one();
+                    }
+                }
+                OutputChunk::Stderr(bytes) => {
+                    stderr.write(&bytes).await;
+                }
             }
         }
-        OutputChunk::Stderr(bytes) => {
-            stderr.write(&bytes).await;
-        }
+        execution.await
     };
-    let execution = command.execute(Input::Reader(Box::new(tokio::io::stdin())), on_output);
-    let (result, why) = watched(
-        execution,
-        async || command.stop().await,
-        stage.interrupts,
-        &closed,
-    )
-    .await;
+    let (result, why) = watched(passed, async || command.stop().await, stage.interrupts, &closed).await;
     let is_over = matches!(result, Some(Ok(_)));
     let status = ended(result, why, stdout.failure, settings, printer)?;
     Ok(Executed {

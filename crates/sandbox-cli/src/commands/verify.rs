@@ -1,8 +1,8 @@
-//! `verify`: whether the sandbox keeps its promises on this engine, in this image.
+//! `verify`: whether the sandbox keeps its guarantees on this engine, in this image.
 
 use std::fmt::Write as _;
 
-use sandbox::{Check, Network, Sandbox, VerifyReport, VerifySpec};
+use sandbox::{Finding, Network, Sandbox, VerifyReport, VerifySpec};
 use serde::Serialize;
 
 use crate::args::Output;
@@ -78,16 +78,18 @@ fn print(report: &VerifyReport, output: Output, printer: Printer) -> ExitStatus 
     }
 }
 
-/// A line a promise; what was seen and the mend only where it does not hold.
+/// A line for each guarantee; what was observed and the hint only where it does not hold.
 fn text(report: &VerifyReport, printer: Printer) -> String {
-    let width = |cell: fn(&Check) -> &str| {
-        let widths = report.checks.iter().map(|check| cell(check).len());
+    let width = |cell: fn(&Finding) -> &str| {
+        let widths = report.findings.iter().map(|finding| cell(finding).len());
         widths.max().unwrap_or_default()
     };
-    let (first, second) = (width(|check| check.category.as_str()), width(|check| check.id));
+    let first = width(|finding| finding.check.category().as_str());
+    let second = width(|finding| finding.check.id());
     let mut text = String::new();
-    for check in &report.checks {
-        let (style, word) = if check.held {
+    for finding in &report.findings {
+        let check = finding.check;
+        let (style, word) = if finding.held {
             (Style::Good, "holds ")
         } else {
             (Style::Bad, "BROKEN")
@@ -97,18 +99,18 @@ fn text(report: &VerifyReport, printer: Printer) -> String {
             text,
             "{}  {:<first$}  {:<second$}  {}",
             printer.styled(style, word),
-            check.category.as_str(),
-            check.id,
-            check.promise
+            check.category().as_str(),
+            check.id(),
+            check.guarantee()
         );
-        if !check.held {
+        if !finding.held {
             let indent = " ".repeat(first + second + 12);
-            let detail = printer.harmless(&check.detail).replace('\n', " ");
-            let _ = writeln!(text, "{indent}seen: {detail}\n{indent}hint: {}", check.mend);
+            let detail = printer.harmless(&finding.detail).replace('\n', " ");
+            let _ = writeln!(text, "{indent}seen: {detail}\n{indent}hint: {}", check.fix());
         }
     }
     let broken = report.broken().count();
-    let _ = writeln!(text, "{} promises, {broken} broken", report.checks.len());
+    let _ = writeln!(text, "{} guarantees, {broken} broken", report.findings.len());
     text
 }
 
@@ -136,15 +138,15 @@ fn json(report: &VerifyReport) -> String {
         version: 1,
         ok: report.held(),
         checks: report
-            .checks
+            .findings
             .iter()
-            .map(|check| CheckForm {
-                id: check.id,
-                category: check.category.as_str(),
-                promise: check.promise,
-                held: check.held,
-                detail: &check.detail,
-                mend: (!check.held).then_some(check.mend),
+            .map(|finding| CheckForm {
+                id: finding.check.id(),
+                category: finding.check.category().as_str(),
+                promise: finding.check.guarantee(),
+                held: finding.held,
+                detail: &finding.detail,
+                mend: (!finding.held).then(|| finding.check.fix()),
             })
             .collect(),
     };

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use sandbox::host_path::{Resolver, writable_folders};
+use sandbox_files::hex;
 use sha2::{Digest as _, Sha256};
 
 use super::Environment;
 use crate::failure::Failure;
-use crate::hex::hex;
 
 /// The folder with a project's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]

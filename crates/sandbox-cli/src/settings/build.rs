@@ -56,7 +56,7 @@ mod tests {
         let Network::Sandboxed(config) = project.build_network().unwrap() else {
             panic!("there is a policy")
         };
-        assert_eq!(config.allowlist().domains().len(), 1);
+        assert_eq!(config.allowlist().rules().len(), 1);
 
         let other = root.path().join("other.yaml");
         project.file.build = Some(BuildFile::Allowlist(other.clone()));

@@ -4,9 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use sandbox_files::hex;
 use sha2::{Digest as _, Sha256};
-
-use crate::hex::hex;
 
 /// What a file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

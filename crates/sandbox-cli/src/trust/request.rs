@@ -97,9 +97,7 @@ fn upstream_requests(upstream: &UpstreamFile) -> Vec<String> {
 
 /// What a policy asks for; nothing where it permits nothing.
 pub(crate) fn policy_request(policy: &Allowlist) -> Option<String> {
-    let domains = policy.domains().iter().map(|rule| rule.host().to_string());
-    let prefixes = policy.url_prefixes().iter().map(|rule| rule.host().to_string());
-    let hosts = list(domains.chain(prefixes));
+    let hosts = list(policy.rules().iter().map(|rule| rule.host().to_string()));
     (!hosts.is_empty()).then(|| format!("reach {hosts}"))
 }
 

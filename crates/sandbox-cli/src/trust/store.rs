@@ -1,9 +1,10 @@
 //! The record of what was trusted: one file for each input, named by its digest.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+
+use sandbox_files::{Replacement, create_folder};
 
 use super::input::Input;
 
@@ -36,17 +37,8 @@ impl Store {
 
     /// From now on it is trusted, as it is.
     pub(crate) fn record(&self, input: &Input) -> io::Result<()> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.folder)?;
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(self.file(input))?;
-        file.write_all(input.path.as_os_str().as_encoded_bytes())
+        create_folder(&self.folder, 0o700)?;
+        Replacement::shared(0o600).write(&self.file(input), input.path.as_os_str().as_encoded_bytes())
     }
 
     /// Nothing of the project is trusted any more. Returns whether anything was.

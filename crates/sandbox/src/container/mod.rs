@@ -5,6 +5,7 @@
 
 mod error;
 mod filter;
+mod image_probe;
 mod kernel;
 mod monitor;
 mod overlay;
@@ -16,6 +17,7 @@ mod verify;
 
 pub use error::ContainerError;
 pub(crate) use filter::write as write_filter;
+pub(crate) use image_probe::ImageProbe;
 pub(crate) use own_files::OwnFiles;
 pub(crate) use plan::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
 pub(crate) use run::{Attached, Created, Exit, Handle, Running};

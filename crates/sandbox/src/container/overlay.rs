@@ -2,7 +2,7 @@
 
 use crate::engine::MountFacts;
 use crate::spec::Mount;
-use crate::workspace::overlay_folders;
+use sandbox_workspace::overlay_folders;
 
 use super::kernel::KernelMount;
 

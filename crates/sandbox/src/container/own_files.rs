@@ -5,16 +5,15 @@
 //! could fill the host's memory through them. So files of ours lie over them, read-only.
 
 use std::fmt::Write as _;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use sandbox_files::{Replacement, create_folder, hex};
 use sha2::{Digest as _, Sha256};
 
-use crate::image::hex;
 use crate::spec::{Isolation, Launch, Mount, Runtime};
 
 use super::ContainerError;
@@ -82,36 +81,21 @@ impl OwnFiles {
             .folder
             .join(hex(digest.first_chunk::<16>().map_or(&[], |bytes| bytes)));
         let written = || {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o755)
-                .create(&self.folder)?;
+            create_folder(&self.folder, 0o755)?;
             // Held until the file is young: see `remove_old`.
             let folder = File::open(&self.folder)?;
             folder.lock_shared()?;
             if fs::read_to_string(&path).is_ok_and(|there| there == text) {
                 File::open(&path)?.set_modified(SystemTime::now())
             } else {
-                self.replace(&path, text)
+                // Every user of the container reads it.
+                Replacement::shared(0o444).write(&path, text.as_bytes())
             }
         };
         match written() {
             Ok(()) => Ok(path),
             Err(source) => Err(ContainerError::OwnFile { path, source }),
         }
-    }
-
-    /// Whoever writes the same at the same time writes the same bytes.
-    fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
-        let unfinished = self.folder.join(format!("{:016x}", rand::random::<u64>()));
-        let replaced = fs::write(&unfinished, text)
-            // Every user of the container reads it.
-            .and_then(|()| fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o444)))
-            .and_then(|()| fs::rename(&unfinished, path));
-        if replaced.is_err() {
-            let _ = fs::remove_file(&unfinished);
-        }
-        replaced
     }
 }
 
@@ -126,6 +110,8 @@ fn hosts(isolation: &Isolation) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
     use crate::spec::{CommandSpec, HostEntry, ImageTag};
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::engine::{
     ContainerId, ContainerState as State, Engine, EngineError, ImageFacts, Inspection, Output, Stdin,
 };
-use crate::host_path::Resolver;
 use crate::spec::{Mount, StopSignal};
+use sandbox_files::host_path::Resolver;
 
 use super::error::ContainerError;
 use super::kernel;

@@ -1,7 +1,8 @@
 //! What an engine cannot do of what a plan asks for: an error that names the field and the mend, where podman would leave it out.
 
 use crate::engine::{Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
-use crate::spec::{Device, Launch, Runtime, Seccomp};
+use crate::program::SUPERVISE;
+use crate::spec::{Device, Runtime, Seccomp};
 
 use super::error::ContainerError;
 use super::plan::ContainerPlan;
@@ -86,12 +87,7 @@ pub(super) fn after_creation(
             mend: "mount a folder or a tmpfs there, or use an image without `VOLUME`".to_owned(),
         });
     }
-    let is_executors = plan
-        .entrypoint
-        .as_deref()
-        .and_then(<[_]>::first)
-        .map(String::as_str)
-        == Some(Launch::SUPERVISOR);
+    let is_executors = plan.entrypoint.as_deref().is_some_and(|words| words == SUPERVISE);
     match plan.isolation.runtime {
         None if is_executors && is.runtime_name() == Runtime::Runsc.as_str() => {
             Err(ContainerError::Unsupported {

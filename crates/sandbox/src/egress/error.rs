@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use crate::container::ContainerError;
 use crate::engine::EngineError;
+use crate::network_log::LogError;
+use crate::program::ProgramError;
 
 /// Why there is no way out for a task. A task never starts without one.
 #[derive(Debug, thiserror::Error)]
@@ -39,12 +41,9 @@ pub enum ProxyError {
     /// A certificate cannot be made.
     #[error("failed to make a certificate")]
     Certificate(#[from] rcgen::Error),
-    /// There is no proxy program that the engine could run.
-    #[error("no usable sandbox-proxy: {problem}; run `cargo xtask proxy-image`")]
-    ProxyBinary {
-        /// What was looked at, and what is wrong with it.
-        problem: String,
-    },
+    /// The proxy's program is missing, or cannot be used.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// The proxy's image was removed as soon as it was built.
     #[error(
         "the proxy's image `{tag}` vanished after it was built; does something prune images on this engine?"
@@ -53,6 +52,9 @@ pub enum ProxyError {
         /// Its tag.
         tag: String,
     },
+    /// A policy was to be set for an execution that is cut off.
+    #[error("the execution is quarantined, which no policy ends; stop it and execute again")]
+    Quarantined,
     /// Every subnet that was tried is in use.
     #[error("no free subnet in {range} after {tried} attempts; is that range in use on this host?")]
     NoSubnet {
@@ -89,6 +91,12 @@ impl ProxyError {
             path,
             source,
         }
+    }
+}
+
+impl From<LogError> for ProxyError {
+    fn from(error: LogError) -> Self {
+        Self::file(error.operation, error.path)(error.source)
     }
 }
 

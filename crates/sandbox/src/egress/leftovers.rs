@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::config::SandboxConfig;
 use crate::engine::Engine;
-use crate::image::FileLock;
 use crate::reap::{Labels, others_alive};
+use sandbox_files::FileLock;
 
 use super::ProxyError;
 use super::network::egress_name;

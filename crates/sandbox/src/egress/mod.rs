@@ -8,7 +8,6 @@ mod authority;
 mod endpoint;
 mod error;
 mod leftovers;
-mod log;
 mod network;
 mod opening;
 mod prerequisites;
@@ -23,8 +22,6 @@ mod trust;
 pub(crate) use endpoint::Endpoint;
 pub use error::ProxyError;
 pub(crate) use leftovers::{remove_shared, remove_unused_network};
-pub use log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
-pub(crate) use log::{LogSink, RecordCallback};
 pub(crate) use opening::Opening;
 pub use prerequisites::Prerequisites;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -36,6 +33,5 @@ pub(crate) use shared::Egress;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use trust::first_file;
 pub(crate) use trust::{
-    BUILD_FOLDER as BUILD_TRUST_FOLDER, BUNDLES as TRUST_BUNDLES, FOLDER as TRUST_FOLDER,
-    variable_names as trust_variables,
+    BUILD_FOLDER as BUILD_TRUST_FOLDER, FOLDER as TRUST_FOLDER, variable_names as trust_variables,
 };

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::config::SandboxConfig;
+use crate::program::{ProgramError, StaticProgram};
 
 use super::authority::RootAuthority;
-use super::proxy::find_binary;
 use super::{ProxyError, resolver};
 
 /// What [`Sandbox::startup`](crate::Sandbox::startup) needs of the host, beside the engine.
@@ -14,7 +14,9 @@ use super::{ProxyError, resolver};
 #[non_exhaustive]
 pub struct Prerequisites {
     /// The program that proxies run.
-    pub proxy_binary: Result<PathBuf, ProxyError>,
+    pub proxy_program: Result<PathBuf, ProgramError>,
+    /// The program that executors and verifications run inside of containers.
+    pub inside_program: Result<PathBuf, ProgramError>,
     /// The root authority; made now where there is none.
     pub root_authority: Result<PathBuf, ProxyError>,
     /// The name server that proxies ask.
@@ -25,9 +27,10 @@ impl Prerequisites {
     /// Looks at all of them, whatever is wrong with one. Blocks on the file system.
     #[must_use]
     pub fn look(config: &SandboxConfig) -> Self {
+        let path = |program: StaticProgram| program.path().to_owned();
         Self {
-            proxy_binary: find_binary(config.proxy_dir.as_deref(), &config.state_dir)
-                .map(|binary| binary.path().to_owned()),
+            proxy_program: StaticProgram::proxy(config).map(path),
+            inside_program: StaticProgram::inside(config).map(path),
             root_authority: RootAuthority::load_or_create(&config.state_dir)
                 .map(|_| RootAuthority::path(&config.state_dir)),
             resolver: config.upstream.dns.map_or_else(resolver::host_resolver, Ok),

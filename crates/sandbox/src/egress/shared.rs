@@ -11,12 +11,13 @@ use time::OffsetDateTime;
 
 use crate::config::SandboxConfig;
 use crate::engine::Engine;
-use crate::image::FileLock;
+use crate::network_log::LogSink;
+use crate::program::StaticProgram;
 use crate::reap::Labels;
 use crate::spec::{NetworkSandboxConfig, ObjectId};
+use sandbox_files::FileLock;
 
 use super::authority::RootAuthority;
-use super::log::LogSink;
 use super::proxy::{self, Place};
 use super::trust::{TrustFiles, TrustStore};
 use super::{Endpoint, Opening, ProxyError, Remains, RunningProxy, leftovers, network, resolver};
@@ -58,11 +59,11 @@ impl Egress {
     ) -> Result<Self, ProxyError> {
         let lock_path = leftovers::lock_path(config);
         let files = blocking({
-            let (state_dir, proxy_dir) = (config.state_dir.clone(), config.proxy_dir.clone());
+            let config = config.clone();
             move || {
                 Ok((
-                    RootAuthority::load_or_create(&state_dir)?,
-                    proxy::find_binary(proxy_dir.as_deref(), &state_dir)?,
+                    RootAuthority::load_or_create(&config.state_dir)?,
+                    StaticProgram::proxy(&config)?,
                 ))
             }
         });

@@ -10,7 +10,7 @@ use bollard::models::{
 
 use crate::container::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
 use crate::spec::{Mount, Sharing};
-use crate::workspace::overlay_folders;
+use sandbox_workspace::overlay_folders;
 
 use super::confine;
 

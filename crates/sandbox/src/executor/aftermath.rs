@@ -6,18 +6,18 @@ use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Mutex as Turn, oneshot, watch};
 
 use crate::container::Handle;
+use crate::context::Shared;
 use crate::egress::RunningProxy;
 use crate::error::SandboxError;
-use crate::sandbox::Shared;
 use crate::task::close;
-use crate::workspace::{Hold, Planted};
+use sandbox_workspace::{Planted, WorkspaceGuard};
 
 /// A container that stands, its proxy, and what is held of the host's folders for it.
 #[derive(Debug)]
 pub(super) struct Standing {
     pub(super) handle: Handle,
     pub(super) proxy: Option<RunningProxy>,
-    pub(super) hold: Hold,
+    pub(super) hold: WorkspaceGuard,
 }
 
 /// Takes the containers of an executor down. It goes on when nobody waits for it, and keeps what was planted until somebody asks.
@@ -103,7 +103,7 @@ impl Aftermath {
         closed
     }
 
-    async fn look_through(&self, hold: Hold) {
+    async fn look_through(&self, hold: WorkspaceGuard) {
         let _turn = self.turn.lock().await;
         let planted = hold.release(true).await;
         for thing in &planted {

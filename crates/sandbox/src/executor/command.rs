@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use sandbox_supervisor::{CommandLine, Request};
+use sandbox_inside::{CommandLine, Request};
 
 use crate::spec::{ContainerEnv, InvalidSpec};
 use crate::task::Input;

@@ -3,11 +3,11 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use crate::host_path::Resolver;
 use crate::spec::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Mount, Network, ResourceLimits, Runtime,
 };
-use crate::workspace::Protection;
+use sandbox_files::host_path::Resolver;
+use sandbox_workspace::Protection;
 
 /// Where the container sees the workspace.
 const WORKSPACE: &str = "/workspace";

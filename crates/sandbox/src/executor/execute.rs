@@ -3,22 +3,22 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sandbox_supervisor::{End, Request};
+use sandbox_inside::{End, Request};
 use tokio::sync::Mutex;
 
 use crate::container::ContainerError;
-use crate::error::SandboxError;
-use crate::sandbox::Shared;
+use crate::context::Shared;
+use crate::error::{ExecutorError, SandboxError};
+use crate::program::unreadable;
 use crate::spec::{InvalidSpec, Mount};
 use crate::task::resolver;
-use crate::workspace::Planted;
+use sandbox_workspace::Planted;
 
 use super::aftermath::Aftermath;
 use super::command::request;
-use super::desk::Stand;
-use super::program;
+use super::router::CommandState;
 use super::session::{Ran, Session, Work};
-use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorError, ExecutorMode};
+use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorMode};
 
 /// Runs commands that nobody vouches for, in one container or one for each.
 /// [`Sandbox::create_executor`](crate::Sandbox::create_executor) makes one.
@@ -60,7 +60,7 @@ pub struct Executor {
 impl Executor {
     pub(crate) fn new(shared: Arc<Shared>, config: ExecutorConfig) -> Result<Self, SandboxError> {
         let config = config.resolved(&resolver(shared.state_dir(), [])?)?;
-        let supervisor = program::stage(shared.config(), config.launch.isolation.runtime)?;
+        let supervisor = unreadable(shared.config(), config.launch.isolation.runtime)?;
         Ok(Self {
             config,
             supervisor,
@@ -224,18 +224,18 @@ impl Executor {
 }
 
 fn result(session: &Session, ran: Ran) -> Result<ExecResult, SandboxError> {
-    let exit_code = match ran.stand {
+    let exit_code = match ran.state {
         // What it wrote until then is worth more than how it was ended.
         _ if ran.timed_out => ExecResult::TIMED_OUT,
-        Stand::Ended(End::Exited(code)) => code,
-        Stand::Ended(End::NotFound { program }) => {
+        CommandState::Ended(End::Exited(code)) => code,
+        CommandState::Ended(End::NotFound { program }) => {
             return Err(ContainerError::ProgramNotFound { program }.into());
         }
-        Stand::Ended(End::NotExecutable { program }) => {
+        CommandState::Ended(End::NotExecutable { program }) => {
             return Err(ContainerError::ProgramNotExecutable { program }.into());
         }
-        Stand::Ended(End::Failed { problem }) => return Err(ExecutorError::Failed { problem }.into()),
-        Stand::Lost | Stand::Running => return Err(session.lost().into()),
+        CommandState::Ended(End::Failed { problem }) => return Err(ExecutorError::Failed { problem }.into()),
+        CommandState::Lost | CommandState::Running => return Err(session.lost().into()),
     };
     let ((stdout, stdout_cut), (stderr, stderr_cut)) = (ran.stdout, ran.stderr);
     Ok(ExecResult {

@@ -1,10 +1,10 @@
 //! What a command reads, sent to its supervisor at the pace at which the command takes it.
 
-use sandbox_supervisor::{Frame, LARGEST_CHUNK};
+use sandbox_inside::{Frame, LARGEST_CHUNK};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::desk::Place;
+use super::router::CommandSlot;
 
 /// Bytes that the supervisor may hold for a command.
 const WINDOW: usize = 4 * LARGEST_CHUNK;
@@ -13,10 +13,10 @@ const WINDOW: usize = 4 * LARGEST_CHUNK;
 pub(super) async fn feed(
     mut input: impl AsyncRead + Unpin,
     command: u32,
-    place: &Place,
+    slot: &CommandSlot,
     frames: &UnboundedSender<Frame>,
 ) {
-    let mut in_flight = place.in_flight.subscribe();
+    let mut in_flight = slot.in_flight.subscribe();
     let mut buffer = vec![0; LARGEST_CHUNK];
     loop {
         let read = match input.read(&mut buffer).await {
@@ -31,7 +31,7 @@ pub(super) async fn feed(
         if in_flight.wait_for(has_room).await.is_err() {
             return;
         }
-        place.in_flight.send_modify(|in_flight| *in_flight += read);
+        slot.in_flight.send_modify(|in_flight| *in_flight += read);
         let bytes = buffer.get(..read).unwrap_or_default().to_vec();
         if frames.send(Frame::Input { command, bytes }).is_err() {
             return;

@@ -1,7 +1,7 @@
 //! Any bytes from a supervisor, for the fuzzers: see `fuzzing`.
 
 use fuzz_input::{Input, pieces};
-use sandbox_supervisor::{Decoder, Frame, ProtocolError};
+use sandbox_inside::{Decoder, Frame, ProtocolError};
 
 /// The first bytes choose how the others are cut.
 ///

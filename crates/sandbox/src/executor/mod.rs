@@ -1,25 +1,22 @@
 //! Several commands in one container, or one container for each: the executor.
 //!
-//! `session` is a container whose first process is the supervisor (see the crate `sandbox-supervisor`); `desk` keeps what arrives from it apart
+//! `session` is a container whose first process is the supervisor (see the crate `sandbox-inside`); `router` keeps what arrives from it apart
 //! by command; `execute` runs one command on it; `aftermath` takes containers down and keeps what was planted; `config` and `command` are what
 //! a caller says, `result` what he gets; `guide.md` is for those who come from another executor.
 
 mod aftermath;
 mod command;
 mod config;
-mod desk;
-mod error;
 mod execute;
 mod feed;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzed;
-mod program;
 mod result;
+mod router;
 mod session;
 
 pub use command::{ExecCommand, ExecOptions};
 pub use config::{ExecutorConfig, ExecutorMode, Workspace};
-pub use error::ExecutorError;
 pub use execute::Executor;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::supervisor_frames;

@@ -4,18 +4,23 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use crate::workspace::Planted;
+use sandbox_workspace::Planted;
+use serde::Serialize;
+
+use crate::task::text;
 
 /// What a command of an executor came to.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ExecResult {
     /// The command's own exit code; 128 + signal when a signal ended it; 124, as `timeout(1)` has it, when its time was over.
     pub exit_code: i32,
     /// What it wrote on stdout, also when its time was over: at most the executor's output limit of it. Of more, both ends are kept and
     /// between them a line says how many bytes were cut.
+    #[serde(serialize_with = "text")]
     pub stdout: Vec<u8>,
     /// Likewise for stderr.
+    #[serde(serialize_with = "text")]
     pub stderr: Vec<u8>,
     /// How many bytes of stdout were cut.
     pub stdout_cut: u64,

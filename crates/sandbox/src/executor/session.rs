@@ -4,19 +4,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sandbox_supervisor::{Frame, Request};
+use sandbox_inside::{Frame, Request};
 use tokio::io::{AsyncRead, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::container::{Handle, Running, Stdin};
-use crate::error::SandboxError;
+use crate::error::{ExecutorError, SandboxError};
+use crate::program::SUPERVISE;
 use crate::spec::{Launch, Mount};
 use crate::task::{Program, Started, start};
 
-use super::ExecutorError;
 use super::aftermath::{Aftermath, Standing};
-use super::desk::{Desk, Place, Stand};
 use super::feed::feed;
+use super::router::{CommandSlot, CommandState, OutputRouter};
 
 /// How long the supervisor may take to serve.
 const READY: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ pub(super) struct Session {
     /// What has to be taken down; `None` once that has begun. Locked for single operations only.
     standing: Mutex<Option<Standing>>,
     handle: Handle,
-    desk: Arc<Desk>,
+    router: Arc<OutputRouter>,
     frames: UnboundedSender<Frame>,
     next: AtomicU32,
 }
@@ -38,7 +38,7 @@ pub(super) struct Session {
 /// What a command came to.
 #[derive(Debug)]
 pub(super) struct Ran {
-    pub(super) stand: Stand,
+    pub(super) state: CommandState,
     pub(super) timed_out: bool,
     pub(super) stdout: (Vec<u8>, u64),
     pub(super) stderr: (Vec<u8>, u64),
@@ -61,7 +61,7 @@ impl Session {
         supervisor: &Mount,
     ) -> Result<Self, SandboxError> {
         let program = Program {
-            entrypoint: Some(vec![Launch::SUPERVISOR.to_owned()]),
+            entrypoint: Some(SUPERVISE.map(str::to_owned).to_vec()),
             command: Vec::new(),
             mounts: vec![supervisor.clone()],
         };
@@ -82,18 +82,18 @@ impl Session {
                 hold,
             })),
             handle,
-            desk: Arc::new(Desk::new()),
+            router: Arc::new(OutputRouter::new()),
             frames,
             next: AtomicU32::new(1),
         };
-        tokio::spawn(send(receiver, stdin));
-        let desk = Arc::clone(&session.desk);
-        tokio::spawn(async move { desk.sort(output).await });
-        match tokio::time::timeout(READY, session.desk.ready()).await {
+        tokio::spawn(write(receiver, stdin));
+        let router = Arc::clone(&session.router);
+        tokio::spawn(async move { router.route(output).await });
+        match tokio::time::timeout(READY, session.router.ready()).await {
             Ok(true) => Ok(session),
             Ok(false) => Err(session.lost().into()),
             Err(_) => Err(ExecutorError::ContainerEnded {
-                said: format!("nothing for {READY:?}"),
+                stderr: format!("nothing for {READY:?}"),
             }
             .into()),
         }
@@ -101,13 +101,13 @@ impl Session {
 
     /// Whether commands can be run on it.
     pub(super) fn is_alive(&self) -> bool {
-        self.desk.is_alive()
+        self.router.is_alive()
     }
 
     /// Why a command was lost.
     pub(super) fn lost(&self) -> ExecutorError {
         ExecutorError::ContainerEnded {
-            said: self.desk.words(),
+            stderr: self.router.stderr(),
         }
     }
 
@@ -115,39 +115,39 @@ impl Session {
     pub(super) async fn run(&self, work: Work) -> Result<Ran, SandboxError> {
         let begun = Instant::now();
         let command = self.next.fetch_add(1, Ordering::Relaxed);
-        let place = self
-            .desk
+        let slot = self
+            .router
             .open(command, work.output_limit)
             .ok_or_else(|| self.lost())?;
         let claim = Claim {
             session: self,
             command,
         };
-        self.say(Frame::Start {
+        self.send(Frame::Start {
             command,
             request: work.request,
         });
         let feeding = async {
             if let Some(input) = work.input {
-                feed(input, command, &place, &self.frames).await;
+                feed(input, command, &slot, &self.frames).await;
             }
             std::future::pending::<()>().await;
         };
         let timed_out = tokio::select! {
             biased;
-            _ = place.end() => false,
+            _ = slot.end() => false,
             () = deadline(work.timeout) => true,
             () = feeding => false,
         };
-        let stand = if timed_out {
-            self.end(command, &place).await?
+        let state = if timed_out {
+            self.end(command, &slot).await?
         } else {
-            place.end().await
+            slot.end().await
         };
         drop(claim);
-        let [stdout, stderr] = place.take_output();
+        let [stdout, stderr] = slot.take_output();
         Ok(Ran {
-            stand,
+            state,
             timed_out,
             stdout,
             stderr,
@@ -156,22 +156,22 @@ impl Session {
     }
 
     /// Ends a command, and when that does not work, the container.
-    async fn end(&self, command: u32, place: &Place) -> Result<Stand, SandboxError> {
-        self.say(Frame::Kill { command });
-        if let Ok(stand) = tokio::time::timeout(GRACE, place.end()).await {
-            return Ok(stand);
+    async fn end(&self, command: u32, slot: &CommandSlot) -> Result<CommandState, SandboxError> {
+        self.send(Frame::Kill { command });
+        if let Ok(state) = tokio::time::timeout(GRACE, slot.end()).await {
+            return Ok(state);
         }
         tracing::warn!("a command could not be ended alone; its container is ended with it");
         self.handle.signal("KILL").await?;
-        Ok(tokio::time::timeout(GRACE, place.end())
+        Ok(tokio::time::timeout(GRACE, slot.end())
             .await
-            .unwrap_or(Stand::Lost))
+            .unwrap_or(CommandState::Lost))
     }
 
-    /// A supervisor that nothing can be said to any more is as good as gone.
-    fn say(&self, frame: Frame) {
+    /// A supervisor that cannot be written to any more is as good as gone.
+    fn send(&self, frame: Frame) {
         if self.frames.send(frame).is_err() {
-            self.desk.end();
+            self.router.end();
         }
     }
 
@@ -213,14 +213,14 @@ struct Claim<'a> {
 impl Drop for Claim<'_> {
     /// One that has ended is not there any more, and killing it is nothing.
     fn drop(&mut self) {
-        self.session.say(Frame::Kill {
+        self.session.send(Frame::Kill {
             command: self.command,
         });
-        self.session.desk.close(self.command);
+        self.session.router.close(self.command);
     }
 }
 
-async fn send(mut frames: UnboundedReceiver<Frame>, mut stdin: Stdin) {
+async fn write(mut frames: UnboundedReceiver<Frame>, mut stdin: Stdin) {
     while let Some(frame) = frames.recv().await {
         if let Err(error) = stdin.write_all(&frame.encode()).await {
             tracing::debug!(%error, "the supervisor does not read any more");

@@ -3,16 +3,9 @@
 //! Only there with the feature `fuzzing`, and in unit tests, which run every seed. A property that does not hold is a panic. The
 //! programs around these functions lie in the folder `fuzz` of the repository.
 
-mod bed;
-mod script;
-
 #[cfg(test)]
 mod seeds;
-
-pub(crate) use self::bed::{Bed, Found, found};
-pub(crate) use self::script::Script;
 
 pub use crate::egress::proxy_records;
 pub use crate::engine::engine_answer;
 pub use crate::executor::supervisor_frames;
-pub use crate::workspace::{git_files, workspace_copy};

@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 
 use bytes::Bytes;
 
-use super::error::ImageBuildError;
+use crate::error::ImageBuildError;
 
 const DOCKERFILE: &str = "Dockerfile";
 /// A script that cannot run is of no use, and the map has no modes; so what looks like a program may be run.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::ImageBuildError;
+use crate::error::ImageBuildError;
 
 /// All of them; a line that begins with anything else is no Dockerfile.
 const INSTRUCTIONS: [&str; 18] = [

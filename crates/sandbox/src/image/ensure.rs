@@ -7,19 +7,19 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use super::dockerfile::{Confined, StepTrust};
-use super::error::BuildReach;
-use super::inventory::{ImageKind, is_overlay, labels, stands_on};
-use super::lock::FileLock;
-use super::probe::Probe;
 use super::steps::{self, Steps};
-use super::{ImageBuildError, build_context, hash, overlay};
+use super::{build_context, hash, overlay};
 use crate::config::SandboxConfig;
-use crate::egress::{self, LogSink};
+use crate::container::ImageProbe;
+use crate::context::Shared;
+use crate::egress::{self, ProxyError};
 use crate::engine::{BuildNetwork, BuildRequest, Engine, ImageFacts};
-use crate::error::SandboxError;
-use crate::sandbox::Shared;
+use crate::error::{BuildReach, ImageBuildError, SandboxError};
+use crate::image_store::{ImageKind, is_overlay, labels, stands_on};
+use crate::network_log::LogSink;
 use crate::spec::{ImageSource, ImageTag, Network};
 use crate::task;
+use sandbox_files::FileLock;
 
 /// Lines of a failed build that its error quotes.
 const QUOTED_LINES: usize = 20;
@@ -108,12 +108,18 @@ impl Builder<'_> {
             request.tar = build_context::archive(dockerfile, context_files)?;
             return Ok(self.build(request, reach).await?);
         }
-        let log = self.log_dir.map(LogSink::open).transpose()?.unwrap_or_default();
+        let log = self
+            .log_dir
+            .map(LogSink::open)
+            .transpose()
+            .map_err(ProxyError::from)?
+            .unwrap_or_default();
         let steps = Steps::open(self.shared, steps::policy(network), log).await?;
+        let (step_network, trust) = (steps.network(), steps.trust());
         let built = async {
-            request.network = steps.network();
+            request.network = step_network;
             let mut dockerfile = dockerfile.to_vec();
-            if let Some(trust) = steps.trust() {
+            if let Some(trust) = trust {
                 let given = StepTrust {
                     name: TRUST_NAME,
                     target: egress::BUILD_TRUST_FOLDER,
@@ -161,8 +167,8 @@ impl Builder<'_> {
         Ok(ImageTag::new(tag))
     }
 
-    async fn has_shell(&self, image: &str) -> Result<bool, ImageBuildError> {
-        let probe = Probe::create(self.engine, image, &self.shared.labels("")).await?;
+    async fn has_shell(&mut self, image: &str) -> Result<bool, ImageBuildError> {
+        let probe = ImageProbe::create(self.engine, image, &self.shared.labels("")).await?;
         let mut found = false;
         for path in SHELLS {
             found = found || probe.download(path).await?.is_some();
@@ -216,7 +222,7 @@ impl Builder<'_> {
         })
     }
 
-    async fn lock(&self, tag: &str) -> Result<FileLock, ImageBuildError> {
+    async fn lock(&mut self, tag: &str) -> Result<FileLock, ImageBuildError> {
         let path = self
             .config
             .state_dir

@@ -1,16 +1,18 @@
 //! Names for images, made from what they are made of.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
+use sandbox_files::hex;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::inventory::ImageKind;
 use super::{entrypoint, overlay};
+use crate::image_store::{ImageKind, tag};
 use crate::spec::{ImageSource, Network};
 
 /// The tags of an image's two layers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ImageTags {
     /// `localhost/<prefix>-repo:<sha256>`: what the Dockerfile makes. `None` for an image that is not built here.
     pub repo: Option<String>,
@@ -87,11 +89,6 @@ pub(super) fn overlay_tag(prefix: &str, lower: &str) -> String {
     tag(prefix, ImageKind::Overlay, &hash.finish())
 }
 
-/// The tag of an image of ours. It says `localhost`, because an engine takes a name without a registry for one of a registry.
-pub(crate) fn tag(prefix: &str, kind: ImageKind, sha256: &str) -> String {
-    format!("localhost/{prefix}-{}:{sha256}", kind.as_str())
-}
-
 /// SHA-256 over parts, each with its length before it: no two different lists of parts give the same bytes.
 struct FramedHash(Sha256);
 
@@ -110,17 +107,6 @@ impl FramedHash {
     fn finish(self) -> String {
         hex(&self.0.finalize())
     }
-}
-
-/// Bytes in hexadecimal, lower case.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut hex, byte| {
-            // Writing to a string cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
 }
 
 #[cfg(test)]

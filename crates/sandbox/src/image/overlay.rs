@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::build_context;
 use super::entrypoint;
-use super::{ImageBuildError, build_context};
+use crate::error::ImageBuildError;
 
 /// Stands for the lower layer's id.
 const LOWER: &str = "@LOWER@";

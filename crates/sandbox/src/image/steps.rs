@@ -10,11 +10,12 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use crate::container::{Attached, Attachment, ContainerPlan, Created, Detachment, PlannedNetwork, Running};
-use crate::egress::{self, Endpoint, LogSink, Opening, RunningProxy};
+use crate::context::Shared;
+use crate::egress::{self, Endpoint, Opening, RunningProxy};
 use crate::engine::BuildNetwork;
 use crate::error::SandboxError;
+use crate::network_log::LogSink;
 use crate::reap::Role;
-use crate::sandbox::Shared;
 use crate::spec::{ContainerEnv, Isolation, Network, NetworkSandboxConfig, ObjectId};
 use crate::task;
 
@@ -60,7 +61,7 @@ impl Steps {
             });
         };
         let labels = shared.labels("");
-        let egress = shared.started_egress().await?;
+        let egress = shared.egress().await?;
         let Opening {
             endpoint,
             proxy,

@@ -2,8 +2,12 @@
 //! can mount.
 
 mod elf;
+mod error;
+mod inside;
 mod staged;
 mod static_program;
 
-pub(crate) use staged::stage;
+pub use error::ProgramError;
+pub(crate) use inside::{INSIDE, SUPERVISE, readable, unreadable};
+use staged::stage;
 pub(crate) use static_program::StaticProgram;

@@ -1,43 +1,37 @@
 //! A program as a file that the engine can mount.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::StaticProgram;
+use sandbox_files::{Replacement, create_folder};
+
+use super::{ProgramError, StaticProgram};
 
 /// Puts a copy of `program`, called `name`, into the state directory, which the engine sees, with the rights `mode`. Blocks.
-///
-/// # Errors
-///
-/// The path that cannot be written, and why.
-pub(crate) fn stage(
+pub(super) fn stage(
     program: &StaticProgram,
     name: &str,
     state_dir: &Path,
     mode: u32,
-) -> Result<PathBuf, (PathBuf, io::Error)> {
+) -> Result<PathBuf, ProgramError> {
     let folder = state_dir.join("programs");
     let path = folder.join(format!("{name}-{}", program.sha256));
     match place(&folder, &path, &program.content, mode) {
         Ok(()) => Ok(path),
-        Err(source) => Err((path, source)),
+        Err(source) => Err(ProgramError::Write { path, source }),
     }
 }
 
-/// Whoever writes the same at the same time writes the same bytes.
 fn place(folder: &Path, path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let is_right = fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & 0o777 == mode)
         && fs::read(path).is_ok_and(|there| there == content);
     if is_right {
         return Ok(());
     }
-    DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
-    let unfinished: PathBuf = folder.join(format!("{:016x}", rand::random::<u64>()));
-    fs::write(&unfinished, content)?;
-    fs::set_permissions(&unfinished, fs::Permissions::from_mode(mode))?;
-    fs::rename(&unfinished, path)
+    create_folder(folder, 0o755)?;
+    Replacement::shared(mode).write(path, content)
 }
 
 #[cfg(test)]
@@ -47,7 +41,7 @@ mod tests {
     const MODE: u32 = 0o511;
 
     #[test]
-    fn a_copy_is_made_once_and_mended() {
+    fn a_copy_is_made_once_and_repaired() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("programs/x");
         let folder = path.parent().unwrap();

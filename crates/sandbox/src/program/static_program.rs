@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::elf;
-use crate::host_path::{self, PathError, Resolver};
-use crate::image::hex;
+use super::{ProgramError, elf};
+use crate::config::SandboxConfig;
+use sandbox_files::hex;
+use sandbox_files::host_path::{self, PathError, Resolver};
 
 /// Far more than any of ours: 256 MiB.
 const LARGEST: u64 = 256 << 20;
@@ -22,10 +23,24 @@ pub(crate) struct StaticProgram {
 }
 
 impl StaticProgram {
+    /// The program that proxies run. Blocks.
+    pub(crate) fn proxy(config: &SandboxConfig) -> Result<Self, ProgramError> {
+        Self::named("sandbox-proxy", config)
+    }
+
+    /// The program that runs inside of containers. Blocks.
+    pub(crate) fn inside(config: &SandboxConfig) -> Result<Self, ProgramError> {
+        Self::named("sandbox-inside", config)
+    }
+
+    fn named(name: &'static str, config: &SandboxConfig) -> Result<Self, ProgramError> {
+        Self::find(name, config.proxy_dir.as_deref(), &config.state_dir)
+            .map_err(|problem| ProgramError::Unusable { name, problem })
+    }
+
     /// The program `name` in `dir`; without one, the checkout's for a program of the checkout, else the one beside the running program.
-    /// Blocks. The error tells what was looked at, and what is wrong with it.
-    /// A program that a task could have written is refused: proxies get real credentials.
-    pub(crate) fn find(name: &str, dir: Option<&Path>, state_dir: &Path) -> Result<Self, String> {
+    /// The error says where it was looked for, and what is wrong with it. A program that a task could have written is refused: proxies get real credentials.
+    fn find(name: &str, dir: Option<&Path>, state_dir: &Path) -> Result<Self, String> {
         let known = host_path::writable_folders(state_dir);
         let known = known.map_err(|error| format!("cannot read `{}`: {error}", state_dir.display()))?;
         let candidates = match dir {

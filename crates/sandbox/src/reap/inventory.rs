@@ -2,20 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::engine::{Engine, EngineError};
 
 use super::instance::{self, Liveness};
 use super::labels::{Labels, Role};
 
 /// Everything on the engine under one prefix.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Inventory {
     /// By instance id.
     pub instances: Vec<InventoryInstance>,
 }
 
 /// An instance that has objects on the engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InventoryInstance {
     /// Its id.
     pub id: String,
@@ -28,7 +30,8 @@ pub struct InventoryInstance {
 }
 
 /// What kind of thing an object is to the engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ObjectKind {
     /// A container.
     Container,
@@ -37,7 +40,7 @@ pub enum ObjectKind {
 }
 
 /// A container or a network.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InventoryObject {
     /// Container or network.
     pub kind: ObjectKind,

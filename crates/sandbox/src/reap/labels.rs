@@ -15,7 +15,8 @@ const LOCK: &str = "sandbox.lock";
 const VIEW: &str = "sandbox.view";
 
 /// What an object is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The container of a task or command.
     Task,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
+use serde::Serialize;
 
 use crate::engine::{Engine, EngineError};
 
@@ -25,7 +26,8 @@ const PAUSES: [Duration; 5] = [
 ];
 
 /// What a sweep removed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct SweepReport {
     /// Names of containers.
     pub containers: Vec<String>,

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::RunError;
 use super::plan::container_name;
 use crate::container::Handle;
+use crate::context::Shared;
 use crate::engine::{ContainerId, ContainerSummary, Engine, EngineError, SignalFact};
+use crate::error::RunError;
 use crate::error::SandboxError;
 use crate::reap::{Labels, Role};
-use crate::sandbox::Shared;
 use crate::spec::{RunName, StopSignal};
 
 /// How long the process of a run of another process may take to end; how long it was to have, only that one knows.

@@ -1,43 +1,15 @@
 //! Callbacks of the caller's at the turns of a run's life.
 
-use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::RunError;
+use crate::error::{HookError, Moment, RunError};
 use crate::spec::RunName;
 
-/// Whatever a callback fails with.
-pub type HookError = Box<dyn Error + Send + Sync>;
-
 type Callback = Arc<dyn Fn(RunName) -> BoxFuture<'static, Result<(), HookError>> + Send + Sync>;
-
-/// A turn in the life of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Moment {
-    /// Before anything is made.
-    PreStart,
-    /// Its process was started.
-    PostStart,
-    /// It said that it is ready.
-    PostReady,
-    /// It has ended, or its launch was rolled back.
-    PostStop,
-}
-
-impl fmt::Display for Moment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::PreStart => "pre_start",
-            Self::PostStart => "post_start",
-            Self::PostReady => "post_ready",
-            Self::PostStop => "post_stop",
-        })
-    }
-}
 
 /// Callbacks at the turns of a run's life. Each is optional, gets the run's name, and is called at most once for a run.
 ///
@@ -146,6 +118,7 @@ impl fmt::Debug for LifecycleHooks {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error as _;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;

@@ -6,10 +6,10 @@ use super::copy::{self, Covered};
 use super::plan::{container_name, detached, in_words_of};
 use super::task_dir;
 use crate::container::{ContainerPlan, Created, Handle};
+use crate::context::Shared;
 use crate::egress::{Endpoint, Opening, RunningProxy};
 use crate::engine::Owner;
 use crate::error::SandboxError;
-use crate::sandbox::Shared;
 use crate::spec::{Launch, Network, ObjectId, RunSpec};
 use crate::task::{self, Program};
 
@@ -110,7 +110,7 @@ async fn create(
         endpoint,
         proxy,
         remains,
-    } = Box::pin(shared.egress()?.open(&id, &labels, config, &image, log)).await?;
+    } = Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
     let created = async { Ok(Created::create(shared.engine(), &plan(Some(&endpoint))?).await?) };
     // Neither is dropped half done when the other fails: both are taken down again.
     let (created, proxy) = tokio::join!(created, proxy);

@@ -1,7 +1,6 @@
 //! Containers that go on without us: created, filled, started, watched and stopped one verb at a time. [`Runs`] says all about them.
 
 mod copy;
-mod error;
 mod found;
 mod hooks;
 mod launch;
@@ -12,8 +11,7 @@ mod stop;
 mod task_dir;
 mod verbs;
 
-pub use error::RunError;
-pub use hooks::{HookError, LifecycleHooks, Moment};
+pub use hooks::LifecycleHooks;
 pub use output::{READY_MARKER, Readiness};
 pub(crate) use registry::Registry;
 pub use stop::StopResult;

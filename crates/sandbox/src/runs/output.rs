@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
+use serde::Serialize;
 
 use crate::container::Chunk;
 use crate::engine::{Engine, EngineError};
@@ -20,7 +21,8 @@ const LONGEST: usize = 64 << 10;
 /// What the output of a run came to.
 ///
 /// Counterpart of the boolean result of `Sandbox.stream_logs` of terok-sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Readiness {
     /// A line said that it is ready.
     Ready,

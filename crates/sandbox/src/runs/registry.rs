@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::RunError;
-use super::hooks::{LifecycleHooks, Moment};
+use super::hooks::LifecycleHooks;
 use super::launch::{Live, Prepared};
 use crate::container::Handle;
 use crate::egress::ProxyControl;
+use crate::error::Moment;
+use crate::error::RunError;
 use crate::spec::RunName;
 
 /// How far a run is.

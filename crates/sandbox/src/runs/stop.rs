@@ -1,13 +1,14 @@
 //! Stopping and removing runs.
 
 use super::found::{self, FoundRun};
-use super::hooks::{LifecycleHooks, Moment};
+use super::hooks::LifecycleHooks;
 use super::launch::{end, remove_folder};
-use super::registry::Stage;
+use super::registry::{Registry, Stage};
 use super::task_dir;
+use crate::context::Shared;
+use crate::error::Moment;
 use crate::error::SandboxError;
 use crate::reap;
-use crate::sandbox::Shared;
 use crate::spec::RunName;
 
 /// What became of one run that was to be stopped.
@@ -24,8 +25,8 @@ pub struct StopResult {
 }
 
 /// Stops and removes the run `name`, whoever made it.
-pub(super) async fn stop(shared: &Shared, name: &RunName) -> StopResult {
-    let (mut hooks, removed) = match shared.runs().take(name) {
+pub(super) async fn stop(shared: &Shared, registry: &Registry, name: &RunName) -> StopResult {
+    let (mut hooks, removed) = match registry.take(name) {
         Ok(Some(entry)) => {
             let removed = match entry.stage {
                 Stage::Created(prepared) => prepared.remove().await,

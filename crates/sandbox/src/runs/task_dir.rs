@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::RunError;
+use crate::error::RunError;
 use crate::spec::RunName;
 
 /// Where the folder of the run `name` is.

@@ -5,25 +5,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use allowlist::Allowlist;
+use serde::Serialize;
 
 use super::copy::{self, Covered};
-use super::hooks::{LifecycleHooks, Moment};
+use super::hooks::LifecycleHooks;
 use super::launch::{self, Live};
 use super::output::{self, READY_MARKER, Readiness};
-use super::registry::Stage;
-use super::{RunError, StopResult, found, stop, task_dir};
+use super::registry::{Registry, Stage};
+use super::{StopResult, found, stop, task_dir};
 use crate::container::Handle;
+use crate::context::Shared;
 use crate::engine::Owner;
+use crate::error::Moment;
+use crate::error::RunError;
 use crate::error::SandboxError;
 use crate::reap;
-use crate::sandbox::Shared;
 use crate::spec::{RunName, RunSpec};
 use crate::task;
 
 /// How a run ended.
 ///
 /// Counterpart of the number that `Sandbox.wait_for_exit` of terok-sandbox returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct RunExit {
     /// The exit code of its process; 128 and the signal's number where a signal ended it.
     pub code: i64,
@@ -70,11 +74,12 @@ pub struct RunExit {
 #[derive(Debug, Clone)]
 pub struct Runs {
     shared: Arc<Shared>,
+    registry: Arc<Registry>,
 }
 
 impl Runs {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(crate) fn new(shared: Arc<Shared>, registry: Arc<Registry>) -> Self {
+        Self { shared, registry }
     }
 
     /// Creates and starts a run. Returns when its process was started and `post_start` was called.
@@ -103,7 +108,7 @@ impl Runs {
         let resolver = task::resolver(self.shared.state_dir(), &spec.launch().mounts)?;
         let spec = spec.checked(&resolver)?;
         let name = spec.name.clone();
-        let reservation = self.shared.runs().reserve(&name)?;
+        let reservation = self.registry.reserve(&name)?;
         match found::one(&self.shared, &name).await {
             Err(SandboxError::Run(RunError::NotFound(_))) => {}
             Err(error) => return Err(error),
@@ -130,7 +135,7 @@ impl Runs {
     /// When it was not created by this sandbox, was started before or is just being created, the program is not in the image, the
     /// path of a volume leads elsewhere by now, or a hook fails. All but the first three remove the run; `post_stop` was called.
     pub async fn start(&self, name: &RunName) -> Result<(), SandboxError> {
-        let (reservation, prepared, mut hooks) = self.shared.runs().begin_start(name)?;
+        let (reservation, prepared, mut hooks) = self.registry.begin_start(name)?;
         let live = match Box::pin(prepared.start()).await {
             Ok(live) => live,
             Err(error) => return Err(told(error, hooks, name).await),
@@ -154,7 +159,7 @@ impl Runs {
     /// When there is no such run, `source` holds a socket, pipe or device, or more than 1 GiB of holes, or is changed meanwhile, or
     /// `target` is not of the image's file system (a mount is not: its files are the host's). Of a copy that fails, a part may be there.
     pub async fn copy_to(&self, name: &RunName, source: &Path, target: &str) -> Result<(), SandboxError> {
-        let container = match self.shared.runs().container(name) {
+        let container = match self.registry.container(name) {
             Some(container) => container,
             None => found::one(&self.shared, name).await?.summary.id,
         };
@@ -193,7 +198,7 @@ impl Runs {
             Some(false) => Readiness::Ended,
         };
         if readiness.is_ready() {
-            let mut hook = self.shared.runs().take_hook(name, Moment::PostReady);
+            let mut hook = self.registry.take_hook(name, Moment::PostReady);
             hook.fire(Moment::PostReady, name).await?;
         }
         Ok(readiness)
@@ -239,7 +244,7 @@ impl Runs {
                 .into());
             }
         };
-        let mut hook = self.shared.runs().take_hook(name, Moment::PostStop);
+        let mut hook = self.registry.take_hook(name, Moment::PostStop);
         hook.fire(Moment::PostStop, name).await?;
         Ok(RunExit {
             code: exit.code,
@@ -253,7 +258,9 @@ impl Runs {
     ///
     /// Counterpart of `Sandbox.stop` of terok-sandbox.
     pub async fn stop(&self, names: &[RunName]) -> Vec<StopResult> {
-        let stops = names.iter().map(|name| stop::stop(&self.shared, name));
+        let stops = names
+            .iter()
+            .map(|name| stop::stop(&self.shared, &self.registry, name));
         futures_util::future::join_all(stops).await
     }
 
@@ -305,7 +312,7 @@ impl Runs {
     ///
     /// When this process does not hold such a network of that run.
     pub async fn set_policy(&self, name: &RunName, policy: Allowlist) -> Result<(), SandboxError> {
-        let control = self.shared.runs().control(name).ok_or(SandboxError::NotRunning)?;
+        let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
         Ok(control.set_policy(policy).await?)
     }
 
@@ -315,12 +322,12 @@ impl Runs {
     ///
     /// When this process does not hold such a network of that run.
     pub async fn quarantine(&self, name: &RunName) -> Result<(), SandboxError> {
-        let control = self.shared.runs().control(name).ok_or(SandboxError::NotRunning)?;
+        let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
         Ok(control.quarantine().await?)
     }
 
     async fn started(&self, name: &RunName) -> Result<Handle, SandboxError> {
-        if let Some(handle) = self.shared.runs().handle(name)? {
+        if let Some(handle) = self.registry.handle(name)? {
             return Ok(handle);
         }
         let found = found::one(&self.shared, name).await?;

@@ -2,10 +2,8 @@
 
 mod env;
 mod image;
-mod invalid;
 mod isolation;
 mod limits;
-mod mount;
 mod network;
 mod network_callback;
 mod object_id;
@@ -14,16 +12,16 @@ mod task;
 
 pub use env::ContainerEnv;
 pub use image::{ImageSource, ImageTag};
-pub use invalid::InvalidSpec;
 pub use isolation::{
     Capability, Device, HostEntry, Isolation, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit, UlimitKind,
     UserNamespace,
 };
 pub use limits::ResourceLimits;
-pub use mount::Mount;
 pub use network::{Network, NetworkSandboxConfig};
 pub(crate) use network_callback::NetworkCallback;
 pub(crate) use object_id::ObjectId;
 pub use run::{AnnotationKey, ByteSize, Cpus, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};
 pub(crate) use task::Launch;
 pub use task::{CommandSpec, TaskSpec};
+
+pub use sandbox_workspace::{InvalidSpec, Mount};

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use super::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits, Seccomp,
 };
-use crate::egress::{self, LogEntry};
-use crate::host_path::Resolver;
+use crate::network_log::LogEntry;
+use sandbox_files::host_path::Resolver;
 
 /// What every image for tasks starts with.
 const ENTRY_POINT: &str = "/usr/local/bin/sandbox-entrypoint";
@@ -34,8 +34,13 @@ pub(crate) struct Launch {
 impl Launch {
     /// Where the container looks names up before it asks a server.
     pub(crate) const HOSTS_FILE: &str = "/etc/hosts";
-    /// Where the container of an executor has the program that is its first process.
-    pub(crate) const SUPERVISOR: &str = "/run/sandbox/supervisor";
+    /// Where distributions keep the bundle of authorities.
+    pub(crate) const AUTHORITY_BUNDLES: [&str; 4] = [
+        "/etc/ssl/certs/ca-certificates.crt",
+        "/etc/pki/tls/certs/ca-bundle.crt",
+        "/etc/ssl/cert.pem",
+        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    ];
 
     pub(crate) fn new(context: String, image: ImageTag) -> Self {
         Self {
@@ -67,7 +72,7 @@ impl Launch {
         self.refuse_shadowing(ENTRY_POINT)?;
         if matches!(self.network, Network::Sandboxed(_)) {
             // The bundle that the image has lies at one of these, and the proxy's authority is in what lies over it.
-            egress::TRUST_BUNDLES
+            Self::AUTHORITY_BUNDLES
                 .into_iter()
                 .try_for_each(|bundle| self.refuse_shadowing(bundle))?;
         }

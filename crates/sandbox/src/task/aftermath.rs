@@ -3,10 +3,10 @@
 use tokio::sync::oneshot;
 
 use crate::container::Handle;
+use crate::context::Shared;
 use crate::egress::RunningProxy;
 use crate::error::SandboxError;
-use crate::sandbox::Shared;
-use crate::workspace::{Hold, Planted};
+use sandbox_workspace::{Planted, WorkspaceGuard};
 
 use super::undo;
 
@@ -15,10 +15,10 @@ pub(super) async fn of(
     shared: &Shared,
     handle: Handle,
     proxy: Option<RunningProxy>,
-    hold: Hold,
+    hold: WorkspaceGuard,
 ) -> Vec<Planted> {
     if hold.is_empty() {
-        shared.take_down(handle, proxy);
+        shared.in_background(undo::take_down(handle, proxy));
         return Vec::new();
     }
     let (teller, told) = oneshot::channel();
@@ -45,7 +45,7 @@ pub(super) fn or_told<T>(result: Result<T, SandboxError>, planted: &[Planted]) -
 /// that somebody else has taken.
 async fn look(
     removal: impl Future<Output = Result<(), SandboxError>>,
-    hold: Hold,
+    hold: WorkspaceGuard,
     teller: oneshot::Sender<Vec<Planted>>,
 ) -> Result<(), SandboxError> {
     let removed = removal.await;
@@ -80,7 +80,7 @@ mod tests {
     use tracing::span;
 
     use crate::spec::Mount;
-    use crate::workspace::Protection;
+    use sandbox_workspace::Protection;
 
     use super::*;
 
@@ -93,7 +93,9 @@ mod tests {
         for removed in [Ok(()), Err(SandboxError::Busy)] {
             let failed = removed.is_err();
             let quarantine = folder.path().join("quarantine");
-            let (_, hold) = Hold::take(vec![mount.clone()], quarantine).await.unwrap();
+            let (_, hold) = WorkspaceGuard::take(vec![mount.clone()], quarantine)
+                .await
+                .unwrap();
             assert!(!hold.is_empty());
             let removal = async {
                 tokio::task::yield_now().await;
@@ -106,7 +108,7 @@ mod tests {
             assert_eq!(planted.len(), 1, "{planted:?}");
             assert!(planted[0].moved_to.is_some() && !tree.join(".envrc").exists());
         }
-        let (_, hold) = Hold::take(vec![Mount::read_write(&tree, "/workspace")], tree)
+        let (_, hold) = WorkspaceGuard::take(vec![Mount::read_write(&tree, "/workspace")], tree)
             .await
             .unwrap();
         assert!(hold.is_empty());

@@ -8,21 +8,21 @@ use allowlist::Allowlist;
 use bytes::Bytes;
 use tokio::io::AsyncRead;
 
-use crate::container::{Chunk, Running};
-use crate::egress::{NetworkLog, RunningProxy};
+use crate::container::Chunk;
+use crate::context::Shared;
 use crate::error::SandboxError;
-use crate::sandbox::Shared;
+use crate::network_log::NetworkLog;
 use crate::spec::CommandSpec;
 
 use super::aftermath;
 use super::capture::Capture;
-use super::drive;
-use super::launch::{self, Program, Started};
-use super::live::LiveProxy;
+use super::drive::Sink;
+use super::execution::{Events, Execution, Owner};
+use super::launch::Program;
 use super::mounts;
 use super::outcome::Ended;
 use super::result::CommandResult;
-use super::stop::StopSwitch;
+use super::runner::{Finished, Runner};
 
 /// What a command reads on its stdin.
 #[derive(Default)]
@@ -66,99 +66,109 @@ pub enum OutputChunk {
 }
 
 /// Any command in a container of its own. [`Sandbox::create_command`](crate::Sandbox::create_command) makes one.
+#[derive(Debug, Clone)]
+pub struct Command(Arc<Inner>);
+
 #[derive(Debug)]
-pub struct Command {
-    shared: Arc<Shared>,
+struct Inner {
     spec: CommandSpec,
-    switch: Arc<StopSwitch>,
-    live: LiveProxy,
+    runner: Runner,
 }
 
 impl Command {
+    /// How many chunks wait for a reader.
+    const ROOM: usize = 8;
+
     pub(crate) fn new(shared: Arc<Shared>, mut spec: CommandSpec) -> Result<Self, SandboxError> {
         spec.validate()?;
         spec.launch
             .resolve_mounts(&mounts::resolver(shared.state_dir(), &spec.launch.mounts)?)?;
-        let switch = shared.new_switch();
-        Ok(Self {
-            shared,
+        Ok(Self(Arc::new(Inner {
             spec,
-            switch,
-            live: LiveProxy::default(),
-        })
+            runner: Runner::new(shared),
+        })))
     }
 
     /// The log of the command's network activity; `None` without a folder for it.
     #[must_use]
     pub fn network_log(&self) -> Option<NetworkLog> {
-        self.spec.launch.network_log_dir.as_deref().map(NetworkLog::new)
+        let dir = self.0.spec.launch.network_log_dir.as_deref();
+        dir.map(NetworkLog::new)
     }
 
-    /// Runs the command and waits for its end. `on_output` gets each chunk as it arrives; while it is busy, the command waits.
+    /// Runs the command in the background. Read the [`Execution`] for its output as it comes, await it for its result.
+    ///
+    /// When the result is there, the process is dead, and what it planted in protected mounts is out of the way. Without such mounts and
+    /// without a copy of a work tree, its container, proxy and network are removed a moment later;
+    /// [`Sandbox::shutdown`](crate::Sandbox::shutdown) waits for that.
+    ///
+    /// The result is an error only when the infrastructure fails, when the program is not in the image, or when this command is already
+    /// running. A command that fails or is stopped is a result.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn execute(&self, input: Input) -> Execution<OutputChunk, CommandResult> {
+        let inner = Arc::clone(&self.0);
+        Execution::spawn(
+            &self.0.runner.switch,
+            Self::ROOM,
+            |result| &result.planted,
+            |owner| async move { inner.execute(input, owner).await },
+        )
+    }
+
+    /// Puts `policy` in force for the running execution, from its next request on.
     ///
     /// # Errors
     ///
-    /// Only when the infrastructure fails, when the program is not in the image, or when this command is already running.
-    /// A command that fails or is stopped is a result.
+    /// When nothing with a network sandbox is running, or it is quarantined.
+    pub async fn set_policy(&self, policy: Allowlist) -> Result<(), SandboxError> {
+        self.0.runner.live.set_policy(policy).await
+    }
+
+    /// Cuts the running execution off: its connections are closed, and every further request is refused. No policy ends that.
+    ///
+    /// # Errors
+    ///
+    /// When nothing with a network sandbox is running.
+    pub async fn quarantine(&self) -> Result<(), SandboxError> {
+        self.0.runner.live.quarantine().await
+    }
+
+    /// Stops a running execution: SIGTERM, and SIGKILL after 5 s. Tells whether there was one; returns when it has ended.
+    pub async fn stop(&self) -> bool {
+        self.0.runner.switch.stop().await
+    }
+}
+
+impl Inner {
     #[tracing::instrument(name = "execution", skip_all, fields(context = self.spec.launch.context))]
-    pub async fn execute(
-        &self,
-        input: Input,
-        mut on_output: impl AsyncFnMut(OutputChunk),
-    ) -> Result<CommandResult, SandboxError> {
-        let _running = self.switch.begin()?;
+    async fn execute(&self, input: Input, owner: Owner<OutputChunk>) -> Result<CommandResult, SandboxError> {
         let program = Program {
             entrypoint: None,
             command: self.spec.command.clone(),
             ..Program::default()
         };
-        let started = Box::pin(launch::start(&self.shared, &self.spec.launch, program)).await?;
-        let Started {
-            running:
-                Running {
-                    stdin,
-                    output,
-                    handle,
-                },
-            proxy,
-            mut timings,
-            since,
-            hold,
-        } = started;
-        self.live.replace(proxy.as_ref().map(RunningProxy::control));
-        let feeding = tokio::spawn(drive::feed(input.into_reader(), stdin));
-        let mut stdout = Capture::new(Capture::DEFAULT_LIMIT);
-        let mut stderr = Capture::new(Capture::DEFAULT_LIMIT);
-        let end = drive::drive(
-            output,
-            &handle,
-            self.spec.launch.limits.timeout,
-            &self.switch,
-            async |chunk| {
-                match chunk {
-                    Chunk::Stdout(bytes) => {
-                        stdout.push(&bytes);
-                        on_output(OutputChunk::Stdout(bytes)).await;
-                    }
-                    Chunk::Stderr(bytes) => {
-                        stderr.push(&bytes);
-                        on_output(OutputChunk::Stderr(bytes)).await;
-                    }
-                }
-                true
-            },
-        )
-        .await;
-        timings.exited_ms = launch::elapsed_ms(since);
-        tracing::info!(ms = timings.exited_ms, "ended");
-        self.live.replace(None);
-        feeding.abort();
-        let planted = aftermath::of(&self.shared, handle, proxy, hold).await;
+        let (events, gone) = owner.split();
+        let mut output = Kept {
+            events,
+            stdout: Capture::new(Capture::DEFAULT_LIMIT),
+            stderr: Capture::new(Capture::DEFAULT_LIMIT),
+        };
+        let Finished {
+            end,
+            timings,
+            planted,
+        } = self
+            .runner
+            .run(&self.spec.launch, program, input.into_reader(), &mut output, gone)
+            .await?;
         let end = aftermath::or_told(end, &planted)?;
         Ok(CommandResult {
             exit_code: end.exit.code,
-            stdout: stdout.into_bytes(),
-            stderr: stderr.into_bytes(),
+            stdout: output.stdout.into_bytes(),
+            stderr: output.stderr.into_bytes(),
             duration: Duration::from_millis(timings.exited_ms.saturating_sub(timings.started_ms)),
             timed_out: end.ended == Ended::Timeout,
             stopped: end.ended == Ended::Stopped,
@@ -167,27 +177,28 @@ impl Command {
             timings,
         })
     }
+}
 
-    /// Puts `policy` in force for the running execution, from its next request on.
-    ///
-    /// # Errors
-    ///
-    /// When nothing with a network sandbox is running.
-    pub async fn set_policy(&self, policy: Allowlist) -> Result<(), SandboxError> {
-        self.live.set_policy(policy).await
-    }
+/// Output that is kept, and passed on.
+struct Kept {
+    events: Events<OutputChunk>,
+    stdout: Capture,
+    stderr: Capture,
+}
 
-    /// Cuts the running execution off: its connections are closed, and every further request is refused.
-    ///
-    /// # Errors
-    ///
-    /// When nothing with a network sandbox is running.
-    pub async fn quarantine(&self) -> Result<(), SandboxError> {
-        self.live.quarantine().await
-    }
-
-    /// Stops a running execution: SIGTERM, and SIGKILL after 5 s. Tells whether there was one; returns when it has ended.
-    pub async fn stop(&self) -> bool {
-        self.switch.stop().await
+impl Sink for Kept {
+    async fn take(&mut self, chunk: Chunk) -> bool {
+        let chunk = match chunk {
+            Chunk::Stdout(bytes) => {
+                self.stdout.push(&bytes);
+                OutputChunk::Stdout(bytes)
+            }
+            Chunk::Stderr(bytes) => {
+                self.stderr.push(&bytes);
+                OutputChunk::Stderr(bytes)
+            }
+        };
+        self.events.send(vec![chunk]).await;
+        true
     }
 }

@@ -9,7 +9,7 @@ use crate::container::{Chunk, Exit, Handle, Stdin};
 use crate::error::SandboxError;
 
 use super::outcome::Ended;
-use super::stop::StopSwitch;
+use crate::stop_switch::StopSwitch;
 
 /// How long output may still come after the process ended: what the engine holds, and what a slow reader has to take.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -20,18 +20,24 @@ pub(crate) struct End {
     pub(crate) ended: Ended,
 }
 
+/// Takes what a process writes.
+pub(crate) trait Sink: Send {
+    /// Takes a chunk in; `false` when the process has to be stopped.
+    fn take(&mut self, chunk: Chunk) -> impl Future<Output = bool> + Send;
+}
+
 /// Moves output into `sink` until the process has ended. The process is stopped after `timeout`, when `switch` says so, and when
-/// `sink` returns `false`.
-pub(crate) async fn drive<S, F>(
+/// `sink` refuses more; it is killed when `gone` ends.
+pub(crate) async fn drive<S>(
     output: S,
     handle: &Handle,
     timeout: Option<Duration>,
     switch: &StopSwitch,
-    mut sink: F,
+    gone: impl Future<Output = ()> + Send,
+    sink: &mut impl Sink,
 ) -> Result<End, SandboxError>
 where
-    S: Stream<Item = Result<Chunk, crate::engine::EngineError>> + Unpin,
-    F: AsyncFnMut(Chunk) -> bool,
+    S: Stream<Item = Result<Chunk, crate::engine::EngineError>> + Send + Unpin,
 {
     let refused = tokio::sync::Notify::new();
     let pump = async {
@@ -39,7 +45,7 @@ where
         let mut wanted = true;
         while let Some(chunk) = output.next().await {
             // What comes after a refusal is still read: a full pipe would keep the process from ending.
-            if wanted && !sink(chunk?).await {
+            if wanted && !sink.take(chunk?).await {
                 wanted = false;
                 refused.notify_one();
             }
@@ -48,7 +54,7 @@ where
     };
     let (ended_sender, ended_receiver) = tokio::sync::oneshot::channel();
     let supervise = async {
-        let end = supervise(handle, timeout, switch, &refused).await;
+        let end = supervise(handle, timeout, switch, gone, &refused).await;
         let _ = ended_sender.send(());
         end
     };
@@ -79,16 +85,26 @@ async fn supervise(
     handle: &Handle,
     timeout: Option<Duration>,
     switch: &StopSwitch,
+    gone: impl Future<Output = ()> + Send,
     refused: &tokio::sync::Notify,
 ) -> Result<End, SandboxError> {
+    let mut killed = false;
     let ended = tokio::select! {
         exit = handle.wait() => return Ok(End { exit: exit?, ended: Ended::Itself }),
         () = deadline(timeout) => Ended::Timeout,
         () = switch.requested() => Ended::Stopped,
         () = refused.notified() => Ended::Itself,
+        () = gone => {
+            killed = true;
+            Ended::Stopped
+        }
     };
-    tracing::debug!(?ended, "stopping");
-    handle.stop().await?;
+    tracing::debug!(?ended, killed, "stopping");
+    if killed {
+        handle.signal("KILL").await?;
+    } else {
+        handle.stop().await?;
+    }
     Ok(End {
         exit: handle.wait().await?,
         ended,

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::container::{
-    Attached, Attachment, ContainerPlan, Created, Detachment, Handle, PlannedNetwork, Running,
-};
-use crate::egress::{Endpoint, LogSink, Opening, RunningProxy};
+use crate::container::{Attached, Attachment, ContainerPlan, Created, Detachment, PlannedNetwork, Running};
+use crate::context::Shared;
+use crate::egress::{Endpoint, Opening, ProxyError, RunningProxy};
 use crate::error::SandboxError;
+use crate::network_log::LogSink;
 use crate::reap::Role;
-use crate::sandbox::Shared;
 use crate::spec::{ContainerEnv, Launch, Mount, Network, ObjectId};
-use crate::workspace::Hold;
+use sandbox_workspace::WorkspaceGuard;
 
 use super::result::Timings;
 use super::{aftermath, mounts, undo};
@@ -31,7 +30,7 @@ pub(crate) struct Started {
     pub(crate) proxy: Option<RunningProxy>,
     pub(crate) timings: Timings,
     pub(crate) since: Instant,
-    pub(crate) hold: Hold,
+    pub(crate) hold: WorkspaceGuard,
 }
 
 /// Milliseconds since `since`.
@@ -49,7 +48,7 @@ pub(crate) async fn start(
     let id = ObjectId::random(&launch.context);
     let mounts = mounts::resolved(shared.state_dir(), &launch.mounts)?;
     let taken = async {
-        let taken = Hold::take(mounts, shared.quarantine(&id)).await;
+        let taken = WorkspaceGuard::take(mounts, shared.quarantine(&id)).await;
         taken.map_err(SandboxError::from)
     };
     let (image, (mounts, mut hold)) = tokio::try_join!(shared.image_id(&launch.image), taken)?;
@@ -66,7 +65,7 @@ pub(crate) async fn start(
                 endpoint,
                 proxy,
                 remains,
-            } = Box::pin(shared.egress()?.open(&id, &labels, config, &image, log)).await?;
+            } = Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
             timings.network_ready_ms = elapsed_ms(since);
             let container = async {
                 let attached = attach(shared, launch, &id, &image, program, Some(&endpoint)).await;
@@ -122,7 +121,8 @@ pub(crate) fn log_sink(launch: &Launch) -> Result<LogSink, SandboxError> {
         .network_log_dir
         .as_deref()
         .map(LogSink::open)
-        .transpose()?
+        .transpose()
+        .map_err(ProxyError::from)?
         .unwrap_or_default();
     Ok(match &launch.on_network_event {
         Some(callback) => sink.with_callback(Arc::clone(&callback.0)),
@@ -204,11 +204,4 @@ pub(crate) fn plan(
 #[expect(clippy::cast_possible_truncation, reason = "at most 1024e9, far below 2^53")]
 fn nano_cpus(cpus: f64) -> i64 {
     (cpus * 1e9).round() as i64
-}
-
-/// Takes everything of an execution down.
-pub(crate) async fn take_down(handle: Handle, proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
-    // The network goes with the proxy, and the engine does not remove a network that a container is still on.
-    handle.remove().await?;
-    undo::close(proxy).await
 }

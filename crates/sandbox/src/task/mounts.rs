@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 
 use crate::error::SandboxError;
-use crate::host_path::{self, Found, Resolver};
 use crate::spec::{InvalidSpec, Mount};
+use sandbox_files::host_path::{self, Found, Resolver};
 
 /// `mounts` with what their paths lead to now, found without following a link that a task can have made. What they let tasks write is
 /// untrusted from now on, for every sandbox with this state directory.

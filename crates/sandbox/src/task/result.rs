@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use claude_output::{StreamEvent, Usage};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::session::MissingEvents;
-use crate::workspace::Planted;
+use sandbox_session::MissingEvents;
+use sandbox_workspace::Planted;
 
 use super::Outcome;
 
-/// What an execution of Claude Code came to. Always returned: only infrastructure failures are errors.
-#[derive(Debug, Clone)]
+/// What an execution of Claude Code came to. Always returned: only infrastructure failures are errors. It serializes its output as text.
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ExecutionResult {
     /// What a caller matches on.
@@ -36,8 +36,10 @@ pub struct ExecutionResult {
     /// Tokens.
     pub usage: Usage,
     /// What was written on stdout, at most 16 MiB of it: both ends are kept, the gap is marked.
+    #[serde(serialize_with = "text")]
     pub stdout: Vec<u8>,
     /// Likewise for stderr.
+    #[serde(serialize_with = "text")]
     pub stderr: Vec<u8>,
     /// The exit code; 128 + signal when a signal ended it.
     pub exit_code: i64,
@@ -47,15 +49,17 @@ pub struct ExecutionResult {
     pub timings: Timings,
 }
 
-/// What a command came to.
-#[derive(Debug, Clone)]
+/// What a command came to. It serializes its output as text.
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct CommandResult {
     /// The command's own exit code; 128 + signal when a signal ended it.
     pub exit_code: i64,
     /// What was written on stdout, at most 16 MiB of it: both ends are kept, the gap is marked.
+    #[serde(serialize_with = "text")]
     pub stdout: Vec<u8>,
     /// Likewise for stderr.
+    #[serde(serialize_with = "text")]
     pub stderr: Vec<u8>,
     /// From the start of the process to its end.
     pub duration: Duration,
@@ -85,4 +89,38 @@ pub struct Timings {
     pub started_ms: u64,
     /// Its exit code was known.
     pub exited_ms: u64,
+}
+
+/// Output as text; bytes that are none are replaced.
+pub(crate) fn text<S: Serializer>(output: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&String::from_utf8_lossy(output))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_has_a_form_in_json_whatever_a_task_wrote() {
+        let result = CommandResult {
+            exit_code: 1,
+            stdout: b"a\xffb".to_vec(),
+            stderr: Vec::new(),
+            duration: Duration::from_millis(1500),
+            timed_out: false,
+            stopped: false,
+            oom_killed: false,
+            planted: vec![Planted::unseen(not_text(), "no")],
+            timings: Timings::default(),
+        };
+        let json = serde_json::to_value(&result).unwrap();
+        assert_eq!(json["stdout"], "a\u{fffd}b");
+        assert_eq!(json["planted"][0]["path"], "/\u{fffd}");
+        assert_eq!(json["duration"]["secs"], 1);
+    }
+
+    fn not_text() -> std::path::PathBuf {
+        use std::os::unix::ffi::OsStrExt as _;
+        std::ffi::OsStr::from_bytes(b"/\xff").into()
+    }
 }

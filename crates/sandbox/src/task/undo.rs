@@ -3,6 +3,7 @@
 //! Why the launch failed is worth more than that something of it is left, which a sweep finds by its labels: the one is the error, the
 //! other is in the log.
 
+use crate::container::Handle;
 use crate::egress::{ProxyError, Remains, RunningProxy};
 use crate::engine::EngineError;
 use crate::error::SandboxError;
@@ -46,4 +47,11 @@ pub(crate) fn tell(undone: Result<(), impl Into<SandboxError>>) {
         let error: SandboxError = error.into();
         tracing::warn!(%error, "left behind by a launch that failed; a sweep removes it");
     }
+}
+
+/// Takes everything of an execution down.
+pub(crate) async fn take_down(handle: Handle, proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
+    // The network goes with the proxy, and the engine does not remove a network that a container is still on.
+    handle.remove().await?;
+    close(proxy).await
 }

@@ -1,17 +1,14 @@
-//! Whether the sandbox keeps its promises, seen from inside.
+//! Whether the sandbox keeps its guarantees, observed from inside.
 //!
-//! A static program, the probe, runs in containers that are launched as any other, and tries what must fail and what must work.
-//! `promise` decides which checks apply to what was promised, `order` tells the probe, `run` launches, `report` is what came of it.
+//! A static program runs in containers that are launched as any other, and tries what must fail and what must work. `guarantee` decides
+//! which checks apply, `order` is what the program is given, `run` launches it, `report` is the result.
 
-mod error;
+mod guarantee;
 mod order;
-mod program;
-mod promise;
 mod report;
 mod run;
 mod spec;
 
-pub use error::VerifyError;
-pub use report::{Check, VerifyReport};
+pub use report::VerifyReport;
 pub(crate) use run::verify;
 pub use spec::{ExpectedProgram, VerifySpec};

@@ -1,35 +1,40 @@
-//! What the probe is told.
+//! What the program inside is given.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use sandbox_verify_probe::{Order, ProcessLimit, Scratch};
+use sandbox_inside::{Check, Order, ProcessLimit, Scratch};
 
+use crate::context::Shared;
 use crate::egress;
 use crate::engine::ImageFacts;
-use crate::sandbox::Shared;
+use crate::program::INSIDE;
 use crate::spec::{Capability, Device, Isolation, Launch, Mount, Network};
 
-use super::{VerifyError, VerifySpec};
+use super::VerifySpec;
+use crate::error::VerifyError;
 
 /// Namespaces that no container shares with the host.
 const NAMESPACES: [&str; 5] = ["ipc", "mnt", "net", "pid", "uts"];
 /// Variables that the engine sets in every container.
 const ENGINE_VARIABLES: [&str; 5] = ["HOME", "HOSTNAME", "PATH", "TERM", "container"];
 
-/// The order for the checks `checks`. Blocks on `/proc`.
+/// The order for those of `checks` that are run inside. Blocks on `/proc`.
 pub(super) fn order(
     shared: &Shared,
     spec: &VerifySpec,
     image: &ImageFacts,
-    probe: &str,
-    checks: &[&str],
+    checks: &[Check],
 ) -> Result<Order, VerifyError> {
-    let (isolation, limits) = &spec.promised;
+    let (isolation, limits) = &spec.guaranteed;
     let has_proxy = matches!(spec.network, Network::Sandboxed(_));
     let isolation = isolation.clone().resolved(&image.user, &spec.mounts);
     Ok(Order {
-        checks: checks.iter().map(|id| (*id).to_owned()).collect(),
+        checks: checks
+            .iter()
+            .copied()
+            .filter(|check| !check.is_of_the_host())
+            .collect(),
         user: isolation.user.clone(),
         capabilities: Capability::bits(&isolation.capabilities),
         read_only_root: isolation.read_only_root,
@@ -42,7 +47,7 @@ pub(super) fn order(
         hosts: isolation.hosts.iter().map(|entry| entry.name.clone()).collect(),
         devices: isolation.devices.iter().filter_map(device).collect(),
         writable: writable(&spec.mounts),
-        owned: owned(probe, has_proxy),
+        owned: owned(has_proxy),
         engine_socket: shared.config().engine.socket().display().to_string(),
         variables: variables(spec, image),
         namespaces: namespaces().map_err(VerifyError::Namespaces)?,
@@ -90,9 +95,9 @@ fn writable(mounts: &[Mount]) -> BTreeSet<String> {
         .collect()
 }
 
-fn owned(probe: &str, has_proxy: bool) -> BTreeSet<String> {
+fn owned(has_proxy: bool) -> BTreeSet<String> {
     let trust = has_proxy.then_some(egress::TRUST_FOLDER);
-    [probe, Launch::HOSTS_FILE]
+    [INSIDE, Launch::HOSTS_FILE]
         .into_iter()
         .chain(trust)
         .map(str::to_owned)

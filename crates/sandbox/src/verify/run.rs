@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use sandbox_verify_probe::Finding;
+use sandbox_inside::{Check, Finding};
 
 use crate::container::{Chunk, Running};
+use crate::context::Shared;
 use crate::engine::ImageFacts;
-use crate::error::SandboxError;
-use crate::sandbox::Shared;
+use crate::error::{SandboxError, VerifyError};
+use crate::program::{INSIDE, readable};
 use crate::spec::{InvalidSpec, Isolation, Launch, Mount, ResourceLimits};
-use crate::task::{self, Capture, End, Ended, Program, Started, StopSwitch};
+use crate::stop_switch::StopSwitch;
+use crate::task::{self, Capture, End, Ended, Program, Sink, Started};
 
+use super::VerifySpec;
+use super::guarantee::checks;
 use super::order::order;
-use super::promise::checks;
 use super::report::VerifyReport;
-use super::{VerifyError, VerifySpec, program};
 
-/// Where the containers see the probe.
-const PROBE: &str = "/run/sandbox/probe";
 /// How long all checks may take: some have to wait for an answer that does not come.
 const LONGEST: Duration = Duration::from_mins(2);
 /// The time limit that is verified, and what may be added to it: the time to end by itself, and the work of the engine.
@@ -29,7 +29,7 @@ const OUTPUT: usize = 1 << 20;
 /// An exit code that nothing else gives.
 const CODE: i64 = 42;
 
-/// Makes all checks. What cannot be launched is an error; what does not hold is in the report.
+/// Runs all checks. A container that cannot be launched is an error; a guarantee that does not hold is in the report.
 pub(crate) async fn verify(shared: &Shared, spec: &VerifySpec) -> Result<VerifyReport, SandboxError> {
     let (isolation, limits) = &spec.made;
     let mut whole = launch(spec, isolation.clone(), *limits);
@@ -43,18 +43,18 @@ pub(crate) async fn verify(shared: &Shared, spec: &VerifySpec) -> Result<VerifyR
     let expected = checks(spec);
     let image = shared.engine().image(spec.image.as_str()).await?;
     let image = image.ok_or_else(|| SandboxError::NoImage(spec.image.clone()))?;
-    let probe = Mount::read_only_at(program::place(shared.config())?, PROBE);
+    let program = readable(shared.config())?;
     let (inside, code, time) = tokio::join!(
-        Box::pin(inside(shared, spec, &image, &probe, &expected)),
-        Box::pin(exit_code(shared, &whole, &probe)),
-        Box::pin(time_limit(shared, &whole, &probe)),
+        Box::pin(inside(shared, spec, &image, &program, &expected)),
+        Box::pin(exit_code(shared, &whole, &program)),
+        Box::pin(time_limit(shared, &whole, &program)),
     );
     let mut findings = inside?;
     findings.extend([code?, time?]);
-    Ok(VerifyReport::new(&expected, &findings))
+    Ok(VerifyReport::new(&expected, findings))
 }
 
-/// Several containers have the mounts at once, and programs of the image run in them: nobody would look for what they planted.
+/// Several containers have the mounts at once, and programs of the image run in them: nothing would look for what they tamper with.
 fn refuse_guarded(mounts: &[Mount]) -> Result<(), InvalidSpec> {
     let Some(mount) = mounts.iter().find(|mount| mount.is_guarded()) else {
         return Ok(());
@@ -83,10 +83,10 @@ async fn inside(
     shared: &Shared,
     spec: &VerifySpec,
     image: &ImageFacts,
-    probe: &Mount,
-    expected: &[&'static str],
+    program: &Mount,
+    expected: &[Check],
 ) -> Result<Vec<Finding>, SandboxError> {
-    let order = order(shared, spec, image, PROBE, expected)?;
+    let order = order(shared, spec, image, expected)?;
     let order = serde_json::to_string(&order).map_err(VerifyError::Order)?;
     let (isolation, limits) = &spec.made;
     let limits = ResourceLimits {
@@ -94,15 +94,15 @@ async fn inside(
         ..*limits
     };
     let launch = launch(spec, isolation.clone(), limits);
-    let (_, stdout) = run(shared, &launch, probe, &["verify", &order]).await?;
-    // A line that is no finding is a finding that is missing.
+    let (_, stdout) = run(shared, &launch, program, &["verify", &order]).await?;
+    // A line that is not a finding is a missing finding.
     Ok(stdout
         .split(|byte| *byte == b'\n')
         .filter_map(|line| serde_json::from_slice(line).ok())
         .collect())
 }
 
-async fn exit_code(shared: &Shared, launch: &Launch, probe: &Mount) -> Result<Finding, SandboxError> {
+async fn exit_code(shared: &Shared, launch: &Launch, program: &Mount) -> Result<Finding, SandboxError> {
     let launch = Launch {
         limits: ResourceLimits {
             timeout: Some(LONGEST),
@@ -110,16 +110,16 @@ async fn exit_code(shared: &Shared, launch: &Launch, probe: &Mount) -> Result<Fi
         },
         ..launch.clone()
     };
-    let (end, _) = run(shared, &launch, probe, &["exit", &CODE.to_string()]).await?;
-    Ok(finding(
-        "exit_code_preserved",
+    let (end, _) = run(shared, &launch, program, &["exit", &CODE.to_string()]).await?;
+    Ok(Finding::new(
+        Check::ExitCodePreserved,
         end.exit.code == CODE,
         format!("{CODE} came back as {}", end.exit.code),
     ))
 }
 
 /// A process that cannot be asked to end, with another in a session of its own.
-async fn time_limit(shared: &Shared, launch: &Launch, probe: &Mount) -> Result<Finding, SandboxError> {
+async fn time_limit(shared: &Shared, launch: &Launch, program: &Mount) -> Result<Finding, SandboxError> {
     let launch = Launch {
         limits: ResourceLimits {
             timeout: Some(SHORT),
@@ -132,42 +132,37 @@ async fn time_limit(shared: &Shared, launch: &Launch, probe: &Mount) -> Result<F
         ..launch.clone()
     };
     let begun = std::time::Instant::now();
-    let ran = tokio::time::timeout(LATEST, run(shared, &launch, probe, &["attempt", "outlive"])).await;
+    let ran = tokio::time::timeout(LATEST, run(shared, &launch, program, &["attempt", "outlive"])).await;
     let took = begun.elapsed().as_millis();
     Ok(match ran {
         Ok(ran) => {
             let (end, _) = ran?;
-            finding(
-                "timeout_enforced",
+            Finding::new(
+                Check::TimeoutEnforced,
                 end.ended == Ended::Timeout,
                 format!("{:?} after {took} ms, exit code {}", end.ended, end.exit.code),
             )
         }
-        Err(_) => finding("timeout_enforced", false, format!("it still ran after {took} ms")),
+        Err(_) => Finding::new(
+            Check::TimeoutEnforced,
+            false,
+            format!("it still ran after {took} ms"),
+        ),
     })
 }
 
-fn finding(id: &str, held: bool, detail: String) -> Finding {
-    Finding {
-        id: id.to_owned(),
-        category: sandbox_verify_probe::Category::Limits,
-        held,
-        detail,
-    }
-}
-
-/// Runs the probe, and waits until nothing is left of it.
+/// Runs the program, and waits until nothing is left of its container.
 async fn run(
     shared: &Shared,
     launch: &Launch,
-    probe: &Mount,
+    program: &Mount,
     arguments: &[&str],
 ) -> Result<(End, Vec<u8>), SandboxError> {
     let program = Program {
         // The image's entry point could say what it likes.
-        entrypoint: Some(vec![PROBE.to_owned()]),
+        entrypoint: Some(vec![INSIDE.to_owned()]),
         command: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
-        mounts: vec![probe.clone()],
+        mounts: vec![program.clone()],
     };
     // Nothing is held for the mounts: those that need it were refused.
     let Started { running, proxy, .. } = Box::pin(task::start(shared, launch, program)).await?;
@@ -177,31 +172,39 @@ async fn run(
         handle,
     } = running;
     drop(stdin);
-    let mut stdout = Capture::new(OUTPUT);
+    let mut stdout = Report(Capture::new(OUTPUT));
     let end = task::drive(
         output,
         &handle,
         launch.limits.timeout,
         &StopSwitch::new(),
-        async |chunk| {
-            if let Chunk::Stdout(bytes) = chunk {
-                stdout.push(&bytes);
-            }
-            true
-        },
+        std::future::pending(),
+        &mut stdout,
     )
     .await;
     task::take_down(handle, proxy).await?;
-    Ok((end?, stdout.into_bytes()))
+    Ok((end?, stdout.0.into_bytes()))
+}
+
+/// What the probe writes on its stdout.
+struct Report(Capture);
+
+impl Sink for Report {
+    async fn take(&mut self, chunk: Chunk) -> bool {
+        if let Chunk::Stdout(bytes) = chunk {
+            self.0.push(&bytes);
+        }
+        true
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::Protection;
+    use sandbox_workspace::Protection;
 
     #[test]
-    fn mounts_that_need_somebody_to_look_after_them_are_refused() {
+    fn mounts_that_need_guarding_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let writable = || Mount::read_write(folder.path(), "/x");
         for (mount, good) in [

@@ -14,15 +14,6 @@ pub enum ExpectedProgram {
     Python,
 }
 
-impl ExpectedProgram {
-    pub(super) fn check(self) -> &'static str {
-        match self {
-            Self::Bash => "bash_available",
-            Self::Python => "python_available",
-        }
-    }
-}
-
 impl FromStr for ExpectedProgram {
     type Err = InvalidSpec;
 
@@ -38,13 +29,13 @@ impl FromStr for ExpectedProgram {
     }
 }
 
-/// What is to be verified: an image, and what is promised to whoever runs something in it.
+/// What is to be verified: an image, and how its containers are to be confined.
 ///
 /// Of more than 512 MiB of memory or 512 processes only so much is tried: whether the engine enforces a limit does not depend on it.
 #[derive(Debug, Clone)]
 pub struct VerifySpec {
     pub(super) image: ImageTag,
-    pub(super) promised: (Isolation, ResourceLimits),
+    pub(super) guaranteed: (Isolation, ResourceLimits),
     pub(super) made: (Isolation, ResourceLimits),
     pub(super) network: Network,
     pub(super) env: ContainerEnv,
@@ -64,7 +55,7 @@ impl VerifySpec {
         Self {
             image,
             made: (isolation.clone(), limits),
-            promised: (isolation, limits),
+            guaranteed: (isolation, limits),
             network: Network::default(),
             env: ContainerEnv::default(),
             mounts: Vec::new(),
@@ -72,7 +63,7 @@ impl VerifySpec {
         }
     }
 
-    /// Makes the containers with these instead, and still expects what was promised: shows that the verification can fail.
+    /// Makes the containers with these instead, and still expects what is guaranteed: shows that the verification can fail.
     #[must_use]
     pub fn made_with(mut self, isolation: Isolation, limits: ResourceLimits) -> Self {
         self.made = (isolation, limits);

@@ -134,14 +134,14 @@ async fn doctor_finds_nothing_here_and_says_what_is_missing_elsewhere() {
         .expect("the sandbox command")
         .into();
     assert_eq!(broken.code, Some(1));
-    let proxy = named(&broken.json(), "proxy program");
-    assert!(
-        proxy["verdict"] == "fail"
-            && proxy["detail"]
-                .as_str()
-                .is_some_and(|text| text.contains("cargo xtask proxy-image")),
-        "{proxy}"
-    );
+    for name in ["proxy program", "inside program"] {
+        let program = named(&broken.json(), name);
+        let hint = program["mend"].as_str().unwrap_or_default();
+        assert!(
+            program["verdict"] == "fail" && hint.contains("SANDBOX_PROXY_DIR"),
+            "{program}"
+        );
+    }
 
     let unreachable = project.output(&["doctor", "--engine", "unix:///no/such.sock"]);
     assert_eq!(unreachable.code, Some(1));

@@ -33,7 +33,7 @@ fn held(report: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn promises_are_told_one_by_one_and_hold() {
+async fn guarantees_are_listed_one_by_one_and_hold() {
     let project = Project::new();
     let ended = project.output(&["verify", "--expect", "bash"]);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
@@ -46,7 +46,7 @@ async fn promises_are_told_one_by_one_and_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn promises_to_the_untrusted_hold_in_an_image_with_programs_and_in_an_empty_one() {
+async fn guarantees_for_the_untrusted_hold_in_an_image_with_programs_and_in_an_empty_one() {
     let project = Project::new();
     let clients = &Setting::of_this_run().clients_image;
     project.write(".sandbox/sandbox.yaml", &config(PREFIX, clients));
@@ -73,21 +73,21 @@ async fn promises_to_the_untrusted_hold_in_an_image_with_programs_and_in_an_empt
     let of_programs = |id: &&str| !id.ends_with("_available");
     let expected: Vec<&str> = OLDEST.into_iter().filter(of_programs).collect();
     assert_eq!(held(&ended.json()), expected);
-    // The control: what the image lacks is told.
+    // The control: what the image lacks is reported.
     let ended = empty.output(&expecting);
     assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
     assert_eq!(held(&ended.json()), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_hold_is_told_with_its_mend_and_is_an_exit_code() {
+async fn what_does_not_hold_is_reported_with_a_hint_and_is_an_exit_code() {
     let project = Project::new();
     project.append(".sandbox/sandbox.yaml", "network_sandbox: false\n");
     let ended = project.output(&["verify", "--expect", "python"]);
     assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
     for part in [
         "BROKEN  network  interfaces_bounded",
-        "hint: run tasks with the network sandbox",
+        "hint: keep the network sandbox on",
         "BROKEN  works    python_available",
         "the image has no python3",
     ] {

@@ -242,7 +242,7 @@ async fn claude_code_with_a_masked_api_key() {
             .create_task(bed.agent().env(env.clone()).network(network))
             .expect("a good task");
         let result = task
-            .execute(Prompt::new("say hello"), |_| {})
+            .execute(Prompt::new("say hello"))
             .await
             .expect("the sandbox works");
         let facts = format!(

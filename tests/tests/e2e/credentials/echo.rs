@@ -1,9 +1,9 @@
 //! A host in scope that sends the real value back: in a header, a cookie, an error page, a body, compressed, in pieces, live.
 
-use e2e_tests::bed::Bed;
+use e2e_tests::bed::{Bed, read_until};
 use e2e_tests::secret::{AwsKey, Secrets, injection, unique};
 use e2e_tests::world::World;
-use sandbox::{Injection, Input, OutputChunk, PreparedSecrets};
+use sandbox::{Injection, Input, PreparedSecrets};
 
 const POLICY: &str = "domains: ['*.mirror.test']";
 
@@ -93,22 +93,14 @@ async fn in_an_event_which_arrives_while_the_stream_is_open() {
         );
         let spec = bed.command_with(&secrets, POLICY, &["bash", "-c", &script]);
         let command = bed.sandbox.create_command(spec).expect("a good command");
-        let mut output = Vec::new();
-        let result = command
-            .execute(Input::Empty, async |chunk| {
-                if let OutputChunk::Stdout(bytes) = chunk {
-                    output.extend_from_slice(&bytes);
-                    // The second event is sent only once the first is here, whole: were it held back, this would time out.
-                    if output.ends_with(b"\n\n") {
-                        World::shared().release(&name);
-                    }
-                }
-            })
-            .await
-            .expect("the sandbox works");
+        let mut execution = command.execute(Input::Empty);
+        // The second event is sent only once the first is here, whole: were it held back, this would time out.
+        read_until(&mut execution, |output| output.ends_with("\n\n")).await;
+        World::shared().release(&name);
+        let result = execution.await.expect("the sandbox works");
         assert!(!result.timed_out);
         let expected = if strict { surrogate } else { real };
-        let output = String::from_utf8_lossy(&output);
+        let output = String::from_utf8_lossy(&result.stdout);
         assert_eq!(
             output,
             format!("data: {expected}\n\ndata: second\n\n"),

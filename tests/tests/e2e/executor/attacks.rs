@@ -13,7 +13,7 @@ async fn the_supervisor_can_be_neither_killed_stopped_nor_read() {
     let bed = Bed::new().await;
     let executor = executor(&bed, config(&bed));
     let script = "kill -9 1; kill -STOP 1; kill -TERM 1; for file in environ fd mem maps; do ls /proc/1/$file/ >/dev/null 2>&1 || \
-         cat /proc/1/$file >/dev/null 2>&1 && echo open $file; done; cat /run/sandbox/supervisor >/dev/null 2>&1 && echo readable; \
+         cat /proc/1/$file >/dev/null 2>&1 && echo open $file; done; cat /run/sandbox/inside >/dev/null 2>&1 && echo readable; \
          cat /proc/self/environ >/dev/null && ls /proc/self/fd/ >/dev/null && echo control";
     assert_eq!(output(&executor, script).await, "control\n");
     assert_eq!(output(&executor, "echo next").await, "next\n");

@@ -66,15 +66,20 @@ async fn a_container_that_cannot_be_made_says_why() {
         ),
         "{error:?}"
     );
-    let unstarted = Sandbox::connect(bed::config(&bed::state_dir()))
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_command_of_a_sandbox_that_was_only_connected_prepares_the_network() {
+    let bed = Bed::new().await;
+    let sandbox = Sandbox::connect(bed::config(&bed::state_dir()))
         .await
         .expect("an engine");
-    let sandboxed = ExecutorConfig::new("exec", bed.image.clone()).network(bed::network("domains: []"));
-    let executor = unstarted
-        .create_executor(sandboxed)
-        .expect("a good configuration");
-    let error = executor.execute("true", ExecOptions::default()).await;
-    assert!(matches!(error, Err(SandboxError::NotStarted)), "{error:?}");
+    let config = ExecutorConfig::new("exec", bed.image.clone()).network(bed::network("domains: []"));
+    let executor = sandbox.create_executor(config).expect("a good configuration");
+    let result = executor.execute("true", ExecOptions::default()).await;
+    assert_eq!(result.expect("the sandbox works").exit_code, 0);
+    sandbox.shutdown().await.expect("nothing is left");
     bed.close().await;
 }
 

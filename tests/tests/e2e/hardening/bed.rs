@@ -29,7 +29,7 @@ pub(super) async fn refusal(bed: &Bed, isolation: Isolation) -> (&'static str, S
         .create_command(spec(bed, isolation, "true"))
         .expect("a good specification");
     let error = command
-        .execute(Input::Empty, async |_| {})
+        .execute(Input::Empty)
         .await
         .expect_err("this engine cannot do it");
     let text = error.to_string();

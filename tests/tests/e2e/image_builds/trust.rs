@@ -148,10 +148,7 @@ async fn search(tag: &str, needles: &[&str]) -> (Vec<String>, Vec<String>) {
 async fn run(yard: &Yard, image: &sandbox::ImageTag, command: &[&str]) -> (i64, String) {
     let spec = CommandSpec::new("built", image.clone(), command.iter().copied());
     let command = yard.sandbox.create_command(spec).expect("a good command");
-    let result = command
-        .execute(Input::Empty, async |_| {})
-        .await
-        .expect("the sandbox works");
+    let result = command.execute(Input::Empty).await.expect("the sandbox works");
     (
         result.exit_code,
         String::from_utf8_lossy(&result.stdout).into_owned(),

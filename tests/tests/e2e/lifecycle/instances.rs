@@ -172,7 +172,7 @@ async fn a_prefix_of_another_prefix_is_not_its_owner() {
         .sandbox
         .create_command(long.command("domains: []", &["sleep", "60"]))
         .expect("a good command");
-    let running = command.execute(sandbox::Input::Empty, async |_| {});
+    let running = command.execute(sandbox::Input::Empty);
     let sweeping = async {
         while engine::containers("e2e-a-b").await.len() < 2 {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -207,7 +207,7 @@ async fn dropping_an_execution_leaves_only_what_a_shutdown_removes() {
             .expect("a good command");
         let dropped = tokio::time::timeout(
             Duration::from_millis(delay),
-            command.execute(sandbox::Input::Empty, async |_| {}),
+            command.execute(sandbox::Input::Empty),
         )
         .await;
         assert!(dropped.is_err(), "the command sleeps longer");

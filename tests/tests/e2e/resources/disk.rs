@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use e2e_tests::bed::Bed;
+use e2e_tests::bed::{Bed, read_until};
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
-use sandbox::{CommandSpec, Input, Isolation, OutputChunk, ResourceLimits, Role, Ulimit, UlimitKind};
+use sandbox::{CommandSpec, Input, Isolation, ResourceLimits, Role, Ulimit, UlimitKind};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
@@ -55,7 +55,7 @@ async fn a_limit_of_the_disk_is_an_error_on_storage_without_quotas() {
         bed.sandbox.create_command(spec).expect("a good command")
     };
     let error = command(limits)
-        .execute(Input::Empty, async |_| {})
+        .execute(Input::Empty)
         .await
         .expect_err("no quotas");
     let text = error.to_string();
@@ -67,9 +67,7 @@ async fn a_limit_of_the_disk_is_an_error_on_storage_without_quotas() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let control = command(ResourceLimits::default())
-        .execute(Input::Empty, async |_| {})
-        .await;
+    let control = command(ResourceLimits::default()).execute(Input::Empty).await;
     assert_eq!(control.expect("the control").exit_code, 0);
     bed.close().await;
 }
@@ -145,24 +143,12 @@ async fn stdout_does_not_reach_the_disk() {
         .create_command(hostile(&bed, &["bash", "-c", script]))
         .expect("a good command");
     let (mut writer, reader) = tokio::io::duplex(64);
-    let (seen, wait) = tokio::sync::oneshot::channel();
-    let (mut seen, mut output) = (Some(seen), Vec::new());
-    let running = command.execute(Input::Reader(Box::new(reader)), async |chunk| {
-        if let OutputChunk::Stdout(bytes) = chunk {
-            output.extend_from_slice(&bytes);
-            if output.ends_with(b"written\n") {
-                seen.take().map(|seen| seen.send(()));
-            }
-        }
-    });
-    let looking = async {
-        wait.await.expect("all of it is written");
-        let facts = facts(&bed.container(Role::Task).await).await;
-        writer.write_all(b"end\n").await.expect("the command reads");
-        facts
-    };
-    let (result, facts) = tokio::join!(running, looking);
-    assert_eq!(result.expect("the sandbox works").exit_code, 0);
+    let mut execution = command.execute(Input::Reader(Box::new(reader)));
+    let written = read_until(&mut execution, |output| output.ends_with("written\n")).await;
+    assert!(written.ends_with("written\n"), "all of it is written");
+    let facts = facts(&bed.container(Role::Task).await).await;
+    writer.write_all(b"end\n").await.expect("the command reads");
+    assert_eq!(execution.await.expect("the sandbox works").exit_code, 0);
     let of_log = |field: &str| facts.pointer(&format!("/HostConfig/LogConfig/{field}")).cloned();
     assert_eq!(of_log("Type"), Some(json!("none")), "{facts}");
     assert_eq!(log_size(&facts), 0, "{:?}", of_log("Path"));

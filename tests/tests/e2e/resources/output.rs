@@ -88,7 +88,7 @@ async fn session(bed: &Bed, script: &str) -> (ExecutionResult, Value) {
     let spec = bed.agent().claude_binary(&program).limits(short());
     let task = bed.sandbox.create_task(spec).expect("a good task");
     let result = task
-        .execute(Prompt::new("hello"), |_| {})
+        .execute(Prompt::new("hello"))
         .await
         .expect("the sandbox works");
     task.session_store().load().expect("a session that can be read");

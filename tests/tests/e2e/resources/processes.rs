@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use e2e_tests::bed::Bed;
+use e2e_tests::bed::{Bed, read_until};
 use sandbox::{Isolation, ResourceLimits, Ulimit, UlimitKind};
 
 use super::hostile::{PYTHON, hostile, limits, run, still_usable};
@@ -125,14 +125,11 @@ async fn what_ignores_signals_and_detaches_ends_with_its_container() {
             ..limits()
         });
     let command = bed.sandbox.create_command(spec).expect("a good command");
-    let mut there = 0;
-    let result = command
-        .execute(sandbox::Input::Empty, async |_| {
-            // It was started before this line was printed.
-            there = there.max(with_mark(&mark));
-        })
-        .await
-        .expect("the sandbox works");
+    let mut execution = command.execute(sandbox::Input::Empty);
+    read_until(&mut execution, |output| output.contains("ready")).await;
+    // It was started before this line was printed.
+    let there = with_mark(&mark);
+    let result = execution.await.expect("the sandbox works");
     assert_eq!(there, 1, "the control: it ran, and was in sight");
     assert!(result.timed_out && result.exit_code == 137, "{result:?}");
     assert_eq!(with_mark(&mark), 0);

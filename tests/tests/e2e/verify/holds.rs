@@ -34,7 +34,7 @@ fn limits() -> ResourceLimits {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_promise_to_an_agent() {
+async fn every_guarantee_for_an_agent() {
     let bed = Bed::new().await;
     for (image, program) in [
         (base(&bed).await, Some(ExpectedProgram::Bash)),
@@ -51,17 +51,23 @@ async fn every_promise_to_an_agent() {
             "memory_bounded",
             "processes_bounded",
         ] {
-            assert!(report.checks.iter().any(|check| check.id == id), "{id}");
+            assert!(
+                report.findings.iter().any(|finding| finding.check.id() == id),
+                "{id}"
+            );
         }
-        let memory = report.checks.iter().find(|check| check.id == "memory_bounded");
-        let detail = memory.map(|check| check.detail.as_str()).unwrap_or_default();
+        let memory = report
+            .findings
+            .iter()
+            .find(|finding| finding.check.id() == "memory_bounded");
+        let detail = memory.map(|finding| finding.detail.as_str()).unwrap_or_default();
         assert!(detail.ends_with("by the container's own limit"), "{detail}");
     }
     bed.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_promise_to_the_untrusted() {
+async fn every_guarantee_for_the_untrusted() {
     let bed = Bed::new().await;
     for image in [base(&bed).await, empty(&bed).await] {
         for network in [Network::Disabled, proxied()] {

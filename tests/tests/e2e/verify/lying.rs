@@ -84,7 +84,7 @@ async fn an_engine_that_does_not_end_processes_or_tells_other_codes_is_seen() {
         );
         match bed.sandbox.verify(spec).await {
             Ok(report) => {
-                let broken: Vec<&str> = report.broken().map(|check| check.id).collect();
+                let broken: Vec<&str> = report.broken().map(|finding| finding.check.id()).collect();
                 assert_eq!(broken, expected, "{lie:?}: {report:#?}");
             }
             // What an engine says of an end is compared: a lie can be an error before it is a finding.

@@ -1,4 +1,4 @@
-//! What no field of an isolation takes away: the probe in containers that podman makes behind the sandbox's back.
+//! What no field of an isolation takes away: the checks in containers that podman makes behind the sandbox's back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ const PROCESSES: u32 = 40;
 
 /// The checks `ids` in a container as `overrides` describe it.
 async fn verdicts(ids: &[&str], overrides: &Value) -> BTreeMap<String, (bool, String)> {
-    let probe = Setting::of_this_run().proxy_dir.join("sandbox-verify-probe");
+    let probe = Setting::of_this_run().proxy_dir.join("sandbox-inside");
     let namespaces: BTreeMap<String, String> = ["net", "pid", "mnt", "ipc", "uts"]
         .into_iter()
         .map(|name| {
@@ -30,7 +30,7 @@ async fn verdicts(ids: &[&str], overrides: &Value) -> BTreeMap<String, (bool, St
     });
     let mut spec = json!({
         "image": Setting::of_this_run().clients_image,
-        "command": ["/verify-probe", "verify", order.to_string()],
+        "command": ["/inside", "verify", order.to_string()],
         "entrypoint": [],
         "hostname": "sandbox",
         "netns": {"nsmode": "none"},
@@ -39,7 +39,7 @@ async fn verdicts(ids: &[&str], overrides: &Value) -> BTreeMap<String, (bool, St
     if let (Some(spec), Some(overrides)) = (spec.as_object_mut(), overrides.as_object()) {
         spec.extend(overrides.clone());
     }
-    let own = json!({"type": "bind", "source": probe, "destination": "/verify-probe", "options": ["ro"]});
+    let own = json!({"type": "bind", "source": probe, "destination": "/inside", "options": ["ro"]});
     match spec.get_mut("mounts").and_then(Value::as_array_mut) {
         Some(mounts) => mounts.push(own),
         None => panic!("mounts are a list"),
@@ -53,7 +53,7 @@ async fn verdicts(ids: &[&str], overrides: &Value) -> BTreeMap<String, (bool, St
         .iter()
         .map(|finding| {
             let text = |key: &str| finding[key].as_str().expect("a text").to_owned();
-            (text("id"), (finding["held"] == true, text("detail")))
+            (text("check"), (finding["held"] == true, text("detail")))
         })
         .collect();
     let asked: BTreeSet<String> = ids.iter().map(|id| (*id).to_owned()).collect();

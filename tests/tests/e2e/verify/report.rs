@@ -10,7 +10,7 @@ pub(super) async fn broken(bed: &Bed, spec: VerifySpec) -> BTreeMap<&'static str
     report(bed, spec)
         .await
         .broken()
-        .map(|check| (check.id, check.detail.clone()))
+        .map(|finding| (finding.check.id(), finding.detail.clone()))
         .collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use e2e_tests::bed::Bed;
+use e2e_tests::bed::{Bed, read_until};
 use sandbox::{ApplyOptions, Input, Mount, Protection, SandboxError, WorkspaceCopy, WorkspaceError};
 
 use super::tree::Tree;
@@ -106,22 +106,19 @@ async fn a_second_task_goes_on_with_the_copy_and_a_third_at_once_is_refused() {
         .create_command(tree.spec(&bed, tree.copied(), "true"))
         .expect("a good command");
     let (writer, reader) = tokio::io::duplex(64);
-    let mut writer = Some(writer);
-    let ended = running
-        .execute(Input::Reader(Box::new(reader)), async |_| {
-            let refused = Box::pin(other.execute(Input::Empty, async |_| {})).await;
-            assert!(
-                matches!(refused, Err(SandboxError::Workspace(WorkspaceError::Busy { .. }))),
-                "{refused:?}"
-            );
-            let copy = WorkspaceCopy::open(tree.copy_dir())
-                .expect("a copy")
-                .expect("a copy");
-            assert!(matches!(copy.discard(), Err(WorkspaceError::Busy { .. })));
-            drop(writer.take());
-        })
-        .await;
-    ended.expect("the sandbox works");
+    let mut running = running.execute(Input::Reader(Box::new(reader)));
+    read_until(&mut running, |output| output.contains("ready")).await;
+    let refused = other.execute(Input::Empty).await;
+    assert!(
+        matches!(refused, Err(SandboxError::Workspace(WorkspaceError::Busy { .. }))),
+        "{refused:?}"
+    );
+    let copy = WorkspaceCopy::open(tree.copy_dir())
+        .expect("a copy")
+        .expect("a copy");
+    assert!(matches!(copy.discard(), Err(WorkspaceError::Busy { .. })));
+    drop(writer);
+    running.await.expect("the sandbox works");
     WorkspaceCopy::open(tree.copy_dir())
         .expect("a copy")
         .expect("a copy")

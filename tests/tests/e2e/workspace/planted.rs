@@ -1,8 +1,8 @@
 //! Attacks on the host through a writable mount. Each is also tried on a mount without protection, where the host must run what was
 //! planted.
 
-use e2e_tests::bed::Bed;
-use sandbox::Protection;
+use e2e_tests::bed::{Bed, read_until};
+use sandbox::{Input, InventoryObject, Protection, Role};
 
 use super::attack::{self, Attack};
 use super::tree::{Tree, planted};
@@ -179,5 +179,39 @@ async fn a_list_of_the_users_own_is_protected_and_new_repositories_that_say_noth
     );
     assert_eq!(tree.read("other/deploy.sh"), "good\n");
     assert!(tree.path().join("cloned/.git/config").exists() && tree.path().join("new/.git/HEAD").exists());
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dropped_execution_planted_is_moved_away_when_its_container_is_gone() {
+    let bed = Bed::new().await;
+    let tree = Tree::new();
+    for (mount, is_protected) in [
+        (tree.plain(), false),
+        (tree.plain().protected(Protection::default()), true),
+    ] {
+        let spec = tree.spec(&bed, mount, "echo evil > .envrc; echo ready; sleep 600");
+        let command = bed.sandbox.create_command(spec).expect("a good command");
+        let mut execution = command.execute(Input::Empty);
+        read_until(&mut execution, |output| output.contains("ready")).await;
+        drop(execution);
+        command.stop().await;
+        let planted = tree.path().join(".envrc");
+        assert_ne!(planted.exists(), is_protected, "the control is not protected");
+        if is_protected {
+            let inventory = bed.sandbox.inventory().await.expect("the engine answers");
+            let ours = inventory
+                .instances
+                .iter()
+                .find(|instance| instance.id == bed.sandbox.instance_id());
+            let is_task = |object: &InventoryObject| object.role == Role::Task;
+            assert!(
+                !ours.is_some_and(|instance| instance.objects.iter().any(is_task)),
+                "{inventory:?}"
+            );
+        } else {
+            std::fs::remove_file(planted).expect("the control's file");
+        }
+    }
     bed.close().await;
 }

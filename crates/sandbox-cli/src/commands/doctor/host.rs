@@ -1,7 +1,7 @@
 //! This machine: what proxies need of it, and the limits of this process.
 
 use rustix::process::{Resource, Rlimit, getrlimit};
-use sandbox::{Prerequisites, ProxyError, SandboxConfig, SandboxError};
+use sandbox::{Prerequisites, SandboxConfig, SandboxError};
 
 use super::report::Check;
 
@@ -14,7 +14,11 @@ pub(super) fn checks(config: &SandboxConfig) -> Vec<Check> {
     vec![
         prerequisite(
             "proxy program",
-            found.proxy_binary.map(|path| path.display().to_string()),
+            found.proxy_program.map(|path| path.display().to_string()),
+        ),
+        prerequisite(
+            "inside program",
+            found.inside_program.map(|path| path.display().to_string()),
         ),
         prerequisite(
             "root authority",
@@ -25,10 +29,10 @@ pub(super) fn checks(config: &SandboxConfig) -> Vec<Check> {
     ]
 }
 
-fn prerequisite(name: &'static str, found: Result<String, ProxyError>) -> Check {
+fn prerequisite(name: &'static str, found: Result<String, impl Into<SandboxError>>) -> Check {
     match found {
         Ok(detail) => Check::ok(name, detail),
-        Err(error) => Check::failed(name, &SandboxError::from(error).into()),
+        Err(error) => Check::failed(name, &error.into().into()),
     }
 }
 
@@ -69,13 +73,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_with_its_mend() {
+    fn what_is_missing_is_reported_with_its_fix() {
         let state = tempfile::tempdir().unwrap();
         let mut config = SandboxConfig::new(sandbox::EngineAddress::unix("/no/such.sock"), state.path());
         config.proxy_dir = Some(state.path().to_owned());
         config.upstream.dns = Some("192.0.2.1:53".parse().unwrap());
         let checks = checks(&config);
-        let verdicts: Vec<_> = checks.iter().take(3).map(Check::verdict).collect();
-        assert_eq!(verdicts, [Verdict::Fail, Verdict::Ok, Verdict::Ok], "{checks:?}");
+        let verdicts: Vec<_> = checks.iter().take(4).map(Check::verdict).collect();
+        assert_eq!(
+            verdicts,
+            [Verdict::Fail, Verdict::Fail, Verdict::Ok, Verdict::Ok],
+            "{checks:?}"
+        );
     }
 }

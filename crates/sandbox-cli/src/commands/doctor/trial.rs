@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use allowlist::Allowlist;
 use sandbox::{
-    CommandSpec, ImageKind, ImageSource, Input, Network, NetworkSandboxConfig, OutputChunk, ResourceLimits,
-    Sandbox, SandboxError,
+    CommandSpec, ImageKind, ImageSource, Input, Network, NetworkSandboxConfig, ResourceLimits, Sandbox,
+    SandboxError,
 };
 
 use crate::failure::Failure;
@@ -54,9 +54,6 @@ async fn run(sandbox: &Sandbox) -> Result<bool, SandboxError> {
             timeout: Some(LONGEST),
             ..ResourceLimits::default()
         });
-    let result = sandbox
-        .create_command(spec)?
-        .execute(Input::Empty, async |_: OutputChunk| {})
-        .await?;
+    let result = sandbox.create_command(spec)?.execute(Input::Empty).await?;
     Ok(!result.timed_out)
 }

@@ -72,11 +72,7 @@ fn everywhere(name: &str, scopes: &[HostPattern]) -> Option<String> {
 }
 
 fn nowhere(name: &str, scopes: &[HostPattern], policy: &Allowlist) -> Option<String> {
-    let domains = policy.domains().iter().map(allowlist::DomainRule::host);
-    let permitted: Vec<&HostPattern> = domains
-        .chain(policy.url_prefixes().iter().map(allowlist::UrlRule::host))
-        .collect();
-    let reaches = |scope: &HostPattern| permitted.iter().any(|rule| may_meet(scope, rule));
+    let reaches = |scope: &HostPattern| policy.rules().iter().any(|rule| may_meet(scope, rule.host()));
     if scopes.iter().any(reaches) {
         return None;
     }

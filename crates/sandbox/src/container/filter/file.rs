@@ -1,14 +1,12 @@
 //! The file that the engine reads the profile from.
 
-use std::fs::{self, DirBuilder};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use sandbox_files::{Replacement, create_folder, hex};
 use sha2::{Digest as _, Sha256};
 
 use crate::container::ContainerError;
-use crate::image::hex;
 
 use super::profile::PROFILE;
 
@@ -21,19 +19,12 @@ pub(crate) fn write(state_dir: &Path) -> Result<PathBuf, ContainerError> {
     if fs::read_to_string(&path).is_ok_and(|there| there == *PROFILE) {
         return Ok(path);
     }
-    match replace(&folder, &path) {
+    let written = create_folder(&folder, 0o755)
+        .and_then(|()| Replacement::shared(0o444).write(&path, PROFILE.as_bytes()));
+    match written {
         Ok(()) => Ok(path),
         Err(source) => Err(ContainerError::SandboxFile { path, source }),
     }
-}
-
-/// Whoever writes the same at the same time writes the same bytes.
-fn replace(folder: &Path, path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
-    let unfinished = folder.join(format!("{:016x}", rand::random::<u64>()));
-    fs::write(&unfinished, &*PROFILE)?;
-    fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o444))?;
-    fs::rename(&unfinished, path)
 }
 
 #[cfg(test)]

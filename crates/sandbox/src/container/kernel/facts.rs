@@ -6,8 +6,8 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
-use crate::host_path::Identity;
 use crate::spec::UlimitKind;
+use sandbox_files::host_path::Identity;
 
 use super::mountinfo::{self, KernelMount};
 

@@ -1,9 +1,11 @@
 //! The root authority's file: key and certificate in one, so that it is there whole or not at all.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+
+use sandbox_files::{FileLock, Replacement};
 
 use crate::egress::ProxyError;
 
@@ -15,27 +17,14 @@ const NAME: &str = "root.pem";
 pub(super) struct AuthorityFile {
     path: PathBuf,
     /// Held until this value is dropped: two processes that start together make one authority.
-    _lock: File,
+    _lock: FileLock,
 }
 
 impl AuthorityFile {
     /// Blocks until no other process makes the authority.
     pub(super) fn lock(state_dir: &Path) -> Result<Self, ProxyError> {
-        let folder = state_dir.join(FOLDER);
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)
-            .map_err(ProxyError::file("create the folder", &folder))?;
-        let path = folder.join("lock");
-        let lock = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(&path);
-        let lock = lock
-            .and_then(|file| file.lock().map(|()| file))
-            .map_err(ProxyError::file("lock", &path))?;
+        let path = state_dir.join(FOLDER).join("lock");
+        let lock = FileLock::exclusive_blocking(&path).map_err(ProxyError::file("lock", &path))?;
         Ok(Self {
             path: Self::path_in(state_dir),
             _lock: lock,
@@ -67,22 +56,9 @@ impl AuthorityFile {
 
     /// Puts the file in place, on the disk before it has its name.
     pub(super) fn write(&self, text: &str) -> Result<(), ProxyError> {
-        let new = self.path.with_extension("new");
-        let written = (|| {
-            // Left by a process that died between these lines; nobody else is here, because we hold the lock.
-            match fs::remove_file(&new) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&new)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, &self.path)
-        })();
+        let written = Replacement::private()
+            .durable()
+            .write(&self.path, text.as_bytes());
         written.map_err(ProxyError::file("write the root authority to", &self.path))
     }
 

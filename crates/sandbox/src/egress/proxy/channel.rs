@@ -17,9 +17,8 @@ use tracing::Instrument as _;
 use super::lines::Lines;
 use super::stderr::ProxyLog;
 use crate::container::{Chunk, Output, Stdin};
-use crate::egress::ProxyError;
-use crate::egress::log::LogSink;
 use crate::engine::EngineError;
+use crate::network_log::LogSink;
 
 /// How long a proxy may take to read a command, and to end after its stdin has ended.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -233,7 +232,7 @@ async fn append(log: &mut Option<LogSink>, records: Vec<Record>) -> Result<(), S
 }
 
 /// An error and its causes in one line.
-fn chain(error: &ProxyError) -> String {
+fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

@@ -1,8 +1,7 @@
 //! The image of proxies: the static program and nothing else.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -11,10 +10,9 @@ use crate::config::SandboxConfig;
 use crate::egress::ProxyError;
 use crate::egress::shared::blocking;
 use crate::engine::{BuildRequest, Engine};
-use crate::image::{self, FileLock, ImageKind};
+use crate::image_store::{self, ImageKind};
 use crate::program::StaticProgram;
-
-use super::find_binary;
+use sandbox_files::{FileLock, Replacement};
 
 /// Where the image has the program.
 pub(crate) const PROGRAM: &str = "/sandbox-proxy";
@@ -30,7 +28,7 @@ pub(in crate::egress) async fn ensure_image(
     binary: &StaticProgram,
 ) -> Result<String, ProxyError> {
     let prefix = &config.prefix;
-    let tag = image::tag(prefix, ImageKind::Proxy, &binary.sha256);
+    let tag = image_store::tag(prefix, ImageKind::Proxy, &binary.sha256);
     let record = config
         .state_dir
         .join("proxy-images")
@@ -49,7 +47,7 @@ pub(in crate::egress) async fn ensure_image(
         return Ok(id);
     }
     let tar = context(binary).map_err(ProxyError::file("archive", "sandbox-proxy"))?;
-    let labels = image::labels(prefix, ImageKind::Proxy, None);
+    let labels = image_store::labels(prefix, ImageKind::Proxy, None);
     let request = BuildRequest {
         no_cache: true,
         single_layer: true,
@@ -60,7 +58,8 @@ pub(in crate::egress) async fn ensure_image(
         .await?;
     let image = engine.image(&id).await?;
     let id = image.ok_or(ProxyError::ImageVanished { tag })?.id;
-    write(&record, &id).map_err(ProxyError::file("write", &record))?;
+    let written = Replacement::private().write(&record, id.as_bytes());
+    written.map_err(ProxyError::file("write", &record))?;
     Ok(id)
 }
 
@@ -75,18 +74,10 @@ async fn built(engine: &Engine, record: &Path) -> Result<Option<String>, ProxyEr
     Ok(engine.image(&id).await?.map(|image| image.id))
 }
 
-/// Under the lock; what a crash leaves half written is no id.
-fn write(record: &Path, id: &str) -> io::Result<()> {
-    if let Some(folder) = record.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    fs::write(record, id)
-}
-
 /// The id of the image of the program that is found.
 pub(crate) async fn image_of(engine: &Engine, config: &SandboxConfig) -> Result<String, ProxyError> {
-    let (state_dir, proxy_dir) = (config.state_dir.clone(), config.proxy_dir.clone());
-    let binary = blocking(move || find_binary(proxy_dir.as_deref(), &state_dir)).await?;
+    let found = config.clone();
+    let binary = blocking(move || Ok(StaticProgram::proxy(&found)?)).await?;
     ensure_image(engine, config, &binary).await
 }
 

@@ -1,6 +1,5 @@
 //! The proxy container of a task: its image, its start, and the channel to it.
 
-mod binary;
 mod channel;
 mod container;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -10,7 +9,6 @@ mod lines;
 mod start;
 mod stderr;
 
-pub(super) use binary::find_binary;
 pub(super) use channel::ChannelHandle;
 pub(super) use container::{Place, proxy_plan};
 #[cfg(any(test, feature = "fuzzing"))]

@@ -2,18 +2,12 @@
 
 use std::io::Read;
 
+use crate::container::ImageProbe;
 use crate::engine::EngineError;
-use crate::image::Probe;
+use crate::spec::Launch;
 
-/// Where distributions keep it.
-pub(crate) const PATHS: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-];
 /// The folder that OpenSSL looks into by hashed names. It is there when the first path is.
-const HASHED_FOLDER_OF: &str = PATHS[0];
+const HASHED_FOLDER_OF: &str = Launch::AUTHORITY_BUNDLES[0];
 /// Where distributions with Java keep its authorities.
 const JAVA_PATHS: [&str; 2] = ["/etc/ssl/certs/java/cacerts", "/etc/pki/java/cacerts"];
 /// The bundle of Debian 13 has 220 KB; a hostile image is not read into memory without end.
@@ -32,9 +26,9 @@ pub(super) struct ImageTrust {
 
 impl ImageTrust {
     /// Reads it out of an image.
-    pub(super) async fn read(image: &Probe) -> Result<Self, EngineError> {
+    pub(super) async fn read(image: &ImageProbe) -> Result<Self, EngineError> {
         let mut trust = Self::default();
-        for path in PATHS {
+        for path in Launch::AUTHORITY_BUNDLES {
             let Some(archive) = image.download(path).await? else {
                 continue;
             };

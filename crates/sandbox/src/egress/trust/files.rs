@@ -1,9 +1,9 @@
 //! The files that are mounted, kept in the state directory for each pair of image and root authority.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rand::RngExt as _;
@@ -12,13 +12,14 @@ use sha2::{Digest, Sha256};
 
 use super::bundle::ImageTrust;
 use super::{environment, java};
+use crate::container::ImageProbe;
 use crate::egress::ProxyError;
 use crate::egress::authority::{RootAuthority, certificates};
 use crate::egress::shared::blocking;
 use crate::engine::Engine;
-use crate::image::{Probe, hex};
 use crate::reap::Labels;
 use crate::spec::Mount;
+use sandbox_files::{Replacement, create_folder, hex};
 
 /// Our folder in the container.
 pub(crate) const FOLDER: &str = "/run/sandbox/trust";
@@ -109,7 +110,7 @@ impl TrustStore {
         if let Some(files) = blocking(move || Ok(store.find(&id, FOLDER))).await? {
             return Ok(files);
         }
-        let probe = Probe::create(engine, image_id, labels).await?;
+        let probe = ImageProbe::create(engine, image_id, labels).await?;
         let image = ImageTrust::read(&probe).await;
         probe.remove().await?;
         let (store, id, image) = (self.clone(), image_id.to_owned(), image?);
@@ -180,7 +181,7 @@ impl TrustStore {
     fn write(&self, dir: &Path, contents: &[(String, Vec<u8>)], layout: &Layout) -> io::Result<()> {
         let new = self.dir.join(format!("new-{:016x}", rand::rng().random::<u64>()));
         for folder in [new.clone(), new.join(HASHED), new.join(PHP)] {
-            DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+            create_folder(&folder, 0o700)?;
             fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
         }
         let layout = serde_json::to_vec(layout)?;
@@ -189,10 +190,8 @@ impl TrustStore {
             .map(|(name, content)| (&**name, content))
             .chain([(LAYOUT, &layout)])
         {
-            let path = new.join(name);
-            fs::write(&path, content)?;
-            // Whoever the task runs as has to read it, whatever our umask is.
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
+            // Whoever the task runs as has to read it.
+            Replacement::shared(0o644).write(&new.join(name), content)?;
         }
         match fs::rename(&new, dir) {
             Err(_) if dir.join(LAYOUT).is_file() => fs::remove_dir_all(&new),

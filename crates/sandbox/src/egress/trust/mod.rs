@@ -9,7 +9,6 @@ mod environment;
 mod files;
 mod java;
 
-pub(crate) use bundle::PATHS as BUNDLES;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use bundle::first_file;
 pub(crate) use environment::names as variable_names;

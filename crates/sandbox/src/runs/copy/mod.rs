@@ -1,8 +1,8 @@
 //! Files of the host into a container: as links where they are links, and never the engine's own or the host's folders.
 
 mod place;
+mod source;
 mod stream;
-mod tree;
 
 pub(super) use place::Covered;
 pub(super) use stream::copy;

@@ -3,8 +3,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::engine::{Engine, Inspection, PathFacts};
+use crate::error::RunError;
 use crate::error::SandboxError;
-use crate::runs::RunError;
 use crate::spec::RunName;
 
 /// Where the kernel or the engine has its own.

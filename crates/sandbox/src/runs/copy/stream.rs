@@ -8,10 +8,10 @@ use futures_util::stream;
 use tokio::sync::mpsc;
 
 use super::place::{self, Covered};
-use super::tree::Tree;
+use super::source::Source;
 use crate::engine::{Engine, Owner};
+use crate::error::RunError;
 use crate::error::SandboxError;
-use crate::runs::RunError;
 use crate::spec::RunName;
 
 /// Bytes of a piece; four of them may wait.
@@ -27,7 +27,7 @@ pub(in crate::runs) async fn copy(
     (source, target): (&Path, &str),
 ) -> Result<(), SandboxError> {
     let path = source.to_owned();
-    let tree = blocking(move || Tree::open(&path)).await??;
+    let tree = blocking(move || Source::open(&path)).await??;
     let place = place::find(engine, container, run, target, tree.is_dir(), covered).await?;
     let (sender, receiver) = mpsc::channel(4);
     let (parents, at) = (place.parents, place.at);

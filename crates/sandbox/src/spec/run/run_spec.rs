@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::host_path::Resolver;
 use crate::spec::{ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Network, ResourceLimits, Runtime};
+use sandbox_files::host_path::Resolver;
 
 use super::{AnnotationKey, ByteSize, Cpus, GpuRequest, RunName, VolumeSpec, rules};
 

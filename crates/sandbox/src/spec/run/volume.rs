@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::host_path::Resolver;
 use crate::spec::{InvalidSpec, Mount};
+use sandbox_files::host_path::Resolver;
 
 /// Who else uses what is bound.
 ///

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use allowlist::Allowlist;
 use anyhow::{Context, Result, bail};
 use sandbox::{
-    CommandSpec, ImageSource, ImageTag, Input, Mount, Network, NetworkSandboxConfig, ObjectKind, OutputChunk,
-    Sandbox, SandboxConfig, Timings,
+    CommandSpec, ImageSource, ImageTag, Input, Mount, Network, NetworkSandboxConfig, ObjectKind, Sandbox,
+    SandboxConfig, Timings,
 };
 
 use super::Args;
@@ -36,8 +36,7 @@ impl Library {
         "sandbox-bench".clone_into(&mut config.prefix);
         config.proxy_dir = Some(args.proxy_dir.clone());
         config.upstream.dns = Some(SocketAddr::from((NAME_SERVER, 53)));
-        let sandbox = Sandbox::connect(config).await.context("cannot connect")?;
-        sandbox.startup().await.context("cannot start up")?;
+        let sandbox = Sandbox::start(config).await.context("cannot start")?;
         let image = sandbox
             .ensure_image(&ImageSource::existing(&args.image))
             .await
@@ -58,10 +57,7 @@ impl Library {
             .sandbox
             .create_command(spec)
             .context("cannot create the command")?;
-        let result = command
-            .execute(Input::Empty, async |_: OutputChunk| {})
-            .await
-            .context("cannot execute")?;
+        let result = command.execute(Input::Empty).await.context("cannot execute")?;
         let wall = begin.elapsed();
         if result.exit_code != 0 {
             bail!("`{script}` ended with {}", result.exit_code);

@@ -1,16 +1,16 @@
-//! The table in ARCHITECTURE.md and the tests name the same fields, and say the same of each.
+//! The table in docs/podman.md and the tests name the same fields, and say the same of each.
 
 use std::collections::BTreeMap;
 
 use super::row::{Gives, Row};
 use super::{files, identity, limits, network, special};
 
-const ARCHITECTURE: &str = include_str!("../../../../../ARCHITECTURE.md");
+const DOCUMENT: &str = include_str!("../../../../../docs/podman.md");
 const HEAD: &str = "| Field of the Docker-compatible API | 4.3.1 | 5.4.2 | What we do |";
 
 /// What the table says of 4.3.1 and 5.4.2, by field.
 fn documented() -> BTreeMap<&'static str, [&'static str; 2]> {
-    let (_, table) = ARCHITECTURE.split_once(HEAD).expect("the table");
+    let (_, table) = DOCUMENT.split_once(HEAD).expect("the table");
     let lines = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let row = |line: &'static str| {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();

@@ -2,6 +2,7 @@
 
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
+use futures_util::StreamExt as _;
 use sandbox::{CommandSpec, Input, OutputChunk};
 
 use crate::protocols::proxy_peak_memory;
@@ -24,28 +25,23 @@ pub(super) async fn attack(bed: &Bed, spec: CommandSpec) -> Attack {
 
 async fn watched(bed: &Bed, spec: CommandSpec) -> Attack {
     let command = bed.sandbox.create_command(spec).expect("a good command");
-    let (done, finished) = tokio::sync::oneshot::channel();
-    let mut done = Some(done);
     let mut output = Vec::new();
-    let running = command.execute(Input::Empty, async |chunk| {
-        let (OutputChunk::Stdout(bytes) | OutputChunk::Stderr(bytes)) = chunk;
-        output.extend_from_slice(&bytes);
-        if output.ends_with(b"done\n")
-            && let Some(done) = done.take()
-        {
-            let _ = done.send(());
+    let mut execution = command.execute(Input::Empty);
+    let done = async {
+        while let Some(OutputChunk::Stdout(bytes) | OutputChunk::Stderr(bytes)) = execution.next().await {
+            output.extend_from_slice(&bytes);
+            if output.ends_with(b"done\n") {
+                return true;
+            }
         }
-    });
-    let watching = async {
-        let attacked = tokio::time::timeout(DEADLINE, finished);
-        let (attacked, ()) = tokio::join!(attacked, neighbour(bed));
-        let peak = proxy_peak_memory(bed).await;
-        command.stop().await;
-        (attacked, peak)
+        false
     };
-    let (result, (attacked, peak)) = tokio::join!(running, watching);
+    let (attacked, ()) = tokio::join!(tokio::time::timeout(DEADLINE, done), neighbour(bed));
+    let peak = proxy_peak_memory(bed).await;
+    command.stop().await;
+    let result = execution.await;
     let output = String::from_utf8_lossy(&output).into_owned();
-    assert!(matches!(attacked, Ok(Ok(()))), "it was done in time: {output}");
+    assert!(matches!(attacked, Ok(true)), "it was done in time: {output}");
     assert!(result.expect("the sandbox works").stopped, "{output}");
     Attack { output, peak }
 }

@@ -1,0 +1,431 @@
+//! A folder of the host whose content somebody hostile may have written: nothing that is opened through it follows a symbolic link
+//! or leaves it.
+#![expect(
+    clippy::missing_errors_doc,
+    reason = "each fails where the kernel refuses, and where a link would have to be followed"
+)]
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, chmodat, openat, openat2,
+    readlinkat, statx,
+};
+use rustix::io::Errno;
+
+use crate::host_path::Identity;
+
+/// An open folder.
+#[derive(Debug)]
+pub struct Tree {
+    root: OwnedFd,
+    path: PathBuf,
+}
+
+/// What something is. What is neither file, folder nor link (devices, sockets, pipes) is `Special`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// Anything else.
+    Special,
+}
+
+/// Something in a folder, as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// File, folder or link.
+    pub kind: Kind,
+    /// Whether it is still the same.
+    pub stamp: InodeStamp,
+    /// Permissions, with set-user-id and the like.
+    pub mode: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// The group of its owner.
+    pub gid: u32,
+    /// How many names it has.
+    pub links: u32,
+    /// Bytes of its content.
+    pub size: u64,
+    /// Bytes that it has on the disk: less than its size where it has holes.
+    pub stored: u64,
+    /// When its content changed last: seconds and nanoseconds since 1970. Whoever may write it can set this.
+    pub modified: (i64, u32),
+    /// A character device with the number 0, which is how an overlay marks what was removed.
+    pub is_whiteout: bool,
+    /// A Unix socket.
+    pub is_socket: bool,
+}
+
+/// The entries of a folder, which is open.
+#[derive(Debug)]
+pub struct Listing {
+    folder: OwnedFd,
+    /// What the folder is.
+    pub facts: Facts,
+    /// In the order of names.
+    pub entries: Vec<(OsString, Kind)>,
+}
+
+/// Tells whether a file is still the same. The time of its last change cannot be set by anybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct InodeStamp {
+    /// Major and minor number.
+    pub device: (u32, u32),
+    /// The number on the device.
+    pub inode: u64,
+    /// Seconds and nanoseconds since 1970.
+    pub changed: (i64, u32),
+}
+
+impl Tree {
+    /// Opens the folder at `path`, whose own links are followed.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self {
+            root: openat(CWD, path, flags, Mode::empty())?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// The folder `relative` as a tree of its own.
+    pub fn inner(&self, relative: &Path) -> io::Result<Self> {
+        Ok(Self {
+            root: self.folder(relative)?,
+            path: self.path.join(relative),
+        })
+    }
+
+    /// What it is, whatever it is called.
+    pub fn identity(&self) -> io::Result<Identity> {
+        Identity::of(&self.root)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder `relative`; an empty path is the tree itself.
+    pub fn folder(&self, relative: &Path) -> io::Result<OwnedFd> {
+        self.beneath(relative, OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    /// The folder that `relative` lies in, and its name there.
+    pub fn parent<'a>(&self, relative: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
+        let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        Ok((self.folder(relative.parent().unwrap_or(Path::new("")))?, name))
+    }
+
+    /// The regular file `relative`, for reading.
+    pub fn file(&self, relative: &Path) -> io::Result<File> {
+        // Opening a pipe would wait for its other end, and a terminal would become ours.
+        let file = File::from(self.beneath(relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?);
+        if file.metadata()?.is_file() {
+            Ok(file)
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file"))
+        }
+    }
+
+    /// Whatever `relative` is, open without any right but to exist.
+    pub fn held(&self, relative: &Path) -> io::Result<OwnedFd> {
+        self.beneath(relative, OFlags::PATH)
+    }
+
+    /// What `relative` is; `None` when there is no such thing.
+    pub fn facts(&self, relative: &Path) -> io::Result<Option<Facts>> {
+        let found = self.parent(relative).and_then(|(folder, name)| {
+            let what = StatxFlags::BASIC_STATS;
+            Ok(statx(&folder, name, AtFlags::SYMLINK_NOFOLLOW, what)?)
+        });
+        match found {
+            Ok(found) => Ok(Some(Facts::from(&found))),
+            Err(error) if is_absence(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the folder `relative` holds, in the order of names.
+    pub fn list(&self, relative: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+        entries(&self.folder(relative)?)
+    }
+
+    /// The folder `relative` with what it holds. Fails where what is in it cannot be opened: of such a folder only names are known.
+    pub fn listing(&self, relative: &Path) -> io::Result<Listing> {
+        let folder = self.folder(relative)?;
+        // Through its own entry, so that a folder is refused in which nothing can be opened.
+        let facts = Facts::from(&statx(&folder, ".", AtFlags::empty(), StatxFlags::BASIC_STATS)?);
+        Ok(Listing {
+            entries: entries(&folder)?,
+            folder,
+            facts,
+        })
+    }
+
+    /// Where the link `relative` leads.
+    pub fn target(&self, relative: &Path) -> io::Result<PathBuf> {
+        use std::os::unix::ffi::OsStringExt as _;
+        let (folder, name) = self.parent(relative)?;
+        let target = readlinkat(&folder, name, Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()).into())
+    }
+
+    /// What the folder `relative` holds, in the order of names, with what each is. An entry that goes meanwhile fails.
+    pub fn list_facts(&self, relative: &Path) -> io::Result<Vec<(OsString, Facts)>> {
+        let folder = self.folder(relative)?;
+        let entries = self.list(relative)?.into_iter().map(|(name, _)| {
+            let what = StatxFlags::BASIC_STATS;
+            let found = statx(&folder, &name, AtFlags::SYMLINK_NOFOLLOW, what)?;
+            Ok((name, Facts::from(&found)))
+        });
+        entries.collect()
+    }
+
+    /// Whether what is in the folder `relative` can be opened by those who know its name: that needs another right than a list of it.
+    pub fn can_be_entered(&self, relative: &Path) -> io::Result<bool> {
+        let entered = self
+            .held(relative)
+            .and_then(|folder| Ok(statx(&folder, ".", AtFlags::empty(), StatxFlags::TYPE)?));
+        match entered {
+            Ok(_) => Ok(true),
+            Err(error) if error.raw_os_error() == Some(Errno::ACCESS.raw_os_error()) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds `bits` to the permissions of `relative`, which must be no link. Fails where it is somebody else's.
+    pub fn grant(&self, relative: &Path, bits: u32) -> io::Result<()> {
+        self.change_mode(relative, |mode| mode | bits)
+    }
+
+    /// Takes `bits` from the permissions of `relative`, which must be no link. Fails where it is somebody else's.
+    pub fn revoke(&self, relative: &Path, bits: u32) -> io::Result<()> {
+        self.change_mode(relative, |mode| mode & !bits)
+    }
+
+    fn change_mode(&self, relative: &Path, change: impl FnOnce(u32) -> u32) -> io::Result<()> {
+        let held;
+        // The tree itself is open, and may have become one that nobody enters.
+        let what = if relative.as_os_str().is_empty() {
+            self.root.as_fd()
+        } else {
+            held = self.held(relative)?;
+            held.as_fd()
+        };
+        let found = Facts::of(what)?;
+        if found.kind == Kind::Link {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mode = Mode::from_raw_mode(change(found.mode));
+        // What is open without any right has permissions under this name alone.
+        let name = format!("/proc/self/fd/{}", what.as_raw_fd());
+        Ok(chmodat(CWD, name, mode, AtFlags::empty())?)
+    }
+
+    fn beneath(&self, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let relative = if relative.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            relative
+        };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        // The kernel gives up with EAGAIN when something is renamed on the way.
+        for _ in 0..16 {
+            match openat2(&self.root, relative, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN) => {}
+                opened => return Ok(opened?),
+            }
+        }
+        Err(Errno::AGAIN.into())
+    }
+}
+
+/// What an open folder holds, in the order of names.
+fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, Kind)>> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            // Some file systems do not tell in the list.
+            FileType::Unknown => {
+                let what = StatxFlags::BASIC_STATS;
+                Facts::from(&statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, what)?).kind
+            }
+            kind => kind.into(),
+        };
+        entries.push((name.to_owned(), kind));
+    }
+    entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(entries)
+}
+
+impl Listing {
+    /// What `name` in it is; `None` when there is no such thing.
+    pub fn facts_of(&self, name: &OsStr) -> io::Result<Option<Facts>> {
+        match statx(
+            &self.folder,
+            name,
+            AtFlags::SYMLINK_NOFOLLOW,
+            StatxFlags::BASIC_STATS,
+        ) {
+            Ok(found) => Ok(Some(Facts::from(&found))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether nothing is there, a link on the way to it included.
+#[must_use]
+pub fn is_absence(error: &io::Error) -> bool {
+    let known = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP];
+    known
+        .iter()
+        .any(|known| error.raw_os_error() == Some(known.raw_os_error()))
+}
+
+impl Facts {
+    /// Of what is open, in whatever mode.
+    pub fn of(open: impl AsFd) -> io::Result<Self> {
+        let found = statx(open, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+        Ok(Self::from(&found))
+    }
+
+    /// Whether both are one and the same, maybe under two names.
+    #[must_use]
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        (self.stamp.device, self.stamp.inode) == (other.stamp.device, other.stamp.inode)
+    }
+}
+
+impl From<FileType> for Kind {
+    fn from(kind: FileType) -> Self {
+        match kind {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Folder,
+            FileType::Symlink => Self::Link,
+            _ => Self::Special,
+        }
+    }
+}
+
+impl From<&Statx> for Facts {
+    fn from(found: &Statx) -> Self {
+        let mode = u32::from(found.stx_mode);
+        let kind = FileType::from_raw_mode(mode);
+        Self {
+            kind: kind.into(),
+            stamp: InodeStamp {
+                device: (found.stx_dev_major, found.stx_dev_minor),
+                inode: found.stx_ino,
+                changed: (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec),
+            },
+            mode: mode & 0o7777,
+            uid: found.stx_uid,
+            gid: found.stx_gid,
+            links: found.stx_nlink,
+            size: found.stx_size,
+            stored: found.stx_blocks.saturating_mul(512),
+            modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
+            is_whiteout: kind == FileType::CharacterDevice
+                && (found.stx_rdev_major, found.stx_rdev_minor) == (0, 0),
+            is_socket: kind == FileType::Socket,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn nothing_follows_a_link_or_leaves_the_tree() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret"), "x").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let tree = Tree::open(folder.path()).unwrap();
+        symlink(outside.path(), folder.path().join("way-out")).unwrap();
+        symlink(outside.path().join("secret"), folder.path().join("link")).unwrap();
+        fs::create_dir(folder.path().join("sub")).unwrap();
+        for path in [
+            "way-out/secret",
+            "link",
+            "../x",
+            "/etc/passwd",
+            "sub/../../x",
+            "way-out",
+        ] {
+            assert!(tree.file(Path::new(path)).is_err(), "{path}");
+            assert!(tree.folder(Path::new(path)).is_err(), "{path}");
+        }
+        assert_eq!(tree.facts(Path::new("way-out/secret")).unwrap(), None);
+        let kinds: Vec<Kind> = tree
+            .list(Path::new(""))
+            .unwrap()
+            .into_iter()
+            .map(|(_, kind)| kind)
+            .collect();
+        assert_eq!(
+            kinds,
+            [Kind::Link, Kind::Folder, Kind::Link],
+            "in the order of names"
+        );
+    }
+
+    #[test]
+    fn permissions_are_added_to_what_is_there_and_to_nothing_that_a_link_names() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let tree = Tree::open(folder.path()).unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let mode = |name: &str| fs::metadata(path(name)).unwrap().permissions().mode() & 0o7777;
+        let set =
+            |name: &str, mode| fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        fs::write(path("file"), "x").unwrap();
+        symlink("file", path("link")).unwrap();
+        fs::create_dir(path("sub")).unwrap();
+        set("file", 0o022);
+        set("sub", 0o1011);
+        set("", 0o311);
+        assert!(tree.grant(Path::new("link"), 0o700).is_err() && mode("file") == 0o022);
+        assert!(tree.grant(Path::new("missing"), 0o700).is_err());
+        for (name, bits, expected) in [("file", 0o400, 0o422), ("sub", 0o500, 0o1511), ("", 0o500, 0o711)] {
+            tree.grant(Path::new(name), bits).unwrap();
+            assert_eq!(mode(name), expected, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_stamp_changes_with_the_content_and_with_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = Tree::open(folder.path()).unwrap();
+        let path = folder.path().join("f");
+        fs::write(&path, "1").unwrap();
+        let stamp = || tree.facts(Path::new("f")).unwrap().unwrap().stamp;
+        let first = stamp();
+        assert_eq!(stamp(), first);
+        fs::write(folder.path().join("g"), "1").unwrap();
+        fs::rename(folder.path().join("g"), &path).unwrap();
+        assert_ne!(stamp().inode, first.inode);
+    }
+}

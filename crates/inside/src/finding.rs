@@ -1,0 +1,29 @@
+//! The result of a check.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Check;
+
+/// The result of a check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// What was checked.
+    pub check: Check,
+    /// Whether the guarantee holds. A check that could not be run does not hold.
+    pub held: bool,
+    /// What was observed. Parts of it come from the container.
+    pub detail: String,
+}
+
+impl Finding {
+    /// The result of `check`.
+    #[must_use]
+    pub fn new(check: Check, held: bool, detail: impl Into<String>) -> Self {
+        Self {
+            check,
+            held,
+            detail: detail.into(),
+        }
+    }
+}

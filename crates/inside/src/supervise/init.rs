@@ -1,0 +1,197 @@
+//! PID 1: one loop over the channel to the sandbox and the pipes of all commands. It never blocks on a command.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd as _;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use sandbox_inside::{End, Frame};
+
+use super::control::{Control, send};
+use super::processes::kill_strays;
+use super::running::{Running, chunk};
+
+/// Something that can be read or written without waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ready {
+    Control,
+    Input(u32),
+    Stdout(u32),
+    Stderr(u32),
+    /// Last: the output of a command comes before its end.
+    Report(u32),
+}
+
+/// Serves the sandbox until it has gone.
+pub(super) fn run() -> io::Result<()> {
+    let mut supervisor = Supervisor {
+        program: std::env::current_exe()?.into(),
+        control: Control::default(),
+        commands: BTreeMap::new(),
+    };
+    send(&Frame::Ready)?;
+    loop {
+        for ready in supervisor.wait()? {
+            if !supervisor.serve(ready)? {
+                // With PID 1, the kernel ends every process of the container.
+                return Ok(());
+            }
+        }
+    }
+}
+
+struct Supervisor {
+    program: OsString,
+    control: Control,
+    commands: BTreeMap<u32, Running>,
+}
+
+impl Supervisor {
+    fn wait(&self) -> io::Result<Vec<Ready>> {
+        let stdin = io::stdin();
+        let mut sources = vec![(Ready::Control, PollFd::new(&stdin, PollFlags::IN))];
+        for (&command, running) in &self.commands {
+            let readers = [
+                (
+                    Ready::Stdout(command),
+                    running.stdout.as_ref().map(|pipe| pipe.as_fd()),
+                ),
+                (
+                    Ready::Stderr(command),
+                    running.stderr.as_ref().map(|pipe| pipe.as_fd()),
+                ),
+            ];
+            if let Some(pipe) = running.pending_input() {
+                sources.push((Ready::Input(command), PollFd::new(pipe, PollFlags::OUT)));
+            }
+            for (ready, pipe) in readers {
+                sources.extend(pipe.map(|pipe| (ready, PollFd::from_borrowed_fd(pipe, PollFlags::IN))));
+            }
+            let flags = if running.is_handing_over() {
+                PollFlags::IN | PollFlags::OUT
+            } else {
+                PollFlags::IN
+            };
+            sources.push((Ready::Report(command), PollFd::new(&running.report, flags)));
+        }
+        let (sources, mut waited): (Vec<Ready>, Vec<PollFd<'_>>) = sources.into_iter().unzip();
+        match poll(&mut waited, None) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(sources
+            .into_iter()
+            .zip(&waited)
+            .filter(|(_, waited)| !waited.revents().is_empty())
+            .map(|(ready, _)| ready)
+            .collect())
+    }
+
+    /// `false` when the sandbox has gone.
+    fn serve(&mut self, ready: Ready) -> io::Result<bool> {
+        match ready {
+            Ready::Control => {
+                let is_there = self.control.fill()?;
+                while let Some(frame) = self.control.next()? {
+                    self.handle(frame)?;
+                }
+                return Ok(is_there);
+            }
+            Ready::Input(command) => {
+                let taken = self.commands.get_mut(&command).map_or(0, Running::write);
+                report_taken(command, taken)?;
+            }
+            Ready::Stdout(command) => {
+                let running = self.commands.get_mut(&command);
+                if let Some(bytes) = running.and_then(|running| chunk(&mut running.stdout)) {
+                    send(&Frame::Stdout { command, bytes })?;
+                }
+            }
+            Ready::Stderr(command) => {
+                let running = self.commands.get_mut(&command);
+                if let Some(bytes) = running.and_then(|running| chunk(&mut running.stderr)) {
+                    send(&Frame::Stderr { command, bytes })?;
+                }
+            }
+            Ready::Report(command) => {
+                let Some(running) = self.commands.get_mut(&command) else {
+                    return Ok(true);
+                };
+                running.hand_over();
+                if running.read_report() {
+                    self.finish(command)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn handle(&mut self, frame: Frame) -> io::Result<()> {
+        match frame {
+            Frame::Start { command, request } => match Running::start(&self.program, &request) {
+                Ok(running) => {
+                    self.commands.insert(command, running);
+                }
+                Err(error) => {
+                    let problem = format!("cannot start a process: {error}");
+                    send(&Frame::Ended {
+                        command,
+                        end: End::Failed { problem },
+                    })?;
+                }
+            },
+            Frame::Input { command, bytes } => {
+                let running = self.commands.get_mut(&command);
+                let taken = running.map_or(bytes.len(), |running| running.feed(&bytes));
+                report_taken(command, taken)?;
+            }
+            Frame::EndOfInput { command } => {
+                if let Some(running) = self.commands.get_mut(&command) {
+                    running.end_input();
+                }
+            }
+            Frame::Kill { command } => self.finish(command)?,
+            Frame::Ready
+            | Frame::Stdout { .. }
+            | Frame::Stderr { .. }
+            | Frame::Taken { .. }
+            | Frame::Ended { .. } => {
+                return Err(io::Error::other(
+                    "the sandbox sent a frame that only the supervisor sends",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills a command with every process it started, and reports the rest of its output and its end.
+    fn finish(&mut self, command: u32) -> io::Result<()> {
+        // It ended before it was to be killed.
+        let Some(mut running) = self.commands.remove(&command) else {
+            return Ok(());
+        };
+        running.kill_subreaper();
+        kill_strays(&self.commands.values().map(Running::subreaper).collect())?;
+        running.read_rest_of_report();
+        for bytes in Running::rest(&mut running.stdout) {
+            send(&Frame::Stdout { command, bytes })?;
+        }
+        for bytes in Running::rest(&mut running.stderr) {
+            send(&Frame::Stderr { command, bytes })?;
+        }
+        send(&Frame::Ended {
+            command,
+            end: running.result(),
+        })
+    }
+}
+
+fn report_taken(command: u32, taken: usize) -> io::Result<()> {
+    if taken == 0 {
+        return Ok(());
+    }
+    let bytes = u32::try_from(taken).unwrap_or(u32::MAX);
+    send(&Frame::Taken { command, bytes })
+}

@@ -1,0 +1,141 @@
+//! Killing everything that was reparented to PID 1.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, waitpid};
+
+/// How long it may take. What is still there then goes with the whole container.
+const DEADLINE: Duration = Duration::from_secs(3);
+/// Rounds of killing one by one, before everything is killed at once where that is possible.
+const ROUNDS: u32 = 8;
+
+/// A process, by its number and that of its parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Process {
+    pid: i32,
+    parent: i32,
+}
+
+/// Kills all our descendants, except `subreapers` and what is below them, until none is left.
+///
+/// # Errors
+///
+/// When some cannot be killed.
+pub(super) fn kill_strays(subreapers: &BTreeSet<i32>) -> io::Result<()> {
+    let begun = Instant::now();
+    for round in 0.. {
+        let strays = strays(&list()?, getpid().as_raw_pid(), subreapers);
+        if strays.is_empty() {
+            return Ok(());
+        }
+        if begun.elapsed() > DEADLINE {
+            break;
+        }
+        if round >= ROUNDS && subreapers.is_empty() {
+            // "Process group 1" is how the kernel spells every process but the caller and PID 1, in one step that no fork outruns.
+            let _ = kill_process_group(Pid::INIT, Signal::KILL);
+        } else {
+            for pid in strays.iter().copied().filter_map(Pid::from_raw) {
+                // It may have gone meanwhile; what cannot be killed is found again.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        for &pid in &strays {
+            // Those that are our own children and have died. Never a subreaper: its number stays taken until we are done with it.
+            let _ = waitpid(Pid::from_raw(pid), WaitOptions::NOHANG);
+        }
+        if round > 0 {
+            // tidy: sleep: processes need a moment to die, and the kernel tells nobody when another's child has
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    }
+    Err(io::Error::other("processes of a command cannot be killed"))
+}
+
+/// The processes below `root`, without `subreapers` and what is below them.
+fn strays(processes: &[Process], root: i32, subreapers: &BTreeSet<i32>) -> BTreeSet<i32> {
+    let mut found = BTreeSet::from([root]);
+    // A child may stand before its parent in the list.
+    loop {
+        let before = found.len();
+        found.extend(
+            processes
+                .iter()
+                .filter(|process| found.contains(&process.parent) && !subreapers.contains(&process.pid))
+                .map(|process| process.pid)
+                .collect::<Vec<_>>(),
+        );
+        if found.len() == before {
+            break;
+        }
+    }
+    found.remove(&root);
+    found
+}
+
+fn list() -> io::Result<Vec<Process>> {
+    let mut processes = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        // One that has gone meanwhile is none.
+        if let Ok(stat) = fs::read(format!("/proc/{pid}/stat"))
+            && let Some(parent) = parent(&stat)
+        {
+            processes.push(Process { pid, parent });
+        }
+    }
+    Ok(processes)
+}
+
+/// The parent in a line of `/proc/PID/stat`. The name before it is the process's own choice, parentheses and line ends included.
+fn parent(stat: &[u8]) -> Option<i32> {
+    let end_of_name = stat.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strays_are_all_that_no_subreaper_has() {
+        let process = |pid, parent| Process { pid, parent };
+        let processes = [
+            process(31, 30),
+            process(1, 0),
+            process(9, 0),
+            process(20, 1),
+            process(21, 20),
+            process(30, 1),
+            process(32, 31),
+        ];
+        let strays = |subreapers: &[i32]| strays(&processes, 1, &subreapers.iter().copied().collect());
+        assert_eq!(strays(&[20]), BTreeSet::from([30, 31, 32]));
+        assert_eq!(strays(&[20, 30]), BTreeSet::new());
+        assert_eq!(strays(&[]), BTreeSet::from([20, 21, 30, 31, 32]));
+    }
+
+    #[test]
+    fn a_name_does_not_hide_the_parent() {
+        for (stat, expected) in [
+            ("12 (bash) S 7 12 12 0", Some(7)),
+            ("12 (a) S 1 (b) R 9 12", Some(9)),
+            ("12 (x\n) Z 3) S 8 1", Some(8)),
+            ("12 (bash", None),
+            ("", None),
+        ] {
+            assert_eq!(parent(stat.as_bytes()), expected, "{stat:?}");
+        }
+        let own = fs::read("/proc/self/stat").unwrap();
+        assert_eq!(
+            parent(&own),
+            rustix::process::getppid().map(rustix::process::Pid::as_raw_pid)
+        );
+    }
+}

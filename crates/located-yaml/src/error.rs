@@ -1,0 +1,141 @@
+//! What does not fit, in words for the author of a document.
+
+use std::fmt::{self, Display};
+
+use serde::de::{Error, Expected, Unexpected};
+
+use crate::node::Step;
+use crate::reader::Place;
+
+/// What is wrong with a part of a tree, and the way to it. It quotes no value that was expected to be something else: it may be a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Without its subject where it begins with a blank.
+    message: String,
+    steps: Option<Vec<Step>>,
+}
+
+impl Mismatch {
+    /// What is wrong, and how to fix it.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        self.message.trim_start()
+    }
+
+    /// The way to it from the root.
+    #[must_use]
+    pub fn steps(&self) -> Vec<Step> {
+        self.steps.clone().unwrap_or_default()
+    }
+
+    /// The innermost place counts.
+    pub(crate) fn at(mut self, place: &Place<'_>) -> Self {
+        if self.steps.is_none() {
+            self.steps = Some(place.steps());
+            if self.message.starts_with(' ') {
+                self.message.insert_str(0, &place.subject());
+            }
+        }
+        self
+    }
+}
+
+impl Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+impl Error for Mismatch {
+    fn custom<T: Display>(message: T) -> Self {
+        Self {
+            message: message.to_string(),
+            steps: None,
+        }
+    }
+
+    fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let shape = shape(expected);
+        if matches!(unexpected, Unexpected::Float(value) if !value.is_finite()) {
+            return Self::custom(format!(" is {shape}; this one is out of range"));
+        }
+        let found = kind(unexpected);
+        let fix = match (shape.as_str(), unexpected) {
+            ("a text", Unexpected::Bool(_) | Unexpected::Signed(_) | Unexpected::Float(_)) => {
+                ": put it in quotes"
+            }
+            ("a list", Unexpected::Str(_)) => ": write it as in [one, another]",
+            (_, Unexpected::Enum) => ": no tag belongs here",
+            _ => "",
+        };
+        Self::custom(format!(" is {shape}, not {found}{fix}"))
+    }
+
+    fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let shape = shape(expected);
+        Self::custom(match unexpected {
+            Unexpected::Other(text) => format!(" is {shape}, not `{}`", text.escape_debug()),
+            Unexpected::Signed(_) | Unexpected::Unsigned(_) => {
+                format!(" is {shape}; this one is out of range")
+            }
+            _ => format!(" is {shape}"),
+        })
+    }
+
+    fn unknown_variant(variant: &str, known: &'static [&'static str]) -> Self {
+        Self::custom(format!(" is {}, not `{}`", listed(known), variant.escape_debug()))
+    }
+
+    fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {
+        Self::custom(format!(
+            "unknown key `{}`: use {}",
+            field.escape_debug(),
+            listed(known)
+        ))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::custom(format!("there is no `{field}` here: add it"))
+    }
+}
+
+/// What serde's types call what they expect, in the words of documents.
+fn shape(expected: &dyn Expected) -> String {
+    let words = expected.to_string();
+    match words.as_str() {
+        "a string" => "a text",
+        "a sequence" => "a list",
+        "a map" => "a mapping",
+        "a boolean" => "true or false",
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i64" => "a whole number",
+        "f64" => "a number",
+        other if other.starts_with("struct ") => "a mapping",
+        other => other,
+    }
+    .to_owned()
+}
+
+/// What was found; never the value itself.
+fn kind(unexpected: Unexpected<'_>) -> &str {
+    match unexpected {
+        Unexpected::Unit | Unexpected::Option => "nothing",
+        Unexpected::Bool(_) => "true or false",
+        Unexpected::Float(_) => "a number with a fraction",
+        Unexpected::Signed(_) | Unexpected::Unsigned(_) => "a number",
+        Unexpected::Str(_) => "a text",
+        Unexpected::Seq => "a list",
+        Unexpected::Map => "a mapping",
+        Unexpected::Enum => "a tagged value",
+        Unexpected::Other(kind) => kind,
+        _ => "something else",
+    }
+}
+
+fn listed(known: &[&str]) -> String {
+    match known {
+        [first @ .., last] if !first.is_empty() => format!("`{}` or `{last}`", first.join("`, `")),
+        _ => format!("`{}`", known.concat()),
+    }
+}

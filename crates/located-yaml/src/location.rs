@@ -1,0 +1,134 @@
+//! Places in documents, and what is wrong there.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::locate::locate;
+use crate::node::Step;
+use crate::position::Position;
+
+/// A place in a file: `file:line:column`. `Debug` never shows the file's text.
+///
+/// Most places are never reported, and finding one means reading the text again: that is done when it is asked for.
+#[derive(Clone)]
+pub struct Location {
+    file: Arc<str>,
+    place: Place,
+}
+
+#[derive(Clone)]
+enum Place {
+    Known(Position),
+    /// The way to it in the tree of this text.
+    Part(Arc<str>, Vec<Step>),
+}
+
+/// What a tree was read from.
+pub(crate) struct Source {
+    file: Arc<str>,
+    text: Arc<str>,
+}
+
+impl Source {
+    pub(crate) fn new(file: &str, text: &str) -> Self {
+        Self {
+            file: file.into(),
+            text: text.into(),
+        }
+    }
+
+    /// What `steps` lead to.
+    pub(crate) fn part(&self, steps: Vec<Step>) -> Location {
+        Location {
+            file: Arc::clone(&self.file),
+            place: Place::Part(Arc::clone(&self.text), steps),
+        }
+    }
+}
+
+impl Location {
+    /// A place that is known already.
+    #[must_use]
+    pub fn new(file: &str, position: Position) -> Self {
+        Self {
+            file: file.into(),
+            place: Place::Known(position),
+        }
+    }
+
+    /// The file, as it was called when it was read.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Line and column, both from 1.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        match &self.place {
+            Place::Known(position) => *position,
+            Place::Part(text, steps) => locate(text, steps),
+        }
+    }
+}
+
+impl PartialEq for Location {
+    fn eq(&self, other: &Self) -> bool {
+        self.file == other.file && self.position() == other.position()
+    }
+}
+
+impl Eq for Location {}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Position { line, column } = self.position();
+        write!(f, "{}:{line}:{column}", self.file)
+    }
+}
+
+/// What is wrong with a file, where, and how to fix it. It has no control characters: a terminal would obey those of a file that
+/// nobody has read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{location}: {message}")]
+pub struct InvalidFile {
+    location: Location,
+    message: String,
+}
+
+impl InvalidFile {
+    /// The message is in lower case and without a full stop.
+    #[must_use]
+    pub fn new(location: &Location, message: impl Into<String>) -> Self {
+        let mut printable = String::new();
+        for c in message.into().chars() {
+            if c.is_control() {
+                printable.extend(c.escape_default());
+            } else {
+                printable.push(c);
+            }
+        }
+        Self {
+            location: location.clone(),
+            message: printable,
+        }
+    }
+
+    /// Where.
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// What is wrong, and how to fix it.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}

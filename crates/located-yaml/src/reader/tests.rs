@@ -1,0 +1,200 @@
+//! What types get, and what is said about what does not fit.
+
+use serde::Deserialize;
+
+use crate::{Entries, InvalidFile, Location, Position, Spanned, read};
+
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    on: Option<bool>,
+    #[serde(default)]
+    ports: Vec<Spanned<u16>>,
+    #[serde(default)]
+    share: Option<f64>,
+    #[serde(default)]
+    level: Option<Level>,
+    #[serde(default)]
+    choice: Option<Choice>,
+    #[serde(default)]
+    any: Entries<String, Inner>,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Level {
+    Low,
+    High,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Choice {
+    Number(u8),
+    Name(String),
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct Inner {
+    value: String,
+}
+
+fn at(line: usize, column: usize) -> Location {
+    Location::new("t", Position { line, column })
+}
+
+#[test]
+fn values_and_their_places() {
+    let text = "name: x\nports: [80, 0x10]\nshare: 2\nlevel: high\nchoice: {name: y}\nany: {b: {value: z}, a: {value: z}}\n";
+    let document: Document = read("t", text).unwrap();
+    assert_eq!(document.name.as_deref(), Some("x"));
+    assert_eq!(
+        document.ports,
+        [Spanned::new(80, at(2, 9)), Spanned::new(16, at(2, 13))]
+    );
+    assert_eq!(document.share, Some(2.0));
+    assert_eq!(document.level, Some(Level::High));
+    assert_eq!(document.choice, Some(Choice::Name("y".to_owned())));
+    let keys: Vec<Spanned<String>> = document.any.into_iter().map(|(key, _)| key).collect();
+    let key = |name: &str, location| Spanned::new(name.to_owned(), location);
+    assert_eq!(keys, [key("b", at(6, 7)), key("a", at(6, 22))]);
+    assert!(read::<Document>("t", "").unwrap().ports.is_empty());
+}
+
+#[test]
+fn every_fault_has_its_place_and_its_fix() {
+    for (text, expected) in [
+        ("- a", "t:1:1: the document is a mapping, not a list"),
+        ("text", "t:1:1: the document is a mapping, not a text"),
+        (
+            "name: 3",
+            "t:1:7: `name` is a text, not a number: put it in quotes",
+        ),
+        ("name: [a]", "t:1:7: `name` is a text, not a list"),
+        (
+            "name: !env A",
+            "t:1:7: `name` is a text, not a tagged value: no tag belongs here",
+        ),
+        ("on: no", "t:1:5: `on` is true or false, not a text"),
+        ("ports: 80", "t:1:8: `ports` is a list, not a number"),
+        (
+            "ports: x",
+            "t:1:8: `ports` is a list, not a text: write it as in [one, another]",
+        ),
+        (
+            "ports: [80, x]",
+            "t:1:13: an item of `ports` is a whole number, not a text",
+        ),
+        (
+            "ports: [1.5]",
+            "t:1:9: an item of `ports` is a whole number, not a number with a fraction",
+        ),
+        (
+            "ports: [70000]",
+            "t:1:9: an item of `ports` is a whole number; this one is out of range",
+        ),
+        (
+            "ports: [99999999999999999999]",
+            "t:1:9: an item of `ports` is a whole number; this one is out of range",
+        ),
+        (
+            "ports:\n  -\n",
+            "t:2:4: an item of `ports` is a whole number, not nothing",
+        ),
+        ("share: x", "t:1:8: `share` is a number, not a text"),
+        ("level: middle", "t:1:8: `level` is `low` or `high`, not `middle`"),
+        ("level: {low: 1}", "t:1:14: `low` is nothing, not a number"),
+        ("choice: {}", "t:1:9: `choice` is empty: give it one entry"),
+        (
+            "choice: {name: x, number: 1}",
+            "t:1:19: `choice` has more than one entry: keep one of them",
+        ),
+        (
+            "choice: {nam: x}",
+            "t:1:9: `choice` is `number` or `name`, not `nam`",
+        ),
+        (
+            "choice: {number: x}",
+            "t:1:18: `number` is a whole number, not a text",
+        ),
+        ("choice: name", "t:1:9: `name` has no value: give it one"),
+        (
+            "choice: [a]",
+            "t:1:9: `choice` is a mapping with one entry, not a list",
+        ),
+        ("any: [a]", "t:1:6: `any` is a mapping, not a list"),
+        ("any: {a: {}}", "t:1:10: there is no `value` here: add it"),
+        (
+            "any: {a: {value: x}, a: {value: x}}",
+            "t:1:22: `a` is here a second time: merge the two",
+        ),
+        (
+            "level: !high x",
+            "t:1:8: `level` is a mapping with one entry, not a tagged value",
+        ),
+        (
+            "choice: !name x",
+            "t:1:9: `choice` is a mapping with one entry, not a tagged value",
+        ),
+        ("any: {a: [x]}", "t:1:10: `a` is a mapping, not a list"),
+        ("nam: x", "t:1:1: unknown key `nam`: use `name`, `on`, `ports`"),
+        (
+            "name: x\n\"name\": y",
+            "t:2:1: `name` is here a second time: merge the two",
+        ),
+        (
+            "name:",
+            "t:1:1: `name` has no value: give it one or remove the key",
+        ),
+        (
+            "name: ~",
+            "t:1:1: `name` has no value: give it one or remove the key",
+        ),
+        ("1: x", "t:1:1: a key is a text, not a number"),
+        ("? [a]\n: x", "t:1:3: a key is a text, not a list"),
+        ("!env name: x", "t:1:1: a key is a text, not a tagged value"),
+        ("\"a\\e[2Jb\": x", "t:1:1: unknown key `a\\u{1b}[2Jb`: use "),
+        ("name: [", "t:2:1: not valid YAML: "),
+    ] {
+        let fault = read::<Document>("t", text)
+            .err()
+            .map(|fault: InvalidFile| fault.to_string());
+        let fault = fault.unwrap_or_else(|| panic!("{text:?} is accepted"));
+        assert!(
+            fault.starts_with(expected),
+            "{text:?}:\n  got      {fault}\n  expected {expected}"
+        );
+    }
+}
+
+#[test]
+fn no_fault_quotes_a_value_that_should_be_something_else() {
+    for text in [
+        "name: 12345678",
+        "ports: hunter2",
+        "on: hunter2",
+        "any: {a: hunter2}",
+        "share: hunter2",
+        "any: {a: {value: [hunter2]}}",
+    ] {
+        let fault = read::<Document>("t", text)
+            .err()
+            .map(|fault| fault.to_string())
+            .unwrap_or_default();
+        assert!(
+            !fault.is_empty() && !fault.contains("hunter2") && !fault.contains("12345678"),
+            "{fault}"
+        );
+    }
+}
+
+#[test]
+fn other_formats_have_no_places() {
+    let mut unplaced = serde_yaml::Deserializer::from_str("80");
+    let port = Spanned::<u16>::deserialize(unplaced.next().unwrap());
+    assert!(port.unwrap_err().to_string().contains("no places"));
+}

@@ -1,0 +1,81 @@
+//! Why a request is blocked, in words for its client.
+
+use allowlist::{Denial, HostName, Reason};
+use sandbox_proxy_protocol::BlockReason;
+
+/// The file that a message asks its reader to change.
+const ALLOWLIST: &str = ".sandbox/network-allowlist.yaml";
+
+/// Why a request is blocked, and what to change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Blocked {
+    reason: BlockReason,
+    message: String,
+}
+
+impl Blocked {
+    /// The message is one sentence, free of details of the machine.
+    pub(crate) fn new(reason: impl Into<BlockReason>, message: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+
+    /// The reason, for programs.
+    pub(crate) fn reason(&self) -> BlockReason {
+        self.reason
+    }
+
+    /// One sentence with the fix, for people and agents.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// SNI, `:authority`, Host and target do not all name the same host.
+    pub(crate) fn identity_mismatch() -> Self {
+        Self::new(
+            BlockReason::IdentityMismatch,
+            "the request names a host other than the one its connection was made for: open a connection of its own \
+             for each host, with the same name in SNI, Host and URL",
+        )
+    }
+
+    /// The host resolves to addresses that are off limits only.
+    pub(crate) fn address(host: &HostName) -> Self {
+        Self::new(
+            Reason::Address,
+            format!(
+                "{host} resolves to a private or reserved address: to allow it, add its network to \
+                 `upstream.allow_addresses` in .sandbox/sandbox.yaml"
+            ),
+        )
+    }
+}
+
+impl From<Denial> for Blocked {
+    fn from(denial: Denial) -> Self {
+        Self::new(denial.reason(), denial.message_naming(ALLOWLIST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use allowlist::{Allowlist, Decision};
+
+    use super::*;
+
+    #[test]
+    fn a_denial_of_the_policy_names_the_file_to_change() {
+        let Decision::Deny(denial) = Allowlist::default().judge("GET", "https://a.example/x") else {
+            panic!("an empty policy allows something");
+        };
+        let blocked = Blocked::from(denial);
+        assert_eq!(blocked.reason(), Reason::Host.into());
+        assert_eq!(
+            blocked.message(),
+            "a.example is not allowed: to allow it, add \"a.example\" to `domains` in .sandbox/network-allowlist.yaml, or \
+             for this path only {host: \"a.example\", path: \"/x\"} to `url_prefixes`"
+        );
+    }
+}

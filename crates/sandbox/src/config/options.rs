@@ -1,0 +1,118 @@
+//! Construction-time configuration of a [`Sandbox`](crate::Sandbox).
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use super::address::EngineAddress;
+
+/// A configuration that cannot be used, and the fix.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidConfig(pub(crate) String);
+
+/// How proxies reach the world.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UpstreamConfig {
+    /// The name server that proxies ask. Default: the host's first usable one.
+    pub dns: Option<SocketAddr>,
+    /// Authorities that proxies trust beside the web's, PEM. Default none.
+    pub extra_roots_pem: String,
+    /// Networks that may be reached although they are not public. Default none.
+    pub allow_addresses: Vec<IpNet>,
+}
+
+/// Construction-time configuration of a [`Sandbox`](crate::Sandbox).
+#[derive(Debug, Clone)]
+pub struct SandboxConfig {
+    /// The engine's socket.
+    pub engine: EngineAddress,
+    /// Separates gateways and command lines on one host: the names of all objects begin with it.
+    pub prefix: String,
+    /// Keeps the root authority, locks and public trust files; made with mode 0700.
+    pub state_dir: PathBuf,
+    /// The folder of the static programs `sandbox-proxy` and `sandbox-inside`, which the crates of those names build. Default: the
+    /// checkout's build output for a program that lies in it, else beside the running program.
+    pub proxy_dir: Option<PathBuf>,
+    /// How proxies reach the world.
+    pub upstream: UpstreamConfig,
+    /// An image that is older is built anew.
+    pub max_image_age: Duration,
+}
+
+impl SandboxConfig {
+    /// The defaults, on the engine at `engine`, with state in `state_dir`: prefix `sandbox`, images at most 24 h old.
+    #[must_use]
+    pub fn new(engine: EngineAddress, state_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            engine,
+            prefix: "sandbox".to_owned(),
+            state_dir: state_dir.into(),
+            proxy_dir: None,
+            upstream: UpstreamConfig::default(),
+            max_image_age: Duration::from_hours(24),
+        }
+    }
+
+    /// Likewise, on the engine that [`EngineAddress::discover`] finds.
+    ///
+    /// # Errors
+    ///
+    /// As [`EngineAddress::discover`].
+    pub fn discover(state_dir: impl Into<PathBuf>) -> Result<Self, InvalidConfig> {
+        Ok(Self::new(EngineAddress::discover()?, state_dir))
+    }
+
+    /// Checks whether `prefix` can be a [`prefix`](Self::prefix).
+    ///
+    /// # Errors
+    ///
+    /// When it is not 1 to 32 lower-case letters, digits and hyphens, a letter first.
+    pub fn validate_prefix(prefix: &str) -> Result<(), InvalidConfig> {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let good = prefix.starts_with(|c: char| c.is_ascii_lowercase())
+            && prefix.len() <= 32
+            && prefix.chars().all(plain);
+        if good {
+            return Ok(());
+        }
+        Err(InvalidConfig(format!(
+            "prefix `{}`: use 1 to 32 lower-case letters, digits and hyphens, a letter first",
+            prefix.escape_debug()
+        )))
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), InvalidConfig> {
+        Self::validate_prefix(&self.prefix)?;
+        if !self.state_dir.is_absolute() {
+            return Err(InvalidConfig(format!(
+                "state_dir `{}` must be absolute",
+                self.state_dir.display()
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_that_would_not_make_an_object_name_is_refused() {
+        for (prefix, good) in [
+            ("sandbox", true),
+            ("a-1", true),
+            ("", false),
+            ("A", false),
+            ("-a", false),
+            ("a b", false),
+        ] {
+            let mut config = SandboxConfig::new(EngineAddress::unix("/x"), "/state");
+            prefix.clone_into(&mut config.prefix);
+            assert_eq!(config.validate().is_ok(), good, "{prefix:?}");
+        }
+    }
+}

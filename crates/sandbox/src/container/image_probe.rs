@@ -1,0 +1,60 @@
+//! Looks into an image.
+
+use bytes::Bytes;
+
+use super::{ContainerError, ContainerPlan, Created, Detachment, PlannedNetwork};
+use crate::engine::{Engine, EngineError};
+use crate::reap::{Labels, Role};
+use crate::spec::{ContainerEnv, Isolation};
+
+/// A container of the image that is created, read and removed, and never started: nothing of the image runs.
+#[derive(Debug)]
+pub(crate) struct ImageProbe {
+    engine: Engine,
+    created: Created,
+}
+
+impl ImageProbe {
+    /// Makes one of the image `image`.
+    pub(crate) async fn create(
+        engine: &Engine,
+        image: &str,
+        labels: &Labels,
+    ) -> Result<Self, ContainerError> {
+        let plan = ContainerPlan {
+            name: format!("{}-probe-{:016x}", labels.owner(), rand::random::<u64>()),
+            image: image.to_owned(),
+            entrypoint: Some(vec!["/never-started".to_owned()]),
+            command: Vec::new(),
+            env: ContainerEnv::default(),
+            working_dir: None,
+            mounts: Vec::new(),
+            network: PlannedNetwork::None,
+            dns: None,
+            sysctls: [].into(),
+            isolation: Isolation::proxy(),
+            memory: None,
+            nano_cpus: None,
+            pids: None,
+            disk: None,
+            labels: labels.with_role(Role::Probe),
+            stdin: false,
+            detachment: Detachment::default(),
+        };
+        let created = Created::create(engine, &plan).await?;
+        Ok(Self {
+            engine: engine.clone(),
+            created,
+        })
+    }
+
+    /// An archive of what is at `path`; `None` when there is nothing.
+    pub(crate) async fn download(&self, path: &str) -> Result<Option<Bytes>, EngineError> {
+        self.engine.download(self.created.handle().id(), path).await
+    }
+
+    /// Removes it.
+    pub(crate) async fn remove(self) -> Result<(), EngineError> {
+        self.created.remove().await
+    }
+}

@@ -1,0 +1,183 @@
+//! What the tasks of one sandbox share.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::OnceCell;
+use tokio::task::{JoinError, JoinSet};
+
+use crate::config::SandboxConfig;
+use crate::container::OwnFiles;
+use crate::egress::{self, Egress};
+use crate::engine::Engine;
+use crate::error::SandboxError;
+use crate::reap::{InstanceLock, Labels, Role};
+use crate::spec::{ImageTag, ObjectId};
+use crate::stop_switch::StopSwitch;
+
+/// What tasks need of their sandbox.
+pub(crate) struct Shared {
+    config: SandboxConfig,
+    engine: Engine,
+    instance: InstanceLock,
+    egress: OnceCell<Egress>,
+    /// Whether its start was begun, whatever became of it.
+    begun: AtomicBool,
+    /// The switches of tasks that exist, so that a shutdown can stop them. Locked for single operations only.
+    switches: Mutex<Vec<Weak<StopSwitch>>>,
+    /// Executions being taken down in the background. Locked for single operations only.
+    take_downs: Mutex<JoinSet<Result<(), SandboxError>>>,
+}
+
+impl Shared {
+    pub(crate) fn new(config: SandboxConfig, engine: Engine, instance: InstanceLock) -> Self {
+        Self {
+            config,
+            engine,
+            instance,
+            egress: OnceCell::new(),
+            begun: AtomicBool::new(false),
+            switches: Mutex::default(),
+            take_downs: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn config(&self) -> &SandboxConfig {
+        &self.config
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.config.prefix
+    }
+
+    pub(crate) fn state_dir(&self) -> &Path {
+        &self.config.state_dir
+    }
+
+    /// The id of this instance.
+    pub(crate) fn instance_id(&self) -> &str {
+        self.instance.id()
+    }
+
+    /// The egress, started now unless it was before.
+    pub(crate) async fn egress(&self) -> Result<&Egress, SandboxError> {
+        self.begun.store(true, Ordering::Relaxed);
+        let start = async || {
+            let labels = self.labels("").with_role(Role::Egress);
+            Ok(Egress::start(&self.engine, &self.config, labels).await?)
+        };
+        self.egress.get_or_try_init(start).await
+    }
+
+    pub(crate) fn labels(&self, context: &str) -> Labels {
+        Labels::new(&self.config.prefix, &self.instance, context)
+    }
+
+    pub(crate) fn object_name(&self, kind: &str, id: &ObjectId) -> String {
+        format!("{}-{kind}-{id}", self.config.prefix)
+    }
+
+    /// Where what the execution `id` plants is moved to.
+    pub(crate) fn quarantine(&self, id: &ObjectId) -> PathBuf {
+        self.config.state_dir.join("quarantine").join(id.to_string())
+    }
+
+    /// Removes the egress network, unless another instance uses it.
+    pub(crate) async fn stop_egress(&self) -> Result<(), SandboxError> {
+        match self.egress.get() {
+            Some(egress) => egress.shutdown().await?,
+            None if self.begun.load(Ordering::Relaxed) => drop(self.remove_unused_network().await?),
+            None => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn image_id(&self, tag: &ImageTag) -> Result<String, SandboxError> {
+        let facts = self.engine.image(tag.as_str()).await?;
+        facts
+            .map(|facts| facts.id)
+            .ok_or_else(|| SandboxError::NoImage(tag.clone()))
+    }
+
+    /// The files that tell a container its name, its neighbours and its name server.
+    pub(crate) fn own_files(&self) -> OwnFiles {
+        OwnFiles::new(&self.config.state_dir)
+    }
+
+    /// The files of earlier starts that no later one asked for.
+    pub(crate) fn remove_old_files(&self) {
+        if let Err(error) = self.own_files().remove_old() {
+            tracing::warn!(%error, "files of earlier starts could not be removed");
+        }
+    }
+
+    /// The name of the egress network if no instance used it and it was removed.
+    pub(crate) async fn remove_unused_network(&self) -> Result<Option<String>, SandboxError> {
+        Ok(egress::remove_unused_network(&self.engine, &self.config, &self.labels("")).await?)
+    }
+
+    pub(crate) fn new_switch(&self) -> Arc<StopSwitch> {
+        let switch = Arc::new(StopSwitch::new());
+        let mut switches = lock(&self.switches);
+        switches.retain(|known| known.strong_count() > 0);
+        switches.push(Arc::downgrade(&switch));
+        switch
+    }
+
+    /// Does something about an execution that has ended. A shutdown waits for it.
+    pub(crate) fn in_background(
+        &self,
+        work: impl Future<Output = Result<(), SandboxError>> + Send + 'static,
+    ) {
+        let mut take_downs = lock(&self.take_downs);
+        while let Some(done) = take_downs.try_join_next() {
+            tell(done);
+        }
+        take_downs.spawn(work);
+    }
+
+    /// Stops every execution, and waits for their ends.
+    pub(crate) async fn stop_all(&self) {
+        let switches: Vec<_> = lock(&self.switches).iter().filter_map(Weak::upgrade).collect();
+        futures_util::future::join_all(switches.iter().map(|switch| switch.stop())).await;
+    }
+
+    /// Waits until what was begun about ended executions is done.
+    pub(crate) async fn wait_for_take_downs(&self) {
+        let mut running = std::mem::take(&mut *lock(&self.take_downs));
+        while let Some(done) = running.join_next().await {
+            tell(done);
+        }
+    }
+}
+
+/// Says when something about an execution that has ended could not be done.
+fn tell(done: Result<Result<(), SandboxError>, JoinError>) {
+    let error = match done {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error,
+        // What tokio says of a panic holds its message, which may show anything.
+        Err(_panic) => SandboxError::NotTakenDown,
+    };
+    tracing::warn!(%error, "an execution could not be taken down; its objects are removed by label");
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("prefix", &self.config.prefix)
+            .field("engine", &self.config.engine)
+            .finish_non_exhaustive()
+    }
+}
+
+/// No code that holds one of these locks can panic.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,27 @@
+//! What can go wrong with an executor, in addition to what can go wrong with any container.
+
+/// An executor could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExecutorError {
+    /// The container ended before the command did: it was removed, or ran out of memory.
+    #[error("the container of the command ended{}", because(stderr))]
+    ContainerEnded {
+        /// The tail of its stderr, escaped; often empty.
+        stderr: String,
+    },
+    /// A command could not be started, or a file not be read or written, in the container.
+    #[error("{problem}")]
+    Failed {
+        /// What and why, escaped.
+        problem: String,
+    },
+}
+
+fn because(stderr: &str) -> String {
+    if stderr.is_empty() {
+        String::new()
+    } else {
+        format!("; its stderr: {stderr}")
+    }
+}

@@ -1,0 +1,228 @@
+//! The images that are ours, and removing old ones.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use crate::engine::{self, Engine, EngineError};
+
+const OWNER: &str = "sandbox.image.owner";
+const KIND: &str = "sandbox.image.kind";
+const LOWER: &str = "sandbox.image.lower";
+
+/// What an image of ours is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageKind {
+    /// The lower layer: what a Dockerfile makes.
+    Repo,
+    /// The upper layer: with the entry point.
+    Overlay,
+    /// The image of egress proxies.
+    Proxy,
+}
+
+impl ImageKind {
+    const ALL: [Self; 3] = [Self::Repo, Self::Overlay, Self::Proxy];
+
+    /// As it stands in tags and labels.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Repo => "repo",
+            Self::Overlay => "overlay",
+            Self::Proxy => "proxy",
+        }
+    }
+}
+
+/// An image that was built under a prefix.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ImageSummary {
+    /// The engine's id.
+    pub id: String,
+    /// The tag, `localhost/<prefix>-<kind>:<sha256>`. `None` for an image that a newer one has replaced.
+    pub tag: Option<String>,
+    /// What it is.
+    pub kind: ImageKind,
+    /// When it was built.
+    pub created: SystemTime,
+    /// Bytes, layers that other images share included.
+    pub size: u64,
+}
+
+/// The labels of an image; an overlay names the id of what it stands on.
+pub(crate) fn labels(prefix: &str, kind: ImageKind, lower: Option<&str>) -> BTreeMap<String, String> {
+    // An overlay inherits what the lower layer has, so every label is set each time.
+    [
+        (OWNER, prefix),
+        (KIND, kind.as_str()),
+        (LOWER, lower.unwrap_or_default()),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .collect()
+}
+
+/// The tag of an image of ours. It says `localhost`, because an engine takes a name without a registry for one of a registry.
+pub(crate) fn tag(prefix: &str, kind: ImageKind, sha256: &str) -> String {
+    format!("localhost/{prefix}-{}:{sha256}", kind.as_str())
+}
+
+/// Whether an image with `labels` is an overlay on the image with the id `lower`.
+pub(crate) fn stands_on(labels: &BTreeMap<String, String>, lower: &str) -> bool {
+    labels
+        .get(KIND)
+        .is_some_and(|kind| kind == ImageKind::Overlay.as_str())
+        && labels.get(LOWER).is_some_and(|known| known == lower)
+}
+
+/// Whether the image `name` is an overlay of ours already; what somebody built on one has another name.
+pub(crate) fn is_overlay(name: &str, labels: &BTreeMap<String, String>, prefix: &str) -> bool {
+    let bare = name.strip_prefix("localhost/").unwrap_or(name);
+    bare.starts_with(&format!("{prefix}-{}:", ImageKind::Overlay.as_str()))
+        && labels
+            .get(KIND)
+            .is_some_and(|kind| kind == ImageKind::Overlay.as_str())
+}
+
+/// The images of `prefix`, oldest first.
+pub(crate) async fn list(engine: &Engine, prefix: &str) -> Result<Vec<ImageSummary>, EngineError> {
+    let found = engine.list_images(&[format!("{OWNER}={prefix}")]).await?;
+    let mut images: Vec<ImageSummary> = found
+        .into_iter()
+        .filter_map(|image| summary(image, prefix))
+        .collect();
+    images.sort_by_key(|image| image.created);
+    Ok(images)
+}
+
+/// Removes those images of `prefix` that are older than `age` or were replaced; returns them. Images in use stay.
+pub(crate) async fn prune(
+    engine: &Engine,
+    prefix: &str,
+    age: Duration,
+) -> Result<Vec<ImageSummary>, EngineError> {
+    let now = SystemTime::now();
+    let mut removed = Vec::new();
+    // The newest first: an overlay goes before what it stands on.
+    for image in list(engine, prefix)
+        .await?
+        .into_iter()
+        .rev()
+        .filter(|image| is_old(image, now, age))
+    {
+        match engine
+            .remove_image(image.tag.as_deref().unwrap_or(&image.id))
+            .await
+        {
+            Ok(()) => removed.push(image),
+            Err(error) if error.is_conflict() => tracing::debug!(id = image.id, "image is in use"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(removed)
+}
+
+fn is_old(image: &ImageSummary, now: SystemTime, age: Duration) -> bool {
+    image.tag.is_none() || now.duration_since(image.created).is_ok_and(|old| old > age)
+}
+
+/// `None` for an image that somebody built on one of ours, or tagged for another purpose: it is not ours to list or remove.
+fn summary(image: engine::ImageSummary, prefix: &str) -> Option<ImageSummary> {
+    let label = image.labels.get(KIND)?;
+    let kind = ImageKind::ALL.into_iter().find(|kind| kind.as_str() == label)?;
+    let name = tag(prefix, kind, "");
+    let real = |tag: &String| tag != "<none>:<none>";
+    let mut tags = image
+        .tags
+        .into_iter()
+        .filter(real)
+        .map(|tag| tag.starts_with(&name).then_some(tag));
+    let tag = match tags.next() {
+        None => None,
+        Some(first) => Some(first?),
+    };
+    if tags.any(|other| other.is_none()) {
+        return None;
+    }
+    Some(ImageSummary {
+        id: image.id,
+        tag,
+        kind,
+        created: image.created,
+        size: image.size,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engine_image(kind: &str, tags: &[&str]) -> engine::ImageSummary {
+        engine::ImageSummary {
+            id: "sha256:1".to_owned(),
+            tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            created: SystemTime::UNIX_EPOCH,
+            size: 0,
+            labels: BTreeMap::from([
+                (OWNER.to_owned(), "p".to_owned()),
+                (KIND.to_owned(), kind.to_owned()),
+            ]),
+        }
+    }
+
+    #[test]
+    fn only_images_that_bear_our_names_alone_are_ours() {
+        for (kind, tags, expected) in [
+            (
+                "repo",
+                vec!["localhost/p-repo:1"],
+                Some(Some("localhost/p-repo:1")),
+            ),
+            ("overlay", vec!["elsewhere.example/library/p-overlay:1"], None),
+            ("repo", vec![], Some(None)),
+            ("repo", vec!["<none>:<none>"], Some(None)),
+            ("repo", vec!["localhost/mine:latest"], None),
+            ("repo", vec!["localhost/p-repo:1", "localhost/mine:latest"], None),
+            ("other", vec!["localhost/p-other:1"], None),
+            ("overlay", vec!["localhost/p-repo:1"], None),
+        ] {
+            let found = summary(engine_image(kind, &tags), "p").map(|image| image.tag);
+            assert_eq!(
+                found,
+                expected.map(|tag| tag.map(str::to_owned)),
+                "{kind} {tags:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn replaced_images_are_old_at_once() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
+        let image = |tag: Option<&str>| ImageSummary {
+            id: String::new(),
+            tag: tag.map(str::to_owned),
+            kind: ImageKind::Repo,
+            created: SystemTime::UNIX_EPOCH,
+            size: 0,
+        };
+        assert!(is_old(&image(None), now, Duration::MAX));
+        assert!(is_old(&image(Some("t")), now, Duration::from_secs(99)));
+        assert!(!is_old(&image(Some("t")), now, Duration::from_secs(100)));
+    }
+
+    #[test]
+    fn an_overlay_knows_what_it_stands_on() {
+        assert!(stands_on(
+            &labels("p", ImageKind::Overlay, Some("sha256:1")),
+            "sha256:1"
+        ));
+        assert!(!stands_on(
+            &labels("p", ImageKind::Overlay, Some("sha256:1")),
+            "sha256:2"
+        ));
+        assert!(!stands_on(&labels("p", ImageKind::Repo, None), ""));
+    }
+}

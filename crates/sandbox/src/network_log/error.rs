@@ -1,0 +1,25 @@
+//! What can go wrong with a network log.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A file of a network log cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {operation} `{}`", path.display())]
+pub(crate) struct LogError {
+    pub(crate) operation: &'static str,
+    pub(crate) path: PathBuf,
+    pub(crate) source: io::Error,
+}
+
+impl LogError {
+    /// For `map_err`: an I/O error with what was tried on which file.
+    pub(super) fn file(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self {
+            operation,
+            path,
+            source,
+        }
+    }
+}

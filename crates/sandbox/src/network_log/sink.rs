@@ -1,0 +1,138 @@
+//! Where the records of one proxy go: to the files, to the caller, to both or nowhere.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use sandbox_proxy_protocol::Record;
+
+use super::entry::LogEntry;
+use super::error::LogError;
+use super::fold::{Fold, Line};
+use super::writer::LogWriter;
+
+/// Called with each event and its line of the text log, in order. It must not block.
+pub(crate) type RecordCallback = Arc<dyn Fn(&LogEntry, &str) + Send + Sync>;
+
+/// Takes the records of one proxy.
+#[derive(Default)]
+pub(crate) struct LogSink {
+    writer: Option<LogWriter>,
+    fold: Fold,
+    callback: Option<RecordCallback>,
+}
+
+impl LogSink {
+    /// Writes to the files in `dir`, which are created where they are missing.
+    pub(crate) fn open(dir: &Path) -> Result<Self, LogError> {
+        Ok(Self {
+            writer: Some(LogWriter::open(dir)?),
+            ..Self::default()
+        })
+    }
+
+    /// Whether there is only so much room: files are written.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Also calls `callback`.
+    pub(crate) fn with_callback(self, callback: RecordCallback) -> Self {
+        Self {
+            callback: Some(callback),
+            ..self
+        }
+    }
+
+    /// One that can be opened and not be written.
+    #[cfg(test)]
+    pub(crate) fn full() -> Self {
+        Self {
+            writer: Some(LogWriter::full()),
+            ..Self::default()
+        }
+    }
+
+    /// Takes `records`; when it returns they are in the files, or counted among those that repeat.
+    pub(crate) async fn append(&mut self, records: Vec<Record>) -> Result<(), LogError> {
+        let lines = self.fold.add(records);
+        self.log(lines).await
+    }
+
+    /// Says what is counted so far, and what the files lack, at `at_ms`.
+    pub(crate) async fn finish(&mut self, at_ms: u64) -> Result<(), LogError> {
+        let lines = self.fold.finish();
+        self.log(lines).await?;
+        self.write(move |writer| writer.finish(at_ms)).await
+    }
+
+    async fn log(&mut self, lines: Vec<Line>) -> Result<(), LogError> {
+        if let Some(callback) = &self.callback {
+            for line in &lines {
+                callback(&line.entry, &line.text);
+            }
+        }
+        self.write(move |writer| writer.append(&lines)).await
+    }
+
+    async fn write(
+        &mut self,
+        work: impl FnOnce(&mut LogWriter) -> Result<(), LogError> + Send + 'static,
+    ) -> Result<(), LogError> {
+        let Some(mut writer) = self.writer.take() else {
+            return Ok(());
+        };
+        let written = tokio::task::spawn_blocking(move || work(&mut writer).map(|()| writer)).await;
+        let lost = |gone: tokio::task::JoinError| LogError::file("write to", super::TEXT_NAME)(gone.into());
+        self.writer = Some(written.map_err(lost)??);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for LogSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogSink")
+            .field("writer", &self.writer)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use sandbox_proxy_protocol::Event;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_callback_sees_the_same_lines_as_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        // Filled by the callback, read after the last record.
+        let seen = Arc::new(Mutex::new(String::new()));
+        let lines = Arc::clone(&seen);
+        let callback: RecordCallback = Arc::new(move |_, line| {
+            let mut lines = lines.lock().unwrap();
+            lines.push_str(line);
+            lines.push('\n');
+        });
+        let mut sink = LogSink::open(dir.path()).unwrap().with_callback(callback);
+        for text in ["a", "b"] {
+            let event = Event::Warning {
+                text: text.to_owned(),
+            };
+            sink.append(vec![
+                Record {
+                    at_ms: 0,
+                    event: event.clone(),
+                },
+                Record { at_ms: 1, event },
+            ])
+            .await
+            .unwrap();
+        }
+        let written = std::fs::read_to_string(dir.path().join(super::super::TEXT_NAME)).unwrap();
+        assert_eq!(*seen.lock().unwrap(), written);
+        assert_eq!(written.lines().count(), 4);
+    }
+}

@@ -1,0 +1,273 @@
+//! A running execution as its caller holds it: a stream of what happens, and its result.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use std::vec;
+
+use futures_util::Stream;
+use sandbox_workspace::Planted;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use tracing::Instrument as _;
+
+use crate::error::SandboxError;
+use crate::stop_switch::StopSwitch;
+
+use super::aftermath;
+
+/// How long the last event may wait for its reader: the execution has ended, and somebody may wait for that.
+const LAST_EVENT: Duration = Duration::from_secs(10);
+
+/// An execution that runs. It is a [`Stream`] of what happens, and gives its result when it is awaited.
+///
+/// There is room for a few events only. While nobody reads, the program in the container waits when it has filled that room; its time
+/// limit counts all the same, and it can be stopped. To await the execution is to read no more: what still happens is discarded.
+///
+/// Dropping it kills the program and removes everything of it from the engine in the background. Until that is done, another execution of
+/// the same task or command is [`Busy`](SandboxError::Busy); `stop` waits for it, as does [`Sandbox::shutdown`](crate::Sandbox::shutdown).
+/// What it planted in protected mounts is moved away, and reported in the log only.
+///
+/// ```no_run
+/// use futures_util::StreamExt as _;
+///
+/// # async fn example(task: sandbox::Task) -> Result<(), sandbox::SandboxError> {
+/// let mut execution = task.execute(sandbox::Prompt::new("fix the failing test"));
+/// while let Some(event) = execution.next().await {
+///     println!("{event:?}");
+/// }
+/// let result = execution.await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "dropping an execution ends it; await it for its result"]
+pub struct Execution<E, R> {
+    events: mpsc::Receiver<Vec<E>>,
+    /// Received, and not yet given out.
+    ready: vec::IntoIter<E>,
+    result: oneshot::Receiver<Result<R, SandboxError>>,
+    _owner: oneshot::Sender<()>,
+}
+
+/// The running side of an [`Execution`].
+pub(super) struct Owner<E> {
+    events: Events<E>,
+    gone: oneshot::Receiver<()>,
+}
+
+/// Where events go.
+pub(super) struct Events<E>(mpsc::Sender<Vec<E>>);
+
+impl<E, R> Execution<E, R>
+where
+    E: Send + 'static,
+    R: Send + 'static,
+{
+    /// Runs `work` in the background unless `switch` says that the last one still runs. `room` is how many batches of events may wait;
+    /// `planted` finds in a result what has to be reported when nobody takes it.
+    pub(super) fn spawn<W>(
+        switch: &Arc<StopSwitch>,
+        room: usize,
+        planted: fn(&R) -> &[Planted],
+        work: impl FnOnce(Owner<E>) -> W,
+    ) -> Self
+    where
+        W: Future<Output = Result<R, SandboxError>> + Send + 'static,
+    {
+        let (events, received) = mpsc::channel(room);
+        let (send_result, result) = oneshot::channel();
+        let (owner, gone) = oneshot::channel();
+        match switch.begin() {
+            Ok(running) => {
+                let work = work(Owner {
+                    events: Events(events),
+                    gone,
+                });
+                let finished = async move {
+                    let result = work.await;
+                    // Whoever has the result can begin the next one.
+                    drop(running);
+                    if let Err(Ok(result)) = send_result.send(result) {
+                        aftermath::tell(planted(&result));
+                    }
+                };
+                tokio::spawn(finished.in_current_span());
+            }
+            Err(busy) => drop(send_result.send(Err(busy))),
+        }
+        Self {
+            events: received,
+            ready: Vec::new().into_iter(),
+            result,
+            _owner: owner,
+        }
+    }
+}
+
+impl<E> Owner<E> {
+    /// Where events go, and what ends when the execution was dropped.
+    pub(super) fn split(self) -> (Events<E>, impl Future<Output = ()> + Send) {
+        let gone = self.gone;
+        (self.events, async move { drop(gone.await) })
+    }
+}
+
+impl<E> Events<E> {
+    /// Whether somebody may read them.
+    pub(super) fn are_wanted(&self) -> bool {
+        !self.0.is_closed()
+    }
+
+    /// Waits until there is room for a batch.
+    pub(super) async fn send(&self, batch: Vec<E>) {
+        if !batch.is_empty() {
+            // Nobody reads any more: discarded.
+            let _ = self.0.send(batch).await;
+        }
+    }
+
+    /// Likewise for the last batch, and not for ever.
+    pub(super) async fn send_last(&self, batch: Vec<E>) {
+        if timeout(LAST_EVENT, self.send(batch)).await.is_err() {
+            tracing::warn!("nobody read the last event within {LAST_EVENT:?} of the end; it is lost");
+        }
+    }
+}
+
+impl<E, R> Stream for Execution<E, R>
+where
+    E: Unpin,
+{
+    type Item = E;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<E>> {
+        loop {
+            if let Some(event) = self.ready.next() {
+                return Poll::Ready(Some(event));
+            }
+            match self.events.poll_recv(context) {
+                Poll::Ready(Some(batch)) => self.ready = batch.into_iter(),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl<E, R> IntoFuture for Execution<E, R>
+where
+    E: Send + 'static,
+    R: Send + 'static,
+{
+    type Output = Result<R, SandboxError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(mut self) -> Self::IntoFuture {
+        Box::pin(async move {
+            self.events.close();
+            // A batch that is there would keep its room.
+            while self.events.recv().await.is_some() {}
+            // A fault of ours ended it.
+            (&mut self.result)
+                .await
+                .unwrap_or(Err(SandboxError::NotTakenDown))
+        })
+    }
+}
+
+impl<E, R> fmt::Debug for Execution<E, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Execution").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt as _, StreamExt as _};
+
+    use super::*;
+
+    type Numbers = Execution<u32, u32>;
+
+    fn numbers<W>(switch: &Arc<StopSwitch>, work: impl FnOnce(Owner<u32>) -> W) -> Numbers
+    where
+        W: Future<Output = Result<u32, SandboxError>> + Send + 'static,
+    {
+        Execution::spawn(switch, 1, |_| &[], work)
+    }
+
+    /// Sends batches of two for ever; gives how many were taken from it when nobody is there any more.
+    async fn endless(owner: Owner<u32>, sent: mpsc::UnboundedSender<u32>) -> Result<u32, SandboxError> {
+        let (events, gone) = owner.split();
+        let sending = async {
+            for number in 0.. {
+                events.send(vec![number, number]).await;
+                let _ = sent.send(number);
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = sending => Ok(0),
+            () = gone => Ok(1),
+        }
+    }
+
+    #[tokio::test]
+    async fn while_nobody_reads_the_program_waits() {
+        let (sent, mut seen) = mpsc::unbounded_channel();
+        let switch = Arc::new(StopSwitch::new());
+        let mut execution = numbers(&switch, |owner| endless(owner, sent));
+        assert_eq!(seen.recv().await, Some(0));
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(seen.try_recv().is_err(), "there is room for one batch");
+        assert_eq!(execution.next().await, Some(0));
+        assert_eq!(seen.recv().await, Some(1), "the control: now there is room");
+        assert_eq!(execution.next().await, Some(0));
+    }
+
+    #[tokio::test]
+    async fn awaiting_discards_and_whoever_has_the_result_can_begin_the_next() {
+        let switch = Arc::new(StopSwitch::new());
+        for _ in 0..3 {
+            let execution = numbers(&switch, |owner| async move {
+                let (events, _gone) = owner.split();
+                for number in 0..100 {
+                    events.send(vec![number]).await;
+                }
+                assert!(!events.are_wanted());
+                Ok(7)
+            });
+            let busy = numbers(&switch, |_| async { Ok(0) }).await;
+            assert!(matches!(busy, Err(SandboxError::Busy)), "{busy:?}");
+            assert_eq!(execution.await.unwrap(), 7);
+        }
+    }
+
+    #[tokio::test]
+    async fn dropping_is_seen_and_the_end_is_waited_for() {
+        let (sent, _seen) = mpsc::unbounded_channel();
+        let switch = Arc::new(StopSwitch::new());
+        let execution = numbers(&switch, |owner| endless(owner, sent.clone()));
+        drop(execution);
+        assert!(switch.stop().await);
+        let mut awaited = IntoFuture::into_future(numbers(&switch, |owner| endless(owner, sent)));
+        assert!(awaited.as_mut().now_or_never().is_none());
+        drop(awaited);
+        switch.stop().await;
+        assert!(switch.begin().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_of_ours() {
+        let switch = Arc::new(StopSwitch::new());
+        let fails = |_: Owner<u32>| async { panic!("a fault") };
+        let result = numbers(&switch, fails).await;
+        assert!(matches!(result, Err(SandboxError::NotTakenDown)), "{result:?}");
+        assert!(switch.begin().is_ok());
+    }
+}

@@ -1,0 +1,158 @@
+//! What is read of Claude Code's output: events for the session and for the caller, and the evidence of how it ended.
+
+use std::time::Duration;
+
+use claude_output::{EventParser, ParsedLine, StreamEvent};
+use sandbox_session::{ReplyEnd, ReplyWriter};
+
+use crate::container::Chunk;
+use crate::error::SandboxError;
+
+use super::capture::Capture;
+use super::drive::{End, Sink};
+use super::execution::Events;
+use super::outcome::{self, Ended, Evidence, Outcome};
+use super::result::{ExecutionResult, Timings};
+
+/// What stdout may come to before the task is stopped, in MiB. What is kept of it has bounds of its own; a runaway agent is not to be read for
+/// ever.
+const OUTPUT_LIMIT_MIB: u64 = 512;
+const OUTPUT_LIMIT: u64 = OUTPUT_LIMIT_MIB * 1024 * 1024;
+
+/// The longest line that may be an event: 32 MiB. The API takes no larger request, so nothing of a conversation is longer.
+const LINE_LIMIT: usize = 32 * 1024 * 1024;
+
+/// What has been read of an execution so far.
+pub(super) struct Reading {
+    events: Events<StreamEvent>,
+    parser: EventParser,
+    reply: ReplyWriter,
+    text_lines: Vec<String>,
+    stdout: Capture,
+    stderr: Capture,
+    bytes: u64,
+    failure: Option<SandboxError>,
+}
+
+impl Reading {
+    /// Lines of stdout that are not JSON: enough to tell what an old or broken program said.
+    const TEXT_LINES: usize = 200;
+    /// What is kept of such a line, in bytes: its beginning tells what it is.
+    const TEXT_LINE: usize = 4096;
+
+    pub(super) fn new(reply: ReplyWriter, events: Events<StreamEvent>) -> Self {
+        Self {
+            events,
+            parser: EventParser::with_line_limit(LINE_LIMIT),
+            reply,
+            text_lines: Vec::new(),
+            stdout: Capture::new(Capture::DEFAULT_LIMIT),
+            stderr: Capture::new(Capture::DEFAULT_LIMIT),
+            bytes: 0,
+            failure: None,
+        }
+    }
+
+    /// Keeps lines; gives the events among them where somebody reads those.
+    fn keep(&mut self, lines: Vec<ParsedLine>) -> Vec<StreamEvent> {
+        let wanted = self.events.are_wanted();
+        let mut events = Vec::new();
+        for line in lines {
+            match line {
+                ParsedLine::Event(event) => {
+                    if wanted {
+                        events.push(event.clone());
+                    }
+                    if let Err(error) = self.reply.add(event) {
+                        self.failure.get_or_insert(error.into());
+                    }
+                }
+                ParsedLine::Text(text) if self.text_lines.len() < Self::TEXT_LINES => {
+                    let end = text.floor_char_boundary(Self::TEXT_LINE);
+                    self.text_lines
+                        .push(text.get(..end).unwrap_or_default().to_owned());
+                }
+                ParsedLine::Text(_) => {}
+            }
+        }
+        events
+    }
+
+    /// Classifies what was read and closes the session's reply.
+    pub(super) async fn finish(
+        mut self,
+        end: &End,
+        timings: Timings,
+    ) -> Result<ExecutionResult, SandboxError> {
+        let last = self.parser.finish().into_iter().collect();
+        let last = self.keep(last);
+        self.events.send_last(last).await;
+        let too_much = self.bytes > OUTPUT_LIMIT;
+        let stderr = self.stderr.into_bytes();
+        let stderr_text = String::from_utf8_lossy(&stderr);
+        let events = self.reply.events();
+        let outcome = outcome::classify(&Evidence {
+            ended: if too_much { Ended::OutputLimit } else { end.ended },
+            exit_code: end.exit.code,
+            events,
+            text_lines: &self.text_lines,
+            stderr: &stderr_text,
+        });
+        let failed = outcome != Outcome::Success;
+        let error_summary = if failed && too_much {
+            Some(format!(
+                "stopped, since its output came to {OUTPUT_LIMIT_MIB} MiB"
+            ))
+        } else if failed {
+            claude_output::extract_error_summary(events, &stderr_text).or_else(|| {
+                let has_result = events.iter().any(|event| event.as_result().is_some());
+                let cut_off = end.ended == Ended::Itself && !has_result;
+                cut_off.then(|| format!("it ended with exit code {} and without a result", end.exit.code))
+            })
+        } else {
+            None
+        };
+        let session_id = claude_output::extract_session_id(events).map(str::to_owned);
+        let measured = Duration::from_millis(timings.exited_ms.saturating_sub(timings.started_ms));
+        let reply = self.reply.finish(ReplyEnd {
+            is_error: failed,
+            measured,
+        })?;
+        match self.failure {
+            Some(error) => Err(error),
+            None => Ok(ExecutionResult {
+                outcome,
+                session_id,
+                response_text: reply.response_text,
+                error_summary,
+                events: reply.events,
+                missing: reply.missing,
+                duration_ms: reply.duration_ms,
+                total_cost_usd: reply.total_cost_usd,
+                num_turns: reply.num_turns,
+                usage: reply.usage,
+                stdout: self.stdout.into_bytes(),
+                stderr,
+                exit_code: end.exit.code,
+                planted: Vec::new(),
+                timings,
+            }),
+        }
+    }
+}
+
+impl Sink for Reading {
+    async fn take(&mut self, chunk: Chunk) -> bool {
+        match chunk {
+            Chunk::Stdout(bytes) => {
+                self.stdout.push(&bytes);
+                self.bytes += bytes.len() as u64;
+                let lines = self.parser.push(&bytes);
+                let events = self.keep(lines);
+                self.events.send(events).await;
+            }
+            Chunk::Stderr(bytes) => self.stderr.push(&bytes),
+        }
+        self.failure.is_none() && self.bytes <= OUTPUT_LIMIT
+    }
+}

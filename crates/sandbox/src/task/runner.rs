@@ -1,0 +1,81 @@
+//! What tasks and commands have in common: one execution at a time, from its launch to its teardown, and its control meanwhile.
+
+use std::sync::Arc;
+
+use sandbox_workspace::Planted;
+use tokio::io::AsyncRead;
+
+use crate::container::Running;
+use crate::context::Shared;
+use crate::egress::RunningProxy;
+use crate::error::SandboxError;
+use crate::spec::Launch;
+use crate::stop_switch::StopSwitch;
+
+use super::aftermath;
+use super::drive::{self, End, Sink};
+use super::launch::{self, Program, Started};
+use super::live::LiveProxy;
+use super::result::Timings;
+
+/// Runs the executions of one task or command.
+#[derive(Debug)]
+pub(super) struct Runner {
+    pub(super) shared: Arc<Shared>,
+    pub(super) switch: Arc<StopSwitch>,
+    pub(super) live: LiveProxy,
+}
+
+/// An execution of which nothing is left but what it came to.
+pub(super) struct Finished {
+    pub(super) end: Result<End, SandboxError>,
+    pub(super) timings: Timings,
+    pub(super) planted: Vec<Planted>,
+}
+
+impl Runner {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let switch = shared.new_switch();
+        Self {
+            shared,
+            switch,
+            live: LiveProxy::default(),
+        }
+    }
+
+    /// Runs `program` on `input`, with its output into `sink`, to its end; kills it when `gone` ends.
+    pub(super) async fn run(
+        &self,
+        launch: &Launch,
+        program: Program,
+        input: impl AsyncRead + Send + Unpin + 'static,
+        sink: &mut impl Sink,
+        gone: impl Future<Output = ()> + Send,
+    ) -> Result<Finished, SandboxError> {
+        let Started {
+            running:
+                Running {
+                    stdin,
+                    output,
+                    handle,
+                },
+            proxy,
+            mut timings,
+            since,
+            hold,
+        } = Box::pin(launch::start(&self.shared, launch, program)).await?;
+        self.live.replace(proxy.as_ref().map(RunningProxy::control));
+        let feeding = tokio::spawn(drive::feed(input, stdin));
+        let end = drive::drive(output, &handle, launch.limits.timeout, &self.switch, gone, sink).await;
+        timings.exited_ms = launch::elapsed_ms(since);
+        tracing::info!(ms = timings.exited_ms, "ended");
+        self.live.replace(None);
+        feeding.abort();
+        let planted = aftermath::of(&self.shared, handle, proxy, hold).await;
+        Ok(Finished {
+            end,
+            timings,
+            planted,
+        })
+    }
+}

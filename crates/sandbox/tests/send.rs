@@ -1,0 +1,99 @@
+//! Every future of the library can go to another thread: a gateway runs each conversation in a task of its own.
+//!
+//! That this compiles is the test. Each future is made inside of one that owns what it borrows, as in `tokio::spawn`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use allowlist::Allowlist;
+use futures_util::StreamExt as _;
+use sandbox::{
+    Command, ExecOptions, Executor, ImageSource, Input, LifecycleHooks, LogFollower, Prompt, RunName,
+    RunSpec, Runs, Sandbox, SandboxConfig, Task, VerifySpec,
+};
+
+fn spawned<F: Future<Output: Send> + Send + 'static>(_: F) {}
+
+/// Each line is a future that owns its receiver.
+macro_rules! spawned {
+    ($receiver:ident: $type:ty, $($call:expr;)*) => {
+        $({
+            let _ = |$receiver: $type| spawned(async move {
+                let mut $receiver = $receiver;
+                let _ = &mut $receiver;
+                $call.await.map(drop)
+            });
+        })*
+    };
+}
+
+trait Answer: Sized {
+    fn map(self, _: fn(())) -> bool {
+        true
+    }
+}
+
+impl Answer for bool {}
+impl<T> Answer for Vec<T> {}
+
+#[test]
+fn every_future_can_be_spawned() {
+    let _ = |config: SandboxConfig| spawned(async { Sandbox::connect(config).await.map(drop) });
+    spawned!(sandbox: Sandbox,
+        sandbox.startup();
+        sandbox.ensure_image(&ImageSource::existing("x"));
+        sandbox.ensure_image_with(&ImageSource::existing("x"), |_| {});
+        sandbox.ensure_image_logged(&ImageSource::existing("x"), Path::new("/x"), |_| {});
+        sandbox.image_tags(&ImageSource::existing("x"));
+        sandbox.list_images();
+        sandbox.prune_images(Duration::ZERO);
+        sandbox.remove_image(&ImageSource::existing("x"));
+        sandbox.save_images(&["x"], &mut tokio::io::sink());
+        sandbox.load_images(tokio::io::empty());
+        sandbox.engine_facts();
+        sandbox.inventory();
+        sandbox.stray_bridges();
+        sandbox.sweep();
+        sandbox.remove_shared();
+        sandbox.shutdown();
+    );
+    let _ = |sandbox: Sandbox, spec: VerifySpec| spawned(async move { sandbox.verify(spec).await.map(drop) });
+    spawned!(task: Task,
+        task.execute(Prompt::new("x"));
+        task.set_policy(Allowlist::default());
+        task.quarantine();
+        task.stop();
+        task.execute(Prompt::new("x")).collect::<Vec<_>>();
+    );
+    spawned!(command: Command,
+        command.execute(Input::Empty);
+        command.set_policy(Allowlist::default());
+        command.quarantine();
+        command.stop();
+        command.execute(Input::Empty).collect::<Vec<_>>();
+    );
+    spawned!(executor: Executor,
+        executor.execute("x", ExecOptions::default());
+        executor.write_file("/x", "x");
+        executor.read_file("/x", 1);
+        executor.cleanup();
+    );
+    spawned!(follower: LogFollower, follower.next_line(););
+    let _ =
+        |runs: Runs, spec: RunSpec| spawned(async move { runs.run(spec, LifecycleHooks::default()).await });
+    let _ = |runs: Runs, spec: RunSpec| {
+        spawned(async move { runs.create(spec, LifecycleHooks::default()).await })
+    };
+    spawned!(of: (Runs, RunName),
+        of.0.start(&of.1);
+        of.0.copy_to(&of.1, Path::new("/x"), "/x");
+        of.0.stream_logs(&of.1, None, |_| true);
+        of.0.wait_until_ready(&of.1, None);
+        of.0.wait_for_exit(&of.1, None);
+        of.0.stop(std::slice::from_ref(&of.1));
+        of.0.clean();
+        of.0.names();
+        of.0.set_policy(&of.1, Allowlist::default());
+        of.0.quarantine(&of.1);
+    );
+}

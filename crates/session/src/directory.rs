@@ -1,0 +1,210 @@
+//! The session directory: every name in it is opened without following links, every file is replaced whole.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use sandbox_files::{FileLock, Replacement, create_folder, remove_in};
+
+use super::error::SessionError;
+
+const LOCK: &str = ".lock";
+const CLAUDE: &str = "claude";
+
+/// An open session directory.
+#[derive(Debug)]
+pub(super) struct SessionDirectory {
+    file: File,
+    path: PathBuf,
+}
+
+impl SessionDirectory {
+    /// Opens the directory; makes it, and what is missing above it, for its owner alone.
+    pub(super) fn create(path: &Path) -> Result<Self, SessionError> {
+        create_folder(path, 0o700).map_err(|source| io_error("create", path, source))?;
+        match Self::open(path)? {
+            Some(directory) => Ok(directory),
+            None => Err(io_error("open", path, io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    /// Opens the directory; `None` where there is none.
+    pub(super) fn open(path: &Path) -> Result<Option<Self>, SessionError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(file) => Ok(Some(Self {
+                file: file.into(),
+                path: path.to_owned(),
+            })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(io_error("open", path, error.into())),
+        }
+    }
+
+    /// Where Claude Code's state is, below the session directory `path`.
+    pub(super) fn claude_path(path: &Path) -> PathBuf {
+        path.join(CLAUDE)
+    }
+
+    /// Makes the folder for Claude Code's state.
+    pub(super) fn create_claude(&self) -> Result<(), SessionError> {
+        match rustix::fs::mkdirat(&self.file, CLAUDE, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(self.io_error("create", CLAUDE, error)),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.file, CLAUDE, flags, Mode::empty()) {
+            Ok(_) => Ok(()),
+            Err(Errno::LOOP | Errno::NOTDIR) => Err(SessionError::Planted {
+                path: self.path.join(CLAUDE),
+                expected: "folder",
+            }),
+            Err(error) => Err(self.io_error("open", CLAUDE, error)),
+        }
+    }
+
+    /// Takes the session's lock, which is the exclusive right to write it, or says that someone has it.
+    pub(super) fn lock(&self) -> Result<FileLock, SessionError> {
+        let file = self.open_file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
+        let file = file.ok_or_else(|| self.io_error("lock", LOCK, Errno::NOENT))?;
+        FileLock::try_exclusive_on(file)
+            .map_err(|source| io_error("lock", &self.path.join(LOCK), source))?
+            .ok_or_else(|| SessionError::Busy {
+                path: self.path.clone(),
+            })
+    }
+
+    /// The bytes of a file; `None` where there is none.
+    pub(super) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, SessionError> {
+        let Some(mut file) = self.open_file(name, OFlags::RDONLY)? else {
+            return Ok(None);
+        };
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)
+            .map_err(|source| io_error("read", &self.path.join(name), source))?;
+        Ok(Some(bytes))
+    }
+
+    /// Puts a file with these bytes in the place of `name`, so that every reader sees the old one or the new one, also
+    /// after a loss of power. Returns it, open for writing at its end.
+    pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> Result<File, SessionError> {
+        Replacement::private()
+            .durable()
+            .write_in(&self.file, name, bytes)
+            .map_err(|source| io_error("write", &self.path.join(name), source))
+    }
+
+    /// Removes a file; none there is done.
+    pub(super) fn remove(&self, name: &str) -> Result<(), SessionError> {
+        remove_in(&self.file, name).map_err(|source| io_error("remove", &self.path.join(name), source))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a regular file for its owner alone; `None` where there is none.
+    fn open_file(&self, name: &str, flags: OFlags) -> Result<Option<File>, SessionError> {
+        let planted = || SessionError::Planted {
+            path: self.path.join(name),
+            expected: "file",
+        };
+        // Without NONBLOCK, opening a pipe would wait for its other end.
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(&self.file, name, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => return Err(planted()),
+            Err(error) => return Err(self.io_error("open", name, error)),
+        };
+        let metadata = file
+            .metadata()
+            .map_err(|source| io_error("read", &self.path.join(name), source))?;
+        if metadata.is_file() {
+            Ok(Some(file))
+        } else {
+            Err(planted())
+        }
+    }
+
+    fn io_error(&self, operation: &'static str, name: &str, error: Errno) -> SessionError {
+        io_error(operation, &self.path.join(name), error.into())
+    }
+}
+
+pub(super) fn io_error(operation: &'static str, path: &Path, source: io::Error) -> SessionError {
+    SessionError::Io {
+        operation,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_made_is_for_the_owner_alone() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("a/b");
+        let directory = SessionDirectory::create(&path).unwrap();
+        directory.create_claude().unwrap();
+        directory.create_claude().unwrap();
+        directory.replace("context.json", b"{}").unwrap();
+        let _lock = directory.lock().unwrap();
+        assert_eq!(mode(&path), 0o700);
+        assert_eq!(mode(&path.join("claude")), 0o700);
+        assert_eq!(mode(&path.join("context.json")), 0o600);
+        assert_eq!(mode(&path.join(".lock")), 0o600);
+    }
+
+    #[test]
+    fn a_lock_is_held_once_and_ends_with_its_holder() {
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = SessionDirectory::create(temporary.path()).unwrap();
+        let other = SessionDirectory::create(temporary.path()).unwrap();
+        let lock = directory.lock().unwrap();
+        assert!(matches!(other.lock(), Err(SessionError::Busy { .. })));
+        drop(lock);
+        other.lock().unwrap();
+    }
+
+    #[test]
+    fn planted_names_are_not_followed() {
+        let temporary = tempfile::tempdir().unwrap();
+        let victim = temporary.path().join("victim");
+        std::fs::write(&victim, "untouched").unwrap();
+        let path = temporary.path().join("session");
+        let directory = SessionDirectory::create(&path).unwrap();
+        for name in ["context.json", ".context.json.new", ".lock"] {
+            symlink(&victim, path.join(name)).unwrap();
+        }
+        symlink(temporary.path(), path.join("claude")).unwrap();
+        std::fs::create_dir(path.join("folder")).unwrap();
+        rustix::fs::mknodat(&directory.file, "pipe", rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+
+        for name in ["context.json", "folder", "pipe"] {
+            assert!(
+                matches!(directory.read(name), Err(SessionError::Planted { .. })),
+                "{name}"
+            );
+        }
+        assert!(matches!(directory.lock(), Err(SessionError::Planted { .. })));
+        assert!(matches!(
+            directory.create_claude(),
+            Err(SessionError::Planted { .. })
+        ));
+        directory.replace("context.json", b"{}").unwrap();
+        assert_eq!(directory.read("context.json").unwrap().unwrap(), b"{}");
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");
+    }
+}

@@ -1,0 +1,333 @@
+//! Writes a session: one holder of the lock, one reply at a time.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use claude_output::{StreamEvent, extract_response_text};
+use sandbox_files::FileLock;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::budget::Budget;
+use super::directory::{SessionDirectory, io_error};
+use super::error::SessionError;
+use super::journal::{Header, JOURNAL, JournalFile};
+use super::metadata::{SessionMetadata, SessionReply};
+use super::snapshot::{CONTEXT, JournalState, Snapshot, empty};
+
+/// The least growth that is worth a refresh of `context.json`, in bytes.
+const LEAST_GROWTH: u64 = 16 * 1024;
+
+/// A session that nobody else writes, between two replies.
+#[derive(Debug)]
+pub(super) struct SessionWriter {
+    directory: SessionDirectory,
+    lock: FileLock,
+    metadata: SessionMetadata,
+}
+
+/// Writes one reply while its execution runs.
+///
+/// Dropped without [`finish`](Self::finish), it leaves the reply as it is, and the next writer closes it as interrupted.
+#[derive(Debug)]
+pub struct ReplyWriter {
+    directory: SessionDirectory,
+    _lock: FileLock,
+    journal: JournalFile,
+    session: Frame,
+    reply: SessionReply,
+    budget: Budget,
+    /// The count of missing events that is worth a line in the journal.
+    next_told: u64,
+    /// How many of the reply's events are in the journal.
+    journaled: usize,
+    /// Bytes that were appended since `context.json` was refreshed.
+    appended: u64,
+    /// Bytes of `context.json`.
+    size: u64,
+    has_result: bool,
+    /// Bytes that were written in all.
+    written: u64,
+}
+
+/// How a reply ended, beyond what its events say.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplyEnd {
+    /// Whether the execution failed.
+    pub is_error: bool,
+    /// How long it took: for a reply whose results do not say.
+    pub measured: Duration,
+}
+
+/// Everything of a session but the running reply. Earlier replies are text that is only copied, not trees of values.
+#[derive(Debug)]
+struct Frame {
+    execution_context_id: String,
+    model: Option<String>,
+    replies: Vec<Box<RawValue>>,
+    extra: Map<String, Value>,
+}
+
+/// A [`SessionMetadata`] that is being written.
+#[derive(Serialize)]
+struct ContextFile<'a> {
+    execution_context_id: &'a str,
+    model: Option<&'a str>,
+    replies: Vec<Reply<'a>>,
+    #[serde(flatten)]
+    extra: &'a Map<String, Value>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Reply<'a> {
+    Earlier(&'a RawValue),
+    Running(&'a SessionReply),
+}
+
+impl SessionWriter {
+    /// Takes the lock and folds in the journal that a killed process may have left.
+    pub(super) fn open(path: &Path, execution_context_id: &str) -> Result<Self, SessionError> {
+        let directory = SessionDirectory::create(path)?;
+        let lock = directory.lock()?;
+        let snapshot = Snapshot::read(&directory, execution_context_id)?;
+        let Some(Snapshot {
+            mut metadata,
+            journal,
+        }) = snapshot
+        else {
+            // A journal without a first line is all that can be left.
+            directory.remove(JOURNAL)?;
+            return Ok(Self {
+                directory,
+                lock,
+                metadata: empty(execution_context_id),
+            });
+        };
+        if let JournalState::Open(reply) = journal
+            && let Some(reply) = metadata.replies.get_mut(reply)
+        {
+            reply.interrupt();
+        }
+        let writer = Self {
+            directory,
+            lock,
+            metadata,
+        };
+        if journal != JournalState::Absent {
+            writer.write()?;
+            writer.directory.remove(JOURNAL)?;
+        }
+        Ok(writer)
+    }
+
+    pub(super) fn set_model(mut self, model: &str) -> Result<(), SessionError> {
+        if self.metadata.model.as_deref() == Some(model) {
+            return Ok(());
+        }
+        self.metadata.model = Some(model.to_owned());
+        self.write()
+    }
+
+    /// Adds a reply that has only its question.
+    pub(super) fn begin(self, request_text: &str, began: SystemTime) -> Result<ReplyWriter, SessionError> {
+        let Self {
+            directory,
+            lock,
+            metadata,
+        } = self;
+        let reply = SessionReply {
+            timestamp: rfc3339(began),
+            request_text: request_text.to_owned(),
+            ..SessionReply::default()
+        };
+        let header = Header::new(&metadata.execution_context_id, metadata.replies.len(), &reply);
+        let session = Frame::new(metadata).map_err(|source| json_error(&directory, source))?;
+        // The journal comes first: while it is there, the reply is known not to have ended.
+        let journal = JournalFile::create(&directory, &header)?;
+        let mut writer = ReplyWriter {
+            directory,
+            _lock: lock,
+            journal,
+            session,
+            reply,
+            budget: Budget::new(),
+            next_told: 1,
+            journaled: 0,
+            appended: 0,
+            size: 0,
+            has_result: false,
+            written: 0,
+        };
+        writer.refresh()?;
+        Ok(writer)
+    }
+
+    fn write(&self) -> Result<(), SessionError> {
+        let bytes =
+            serde_json::to_vec(&self.metadata).map_err(|source| json_error(&self.directory, source))?;
+        self.directory.replace(CONTEXT, &bytes).map(drop)
+    }
+}
+
+impl ReplyWriter {
+    /// Adds an event, or counts it as missing where the reply has too much already. When this returns, the end of this process loses it
+    /// no more.
+    ///
+    /// After an error the event is still in [`events`](Self::events), and the next call tries to write it again.
+    ///
+    /// # Errors
+    ///
+    /// When the journal or `context.json` cannot be written.
+    pub fn add(&mut self, event: StreamEvent) -> Result<(), SessionError> {
+        let length = json_length(&event).map_err(|source| json_error(&self.directory, source))?;
+        if !self.budget.admit(&event, length) {
+            return self.leave_out(length);
+        }
+        let first_result = !self.has_result && event.as_result().is_some();
+        let first_id = self.reply.session_id.is_empty() && event.session_id().is_some();
+        self.reply.events.push(event);
+        self.append_pending()?;
+        if first_result || first_id || self.appended >= self.size.max(LEAST_GROWTH) {
+            self.reply.update_from_events();
+            self.refresh()?;
+            self.has_result |= first_result;
+        }
+        Ok(())
+    }
+
+    /// The events so far.
+    #[must_use]
+    pub fn events(&self) -> &[StreamEvent] {
+        &self.reply.events
+    }
+
+    /// Ends the reply and returns it. `context.json` then has all of it, and the journal is gone.
+    ///
+    /// # Errors
+    ///
+    /// When the journal or `context.json` cannot be written.
+    pub fn finish(mut self, end: ReplyEnd) -> Result<SessionReply, SessionError> {
+        self.append_pending()?;
+        self.reply.update_from_events();
+        self.reply.is_error = end.is_error;
+        self.reply.response_text = extract_response_text(&self.reply.events);
+        if self.reply.duration_ms == 0 {
+            self.reply.duration_ms = u64::try_from(end.measured.as_millis()).unwrap_or(u64::MAX);
+        }
+        let events = std::mem::take(&mut self.reply.events);
+        let ended = self.journal.end(&self.directory, &self.reply);
+        self.reply.events = events;
+        self.written += ended?;
+        self.refresh()?;
+        self.directory.remove(JOURNAL)?;
+        tracing::debug!(
+            bytes = self.written,
+            events = self.reply.events.len(),
+            "session reply written"
+        );
+        Ok(self.reply)
+    }
+
+    /// Counts an event that is not kept. The journal is told of the first one and whenever there are twice as many.
+    fn leave_out(&mut self, length: u64) -> Result<(), SessionError> {
+        self.reply.missing.add(length);
+        if self.reply.missing.events < self.next_told {
+            return Ok(());
+        }
+        let written = self.journal.missing(&self.directory, &self.reply.missing)?;
+        self.next_told = self.reply.missing.events.saturating_mul(2);
+        self.appended += written;
+        self.written += written;
+        Ok(())
+    }
+
+    /// Appends the events that are not in the journal yet: one, unless the last call failed.
+    fn append_pending(&mut self) -> Result<(), SessionError> {
+        for event in self.reply.events.iter().skip(self.journaled) {
+            let length = self.journal.event(&self.directory, event)?;
+            self.journaled += 1;
+            self.appended += length;
+            self.written += length;
+        }
+        Ok(())
+    }
+
+    /// Writes `context.json` with the reply as it is.
+    fn refresh(&mut self) -> Result<(), SessionError> {
+        let bytes = self
+            .session
+            .to_json(&self.reply)
+            .map_err(|source| json_error(&self.directory, source))?;
+        self.directory.replace(CONTEXT, &bytes)?;
+        self.size = bytes.len() as u64;
+        self.written += self.size;
+        self.appended = 0;
+        Ok(())
+    }
+}
+
+impl Frame {
+    fn new(metadata: SessionMetadata) -> serde_json::Result<Self> {
+        let SessionMetadata {
+            execution_context_id,
+            model,
+            replies,
+            extra,
+        } = metadata;
+        let replies = replies.iter().map(to_raw_value).collect::<Result<_, _>>()?;
+        Ok(Self {
+            execution_context_id,
+            model,
+            replies,
+            extra,
+        })
+    }
+
+    fn to_json(&self, running: &SessionReply) -> serde_json::Result<Vec<u8>> {
+        let earlier = self.replies.iter().map(|reply| Reply::Earlier(reply));
+        serde_json::to_vec(&ContextFile {
+            execution_context_id: &self.execution_context_id,
+            model: self.model.as_deref(),
+            replies: earlier.chain([Reply::Running(running)]).collect(),
+            extra: &self.extra,
+        })
+    }
+}
+
+/// The bytes of the JSON of `value`, which is not built for it.
+fn json_length(value: &impl Serialize) -> serde_json::Result<u64> {
+    struct Length(u64);
+    impl io::Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    serde_json::to_writer(&mut length, value)?;
+    Ok(length.0)
+}
+
+fn rfc3339(instant: SystemTime) -> String {
+    let instant = OffsetDateTime::from(instant);
+    // Only years of more than four digits have no such form.
+    instant
+        .format(&Rfc3339)
+        .unwrap_or_else(|_| instant.unix_timestamp().to_string())
+}
+
+fn json_error(directory: &SessionDirectory, source: serde_json::Error) -> SessionError {
+    io_error("write", &directory.path().join(CONTEXT), source.into())
+}
+
+#[cfg(test)]
+mod tests;

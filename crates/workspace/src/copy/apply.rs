@@ -1,0 +1,206 @@
+//! Bringing the changes of a copy into its tree: stage, journal, commit.
+
+use std::path::{Path, PathBuf};
+
+use sandbox_files::tree::Kind;
+use serde::Serialize;
+
+use super::super::error::WorkspaceError;
+use super::super::protection::Protection;
+use super::changes::{Change, ChangeKind, Comparison, EntryKind, HeldBack};
+use super::fingerprint::ContentFingerprint;
+use super::finish::{finish, recover};
+use super::journal::{Journal, Phase, Step, VERSION};
+use super::keep::Kept;
+use super::repository;
+use super::room;
+use super::stage::{self, Stage, new};
+use super::state;
+use super::sync;
+use super::witness::{Moment, Witness, stopped};
+
+/// What is applied.
+#[derive(Debug, Clone, Default)]
+pub struct ApplyOptions {
+    /// What is held back.
+    pub protection: Protection,
+    /// Also what is protected or leads out of the tree.
+    pub include_held_back: bool,
+    /// Also what changed on the host meanwhile: the task's version wins.
+    pub force: bool,
+}
+
+/// What was applied, and what was not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Applied {
+    /// What the tree has now.
+    pub applied: Vec<Change>,
+    /// What it has not: it stays in the copy.
+    pub held_back: Vec<Change>,
+}
+
+/// Applies what `from` compares, whose copy is kept in `folder`.
+pub(super) fn apply(
+    from: &Comparison,
+    folder: &Path,
+    options: &ApplyOptions,
+    witness: Witness<'_>,
+) -> Result<Applied, WorkspaceError> {
+    let free = from.host.folder(Path::new("")).and_then(room::free);
+    let free = free.map_err(|source| WorkspaceError::new("look for room in", from.host.path(), source))?;
+    apply_within(from, folder, options, free, witness)
+}
+
+/// The same where `free` bytes may be used.
+fn apply_within(
+    from: &Comparison,
+    folder: &Path,
+    options: &ApplyOptions,
+    free: u64,
+    witness: Witness<'_>,
+) -> Result<Applied, WorkspaceError> {
+    let (applied, held_back) = sort(from.changes(&options.protection)?, options);
+    if applied.is_empty() && held_back.is_empty() {
+        state::forget(folder)?;
+        return Ok(Applied::default());
+    }
+    let steps = plan(from, &applied);
+    if !options.force {
+        refuse_conflicts(from, &applied)?;
+    }
+    room::needed(&from.upper, &from.host, &applied)
+        .and_then(|needed| room::check(needed, free))
+        .map_err(|source| WorkspaceError::new("copy the changes to", from.host.path(), source))?;
+    let mut journal = Journal {
+        version: VERSION,
+        tree: from.host.path().to_owned(),
+        stage: stage::name(),
+        phase: Phase::Staging,
+        keeps: Kept::of(&held_back),
+        steps,
+    };
+    journal.write(folder)?;
+    if let Err(error) = fill(from, &applied, &mut journal, witness) {
+        recover(folder, witness)?;
+        return Err(error);
+    }
+    stopped(witness, Moment::Staged)?;
+    journal.advance(Phase::Committing, folder)?;
+    stopped(witness, Moment::Journalled)?;
+    finish(journal, folder, witness)?;
+    Ok(Applied { applied, held_back })
+}
+
+/// What a folder holds is looked at once more: the seal that its step has of it was made after the comparison.
+fn refuse_conflicts(from: &Comparison, changes: &[Change]) -> Result<(), WorkspaceError> {
+    let conflicts = |change: &Change| {
+        let before = change.before.filter(|before| before.kind == Kind::Folder);
+        change.conflict || before.is_some_and(|before| from.is_conflict(&change.path, Some(before)))
+    };
+    let paths: Vec<PathBuf> = changes
+        .iter()
+        .filter(|change| conflicts(change))
+        .map(|change| change.path.clone())
+        .collect();
+    if paths.is_empty() {
+        Ok(())
+    } else {
+        Err(WorkspaceError::Conflict { paths })
+    }
+}
+
+/// What is applied, and what is not. What lies in a folder that is not made is not either.
+fn sort(changes: Vec<Change>, options: &ApplyOptions) -> (Vec<Change>, Vec<Change>) {
+    let mut held: Vec<PathBuf> = Vec::new();
+    changes.into_iter().partition(|change| {
+        let stays = match change.held_back {
+            Some(HeldBack::Special) => true,
+            Some(_) => !options.include_held_back,
+            None => false,
+        } || held.iter().any(|folder| change.path.starts_with(folder));
+        if stays && change.entry == EntryKind::Folder && change.kind != ChangeKind::Removed {
+            held.push(change.path.clone());
+        }
+        !stays
+    })
+}
+
+/// One step for each change, but for what lies in a folder that is put as a whole.
+fn plan(from: &Comparison, changes: &[Change]) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for change in changes {
+        let covered = steps
+            .last()
+            .is_some_and(|step| step.puts && change.path.starts_with(&step.path));
+        if !covered {
+            steps.push(step(from, change, steps.len()));
+        }
+    }
+    steps
+}
+
+fn step(from: &Comparison, change: &Change, number: usize) -> Step {
+    let puts = change.kind != ChangeKind::Removed;
+    Step {
+        path: change.path.clone(),
+        number,
+        puts,
+        swaps: puts
+            && change.entry != EntryKind::Folder
+            && change.before.is_some_and(|before| before.kind != Kind::Folder),
+        expects: change.before.map(|before| before.stamp),
+        before: change
+            .before
+            .and_then(|_| ContentFingerprint::of(&from.host, &change.path)),
+        after: None,
+    }
+}
+
+/// Copies everything new into a stage.
+fn fill(
+    from: &Comparison,
+    changes: &[Change],
+    journal: &mut Journal,
+    witness: Witness<'_>,
+) -> Result<(), WorkspaceError> {
+    let root = from.host.path();
+    let stage = Stage::create(&from.host, &journal.stage)
+        .map_err(|source| WorkspaceError::new("make a folder in", root, source))?;
+    let mut steps = journal.steps.iter().peekable();
+    let mut current = None;
+    let mut places = Vec::new();
+    for change in changes {
+        let failed = |source| WorkspaceError::new("copy", &change.path, source);
+        let next = steps.next_if(|step| step.path == change.path);
+        if next.is_some() {
+            // Fails where the way there is a link by now.
+            from.host.parent(&change.path).map_err(failed)?;
+        }
+        current = next.or(current);
+        // Of a folder that is put as a whole nothing is removed.
+        if let Some(step) = current.filter(|_| change.kind != ChangeKind::Removed) {
+            let place = place(step, &change.path);
+            stage.put(from, change, &place).map_err(failed)?;
+            places.push(place);
+        }
+        stopped(witness, Moment::Staged)?;
+    }
+    for step in journal.steps.iter_mut().filter(|step| step.puts) {
+        step.after = ContentFingerprint::of(&stage.tree, &new(step.number));
+    }
+    sync::entries(&stage.tree, &places).map_err(|source| WorkspaceError::new("write", root, source))?;
+    journal.steps.sort_by_key(|step| repository::order(&step.path));
+    Ok(())
+}
+
+/// Where `path`, which `step` puts or which lies in what it puts, waits in the stage.
+fn place(step: &Step, path: &Path) -> PathBuf {
+    match path.strip_prefix(&step.path) {
+        Ok(inner) if !inner.as_os_str().is_empty() => new(step.number).join(inner),
+        _ => new(step.number),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! The power fails, and somebody works on the tree before the next command comes.
+
+use super::*;
+
+/// Applies, with `witness` deciding at each moment whether the power fails.
+fn applied(bed: &Bed, witness: Witness<'_>) -> Result<Applied, WorkspaceError> {
+    let comparison = bed.opened().comparison().unwrap();
+    apply(&comparison, &bed.copy(), &ApplyOptions::default(), witness)
+}
+
+/// Applies, with the power failing at the `count`th `moment`.
+fn crash(bed: &Bed, moment: Moment, count: usize) {
+    let mut left = count;
+    let stopped = applied(bed, &mut |is| {
+        left -= usize::from(left > 0 && is == moment);
+        left > 0
+    });
+    assert!(
+        matches!(stopped, Err(WorkspaceError::Unreadable { .. })),
+        "{stopped:?}"
+    );
+}
+
+/// The host does something that makes the last step fail.
+fn meddle(bed: &Bed) {
+    bed.host("tree/a/b", "by the host");
+    fs::rename(bed.tree().join("tree"), bed.tree().join("tree2")).unwrap();
+    fs::create_dir(bed.tree().join("tree")).unwrap();
+}
+
+/// The tree, but for what [`meddle`] did, and a stage that stays for its owner.
+fn unmeddled(bed: &Bed) -> BTreeMap<String, String> {
+    let mut found = bed.snapshot();
+    found.retain(|path, _| !path.starts_with("tree") && !path.starts_with(".sandbox-apply-"));
+    found
+}
+
+#[test]
+fn whenever_it_crashes_it_is_all_or_nothing() {
+    let (done, undone) = {
+        let bed = Bed::worked();
+        let undone = bed.snapshot();
+        bed.apply(&ApplyOptions::default()).unwrap();
+        (bed.snapshot(), undone)
+    };
+    let mut ends = [0, 0];
+    for moment in 1.. {
+        let bed = Bed::worked();
+        let mut left = moment;
+        let mut witness = |_: Moment| {
+            left -= usize::from(left > 0);
+            left > 0
+        };
+        if applied(&bed, &mut witness).is_ok() {
+            break;
+        }
+        // The next command, whatever it is.
+        let left = WorkspaceCopy::open(bed.copy()).unwrap();
+        let is = bed.snapshot();
+        if let Some(copy) = left {
+            assert_eq!(is, undone, "moment {moment}");
+            assert_eq!(bed.changes(), WORKED, "nothing of the copy is lost");
+            copy.apply(&ApplyOptions::default()).unwrap();
+            assert_eq!(bed.snapshot(), done);
+            ends[0] += 1;
+        } else {
+            assert_eq!(is, done, "moment {moment}");
+            ends[1] += 1;
+        }
+    }
+    assert!(ends[0] > 10 && ends[1] > 8, "both ends were reached: {ends:?}");
+}
+
+#[test]
+fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
+    let expected = unmeddled(&Bed::worked());
+    let mut crashed = Vec::new();
+    for moment in 1.. {
+        let bed = Bed::worked();
+        let mut left = moment;
+        let mut witness = |is: Moment| {
+            if is == Moment::Journalled {
+                meddle(&bed);
+            }
+            let fails_now = left == 1;
+            left -= usize::from(left > 0);
+            if fails_now && !crashed.contains(&is) {
+                crashed.push(is);
+            }
+            if fails_now && is == Moment::Cleaning {
+                // It came through a part of the stage, whose order nobody knows.
+                fs::remove_file(bed.stage().join("new-0")).ok();
+                fs::remove_file(bed.stage().join("new-3")).ok();
+            }
+            left > 0
+        };
+        match applied(&bed, &mut witness) {
+            Err(WorkspaceError::RolledBack { path, .. }) => {
+                assert_eq!(path, Path::new("tree"));
+                assert_eq!(unmeddled(&bed), expected);
+                break;
+            }
+            stopped => assert!(
+                matches!(stopped, Err(WorkspaceError::Unreadable { .. })),
+                "{stopped:?}"
+            ),
+        }
+        // The next command tells of the step that failed, where nobody did before.
+        match WorkspaceCopy::open(bed.copy()) {
+            Ok(Some(_)) => {}
+            Err(WorkspaceError::RolledBack { path, .. }) => assert_eq!(path, Path::new("tree")),
+            other => panic!("moment {moment}: {other:?}"),
+        }
+        assert_eq!(unmeddled(&bed), expected, "moment {moment}");
+        bed.opened();
+        assert!(!bed.copy().join("journal.json").exists());
+    }
+    let undoing = [Moment::Failed, Moment::Undone, Moment::Cleaning, Moment::Cleaned];
+    assert!(
+        undoing.iter().all(|moment| crashed.contains(moment)),
+        "it crashed there: {crashed:?}"
+    );
+}
+
+#[test]
+fn a_disk_that_is_full_keeps_nobody_from_undoing() {
+    let expected = unmeddled(&Bed::worked());
+    for moment in 0..14 {
+        let bed = Bed::worked();
+        let partial = bed.copy().join(".journal.json.new");
+        let mut since = None;
+        let failed = applied(&bed, &mut |is| {
+            if is == Moment::Journalled {
+                meddle(&bed);
+                // No other journal can be written from now on.
+                fs::create_dir(&partial).unwrap();
+                since = Some(0);
+            }
+            since = since.map(|since| since + 1);
+            // Moments after the failure: with 0 it does not crash.
+            moment == 0 || since.is_none_or(|since| since <= 8 + moment)
+        });
+        let ended = matches!(failed, Err(WorkspaceError::RolledBack { .. }));
+        assert!(ended || moment > 0, "{failed:?}");
+        let opened = WorkspaceCopy::open(bed.copy());
+        assert!(
+            matches!(opened, Ok(Some(_)) | Err(WorkspaceError::RolledBack { .. })),
+            "{moment}: {opened:?}"
+        );
+        assert_eq!(unmeddled(&bed), expected, "{moment}");
+        assert!(!bed.copy().join("journal.json").exists());
+        fs::remove_dir(partial).unwrap();
+        bed.opened();
+    }
+}
+
+#[test]
+fn what_somebody_wrote_after_a_crash_stays() {
+    type Case = (&'static str, &'static str, Option<&'static str>, usize);
+    let cases: [Case; 4] = [
+        ("edited", "edited", Some("edited"), 5),
+        ("dir/added", "dir/added", None, 5),
+        ("file-to-dir/inner", "file-to-dir", Some("file-to-dir"), 6),
+        ("made/deep/new", "made", None, 8),
+    ];
+    for (path, step, former, count) in cases {
+        let bed = Bed::worked();
+        let before = unmeddled(&bed);
+        crash(&bed, Moment::Stepped, count);
+        bed.host(path, "by the host");
+        meddle(&bed);
+        match WorkspaceCopy::open(bed.copy()) {
+            Err(WorkspaceError::HalfDone { path, kept, .. }) => {
+                assert_eq!(path, Path::new(step));
+                let kept = kept.map(|kept| fs::read_to_string(kept).unwrap());
+                assert_eq!(kept.as_deref(), former, "{step}");
+            }
+            other => panic!("{step}: {other:?}"),
+        }
+        assert_eq!(bed.snapshot()[path], "by the host");
+        let others = |found: BTreeMap<String, String>| {
+            let mut found = found;
+            found.retain(|path, _| !path.starts_with(step));
+            found
+        };
+        assert_eq!(others(unmeddled(&bed)), others(before), "{step}");
+        bed.opened();
+    }
+}
+
+#[test]
+fn what_replaced_the_former_file_in_the_middle_of_a_step_stays() {
+    for in_place in [true, false] {
+        let bed = Bed::worked();
+        crash(&bed, Moment::Journalled, 1);
+        // The step came as far as its first half.
+        let edited = bed.tree().join("edited");
+        fs::hard_link(&edited, bed.stage().join("old-3")).unwrap();
+        if !in_place {
+            fs::remove_file(&edited).unwrap();
+        }
+        bed.host("edited", "by the host");
+        let opened = WorkspaceCopy::open(bed.copy());
+        match (&opened, in_place) {
+            (Err(WorkspaceError::RolledBack { .. }), true)
+            | (Err(WorkspaceError::HalfDone { .. }), false) => {}
+            _ => panic!("{opened:?}"),
+        }
+        assert_eq!(bed.snapshot()["edited"], "by the host");
+        bed.opened();
+    }
+}
+
+#[test]
+fn a_stage_that_is_gone_is_said_once() {
+    let bed = Bed::worked();
+    let before = bed.snapshot();
+    crash(&bed, Moment::Staged, 3);
+    fs::remove_dir_all(bed.stage()).unwrap();
+    bed.opened();
+    crash(&bed, Moment::Journalled, 1);
+    fs::remove_dir_all(bed.stage()).unwrap();
+    assert!(matches!(
+        WorkspaceCopy::open(bed.copy()),
+        Err(WorkspaceError::Io { .. })
+    ));
+    assert_eq!(bed.snapshot(), before);
+    assert_eq!(bed.changes(), WORKED, "the copy still has everything");
+    bed.apply(&ApplyOptions::default()).unwrap();
+}
+
+#[test]
+fn a_link_in_the_place_of_the_stage_is_not_followed() {
+    let bed = Bed::worked();
+    let before = bed.snapshot();
+    crash(&bed, Moment::Journalled, 1);
+    let (stage, elsewhere) = (bed.stage(), bed.folder.path().join("elsewhere"));
+    fs::rename(&stage, &elsewhere).unwrap();
+    symlink(&elsewhere, &stage).unwrap();
+    assert!(WorkspaceCopy::open(bed.copy()).is_err());
+    fs::remove_file(&stage).unwrap();
+    assert_eq!(bed.snapshot(), before);
+    // The control: as a folder it is what the next command takes.
+    fs::rename(&elsewhere, &stage).unwrap();
+    assert!(WorkspaceCopy::open(bed.copy()).unwrap().is_none());
+    assert_ne!(bed.snapshot(), before);
+}
+
+#[test]
+fn what_the_host_changes_after_the_comparison_stays() {
+    for path in ["gone", "edited", "tree/a/b", "tree/a/new"] {
+        let bed = Bed::worked();
+        let mut edited = false;
+        let failed = applied(&bed, &mut |moment| {
+            if moment == Moment::Staged && !edited {
+                bed.host(path, "by the host");
+                edited = true;
+            }
+            true
+        });
+        assert!(
+            matches!(failed, Err(WorkspaceError::RolledBack { .. })),
+            "{path}: {failed:?}"
+        );
+        assert_eq!(bed.snapshot()[path], "by the host");
+    }
+}

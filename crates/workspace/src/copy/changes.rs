@@ -1,0 +1,359 @@
+//! What a task changed in its copy: the upper layer of an overlay against the host's tree.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sandbox_files::tree::{Facts, Kind, Tree};
+use serde::Serialize;
+
+use super::super::error::WorkspaceError;
+use super::super::host_follow::HostFollows;
+use super::super::inventory::protected;
+use super::super::planted::path_text;
+use super::super::protection::Protection;
+use super::super::sparse::same_content;
+use super::names::Names;
+use super::repository::hold_together;
+use super::xattr;
+
+/// What lies deeper is no work on a tree, and too deep for other programs too.
+const DEEPEST: usize = 200;
+/// Bytes of a path that still leave room for a name in it: the kernel takes 4096.
+const LONGEST: usize = 3800;
+
+/// A path that differs between a copy and its work tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Change {
+    /// Relative to the work tree.
+    #[serde(serialize_with = "path_text")]
+    pub path: PathBuf,
+    /// What happened to it.
+    pub kind: ChangeKind,
+    /// What it is in the copy; what it was, where it was removed.
+    pub entry: EntryKind,
+    /// Why it is not applied unless that is asked for.
+    pub held_back: Option<HeldBack>,
+    /// Whether it changed on the host too since the task began.
+    pub conflict: bool,
+    /// Whether it had set-user-id or set-group-id bits, which are never applied.
+    pub privileged: bool,
+    /// What the work tree has there, as it was when they were compared.
+    #[serde(skip)]
+    pub(super) before: Option<Facts>,
+    /// What the copy has there; `None` where it was removed.
+    #[serde(skip)]
+    pub(super) now: Option<Facts>,
+}
+
+/// What happened to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    /// It is new.
+    Added,
+    /// Its content, kind or permissions are others.
+    Modified,
+    /// It is gone.
+    Removed,
+}
+
+/// What a path leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A device, pipe or socket.
+    Special,
+}
+
+/// Why a change is not applied by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeldBack {
+    /// Programs of the host run it, or take orders from it, on their own; or it is a folder that goes together with such a thing.
+    Protected,
+    /// A symbolic link that leads out of the work tree.
+    LeadsOut,
+    /// A device, pipe or socket: never applied.
+    Special,
+    /// Objects, references or index of a git repository of which another part is held back: what git did as one step is not split.
+    Repository,
+}
+
+impl HeldBack {
+    /// A word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Protected => "protected",
+            Self::LeadsOut => "leads-out",
+            Self::Special => "special",
+            Self::Repository => "repository",
+        }
+    }
+}
+
+impl ChangeKind {
+    /// The letter that git shows for it.
+    #[must_use]
+    pub fn letter(self) -> char {
+        match self {
+            Self::Added => 'A',
+            Self::Modified => 'M',
+            Self::Removed => 'D',
+        }
+    }
+}
+
+/// The two trees, and what is known of the moment when they were the same.
+#[derive(Debug)]
+pub(super) struct Comparison {
+    pub(super) upper: Tree,
+    pub(super) host: Tree,
+    pub(super) names: Names,
+    pub(super) since: (i64, u32),
+    /// What had changed on both sides already when the last task took the copy up.
+    pub(super) conflicts: BTreeSet<PathBuf>,
+}
+
+/// What is held back.
+#[derive(Debug)]
+pub(super) struct Judge<'a> {
+    pub(super) protection: &'a Protection,
+    pub(super) follows: HostFollows,
+}
+
+/// A folder that is still to be compared, and why all that is in it is held back.
+type Pending = (PathBuf, Option<HeldBack>);
+
+impl Comparison {
+    pub(super) fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
+        let judge = &Judge {
+            protection,
+            follows: HostFollows::find(&self.host, protection, &self.names),
+        };
+        let mut changes = Vec::new();
+        let mut pending = vec![(PathBuf::new(), None)];
+        while let Some((folder, held)) = pending.pop() {
+            self.folder(judge, &folder, held, &mut changes, &mut pending)?;
+        }
+        changes.sort_by(|a, b| a.path.cmp(&b.path));
+        hold_together(&mut changes);
+        Ok(changes)
+    }
+
+    /// Compares the entries of `folder`, which the upper layer has. `held` is why all that is in it is held back.
+    fn folder(
+        &self,
+        judge: &Judge<'_>,
+        folder: &Path,
+        held: Option<HeldBack>,
+        changes: &mut Vec<Change>,
+        pending: &mut Vec<Pending>,
+    ) -> Result<(), WorkspaceError> {
+        if folder.components().count() > DEEPEST || folder.as_os_str().len() > LONGEST {
+            return Err(WorkspaceError::unreadable(
+                self.upper.path(),
+                format!("its folders are deeper than {DEEPEST}, or their names longer than a path"),
+            ));
+        }
+        let failed = |source| WorkspaceError::new("read", &self.upper.path().join(folder), source);
+        let notes = self.upper.folder(folder).and_then(xattr::notes).map_err(failed)?;
+        if notes.foreign {
+            return Err(self.not_understood(folder));
+        }
+        let upper = self.upper.list(folder).map_err(failed)?;
+        let below = self.host.list(folder).unwrap_or_default();
+        let mut both: BTreeMap<OsString, Kind> = below.iter().cloned().collect();
+        let is_removal = |name: &OsString, kind: Kind| {
+            kind == Kind::Special
+                && (self.upper.facts(&folder.join(name)))
+                    .is_ok_and(|now| now.is_some_and(|now| now.is_whiteout))
+        };
+        // What is removed is judged as what it was.
+        let stays = upper.iter().filter(|(name, kind)| !is_removal(name, *kind));
+        both.extend(stays.cloned());
+        let judged = protected(judge.protection, folder, &both.into_iter().collect::<Vec<_>>());
+        let held_here = |name: &OsString, path: &Path, kind: Option<Kind>| {
+            let followed = || judge.follows.covers(path).then_some(HeldBack::Protected);
+            held.or_else(followed).or_else(|| {
+                let role = *judged.roles.get(name)?;
+                (!self.is_harmless(judge, role, path, kind)).then_some(HeldBack::Protected)
+            })
+        };
+        for (name, kind) in &upper {
+            let path = folder.join(name);
+            let held = held_here(name, &path, (!is_removal(name, *kind)).then_some(*kind));
+            if self.entry(judge, &path, held, changes)? == Kind::Folder {
+                pending.push((path, held));
+            }
+        }
+        if notes.opaque {
+            let hidden = below
+                .iter()
+                .filter(|(name, _)| upper.iter().all(|(known, _)| known != name));
+            for (name, _) in hidden {
+                let path = folder.join(name);
+                let held = held_here(name, &path, None);
+                self.removed(judge, &path, held, changes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares one entry of the upper layer; tells what it is there.
+    fn entry(
+        &self,
+        judge: &Judge<'_>,
+        path: &Path,
+        held: Option<HeldBack>,
+        changes: &mut Vec<Change>,
+    ) -> Result<Kind, WorkspaceError> {
+        let failed = |source| WorkspaceError::new("read", path, source);
+        let Some(now) = self.upper.facts(path).map_err(failed)? else {
+            return Ok(Kind::Special);
+        };
+        if now.is_whiteout {
+            self.removed(judge, path, held, changes)?;
+            return Ok(Kind::Special);
+        }
+        let before = self.host.facts(path).map_err(failed)?;
+        let same = match before {
+            Some(before) if before.kind == now.kind => self.is_same(path, &before, &now)?,
+            _ => false,
+        };
+        if same {
+            return Ok(now.kind);
+        }
+        let held = match now.kind {
+            Kind::Folder | Kind::File => held,
+            Kind::Link => {
+                let leads_out = self.leads_out(path).map_err(failed)?;
+                held.or(leads_out.then_some(HeldBack::LeadsOut))
+            }
+            Kind::Special => Some(HeldBack::Special),
+        };
+        changes.push(Change {
+            path: path.to_owned(),
+            kind: match before {
+                Some(_) => ChangeKind::Modified,
+                None => ChangeKind::Added,
+            },
+            entry: now.kind.into(),
+            held_back: held.or_else(|| self.held_with(judge, path, before.as_ref())),
+            conflict: self.is_conflict(path, before),
+            privileged: now.kind == Kind::File && now.mode & 0o6000 != 0,
+            before,
+            now: Some(now),
+        });
+        Ok(now.kind)
+    }
+
+    fn removed(
+        &self,
+        judge: &Judge<'_>,
+        path: &Path,
+        held: Option<HeldBack>,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), WorkspaceError> {
+        let before = self
+            .host
+            .facts(path)
+            .map_err(|source| WorkspaceError::new("read", path, source))?;
+        // Gone from the host too: nothing is left to do.
+        let Some(before) = before else {
+            return Ok(());
+        };
+        changes.push(Change {
+            path: path.to_owned(),
+            kind: ChangeKind::Removed,
+            entry: before.kind.into(),
+            held_back: held.or_else(|| self.held_with(judge, path, Some(&before))),
+            conflict: self.is_conflict(path, Some(before)),
+            privileged: false,
+            before: Some(before),
+            now: None,
+        });
+        Ok(())
+    }
+
+    fn is_same(&self, path: &Path, before: &Facts, now: &Facts) -> Result<bool, WorkspaceError> {
+        let failed = |source| WorkspaceError::new("read", path, source);
+        match now.kind {
+            // What is in it is compared by itself.
+            Kind::Folder => Ok(true),
+            Kind::Link => {
+                let (ours, theirs) = (target(&self.upper, path), target(&self.host, path));
+                Ok(ours.map_err(failed)? == theirs.map_err(failed)?)
+            }
+            Kind::Special => Ok(false),
+            Kind::File => {
+                let file = self.upper.file(path).map_err(failed)?;
+                if xattr::notes(&file).map_err(failed)?.foreign {
+                    return Err(self.not_understood(path));
+                }
+                let other = self.host.file(path).map_err(failed)?;
+                let executable = |facts: &Facts| facts.mode & 0o111 != 0;
+                Ok(before.size == now.size
+                    && executable(before) == executable(now)
+                    && same_content(&file, &other).map_err(failed)?)
+            }
+        }
+    }
+
+    /// Whether the host's `path` is no longer what the task saw. `now` is what it is.
+    pub(super) fn is_conflict(&self, path: &Path, now: Option<Facts>) -> bool {
+        if self.conflicts.contains(path) {
+            return true;
+        }
+        let mut pending = vec![(path.to_owned(), now)];
+        while let Some((path, now)) = pending.pop() {
+            match (self.names.contains(&path), now) {
+                (true, None) | (false, Some(_)) => return true,
+                // A folder's own time changes with the names in it.
+                (true, Some(facts)) if facts.kind == Kind::Folder => {
+                    let entries = self.host.list(&path).unwrap_or_default();
+                    pending.extend(entries.into_iter().map(|(name, _)| {
+                        let inner = path.join(name);
+                        let facts = self.host.facts(&inner).ok().flatten();
+                        (inner, facts)
+                    }));
+                }
+                (true, Some(facts)) if facts.stamp.changed > self.since => return true,
+                (false, None) | (true, Some(_)) => {}
+            }
+        }
+        false
+    }
+
+    fn not_understood(&self, path: &Path) -> WorkspaceError {
+        WorkspaceError::unreadable(
+            &self.upper.path().join(path),
+            "the kernel wrote it with redirect_dir or metacopy, which cannot be applied; turn them off for the engine",
+        )
+    }
+}
+
+impl From<Kind> for EntryKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::File => Self::File,
+            Kind::Folder => Self::Folder,
+            Kind::Link => Self::Link,
+            Kind::Special => Self::Special,
+        }
+    }
+}
+
+/// Where the link `path` leads.
+pub(super) fn target(tree: &Tree, path: &Path) -> io::Result<PathBuf> {
+    tree.target(path)
+}

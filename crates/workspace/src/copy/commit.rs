@@ -1,0 +1,144 @@
+//! The steps of an apply. Each can be done again after it was done, and undone; neither touches what somebody else wrote meanwhile.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, RenameFlags, linkat, renameat, renameat_with};
+use rustix::io::Errno;
+
+use sandbox_files::tree::{Facts, Kind, Tree, is_absence};
+
+use super::fingerprint::ContentFingerprint;
+use super::journal::Step;
+use super::stage::{Stage, new, old};
+
+/// How undoing a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Undone {
+    /// What was there before is there again.
+    Fully,
+    /// Somebody has changed what was put: it stays, and what it replaced stays in the stage.
+    Theirs,
+}
+
+/// Does one step, or what is left of it. What is replaced or taken away is kept in the stage.
+pub(super) fn forward(host: &Tree, stage: &Stage, step: &Step) -> io::Result<()> {
+    let waits = step.puts && stage.tree.facts(&new(step.number))?.is_some();
+    if step.puts && !waits {
+        return Ok(());
+    }
+    let (folder, name) = host.parent(&step.path)?;
+    let stage_folder = stage.tree.folder(Path::new(""))?;
+    let replaces = match stage.tree.facts(&old(step.number))? {
+        Some(kept) => holds_former(host, step, &kept)?,
+        None => keep(host, step, &folder, &stage_folder)?,
+    };
+    if !step.puts {
+        return Ok(());
+    }
+    let new = new(step.number);
+    if replaces {
+        return Ok(renameat(&stage_folder, &new, &folder, name)?);
+    }
+    match renameat_with(&stage_folder, &new, &folder, name, RenameFlags::NOREPLACE) {
+        Err(Errno::EXIST) => Err(changed()),
+        renamed => Ok(renamed?),
+    }
+}
+
+/// Keeps what is there before; tells whether it is still there too, under both names.
+fn keep(host: &Tree, step: &Step, folder: &OwnedFd, stage_folder: &OwnedFd) -> io::Result<bool> {
+    let Some(expected) = step.expects else {
+        return Ok(false);
+    };
+    let Some(is) = host.facts(&step.path)?.filter(|is| is.stamp == expected) else {
+        return Err(changed());
+    };
+    // Of a folder the stamp tells nothing of what is deeper in it.
+    if is.kind == Kind::Folder && ContentFingerprint::of(host, &step.path) != step.before {
+        return Err(changed());
+    }
+    let (folder, name) = (folder, step.path.file_name().unwrap_or_default());
+    let old = old(step.number);
+    let linked = step.swaps && linkat(folder, name, stage_folder, &old, AtFlags::empty()).is_ok();
+    if !linked {
+        renameat(folder, name, stage_folder, &old)?;
+    }
+    Ok(linked)
+}
+
+/// After a crash: whether what is `kept` is still there too, as it was.
+fn holds_former(host: &Tree, step: &Step, kept: &Facts) -> io::Result<bool> {
+    match host.facts(&step.path)? {
+        None => Ok(false),
+        _ if !step.puts => Ok(false),
+        Some(is) if is.is_same_file(kept) && ContentFingerprint::of(host, &step.path) == step.before => {
+            Ok(true)
+        }
+        Some(_) => Err(changed()),
+    }
+}
+
+/// Undoes one step, or as much of it as was done.
+pub(super) fn backward(host: &Tree, stage: &Stage, step: &Step) -> io::Result<Undone> {
+    let waits = stage.tree.facts(&new(step.number))?;
+    let kept = stage.tree.facts(&old(step.number))?;
+    let was_put = step.puts && waits.is_none();
+    // A step with something before it keeps that first, and gives it back last.
+    if kept.is_none() && (!was_put || step.expects.is_some()) {
+        return Ok(Undone::Fully);
+    }
+    let (folder, name) = match host.parent(&step.path) {
+        Err(error) if is_absence(&error) => return Ok(lost(kept.is_some())),
+        found => found?,
+    };
+    let stage_folder = stage.tree.folder(Path::new(""))?;
+    let mut is = host.facts(&step.path)?;
+    if was_put && is.is_some() {
+        if ContentFingerprint::of(host, &step.path) != step.after {
+            return Ok(Undone::Theirs);
+        }
+        // From then on it counts as not put: undoing this a second time changes nothing.
+        let place = new(step.number);
+        let linked = kept.is_some()
+            && step.swaps
+            && linkat(&folder, name, &stage_folder, &place, AtFlags::empty()).is_ok();
+        if !linked {
+            renameat(&folder, name, &stage_folder, &place)?;
+            is = None;
+        }
+    }
+    let Some(kept) = kept else {
+        return Ok(Undone::Fully);
+    };
+    let old = old(step.number);
+    match is {
+        None => match renameat_with(&stage_folder, &old, &folder, name, RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => Ok(Undone::Theirs),
+            renamed => Ok(renamed.map(|()| Undone::Fully)?),
+        },
+        // It was linked only, and never replaced.
+        Some(is) if is.is_same_file(&kept) => Ok(Undone::Fully),
+        Some(is) if is_put(stage, step, &is) && ContentFingerprint::of(host, &step.path) == step.after => {
+            renameat(&stage_folder, &old, &folder, name)?;
+            Ok(Undone::Fully)
+        }
+        Some(_) => Ok(Undone::Theirs),
+    }
+}
+
+/// Whether what is there is what was put, and linked into the stage again.
+fn is_put(stage: &Stage, step: &Step, is: &Facts) -> bool {
+    let waits = stage.tree.facts(&new(step.number)).ok().flatten();
+    step.puts && waits.is_some_and(|waits| waits.is_same_file(is))
+}
+
+/// The folder of the step is gone.
+fn lost(kept: bool) -> Undone {
+    if kept { Undone::Theirs } else { Undone::Fully }
+}
+
+fn changed() -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, "it changed on the host just now")
+}

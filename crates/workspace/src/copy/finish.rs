@@ -1,0 +1,165 @@
+//! The second half of an apply, which the next command does too where the first was interrupted.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sandbox_files::tree::Tree;
+
+use super::super::error::WorkspaceError;
+use super::commit::{self, Undone};
+use super::journal::{Journal, Phase, Step};
+use super::stage::{self, Stage};
+use super::state;
+use super::sync;
+use super::witness::{Moment, Witness, stopped};
+
+/// Finishes or undoes what an apply that ended in its middle left in `folder`.
+pub(super) fn recover(folder: &Path, witness: Witness<'_>) -> Result<(), WorkspaceError> {
+    match Journal::read(folder)? {
+        Some(journal) => finish(journal, folder, witness),
+        None => Ok(()),
+    }
+}
+
+/// Goes on from wherever the journal says.
+pub(super) fn finish(
+    mut journal: Journal,
+    folder: &Path,
+    witness: Witness<'_>,
+) -> Result<(), WorkspaceError> {
+    match journal.phase {
+        Phase::Committing | Phase::Undoing => {
+            let (host, stage) = opened(&journal, folder)?;
+            carry_out(&mut journal, folder, (&host, &stage), witness)
+        }
+        Phase::Done => end(&journal, folder, witness),
+        Phase::Staging => clean(&journal, folder, witness),
+    }
+}
+
+/// Tree and stage. Where one of them is gone, nothing can be finished or undone: that is said once.
+fn opened(journal: &Journal, folder: &Path) -> Result<(Tree, Stage), WorkspaceError> {
+    let stage = journal.tree.join(&journal.stage);
+    let opened = Tree::open(&journal.tree).and_then(|host| {
+        let stage = Stage::open(&host, &journal.stage)?;
+        Ok((host, stage))
+    });
+    if matches!(&opened, Err(error) if error.kind() == io::ErrorKind::NotFound) {
+        Journal::remove(folder)?;
+    }
+    opened.map_err(|source| WorkspaceError::new("open", &stage, source))
+}
+
+fn carry_out(
+    journal: &mut Journal,
+    folder: &Path,
+    (host, stage): (&Tree, &Stage),
+    witness: Witness<'_>,
+) -> Result<(), WorkspaceError> {
+    let mut failure = None;
+    if journal.phase == Phase::Committing {
+        failure = commit_all(host, stage, &journal.steps, witness)?;
+        if failure.is_none() {
+            let _ = sync::entries(host, &folders_of(&journal.steps));
+            journal.advance(Phase::Done, folder)?;
+            stopped(witness, Moment::Committed)?;
+            return end(journal, folder, witness);
+        }
+        is_noted(journal, Phase::Undoing, folder);
+        stopped(witness, Moment::Failed)?;
+    }
+    let kept = undo_all(host, stage, &journal.steps, witness)?;
+    if let Some(error) = kept {
+        // What was replaced is in the stage, which stays where it is from now on.
+        Journal::remove(folder)?;
+        return Err(error);
+    }
+    // From here on nothing says any more which steps were done: the stage only goes.
+    let _ = sync::entries(host, &folders_of(&journal.steps));
+    if !is_noted(journal, Phase::Staging, folder) {
+        Journal::remove(folder)?;
+    }
+    clean(journal, folder, witness)?;
+    match failure {
+        Some((path, source)) => Err(WorkspaceError::RolledBack { path, source }),
+        None => Ok(()),
+    }
+}
+
+/// The folders whose entries `steps` change.
+fn folders_of(steps: &[Step]) -> Vec<PathBuf> {
+    let folders: BTreeSet<&Path> = steps.iter().filter_map(|step| step.path.parent()).collect();
+    folders.into_iter().map(Path::to_owned).collect()
+}
+
+/// Notes how far undoing has come. A disk that is full keeps nobody from it: whoever finds the earlier phase does the steps again, or
+/// undoes them.
+fn is_noted(journal: &mut Journal, phase: Phase, folder: &Path) -> bool {
+    let noted = journal.advance(phase, folder);
+    if let Err(error) = &noted {
+        tracing::warn!(%error, "that an apply is being undone could not be noted");
+    }
+    noted.is_ok()
+}
+
+/// The tree is as it should be: removes what is left, and the copy with it unless that has more.
+fn end(journal: &Journal, folder: &Path, witness: Witness<'_>) -> Result<(), WorkspaceError> {
+    stopped(witness, Moment::Cleaning)?;
+    stage::remove(&journal.tree, &journal.stage);
+    stopped(witness, Moment::Cleaned)?;
+    if journal.keeps.is_empty() {
+        return state::forget(folder);
+    }
+    state::keep(&journal.keeps, &journal.tree, folder)?;
+    Journal::remove(folder)
+}
+
+/// Removes the stage and the journal; the copy stays.
+fn clean(journal: &Journal, folder: &Path, witness: Witness<'_>) -> Result<(), WorkspaceError> {
+    stopped(witness, Moment::Cleaning)?;
+    stage::remove(&journal.tree, &journal.stage);
+    stopped(witness, Moment::Cleaned)?;
+    Journal::remove(folder)
+}
+
+/// Does all steps. A step that fails is told; what was done before it is not undone yet.
+fn commit_all(
+    host: &Tree,
+    stage: &Stage,
+    steps: &[Step],
+    witness: Witness<'_>,
+) -> Result<Option<(PathBuf, io::Error)>, WorkspaceError> {
+    for step in steps {
+        if let Err(error) = commit::forward(host, stage, step) {
+            return Ok(Some((step.path.clone(), error)));
+        }
+        stopped(witness, Moment::Stepped)?;
+    }
+    Ok(None)
+}
+
+/// Undoes all steps. What somebody has changed since stays as it is, and is told when the rest is undone.
+fn undo_all(
+    host: &Tree,
+    stage: &Stage,
+    steps: &[Step],
+    witness: Witness<'_>,
+) -> Result<Option<WorkspaceError>, WorkspaceError> {
+    let mut kept = None;
+    for step in steps.iter().rev() {
+        let half_done = |source| WorkspaceError::HalfDone {
+            path: step.path.clone(),
+            kept: step
+                .expects
+                .map(|_| stage.tree.path().join(stage::old(step.number))),
+            source,
+        };
+        if commit::backward(host, stage, step).map_err(half_done)? == Undone::Theirs {
+            let since = io::Error::new(io::ErrorKind::ResourceBusy, "it was changed after it was applied");
+            kept.get_or_insert(half_done(since));
+        }
+        stopped(witness, Moment::Undone)?;
+    }
+    Ok(kept)
+}

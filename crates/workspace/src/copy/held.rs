@@ -1,0 +1,165 @@
+//! Why a change is held back: what programs of the host follow on their own, and links that lead out.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use sandbox_files::tree::{Facts, Kind, Tree};
+
+use super::super::inventory::{Role, content, protected, text};
+use super::super::judge;
+use super::changes::{Comparison, HeldBack, Judge, target};
+use super::xattr;
+
+/// How much of a new folder is compared with the host's.
+const MOST_COPIES: u32 = 1000;
+
+impl Comparison {
+    /// Whether what the task made of a protected path is what every repository has. `kind` is nothing where the task removed it.
+    pub(super) fn is_harmless(&self, judge: &Judge<'_>, role: Role, path: &Path, kind: Option<Kind>) -> bool {
+        match (role, kind) {
+            (Role::Hooks, Some(Kind::Folder)) => self.has_samples_only(path),
+            (Role::Hooks, None) => are_samples(&self.host, path),
+            (Role::Steps | Role::Modules | Role::GitFile, None) => true,
+            (Role::Configuration, Some(Kind::File)) => {
+                let known = text(&self.host, path).unwrap_or_default();
+                text(&self.upper, path).is_some_and(|text| {
+                    [&self.upper, &self.host]
+                        .iter()
+                        .any(|tree| judge::is_harmless_configuration(tree, path, &text, &known))
+                })
+            }
+            (Role::Pointer, Some(Kind::File)) if !judge.follows.is_configured => {
+                let configuration = |folder: &Path| {
+                    [&self.upper, &self.host].iter().find_map(|tree| {
+                        tree.facts(&folder.join("HEAD")).ok()??;
+                        Some(text(tree, &folder.join("config")).unwrap_or_default())
+                    })
+                };
+                text(&self.upper, path)
+                    .is_some_and(|text| judge::is_harmless_pointer(&self.host, path, &text, configuration))
+            }
+            (Role::Listed, Some(kind)) => self.is_copy_of_the_hosts(judge, path, kind),
+            (Role::Steps | Role::Modules, Some(Kind::File)) => {
+                text(&self.upper, path).is_some_and(|text| judge::is_harmless_text(role, path, &text))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether all that is new at `top` is also at a protected path of the same name further up, as in a second work tree. What lies at
+    /// other paths of the host proves nothing: a task may have written it.
+    fn is_copy_of_the_hosts(&self, judge: &Judge<'_>, top: &Path, kind: Kind) -> bool {
+        let (Ok(None), Some(folder), Some(name)) = (self.host.facts(top), top.parent(), top.file_name())
+        else {
+            return false;
+        };
+        let mut known = Vec::new();
+        let mut above = folder.components();
+        while above.next().is_some() {
+            if judge.protection.covers(above.as_path(), name) {
+                known.push(above.as_path().join(name));
+            }
+        }
+        let mut pending = vec![(top.to_owned(), kind)];
+        let mut seen = 0;
+        while let Some((path, kind)) = pending.pop() {
+            seen += 1;
+            let is_copy = match kind {
+                Kind::Folder => self.upper.list(&path).is_ok_and(|entries| {
+                    pending.extend(entries.into_iter().map(|(name, kind)| (path.join(name), kind)));
+                    true
+                }),
+                Kind::File => known.iter().any(|known| {
+                    let inner = path.strip_prefix(top).unwrap_or(Path::new(""));
+                    // Without a slash at the end where the path is the protected one itself.
+                    let known = known.components().chain(inner.components()).collect::<PathBuf>();
+                    self.is_same_as_the_hosts(&path, &known)
+                }),
+                Kind::Link | Kind::Special => false,
+            };
+            if !is_copy || seen > MOST_COPIES {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn is_same_as_the_hosts(&self, path: &Path, known: &Path) -> bool {
+        let (Ok(Some(now)), Ok(Some(before))) = (self.upper.facts(path), self.host.facts(known)) else {
+            return false;
+        };
+        let new = content(&self.upper, path, &now);
+        (before.kind, before.mode) == (Kind::File, now.mode)
+            && new.is_some()
+            && new == content(&self.host, known, &before)
+    }
+
+    /// Whether no hook comes, and none goes: a folder that hides the host's takes away what is in that.
+    fn has_samples_only(&self, hooks: &Path) -> bool {
+        let stays = match self.host.facts(hooks) {
+            Ok(None) => true,
+            Ok(Some(before)) if before.kind == Kind::Folder => {
+                let notes = self.upper.folder(hooks).and_then(xattr::notes);
+                notes.is_ok_and(|notes| !notes.opaque) || are_samples(&self.host, hooks)
+            }
+            _ => false,
+        };
+        stays && are_samples(&self.upper, hooks)
+    }
+
+    /// Why a folder of the host that makes place, if `before` is one, is held back for what is in it.
+    pub(super) fn held_with(
+        &self,
+        judge: &Judge<'_>,
+        path: &Path,
+        before: Option<&Facts>,
+    ) -> Option<HeldBack> {
+        before.filter(|before| before.kind == Kind::Folder)?;
+        if judge.follows.has_within(path) {
+            return Some(HeldBack::Protected);
+        }
+        let mut pending = vec![path.to_owned()];
+        while let Some(folder) = pending.pop() {
+            let entries = self.host.list(&folder).unwrap_or_default();
+            let judged = protected(judge.protection, &folder, &entries);
+            for (name, kind) in entries {
+                let inner = folder.join(&name);
+                match (judged.roles.get(&name), kind) {
+                    (Some(Role::Hooks), Kind::Folder) if are_samples(&self.host, &inner) => {}
+                    (Some(Role::Steps | Role::Modules | Role::GitFile), _) => {}
+                    (Some(_), _) => return Some(HeldBack::Protected),
+                    (None, Kind::Folder) => pending.push(inner),
+                    (None, _) => {}
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether the link `path` leads out of the tree.
+    pub(super) fn leads_out(&self, path: &Path) -> io::Result<bool> {
+        let mut depth = path.components().count() - 1;
+        let mut below = false;
+        for part in target(&self.upper, path)?.components() {
+            match part {
+                Component::CurDir => {}
+                Component::Normal(_) => below = true,
+                // After a name, which may be a link, nobody knows what is above.
+                Component::ParentDir if depth > 0 && !below => depth -= 1,
+                _ => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn are_samples(tree: &Tree, hooks: &Path) -> bool {
+    tree.list(hooks).is_ok_and(|entries| {
+        entries.iter().all(|(name, kind)| {
+            *kind == Kind::File
+                && Path::new(name)
+                    .extension()
+                    .is_some_and(|extension| extension == "sample")
+        })
+    })
+}

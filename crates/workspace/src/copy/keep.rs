@@ -1,0 +1,150 @@
+//! What is left of a copy after an apply: the changes that were held back, over the tree as it is now.
+//!
+//! **Invariant.** Nothing that was applied stays in the upper layer: there it would hide what the host changes later, and as a link to the
+//! tree's own file let the next task write through to it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, Uid, chownat, mkdirat, mknodat, renameat};
+
+use sandbox_files::or_absent;
+use sandbox_files::tree::{Facts, Kind, Tree};
+
+use super::super::error::WorkspaceError;
+use super::changes::{Change, ChangeKind, HeldBack};
+use super::path_text;
+use super::trash;
+
+/// The upper layer that takes the place of the other.
+const NEXT: &str = "upper-next";
+
+/// A change that stays in the copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Kept {
+    #[serde(with = "path_text")]
+    path: PathBuf,
+    /// Whether the task removed it.
+    is_removal: bool,
+    /// Whether it changed on the host too since the task began.
+    is_conflict: bool,
+}
+
+impl Kept {
+    /// Those of `held_back` that can be applied later; a device, pipe or socket never can.
+    pub(super) fn of(held_back: &[Change]) -> Vec<Self> {
+        let kept = held_back
+            .iter()
+            .filter(|change| change.held_back != Some(HeldBack::Special));
+        kept.map(|change| Self {
+            path: change.path.clone(),
+            is_removal: change.kind == ChangeKind::Removed,
+            is_conflict: change.conflict,
+        })
+        .collect()
+    }
+}
+
+/// The paths among `kept` that changed on the host too.
+pub(super) fn conflicts(kept: &[Kept]) -> BTreeSet<PathBuf> {
+    let conflicts = kept.iter().filter(|kept| kept.is_conflict);
+    conflicts.map(|kept| kept.path.clone()).collect()
+}
+
+/// Leaves nothing but `kept` in the upper layer `name` of `folder`. Can be done again wherever it stopped.
+pub(super) fn only(kept: &[Kept], folder: &Path, name: &str) -> Result<(), WorkspaceError> {
+    let (upper, next) = (folder.join(name), folder.join(NEXT));
+    if upper.exists() {
+        let failed = |source| WorkspaceError::new("clean up", &upper, source);
+        move_all(kept, &upper, &next).map_err(failed)?;
+        trash::put(folder, &[name])?;
+    }
+    or_absent(fs::rename(&next, &upper)).map_err(|source| WorkspaceError::new("rename", &next, source))
+}
+
+fn move_all(kept: &[Kept], upper: &Path, next: &Path) -> io::Result<()> {
+    let from = Tree::open(upper)?;
+    match DirBuilder::new().mode(0o700).create(next) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made?,
+    }
+    let to = Tree::open(next)?;
+    let top = fs::metadata(upper)?;
+    if rustix::process::geteuid().is_root() {
+        chown(next, Some(top.uid()), Some(top.gid()))?;
+    }
+    fs::set_permissions(next, Permissions::from_mode(top.mode() & 0o7777))?;
+    let mut moved: Option<&Path> = None;
+    for kept in kept {
+        // A folder takes along what is in it.
+        if moved.is_some_and(|folder| kept.path.starts_with(folder)) {
+            continue;
+        }
+        match move_one(&from, &to, kept) {
+            Ok(()) => moved = Some(&kept.path),
+            Err(error) => {
+                tracing::warn!(path = ?kept.path, %error, "a change that was held back cannot be kept");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn move_one(from: &Tree, to: &Tree, kept: &Kept) -> io::Result<()> {
+    let path = kept.path.as_path();
+    if to.facts(path)?.is_some() {
+        return Ok(());
+    }
+    make_parents(from, to, path)?;
+    let (target, name) = to.parent(path)?;
+    match from.facts(path)? {
+        Some(_) => {
+            let (source, name) = from.parent(path)?;
+            Ok(renameat(&source, name, &target, name)?)
+        }
+        // The folder that it was in hid what the host has there.
+        None if kept.is_removal => Ok(mknodat(
+            &target,
+            name,
+            FileType::CharacterDevice,
+            Mode::empty(),
+            0,
+        )?),
+        None => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+/// The folders above `path`, with owner and permissions, and merged with those of the host.
+fn make_parents(from: &Tree, to: &Tree, path: &Path) -> io::Result<()> {
+    let parents: Vec<&Path> = path.ancestors().skip(1).collect();
+    for parent in parents.into_iter().rev() {
+        if parent.as_os_str().is_empty() || to.facts(parent)?.is_some() {
+            continue;
+        }
+        let facts = from.facts(parent)?.filter(|facts| facts.kind == Kind::Folder);
+        let facts = facts.ok_or(io::ErrorKind::NotFound)?;
+        make_folder(to, parent, &facts)?;
+    }
+    Ok(())
+}
+
+fn make_folder(to: &Tree, path: &Path, facts: &Facts) -> io::Result<()> {
+    let (folder, name) = to.parent(path)?;
+    mkdirat(&folder, name, Mode::from_raw_mode(0o700))?;
+    if rustix::process::geteuid().is_root() {
+        let (uid, gid) = (Uid::from_raw(facts.uid), Gid::from_raw(facts.gid));
+        chownat(&folder, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    let made = to.folder(path)?;
+    // Without a right for its owner, nothing could be put into it.
+    Ok(rustix::fs::fchmod(
+        &made,
+        Mode::from_raw_mode(facts.mode & 0o7777 | 0o700),
+    )?)
+}

@@ -1,0 +1,34 @@
+//! A work tree that a task changes without changing it: an overlay of the engine's keeps the changes apart, until somebody looks at
+//! them, applies them or throws them away.
+
+mod apply;
+mod changes;
+mod commit;
+mod fingerprint;
+mod finish;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzzed;
+mod held;
+mod journal;
+mod keep;
+mod names;
+mod path_text;
+mod removal;
+mod repository;
+mod room;
+mod stage;
+mod state;
+mod sync;
+mod trash;
+#[cfg(test)]
+mod unprivileged;
+mod witness;
+mod xattr;
+
+pub use apply::{Applied, ApplyOptions};
+pub use changes::{Change, ChangeKind, EntryKind, HeldBack};
+#[cfg(any(test, feature = "fuzzing"))]
+pub use fuzzed::workspace_copy;
+pub(super) use names::Names;
+pub(crate) use state::CopyInUse;
+pub use state::{Versions, WorkspaceCopy, overlay_folders};

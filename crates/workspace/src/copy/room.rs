@@ -1,0 +1,42 @@
+//! Whether there is room for what an apply brings.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use sandbox_files::tree::{Kind, Tree};
+
+use super::changes::{Change, ChangeKind};
+use super::stage;
+
+/// How many bytes those new files among `changes` have on the disk that `host` gets as copies, as far as can be told without opening them.
+pub(super) fn needed(upper: &Tree, host: &Tree, changes: &[Change]) -> io::Result<u64> {
+    let shared = device(upper)? == device(host)?;
+    let copied = changes.iter().filter_map(|change| {
+        let facts = change.now.filter(|facts| facts.kind == Kind::File)?;
+        let is_linked = shared && change.kind == ChangeKind::Added && stage::may_be_linked(&facts);
+        (!is_linked).then_some(facts.stored)
+    });
+    Ok(copied.fold(0, u64::saturating_add))
+}
+
+fn device(tree: &Tree) -> io::Result<u64> {
+    Ok(rustix::fs::fstat(tree.folder(Path::new(""))?)?.st_dev)
+}
+
+/// How many bytes are free where `folder` is.
+pub(super) fn free(folder: impl AsFd) -> io::Result<u64> {
+    let room = rustix::fs::fstatvfs(folder)?;
+    Ok(room.f_bavail.saturating_mul(room.f_frsize))
+}
+
+/// Refuses what does not fit.
+pub(super) fn check(needed: u64, free: u64) -> io::Result<()> {
+    if needed <= free {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::StorageFull,
+        format!("{needed} bytes are needed beside the tree, and {free} are free"),
+    ))
+}

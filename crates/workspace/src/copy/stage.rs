@@ -1,0 +1,190 @@
+//! What a task wrote, linked or copied to a folder in the tree, from where one rename brings each into it.
+
+use std::ffi::OsStr;
+use std::fs::{File, FileTimes, Permissions};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rand::RngExt as _;
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, SeekFrom, StatxFlags, Uid, chownat, fstat, linkat, mkdirat, openat, seek,
+    statx, symlinkat,
+};
+use rustix::io::Errno;
+
+use sandbox_files::tree::{Facts, Kind, Tree};
+
+use super::changes::{Change, Comparison, target};
+use super::removal;
+use super::xattr;
+
+/// What the names of stages begin with.
+const PREFIX: &str = ".sandbox-apply-";
+
+/// The folder, which is in the tree, since only there it surely is on the tree's file system.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) tree: Tree,
+    /// Owner and group of what is new.
+    owner: (u32, u32),
+}
+
+/// A name for a stage that nothing has yet.
+pub(super) fn name() -> String {
+    format!("{PREFIX}{:016x}", rand::rng().random::<u64>())
+}
+
+impl Stage {
+    pub(super) fn create(host: &Tree, name: &str) -> io::Result<Self> {
+        mkdirat(host.folder(Path::new(""))?, name, Mode::from_raw_mode(0o700))?;
+        Self::open(host, name)
+    }
+
+    /// Opens a stage, which is a folder of the tree itself: whoever may write the tree could put a link in its place.
+    pub(super) fn open(host: &Tree, name: &str) -> io::Result<Self> {
+        let top = fstat(host.folder(Path::new(""))?)?;
+        Ok(Self {
+            tree: host.inner(Path::new(checked(name)?))?,
+            owner: (top.st_uid, top.st_gid),
+        })
+    }
+
+    /// Brings what `change` has in the upper layer to `place` in the stage; of a folder only itself. A file that needs no change gets a second name
+    /// there, if both are on one file system; all others are copied.
+    pub(super) fn put(&self, from: &Comparison, change: &Change, place: &Path) -> io::Result<()> {
+        let path = change.path.as_path();
+        let facts = change.now.ok_or(io::ErrorKind::NotFound)?;
+        let before = change.before.filter(|before| before.kind == facts.kind);
+        let (folder, name) = self.tree.parent(place)?;
+        match facts.kind {
+            Kind::Folder => {
+                mkdirat(&folder, name, Mode::from_raw_mode(0o700))?;
+                let made = self.tree.folder(place)?;
+                rustix::fs::fchmod(&made, Mode::from_raw_mode(facts.mode & 0o777 | 0o700))?;
+            }
+            Kind::Link => symlinkat(target(&from.upper, path)?, &folder, name)?,
+            Kind::File if link(from, path, &facts, (&folder, name))? => {}
+            Kind::File => {
+                let flags =
+                    OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let new = File::from(openat(&folder, name, flags, Mode::from_raw_mode(0o600))?);
+                fill(&new, &from.upper.file(path)?, &facts)?;
+            }
+            Kind::Special => return Err(io::ErrorKind::Unsupported.into()),
+        }
+        self.give(&folder, name, before)
+    }
+
+    /// To whom the former file belonged, else to whom the tree does: in a container everything is root's.
+    fn give(&self, folder: &OwnedFd, name: &OsStr, before: Option<Facts>) -> io::Result<()> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        let (uid, gid) = before.map_or(self.owner, |before| (before.uid, before.gid));
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        Ok(chownat(
+            folder,
+            name,
+            Some(uid),
+            Some(gid),
+            AtFlags::SYMLINK_NOFOLLOW,
+        )?)
+    }
+}
+
+/// Whether a second name may be all that a file of the upper layer needs to be one of the tree: nobody else has a name for it.
+pub(super) fn may_be_linked(facts: &Facts) -> bool {
+    let user = rustix::process::geteuid();
+    facts.kind == Kind::File
+        && facts.links == 1
+        && facts.mode & 0o7000 == 0
+        && (user.is_root() || facts.uid == user.as_raw())
+}
+
+/// Gives the file `path` of the upper layer a second name, where that is possible.
+fn link(
+    from: &Comparison,
+    path: &Path,
+    facts: &Facts,
+    (folder, name): (&OwnedFd, &OsStr),
+) -> io::Result<bool> {
+    // Nothing may come with it that a copy would leave behind.
+    if !may_be_linked(facts) || xattr::has_any(from.upper.held(path)?)? {
+        return Ok(false);
+    }
+    let (upper, its_name) = from.upper.parent(path)?;
+    match linkat(&upper, its_name, folder, name, AtFlags::empty()) {
+        Ok(()) => {}
+        Err(Errno::XDEV | Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    let linked = Facts::from(&statx(
+        folder,
+        name,
+        AtFlags::SYMLINK_NOFOLLOW,
+        StatxFlags::BASIC_STATS,
+    )?);
+    // Nobody works in the copy any more; what is judged and what is taken are the same all the same.
+    if linked.is_same_file(facts) && linked.mode == facts.mode {
+        Ok(true)
+    } else {
+        Err(io::ErrorKind::ResourceBusy.into())
+    }
+}
+
+fn fill(new: &File, content: &File, facts: &Facts) -> io::Result<()> {
+    copy_data(content, new)?;
+    // Never set-user-id and the like.
+    new.set_permissions(Permissions::from_mode(facts.mode & 0o777))?;
+    new.set_times(FileTimes::new().set_modified(content.metadata()?.modified()?))
+}
+
+/// Copies what a file has on the disk, and leaves its holes holes: they would fill the disk of whoever copies them.
+fn copy_data(from: &File, mut to: &File) -> io::Result<()> {
+    let size = from.metadata()?.len();
+    let mut at = 0;
+    while at < size {
+        let data = match seek(from, SeekFrom::Data(at)) {
+            // A hole to the end.
+            Err(Errno::NXIO) => break,
+            data => data?,
+        };
+        let end = seek(from, SeekFrom::Hole(data))?;
+        seek(from, SeekFrom::Start(data))?;
+        seek(to, SeekFrom::Start(data))?;
+        io::copy(&mut from.take(end.saturating_sub(data)), &mut to)?;
+        at = end.max(data + 1);
+    }
+    to.set_len(size)
+}
+
+/// Where what is put waits.
+pub(super) fn new(number: usize) -> PathBuf {
+    format!("new-{number}").into()
+}
+
+/// Where what was there is kept.
+pub(super) fn old(number: usize) -> PathBuf {
+    format!("old-{number}").into()
+}
+
+/// Removes a stage; one that is gone is done. What this user cannot remove stays: the tree is as it should be all the same.
+pub(super) fn remove(root: &Path, name: &str) {
+    let removed = checked(name)
+        .and_then(|name| removal::remove(Tree::open(root)?.folder(Path::new(""))?, OsStr::new(name)));
+    if let Err(error) = removed {
+        let stage = root.join(name);
+        tracing::warn!(stage = %stage.display(), %error, "what an apply needed cannot be removed; nobody needs it any more");
+    }
+}
+
+/// A name from a file must not lead elsewhere.
+fn checked(name: &str) -> io::Result<&str> {
+    if name.starts_with(PREFIX) && !name.contains('/') {
+        Ok(name)
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
+    }
+}

@@ -1,0 +1,55 @@
+//! The end of a copy.
+//!
+//! What a task wrote is first renamed, which is done or not, and then removed, which takes its time and may fail: no half of a copy is
+//! ever taken for a copy.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use rand::RngExt as _;
+use sandbox_files::or_absent;
+
+use super::super::error::WorkspaceError;
+use super::removal;
+
+/// What the names of folders begin with that only wait to be removed.
+const PREFIX: &str = "discarded-";
+
+/// Puts those of `names` in `folder` away that are there.
+pub(super) fn put(folder: &Path, names: &[&str]) -> Result<(), WorkspaceError> {
+    for name in names {
+        let path = folder.join(name);
+        let away = folder.join(format!("{PREFIX}{:016x}", rand::rng().random::<u64>()));
+        or_absent(fs::rename(&path, away))
+            .map_err(|source| WorkspaceError::new("put away", &path, source))?;
+    }
+    Ok(())
+}
+
+/// Removes what was put away in `folder`.
+pub(super) fn empty(folder: &Path) -> Result<(), WorkspaceError> {
+    let failed = |source| WorkspaceError::new("clean up in", folder, source);
+    let opened = File::open(folder).map_err(failed)?;
+    for name in waiting(folder).map_err(failed)? {
+        removal::remove(&opened, &name)
+            .map_err(|source| WorkspaceError::new("remove", &folder.join(&name), source))?;
+    }
+    Ok(())
+}
+
+fn waiting(folder: &Path) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if is_trash(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+fn is_trash(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
+}

@@ -1,0 +1,113 @@
+//! Any files of git, for the fuzzers: see `fuzzing`.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use sandbox_files::tree::Tree;
+
+use super::git_config;
+use super::inventory::{Inventory, Role};
+use super::judge;
+use super::protection::Protection;
+use crate::fuzzing::{Bed, Script};
+
+/// What runs a program, in the plainest form: whatever is said before it, it is found. The last line before it may go on in the next one.
+const PLANTED: &str = "\n\n[core]\n\thooksPath = planted-hooks\n";
+/// The same by way of another file.
+const INCLUDED: &str = "\n\n[include]\n\tpath = planted-include\n";
+/// So many paths are followed at most.
+const MOST_FOLLOWED: usize = 1000;
+/// Separates the configuration from the files.
+const SEPARATOR: u8 = 0x1e;
+
+/// `data` is the configuration of a repository; behind a separator follow the files of the tree.
+///
+/// # Panics
+///
+/// When something outside of the tree is touched, when a setting or an include that is written plainly is not found or is called
+/// harmless, or when looking a second time at the same files finds others.
+pub fn git_files(data: &[u8]) {
+    let mut parts = data.splitn(2, |byte| *byte == SEPARATOR);
+    let (configuration, files) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    check_text(configuration);
+    let bed = Bed::new().unwrap_or_else(|error| panic!("{error}"));
+    let script = Script::new(files);
+    bed.make(&bed.tree(), script.entries(true));
+    bed.make(&bed.tree(), script.entries(false));
+    let text = [configuration, INCLUDED.as_bytes()].concat();
+    let is_ours = repository(&bed.tree(), &text).is_ok();
+    let tree = Tree::open(&bed.tree()).unwrap_or_else(|error| panic!("{error}"));
+    let before = Inventory::take(&tree, &Protection::default());
+    let again = Inventory::take(&tree, &Protection::default());
+    assert!(before == again, "the same files are seen in two ways");
+    let now = before.take_again(&tree, &Protection::default());
+    for (path, leaf) in &now.leaves {
+        let is_harmless = judge::is_harmless(&tree, &now, None, path, leaf);
+        assert!(
+            !(is_ours && is_harmless && path == Path::new(".git/config")),
+            "a configuration that includes another is called harmless"
+        );
+    }
+    let is_read = git_config::settings(&text).is_some();
+    if is_ours && is_read && before.followed.len() < MOST_FOLLOWED {
+        let role = before.followed.get(Path::new("planted-hooks"));
+        assert!(
+            role.is_some() || bed.tree().join("planted-hooks").is_file(),
+            "a path of hooks that is written plainly is not found: {:?}",
+            before.followed
+        );
+        let role = before.followed.get(Path::new(".git/planted-include"));
+        assert!(
+            role == Some(&Role::Configuration),
+            "a file that is included is not found: {:?}",
+            before.followed
+        );
+    }
+    bed.check_outside();
+}
+
+/// A repository with this configuration; an error where the files of the tree are in its way.
+fn repository(tree: &Path, configuration: &[u8]) -> io::Result<()> {
+    fs::create_dir(tree.join(".git"))?;
+    for folder in ["objects", "refs"] {
+        fs::create_dir(tree.join(".git").join(folder))?;
+    }
+    let files: [(&str, &[u8]); 3] = [
+        ("HEAD", b"ref: refs/heads/main\n"),
+        ("config", configuration),
+        ("planted-include", PLANTED.as_bytes()),
+    ];
+    for (name, content) in files {
+        let path = tree.join(".git").join(name);
+        OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .open(path)?
+            .write_all(content)?;
+    }
+    Ok(())
+}
+
+/// What the text alone says.
+fn check_text(text: &[u8]) {
+    let all = |text: &[u8]| git_config::settings(text);
+    let planted = [text, PLANTED.as_bytes()].concat();
+    let is_planted =
+        |setting: &git_config::Setting| setting.is("core", "hookspath") && setting.value == b"planted-hooks";
+    if let Some(before) = all(text) {
+        let after = all(&planted).unwrap_or_default();
+        assert_eq!(after.len(), before.len() + 1, "a setting is lost");
+        assert!(after.last().is_some_and(is_planted), "a setting is not found");
+    }
+    for planted in [planted, [text, INCLUDED.as_bytes()].concat()] {
+        assert!(
+            !git_config::is_harmless(&planted, &[], |_| true),
+            "what runs programs is called harmless"
+        );
+        assert!(
+            !git_config::are_plain_modules(&planted),
+            "what runs programs is called a list of submodules"
+        );
+    }
+}

@@ -1,0 +1,16 @@
+//! What the fuzzers run: one function for each kind of hostile bytes, with the properties that must hold whatever they are.
+//!
+//! Only there with the feature `fuzzing`, and in unit tests, which run every seed. A property that does not hold is a panic. The
+//! programs around these functions lie in the folder `fuzz` of the repository.
+
+mod bed;
+mod script;
+
+#[cfg(test)]
+mod seeds;
+
+pub(crate) use self::bed::{Bed, Found, found};
+pub(crate) use self::script::Script;
+
+pub use crate::copy::workspace_copy;
+pub use crate::fuzzed::git_files;

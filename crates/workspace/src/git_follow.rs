@@ -1,0 +1,524 @@
+//! What git of the host follows in a tree because of its configuration, the user's own included, and the pointer files between
+//! repositories and their work trees.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use sandbox_files::tree::{Kind, Tree};
+
+use super::git_config::{self, Setting};
+use super::inventory::{LONGEST_TEXT, Role, text};
+use super::links::{follow, within};
+
+/// Configurations that include others are read up to here.
+const MOST_INCLUDES: usize = 64;
+/// Paths that configurations name in a tree.
+const MOST_FOLLOWED: usize = 1000;
+/// Settings whose files git reads as data, or does not read at all: everyday work changes them.
+const DATA: [(&str, &str); 6] = [
+    ("blame", "ignorerevsfile"),
+    ("core", "excludesfile"),
+    ("core", "worktree"),
+    ("commit", "template"),
+    ("mailmap", "file"),
+    ("safe", "directory"),
+];
+
+/// Where a configuration is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    /// A repository of the tree.
+    Inside(PathBuf),
+    /// A repository elsewhere.
+    Outside(PathBuf),
+    /// The user's own and the machine's.
+    User,
+}
+
+/// A setting that makes git follow a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Rule {
+    role: Role,
+    path: PathBuf,
+    /// Whether it is only meant where there is such a file: it may be the name of something else.
+    if_file: bool,
+}
+
+/// What configurations say is to be followed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Rules {
+    of: BTreeMap<Source, Vec<Rule>>,
+    /// Configurations in the tree that others include.
+    included: BTreeSet<PathBuf>,
+}
+
+/// What `.git` of a work tree says is its repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Pointer {
+    /// A folder of the tree.
+    Inside(PathBuf),
+    /// A folder of the host.
+    Outside(PathBuf),
+    /// A path whose very first folder the host does not have: so are those that git writes in a container.
+    Dangling,
+}
+
+/// Reads what `text`, which git reads from a file in `folder`, names. `prefix` is what it has to begin with.
+pub(super) fn pointer(tree: &Tree, folder: &Path, text: &[u8], prefix: &[u8]) -> Option<Pointer> {
+    let mut named = text.strip_prefix(prefix)?;
+    while let [rest @ .., b'\n' | b'\r'] = named {
+        named = rest;
+    }
+    if named.is_empty() || named.contains(&0) {
+        return None;
+    }
+    let named = Path::new(OsStr::from_bytes(named));
+    if let Some(inside) = within(tree.path(), folder, named) {
+        return Some(Pointer::Inside(inside));
+    }
+    let path = tree.path().join(folder).join(named);
+    if named.is_absolute() && !exists_at_all(&path) {
+        return Some(Pointer::Dangling);
+    }
+    Some(Pointer::Outside(path))
+}
+
+/// Whether the host has the first folder of `path`.
+fn exists_at_all(path: &Path) -> bool {
+    path.components()
+        .find_map(|part| match part {
+            Component::Normal(name) => Some(Path::new("/").join(name)),
+            _ => None,
+        })
+        .is_none_or(|first| fs::symlink_metadata(first).is_ok())
+}
+
+/// Where the `.git` of the folder `work_tree` leads.
+pub(super) fn repository_of(tree: &Tree, work_tree: &Path) -> Option<Pointer> {
+    let git = work_tree.join(".git");
+    match tree.facts(&git).ok()??.kind {
+        Kind::File => pointer(tree, work_tree, &text(tree, &git)?, b"gitdir: "),
+        Kind::Folder => Some(Pointer::Inside(git)),
+        Kind::Link => follow(tree, &git).end.map(Pointer::Inside),
+        Kind::Special => None,
+    }
+}
+
+/// Whether `core.worktree` of the repository `git_dir` names a folder of the tree that is a work tree of it.
+pub(super) fn is_work_tree(tree: &Tree, git_dir: &Path, named: &[u8]) -> bool {
+    let named = Path::new(OsStr::from_bytes(named));
+    within(tree.path(), git_dir, named)
+        .is_some_and(|folder| repository_of(tree, &folder) == Some(Pointer::Inside(git_dir.to_owned())))
+}
+
+/// What git follows in `tree`, whose repositories are `repositories` and whose other `.git` are `links`, by `known` rules, else by what
+/// the configurations say. The rules and the paths.
+pub(super) fn followed(
+    tree: &Tree,
+    repositories: &BTreeSet<PathBuf>,
+    links: &[PathBuf],
+    known: Option<&Rules>,
+) -> (Rules, BTreeMap<PathBuf, Role>) {
+    let bases = bases(tree, repositories, links);
+    let rules = known.cloned().unwrap_or_else(|| {
+        let mut rules = Rules::default();
+        for source in bases.keys() {
+            rules.read(tree, source);
+        }
+        rules
+    });
+    let included = rules
+        .included
+        .iter()
+        .map(|path| (path.clone(), Role::Configuration));
+    let mut followed: BTreeMap<PathBuf, Role> = included.collect();
+    let named = rules.of.iter().flat_map(|(source, rules)| {
+        let bases = bases.get(source).into_iter().flatten();
+        bases.flat_map(move |base| rules.iter().filter_map(move |rule| rule.in_tree(tree, base)))
+    });
+    for (path, role) in named {
+        if followed.len() >= MOST_FOLLOWED {
+            tracing::warn!(
+                tree = %tree.path().display(),
+                "git's configuration names more than {MOST_FOLLOWED} paths in the tree: the rest is not protected"
+            );
+            break;
+        }
+        followed.entry(path).or_insert(role);
+    }
+    (rules, followed)
+}
+
+/// The folders that paths of each configuration are relative to: the work trees of its repository, and the repository itself.
+fn bases(
+    tree: &Tree,
+    repositories: &BTreeSet<PathBuf>,
+    links: &[PathBuf],
+) -> BTreeMap<Source, BTreeSet<PathBuf>> {
+    let root = tree.path();
+    let mut bases: BTreeMap<Source, BTreeSet<PathBuf>> = BTreeMap::new();
+    let mut add = |source: Source, base: PathBuf| {
+        bases.entry(source).or_default().insert(base);
+    };
+    add(Source::User, root.to_owned());
+    let folders = repositories
+        .iter()
+        .filter(|path| path.file_name() == Some(OsStr::new(".git")));
+    for git in folders.chain(links) {
+        let work_tree = git.parent().unwrap_or(Path::new(""));
+        let base = root.join(work_tree);
+        add(Source::User, base.clone());
+        for source in sources(tree, repository_of(tree, work_tree)) {
+            add(source, base.clone());
+        }
+    }
+    for repository in repositories {
+        add(Source::Inside(repository.clone()), root.join(repository));
+    }
+    // The repository that the tree is a part of.
+    let above = root
+        .ancestors()
+        .skip(1)
+        .find(|folder| folder.join(".git").symlink_metadata().is_ok());
+    if let Some(above) = above {
+        add(Source::User, above.to_owned());
+        let git = above.join(".git");
+        let repository = if git.is_dir() {
+            Some(Pointer::Outside(git))
+        } else {
+            outside_text(&git).and_then(|text| outside_pointer(above, &text, b"gitdir: "))
+        };
+        for source in sources(tree, repository) {
+            add(source, above.to_owned());
+        }
+    }
+    bases
+}
+
+/// The configurations of a repository: its own, and that of the repository whose work tree it is.
+fn sources(tree: &Tree, repository: Option<Pointer>) -> Vec<Source> {
+    match repository {
+        Some(Pointer::Inside(git_dir)) => {
+            let common = text(tree, &git_dir.join("commondir"))
+                .and_then(|text| pointer(tree, &git_dir, &text, b""))
+                .and_then(source_at);
+            common.into_iter().chain([Source::Inside(git_dir)]).collect()
+        }
+        Some(Pointer::Outside(git_dir)) => {
+            let common = outside_text(&git_dir.join("commondir"))
+                .and_then(|text| outside_pointer(&git_dir, &text, b""))
+                .and_then(source_at);
+            common.into_iter().chain([Source::Outside(git_dir)]).collect()
+        }
+        Some(Pointer::Dangling) | None => Vec::new(),
+    }
+}
+
+fn source_at(pointer: Pointer) -> Option<Source> {
+    match pointer {
+        Pointer::Inside(folder) => Some(Source::Inside(folder)),
+        Pointer::Outside(folder) => Some(Source::Outside(folder)),
+        Pointer::Dangling => None,
+    }
+}
+
+/// A pointer in a file that lies outside of the tree.
+fn outside_pointer(folder: &Path, text: &[u8], prefix: &[u8]) -> Option<Pointer> {
+    let mut named = text.strip_prefix(prefix)?;
+    while let [rest @ .., b'\n' | b'\r'] = named {
+        named = rest;
+    }
+    Some(Pointer::Outside(folder.join(Path::new(OsStr::from_bytes(named)))))
+}
+
+/// A file of the host outside of the tree.
+fn outside_text(path: &Path) -> Option<Vec<u8>> {
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::try_from(nonblocking).ok()?)
+        .open(path)
+        .ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = Vec::new();
+    file.take(LONGEST_TEXT).read_to_end(&mut text).ok()?;
+    Some(text)
+}
+
+impl Rules {
+    /// Reads the configurations of `source` and what they include.
+    fn read(&mut self, tree: &Tree, source: &Source) {
+        let home = home();
+        let mut pending: Vec<PathBuf> = match source {
+            Source::Inside(folder) => vec![tree.path().join(folder)],
+            Source::Outside(folder) => vec![folder.clone()],
+            Source::User => Vec::new(),
+        }
+        .into_iter()
+        .flat_map(|folder| [folder.join("config"), folder.join("config.worktree")])
+        .collect();
+        if *source == Source::User {
+            pending.push("/etc/gitconfig".into());
+            pending.extend(
+                home.iter()
+                    .flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]),
+            );
+        }
+        let mut seen = BTreeSet::new();
+        let mut rules = Vec::new();
+        while let Some(file) = pending.pop() {
+            if seen.len() >= MOST_INCLUDES || !seen.insert(file.clone()) {
+                continue;
+            }
+            let text = match file.strip_prefix(tree.path()) {
+                Ok(inner) => follow(tree, inner).end.and_then(|end| text(tree, &end)),
+                Err(_) => outside_text(&file),
+            };
+            let settings = text
+                .and_then(|text| git_config::settings_up_to_nul(&text))
+                .unwrap_or_default();
+            for setting in &settings {
+                if let Some(included) = included(setting, &file, home.as_deref()) {
+                    if let Some(inner) = in_tree(tree, &included) {
+                        self.included.insert(inner);
+                    }
+                    pending.push(included);
+                }
+                rules.extend(rules_of(setting, home.as_deref()));
+            }
+        }
+        if !rules.is_empty() {
+            self.of.insert(source.clone(), rules);
+        }
+    }
+}
+
+impl Rule {
+    fn in_tree(&self, tree: &Tree, base: &Path) -> Option<(PathBuf, Role)> {
+        let path = in_tree(tree, &base.join(&self.path))?;
+        let kind = tree.facts(&path).ok().flatten().map(|facts| facts.kind);
+        let is_meant = match (self.role, kind) {
+            (Role::Hooks, kind) => !matches!(kind, Some(Kind::File | Kind::Special)),
+            (_, Some(Kind::Folder)) => false,
+            (_, None) => !self.if_file,
+            _ => true,
+        };
+        (is_meant && !path.as_os_str().is_empty()).then_some((path, self.role))
+    }
+}
+
+/// `path` of the host, which need not exist, as a path in the tree.
+fn in_tree(tree: &Tree, path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    let inner = plain.strip_prefix(tree.path()).map(Path::to_owned).ok();
+    // By another name of the tree, as through a link above it.
+    inner.or_else(|| {
+        path.canonicalize()
+            .ok()?
+            .strip_prefix(tree.path())
+            .map(Path::to_owned)
+            .ok()
+    })
+}
+
+/// The configuration that `setting` of `file` includes. Conditions may hold at another time.
+fn included(setting: &Setting, file: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    let includes = setting.is("include", "path") || (setting.section == "includeif" && setting.key == "path");
+    (includes && !setting.value.is_empty()).then(|| {
+        file.parent()
+            .unwrap_or(Path::new("/"))
+            .join(expanded(&setting.value, home))
+    })
+}
+
+fn rules_of(setting: &Setting, home: Option<&Path>) -> Vec<Rule> {
+    if setting.is("core", "hookspath") || setting.is("init", "templatedir") {
+        return vec![Rule {
+            role: Role::Hooks,
+            path: expanded(&setting.value, home),
+            if_file: false,
+        }];
+    }
+    let is_include = matches!(setting.section.as_str(), "include" | "includeif");
+    let is_data = DATA
+        .iter()
+        .any(|(section, key)| setting.section == *section && setting.key == *key);
+    if is_include || is_data || setting.is_descriptive(|_| true) {
+        return Vec::new();
+    }
+    let is_command = setting.section != "alias" || setting.value.starts_with(b"!");
+    words(&setting.value)
+        .filter(|word| is_command || word.contains(&b'/'))
+        .map(|word| Rule {
+            role: Role::Program,
+            path: expanded(word, home),
+            if_file: !word.contains(&b'/'),
+        })
+        .collect()
+}
+
+/// What may be a path in a command line.
+fn words(command: &[u8]) -> impl Iterator<Item = &[u8]> {
+    command
+        .split(|byte| byte.is_ascii_whitespace() || b"\"'`;&|()<>{}=$!,".contains(byte))
+        .filter(|word| !word.is_empty() && word.len() <= 1024 && !word.starts_with(b"-"))
+        .filter(|word| !word.windows(3).any(|part| part == b"://"))
+}
+
+fn expanded(path: &[u8], home: Option<&Path>) -> PathBuf {
+    let text = Path::new(OsStr::from_bytes(path));
+    match (text.strip_prefix("~"), home) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => text.to_owned(),
+    }
+}
+
+/// Git's own way to the user's configuration.
+fn home() -> Option<PathBuf> {
+    std::env::home_dir().filter(|home| home.is_absolute())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Bed(tempfile::TempDir);
+
+    impl Bed {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        fn root(&self) -> PathBuf {
+            self.0.path().canonicalize().unwrap().join("tree")
+        }
+
+        fn write(&self, path: &str, content: &str) {
+            let path = self.root().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+
+        fn followed(&self, repositories: &[&str], links: &[&str]) -> Vec<(String, Role)> {
+            let tree = Tree::open(&self.root()).unwrap();
+            let repositories = repositories.iter().map(PathBuf::from).collect();
+            let links: Vec<PathBuf> = links.iter().map(PathBuf::from).collect();
+            let (_, followed) = followed(&tree, &repositories, &links, None);
+            followed
+                .into_iter()
+                .map(|(path, role)| (path.display().to_string(), role))
+                .collect()
+        }
+    }
+
+    #[test]
+    fn what_configurations_name_in_the_tree_is_followed() {
+        let bed = Bed::new();
+        let root = bed.root().display().to_string();
+        bed.write("tools/watch", "x");
+        bed.write("build.sh", "x");
+        bed.write("src/x", "x");
+        bed.write(
+            ".gitconfig",
+            "[core]\n sshCommand = tools/ssh -v\n[blame]\n ignoreRevsFile = revs\n",
+        );
+        bed.write(
+            ".git/config",
+            &format!(
+                "[core]\n hooksPath = .githooks\n fsmonitor = tools/watch\n editor = vi\n[include]\n path = ../.gitconfig\n path = local\n\
+                 [alias]\n b = !sh build.sh && cd src\n l = log src/x\n[filter \"x\"]\n clean = {root}/tools/clean --a=b %f\n\
+                 [remote \"origin\"]\n url = https://a.test/tools/watch\n[safe]\n directory = {root}\n"
+            ),
+        );
+        let expected = [
+            (".git/local", Role::Configuration),
+            (".gitconfig", Role::Configuration),
+            (".githooks", Role::Hooks),
+            ("build.sh", Role::Program),
+            ("src/x", Role::Program),
+            ("tools/clean", Role::Program),
+            ("tools/ssh", Role::Program),
+            ("tools/watch", Role::Program),
+        ];
+        let found = bed.followed(&[".git"], &[]);
+        // Paths are also relative to the repository, for hooks of bare ones.
+        let of_work_tree: Vec<(&str, Role)> = found
+            .iter()
+            .map(|(path, role)| (path.as_str(), *role))
+            .filter(|(path, _)| !path.starts_with(".git/") || *path == ".git/local")
+            .collect();
+        assert_eq!(of_work_tree, expected);
+    }
+
+    #[test]
+    fn a_configuration_that_is_odd_and_that_git_reads_is_followed() {
+        for odd in [
+            "# \0\n[core]\n hooksPath = h",
+            "x = y\n[.z]\n[core]\n hooksPath = h\\",
+        ] {
+            let bed = Bed::new();
+            bed.write(".git/config", odd);
+            let found = bed.followed(&[".git"], &[]);
+            assert!(
+                found.contains(&("h".to_owned(), Role::Hooks)),
+                "{odd:?}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_work_tree_of_a_repository_counts_and_so_do_repositories_elsewhere() {
+        let bed = Bed::new();
+        bed.write(".git/config", "[core]\n hooksPath = h\n");
+        bed.write(".git/worktrees/w/commondir", "../..\n");
+        bed.write("w/.git", "gitdir: ../.git/worktrees/w\n");
+        bed.write("x/.git", "gitdir: ../.git\n");
+        let other = bed.0.path().canonicalize().unwrap().join("other");
+        fs::create_dir_all(other.join("worktrees/o")).unwrap();
+        fs::write(other.join("config"), "[core]\n hooksPath = hooks-of-other\n").unwrap();
+        fs::write(other.join("worktrees/o/commondir"), "../..\n").unwrap();
+        bed.write("o/.git", &format!("gitdir: {}/worktrees/o\n", other.display()));
+        let found = bed.followed(&[".git", ".git/worktrees/w"], &["w/.git", "x/.git", "o/.git"]);
+        let paths: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!(paths, [".git/h", "h", "o/hooks-of-other", "w/h", "x/h"]);
+    }
+
+    #[test]
+    fn pointers_are_read_as_git_reads_them() {
+        let bed = Bed::new();
+        bed.write("sub/x", "");
+        let tree = Tree::open(&bed.root()).unwrap();
+        let inside = |path: &str| Some(Pointer::Inside(path.into()));
+        for (text, expected) in [
+            ("gitdir: ../g\n", inside("g")),
+            ("gitdir: ../g\r\n\n", inside("g")),
+            ("gitdir:  ../g\n", inside("sub/ ../g")),
+            ("gitdir: ../g \n", inside("g ")),
+            ("gitdir:../g\n", None),
+            (" gitdir: ../g\n", None),
+            ("gitdir: \n", None),
+            ("gitdir: ../g\0/../../x\n", None),
+            ("gitdir: /no-such-folder-of-the-host/x\n", Some(Pointer::Dangling)),
+            ("gitdir: /tmp/x\n", Some(Pointer::Outside("/tmp/x".into()))),
+        ] {
+            let found = pointer(&tree, Path::new("sub"), text.as_bytes(), b"gitdir: ");
+            assert_eq!(found, expected, "{text:?}");
+        }
+        let climbing = pointer(&tree, Path::new("sub"), b"a/../../../x", b"");
+        assert!(matches!(climbing, Some(Pointer::Outside(_))), "{climbing:?}");
+    }
+}

@@ -1,0 +1,235 @@
+//! Read-only mounts over what is protected in a mount when a task starts.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
+use sandbox_files::tree::{Kind, Tree};
+
+use sandbox_files::host_path::Identity;
+
+use super::inventory::{Inventory, Role, is_in_packages};
+use super::mount::Mount;
+use super::protection::Protection;
+
+/// An engine mounts each one by one; what is beyond is compared after the run.
+const MOST_GUARDS: usize = 100;
+/// What is mounted over a socket: connecting to it fails.
+const NOTHING: &str = "/dev/null";
+
+/// Something that is mounted read-only over itself.
+#[derive(Debug)]
+pub(super) struct Guard {
+    pub(super) path: PathBuf,
+    identity: Identity,
+    /// Whether another writable mount of the task leads there too.
+    has_other_way: bool,
+    /// Open, so that nothing else gets its number.
+    _held: OwnedFd,
+}
+
+/// A mount over a part of another one.
+#[derive(Debug)]
+pub(super) struct Over {
+    pub(super) mount: Mount,
+    /// What of the host it hides there.
+    pub(super) hides: PathBuf,
+}
+
+/// Another folder that the task can write in.
+#[derive(Debug)]
+pub(super) struct OtherMount {
+    identity: Identity,
+    host_path: PathBuf,
+    container_path: String,
+}
+
+impl OtherMount {
+    pub(super) fn new(mount: &Mount) -> Option<Self> {
+        let host_path = mount.host_path().canonicalize().ok()?;
+        Some(Self {
+            identity: identity(&host_path)?,
+            host_path,
+            container_path: mount.container_path().to_owned(),
+        })
+    }
+}
+
+/// What is mounted over a protected mount at `container_path`: guards, one of each also where one of `others` leads to the same place,
+/// and the `.git` that they are in, which then cannot be renamed.
+pub(super) fn guard(
+    tree: &Tree,
+    before: &Inventory,
+    protection: &Protection,
+    container_path: &str,
+    others: &[OtherMount],
+) -> (Vec<Guard>, Vec<Over>) {
+    let mut guards = Vec::new();
+    let mut mounts = Vec::new();
+    let mut beyond = 0;
+    for path in by_importance(before, protection) {
+        let Some(target) = target(container_path, path) else {
+            continue;
+        };
+        if mounts.len() >= MOST_GUARDS {
+            beyond += 1;
+            continue;
+        }
+        let Ok(mut guard) = Guard::open(tree, path) else {
+            continue;
+        };
+        let full = tree.path().join(path);
+        mounts.push(Over {
+            mount: Mount::read_only_at(&full, target).of(guard.identity),
+            hides: full.clone(),
+        });
+        for place in other_places(tree, path, others) {
+            guard.has_other_way = true;
+            mounts.extend(place.map(|(hides, target)| Over {
+                mount: Mount::read_only_at(&full, target).of(guard.identity),
+                hides,
+            }));
+        }
+        guards.push(guard);
+    }
+    if beyond > 0 {
+        tracing::warn!(
+            tree = %tree.path().display(),
+            "{beyond} protected paths are compared after the run instead of being mounted read-only: at most {MOST_GUARDS} are mounted"
+        );
+    }
+    let git = Path::new(".git");
+    if guards
+        .iter()
+        .any(|guard| guard.path.starts_with(git) && guard.path != git)
+        && let Some(target) = target(container_path, git)
+        && let Ok(identity) = tree.held(git).and_then(Identity::of)
+    {
+        let full = tree.path().join(git);
+        mounts.push(Over {
+            mount: Mount::read_write(&full, target).of(identity),
+            hides: full,
+        });
+    }
+    (guards, mounts)
+}
+
+/// What covers the Unix sockets of a mount, whose other end is a program of the host.
+pub(super) fn cover<'a>(
+    tree: &Tree,
+    container_path: &str,
+    sockets: impl Iterator<Item = &'a PathBuf>,
+) -> Vec<Over> {
+    let mut covers = Vec::new();
+    let nothing = identity(Path::new(NOTHING));
+    for socket in sockets {
+        match (target(container_path, socket), nothing) {
+            (Some(target), Some(nothing)) if covers.len() < MOST_GUARDS => covers.push(Over {
+                mount: Mount::read_only_at(NOTHING, target).of(nothing),
+                hides: tree.path().join(socket),
+            }),
+            _ => tracing::warn!(
+                socket = %socket.display().to_string().escape_debug(),
+                "the task can connect to this socket: it cannot be covered"
+            ),
+        }
+    }
+    covers
+}
+
+/// Where `path` of a mount is in the container; `None` where the engine cannot be given that.
+fn target(container_path: &str, path: &Path) -> Option<String> {
+    let text = path.to_str()?;
+    (!text.contains([':', ',', '\0'])).then(|| format!("{}/{text}", container_path.trim_end_matches('/')))
+}
+
+/// What can be guarded. What the caller named comes first, so that nothing a task makes uses up its place.
+fn by_importance<'a>(before: &'a Inventory, protection: &Protection) -> Vec<&'a PathBuf> {
+    let mut paths: Vec<(u8, &PathBuf)> = before
+        .tops
+        .iter()
+        .filter(|(_, top)| matches!(top.kind, Kind::File | Kind::Folder))
+        .filter(|(_, top)| !matches!(top.role, Role::Steps | Role::Modules | Role::GitFile))
+        .filter_map(|(path, top)| Some((importance(before, protection, path, top.role)?, path)))
+        .collect();
+    paths.sort();
+    paths.into_iter().map(|(_, path)| path).collect()
+}
+
+/// What lies deep in a tree is often made and removed as a whole, by package managers for one, and a mount would keep it there.
+fn importance(before: &Inventory, protection: &Protection, path: &Path, role: Role) -> Option<u8> {
+    let mut parts = path.components();
+    let is_in_own_git = parts.next() == Some(Component::Normal(".git".as_ref()));
+    let is_at_the_top = parts.next().is_none();
+    let is_rules = path
+        .file_name()
+        .is_some_and(|name| name == ".sandbox" || name == ".airut");
+    // Linked work trees and submodules come and go.
+    let comes_and_goes = role == Role::Pointer && !is_at_the_top;
+    if is_at_the_top && (is_rules || protection.is_named(path)) || protection.is_path(path) {
+        Some(0)
+    } else if comes_and_goes {
+        None
+    } else if is_in_own_git || is_at_the_top {
+        Some(1)
+    } else if is_rules || before.followed.contains_key(path) {
+        Some(2)
+    } else {
+        let is_of_repository = matches!(role, Role::Hooks | Role::Configuration);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        (is_of_repository && !is_in_packages(folder, OsStr::new(""))).then_some(3)
+    }
+}
+
+/// Where else in the container `path` of `tree` can be written: `None` for a mount of something in it, whose place cannot be guarded.
+fn other_places(tree: &Tree, path: &Path, others: &[OtherMount]) -> Vec<Option<(PathBuf, String)>> {
+    let full = tree.path().join(path);
+    let mut places = Vec::new();
+    for other in others {
+        let above = full
+            .ancestors()
+            .find(|part| identity(part) == Some(other.identity))
+            .and_then(|part| full.strip_prefix(part).ok());
+        if let Some(inner) = above {
+            let place = if inner.as_os_str().is_empty() {
+                None
+            } else {
+                target(&other.container_path, inner).map(|target| (other.host_path.join(inner), target))
+            };
+            places.push(place);
+            continue;
+        }
+        let own = identity(&full);
+        if own.is_some() && other.host_path.ancestors().any(|part| identity(part) == own) {
+            places.push(None);
+        }
+    }
+    places
+}
+
+fn identity(path: &Path) -> Option<Identity> {
+    let found = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::INO).ok()?;
+    Some(Identity::from(&found))
+}
+
+impl Guard {
+    fn open(tree: &Tree, path: &Path) -> io::Result<Self> {
+        let held = tree.held(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            identity: Identity::of(&held)?,
+            has_other_way: false,
+            _held: held,
+        })
+    }
+
+    /// Whether nothing but a program of the host can have changed it: it is still where it was, and there is no other way to it. A
+    /// program of the host that replaced it took the mount away with it.
+    pub(super) fn is_proof(&self, tree: &Tree) -> bool {
+        let now = tree.held(&self.path).and_then(Identity::of);
+        !self.has_other_way && now.is_ok_and(|now| now == self.identity)
+    }
+}

@@ -1,0 +1,192 @@
+//! Which paths of a mount programs of the host run, or take orders from, on their own.
+
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+use super::invalid::InvalidSpec;
+use super::known_files::{KnownFile, Treatment, known_file};
+
+/// Keeps the host safe from what a task plants in a writable mount.
+///
+/// What is at a protected path when the task starts is mounted read-only over the mount, so that writing, renaming and removing it
+/// fail. What appears at a protected path meanwhile, or could not be mounted, is compared after the run, moved out of the mount into
+/// the quarantine folder of the state directory, and reported as [`Planted`](crate::Planted). That is done when the container is gone, so
+/// the result comes after it; an execution that ends in an error has what it planted in the log. A task that is killed together with the
+/// sandbox leaves what it planted.
+///
+/// A folder that the task closed to this user, who could still open what is in it by name, is opened for its owner and looked into; one that
+/// is somebody else's, and so stays closed, is reported itself. Nobody looks into what was closed to this user before, nor among the
+/// objects, references, logs and large files of a `.git`.
+///
+/// The default protects, at any depth, the hooks and configuration of git repositories (bare ones and submodules too),
+/// `.envrc`, `.claude/`, `.mcp.json`, `.vscode/`, `.idea/`, `.cursor/`, `.gemini/`, `.devcontainer/`, `.husky/`,
+/// `.pre-commit-config.yaml`, `lefthook.yml`, `.sandbox/` and `.airut/`; in `node_modules`, `site-packages`, `target` and `vendor` only
+/// repositories. New repositories whose configuration says nothing but where
+/// they came from, and whose hooks are git's samples, are left alone.
+///
+/// ```
+/// use sandbox_workspace::{Mount, Protection};
+///
+/// let mount = Mount::read_write("/srv/app", "/workspace").protected(Protection::default().with(["ci/deploy.sh", ".bazelrc"]));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Protection {
+    /// Repositories and the table of known files.
+    defaults: bool,
+    names: Vec<String>,
+    paths: Vec<PathBuf>,
+}
+
+impl Protection {
+    /// Protects nothing.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            defaults: false,
+            names: Vec::new(),
+            paths: Vec::new(),
+        }
+    }
+
+    /// Protects these paths too. One without a slash means every file or folder of that name, at any depth; one with a slash is
+    /// relative to the mount.
+    #[must_use]
+    pub fn with(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        for path in paths {
+            let path: String = path.into();
+            let plain = path.trim_end_matches('/');
+            if plain.contains('/') {
+                self.paths.push(PathBuf::from(plain));
+            } else {
+                self.names.push(plain.to_owned());
+            }
+        }
+        self
+    }
+
+    /// Protects these very paths too, which are relative to the mount.
+    #[must_use]
+    pub fn with_paths(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.paths.extend(paths);
+        self
+    }
+
+    /// Whether there is nothing to protect.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        !self.defaults && self.names.is_empty() && self.paths.is_empty()
+    }
+
+    /// Whether repositories are protected, and what other programs are known to read.
+    #[must_use]
+    pub fn has_defaults(&self) -> bool {
+        self.defaults
+    }
+
+    /// Whether `name` in `folder`, relative to the mount, is protected with all that is in it.
+    pub(super) fn covers(&self, folder: &Path, name: &OsStr) -> bool {
+        let is_guarded =
+            || known_file(folder, name).is_some_and(|known| known.treatment == Treatment::Guarded);
+        let has_own = !self.names.is_empty() || !self.paths.is_empty();
+        (has_own && self.is_named(&folder.join(name))) || (self.defaults && is_guarded())
+    }
+
+    /// The known file that `name` in `folder` is, where that is reported and no more.
+    pub(super) fn reports(&self, folder: &Path, name: &OsStr) -> Option<&'static KnownFile> {
+        let known = known_file(folder, name)?;
+        (self.defaults && known.treatment == Treatment::Reported).then_some(known)
+    }
+
+    /// The same of a folder that `folder` is or lies in.
+    pub(super) fn reports_all_in(&self, folder: &Path) -> Option<&'static KnownFile> {
+        folder
+            .ancestors()
+            .find_map(|part| self.reports(part.parent()?, part.file_name()?))
+    }
+
+    /// Whether the caller named this path, or all that are called so.
+    pub(super) fn is_named(&self, path: &Path) -> bool {
+        let name = path.file_name();
+        self.is_path(path) || self.names.iter().any(|known| name == Some(OsStr::new(known)))
+    }
+
+    /// Whether the caller named this very path.
+    pub(super) fn is_path(&self, path: &Path) -> bool {
+        self.paths.iter().any(|known| known == path)
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
+        let paths = self
+            .names
+            .iter()
+            .map(Path::new)
+            .chain(self.paths.iter().map(PathBuf::as_path));
+        for path in paths {
+            let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+            if path.as_os_str().is_empty() || !plain {
+                return Err(InvalidSpec::new(
+                    "protected_paths",
+                    format!(
+                        "`{}` must be relative to the mount, without `.` and `..`",
+                        path.display()
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Protection {
+    fn default() -> Self {
+        Self {
+            defaults: true,
+            names: Vec::new(),
+            paths: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_protected_everywhere_and_a_path_in_its_place() {
+        let protection = Protection::none().with([".envrc", "ci/deploy.sh", ".bazel/"]);
+        for (folder, name, covered) in [
+            ("", ".envrc", true),
+            ("a/b", ".envrc", true),
+            ("", ".bazel", true),
+            ("ci", "deploy.sh", true),
+            ("", "deploy.sh", false),
+            ("a/ci", "deploy.sh", false),
+            ("", "envrc", false),
+        ] {
+            assert_eq!(
+                protection.covers(Path::new(folder), OsStr::new(name)),
+                covered,
+                "{folder}/{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn paths_that_leave_the_mount_are_refused() {
+        for (path, good) in [
+            ("a/b", true),
+            ("a", true),
+            ("../a", false),
+            ("/a/b", false),
+            ("", false),
+            (".", false),
+        ] {
+            assert_eq!(
+                Protection::none().with([path]).validate().is_ok(),
+                good,
+                "{path:?}"
+            );
+        }
+        assert!(Protection::default().validate().is_ok() && Protection::none().is_none());
+    }
+}

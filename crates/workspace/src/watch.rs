@@ -1,0 +1,337 @@
+//! Keeps a protected mount as it was: read-only mounts over what is there, and a comparison after the run.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sandbox_files::tree::{Facts, Kind, Tree};
+
+use super::error::WorkspaceError;
+use super::guards::{self, Guard, OtherMount, Over};
+use super::inventory::{Content, Inventory, Leaf, Role, content};
+use super::judge;
+use super::mount::Mount;
+use super::planted::{Planted, PlantedKind};
+use super::protection::Protection;
+use super::quarantine::{self, Quarantine};
+
+/// The clock that files are stamped with lags behind by a tick of the kernel.
+const TICK: Duration = Duration::from_millis(20);
+/// Set-user-id and set-group-id.
+const PRIVILEGES: u32 = 0o6000;
+
+/// All protected mounts of an execution.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    mounts: Vec<WatchedMount>,
+    quarantine: PathBuf,
+}
+
+#[derive(Debug)]
+struct WatchedMount {
+    tree: Tree,
+    protection: Protection,
+    before: Inventory,
+    guards: Vec<Guard>,
+    /// When the inventory began: seconds and nanoseconds since 1970.
+    begun: (i64, u32),
+}
+
+/// Something to report, and when it changed.
+type Finding = ((i64, u32), Planted);
+
+impl Watch {
+    /// Takes the inventory of every protected mount of `mounts`, and adds to them what guards it. Blocks.
+    pub(super) fn begin(
+        mut mounts: Vec<Mount>,
+        quarantine: PathBuf,
+    ) -> Result<(Vec<Mount>, Self), WorkspaceError> {
+        let mut watched = Vec::new();
+        let mut over = Vec::new();
+        for (index, mount) in mounts.iter().enumerate() {
+            let Some(protection) = mount.protection().filter(|protection| !protection.is_none()) else {
+                continue;
+            };
+            if !mount.host_path().is_dir() || mount.copy_dir().is_some() {
+                continue;
+            }
+            let begun = now();
+            let tree = mount
+                .tree()
+                .map_err(|source| WorkspaceError::new("look through", mount.host_path(), source))?;
+            if mount.read_only() {
+                // Nothing can be written there, but sockets are open to whoever sees them.
+                let sockets = Inventory::sockets_of(&tree, protection);
+                over.extend(guards::cover(&tree, mount.container_path(), sockets.keys()));
+                continue;
+            }
+            let before = Inventory::take(&tree, protection);
+            let others: Vec<OtherMount> = mounts
+                .iter()
+                .enumerate()
+                .filter(|(other, mount)| *other != index && mount.is_writable_folder())
+                .filter_map(|(_, mount)| OtherMount::new(mount))
+                .collect();
+            let place = mount.container_path();
+            let (guards, read_only) = guards::guard(&tree, &before, protection, place, &others);
+            over.extend(read_only);
+            over.extend(guards::cover(&tree, place, before.sockets.keys()));
+            watched.push(WatchedMount {
+                tree,
+                protection: protection.clone(),
+                before,
+                guards,
+                begun,
+            });
+        }
+        // Where the caller mounts something else, there is nothing to guard.
+        over.retain(|over| !mounts.iter().any(|mount| is_under(over, mount)));
+        for over in over {
+            // Two mounts may lead to the same place of the same tree.
+            if mounts
+                .iter()
+                .all(|mount| mount.container_path() != over.mount.container_path())
+            {
+                mounts.push(over.mount);
+            }
+        }
+        let watch = Self {
+            mounts: watched,
+            quarantine,
+        };
+        Ok((mounts, watch))
+    }
+
+    /// Whether no mount is protected.
+    pub(super) fn is_empty(&self) -> bool {
+        self.mounts.is_empty()
+    }
+
+    /// The protected mounts, on the host.
+    pub(super) fn roots(&self) -> impl Iterator<Item = &Path> {
+        self.mounts.iter().map(|mount| mount.tree.path())
+    }
+
+    /// Compares, moves what was planted out of the way, and tells what it was, the newest first. Blocks.
+    pub(super) fn end(self) -> Vec<Planted> {
+        let quarantine = Quarantine::new(self.quarantine);
+        let mut findings: Vec<Finding> = self
+            .mounts
+            .iter()
+            .flat_map(|mount| mount.clean(&quarantine))
+            .collect();
+        findings.sort_by_key(|(changed, _)| Reverse(*changed));
+        findings.into_iter().map(|(_, planted)| planted).collect()
+    }
+}
+
+fn now() -> (i64, u32) {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = since.saturating_sub(TICK);
+    (
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        since.subsec_nanos(),
+    )
+}
+
+/// Whether `mount` hides what `over`, of another mount, would be over.
+fn is_under(over: &Over, mount: &Mount) -> bool {
+    let (place, other) = (
+        Path::new(over.mount.container_path()),
+        Path::new(mount.container_path()),
+    );
+    let own = over.hides.starts_with(mount.host_path());
+    place == other || (!own && place.starts_with(other))
+}
+
+impl WatchedMount {
+    fn clean(&self, quarantine: &Quarantine) -> Vec<Finding> {
+        let now = self.before.take_again(&self.tree, &self.protection);
+        let proofs: Vec<&Path> = self
+            .guards
+            .iter()
+            .filter(|guard| guard.is_proof(&self.tree))
+            .map(|guard| guard.path.as_path())
+            .collect();
+        let is_guarded = |path: &Path| proofs.iter().any(|guard| path.starts_with(guard));
+        let mut findings = self.changed(quarantine, &now, is_guarded);
+        let unseen = now.closed.iter().filter(|(path, closed)| {
+            closed.is_reachable && !is_guarded(path) && self.before.closed.get(*path) != Some(*closed)
+        });
+        findings.extend(unseen.map(|(path, closed)| {
+            (
+                (i64::MAX, 0),
+                Planted::unseen(self.tree.path().join(path), &closed.problem),
+            )
+        }));
+        for top in now.tops.keys().filter(|top| !self.before.tops.contains_key(*top)) {
+            quarantine::remove_empty(&self.tree, top);
+        }
+        findings.extend(self.deleted(&now, is_guarded));
+        findings.extend(self.privileged(&now));
+        findings.extend(self.left_in_place(&now));
+        findings
+    }
+
+    /// Moves away what is new or another at protected paths.
+    fn changed(
+        &self,
+        quarantine: &Quarantine,
+        now: &Inventory,
+        is_guarded: impl Fn(&Path) -> bool,
+    ) -> Vec<Finding> {
+        let copies = self.copies_of_known_files();
+        now.leaves
+            .iter()
+            .filter(|(path, leaf)| {
+                // Whoever has another name for it writes past its guard.
+                let one_name = |leaf: &Leaf| leaf.facts.links <= 1;
+                let was_one = self.before.leaves.get(*path).is_none_or(one_name);
+                let is_the_hosts = is_guarded(path) && one_name(leaf) && was_one;
+                !is_the_hosts
+                    && !self.is_known(path, leaf)
+                    && !self.is_copy(&copies, path, leaf)
+                    && !judge::is_harmless(&self.tree, now, self.before.leaves.get(*path), path, leaf)
+            })
+            .map(|(path, leaf)| (leaf.facts.stamp.changed, self.remove(quarantine, path)))
+            .collect()
+    }
+
+    fn is_known(&self, path: &Path, leaf: &Leaf) -> bool {
+        self.before.leaves.get(path).is_some_and(|known| {
+            known.facts.stamp == leaf.facts.stamp
+                || (same_rights(&known.facts, &leaf.facts)
+                    && known.content.is_some()
+                    && known.content == content(&self.tree, path, &leaf.facts))
+        })
+    }
+
+    /// Files that a work tree made from the same commit has too, by name.
+    fn copies_of_known_files(&self) -> BTreeMap<&OsStr, Vec<&Leaf>> {
+        let mut copies: BTreeMap<&OsStr, Vec<&Leaf>> = BTreeMap::new();
+        for (path, leaf) in &self.before.leaves {
+            let is_copied = matches!(
+                leaf.role,
+                Role::Hooks | Role::Listed | Role::Program | Role::Modules
+            );
+            if let (true, Some(Content::File(_)), Some(name)) = (is_copied, &leaf.content, path.file_name()) {
+                copies.entry(name).or_default().push(leaf);
+            }
+        }
+        copies
+    }
+
+    /// Whether it is new, and the copy of something that was protected before.
+    fn is_copy(&self, copies: &BTreeMap<&OsStr, Vec<&Leaf>>, path: &Path, leaf: &Leaf) -> bool {
+        let known = path.file_name().and_then(|name| copies.get(name));
+        let known = known.filter(|_| !self.before.leaves.contains_key(path) && leaf.facts.kind == Kind::File);
+        known.into_iter().flatten().any(|known| {
+            known.role == leaf.role
+                && known.facts.size == leaf.facts.size
+                && same_rights(&known.facts, &leaf.facts)
+                && known.content == content(&self.tree, path, &leaf.facts)
+        })
+    }
+
+    fn remove(&self, quarantine: &Quarantine, path: &Path) -> Planted {
+        let moved = quarantine.take(&self.tree, path);
+        let before = self.before.leaves.get(path);
+        let restored = moved.is_ok()
+            && before.is_some_and(|before| quarantine::restore(&self.tree, path, before).is_ok());
+        Planted::new(self.tree.path().join(path), moved, restored)
+    }
+
+    /// Puts back what is gone from protected paths, unless the folder around it is gone with it: then it is part of usual work.
+    fn deleted(&self, now: &Inventory, is_guarded: impl Fn(&Path) -> bool) -> Vec<Finding> {
+        let is_missing = |path: &Path| matches!(self.tree.facts(path), Ok(None));
+        let is_gone = |(path, leaf): &(&PathBuf, &Leaf)| {
+            let matters = match leaf.role {
+                Role::Hooks => path.extension() != Some(OsStr::new("sample")),
+                Role::Configuration | Role::Listed | Role::Program => true,
+                Role::Pointer | Role::Steps | Role::Modules | Role::GitFile => false,
+            };
+            let top = path.ancestors().find(|part| self.before.tops.contains_key(*part));
+            let around = top.and_then(Path::parent).unwrap_or(Path::new(""));
+            let is_around = around.as_os_str().is_empty()
+                || matches!(self.tree.facts(around), Ok(Some(facts)) if facts.kind == Kind::Folder);
+            matters && !now.leaves.contains_key(*path) && !is_guarded(path) && is_missing(path) && is_around
+        };
+        let restored = |(path, leaf): (&PathBuf, &Leaf)| {
+            let restored = quarantine::restore(&self.tree, path, leaf);
+            (
+                (i64::MAX, 0),
+                Planted::deleted(self.tree.path().join(path), restored),
+            )
+        };
+        self.before.leaves.iter().filter(is_gone).map(restored).collect()
+    }
+
+    /// Takes set-user-id and set-group-id away from what the task gave them to.
+    fn privileged(&self, now: &Inventory) -> Vec<Finding> {
+        let is_new = |(path, facts): &(&PathBuf, &Facts)| {
+            if facts.kind == Kind::File {
+                return facts.stamp.changed >= self.begun;
+            }
+            // What is made in a folder with set-group-id has it too.
+            let is_inherited = path
+                .parent()
+                .is_some_and(|parent| now.privileged.contains_key(parent));
+            !is_inherited
+                && !self
+                    .before
+                    .privileged
+                    .values()
+                    .any(|known| known.is_same_file(facts))
+        };
+        let revoke = |(path, facts): (&PathBuf, &Facts)| {
+            let revoked = match self.tree.revoke(path, PRIVILEGES) {
+                // It was moved away just now, or is somebody's of the host who works here too.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+                revoked => revoked,
+            };
+            let planted = Planted::privileged(self.tree.path().join(path), revoked);
+            Some((facts.stamp.changed, planted))
+        };
+        now.privileged.iter().filter(is_new).filter_map(revoke).collect()
+    }
+
+    /// What is reported and no more.
+    fn left_in_place(&self, now: &Inventory) -> Vec<Finding> {
+        let sockets = now
+            .sockets
+            .iter()
+            .filter(|(path, _)| !self.before.sockets.contains_key(*path) && !now.leaves.contains_key(*path))
+            .map(|(path, stamp)| (stamp.changed, path, PlantedKind::Socket));
+        let inputs = now
+            .inputs
+            .iter()
+            .filter(|(path, input)| {
+                self.before.inputs.get(*path).is_none_or(|known| {
+                    known.facts.stamp != input.facts.stamp
+                        && (known.content.is_none()
+                            || known.content != content(&self.tree, path, &input.facts))
+                })
+            })
+            .map(|(path, input)| {
+                (
+                    input.facts.stamp.changed,
+                    path,
+                    PlantedKind::ToolInput(input.tool),
+                )
+            });
+        sockets
+            .chain(inputs)
+            .map(|(changed, path, kind)| (changed, Planted::left(self.tree.path().join(path), kind)))
+            .collect()
+    }
+}
+
+fn same_rights(one: &Facts, other: &Facts) -> bool {
+    one.kind == other.kind && one.mode & 0o111 == other.mode & 0o111
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! The example `gateway`: several conversations at once in spawned tasks, each of which can be stopped and cut off.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use e2e_tests::setting::Setting;
+use e2e_tests::world::World;
+use e2e_tests::{DEADLINE, engine};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const KEY: &str = "sk-ant-api03-gateway-0123456789abcdefghij";
+const ALLOWED: &str = "domains: [api.anthropic.com]";
+
+struct Gateway {
+    process: Child,
+    address: String,
+    state: TempDir,
+}
+
+impl Gateway {
+    fn start() -> Self {
+        let (setting, world) = (Setting::of_this_run(), World::shared());
+        let state = tempfile::tempdir().expect("a folder");
+        let roots = state.path().join("roots.pem");
+        std::fs::write(&roots, world.roots_pem()).expect("a file");
+        let mut process = Command::new(setting.examples.join("gateway"))
+            .env("CONTAINER_HOST", &setting.engine)
+            .env("ANTHROPIC_API_KEY", KEY)
+            .arg("127.0.0.1:0")
+            .args([state.path(), &setting.proxy_dir])
+            .arg(&setting.clients_image)
+            .arg(&setting.claude)
+            .arg(world.dns().to_string())
+            .arg(roots)
+            .arg("203.0.113.0/24")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the example was built");
+        let mut line = String::new();
+        let stdout = process.stdout.take().expect("a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let address = line.trim_end().strip_prefix("listening on ");
+        Self {
+            address: address.expect("an address").to_owned(),
+            process,
+            state,
+        }
+    }
+
+    fn call(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut connection = TcpStream::connect(&self.address).expect("the gateway listens");
+        connection.set_read_timeout(Some(DEADLINE)).expect("a time");
+        let kind = if body.starts_with('{') {
+            "application/json"
+        } else {
+            "text/plain"
+        };
+        write!(
+            connection,
+            "{method} /conversations/{path} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .expect("the gateway reads");
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        (status.expect("a status"), body.to_owned())
+    }
+
+    fn ask(&self, id: &str, timeout_s: u64, prompt: &str) {
+        let new = json!({"allowlist": ALLOWED, "timeout_s": timeout_s}).to_string();
+        assert_eq!(self.call("PUT", id, &new).0, 201);
+        assert_eq!(self.call("POST", &format!("{id}/prompts"), prompt).0, 202);
+    }
+
+    fn progress(&self, id: &str) -> Value {
+        let (status, body) = self.call("GET", id, "");
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).expect("JSON")
+    }
+
+    fn until(&self, id: &str, enough: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let progress = self.progress(id);
+            if enough(&progress) {
+                return progress;
+            }
+            assert!(Instant::now() < deadline, "{id}: {progress}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn outcome(&self, id: &str) -> Value {
+        let ended = self.until(id, |progress| progress["running"] == false);
+        assert_eq!(ended["error"], Value::Null, "{ended}");
+        ended["result"]["outcome"].clone()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conversations_run_at_once_and_each_can_be_stopped_changed_and_cut_off() {
+    let gateway = tokio::task::spawn_blocking(converse).await.expect("no fault");
+    assert_eq!(engine::containers("gateway").await, Vec::<String>::new());
+    assert_eq!(engine::networks("gateway").await, Vec::<String>::new());
+    drop(gateway);
+}
+
+fn converse() -> Gateway {
+    let mut gateway = Gateway::start();
+    gateway.ask("answered", 300, "say hello");
+    gateway.ask("late", 5, "scenario:hang");
+    gateway.ask("stopped", 300, "scenario:hang");
+    for id in ["stopped", "answered"] {
+        gateway.until(id, |progress| progress["events"].as_u64() > Some(0));
+    }
+    assert_eq!(gateway.call("POST", "stopped/prompts", "me too").0, 409);
+    assert_eq!(
+        gateway.call("PUT", "stopped/policy", "domains: [open.test]").0,
+        200
+    );
+    assert_eq!(gateway.call("POST", "stopped/quarantine", "").0, 200);
+    let (status, refused) = gateway.call("PUT", "stopped/policy", ALLOWED);
+    assert!(
+        status == 409 && refused.contains("quarantined"),
+        "{status} {refused}"
+    );
+    assert_eq!(gateway.call("POST", "stopped/stop", ""), (200, "true".to_owned()));
+    for (id, outcome) in [
+        ("answered", "success"),
+        ("late", "timeout"),
+        ("stopped", "stopped"),
+    ] {
+        assert_eq!(gateway.outcome(id), outcome, "{id}");
+    }
+    let log = gateway.call("GET", "answered/log", "").1;
+    let request = "allowed POST https://api.anthropic.com/v1/messages";
+    assert!(log.contains(request) && log.contains("[masked: 1]"), "{log}");
+    assert!(!log.contains(KEY), "{log}");
+    let pid = rustix::process::Pid::from_child(&gateway.process);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("our own child");
+    assert!(gateway.process.wait().expect("our own child").success());
+    assert!(
+        gateway
+            .state
+            .path()
+            .join("conversations/answered/session/context.json")
+            .exists()
+    );
+    gateway
+}
