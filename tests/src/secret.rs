@@ -4,7 +4,8 @@ use std::io::Read as _;
 
 use allowlist::HostPattern;
 use sandbox::{
-    HeaderPattern, Injection, MaskedSecret, PreparedSecrets, SecretValue, SigningCredential, prepare_secrets,
+    AwsAccessKey, HeaderPattern, Injection, MaskedSecret, PreparedSecrets, SecretValue, SecretVariable,
+    SigningCredential, prepare_secrets,
 };
 
 /// `prefix` and so many letters and digits that nobody has seen before.
@@ -104,16 +105,14 @@ impl Secrets {
         scope: &str,
         change: impl FnOnce(SigningCredential) -> SigningCredential,
     ) -> Self {
-        let part = |variable: &str, value: &str| (variable.to_owned(), SecretValue::new(value));
-        let mut credential = SigningCredential::aws(
-            "aws",
-            part("AWS_ACCESS_KEY_ID", &key.id),
-            part("AWS_SECRET_ACCESS_KEY", &key.secret),
-            vec![HostPattern::new(scope).expect("a host pattern")],
-        );
-        if let Some(token) = &key.token {
-            credential = credential.session_token("AWS_SESSION_TOKEN", SecretValue::new(token));
-        }
+        let part = |variable: &str, value: &str| SecretVariable::new(variable, SecretValue::new(value));
+        let credential = SigningCredential::aws(AwsAccessKey {
+            name: "aws".to_owned(),
+            access_key_id: part("AWS_ACCESS_KEY_ID", &key.id),
+            secret_access_key: part("AWS_SECRET_ACCESS_KEY", &key.secret),
+            session_token: key.token.as_deref().map(|token| part("AWS_SESSION_TOKEN", token)),
+            scopes: vec![HostPattern::new(scope).expect("a host pattern")],
+        });
         self.signing.push(change(credential));
         self
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::limits::VALUE_LIMIT;
-use crate::{MaskedSecret, SecretError, SecretValue, SigningCredential};
+use crate::{AwsAccessKey, MaskedSecret, SecretError, SecretValue, SigningCredential};
 
 /// Checks names, variables, places and values. Empty secrets are checked like others, so that a mistake does not show only once they
 /// are set.
@@ -23,19 +23,20 @@ pub(crate) fn check(masked: &[MaskedSecret], signing: &[SigningCredential]) -> R
     }
     let mut names = HashSet::new();
     for credential in signing {
-        if !names.insert(credential.name.as_str()) {
+        let key = &credential.key;
+        if !names.insert(key.name.as_str()) {
             return Err(SecretError::DuplicateName {
-                name: credential.name.clone(),
+                name: key.name.clone(),
             });
         }
-        if credential.scopes.is_empty() {
-            return Err(no_scopes(&credential.name));
+        if key.scopes.is_empty() {
+            return Err(no_scopes(&key.name));
         }
-        for (variable, value) in credential.parts() {
-            check_variable(variable, &mut variables)?;
-            check_value(variable, value)?;
+        for part in credential.parts() {
+            check_variable(&part.name, &mut variables)?;
+            check_value(&part.name, &part.value)?;
         }
-        check_halves(credential)?;
+        check_halves(key)?;
     }
     Ok(())
 }
@@ -67,16 +68,14 @@ fn check_value(variable: &str, value: &SecretValue) -> Result<(), SecretError> {
     Ok(())
 }
 
-fn check_halves(credential: &SigningCredential) -> Result<(), SecretError> {
-    let halves = [&credential.access_key_id, &credential.secret_access_key];
-    let empty = halves.iter().find(|(_, value)| value.is_empty());
+fn check_halves(key: &AwsAccessKey) -> Result<(), SecretError> {
+    let halves = [&key.access_key_id, &key.secret_access_key];
+    let empty = halves.iter().find(|half| half.value.is_empty());
     match empty {
-        Some((variable, _)) if halves.iter().any(|(_, value)| !value.is_empty()) => {
-            Err(SecretError::HalfKey {
-                name: credential.name.clone(),
-                variable: variable.clone(),
-            })
-        }
+        Some(half) if halves.iter().any(|half| !half.value.is_empty()) => Err(SecretError::HalfKey {
+            name: key.name.clone(),
+            variable: half.name.clone(),
+        }),
         _ => Ok(()),
     }
 }

@@ -3,12 +3,13 @@
 //! A program in a container that calls an API needs a credential, and what has a credential can leak it. So the container gets a
 //! **surrogate**: a random text of the same form, worth nothing anywhere. All of its traffic goes through a proxy outside of it, and the
 //! proxy puts the real value in the surrogate's place, in requests to the hosts the credential is for, in the headers that carry it, and
-//! nowhere else. This crate makes surrogates and says what goes where; it does no I/O but for what [`withhold_panic_messages`] has a panic
-//! say, and what the proxy does with it is the proxy's.
+//! nowhere else. This crate makes surrogates and says what goes where; it does no I/O, and what the proxy does with it is the proxy's.
 //!
 //! ```
 //! use allowlist::HostPattern;
-//! use sandbox_credentials::{MaskedSecret, Preset, SecretReplacements, SecretValue, SigningCredential, prepare_secrets};
+//! use sandbox_credentials::{
+//!     AwsAccessKey, MaskedSecret, Preset, SecretValue, SecretVariable, SigningCredential, prepare_secrets,
+//! };
 //!
 //! // A secret that requests carry: a variable, its value, and where it goes.
 //! let token = MaskedSecret::new(
@@ -17,12 +18,16 @@
 //!     Preset::Github.injection(),
 //! );
 //! // A key that requests are signed with: it never travels, so the proxy signs anew.
-//! let key = SigningCredential::aws(
-//!     "AWS",
-//!     ("AWS_ACCESS_KEY_ID".into(), SecretValue::new("AKIAIOSFODNN7EXAMPLE")),
-//!     ("AWS_SECRET_ACCESS_KEY".into(), SecretValue::new("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")),
-//!     vec![HostPattern::new("*.eu-west-1.amazonaws.com")?],
-//! );
+//! let key = SigningCredential::aws(AwsAccessKey {
+//!     name: "AWS".to_owned(),
+//!     access_key_id: SecretVariable::new("AWS_ACCESS_KEY_ID", SecretValue::new("AKIAIOSFODNN7EXAMPLE")),
+//!     secret_access_key: SecretVariable::new(
+//!         "AWS_SECRET_ACCESS_KEY",
+//!         SecretValue::new("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+//!     ),
+//!     session_token: None,
+//!     scopes: vec![HostPattern::new("*.eu-west-1.amazonaws.com")?],
+//! });
 //! let prepared = prepare_secrets(&[token], &[key])?;
 //!
 //! // For the container: surrogates.
@@ -30,11 +35,8 @@
 //! assert!(surrogate.starts_with("ghp_") && surrogate.len() == 40);
 //! assert_ne!(surrogate, "ghp_R8sPdn4zmLx2Vq7JtWc9KbYf3HgEu6AoT1iQ");
 //!
-//! // For the proxy: the way back, as JSON over a channel that nobody else reads.
-//! let json = serde_json::to_string(prepared.replacements())?;
-//! let replacements: SecretReplacements = serde_json::from_str(&json)?;
-//! assert_eq!(&replacements, prepared.replacements());
-//! assert_eq!(format!("{replacements:?}"), "SecretReplacements(2 entries)");
+//! // For the proxy: the way back, which nobody else can look into.
+//! assert_eq!(format!("{:?}", prepared.replacements()), "SecretReplacements(2 entries)");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -53,8 +55,7 @@
 //!
 //! - A real value is held in a [`SecretValue`] only, which is wiped when dropped and cannot be shown by accident.
 //! - No error, `Debug` or `Display` of this crate shows a real value, nor anything of a replacement map that cannot be read.
-//! - Only [`SecretReplacements`] is ever serialised with real values in it.
-//! - After [`withhold_panic_messages`], no panic of the process shows a value.
+//! - Only the proxy can read what a [`SecretReplacements`] holds, and only its control channel carries it.
 
 mod check;
 mod error;
@@ -62,22 +63,21 @@ mod header_pattern;
 mod injection;
 mod limits;
 mod masked_secret;
-mod panic_message;
 mod prepare;
 mod preset;
 mod replacement;
 mod secret_value;
 mod signing_credential;
 mod surrogate;
-mod wire;
+#[doc(hidden)]
+pub mod wire;
 
 pub use error::SecretError;
 pub use header_pattern::HeaderPattern;
 pub use injection::Injection;
 pub use masked_secret::MaskedSecret;
-pub use panic_message::withhold_panic_messages;
 pub use prepare::{PreparedSecrets, prepare_secrets};
 pub use preset::Preset;
-pub use replacement::{MaskedReplacement, Replacement, SecretReplacements, SigningReplacement};
+pub use replacement::SecretReplacements;
 pub use secret_value::SecretValue;
-pub use signing_credential::SigningCredential;
+pub use signing_credential::{AwsAccessKey, SecretVariable, SigningCredential};

@@ -7,7 +7,7 @@ use rand::CryptoRng;
 use crate::check::check;
 use crate::replacement::{MaskedReplacement, Replacement, SigningReplacement};
 use crate::surrogate::{Form, Mint};
-use crate::{MaskedSecret, SecretError, SecretReplacements, SigningCredential};
+use crate::{AwsAccessKey, MaskedSecret, SecretError, SecretReplacements, SecretVariable, SigningCredential};
 
 /// What a container gets instead of secrets, and what its proxy gets to put them back.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ fn prepare_with(
     let real = masked
         .iter()
         .map(|secret| &secret.value)
-        .chain(parts.map(|(_, value)| value));
+        .chain(parts.map(|part| &part.value));
     let mut preparation = Preparation {
         mint: Mint::new(real, rng),
         env_vars: BTreeMap::new(),
@@ -107,38 +107,38 @@ impl<R: CryptoRng> Preparation<'_, R> {
     }
 
     fn sign(&mut self, credential: &SigningCredential) -> Result<(), SecretError> {
-        let (id_variable, access_key_id) = &credential.access_key_id;
-        let (key_variable, secret_access_key) = &credential.secret_access_key;
-        let token = credential.session_token.as_ref();
-        let token = token.filter(|(_, value)| !value.is_empty());
-        if access_key_id.is_empty() {
+        let AwsAccessKey {
+            access_key_id,
+            secret_access_key,
+            session_token,
+            scopes,
+            ..
+        } = &credential.key;
+        let token = session_token.as_ref().filter(|token| !token.value.is_empty());
+        if access_key_id.value.is_empty() {
             // So is the other half, which was checked; and a token without a key is worth nothing.
-            for variable in [id_variable, key_variable]
-                .into_iter()
-                .chain(token.map(|(name, _)| name))
-            {
-                self.set(variable, "");
+            for part in [access_key_id, secret_access_key].into_iter().chain(token) {
+                self.set(&part.name, "");
             }
             return Ok(());
         }
-        let surrogate_id = self.mint.surrogate(Form::Key, id_variable, access_key_id)?;
-        self.set(id_variable, &surrogate_id);
-        let surrogate_key = self.mint.surrogate(Form::Key, key_variable, secret_access_key)?;
-        self.set(key_variable, &surrogate_key);
+        let mut surrogate = |form, part: &SecretVariable| {
+            let surrogate = self.mint.surrogate(form, &part.name, &part.value)?;
+            self.env_vars.insert(part.name.clone(), surrogate.clone());
+            Ok(surrogate)
+        };
+        let surrogate_id = surrogate(Form::Key, access_key_id)?;
+        let surrogate_key = surrogate(Form::Key, secret_access_key)?;
         let session_token = match token {
-            Some((variable, value)) => {
-                let surrogate = self.mint.surrogate(Form::SessionToken, variable, value)?;
-                self.set(variable, &surrogate);
-                Some((value.clone(), surrogate))
-            }
+            Some(token) => Some((token.value.clone(), surrogate(Form::SessionToken, token)?)),
             None => None,
         };
         let replacement = Replacement::Signing(SigningReplacement {
-            access_key_id: access_key_id.clone(),
-            secret_access_key: secret_access_key.clone(),
+            access_key_id: access_key_id.value.clone(),
+            secret_access_key: secret_access_key.value.clone(),
             surrogate_secret_access_key: surrogate_key,
             session_token,
-            scopes: credential.scopes.clone(),
+            scopes: scopes.clone(),
             allow_foreign_credentials: credential.allow_foreign_credentials,
         });
         self.replacements.insert(surrogate_id, replacement);

@@ -11,44 +11,7 @@ use crate::{Injection, SecretValue};
 /// The fewest bytes of a value that is looked for in other texts.
 const SHORTEST_SOUGHT: usize = 8;
 
-/// What the proxy puts in the place of surrogates. Cheap to clone; `Debug` shows how many there are; its JSON holds the real values
-/// and goes over the proxy's control channel only.
-///
-/// The JSON is keyed by surrogate. For a masked secret there are `value`, `scopes` and `headers`, and of [`Injection`]'s other fields those
-/// that are not the default; for a signing credential `type` is `aws-sigv4`, the key is the surrogate of the access key id, and both
-/// session tokens are there or neither. `surrogate_secret_access_key` may be missing, and so may
-/// `allow_foreign_credentials`, which is false then. Unknown keys are errors, and no error quotes
-/// anything of the document.
-///
-/// ```
-/// use sandbox_credentials::SecretReplacements;
-///
-/// let replacements: SecretReplacements = serde_json::from_str(
-///     r#"{
-///         "ghp_Xk3vTq8ZpLm2Rw9BnYc5Hd7JfGs4AeUo6QiW": {
-///             "value": "the real token",
-///             "scopes": ["github.com", "api.github.com"],
-///             "headers": ["authorization"],
-///             "allow_foreign_credentials": true,
-///             "allow_plaintext": true,
-///             "allow_echo": true,
-///             "basic_user": "x-*"
-///         },
-///         "AKIAQJ4XWZ7LMPD2TRSV": {
-///             "type": "aws-sigv4",
-///             "access_key_id": "the real id",
-///             "secret_access_key": "the real key",
-///             "surrogate_secret_access_key": "what the container has",
-///             "session_token": "the real token",
-///             "surrogate_session_token": "what the container has",
-///             "scopes": ["*.amazonaws.com"],
-///             "allow_foreign_credentials": true
-///         }
-///     }"#,
-/// )?;
-/// assert_eq!(format!("{replacements:?}"), "SecretReplacements(2 entries)");
-/// # Ok::<(), serde_json::Error>(())
-/// ```
+/// What the proxy puts in the place of surrogates. Cheap to clone; `Debug` shows how many there are, and nothing else can be seen of it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretReplacements(Arc<BTreeMap<String, Replacement>>);
 
@@ -58,7 +21,7 @@ impl SecretReplacements {
     }
 
     /// Each surrogate (of a signing credential: the surrogate of the access key id) and what takes its place.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Replacement)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Replacement)> {
         self.0
             .iter()
             .map(|(surrogate, replacement)| (surrogate.as_str(), replacement))

@@ -4,43 +4,55 @@ use allowlist::HostPattern;
 
 use crate::SecretValue;
 
-/// An AWS access key. Each part has the environment variable that its surrogate goes to.
+/// A secret that a container has in an environment variable.
+#[derive(Debug, Clone)]
+pub struct SecretVariable {
+    /// The variable that the surrogate goes to.
+    pub name: String,
+    /// The real value.
+    pub value: SecretValue,
+}
+
+impl SecretVariable {
+    /// The variable `name`, which stands for `value`.
+    pub fn new(name: impl Into<String>, value: SecretValue) -> Self {
+        Self {
+            name: name.into(),
+            value,
+        }
+    }
+}
+
+/// An AWS access key. If id and secret are empty, both variables are set empty and nothing is signed.
+#[derive(Debug, Clone)]
+pub struct AwsAccessKey {
+    /// What the key is called in messages.
+    pub name: String,
+    /// Its id.
+    pub access_key_id: SecretVariable,
+    /// Its secret.
+    pub secret_access_key: SecretVariable,
+    /// The token of a temporary key. An empty one is none: its variable is not set.
+    pub session_token: Option<SecretVariable>,
+    /// The hosts to which requests are signed with it.
+    pub scopes: Vec<HostPattern>,
+}
+
+/// A key that requests are signed with, and never travels.
 #[derive(Debug, Clone)]
 pub struct SigningCredential {
-    pub(crate) name: String,
-    pub(crate) access_key_id: (String, SecretValue),
-    pub(crate) secret_access_key: (String, SecretValue),
-    pub(crate) session_token: Option<(String, SecretValue)>,
-    pub(crate) scopes: Vec<HostPattern>,
+    pub(crate) key: AwsAccessKey,
     pub(crate) allow_foreign_credentials: bool,
 }
 
 impl SigningCredential {
-    /// The key called `name`, with which requests to hosts in `scopes` are signed. Each part is an environment variable and its value.
-    ///
-    /// If both values are empty, both variables are set empty and nothing is signed.
+    /// Signs requests with `key`.
     #[must_use]
-    pub fn aws(
-        name: impl Into<String>,
-        access_key_id: (String, SecretValue),
-        secret_access_key: (String, SecretValue),
-        scopes: Vec<HostPattern>,
-    ) -> Self {
+    pub fn aws(key: AwsAccessKey) -> Self {
         Self {
-            name: name.into(),
-            access_key_id,
-            secret_access_key,
-            session_token: None,
-            scopes,
+            key,
             allow_foreign_credentials: false,
         }
-    }
-
-    /// Adds the token of a temporary key. An empty one is none: its variable is not set.
-    #[must_use]
-    pub fn session_token(mut self, variable: impl Into<String>, value: SecretValue) -> Self {
-        self.session_token = Some((variable.into(), value));
-        self
     }
 
     /// Whether requests to these hosts may carry somebody else's credential in `Authorization`, in a presigned URL or as a session
@@ -55,10 +67,10 @@ impl SigningCredential {
         self
     }
 
-    /// Every variable and its real value.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &(String, SecretValue)> {
-        [&self.access_key_id, &self.secret_access_key]
+    /// Its parts.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &SecretVariable> {
+        [&self.key.access_key_id, &self.key.secret_access_key]
             .into_iter()
-            .chain(&self.session_token)
+            .chain(&self.key.session_token)
     }
 }

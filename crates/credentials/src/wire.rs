@@ -1,4 +1,4 @@
-//! The JSON of a replacement map, which the sandbox writes for its proxy.
+//! The JSON of a replacement map, which the sandbox writes for its proxy, and nobody else's concern.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,23 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::limits::VALUE_LIMIT;
-use crate::{
-    HeaderPattern, Injection, MaskedReplacement, Replacement, SecretReplacements, SecretValue,
-    SigningReplacement,
-};
+pub use crate::replacement::{MaskedReplacement, Replacement, SigningReplacement};
+use crate::{HeaderPattern, Injection, SecretReplacements, SecretValue};
 
-impl Serialize for SecretReplacements {
+/// What a [`SecretReplacements`] holds, for the proxy. Its JSON holds the real values and goes over the proxy's control channel only.
+///
+/// It is keyed by surrogate; of a signing credential, by that of the access key id.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReplacementMap(pub SecretReplacements);
+
+impl ReplacementMap {
+    /// Each surrogate (of a signing credential: the surrogate of the access key id) and what takes its place.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Replacement)> {
+        self.0.iter()
+    }
+}
+
+impl Serialize for ReplacementMap {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(
             self.iter()
@@ -21,7 +32,7 @@ impl Serialize for SecretReplacements {
     }
 }
 
-impl<'de> Deserialize<'de> for SecretReplacements {
+impl<'de> Deserialize<'de> for ReplacementMap {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // Errors of serde quote what they find, and what they find may be a secret.
         let malformed = || D::Error::custom("the replacement map is malformed");
@@ -32,7 +43,8 @@ impl<'de> Deserialize<'de> for SecretReplacements {
                 .then_some((surrogate, replacement))
         };
         let entries: Option<_> = entries.into_iter().map(read).collect();
-        entries.map(Self::new).ok_or_else(malformed)
+        let entries = entries.map(SecretReplacements::new);
+        entries.map(Self).ok_or_else(malformed)
     }
 }
 

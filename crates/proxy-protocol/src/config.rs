@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use allowlist::Allowlist;
 use ipnet::IpNet;
-use sandbox_credentials::SecretReplacements;
+use sandbox_credentials::wire::ReplacementMap;
 use serde::{Deserialize, Serialize};
 
 use crate::PrivateKeyPem;
@@ -19,7 +19,7 @@ pub struct StartConfig {
     pub policy: Allowlist,
     /// What takes the place of surrogates in requests. Default nothing.
     #[serde(default)]
-    pub replacements: SecretReplacements,
+    pub replacements: ReplacementMap,
     /// The authority that the proxy mints its leaf certificates with.
     pub authority: ProxyAuthority,
     /// Where the proxy listens.

@@ -30,6 +30,7 @@ pub use line::{LineError, LineFault, from_line, to_line, to_secret_line};
 pub use message::{Command, ProxyMessage};
 pub use private_key::PrivateKeyPem;
 pub use record::{DnsAnswer, Event, OpenRequest, Record, RequestOutcome, RequestRecord, TunnelRecord};
+pub use sandbox_credentials::wire::ReplacementMap;
 
 /// The version of everything in this crate. A proxy refuses a [`StartConfig`] of any other version.
 pub const PROTOCOL_VERSION: u32 = 3;

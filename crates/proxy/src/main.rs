@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use nix::sys::prctl::set_dumpable;
 use nix::sys::resource::{Resource, setrlimit};
-use sandbox_credentials::withhold_panic_messages;
+use sandbox_panic_hook::withhold_panic_messages;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 

@@ -316,7 +316,7 @@ mod tests {
         let config = StartConfig {
             protocol: PROTOCOL_VERSION,
             policy: allowlist::Allowlist::default(),
-            replacements: sandbox_credentials::SecretReplacements::default(),
+            replacements: sandbox_credentials::wire::ReplacementMap::default(),
             authority: sandbox_proxy_protocol::ProxyAuthority {
                 certificate_pem: certificate,
                 private_key_pem: sandbox_proxy_protocol::PrivateKeyPem::new(key.serialize_pem()),

@@ -54,7 +54,8 @@
 //! ```
 //! use allowlist::{Allowlist, HostPattern};
 //! use sandbox::{
-//!     ContainerEnv, MaskedSecret, Network, NetworkSandboxConfig, Preset, SecretValue, SigningCredential, prepare_secrets,
+//!     AwsAccessKey, ContainerEnv, MaskedSecret, Network, NetworkSandboxConfig, Preset, SecretValue, SecretVariable,
+//!     SigningCredential, prepare_secrets,
 //! };
 //!
 //! # fn from_vault(name: &str) -> SecretValue {
@@ -63,12 +64,13 @@
 //! # fn example() -> Result<(ContainerEnv, Network), Box<dyn std::error::Error>> {
 //! let github: Preset = "github".parse()?;
 //! let masked = [MaskedSecret::new("GH_TOKEN", from_vault("github"), github.injection())];
-//! let signing = [SigningCredential::aws(
-//!     "deploy",
-//!     ("AWS_ACCESS_KEY_ID".to_owned(), from_vault("aws-id")),
-//!     ("AWS_SECRET_ACCESS_KEY".to_owned(), from_vault("aws-key")),
-//!     vec![HostPattern::new("*.amazonaws.com")?],
-//! )];
+//! let signing = [SigningCredential::aws(AwsAccessKey {
+//!     name: "deploy".to_owned(),
+//!     access_key_id: SecretVariable::new("AWS_ACCESS_KEY_ID", from_vault("aws-id")),
+//!     secret_access_key: SecretVariable::new("AWS_SECRET_ACCESS_KEY", from_vault("aws-key")),
+//!     session_token: None,
+//!     scopes: vec![HostPattern::new("*.amazonaws.com")?],
+//! })];
 //! let prepared = prepare_secrets(&masked, &signing)?;
 //!
 //! let policy = Allowlist::from_yaml("domains: [api.github.com, '*.amazonaws.com']", "policy.yaml")?;
@@ -130,8 +132,8 @@ pub mod network_event {
 }
 pub use program::ProgramError;
 pub use sandbox_credentials::{
-    HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError, SecretReplacements,
-    SecretValue, SigningCredential, prepare_secrets, withhold_panic_messages,
+    AwsAccessKey, HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError,
+    SecretReplacements, SecretValue, SecretVariable, SigningCredential, prepare_secrets,
 };
 pub use sandbox_inside::{Category, Check, Finding};
 pub use sandbox_session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};

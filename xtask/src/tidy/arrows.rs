@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     Rule {
         package: "allowlist",
         may_use: &["located-yaml"],
@@ -41,6 +41,11 @@ const RULES: [Rule; 17] = [
         never_links: PURE,
     },
     Rule {
+        package: "sandbox-panic-hook",
+        may_use: &[],
+        never_links: PURE,
+    },
+    Rule {
         package: "sandbox-proxy-protocol",
         may_use: &["allowlist", "sandbox-credentials"],
         never_links: PURE,
@@ -51,6 +56,7 @@ const RULES: [Rule; 17] = [
             "allowlist",
             "fuzz-input",
             "sandbox-credentials",
+            "sandbox-panic-hook",
             "sandbox-proxy-protocol",
         ],
         never_links: &["bollard", "aws-lc-rs", "openssl"],
@@ -98,6 +104,8 @@ const RULES: [Rule; 17] = [
             "allowlist",
             "claude-output",
             "located-yaml",
+            "sandbox-credentials",
+            "sandbox-panic-hook",
         ],
         never_links: &["rustls", "openssl"],
     },

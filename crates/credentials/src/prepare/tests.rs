@@ -28,19 +28,21 @@ fn masked(variable: &str, value: &str) -> MaskedSecret {
     MaskedSecret::new(variable, SecretValue::new(value), injection())
 }
 
-fn part(variable: &str, value: &str) -> (String, SecretValue) {
-    (variable.to_owned(), SecretValue::new(value))
-}
-
 fn aws(name: &str, variables: [&str; 2], values: [&str; 2]) -> SigningCredential {
     let [id, key] = variables;
     let [id_value, key_value] = values;
-    SigningCredential::aws(
-        name,
-        part(id, id_value),
-        part(key, key_value),
-        hosts(&["*.amazonaws.com"]),
-    )
+    SigningCredential::aws(AwsAccessKey {
+        name: name.to_owned(),
+        access_key_id: SecretVariable::new(id, SecretValue::new(id_value)),
+        secret_access_key: SecretVariable::new(key, SecretValue::new(key_value)),
+        session_token: None,
+        scopes: hosts(&["*.amazonaws.com"]),
+    })
+}
+
+fn temporary(mut credential: SigningCredential, variable: &str, token: &str) -> SigningCredential {
+    credential.key.session_token = Some(SecretVariable::new(variable, SecretValue::new(token)));
+    credential
 }
 
 fn error(masked: &[MaskedSecret], signing: &[SigningCredential]) -> String {
@@ -64,8 +66,11 @@ fn a_masked_secret_becomes_a_variable_and_an_entry() {
 
 #[test]
 fn a_signing_credential_becomes_three_variables_and_one_entry() {
-    let credential = aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY])
-        .session_token("TOKEN", SecretValue::new("IQoJb3JpZ2luX2VjEJr"));
+    let credential = temporary(
+        aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]),
+        "TOKEN",
+        "IQoJb3JpZ2luX2VjEJr",
+    );
     let prepared = prepare_secrets(&[], &[credential]).unwrap();
     let variables = prepared.env_vars();
     assert_eq!(variables["ID"].len(), KEY_ID.len());
@@ -109,8 +114,8 @@ fn short_keys_keep_their_length() {
 
 #[test]
 fn empty_values_make_no_entry() {
-    let credential = aws("AWS", ["ID", "KEY"], ["", ""]).session_token("TOKEN", SecretValue::new(""));
-    let stale = aws("OLD", ["ID2", "KEY2"], ["", ""]).session_token("TOKEN2", SecretValue::new("stale"));
+    let credential = temporary(aws("AWS", ["ID", "KEY"], ["", ""]), "TOKEN", "");
+    let stale = temporary(aws("OLD", ["ID2", "KEY2"], ["", ""]), "TOKEN2", "stale");
     let prepared = prepare_secrets(&[masked("GH_TOKEN", "")], &[credential, stale]).unwrap();
     assert!(prepared.replacements().is_empty());
     let expected =
@@ -120,8 +125,7 @@ fn empty_values_make_no_entry() {
 
 #[test]
 fn an_empty_session_token_is_none() {
-    let credential =
-        aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]).session_token("TOKEN", SecretValue::new(""));
+    let credential = temporary(aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]), "TOKEN", "");
     let prepared = prepare_secrets(&[], &[credential]).unwrap();
     assert!(!prepared.env_vars().contains_key("TOKEN"));
     let replacements = prepared.into_replacements();
@@ -160,7 +164,11 @@ fn one_variable_takes_one_secret() {
         (vec![], vec![aws("AWS", ["X", "X"], [KEY_ID, SECRET_KEY])]),
         (
             vec![masked("X", "a")],
-            vec![aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]).session_token("X", SecretValue::new(""))],
+            vec![temporary(
+                aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]),
+                "X",
+                "",
+            )],
         ),
     ] {
         assert_eq!(error(&secrets, &credentials), expected);
@@ -214,7 +222,7 @@ fn places_are_required_even_of_empty_secrets() {
         );
     }
     let mut credential = aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]);
-    credential.scopes.clear();
+    credential.key.scopes.clear();
     assert!(error(&[], &[credential]).starts_with("the credential `AWS` has no scopes: "));
 }
 
@@ -239,9 +247,8 @@ fn values_that_no_header_holds_are_errors_that_do_not_show_them() {
         ("\0".to_owned(), "contains NUL"),
         (format!("{longest}x"), "longer than 32768 bytes"),
     ] {
-        let signing = |id: &str, key: &str, token: &str| {
-            aws("AWS", ["ID", "KEY"], [id, key]).session_token("X", SecretValue::new(token))
-        };
+        let signing =
+            |id: &str, key: &str, token: &str| temporary(aws("AWS", ["ID", "KEY"], [id, key]), "X", token);
         for (message, variable) in [
             (error(&[masked("X", &value)], &[]), "`X`"),
             (error(&[], &[signing(&value, SECRET_KEY, "t")]), "`ID`"),
@@ -276,8 +283,11 @@ fn nothing_of_a_value_beyond_ascii_stays_and_one_without_letters_is_an_error() {
 
 #[test]
 fn a_real_value_is_found_in_other_texts() {
-    let credentials = [aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY])
-        .session_token("TOKEN", SecretValue::new("session-token-value"))];
+    let credentials = [temporary(
+        aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]),
+        "TOKEN",
+        "session-token-value",
+    )];
     let secrets = [masked("GH_TOKEN", TOKEN), masked("PIN", "1234567")];
     let prepared = prepare_secrets(&secrets, &credentials).unwrap();
     let (env, replacements) = (prepared.env_vars(), prepared.replacements());
@@ -299,8 +309,11 @@ fn a_real_value_is_found_in_other_texts() {
 #[test]
 fn debug_shows_no_value() {
     let secrets = [masked("GH_TOKEN", TOKEN)];
-    let credentials = [aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY])
-        .session_token("TOKEN", SecretValue::new("session-token-value"))];
+    let credentials = [temporary(
+        aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]),
+        "TOKEN",
+        "session-token-value",
+    )];
     let prepared = prepare_secrets(&secrets, &credentials).unwrap();
     let entries: Vec<_> = prepared.replacements().iter().collect();
     let shown = format!("{secrets:?} {credentials:?} {prepared:?} {entries:?}");

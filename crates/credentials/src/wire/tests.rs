@@ -6,10 +6,8 @@ use allowlist::{Glob, HostPattern};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::{
-    HeaderPattern, Injection, MaskedReplacement, Replacement, SecretReplacements, SecretValue,
-    SigningReplacement,
-};
+use super::{MaskedReplacement, Replacement, ReplacementMap, SigningReplacement};
+use crate::{HeaderPattern, Injection, SecretReplacements, SecretValue};
 
 fn masked(change: impl Fn(&mut Value)) -> Value {
     let mut entry = json!({"value": "real", "scopes": ["example.com"], "headers": ["x-key"]});
@@ -26,11 +24,11 @@ fn signing(change: impl Fn(&mut Value)) -> Value {
     json!({"id-surrogate": entry})
 }
 
-fn read(document: &Value) -> Result<SecretReplacements, String> {
+fn read(document: &Value) -> Result<ReplacementMap, String> {
     serde_json::from_str(&document.to_string()).map_err(|error| error.to_string())
 }
 
-fn only(replacements: &SecretReplacements) -> (&str, &Replacement) {
+fn only(replacements: &ReplacementMap) -> (&str, &Replacement) {
     assert_eq!(replacements.iter().count(), 1);
     replacements.iter().next().unwrap()
 }
@@ -134,7 +132,7 @@ fn optional_fields_may_be_missing_or_null() {
         let written = serde_json::to_value(&replacements).unwrap();
         assert!(keys.iter().all(|key| written["id-surrogate"].get(*key).is_none()));
     }
-    assert_eq!(read(&json!({})), Ok(SecretReplacements::default()));
+    assert_eq!(read(&json!({})), Ok(ReplacementMap::default()));
     let null = masked(|entry| entry["basic_user"] = Value::Null);
     assert_eq!(read(&null), read(&masked(|_| ())));
 }
@@ -193,7 +191,7 @@ fn what_is_no_entry_is_refused() {
         );
     }
     let twice = r#"{"a": {"value": "x", "value": "y", "scopes": [], "headers": []}}"#;
-    assert!(serde_json::from_str::<SecretReplacements>(twice).is_err());
+    assert!(serde_json::from_str::<ReplacementMap>(twice).is_err());
 }
 
 /// Every document that `whole` becomes when one part of it, at whatever depth, is `marker` in one guise or another.
@@ -243,9 +241,9 @@ fn no_error_quotes_anything_of_a_document() {
             for document in spoiled(&whole, marker) {
                 let text = document.to_string();
                 let errors = [
-                    serde_json::from_str::<SecretReplacements>(&text).err(),
-                    serde_json::from_slice::<SecretReplacements>(text.as_bytes()).err(),
-                    serde_json::from_value::<SecretReplacements>(document).err(),
+                    serde_json::from_str::<ReplacementMap>(&text).err(),
+                    serde_json::from_slice::<ReplacementMap>(text.as_bytes()).err(),
+                    serde_json::from_value::<ReplacementMap>(document).err(),
                 ];
                 for error in errors.into_iter().flatten() {
                     refused += 1;
@@ -263,7 +261,7 @@ fn cut_documents_are_errors_that_quote_nothing() {
     for whole in [masked(|_| ()), signing(|_| ())] {
         let text = whole.to_string();
         for length in 0..text.len() {
-            let error = serde_json::from_str::<SecretReplacements>(&text[..length]).unwrap_err();
+            let error = serde_json::from_str::<ReplacementMap>(&text[..length]).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("real"), "{error}");
         }
     }
@@ -327,18 +325,18 @@ proptest! {
         entries in prop::collection::btree_map("(?s).{41,50}", replacements(), 0..5),
     ) {
         let entries: BTreeMap<String, Replacement> = entries;
-        let map = SecretReplacements::new(entries);
+        let map = ReplacementMap(SecretReplacements::new(entries));
         let text = serde_json::to_string(&map).unwrap();
-        prop_assert_eq!(&serde_json::from_str::<SecretReplacements>(&text).unwrap(), &map);
+        prop_assert_eq!(&serde_json::from_str::<ReplacementMap>(&text).unwrap(), &map);
         let value = serde_json::to_value(&map).unwrap();
-        prop_assert_eq!(serde_json::from_value::<SecretReplacements>(value).unwrap(), map);
+        prop_assert_eq!(serde_json::from_value::<ReplacementMap>(value).unwrap(), map);
     }
 
     #[test]
     fn any_text_is_an_error_or_a_map(text in "(?s).{0,60}|[{}\\[\\]\":,a-z0-9 ]{0,60}") {
-        if let Ok(map) = serde_json::from_str::<SecretReplacements>(&text) {
+        if let Ok(map) = serde_json::from_str::<ReplacementMap>(&text) {
             let written = serde_json::to_string(&map).unwrap();
-            prop_assert_eq!(serde_json::from_str::<SecretReplacements>(&written).unwrap(), map);
+            prop_assert_eq!(serde_json::from_str::<ReplacementMap>(&written).unwrap(), map);
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use allowlist::HostName;
 use http::HeaderName;
-use sandbox_credentials::{Injection, MaskedReplacement, SecretValue};
+use sandbox_credentials::wire::MaskedReplacement;
+use sandbox_credentials::{Injection, SecretValue};
 use sandbox_proxy_protocol::Scheme;
 
 /// A surrogate, the real value, and where that goes.

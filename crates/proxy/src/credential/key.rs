@@ -2,7 +2,8 @@
 
 use allowlist::HostName;
 use http::HeaderName;
-use sandbox_credentials::{SecretValue, SigningReplacement};
+use sandbox_credentials::SecretValue;
+use sandbox_credentials::wire::SigningReplacement;
 
 /// The headers that carry the token of a temporary key.
 pub(super) const TOKENS: [HeaderName; 2] = [

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use allowlist::HostName;
 use http::HeaderMap;
 use lru::LruCache;
-use sandbox_credentials::{Replacement, SecretReplacements, SecretValue};
+use sandbox_credentials::SecretValue;
+use sandbox_credentials::wire::{Replacement, ReplacementMap};
 use sandbox_proxy_protocol::Scheme;
 
 use super::claimed::{Claimed, claim, sign};
@@ -37,7 +38,7 @@ pub(crate) struct Vault {
 
 impl Vault {
     /// Takes over `replacements`.
-    pub(crate) fn new(replacements: &SecretReplacements) -> Self {
+    pub(crate) fn new(replacements: &ReplacementMap) -> Self {
         Self::of(replacements.iter())
     }
 

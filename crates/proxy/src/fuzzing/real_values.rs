@@ -7,7 +7,8 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use http::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
-use sandbox_credentials::{SecretReplacements, SecretValue, SigningReplacement};
+use sandbox_credentials::SecretValue;
+use sandbox_credentials::wire::{ReplacementMap, SigningReplacement};
 
 use crate::credential::Vault;
 
@@ -56,7 +57,7 @@ const MAP: &str = r#"{
 
 /// All of them.
 pub(super) static VAULT: LazyLock<Vault> = LazyLock::new(|| {
-    let replacements: Result<SecretReplacements, _> = serde_json::from_str(MAP);
+    let replacements: Result<ReplacementMap, _> = serde_json::from_str(MAP);
     replacements.map_or_else(
         |error| panic!("{error}"),
         |replacements| Vault::new(&replacements),

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use allowlist::HostName;
 use http::{HeaderMap, HeaderValue};
-use sandbox_credentials::{Replacement, SecretReplacements};
+use sandbox_credentials::wire::{Replacement, ReplacementMap};
 use sandbox_proxy_protocol::Scheme;
 
 use crate::credential::{Vault, Wire};
@@ -19,18 +19,18 @@ const SECRET: &str = "qZ8kWv3rXy6pLm9t";
 /// When an error or a `Debug` output quotes the secret, or when a map that was read is not the same after writing it.
 pub fn replacement_map(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
-        assert!(serde_json::from_slice::<SecretReplacements>(data).is_err());
+        assert!(serde_json::from_slice::<ReplacementMap>(data).is_err());
         return;
     };
-    match serde_json::from_str::<SecretReplacements>(&text.replace('$', SECRET)) {
+    match serde_json::from_str::<ReplacementMap>(&text.replace('$', SECRET)) {
         Ok(replacements) => check(&replacements),
         Err(error) => check_shown(&format!("{error} {error:?}")),
     }
 }
 
-fn check(replacements: &SecretReplacements) {
+fn check(replacements: &ReplacementMap) {
     let again = serde_json::to_string(replacements)
-        .and_then(|written| serde_json::from_str::<SecretReplacements>(&written));
+        .and_then(|written| serde_json::from_str::<ReplacementMap>(&written));
     assert!(
         again.is_ok_and(|again| again == *replacements),
         "writing and reading changes a map"

@@ -144,6 +144,8 @@ mod tests {
             ("/", &["[::1]"], "! identity"),
             ("/", &["2130706433"], "! identity"),
             ("/", &["0x7f.1"], "! identity"),
+            ("/", &["0177.0.0.1"], "! identity"),
+            ("/", &["a..example"], "! identity"),
             ("/", &["a.example:"], "! identity"),
             ("http://a.example/", &["a.example"], "a.example"),
             ("http://a.example:80/", &["a.example"], "a.example"),

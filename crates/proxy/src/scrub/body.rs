@@ -216,7 +216,7 @@ impl Searched {
 
     /// What is left when everything has come, `data` being the end.
     fn end(&mut self, data: Bytes) -> Result<(Bytes, u32), DecodeError> {
-        if let Decoding::Open(chain) = &self.decoding {
+        if let Decoding::Open(chain) = &mut self.decoding {
             chain.finish()?;
         }
         let trailers = match &mut self.place {

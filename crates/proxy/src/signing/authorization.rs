@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use super::claim::Algorithm;
+use super::algorithm::Algorithm;
 use super::error::SignError;
 
 /// What a header of an AWS scheme says.

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::claim::Algorithm;
+use super::algorithm::Algorithm;
 use super::encoding::{hex, sha256_hex};
 use super::key::SigningKey;
 

@@ -1,6 +1,6 @@
 //! The line before a chunk: `SIZE;chunk-signature=SIGNATURE`.
 
-use super::claim::Algorithm;
+use super::algorithm::Algorithm;
 use super::error::ChunkError;
 
 /// Bytes of one such line at most, its end included. The longest that clients send has 179.

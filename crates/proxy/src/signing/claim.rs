@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use http::{HeaderMap, HeaderName};
 
+use super::algorithm::Algorithm;
 use super::authorization::{Authorization, authorization};
 use super::error::SignError;
 use super::scope::{Scope, is_region};
@@ -24,15 +25,6 @@ pub(crate) enum Carrier {
     Header,
     /// In the query: a presigned URL.
     Query,
-}
-
-/// How a signature is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Algorithm {
-    /// With a key shared with AWS, for one region.
-    V4,
-    /// With a key pair, for a set of regions.
-    V4a,
 }
 
 /// A signature that can be made again.
@@ -98,23 +90,6 @@ impl Claim {
     /// What is needed to make it again.
     pub(super) fn signature(&self) -> Result<&Signature, SignError> {
         self.signature.as_ref().ok_or(SignError::ForeignScheme)
-    }
-}
-
-impl Algorithm {
-    /// The algorithm with this name, in any case.
-    pub(super) fn from_name(name: &str) -> Option<Self> {
-        [Self::V4, Self::V4a]
-            .into_iter()
-            .find(|algorithm| algorithm.name().eq_ignore_ascii_case(name))
-    }
-
-    /// Its name.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::V4 => "AWS4-HMAC-SHA256",
-            Self::V4a => "AWS4-ECDSA-P256-SHA256",
-        }
     }
 }
 

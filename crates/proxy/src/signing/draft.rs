@@ -1,23 +1,47 @@
 //! A request whose credential is replaced already and whose signature is still to be made.
 
+use std::fmt;
+
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
-use sandbox_credentials::SigningReplacement;
+use sandbox_credentials::wire::SigningReplacement;
 use zeroize::Zeroizing;
 
+use super::algorithm::Algorithm;
 use super::canonical::{canonical_headers, canonical_path};
 use super::chain::Chain;
-use super::claim::{Algorithm, Carrier, Claim};
+use super::claim::{Carrier, Claim};
 use super::encoding::sha256_hex;
 use super::error::SignError;
 use super::key::SigningKey;
 use super::payload::Payload;
 use super::presigned::{SIGNATURE, replace_key_id, replace_signature};
-use super::resign::{Request, Signed};
 use super::rules::Rules;
 use super::target::Target;
 use super::token::{TOKEN, replace_token, sensitive};
 use crate::headers::concerns_one_connection;
+
+/// A request as it will be sent, but for the credential.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    /// The method.
+    pub(crate) method: &'a str,
+    /// The `Host` header that the upstream gets, with the port if that has one.
+    pub(crate) host: &'a str,
+    /// Path and query.
+    pub(crate) target: &'a str,
+    /// The headers. Whatever else changes headers must do so before.
+    pub(crate) headers: HeaderMap,
+}
+
+/// A request with the real credential.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Signed {
+    /// The headers.
+    pub(crate) headers: HeaderMap,
+    /// Path and query.
+    pub(crate) target: String,
+}
 
 /// Everything that is signed but the body.
 pub(super) struct Draft {
@@ -82,7 +106,7 @@ impl Draft {
             canonical,
             credential: Zeroizing::new(format!("{}/{scope}", key.access_key_id.expose())),
             scope,
-            key: SigningKey::derive(signature.algorithm, key, &signature.scope),
+            key: SigningKey::derive(signature.algorithm, key, &signature.scope)?,
         };
         Ok((draft, payload))
     }
@@ -131,6 +155,12 @@ impl Draft {
             self.scope,
             sha256_hex(&self.canonical_request(payload))
         )
+    }
+}
+
+impl fmt::Debug for Signed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Signed(redacted)")
     }
 }
 

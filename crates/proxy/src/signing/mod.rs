@@ -7,6 +7,7 @@
 //! Invariant: a request leaves with every part of the credential replaced, or not at all. Key id and session token are replaced
 //! before the canonical request is built, so that what is signed is what is sent.
 
+mod algorithm;
 mod authorization;
 mod canonical;
 mod chain;
@@ -30,8 +31,9 @@ mod trailers;
 
 pub(crate) use chunks::{ChunkSigner, MAX_CHUNK};
 pub(crate) use claim::{Carrier, Claim, claim};
+pub(crate) use draft::{Request, Signed};
 pub(crate) use error::{ChunkError, SignError};
-pub(crate) use resign::{Pending, Request, Resigned, Signed, resign};
+pub(crate) use resign::{Pending, Resigned, resign};
 pub(crate) use strip::{has_token, without_signature};
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use http::HeaderMap;
 
-use super::claim::{Algorithm, Carrier, Signature, single};
+use super::algorithm::Algorithm;
+use super::claim::{Carrier, Signature, single};
 use super::error::SignError;
 use super::rules::Rules;
 use super::target::Target;

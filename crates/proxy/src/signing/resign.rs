@@ -2,38 +2,15 @@
 
 use std::fmt;
 
-use http::HeaderMap;
-use sandbox_credentials::SigningReplacement;
+use sandbox_credentials::wire::SigningReplacement;
 
 use super::chunks::ChunkSigner;
 use super::claim::Claim;
-use super::draft::Draft;
+use super::draft::{Draft, Request, Signed};
 use super::encoding::hex;
 use super::error::SignError;
 use super::payload::Payload;
 use super::rules::Rules;
-
-/// A request as it will be sent, but for the credential.
-#[derive(Debug)]
-pub(crate) struct Request<'a> {
-    /// The method.
-    pub(crate) method: &'a str,
-    /// The `Host` header that the upstream gets, with the port if that has one.
-    pub(crate) host: &'a str,
-    /// Path and query.
-    pub(crate) target: &'a str,
-    /// The headers. Whatever else changes headers must do so before.
-    pub(crate) headers: HeaderMap,
-}
-
-/// A request with the real credential.
-#[derive(PartialEq, Eq)]
-pub(crate) struct Signed {
-    /// The headers.
-    pub(crate) headers: HeaderMap,
-    /// Path and query.
-    pub(crate) target: String,
-}
 
 /// How far a request could be signed without its body.
 #[derive(Debug)]
@@ -79,12 +56,6 @@ impl Pending {
     /// See [`SignError`]; the request must not be sent then.
     pub(crate) fn finish(self, sha256: [u8; 32]) -> Result<Signed, SignError> {
         Ok(self.0.sign(&hex(&sha256))?.0)
-    }
-}
-
-impl fmt::Debug for Signed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Signed(redacted)")
     }
 }
 

@@ -1,19 +1,16 @@
 //! Whose key, and for what: the `Credential` of a signature.
 
-use std::time::SystemTime;
-
-use super::claim::Algorithm;
+use super::algorithm::Algorithm;
 use super::error::SignError;
 use super::timestamp::midnight;
 
 /// What closes every scope.
-const TERMINATOR: &str = "aws4_request";
+pub(super) const TERMINATOR: &str = "aws4_request";
 
 /// What a key is narrowed to: a day, a region (not in SigV4A) and a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Scope {
     text: String,
-    day: SystemTime,
     region: Option<String>,
     service: String,
 }
@@ -34,12 +31,11 @@ impl Scope {
             _ => return Err(MALFORMED),
         };
         let plain = is_name(key_id) && is_name(service) && region.is_none_or(is_region);
-        if !plain {
+        if !plain || midnight(day).is_none() {
             return Err(MALFORMED);
         }
         let scope = Self {
             text: scope.to_owned(),
-            day: midnight(day).ok_or(MALFORMED)?,
             region: region.map(str::to_owned),
             service: service.to_owned(),
         };
@@ -51,9 +47,9 @@ impl Scope {
         &self.text
     }
 
-    /// The day, at its beginning.
-    pub(super) fn day(&self) -> SystemTime {
-        self.day
+    /// The day, as the client wrote it.
+    pub(super) fn day(&self) -> &str {
+        self.text.split('/').next().unwrap_or_default()
     }
 
     /// The region; SigV4A names regions elsewhere.

@@ -1,7 +1,7 @@
 //! The session token of a temporary key.
 
 use http::{HeaderMap, HeaderValue};
-use sandbox_credentials::SigningReplacement;
+use sandbox_credentials::wire::SigningReplacement;
 
 use super::encoding::encoded;
 use super::error::SignError;

@@ -19,36 +19,18 @@ async fn start() -> (Proxy, Upstream) {
 #[tokio::test]
 async fn plain_requests_name_one_host() {
     let (proxy, _upstream) = start().await;
-    let cases: &[(&str, u16, &str)] = &[
-        ("GET / HTTP/1.1\r\nHost: a.example", 200, ""),
-        ("GET / HTTP/1.1\r\nHost: A.EXAMPLE.", 200, ""),
-        ("GET / HTTP/1.1\r\nHost: a.example:80", 200, ""),
-        ("GET http://a.example/ HTTP/1.1\r\nHost: a.example", 200, ""),
+    // One of each outcome, and what hyper reads before us: the tables are in `http/identity.rs` and `http/head.rs`.
+    let cases = [
+        ("GET / HTTP/1.1\r\nHost: A.EXAMPLE.:80", 200, ""),
         ("GET http://a.example:80/ HTTP/1.1\r\nHost: a.example", 200, ""),
         ("GET / HTTP/1.0\r\nHost: a.example", 200, ""),
         ("GET / HTTP/1.1", 400, "identity"),
-        (
-            "GET / HTTP/1.1\r\nHost: a.example\r\nHost: a.example",
-            400,
-            "identity",
-        ),
         (
             "GET / HTTP/1.1\r\nHost: a.example\r\nHost: b.example",
             400,
             "identity",
         ),
-        ("GET / HTTP/1.1\r\nHost: user@a.example", 400, "identity"),
-        ("GET / HTTP/1.1\r\nHost: [::1]", 400, "identity"),
-        ("GET / HTTP/1.1\r\nHost: 2130706433", 400, "identity"),
-        ("GET / HTTP/1.1\r\nHost: 0x7f.1", 400, "identity"),
-        ("GET / HTTP/1.1\r\nHost: 0177.0.0.1", 400, "identity"),
-        ("GET / HTTP/1.1\r\nHost: a..example", 400, "identity"),
         ("GET / HTTP/1.1\r\nHost: \u{e9}.example", 400, "identity"),
-        (
-            "GET https://a.example/ HTTP/1.1\r\nHost: a.example",
-            400,
-            "identity",
-        ),
         (
             "GET http://u:p@a.example/ HTTP/1.1\r\nHost: a.example",
             400,
@@ -59,19 +41,14 @@ async fn plain_requests_name_one_host() {
             421,
             "identity_mismatch",
         ),
-        ("GET / HTTP/1.1\r\nHost: a.example:8080", 403, "port"),
         (
             "GET http://a.example:8080/ HTTP/1.1\r\nHost: a.example",
             403,
             "port",
         ),
         ("GET / HTTP/1.1\r\nHost: 10.1.2.3", 403, "host"),
-        ("GET / HTTP/1.1\r\nHost: evil.example", 403, "host"),
-        ("GET /../x HTTP/1.1\r\nHost: a.example", 403, "path"),
         ("GET /%2e%2e/x HTTP/1.1\r\nHost: a.example", 403, "path"),
         ("GET /a b HTTP/1.1\r\nHost: a.example", 403, "path"),
-        ("GET /\u{e9} HTTP/1.1\r\nHost: a.example", 403, "path"),
-        ("GET /#fragment HTTP/1.1\r\nHost: a.example", 403, "path"),
         ("GET * HTTP/1.1\r\nHost: a.example", 403, "path"),
         ("TRACE / HTTP/1.1\r\nHost: a.example", 403, "method_forbidden"),
         (
@@ -82,14 +59,14 @@ async fn plain_requests_name_one_host() {
     ];
     for (head, status, reason) in cases {
         let answer = raw(&proxy, format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).await;
-        assert_eq!(answer.status(), *status, "{head:?}: {answer:?}");
+        assert_eq!(answer.status(), status, "{head:?}: {answer:?}");
         let told = reason.is_empty() || answer.0.contains(&format!("x-sandbox-blocked: {reason}\r\n"));
         assert!(told, "{head:?}: {answer:?}");
         let record = proxy.request().await;
-        assert_eq!(record.status, Some(*status), "{head:?}: {record:?}");
+        assert_eq!(record.status, Some(status), "{head:?}: {record:?}");
         assert_eq!(
             record.reason.map_or("", BlockReason::as_str),
-            *reason,
+            reason,
             "{head:?}: {record:?}"
         );
     }

@@ -3,7 +3,8 @@
 use allowlist::HostPattern;
 use http::Request;
 use sandbox_credentials::{
-    HeaderPattern, Injection, MaskedSecret, SecretValue, SigningCredential, prepare_secrets,
+    AwsAccessKey, HeaderPattern, Injection, MaskedSecret, SecretValue, SecretVariable, SigningCredential,
+    prepare_secrets,
 };
 
 use crate::harness::{Pki, Setup, Upstream, empty, plain_capture, raw};
@@ -74,13 +75,15 @@ async fn over_http1_what_is_removed_moves_nothing_else() {
 #[tokio::test]
 async fn credentials_that_go_or_change_move_nothing_else() {
     let scope = || vec![HostPattern::new("a.example").unwrap()];
-    let value = |name: &str| {
-        (
-            name.to_owned(),
-            SecretValue::new(format!("TheRealValueOf{name}0123456789")),
-        )
-    };
-    let key = SigningCredential::aws("aws", value("ID"), value("KEY"), scope());
+    let value =
+        |name: &str| SecretVariable::new(name, SecretValue::new(format!("TheRealValueOf{name}0123456789")));
+    let key = SigningCredential::aws(AwsAccessKey {
+        name: "aws".to_owned(),
+        access_key_id: value("ID"),
+        secret_access_key: value("KEY"),
+        session_token: None,
+        scopes: scope(),
+    });
     let injection = Injection {
         scopes: scope(),
         headers: ["x-key", "x-other-key"]

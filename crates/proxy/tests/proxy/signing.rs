@@ -6,7 +6,8 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use sandbox_credentials::{
-    HeaderPattern, Injection, MaskedSecret, PreparedSecrets, SecretValue, SigningCredential, prepare_secrets,
+    AwsAccessKey, HeaderPattern, Injection, MaskedSecret, PreparedSecrets, SecretValue, SecretVariable,
+    SigningCredential, prepare_secrets,
 };
 use sandbox_proxy_protocol::{Event, RequestOutcome};
 use time::{Duration, OffsetDateTime};
@@ -35,10 +36,15 @@ impl World {
 
     async fn start_with(alpn: &[&str], allow_foreign_credentials: bool) -> Self {
         let scope = || vec![allowlist::HostPattern::new("a.example").unwrap()];
-        let value = |variable: &str, value: &str| (variable.to_owned(), SecretValue::new(value));
-        let key = SigningCredential::aws("aws", value("ID", KEY_ID), value("KEY", SECRET_KEY), scope())
-            .session_token("SESSION", SecretValue::new(SESSION))
-            .allow_foreign_credentials(allow_foreign_credentials);
+        let value = |variable: &str, value: &str| SecretVariable::new(variable, SecretValue::new(value));
+        let key = AwsAccessKey {
+            name: "aws".to_owned(),
+            access_key_id: value("ID", KEY_ID),
+            secret_access_key: value("KEY", SECRET_KEY),
+            session_token: Some(value("SESSION", SESSION)),
+            scopes: scope(),
+        };
+        let key = SigningCredential::aws(key).allow_foreign_credentials(allow_foreign_credentials);
         let injection = Injection {
             scopes: scope(),
             headers: vec![HeaderPattern::new("x-api-key").unwrap()],

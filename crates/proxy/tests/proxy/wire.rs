@@ -15,25 +15,15 @@ async fn start() -> (Proxy, Upstream) {
 async fn ambiguous_framing_is_refused_and_the_connection_ends() {
     let (proxy, upstream) = start().await;
     let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a.example\r\n\r\n";
+    // One of each kind: the tables are in `http/head.rs` and `http/framing/tests.rs`.
     let cases = [
         "POST /length HTTP/1.1\r\nHost: a.example\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        "POST /length HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
-        "POST /length HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-        "POST /length HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
-        "POST /length HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
-        "POST /length HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "POST /length HTTP/1.0\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "POST /length HTTP/1.1\r\nHost: a.example\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
-        "POST /length HTTP/1.1\r\nHost: a.example\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\nabcd",
-        "POST /length HTTP/1.1\r\nHost: a.example\r\nContent-Length: +4\r\n\r\nabcd",
         "GET / HTTP/1.1\nHost: a.example\n\n",
         "GET / HTTP/1.1\r\nHost: a.example\n\r\n",
         "GET / HTTP/1.1\r\nHost: a.example\rX: y\r\n\r\n",
-        "GET / HTTP/1.1\r\nX: a\r\n folded\r\nHost: a.example\r\n\r\n",
         "GET / HTTP/1.1\r\n Host: a.example\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: a.example\0\r\n\r\n",
-        "GET / HTTP/1.2\r\nHost: a.example\r\n\r\n",
-        "GET /\r\n\r\n",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         "\u{16}\u{3}\u{1}\r\n\r\n",
     ];

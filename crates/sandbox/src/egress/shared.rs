@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
-use sandbox_proxy_protocol::{Limits, Listen, PROTOCOL_VERSION, StartConfig, Upstream};
+use sandbox_proxy_protocol::{Limits, Listen, PROTOCOL_VERSION, ReplacementMap, StartConfig, Upstream};
 use time::OffsetDateTime;
 
 use crate::config::SandboxConfig;
@@ -218,7 +218,7 @@ impl Start {
         let document = StartConfig {
             protocol: PROTOCOL_VERSION,
             policy: config.allowlist().clone(),
-            replacements: config.secret_replacements().clone(),
+            replacements: ReplacementMap(config.secret_replacements().clone()),
             authority: inner.root.intermediate(OffsetDateTime::now_utc())?,
             listen: Listen::new(address),
             upstream: inner.upstream.clone(),

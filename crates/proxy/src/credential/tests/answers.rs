@@ -1,7 +1,8 @@
 //! What answers are searched for.
 
 use http::HeaderValue;
-use sandbox_credentials::{Replacement, SecretValue, SigningReplacement};
+use sandbox_credentials::SecretValue;
+use sandbox_credentials::wire::{Replacement, SigningReplacement};
 
 use super::fixture::{REAL, SURROGATE, as_it_is, entry, map, plan};
 use crate::scrub::scrub_headers;

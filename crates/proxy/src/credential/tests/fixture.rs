@@ -6,7 +6,8 @@ use allowlist::{HostName, HostPattern};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use sandbox_credentials::{HeaderPattern, Injection, MaskedReplacement, Replacement, SecretValue};
+use sandbox_credentials::wire::{MaskedReplacement, Replacement};
+use sandbox_credentials::{HeaderPattern, Injection, SecretValue};
 use sandbox_proxy_protocol::Scheme;
 
 use crate::credential::{CredentialError, Plan, Vault, Wire};

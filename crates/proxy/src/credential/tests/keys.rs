@@ -2,7 +2,8 @@
 
 use allowlist::HostPattern;
 use http::header::AUTHORIZATION;
-use sandbox_credentials::{Replacement, SecretValue, SigningReplacement};
+use sandbox_credentials::SecretValue;
+use sandbox_credentials::wire::{Replacement, SigningReplacement};
 use sandbox_proxy_protocol::Scheme;
 
 use super::fixture::*;

@@ -65,7 +65,7 @@ impl Decoder for Brotli {
         Ok(Step { read, written })
     }
 
-    fn finish(&self) -> Result<(), DecodeError> {
+    fn finish(&mut self) -> Result<(), DecodeError> {
         match self.place {
             Place::Open => Err(DecodeError::CutOff { coding: CODING }),
             Place::Fresh | Place::Ended => Ok(()),

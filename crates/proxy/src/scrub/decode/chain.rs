@@ -85,8 +85,10 @@ impl Chain {
     }
 
     /// Whether the body may end here.
-    pub(in crate::scrub) fn finish(&self) -> Result<(), DecodeError> {
-        self.stages.iter().try_for_each(|stage| stage.decoder.finish())
+    pub(in crate::scrub) fn finish(&mut self) -> Result<(), DecodeError> {
+        self.stages
+            .iter_mut()
+            .try_for_each(|stage| stage.decoder.finish())
     }
 }
 

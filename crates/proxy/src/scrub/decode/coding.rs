@@ -56,7 +56,7 @@ pub(super) trait Decoder: Send {
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, DecodeError>;
 
     /// Whether the data may end here.
-    fn finish(&self) -> Result<(), DecodeError>;
+    fn finish(&mut self) -> Result<(), DecodeError>;
 
     /// How many bytes of memory it takes.
     fn memory(&self) -> usize;

@@ -53,7 +53,7 @@ impl Decoder for Deflate {
         }
     }
 
-    fn finish(&self) -> Result<(), DecodeError> {
+    fn finish(&mut self) -> Result<(), DecodeError> {
         match self {
             Self::Begin { first: None } | Self::Ended => Ok(()),
             _ => Err(DecodeError::CutOff { coding: CODING }),

@@ -195,7 +195,7 @@ impl Decoder for Gzip {
         }
     }
 
-    fn finish(&self) -> Result<(), DecodeError> {
+    fn finish(&mut self) -> Result<(), DecodeError> {
         match self.place {
             Place::Ended | Place::Fixed { seen: 0, .. } => Ok(()),
             // What follows the last member is no member.

@@ -1,65 +1,53 @@
 //! `zstd` (RFC 8878), with windows of up to 8 MiB as RFC 9659 limits them.
 
-use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
+use mzstd::{DecodeLimits, DecodeOperation, DecoderConfig, DecoderSessionOwned, Decompressor};
 
 use super::{DecodeError, Decoder, Step};
 
 const INVALID: DecodeError = DecodeError::Invalid { coding: "zstd" };
 /// Two to this power is 8 MiB.
-const WINDOW_LOG: u32 = 23;
+const WINDOW_LOG: u8 = 23;
+/// What a stream takes besides what it remembers of its text: its tables, and two blocks.
+const BASE: usize = 512 * 1024;
 
 /// Undoes `zstd`: one frame after another.
 pub(super) struct Zstd {
-    context: DCtx<'static>,
-    /// Whether a frame has begun that is not complete.
-    open: bool,
-    /// Whether there may be more to write than there was room for. The library takes repeated calls without input or room for an error.
-    full: bool,
+    session: DecoderSessionOwned,
 }
 
 impl Zstd {
     /// Nothing has come yet.
     pub(super) fn new() -> Result<Self, DecodeError> {
-        let mut context = DCtx::try_create().ok_or(DecodeError::Busy)?;
-        context
-            .set_parameter(DParameter::WindowLogMax(WINDOW_LOG))
-            .map_err(|_| INVALID)?;
+        let limits = DecodeLimits::default().with_max_window_log(WINDOW_LOG);
+        let config = DecoderConfig::from(limits.map_err(|_| INVALID)?);
         Ok(Self {
-            context,
-            open: false,
-            full: false,
+            session: Decompressor::new(config).into_session(),
         })
     }
 }
 
 impl Decoder for Zstd {
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, DecodeError> {
-        if input.is_empty() && !self.full {
-            return Ok(Step { read: 0, written: 0 });
-        }
-        let mut from = InBuffer::around(input);
-        let mut to = OutBuffer::around(output);
-        let missing = self
-            .context
-            .decompress_stream(&mut to, &mut from)
-            .map_err(|_| INVALID)?;
-        let step = Step {
-            read: from.pos(),
-            written: to.pos(),
-        };
-        self.open = missing != 0;
-        self.full = step.written == output.len();
-        Ok(step)
+        let progress = self.session.process(input, output, DecodeOperation::Process);
+        let progress = progress.map_err(|_| INVALID)?;
+        Ok(Step {
+            read: progress.consumed,
+            written: progress.produced,
+        })
     }
 
-    fn finish(&self) -> Result<(), DecodeError> {
-        if self.open {
+    fn finish(&mut self) -> Result<(), DecodeError> {
+        // A body of nothing is no frame, and no error.
+        if self.session.total_in() > 0 && self.session.finish(&mut []).is_err() {
             return Err(DecodeError::CutOff { coding: "zstd" });
         }
         Ok(())
     }
 
     fn memory(&self) -> usize {
-        self.context.sizeof()
+        // It moves its window only when it has as much again.
+        let window = self.session.window_size().unwrap_or_default().saturating_mul(2);
+        let remembered = window.min(self.session.total_out());
+        BASE.saturating_add(usize::try_from(remembered).unwrap_or(usize::MAX))
     }
 }

@@ -3,7 +3,8 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use p256::ecdsa::signature::Verifier as _;
 use p256::ecdsa::{DerSignature, VerifyingKey};
-use sandbox_credentials::{SecretValue, SigningReplacement};
+use sandbox_credentials::SecretValue;
+use sandbox_credentials::wire::SigningReplacement;
 
 /// What the container has instead of each part of a key.
 pub(super) const SURROGATE_KEY_ID: &str = "AKIASURROGATE0000000";

@@ -5,8 +5,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 
 use super::fixture::real_key;
+use crate::signing::algorithm::Algorithm;
 use crate::signing::chain::Chain;
-use crate::signing::claim::Algorithm;
 use crate::signing::key::SigningKey;
 use crate::signing::scope::Scope;
 use crate::signing::target::Target;
@@ -21,7 +21,7 @@ fn signer(algorithm: Algorithm, has_trailers: bool) -> ChunkSigner {
         Algorithm::V4a => "K/20130524/s3/aws4_request",
     };
     let (_, scope) = Scope::of_credential(algorithm, credential).unwrap();
-    let key = SigningKey::derive(algorithm, &real_key("AKID", "secret", None), &scope);
+    let key = SigningKey::derive(algorithm, &real_key("AKID", "secret", None), &scope).unwrap();
     let chain = Chain::new(
         key,
         algorithm,

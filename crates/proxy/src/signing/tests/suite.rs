@@ -187,7 +187,7 @@ fn run(folder: &Path, variant: &str) -> Done {
 fn draft_of(
     request: &WireRequest,
     rules: Option<Rules>,
-    key: &sandbox_credentials::SigningReplacement,
+    key: &sandbox_credentials::wire::SigningReplacement,
 ) -> (Draft, Payload) {
     let found = claim(&request.headers, &request.target).unwrap().unwrap();
     let rules = rules.unwrap_or(Rules::of(found.signature().unwrap().scope.service()));

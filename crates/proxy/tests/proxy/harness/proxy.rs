@@ -137,7 +137,7 @@ impl Setup {
         let config = StartConfig {
             protocol: PROTOCOL_VERSION,
             policy: Allowlist::from_yaml(self.policy, "policy.yaml").unwrap(),
-            replacements: self.replacements,
+            replacements: sandbox_proxy_protocol::ReplacementMap(self.replacements),
             authority: self.pki.authority(),
             listen: Listen {
                 address,

@@ -2,7 +2,9 @@
 
 use std::slice;
 
-use sandbox::{MaskedSecret, PreparedSecrets, SecretValue, SigningCredential, prepare_secrets};
+use sandbox::{
+    AwsAccessKey, MaskedSecret, PreparedSecrets, SecretVariable, SigningCredential, prepare_secrets,
+};
 
 use super::entry::{AWS_VARIABLES, CredentialsFile, MaskedEntry, SessionToken, SigningEntry};
 use crate::config::Environment;
@@ -68,7 +70,9 @@ impl SigningEntry {
         let [id_variable, secret_variable, token_variable] = AWS_VARIABLES;
         let part = |setting: &Setting, usual: &str| {
             let variable = setting.variable_name().unwrap_or(usual).to_owned();
-            setting.resolve(environment).map(|value| (variable, value))
+            setting
+                .resolve(environment)
+                .map(|value| SecretVariable::new(variable, value))
         };
         let id = part(&self.access_key_id, id_variable);
         let secret = part(&self.secret_access_key, secret_variable);
@@ -79,14 +83,15 @@ impl SigningEntry {
         };
         match (id, secret, token) {
             (Ok(id), Ok(secret), Ok(token)) => {
-                let key = SigningCredential::aws(&self.name, id, secret, self.scopes.clone())
-                    .allow_foreign_credentials(self.allow_foreign_credentials);
-                Ok(
-                    match token.filter(|(_, token): &(String, SecretValue)| !token.is_empty()) {
-                        Some((variable, token)) => key.session_token(variable, token),
-                        None => key,
-                    },
-                )
+                let key = AwsAccessKey {
+                    name: self.name.clone(),
+                    access_key_id: id,
+                    secret_access_key: secret,
+                    session_token: token.filter(|token| !token.value.is_empty()),
+                    scopes: self.scopes.clone(),
+                };
+                let allow = self.allow_foreign_credentials;
+                Ok(SigningCredential::aws(key).allow_foreign_credentials(allow))
             }
             (id, secret, token) => Err([id.err(), secret.err(), token.err()]
                 .into_iter()

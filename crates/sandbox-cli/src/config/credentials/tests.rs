@@ -2,6 +2,7 @@
 
 use allowlist::Allowlist;
 use sandbox::Preset;
+use sandbox_credentials::wire::ReplacementMap;
 
 use super::*;
 use crate::config::{ConfigFile, Environment};
@@ -237,7 +238,8 @@ fn the_task_gets_surrogates_and_its_proxy_the_values() {
     for (_, real) in SET.iter().filter(|(_, real)| !real.is_empty()) {
         assert!(prepared.env_vars().values().all(|surrogate| surrogate != real));
     }
-    assert_eq!(prepared.replacements().iter().count(), 3);
+    let replacements = format!("{:?}", prepared.replacements());
+    assert_eq!(replacements, "SecretReplacements(3 entries)");
 }
 
 #[test]
@@ -259,7 +261,7 @@ fn the_proxy_is_told_what_a_signing_entry_allows() {
             .unwrap()
             .prepare(&Environment::from(environment))
             .unwrap();
-        let json = serde_json::to_value(prepared.replacements()).unwrap();
+        let json = serde_json::to_value(ReplacementMap(prepared.into_replacements())).unwrap();
         let entry = json.as_object().unwrap().values().next().unwrap();
         let flag = entry.get("allow_foreign_credentials");
         assert_eq!(flag, allowed.then_some(&true.into()), "{text}");

@@ -36,7 +36,7 @@ impl Plan<'_> {
         let config = StartConfig {
             protocol: PROTOCOL_VERSION,
             policy: Allowlist::from_yaml(&policy, "bench.yaml").context("cannot read the policy")?,
-            replacements: self.replacements.clone(),
+            replacements: sandbox_proxy_protocol::ReplacementMap(self.replacements.clone()),
             authority: self.authorities.intermediate()?,
             listen: Listen::new(self.listen),
             upstream: Upstream {

@@ -5,7 +5,9 @@ use std::time::Instant;
 use allowlist::HostPattern;
 use anyhow::{Context, Result, bail};
 use benchmarks::Sample;
-use sandbox::{SecretReplacements, SecretValue, SigningCredential, prepare_secrets};
+use sandbox::{
+    AwsAccessKey, SecretReplacements, SecretValue, SecretVariable, SigningCredential, prepare_secrets,
+};
 
 use super::connection::{Connection, Destination, Protocol, Upload};
 use super::process::{HOST, Plan, Proxy};
@@ -52,13 +54,14 @@ pub(crate) async fn measure(plan: &Plan<'_>, effort: &Effort) -> Result<Signing>
 
 /// The key id that the client has, and what the proxy puts in its place.
 fn credential() -> Result<(String, SecretReplacements)> {
-    let part = |name: &str, value: &str| (name.to_owned(), SecretValue::new(value));
-    let key = SigningCredential::aws(
-        "BENCH",
-        part("KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
-        part("SECRET", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
-        vec![HostPattern::new(HOST).context("no pattern")?],
-    );
+    let part = |name: &str, value: &str| SecretVariable::new(name, SecretValue::new(value));
+    let key = SigningCredential::aws(AwsAccessKey {
+        name: "BENCH".to_owned(),
+        access_key_id: part("KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
+        secret_access_key: part("SECRET", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+        session_token: None,
+        scopes: vec![HostPattern::new(HOST).context("no pattern")?],
+    });
     let prepared = prepare_secrets(&[], &[key]).context("cannot prepare the key")?;
     let key_id = prepared.env_vars().get("KEY_ID").context("no key id")?.clone();
     Ok((key_id, prepared.into_replacements()))

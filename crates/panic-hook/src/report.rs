@@ -1,4 +1,4 @@
-//! What a panic of a program with secrets says.
+//! The report of a panic, and the hook that writes it.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
@@ -15,7 +15,7 @@ const WITHHELD: &str = "the message is withheld: it may show a secret";
 /// For programs that hold secrets, before they have any. It replaces the process's panic hook, so a library does not call it.
 ///
 /// ```
-/// sandbox_credentials::withhold_panic_messages();
+/// sandbox_panic_hook::withhold_panic_messages();
 /// let secret = String::from("ghp_é");
 /// // On stderr: "thread 'main' panicked at …, the message is withheld", where the usual hook shows the secret.
 /// let panicked = std::panic::catch_unwind(|| secret[..5].len());
@@ -78,7 +78,7 @@ mod tests {
         for (way, said) in WAYS {
             let stderr = stderr(&start("withheld", way, "0"));
             assert!(
-                stderr.contains("panicked at") && stderr.contains("panic_message.rs:"),
+                stderr.contains("panicked at") && stderr.contains("report.rs:"),
                 "{way}: {stderr}"
             );
             assert!(stderr.contains(said), "{way}: {stderr}");
@@ -128,7 +128,7 @@ mod tests {
         let mut program = Command::new(itself);
         program.args([
             "--exact",
-            "panic_message::tests::a_panic_says_where_and_shows_no_value",
+            "report::tests::a_panic_says_where_and_shows_no_value",
             "--nocapture",
         ]);
         program
