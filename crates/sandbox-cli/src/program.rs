@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
-use sandbox::withhold_panic_messages;
+use sandbox::credentials::withhold_panic_messages;
 
 use crate::args::Cli;
 use crate::commands;

@@ -1,6 +1,6 @@
 //! The JSON Schema of `sandbox.yaml`, for editors. What the reader knows and this does not, or the other way round, fails a test.
 
-use sandbox::Preset;
+use sandbox::credentials::Preset;
 use serde_json::{Value, json};
 
 use super::credentials::{SIGNING_PRESET, SIGNING_TYPE};

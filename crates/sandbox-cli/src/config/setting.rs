@@ -1,6 +1,6 @@
 //! A text that stands in the configuration, or in the environment under a name that stands there.
 
-use sandbox::SecretValue;
+use sandbox::credentials::SecretValue;
 
 use super::Environment;
 use super::location::{InvalidFile, Location};

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use sandbox::{MaskedSecret, PreparedSecrets, SecretValue, SigningCredential, prepare_secrets};
+use sandbox::credentials::{MaskedSecret, PreparedSecrets, SecretValue, SigningCredential, prepare_secrets};
 
 use super::entry::{AWS_VARIABLES, CredentialsFile, MaskedEntry, SessionToken, SigningEntry};
 use crate::config::Environment;

@@ -1,7 +1,7 @@
 //! Reading the entries: the one place that knows what a valid one is.
 
 use allowlist::{Glob, HostPattern};
-use sandbox::{HeaderPattern, Injection, Preset};
+use sandbox::credentials::{HeaderPattern, Injection, Preset};
 
 use super::entry::{AWS_VARIABLES, MaskedEntry, SessionToken, SigningEntry};
 use crate::config::location::InvalidFile;

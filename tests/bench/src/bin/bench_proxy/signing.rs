@@ -5,7 +5,7 @@ use std::time::Instant;
 use allowlist::HostPattern;
 use anyhow::{Context, Result, bail};
 use benchmarks::Sample;
-use sandbox::{SecretReplacements, SecretValue, SigningCredential, prepare_secrets};
+use sandbox::credentials::{SecretReplacements, SecretValue, SigningCredential, prepare_secrets};
 
 use super::connection::{Connection, Destination, Protocol, Upload};
 use super::process::{HOST, Plan, Proxy};
