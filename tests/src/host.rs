@@ -37,6 +37,9 @@ impl HostService {
     /// When the host cannot listen.
     #[must_use]
     pub fn start() -> Self {
+        if let Some(port) = Setting::of_this_run().host_service {
+            return Self { port };
+        }
         let listener = inside(|| TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).expect("a port of the host"));
         let port = listener.local_addr().expect("a bound listener").port();
         std::thread::spawn(move || {

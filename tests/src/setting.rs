@@ -14,6 +14,8 @@ pub struct Setting {
     pub folder: PathBuf,
     /// The network namespace of the engine.
     pub host_netns: PathBuf,
+    /// Where the tests have no right to enter that: a TCP service of the host's, on all its addresses.
+    pub host_service: Option<u16>,
     /// An image with bash, curl and git.
     pub image: String,
     /// An image with Python, Node and more.
@@ -63,6 +65,7 @@ impl Setting {
             podman: variable("PODMAN"),
             folder: variable("FOLDER").into(),
             host_netns: variable("HOST_NETNS").into(),
+            host_service: optional("HOST_SERVICE").and_then(|port| port.parse().ok()),
             image: variable("IMAGE"),
             clients_image: variable("CLIENTS_IMAGE"),
             claude: variable("CLAUDE").into(),
@@ -77,11 +80,23 @@ impl Setting {
     }
 }
 
+fn variable(name: &str) -> String {
+    optional(name)
+        .unwrap_or_else(|| panic!("SANDBOX_E2E_{name} is not set; run the tests with `cargo xtask e2e`"))
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that reads the environment"
 )]
-fn variable(name: &str) -> String {
-    let name = format!("SANDBOX_E2E_{name}");
-    std::env::var(&name).unwrap_or_else(|_| panic!("{name} is not set; run the tests with `cargo xtask e2e`"))
+fn optional(name: &str) -> Option<String> {
+    std::env::var(format!("SANDBOX_E2E_{name}")).ok()
+}
+
+impl Setting {
+    /// Whether an ordinary user runs the engine and the tests.
+    #[must_use]
+    pub fn is_rootless(&self) -> bool {
+        self.host_service.is_some()
+    }
 }

@@ -74,7 +74,7 @@ enum Task {
     E2e(task_e2e::E2eArgs),
     /// Runs everything that must hold: format, lints, tidy, unit tests, docs, end to end, the demo.
     ///
-    /// The end-to-end tests run on four engines that it brings along: it needs root, apt, loop devices and a kernel with btrfs.
+    /// The end-to-end tests run on six engines that it brings along: it needs root, apt, loop devices and a kernel with btrfs.
     Test(task_test::TestArgs),
     /// Checks the house rules that a program can check.
     Tidy(task_tidy::TidyArgs),

@@ -120,7 +120,10 @@ impl Pair {
         // The engine would switch forwarding on with its first bridge; tests must not depend on which came first.
         let switches = "echo 1 > /proc/sys/net/ipv4/ip_forward; echo 0 > /proc/sys/net/ipv6/conf/all/disable_ipv6; \
                         echo 0 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
-        process::run_quietly(&mut enter(host, ["sh", "-c", switches]))
+        process::run_quietly(&mut enter(host, ["sh", "-c", switches]))?;
+        // Tests of engines without root are without root too, and put up a name server and sites.
+        let ports = "echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start";
+        process::run_quietly(&mut enter(world, ["sh", "-c", ports]))
     }
 }
 

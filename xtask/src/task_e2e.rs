@@ -12,7 +12,7 @@ use clap::Args;
 
 use crate::cargo;
 use crate::claude_code;
-use crate::engine::{Podman, PrivateEngine, Socket, ensure_image, ping};
+use crate::engine::{Podman, PrivateEngine, Socket, ensure_image, ordinary_user, ping};
 use crate::netns::{self, Pair};
 use crate::npm;
 use crate::process::command;
@@ -52,6 +52,10 @@ enum Engines {
     Four,
     #[value(name = "5")]
     Five,
+    #[value(name = "4-rootless")]
+    FourRootless,
+    #[value(name = "5-rootless")]
+    FiveRootless,
     Gvisor,
     Quota,
     Both,
@@ -63,10 +67,19 @@ impl Engines {
         match self {
             Self::Four => &[Podman::Four],
             Self::Five => &[Podman::Five],
+            Self::FourRootless => &[Podman::FourRootless],
+            Self::FiveRootless => &[Podman::FiveRootless],
             Self::Gvisor => &[Podman::Gvisor],
             Self::Quota => &[Podman::Quota],
             Self::Both => &[Podman::Four, Podman::Five],
-            Self::All => &[Podman::Four, Podman::Five, Podman::Gvisor, Podman::Quota],
+            Self::All => &[
+                Podman::Four,
+                Podman::Five,
+                Podman::FourRootless,
+                Podman::FiveRootless,
+                Podman::Gvisor,
+                Podman::Quota,
+            ],
         }
     }
 }
@@ -83,6 +96,23 @@ impl Default for E2eArgs {
         }
     }
 }
+
+/// The tests that an engine without root is tested with: what depends on the engine.
+const ROOTLESS: [&str; 9] = [
+    "rootless::",
+    "isolation::",
+    "agent::",
+    "command_line::run::",
+    "command_line::exec::",
+    "credentials::scope::",
+    "hardening::process::",
+    "verify::holds::every_promise_to_an_agent",
+    "care::doctor",
+];
+/// Those of them in which the test itself needs root, or limits of memory and processes: `rootless::` says what a machine lacks for these.
+const NEED_ROOT: [&str; 3] = ["link_local", "udp_and_icmp", "internal_network_reaches_the_host"];
+/// Where the host's service answers that such tests look for.
+const HOST_SERVICE: u16 = 7070;
 
 /// Whose integration tests these are.
 pub(crate) const PACKAGE: &str = "e2e-tests";
@@ -223,6 +253,7 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
         socket: engine.socket(),
         major: version.split('.').next().unwrap_or_default(),
         pair: Some(Pair::of(podman.name())),
+        user: podman.is_rootless().then_some(&engine),
         tests: podman.tests(),
     };
     let what = format!("podman {version} ({})", podman.name());
@@ -245,6 +276,7 @@ fn on_named_engine(args: &E2eArgs, programs: &Programs, socket: &str) -> Result<
         socket: &socket,
         major: version.split('.').next().unwrap_or_default(),
         pair: None,
+        user: None,
         tests: Podman::Five.tests(),
     };
     step(&format!("end-to-end tests on podman {version}"), || {
@@ -263,6 +295,8 @@ struct Place<'a> {
     /// Podman's major version.
     major: &'a str,
     pair: Option<Pair>,
+    /// The engine, where an ordinary user runs it and the tests.
+    user: Option<&'a PrivateEngine>,
     /// The file of tests that are for it.
     tests: &'a str,
 }
@@ -275,14 +309,26 @@ fn on_engine(args: &E2eArgs, programs: &Programs, place: &Place<'_>) -> Result<T
             Some(pair) => netns::enter(&pair.world, []),
             None => command("env", ["--"]),
         };
-        command
-            .arg(&test.path)
-            .args(&args.filters)
-            .envs(environment.iter().cloned());
+        if let Some(engine) = place.user {
+            command.args(ordinary_user::become_on(
+                engine.pid().context("the engine has ended")?,
+            ));
+        }
+        command.arg(&test.path).envs(environment.iter().cloned());
+        let run = TestRun::begin(place.socket)?;
+        let mut service = None;
+        if let Some(engine) = place.user {
+            service = Some(engine.host_service(HOST_SERVICE)?);
+            command.env("SANDBOX_E2E_HOST_SERVICE", HOST_SERVICE.to_string());
+            command.args(NEED_ROOT.iter().flat_map(|name| ["--skip", name]));
+            command.args(ROOTLESS.iter().filter(|_| args.filters.is_empty()));
+            ordinary_user::own(&run.environment().map(|(_, folder)| folder))?;
+        }
+        command.args(&args.filters);
         command.args(args.test_threads.map(|number| format!("--test-threads={number}")));
         command.current_dir(workspace::root().join("tests"));
-        let run = TestRun::begin(place.socket)?;
         let ended = suite::run(command.envs(run.environment()));
+        drop(service);
         run.end()?;
         tally += ended?;
     }

@@ -22,7 +22,7 @@ pub(crate) struct TestArgs {}
 
 /// Stops at the first step that fails.
 pub(crate) fn run(_: &TestArgs) -> Result<()> {
-    say("this runs everything that must hold, end to end on four engines that it brings along");
+    say("this runs everything that must hold, end to end on six engines that it brings along");
     let begin = Instant::now();
     let mut tally = Tally::default();
     step("format", || process::run(&mut cargo(["fmt", "--all", "--check"])))?;

@@ -7,9 +7,10 @@ use std::path::Path;
 use sandbox_files::tree::Tree;
 
 use super::git_config;
-use super::inventory::{Inventory, Role};
+use super::inventory::Inventory;
 use super::judge;
 use super::protection::Protection;
+use super::role::Role;
 use crate::fuzzing::{Bed, Script};
 
 /// What runs a program, in the plainest form: whatever is said before it, it is found. The last line before it may go on in the next one.

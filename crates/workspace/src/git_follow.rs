@@ -12,8 +12,8 @@ use std::path::{Component, Path, PathBuf};
 use sandbox_files::tree::{Kind, Tree};
 
 use super::git_config::{self, Setting};
-use super::inventory::{LONGEST_TEXT, Role, text};
 use super::links::{follow, within};
+use super::role::{LONGEST_TEXT, Role, text};
 
 /// Configurations that include others are read up to here.
 const MOST_INCLUDES: usize = 64;

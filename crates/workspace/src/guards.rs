@@ -11,9 +11,10 @@ use sandbox_files::tree::{Kind, Tree};
 
 use sandbox_files::host_path::Identity;
 
-use super::inventory::{Inventory, Role, is_in_packages};
+use super::inventory::{Inventory, is_in_packages};
 use super::mount::Mount;
 use super::protection::Protection;
+use super::role::Role;
 
 /// An engine mounts each one by one; what is beyond is compared after the run.
 const MOST_GUARDS: usize = 100;

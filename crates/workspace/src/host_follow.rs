@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use sandbox_files::tree::{Kind, Tree};
 
-use super::copy::Names;
 use super::git_follow;
 use super::links::follow;
+use super::names::Names;
 use super::protection::Protection;
 
 /// What configurations of git and links at protected paths lead to in a tree.

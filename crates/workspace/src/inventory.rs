@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_files::tree::{Facts, InodeStamp, Kind, Listing, Tree, is_absence};
@@ -11,39 +11,17 @@ use super::git_follow::{self, Rules};
 use super::known_files::KnownFile;
 use super::links::follow;
 use super::protection::Protection;
+use super::role::{Role, text};
 
 /// Package managers unpack here what others wrote, editors' settings included; nobody opens or enters it. Repositories still count.
 const PACKAGES: [&str; 4] = ["node_modules", "site-packages", "target", "vendor"];
 /// What its owner needs to list a folder, and to open what is in it.
 const LIST_AND_ENTER: u32 = 0o500;
-/// A configuration or pointer that is longer is none that git wrote.
-pub(super) const LONGEST_TEXT: u64 = 1024 * 1024;
 /// Bytes of protected files that are kept to be restored.
 const MOST_KEPT: u64 = 32 * 1024 * 1024;
 /// Set-user-id and set-group-id.
 const PRIVILEGES: u32 = 0o6000;
 const SET_GROUP_ID: u32 = 0o2000;
-
-/// Why a path is protected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    /// The hooks of a repository.
-    Hooks,
-    /// A configuration of a repository.
-    Configuration,
-    /// What says where the repository of a folder is: a `.git` that is no folder, `commondir`, the `gitdir` of a linked work tree.
-    Pointer,
-    /// A program that a configuration of git names.
-    Program,
-    /// The steps of a rebase that goes on later, some of which may be commands.
-    Steps,
-    /// `.gitmodules`.
-    Modules,
-    /// A file of git's own that is a link, pipe or device: git writes through it.
-    GitFile,
-    /// A path of the list.
-    Listed,
-}
 
 /// A protected path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -456,14 +434,6 @@ pub(super) fn content(tree: &Tree, path: &Path, facts: &Facts) -> Option<Content
         Kind::Link => tree.target(path).ok().map(Content::Link),
         Kind::Folder | Kind::Special => None,
     }
-}
-
-/// What a short file holds.
-pub(super) fn text(tree: &Tree, path: &Path) -> Option<Vec<u8>> {
-    let mut text = Vec::new();
-    let file = tree.file(path).ok()?;
-    file.take(LONGEST_TEXT + 1).read_to_end(&mut text).ok()?;
-    (text.len() as u64 <= LONGEST_TEXT).then_some(text)
 }
 
 #[cfg(test)]

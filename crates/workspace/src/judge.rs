@@ -7,7 +7,8 @@ use sandbox_files::tree::{Kind, Tree};
 
 use super::git_config;
 use super::git_follow::{Pointer, is_work_tree, pointer};
-use super::inventory::{Content, Inventory, Leaf, Role, text as read};
+use super::inventory::{Content, Inventory, Leaf};
+use super::role::{Role, text as read};
 
 /// Judges `leaf` at `path` of `tree`, of which `now` is the inventory. `before` is what was there before the run.
 pub(super) fn is_harmless(

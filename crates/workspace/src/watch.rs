@@ -11,12 +11,13 @@ use sandbox_files::tree::{Facts, Kind, Tree};
 
 use super::error::WorkspaceError;
 use super::guards::{self, Guard, OtherMount, Over};
-use super::inventory::{Content, Inventory, Leaf, Role, content};
+use super::inventory::{Content, Inventory, Leaf, content};
 use super::judge;
 use super::mount::Mount;
 use super::planted::{Planted, PlantedKind};
 use super::protection::Protection;
 use super::quarantine::{self, Quarantine};
+use super::role::Role;
 
 /// The clock that files are stamped with lags behind by a tick of the kernel.
 const TICK: Duration = Duration::from_millis(20);

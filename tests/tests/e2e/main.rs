@@ -22,6 +22,7 @@ mod protocols;
 mod reliability;
 mod requests;
 mod resources;
+mod rootless;
 mod runs;
 mod verify;
 mod workspace;

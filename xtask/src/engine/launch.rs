@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::ordinary_user;
 use crate::apt::{self, Needed};
 use crate::process::{self, command};
 use crate::workspace;
@@ -14,6 +15,8 @@ use crate::workspace;
 pub(super) enum Separation {
     /// A root folder, a network and mounts of its own.
     Root,
+    /// The same, with an ordinary user who runs the engine without root.
+    OrdinaryUser,
     /// The machine's podman as root: mounts of its own.
     Mounts,
     /// The machine's podman without root, which makes namespaces of its own.
@@ -65,6 +68,20 @@ cd /
 mount -t tmpfs -o mode=755 tmpfs /run
 "#;
 
+/// What a machine needs where podman runs without root. The device is a node of the engine's own: the machine's may be for root only.
+const FOR_USER: &str = r#"
+if ! [ -e /dev/net/tun ]; then
+    echo "this machine has no tunnel device, which networks without root need: modprobe tun" >&2
+    exit 1
+fi
+mkdir -p "/run/user/$ORDINARY_USER" /run/devices "$STATE/home"
+chown "$ORDINARY_USER:$ORDINARY_USER" "/run/user/$ORDINARY_USER" "$STATE/home"
+chmod 700 "/run/user/$ORDINARY_USER"
+mknod -m 666 /run/devices/tun c 10 200
+mount --bind /run/devices/tun /dev/net/tun
+mount --make-rshared /
+"#;
+
 /// The machine's `/run` stays: its resolver's configuration may lie there.
 const OWN_STATE: &str = r#"
 for folder in /run/containers /run/libpod /run/crun /run/netns; do
@@ -86,6 +103,7 @@ impl Separation {
     pub(super) fn script(self, runtime: Runtime, storage: Storage) -> String {
         let before = match self {
             Self::Root => [OWN_MOUNTS, OWN_ROOT].concat(),
+            Self::OrdinaryUser => [OWN_MOUNTS, OWN_ROOT, FOR_USER].concat(),
             Self::Mounts => [OWN_MOUNTS, OWN_STATE].concat(),
             Self::User => String::new(),
         };
@@ -112,7 +130,7 @@ impl Separation {
             .map(|path| format!("--net='{}' ", path.display()))
             .unwrap_or_default();
         let enter = match self {
-            Self::Root | Self::Mounts => {
+            Self::Root | Self::OrdinaryUser | Self::Mounts => {
                 format!("nsenter --target \"$(cat \"$STATE/pid\")\" --mount {network}-- ")
             }
             Self::User => String::new(),
@@ -121,7 +139,8 @@ impl Separation {
         format!(
             "#!/bin/sh\n# podman, beside the private engine: sees its mounts, its network and its storage.\n\
              export STATE='{state}' DRIVER={driver} PODMAN_IGNORE_CGROUPSV1_WARNING=1\n\
-             export CONTAINERS_CONF=\"$STATE/containers.conf\"\nexec {enter}{podman}{} \"$@\"\n",
+             export CONTAINERS_CONF=\"$STATE/containers.conf\" ORDINARY_USER={}\nexec {enter}{podman}{} \"$@\"\n",
+            ordinary_user::ID,
             runtime.flags()
         )
     }
@@ -131,6 +150,9 @@ impl Separation {
         match self {
             Self::Root | Self::Mounts => {
                 r#"podman --root "$STATE/storage" --runroot /run/containers/storage --storage-driver "$DRIVER" --cgroup-manager cgroupfs"#
+            }
+            Self::OrdinaryUser => {
+                r#"setpriv --reuid "$ORDINARY_USER" --regid "$ORDINARY_USER" --clear-groups env "HOME=$STATE/home" "XDG_RUNTIME_DIR=/run/user/$ORDINARY_USER" podman --root "$STATE/storage" --runroot "/run/user/$ORDINARY_USER/storage" --storage-driver "$DRIVER" --cgroup-manager cgroupfs"#
             }
             Self::User => r#"podman --root "$STATE/storage" --runroot "$STATE/run""#,
         }

@@ -5,6 +5,7 @@ mod http;
 mod image;
 mod launch;
 mod leftovers;
+pub(crate) mod ordinary_user;
 mod private;
 mod program;
 

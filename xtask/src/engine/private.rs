@@ -11,10 +11,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum as _;
 
 use super::http::{Socket, ping};
 use super::launch::{self, Runtime, Separation, Storage};
 use super::leftovers;
+use super::ordinary_user;
 use crate::apt::{self, Needed};
 use crate::debian::Debian;
 use crate::netns::{self, Pair};
@@ -22,7 +24,8 @@ use crate::process::{self, command};
 use crate::report::{say, seconds};
 use crate::workspace;
 
-/// The engines that the project supports and tests: podman versions, each from the Debian release that has it, gVisor, and storage with quotas.
+/// The engines that the project supports and tests: podman versions, each from the Debian release that has it, of root and of an ordinary
+/// user, gVisor, and storage with quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Podman {
     /// 4.3.1, from Debian 12.
@@ -31,6 +34,12 @@ pub(crate) enum Podman {
     /// 5.4.2, from Debian 13.
     #[value(name = "5")]
     Five,
+    /// 4.3.1, without root.
+    #[value(name = "4-rootless")]
+    FourRootless,
+    /// 5.4.2, without root.
+    #[value(name = "5-rootless")]
+    FiveRootless,
     /// 5.4.2, with gVisor as the runtime of all containers.
     #[value(name = "gvisor")]
     Gvisor,
@@ -84,6 +93,8 @@ impl Podman {
         match self {
             Self::Four => "podman4",
             Self::Five => "podman5",
+            Self::FourRootless => "podman4-rootless",
+            Self::FiveRootless => "podman5-rootless",
             Self::Gvisor => "gvisor",
             Self::Quota => "quota",
         }
@@ -92,7 +103,7 @@ impl Podman {
     /// The end-to-end tests that are for it.
     pub(crate) fn tests(self) -> &'static str {
         match self {
-            Self::Four | Self::Five => "e2e",
+            Self::Four | Self::Five | Self::FourRootless | Self::FiveRootless => "e2e",
             Self::Gvisor => "gvisor",
             Self::Quota => "quota",
         }
@@ -101,24 +112,31 @@ impl Podman {
     /// The Debian system that it runs in, made once for all engines that share it.
     fn root(self) -> Result<PathBuf> {
         match self {
-            Self::Four => PODMAN_FOUR.folder("podman4"),
-            Self::Five | Self::Gvisor | Self::Quota => PODMAN_FIVE.folder("podman5"),
+            Self::Four | Self::FourRootless => PODMAN_FOUR.folder("podman4"),
+            Self::Five | Self::FiveRootless | Self::Gvisor | Self::Quota => PODMAN_FIVE.folder("podman5"),
         }
     }
 
     /// The program that runs its containers.
     fn runtime(self) -> Runtime {
         match self {
-            Self::Four | Self::Five | Self::Quota => Runtime::Own,
             Self::Gvisor => Runtime::Gvisor,
+            _ => Runtime::Own,
         }
     }
 
     fn storage(self) -> Storage {
         match self {
-            Self::Four | Self::Five | Self::Gvisor => Storage::Folder,
             Self::Quota => Storage::Quotas,
+            _ => Storage::Folder,
         }
+    }
+}
+
+impl Podman {
+    /// Whether an ordinary user runs it.
+    pub(crate) fn is_rootless(self) -> bool {
+        matches!(self, Self::FourRootless | Self::FiveRootless)
     }
 }
 
@@ -133,7 +151,7 @@ impl PrivateEngine {
     /// The engine of one podman version, or of the podman that this machine has.
     pub(crate) fn new(podman: Option<Podman>) -> Self {
         let name = podman.map_or("own", Podman::name);
-        let folder = socket_folder();
+        let folder = socket_folder(podman);
         Self {
             podman,
             state: workspace::state().join(name),
@@ -147,14 +165,9 @@ impl PrivateEngine {
     }
 
     /// What selects it on the command line, with the space before it.
-    pub(crate) fn version_flag(&self) -> &'static str {
-        match self.podman {
-            Some(Podman::Four) => " --podman 4",
-            Some(Podman::Five) => " --podman 5",
-            Some(Podman::Gvisor) => " --podman gvisor",
-            Some(Podman::Quota) => " --podman quota",
-            None => "",
-        }
+    pub(crate) fn version_flag(&self) -> String {
+        let name = self.podman.and_then(|podman| podman.to_possible_value());
+        name.map_or(String::new(), |name| format!(" --podman {}", name.get_name()))
     }
 
     pub(crate) fn socket(&self) -> &Socket {
@@ -253,14 +266,20 @@ impl PrivateEngine {
             Some(podman) => launch.env("NEW_ROOT", Self::own_root(podman)?),
             None => install_podman().map(|()| &mut launch)?,
         };
-        make_socket_folder()?;
+        make_socket_folder(&socket_folder(self.podman))?;
         self.storage().prepare(&self.state)?;
+        let configuration = launch::write_configuration(&self.state)?;
+        if separation == Separation::OrdinaryUser {
+            let folder = socket_folder(self.podman);
+            ordinary_user::own(&[&self.state, &self.state.join("networks"), &folder])?;
+        }
         launch
             .env("STATE", &self.state)
             .env("DRIVER", self.storage().driver(&self.state))
             .env("SOCKET", self.socket.path())
             .env("CHECKOUT", workspace::root())
-            .env("CONTAINERS_CONF", launch::write_configuration(&self.state)?)
+            .env("CONTAINERS_CONF", configuration)
+            .env("ORDINARY_USER", ordinary_user::ID.to_string())
             .env("PODMAN_IGNORE_CGROUPSV1_WARNING", "1");
         Ok(launch)
     }
@@ -275,6 +294,7 @@ impl PrivateEngine {
 
     fn separation(&self) -> Separation {
         match self.podman {
+            Some(podman) if podman.is_rootless() => Separation::OrdinaryUser,
             Some(_) => Separation::Root,
             None if process::is_root() => Separation::Mounts,
             None => Separation::User,
@@ -301,6 +321,7 @@ impl PrivateEngine {
             fs::create_dir_all(file.parent().unwrap_or(&file))?;
             fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         }
+        ordinary_user::add(&root)?;
         Ok(root)
     }
 
@@ -370,6 +391,21 @@ impl PrivateEngine {
         Ok(())
     }
 
+    /// A TCP service on all addresses of the engine's host, for tests that have no right to put one up.
+    pub(crate) fn host_service(&self, port: u16) -> Result<HostService> {
+        let (Some(podman), Some(pair)) = (self.podman, self.network()) else {
+            bail!("the machine's own podman has no host of its own");
+        };
+        let busybox = podman.root()?.join("usr/bin/busybox");
+        let mut serve = netns::enter(&pair.host, []);
+        serve.arg(busybox).args(["nc", "-ll", "-p"]);
+        serve.args([port.to_string().as_str(), "-e", "/bin/true"]);
+        let child = serve.stdin(Stdio::null()).spawn();
+        child
+            .map(HostService)
+            .context("cannot put up a service of the host")
+    }
+
     /// The `podman` for people.
     pub(crate) fn client(&self) -> PathBuf {
         self.state.join("podman")
@@ -387,6 +423,16 @@ impl PrivateEngine {
         file.lock()
             .with_context(|| format!("cannot lock {}", path.display()))?;
         Ok(file)
+    }
+}
+
+/// It goes with this value.
+pub(crate) struct HostService(Child);
+
+impl Drop for HostService {
+    fn drop(&mut self) {
+        // One that has ended by itself is no fault here: the tests' controls miss it.
+        drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
 
@@ -412,23 +458,25 @@ fn install_podman() -> Result<()> {
     ])
 }
 
-fn socket_folder() -> PathBuf {
-    PathBuf::from(format!("/tmp/sbx-{}", workspace::tag()))
+/// Nobody but the owner of an engine reaches its socket.
+fn socket_folder(podman: Option<Podman>) -> PathBuf {
+    let owner = if podman.is_some_and(Podman::is_rootless) {
+        "-user"
+    } else {
+        ""
+    };
+    PathBuf::from(format!("/tmp/sbx-{}{owner}", workspace::tag()))
 }
 
 /// The folder's name can be guessed, so whoever may have made it before us is checked.
-fn make_socket_folder() -> Result<()> {
-    let folder = socket_folder();
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)?;
-    let found = fs::symlink_metadata(&folder)?;
+fn make_socket_folder(folder: &Path) -> Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let found = fs::symlink_metadata(folder)?;
     let own = fs::metadata("/proc/self")?.uid();
-    if !found.is_dir() || found.uid() != own {
+    if !found.is_dir() || ![own, ordinary_user::ID].contains(&found.uid()) {
         bail!("{} belongs to somebody else; remove it", folder.display());
     }
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
     Ok(())
 }
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 use crate::engine::{
     ContainerId, ContainerState as State, Engine, EngineError, ImageFacts, Inspection, Output, Stdin,
 };
-use crate::spec::{Mount, StopSignal};
+use crate::spec::{Mount, Seccomp, StopSignal};
 use sandbox_files::host_path::Resolver;
 
 use super::error::ContainerError;
-use super::kernel;
+use super::kernel::{self, Process};
 use super::monitor::Monitor;
 use super::plan::ContainerPlan;
 use super::{support, verify};
@@ -92,7 +92,7 @@ impl Created {
             .ok_or_else(|| ContainerError::NoImage {
                 image: plan.image.clone(),
             })?;
-        let plan = ContainerPlan {
+        let mut plan = ContainerPlan {
             isolation: plan
                 .isolation
                 .clone()
@@ -115,7 +115,7 @@ impl Created {
         };
         let verified = async {
             let inspection = handle.inspect().await?;
-            support::after_creation(&plan, engine, &inspection)?;
+            support::after_creation(&mut plan, engine, &inspection)?;
             handle.as_planned(verify::created(&plan, &image, &inspection))
         };
         match verified.await {
@@ -335,9 +335,7 @@ impl Handle {
     async fn unmonitored(&self) {
         if let Some(monitor) = &self.monitor {
             monitor.ended().await;
-            // tidy: sleep: a deadline, not a poll
-            tokio::time::sleep(OUTLIVES).await;
-            if kernel::is_of_container(Path::new("/proc"), self.pid, self.id.as_str()) {
+            if monitor.is_outlived(OUTLIVES).await {
                 return;
             }
         }
@@ -376,7 +374,16 @@ impl Handle {
     /// Remembers the processes of a container that stands.
     fn watch(&mut self, state: &State) {
         self.pid = state.pid;
-        self.monitor = Monitor::open(state.conmon_pid, self.id.as_str()).map(Arc::new);
+        self.monitor = Monitor::open(self.process(state)).map(Arc::new);
+    }
+
+    /// The first process of the container, where the engine says `state` of it.
+    fn process(&self, state: &State) -> Process<'_> {
+        Process {
+            pid: state.pid,
+            monitor: state.conmon_pid,
+            id: self.id.as_str(),
+        }
     }
 
     /// Compares a container that stands with its plan, as the engine and the kernel tell; gives what the engine says of its processes.
@@ -386,25 +393,23 @@ impl Handle {
         image: &ImageFacts,
     ) -> Result<State, ContainerError> {
         let inspection = self.inspect().await?;
-        let mut facts = kernel::read(
-            Path::new("/proc"),
-            inspection.state.pid,
-            self.id.as_str(),
-            &plan.isolation.masked_paths,
-        )
-        .map_err(|problem| ContainerError::Unverifiable {
+        let unverifiable = |problem| ContainerError::Unverifiable {
             container: plan.name.clone(),
             problem,
-        })?;
+        };
+        let (proc, pid) = (Path::new("/proc"), inspection.state.pid);
+        let process = self.process(&inspection.state);
+        let mut facts = kernel::read(proc, process, &plan.isolation.masked_paths).map_err(unverifiable)?;
         let targets = plan.mounts.iter().map(Mount::container_path);
-        facts.roots = kernel::roots(Path::new("/proc"), inspection.state.pid, targets).map_err(|error| {
-            ContainerError::Unverifiable {
-                container: plan.name.clone(),
-                problem: format!("its root cannot be opened: {error}"),
-            }
-        })?;
+        facts.roots = kernel::roots(proc, pid, targets)
+            .map_err(|error| unverifiable(format!("its root cannot be opened: {error}")))?;
         if plan.disk.is_some() {
-            facts.disk = kernel::disk_bound(Path::new("/"), inspection.state.pid, &facts.mounts);
+            facts.disk = kernel::disk_bound(Path::new("/"), pid, &facts.mounts);
+        }
+        facts.filter = kernel::told_to_runtime(proc, process.monitor, &inspection.oci_config_path)
+            .map_err(unverifiable)?;
+        if let Seccomp::Profile(path) = &plan.isolation.seccomp {
+            facts.profile = kernel::profile(path);
         }
         self.as_planned(verify::attached(plan, image, &inspection, &facts))?;
         Ok(inspection.state)

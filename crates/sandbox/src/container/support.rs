@@ -1,15 +1,21 @@
 //! What an engine cannot do of what a plan asks for: an error that names the field and the mend, where podman would leave it out.
 
-use crate::engine::{Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
+use std::sync::Once;
+
+use crate::engine::{BindFacts, Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
 use crate::program::SUPERVISE;
-use crate::spec::{Device, Runtime, Seccomp};
+use crate::reap::Role;
+use crate::spec::{Runtime, Seccomp, UserNamespace};
 
 use super::error::ContainerError;
 use super::plan::ContainerPlan;
 
 const DISK: &str = "resource_limits.disk";
 
-/// What the engine's version is known to ignore.
+/// Said once: it is the same for all containers.
+static UNLIMITED: Once = Once::new();
+
+/// What is known before an engine is asked.
 pub(super) fn before_creation(plan: &ContainerPlan, engine: &Engine) -> Result<(), ContainerError> {
     if plan.isolation.seccomp == Seccomp::Sandbox {
         return Err(ContainerError::Unsupported {
@@ -19,20 +25,7 @@ pub(super) fn before_creation(plan: &ContainerPlan, engine: &Engine) -> Result<(
             mend: "connect to it through `Sandbox::connect`, which writes one".to_owned(),
         });
     }
-    ignored(plan, engine.capabilities()).map_or(Ok(()), Err)
-}
-
-fn ignored(plan: &ContainerPlan, capabilities: &Capabilities) -> Option<ContainerError> {
-    let described = plan.isolation.devices.iter().find_map(|device| match device {
-        Device::Cdi(name) => Some(name),
-        Device::Node { .. } => None,
-    })?;
-    (!capabilities.has_described_devices()).then(|| ContainerError::Unsupported {
-        field: "isolation.devices",
-        engine: name(capabilities),
-        problem: format!("ignores requests for described devices such as `{described}`"),
-        mend: "use podman 5.4 or later, or name the device's nodes below /dev".to_owned(),
-    })
+    Ok(())
 }
 
 /// What the engine's storage is known not to do. Asks the engine only where it matters.
@@ -55,24 +48,30 @@ fn without_quotas(facts: &EngineFacts, capabilities: &Capabilities) -> Option<Co
     })
 }
 
-/// What is only known of an engine once it has made a container.
+/// What is only known of an engine once it has made a container. Limits that nobody asked for are left out of the plan where the engine
+/// has none.
 pub(super) fn after_creation(
-    plan: &ContainerPlan,
+    plan: &mut ContainerPlan,
     engine: &Engine,
     is: &Inspection,
 ) -> Result<(), ContainerError> {
-    let dropped = plan
-        .detachment
-        .annotations
-        .iter()
-        .find(|(key, value)| is.config.annotations.get(*key) != Some(value));
-    if let Some((key, _)) = dropped {
-        return Err(ContainerError::Unsupported {
-            field: "annotations",
-            engine: name(engine.capabilities()),
-            problem: format!("drops the annotation `{key}` through its Docker-compatible API"),
-            mend: "use podman 5, or leave it out".to_owned(),
+    if let Some(field) = ignored_limit(plan, &is.host_config) {
+        if !matches!(plan.labels.role(), Role::Proxy | Role::Build) {
+            return Err(ContainerError::Unsupported {
+                field,
+                engine: name(engine.capabilities()),
+                problem: "ignores it: it runs without root, and has no control groups of its own here"
+                    .to_owned(),
+                mend: EngineFacts::DELEGATION.to_owned(),
+            });
+        }
+        UNLIMITED.call_once(|| {
+            tracing::info!(
+                "the engine ignores limits of memory, processors and processes, also of the proxy; {}",
+                EngineFacts::DELEGATION
+            );
         });
+        (plan.memory, plan.nano_cpus, plan.pids) = (None, None, None);
     }
     if plan.disk.is_some()
         && let Some(volume) = is.mounts.iter().find(|mount| mount.kind == "volume")
@@ -112,6 +111,17 @@ pub(super) fn after_creation(
         }),
         _ => Ok(()),
     }
+}
+
+/// The first limit that was asked for and that the container does not have at all.
+fn ignored_limit(plan: &ContainerPlan, is: &BindFacts) -> Option<&'static str> {
+    [
+        ("resource_limits.memory", plan.memory.is_some(), is.memory),
+        ("resource_limits.cpus", plan.nano_cpus.is_some(), is.nano_cpus),
+        ("resource_limits.pids_limit", plan.pids.is_some(), is.pids_limit),
+    ]
+    .into_iter()
+    .find_map(|(field, asked, is)| (asked && is == 0).then_some(field))
 }
 
 /// What a failure means that follows from a field of the plan.
@@ -158,6 +168,13 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
                 .to_owned(),
         ));
     }
+    if isolation.user_namespace != UserNamespace::Host && says("ID-mapped copy") {
+        return Some((
+            "isolation.user_namespace",
+            "does not have these users, as it runs without root".to_owned(),
+            "leave it out: the users of its containers are other users of the host already".to_owned(),
+        ));
+    }
     if says("runsc") && says(" start ") && says("exit status") {
         return Some((
             "isolation.runtime",
@@ -197,34 +214,13 @@ fn name(capabilities: &Capabilities) -> String {
 mod tests {
     use super::*;
     use crate::engine::a_plan;
-    use crate::spec::{Isolation, Ulimit, UlimitKind};
+    use crate::spec::{Device, Isolation, Ulimit, UlimitKind};
 
     fn plan(isolation: Isolation) -> ContainerPlan {
         ContainerPlan {
             isolation,
             ..a_plan()
         }
-    }
-
-    #[test]
-    fn described_devices_are_refused_where_the_engine_would_ignore_them() {
-        let described = plan(Isolation {
-            devices: vec![Device::Cdi("nvidia.com/gpu=all".to_owned())],
-            ..Isolation::agent()
-        });
-        for (version, good) in [("4.3.1", false), ("5.3.0", false), ("5.4.2", true)] {
-            let capabilities = Capabilities::of_version(version);
-            let refused = ignored(&described, &capabilities);
-            assert_eq!(refused.is_none(), good, "{version}: {refused:?}");
-            if let Some(error) = refused {
-                let text = error.to_string();
-                for part in ["isolation.devices", version, "nvidia.com/gpu=all", "podman 5.4"] {
-                    assert!(text.contains(part), "{text}");
-                }
-            }
-        }
-        let plain = plan(Isolation::agent());
-        assert!(ignored(&plain, &Capabilities::of_version("4.3.1")).is_none());
     }
 
     #[test]
@@ -268,7 +264,19 @@ mod tests {
             disk: Some(1 << 20),
             ..plan(Isolation::agent())
         };
+        let mapped = plan(Isolation {
+            user_namespace: UserNamespace::Private {
+                first: 300_000,
+                size: 65_536,
+            },
+            ..Isolation::agent()
+        });
         for (plan, message, expected) in [
+            (
+                &mapped,
+                "creating container storage: creating an ID-mapped copy of layer \"d2\": creating copy of template layer",
+                Some("isolation.user_namespace"),
+            ),
             (
                 &bounded,
                 "creating container storage: creating read-write layer with ID \"5c\": --storage-opt is supported only for overlay over \

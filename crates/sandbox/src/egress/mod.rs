@@ -5,6 +5,7 @@
 //! [`RunningProxy`]. Addresses, networks and certificates are decided here and nowhere else.
 
 mod authority;
+mod blocking;
 mod endpoint;
 mod error;
 mod leftovers;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
@@ -18,8 +18,9 @@ use crate::spec::{NetworkSandboxConfig, ObjectId};
 use sandbox_files::FileLock;
 
 use super::authority::RootAuthority;
+use super::blocking::blocking;
 use super::proxy::{self, Place};
-use super::trust::{TrustFiles, TrustStore};
+use super::trust::{self, TrustFiles, TrustStore};
 use super::{Endpoint, Opening, ProxyError, Remains, RunningProxy, leftovers, network, resolver};
 
 /// Closes the hole that an IPv6 link-local address of the host's bridge would be.
@@ -281,15 +282,7 @@ fn endpoint(network: String, address: Ipv4Addr, dns: Ipv4Addr, trust: &TrustFile
         address,
         dns,
         mounts: trust.mounts(),
-        env: trust.variables(),
+        env: trust::variables(trust),
         sysctls,
     }
-}
-
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ProxyError> + Send + 'static,
-) -> Result<T, ProxyError> {
-    let gone =
-        |error: tokio::task::JoinError| ProxyError::file("use", Path::new("state directory"))(error.into());
-    tokio::task::spawn_blocking(work).await.map_err(gone)?
 }

@@ -115,12 +115,6 @@ impl Capabilities {
         self.version >= Version::new(5, 0)
     }
 
-    /// Whether a device of a Container Device Interface description can be asked for. Older engines ignore the request.
-    #[must_use]
-    pub fn has_described_devices(&self) -> bool {
-        self.version >= Version::new(5, 4)
-    }
-
     /// Whether a limit on processes leaves the engine's own limits in force. Older engines put limits of theirs in their place, which
     /// they may not be allowed to set.
     #[must_use]
@@ -147,10 +141,6 @@ impl Capabilities {
             (
                 self.has_stable_bridges(),
                 "containers that join or leave a network disturb the others on it, so each proxy gets a network of its own",
-            ),
-            (
-                self.has_described_devices(),
-                "devices of a description (CDI), such as GPUs, cannot be asked for: doing so is an error",
             ),
             (
                 self.keeps_default_limits(),
@@ -194,7 +184,7 @@ mod tests {
     fn the_tested_versions_differ_in_what_they_lack() {
         let of = |text: &str| Capabilities::new(text.parse().unwrap());
         assert!(of("4.3.1").is_supported() && of("5.4.2").is_supported() && !of("4.2.0").is_supported());
-        assert_eq!(of("4.3.1").limitations().len(), 7);
+        assert_eq!(of("4.3.1").limitations().len(), 6);
         assert!(of("5.4.2").limitations().is_empty());
     }
 }

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, KillContainerOptionsBuilder, RemoveContainerOptionsBuilder,
-};
+use bollard::query_parameters::{KillContainerOptionsBuilder, RemoveContainerOptionsBuilder};
 use http::Method;
 use serde::Deserialize;
 use serde_json::json;
@@ -62,16 +60,25 @@ impl Engine {
     }
 
     pub(super) async fn create_exactly(&self, plan: &ContainerPlan) -> Result<ContainerId, EngineError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct Created {
+            id: String,
+            #[serde(default)]
+            warnings: Option<Vec<String>>,
+        }
         const OPERATION: &str = "create container";
-        let options = CreateContainerOptionsBuilder::default().name(&plan.name).build();
-        let call = self
-            .docker()
-            .create_container(Some(options), convert::container(plan));
-        let created = within(CALL_DEADLINE, OPERATION, &plan.name, call)
+        let path = "/containers/create".to_owned();
+        let mut call = container_call(OPERATION, &plan.name, Method::POST, path);
+        call.body = Some(convert::container(plan));
+        let created: Created = self
+            .libpod()
+            .json(call)
             .await
             .map_err(|error| error.without(plan.env.variables().values()))?;
-        for warning in &created.warnings {
-            tracing::warn!(container = %plan.name, warning = %printable(warning), "the engine warns");
+        for warning in created.warnings.iter().flatten() {
+            // What it left out is found by whoever compares the container with its plan.
+            tracing::debug!(container = %plan.name, warning = %printable(warning), "the engine warns");
         }
         if created.id.is_empty() || !created.id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(EngineError::new(

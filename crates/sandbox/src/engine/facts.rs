@@ -33,6 +33,12 @@ pub struct EngineFacts {
     pub rootless_network_programs: Vec<String>,
 }
 
+impl EngineFacts {
+    /// How an engine without root gets control groups, and with them limits of memory, processors and processes.
+    pub const DELEGATION: &str = "boot with version 2 of control groups and let systemd delegate them (`Delegate=cpu memory pids` for \
+                                  `user@.service`), use the engine of root, or leave the limit out";
+}
+
 impl Engine {
     /// Asks for what the engine says about itself.
     pub(crate) async fn facts(&self) -> Result<EngineFacts, EngineError> {

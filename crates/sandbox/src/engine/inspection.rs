@@ -20,6 +20,9 @@ pub(crate) struct Inspection {
     /// What runs it: a name, or a path where the engine was given one.
     #[serde(rename = "OCIRuntime")]
     pub(crate) runtime: String,
+    /// Where the engine's service sees what it told the runtime; once the container stands.
+    #[serde(default, rename = "OCIConfigPath")]
+    pub(crate) oci_config_path: String,
     #[serde(deserialize_with = "nullable")]
     pub(crate) args: Vec<String>,
     pub(crate) state: State,

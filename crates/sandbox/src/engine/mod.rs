@@ -1,6 +1,7 @@
 //! The engine: the only module that names bollard.
 //!
-//! Most calls go through podman's Docker-compatible API; `libpod` makes the few for which that API has no answer, or a wrong one.
+//! Calls go through podman's Docker-compatible API where it can carry them; `libpod` makes those for which that API has no answer, or a
+//! wrong one: networks, the creation of containers, inspections and waits.
 //! Every call has a deadline, except those that end when a container does.
 
 mod archive;
@@ -8,7 +9,6 @@ mod attach;
 mod bridge;
 mod build;
 mod capabilities;
-mod confine;
 mod connection;
 mod container;
 mod convert;

@@ -7,15 +7,16 @@ use serde::Serialize;
 
 use super::super::error::WorkspaceError;
 use super::super::protection::Protection;
-use super::changes::{Change, ChangeKind, Comparison, EntryKind, HeldBack};
+use super::change::{Change, ChangeKind, EntryKind, HeldBack};
+use super::changes::Comparison;
 use super::fingerprint::ContentFingerprint;
 use super::finish::{finish, recover};
 use super::journal::{Journal, Phase, Step, VERSION};
 use super::keep::Kept;
+use super::notes;
 use super::repository;
 use super::room;
 use super::stage::{self, Stage, new};
-use super::state;
 use super::sync;
 use super::witness::{Moment, Witness, stopped};
 
@@ -62,7 +63,7 @@ fn apply_within(
 ) -> Result<Applied, WorkspaceError> {
     let (applied, held_back) = sort(from.changes(&options.protection)?, options);
     if applied.is_empty() && held_back.is_empty() {
-        state::forget(folder)?;
+        notes::forget(folder)?;
         return Ok(Applied::default());
     }
     let steps = plan(from, &applied);

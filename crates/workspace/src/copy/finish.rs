@@ -9,8 +9,8 @@ use sandbox_files::tree::Tree;
 use super::super::error::WorkspaceError;
 use super::commit::{self, Undone};
 use super::journal::{Journal, Phase, Step};
+use super::notes;
 use super::stage::{self, Stage};
-use super::state;
 use super::sync;
 use super::witness::{Moment, Witness, stopped};
 
@@ -109,9 +109,9 @@ fn end(journal: &Journal, folder: &Path, witness: Witness<'_>) -> Result<(), Wor
     stage::remove(&journal.tree, &journal.stage);
     stopped(witness, Moment::Cleaned)?;
     if journal.keeps.is_empty() {
-        return state::forget(folder);
+        return notes::forget(folder);
     }
-    state::keep(&journal.keeps, &journal.tree, folder)?;
+    notes::keep(&journal.keeps, &journal.tree, folder)?;
     Journal::remove(folder)
 }
 

@@ -5,9 +5,11 @@ use std::path::{Component, Path, PathBuf};
 
 use sandbox_files::tree::{Facts, Kind, Tree};
 
-use super::super::inventory::{Role, content, protected, text};
+use super::super::inventory::{content, protected};
 use super::super::judge;
-use super::changes::{Comparison, HeldBack, Judge, target};
+use super::super::role::{Role, text};
+use super::change::HeldBack;
+use super::changes::{Comparison, Judge, target};
 use super::xattr;
 
 /// How much of a new folder is compared with the host's.

@@ -17,7 +17,7 @@ use sandbox_files::or_absent;
 use sandbox_files::tree::{Facts, Kind, Tree};
 
 use super::super::error::WorkspaceError;
-use super::changes::{Change, ChangeKind, HeldBack};
+use super::change::{Change, ChangeKind, HeldBack};
 use super::path_text;
 use super::trash;
 

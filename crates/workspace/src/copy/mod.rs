@@ -2,6 +2,7 @@
 //! them, applies them or throws them away.
 
 mod apply;
+mod change;
 mod changes;
 mod commit;
 mod fingerprint;
@@ -11,7 +12,7 @@ mod fuzzed;
 mod held;
 mod journal;
 mod keep;
-mod names;
+mod notes;
 mod path_text;
 mod removal;
 mod repository;
@@ -26,9 +27,9 @@ mod witness;
 mod xattr;
 
 pub use apply::{Applied, ApplyOptions};
-pub use changes::{Change, ChangeKind, EntryKind, HeldBack};
+pub use change::{Change, ChangeKind, EntryKind, HeldBack};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::workspace_copy;
-pub(super) use names::Names;
+pub use notes::overlay_folders;
 pub(crate) use state::CopyInUse;
-pub use state::{Versions, WorkspaceCopy, overlay_folders};
+pub use state::{Versions, WorkspaceCopy};

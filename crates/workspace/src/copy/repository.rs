@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-use super::changes::{Change, HeldBack};
+use super::change::{Change, HeldBack};
 
 /// What a commit consists of, in a `.git`, in those of its submodules and in its worktrees.
 const HISTORY: [&str; 6] = ["HEAD", "index", "objects", "packed-refs", "refs", "shallow"];

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sandbox_files::tree::{Kind, Tree};
 
-use super::changes::{Change, ChangeKind};
+use super::change::{Change, ChangeKind};
 use super::stage;
 
 /// How many bytes those new files among `changes` have on the disk that `host` gets as copies, as far as can be told without opening them.

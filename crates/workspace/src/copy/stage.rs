@@ -16,7 +16,8 @@ use rustix::io::Errno;
 
 use sandbox_files::tree::{Facts, Kind, Tree};
 
-use super::changes::{Change, Comparison, target};
+use super::change::Change;
+use super::changes::{Comparison, target};
 use super::removal;
 use super::xattr;
 

@@ -1,35 +1,27 @@
 //! Where a copy is kept, since when, and who works with it.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use sandbox_files::tree::{Kind, Tree};
-use sandbox_files::{FileLock, Replacement, create_folder, or_absent, read_if_present};
-use serde::{Deserialize, Serialize};
+use sandbox_files::{FileLock, create_folder, or_absent};
 
 use super::super::error::WorkspaceError;
+use super::super::names::Names;
 use super::super::protection::Protection;
 use super::apply::{Applied, ApplyOptions};
-use super::changes::{Change, Comparison};
+use super::change::Change;
+use super::changes::Comparison;
 use super::finish::recover;
-use super::keep::{self, Kept};
-use super::names::Names;
-use super::path_text::{self, PathText};
+use super::notes::{
+    BEGUN, Begun, TAKEN, UPPER, WORK, begin, lock, note_beginning, now, read_begun, remove_notes, write_begun,
+};
+use super::path_text::PathText;
 use super::{apply, journal, trash};
-
-const UPPER: &str = "upper";
-const WORK: &str = "work";
-const BEGUN: &str = "begun.json";
-const LOCK: &str = "lock";
-/// There from the moment when a task gets the copy until its container is known to be gone.
-const TAKEN: &str = "taken";
-/// What `statfs` calls an overlay, on which no other can be stacked.
-const OVERLAYFS: u64 = 0x794c_7630;
 
 /// A copy-on-write view of a work tree, in a folder of its own. [`Mount::copy_on_write`](crate::Mount::copy_on_write) makes one
 /// when a task starts; a later task with the same folder goes on with it.
@@ -68,26 +60,6 @@ impl CopyInUse {
             Err(WorkspaceError::unreadable(Path::new(BEGUN), problem))
         })
     }
-}
-
-/// When a copy began, and of what.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Begun {
-    version: u32,
-    #[serde(with = "path_text")]
-    tree: PathBuf,
-    /// What changed later on the host, changed since.
-    since: (i64, u32),
-    /// What had changed on both sides before.
-    #[serde(default)]
-    conflicts: Vec<PathText>,
-}
-
-/// The folders that the engine's overlay writes in.
-#[must_use]
-pub fn overlay_folders(folder: &Path) -> (PathBuf, PathBuf) {
-    (folder.join(UPPER), folder.join(WORK))
 }
 
 impl WorkspaceCopy {
@@ -265,124 +237,4 @@ impl WorkspaceCopy {
             conflicts: self.begun.conflicts.iter().map(|path| path.0.clone()).collect(),
         })
     }
-}
-
-/// Throws away everything but the lock: what cannot be removed counts for nothing, and waits for the next time.
-pub(super) fn forget(folder: &Path) -> Result<(), WorkspaceError> {
-    trash::put(folder, &[UPPER, WORK])?;
-    remove_notes(folder)?;
-    if let Err(error) = trash::empty(folder) {
-        tracing::warn!(%error, "a part of a copy that nobody needs any more cannot be removed");
-    }
-    Ok(())
-}
-
-/// Removes what is known about a copy.
-fn remove_notes(folder: &Path) -> Result<(), WorkspaceError> {
-    // The journal last: as long as it is there, whoever is next goes on here.
-    for path in [
-        folder.join(BEGUN),
-        folder.join(TAKEN),
-        Names::path(folder),
-        folder.join(journal::NAME),
-    ] {
-        or_absent(fs::remove_file(&path)).map_err(|source| WorkspaceError::new("remove", &path, source))?;
-    }
-    Ok(())
-}
-
-fn lock(folder: &Path, tree: &Path) -> Result<FileLock, WorkspaceError> {
-    let path = folder.join(LOCK);
-    FileLock::try_exclusive(&path)
-        .map_err(|source| WorkspaceError::new("lock", &path, source))?
-        .ok_or_else(|| WorkspaceError::Busy {
-            tree: tree.to_owned(),
-        })
-}
-
-fn begin(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
-    forget(folder)?;
-    let failed = |source| WorkspaceError::new("prepare a copy in", folder, source);
-    let kind = rustix::fs::statfs(folder)
-        .map_err(|error| failed(error.into()))?
-        .f_type;
-    if u64::try_from(kind) == Ok(OVERLAYFS) {
-        return Err(WorkspaceError::unreadable(
-            folder,
-            "it lies on an overlay, on which the kernel stacks no other; keep the state on another file system",
-        ));
-    }
-    let (upper, work) = overlay_folders(folder);
-    fs::create_dir(&work).map_err(failed)?;
-    fs::create_dir(&upper).map_err(failed)?;
-    // What the task sees at the top of the tree is what the upper folder is.
-    let top = fs::metadata(tree).map_err(failed)?;
-    if rustix::process::geteuid().is_root() {
-        chown(&upper, Some(top.uid()), Some(top.gid())).map_err(failed)?;
-    }
-    fs::set_permissions(&upper, Permissions::from_mode(top.mode() & 0o7777)).map_err(failed)?;
-    Ok(())
-}
-
-/// Leaves the changes `kept` in the copy, over the tree as it is now.
-pub(super) fn keep(kept: &[Kept], tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
-    keep::only(kept, folder, UPPER)?;
-    note_beginning(tree, folder, now(folder)?, keep::conflicts(kept))?;
-    let taken = folder.join(TAKEN);
-    or_absent(fs::remove_file(&taken)).map_err(|source| WorkspaceError::new("remove", &taken, source))?;
-    if let Err(error) = trash::empty(folder) {
-        tracing::warn!(%error, "a part of a copy that is no longer needed cannot be removed");
-    }
-    Ok(())
-}
-
-/// The kernel's own word for now: the clock that it stamps files with is not the one that programs read.
-pub(super) fn now(folder: &Path) -> Result<(i64, u32), WorkspaceError> {
-    let clock = folder.join("clock");
-    let failed = |source| WorkspaceError::new("prepare a copy in", folder, source);
-    let now = File::create(&clock)
-        .and_then(|file| file.metadata())
-        .map_err(failed)?;
-    fs::remove_file(&clock).map_err(failed)?;
-    Ok((now.ctime(), u32::try_from(now.ctime_nsec()).unwrap_or(0)))
-}
-
-/// What changes on the host after `since`, changed since the copy began; so did `conflicts`.
-pub(super) fn note_beginning(
-    tree: &Path,
-    folder: &Path,
-    since: (i64, u32),
-    conflicts: BTreeSet<PathBuf>,
-) -> Result<(), WorkspaceError> {
-    Names::write(tree, folder)?;
-    let begun = Begun {
-        version: 1,
-        tree: tree.to_owned(),
-        since,
-        conflicts: conflicts.into_iter().map(PathText).collect(),
-    };
-    write_begun(&begun, folder)
-}
-
-fn write_begun(begun: &Begun, folder: &Path) -> Result<(), WorkspaceError> {
-    let path = folder.join(BEGUN);
-    serde_json::to_vec(begun)
-        .map_err(Into::into)
-        .and_then(|text| Replacement::private().write(&path, &text))
-        .map_err(|source| WorkspaceError::new("write", &path, source))
-}
-
-fn read_begun(folder: &Path) -> Result<Option<Begun>, WorkspaceError> {
-    let path = folder.join(BEGUN);
-    let read = read_if_present(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
-    let Some(text) = read else { return Ok(None) };
-    let begun: Begun = serde_json::from_slice(&text)
-        .map_err(|error| WorkspaceError::unreadable(&path, error.to_string()))?;
-    if begun.version != 1 {
-        return Err(WorkspaceError::unreadable(
-            &path,
-            "another version of this program wrote it",
-        ));
-    }
-    Ok(Some(begun))
 }

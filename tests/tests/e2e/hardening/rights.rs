@@ -177,18 +177,7 @@ async fn a_described_device_is_there_or_an_error() {
         "{text}"
     );
     // The engine's host describes this one.
-    let described = with("sandbox.test/device=zero");
-    if bed.sandbox.capabilities().has_described_devices() {
-        assert_eq!(
-            output(&bed, described, "ls /dev/described").await,
-            "/dev/described\n"
-        );
-    } else {
-        let (field, text) = refusal(&bed, described).await;
-        assert!(
-            field == "isolation.devices" && text.contains("podman 5.4"),
-            "{text}"
-        );
-    }
+    let described = output(&bed, with("sandbox.test/device=zero"), "ls /dev/described").await;
+    assert_eq!(described, "/dev/described\n");
     bed.close().await;
 }

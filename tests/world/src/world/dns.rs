@@ -21,6 +21,9 @@ fn records(name: &str, origin: Ipv4Addr) -> Option<Vec<(&str, Data<'static>)>> {
         "down.test" => vec![(name, Data::Address(NOBODY))],
         "private.test" => vec![(name, Data::Address(PRIVATE))],
         "loopback.test" => vec![(name, Data::Address(Ipv4Addr::LOCALHOST))],
+        // What an engine without root makes of its host (pasta), and the host's own address (slirp4netns).
+        "host-of-pasta.test" => vec![(name, Data::Address(Ipv4Addr::new(169, 254, 1, 2)))],
+        "host-of-slirp.test" => vec![(name, Data::Address(Ipv4Addr::new(203, 0, 113, 254)))],
         "metadata.test" => vec![(name, Data::Address(Ipv4Addr::new(169, 254, 169, 254)))],
         "alias.test" => vec![
             (name, Data::Alias("open.test")),

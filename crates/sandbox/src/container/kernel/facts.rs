@@ -9,7 +9,9 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use crate::spec::UlimitKind;
 use sandbox_files::host_path::Identity;
 
+use super::filter::Filter;
 use super::mountinfo::{self, KernelMount};
+use super::process::Process;
 
 /// A soft limit and a hard one; `None` is unlimited.
 pub(in crate::container) type SoftAndHard = (Option<u64>, Option<u64>);
@@ -42,27 +44,25 @@ pub(in crate::container) struct KernelFacts {
     pub(in crate::container) roots: BTreeMap<String, Identity>,
     /// Bytes that its root file system can come to, where somebody asked: see [`disk_bound`](super::disk_bound).
     pub(in crate::container) disk: Option<u64>,
+    /// The filter of system calls that the runtime was told to load.
+    pub(in crate::container) filter: Option<Filter>,
+    /// The one that was asked for, where it can be read.
+    pub(in crate::container) profile: Option<Filter>,
 }
 
-/// Whether the process `pid` is there and of the container `id`.
-pub(in crate::container) fn is_of_container(proc: &Path, pid: u32, id: &str) -> bool {
-    std::fs::read_to_string(proc.join(pid.to_string()).join("cgroup")).is_ok_and(|groups| groups.contains(id))
-}
-
-/// Reads the facts about the process `pid`, which must be of the container `id`: where this program has a process namespace of its
-/// own, the number means another process. `asked` are paths of the container.
+/// Reads the facts about `first`, which must be the container's. `asked` are paths of the container.
 pub(in crate::container) fn read(
     proc: &Path,
-    pid: u32,
-    id: &str,
+    first: Process<'_>,
     asked: &[String],
 ) -> Result<KernelFacts, String> {
+    let pid = first.pid;
     let process = proc.join(pid.to_string());
     let text = |name: &str| {
         let path = process.join(name);
         std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
     };
-    if !text("cgroup")?.contains(id) {
+    if !first.is_of_container(proc) {
         return Err(format!("process {pid} is not the container's"));
     }
     let status = text("status")?;
@@ -90,6 +90,8 @@ pub(in crate::container) fn read(
             .collect(),
         roots: BTreeMap::new(),
         disk: None,
+        filter: None,
+        profile: None,
     })
 }
 
@@ -212,7 +214,11 @@ mod tests {
     const SNMP: &str = "Ip: Forwarding DefaultTTL InReceives\nIp: 2 64 0\nIcmp: InMsgs\nIcmp: 0\n";
 
     fn read(proc: &Path, pid: u32, id: &str) -> Result<KernelFacts, String> {
-        super::read(proc, pid, id, &[])
+        super::read(proc, process(pid, id), &[])
+    }
+
+    fn process(pid: u32, id: &str) -> Process<'_> {
+        Process { pid, monitor: 6, id }
     }
 
     fn fake(id: &str, status: &str, addresses: &str, snmp: &str) -> tempfile::TempDir {
@@ -271,7 +277,7 @@ Max pending signals       96365                96365                signals   \n
         let proc = fake("0f", STATUS, "", SNMP);
         let asked = ["/nowhere", "/etc"].map(str::to_owned);
         fs::create_dir_all(proc.path().join("7/root/etc")).unwrap();
-        let facts = super::read(proc.path(), 7, "0f", &asked).unwrap();
+        let facts = super::read(proc.path(), process(7, "0f"), &asked).unwrap();
         let expected = KernelFacts {
             bounding: 0xeb,
             no_new_privileges: true,
@@ -287,6 +293,8 @@ Max pending signals       96365                96365                signals   \n
             absent: BTreeSet::from(["/nowhere".to_owned()]),
             roots: BTreeMap::new(),
             disk: None,
+            filter: None,
+            profile: None,
         };
         assert_eq!(facts, expected);
         assert_eq!(facts.mounts.len(), 1);

@@ -65,22 +65,7 @@ fn security_options(found: &mut Differences, plan: &ContainerPlan, host: &BindFa
     if plan.isolation.no_new_privileges {
         planned.insert("no-new-privileges".to_owned());
     }
-    match &plan.isolation.seccomp {
-        Seccomp::Sandbox | Seccomp::Default => {}
-        Seccomp::Profile(path) => {
-            planned.insert(format!("seccomp={}", path.display()));
-        }
-        Seccomp::Unconfined => {
-            planned.insert("seccomp=unconfined".to_owned());
-        }
-    }
-    // Masks only take away; neither tested engine tells them here, and the kernel tells them better.
-    let is: BTreeSet<String> = host
-        .security_opt
-        .iter()
-        .filter(|option| !option.starts_with("mask="))
-        .cloned()
-        .collect();
+    let is: BTreeSet<String> = host.security_opt.iter().cloned().collect();
     found.compare("security options", &planned, &is);
 }
 
@@ -104,8 +89,14 @@ fn namespaces(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
     }
 }
 
-/// The devices of a container that stands: only then does an engine know those of a description.
-pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
+/// The devices of a container that stands: only then does an engine know those of a description. Where users are not the host's, devices
+/// are mounts, and engines do not tell them.
+pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts, kernel: &KernelFacts) {
+    let is_mounted = |target: &str| {
+        let mut mounts = kernel.mounts.iter();
+        mounts.any(|mount| mount.target == target && mount.root != "/")
+    };
+    let are_mounts = kernel.users.iter().any(|&(_, outside, _)| outside != 0);
     let mut described = 0;
     let mut nodes = 0;
     for device in &plan.isolation.devices {
@@ -114,11 +105,11 @@ pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &Bind
                 host: path,
                 container,
             } => {
-                nodes += 1;
-                let there = host.devices.iter().any(|is| {
+                let told = host.devices.iter().any(|is| {
                     std::path::Path::new(&is.path_on_host) == path && is.path_in_container == *container
                 });
-                found.require(there, || {
+                nodes += usize::from(told);
+                found.require(told || are_mounts && is_mounted(container), || {
                     format!("devices: `{}` is not at `{container}`", path.display())
                 });
             }
@@ -127,7 +118,7 @@ pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &Bind
     }
     let more = host.devices.len().saturating_sub(nodes);
     let right = if described > 0 {
-        more >= described
+        are_mounts || more >= described
     } else {
         more == 0
     };
@@ -136,8 +127,24 @@ pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &Bind
     });
 }
 
+/// What the runtime was told; the engine does not tell which profile it took.
+fn filter(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
+    let right = match (&plan.isolation.seccomp, &kernel.filter) {
+        (Seccomp::Default, _) => true,
+        (Seccomp::Unconfined, is) => is.is_none(),
+        (Seccomp::Sandbox | Seccomp::Profile(_), is) => is.as_ref().is_some_and(|is| {
+            let profile = kernel.profile.as_ref();
+            profile.is_none_or(|profile| is.is_made_from(profile))
+        }),
+    };
+    found.require(right, || {
+        "filter of system calls: is not the planned one".to_owned()
+    });
+}
+
 pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
     let isolation = &plan.isolation;
+    filter(found, plan, kernel);
     let keeps: BTreeSet<String> = isolation
         .capabilities
         .iter()
@@ -190,8 +197,9 @@ mod tests {
     use serde_json::Value;
     use serde_json::json;
 
-    use super::super::fixture::{INSPECTIONS, changed, differences, isolation, kernel, plan};
+    use super::super::fixture::{INSPECTIONS, MOUNTS, changed, differences, isolation, kernel, plan};
     use super::*;
+    use crate::container::kernel::parse;
     use crate::spec::Isolation;
 
     #[test]
@@ -257,45 +265,30 @@ mod tests {
         };
         let node = json!({"PathOnHost": "/dev/kvm", "PathInContainer": "/dev/kvm"});
         let described = json!({"PathOnHost": "/dev/x", "PathInContainer": "/dev/x"});
-        for (options, devices, named) in [
-            (
-                json!(["no-new-privileges", "seccomp=/p.json"]),
-                json!([node, described]),
-                None,
-            ),
-            (
-                json!(["no-new-privileges"]),
-                json!([node, described]),
-                Some("security options:"),
-            ),
-            (
-                json!(["no-new-privileges", "seccomp=/other.json"]),
-                json!([node, described]),
-                Some("security options:"),
-            ),
-            (
-                json!(["no-new-privileges", "seccomp=/p.json"]),
-                json!([node]),
-                Some("devices:"),
-            ),
-            (
-                json!(["no-new-privileges", "seccomp=/p.json"]),
-                json!([described]),
-                Some("devices:"),
-            ),
-            (
-                json!(["no-new-privileges", "seccomp=/p.json"]),
-                json!([]),
-                Some("devices:"),
-            ),
+        let unmapped = kernel();
+        // Without root, the engine mounts devices and tells none.
+        let line = "166 155 0:6 /kvm /dev/kvm rw,nosuid,noexec - devtmpfs devtmpfs rw\n";
+        let mapped = KernelFacts {
+            users: vec![(0, 1000, 1)],
+            mounts: parse(&format!("{}{line}", MOUNTS[1])).unwrap(),
+            ..kernel()
+        };
+        let bare = KernelFacts {
+            users: vec![(0, 1000, 1)],
+            ..kernel()
+        };
+        for (devices, facts, good) in [
+            (json!([node, described]), &unmapped, true),
+            (json!([node]), &unmapped, false),
+            (json!([described]), &unmapped, false),
+            (json!([]), &unmapped, false),
+            (json!([]), &mapped, true),
+            (json!([]), &bare, false),
         ] {
-            let mut answer = changed(INSPECTIONS[1], "/HostConfig/SecurityOpt", options);
-            *answer.pointer_mut("/HostConfig/Devices").unwrap() = devices;
-            let found = differences(&filtered, answer, &kernel());
-            match named {
-                None => assert!(found.is_empty(), "{found:?}"),
-                Some(named) => assert!(found.iter().any(|text| text.starts_with(named)), "{found:?}"),
-            }
+            let answer = changed(INSPECTIONS[1], "/HostConfig/Devices", devices);
+            let found = differences(&filtered, answer, facts);
+            let named = found.iter().any(|text| text.starts_with("devices:"));
+            assert_eq!(named, !good, "{found:?}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::stages::attached;
-use crate::container::kernel::{self, KernelFacts};
+use crate::container::kernel::{self, Filter, KernelFacts};
 use crate::container::plan::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
 use crate::engine::ImageFacts;
 use crate::reap::Labels;
@@ -109,7 +109,15 @@ pub(super) fn kernel() -> KernelFacts {
         absent: BTreeSet::from(["/not-in-the-image".to_owned()]),
         roots: BTreeMap::new(),
         disk: None,
+        filter: Some(filter("read")),
+        profile: Some(filter("read")),
     }
+}
+
+/// A filter that permits the one `call`.
+pub(super) fn filter(call: &str) -> Filter {
+    let text = serde_json::json!({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": [call]}]});
+    serde_json::from_value(text).unwrap()
 }
 
 pub(super) fn differences(plan: &ContainerPlan, inspection: Value, kernel: &KernelFacts) -> Vec<String> {

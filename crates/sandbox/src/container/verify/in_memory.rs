@@ -45,9 +45,10 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
         .collect();
     for mount in last_ones(&kernel.mounts) {
         // Less than all of a file system is a file of the engine's, such as `/etc/hostname`, which lies on the host's `/run`. That of
-        // the engine's own network is its own affair.
+        // the engine's own network is its own affair. Below `/dev` it is a device: without root, engines mount the host's.
         let whole = mount.root == "/";
         let exempt = bound.contains(&mount.target)
+            || (!whole && mount.target.starts_with("/dev/"))
             || (plan.network == PlannedNetwork::Default && mount.target == "/etc/resolv.conf");
         let unbounded =
             mount.file_system == "tmpfs" && !mount.is_read_only() && !(whole && mount.size().is_some());

@@ -35,6 +35,10 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, image: &Ima
             is.config.labels.get(&name).map(String::as_str),
         );
     }
+    for (name, value) in &plan.detachment.annotations {
+        let is = is.config.annotations.get(name);
+        found.compare(&format!("annotation {name}"), Some(value), is);
+    }
     found.compare(
         "host name",
         plan.isolation.hostname.as_str(),

@@ -36,7 +36,7 @@ pub(in crate::container) fn attached(
 ) -> Vec<String> {
     let mut found = Differences(created(plan, image, is));
     found.compare("state", "initialized", is.state.status.as_str());
-    confinement::devices(&mut found, plan, &is.host_config);
+    confinement::devices(&mut found, plan, &is.host_config, kernel);
     network::addresses(&mut found, plan, is);
     if OWN_KERNEL.contains(&is.runtime_name()) {
         own_kernel(&mut found, plan, is, kernel);
@@ -73,7 +73,7 @@ mod tests {
     use serde_json::Value;
     use serde_json::json;
 
-    use super::super::fixture::{INSPECTIONS, MOUNTS, changed, differences, kernel, plan};
+    use super::super::fixture::{INSPECTIONS, MOUNTS, changed, differences, filter, kernel, plan};
     use super::*;
     use crate::container::kernel::parse;
     use crate::spec::UlimitKind;
@@ -276,6 +276,20 @@ mod tests {
                     ..kernel()
                 },
                 "masked paths: `/not-in-the-image`",
+            ),
+            (
+                KernelFacts {
+                    filter: None,
+                    ..kernel()
+                },
+                "filter of system calls:",
+            ),
+            (
+                KernelFacts {
+                    filter: Some(filter("mount")),
+                    ..kernel()
+                },
+                "filter of system calls:",
             ),
             (
                 KernelFacts {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::config::SandboxConfig;
 use crate::egress::ProxyError;
-use crate::egress::shared::blocking;
+use crate::egress::blocking::blocking;
 use crate::engine::{BuildRequest, Engine};
 use crate::image_store::{self, ImageKind};
 use crate::program::StaticProgram;

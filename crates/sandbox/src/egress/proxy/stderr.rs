@@ -213,7 +213,9 @@ mod tests {
             .finish();
         let mut proxy = ProxyLog::new("task-1".to_owned());
         tracing::subscriber::with_default(subscriber, || {
-            pieces.iter().for_each(|piece| proxy.add(piece));
+            for piece in pieces {
+                proxy.add(piece);
+            }
             proxy.finish();
         });
         let mut file = &*file;

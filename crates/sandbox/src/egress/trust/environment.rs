@@ -75,7 +75,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The variables of a container that has `files`.
-pub(super) fn variables(files: &TrustFiles) -> BTreeMap<String, String> {
+pub(in crate::egress) fn variables(files: &TrustFiles) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<String, String> = VARIABLES
         .iter()
         .map(|(name, kind, _)| ((*name).to_owned(), value(files, *kind)))

@@ -1,6 +1,5 @@
 //! The files that are mounted, kept in the state directory for each pair of image and root authority.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::bundle::ImageTrust;
-use super::{environment, java};
+use super::java;
 use crate::container::ImageProbe;
 use crate::egress::ProxyError;
 use crate::egress::authority::{RootAuthority, certificates};
-use crate::egress::shared::blocking;
+use crate::egress::blocking::blocking;
 use crate::engine::Engine;
 use crate::reap::Labels;
 use crate::spec::Mount;
@@ -65,10 +64,6 @@ impl TrustFiles {
             mounts.push(Mount::read_only_at(self.dir.join(ROOT), path));
         }
         mounts
-    }
-
-    pub(in crate::egress) fn variables(&self) -> BTreeMap<String, String> {
-        environment::variables(self)
     }
 
     /// Where the container sees `file` of our folder.
@@ -223,6 +218,7 @@ fn merged(bundle: &str, root: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::environment::variables;
     use super::*;
 
     fn image(bundle_paths: Vec<&'static str>) -> ImageTrust {
@@ -330,7 +326,7 @@ mod tests {
     fn each_variable_names_what_its_tool_can_read() {
         let (_state, store) = store();
         let files = store.make("x", &image(vec![]), FOLDER).unwrap();
-        let variables = files.variables();
+        let variables = variables(&files);
         assert_eq!(variables.len(), 22);
         for (name, value) in &variables {
             let path = value
@@ -358,7 +354,7 @@ mod tests {
             .unwrap();
         assert_eq!(store.find(OF_BUILDS, BUILD_FOLDER).as_ref(), Some(&files));
         assert_eq!(files.mounts().len(), 1);
-        let variables = files.variables();
+        let variables = variables(&files);
         assert_eq!(variables["SSL_CERT_FILE"], "/dev/sandbox-trust/bundle.pem");
         for (name, value) in &variables {
             // They are written into a Dockerfile as they are.
@@ -375,10 +371,8 @@ mod tests {
     #[test]
     fn settings_of_the_users_own_are_left_alone_where_the_image_has_a_bundle() {
         let (_state, store) = store();
-        let variables = store
-            .make("x", &image(vec!["/etc/ssl/cert.pem"]), FOLDER)
-            .unwrap()
-            .variables();
+        let files = store.make("x", &image(vec!["/etc/ssl/cert.pem"]), FOLDER);
+        let variables = variables(&files.unwrap());
         assert!(!variables.contains_key("WGETRC") && !variables.contains_key("APT_CONFIG"));
     }
 }

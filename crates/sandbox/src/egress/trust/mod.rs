@@ -12,5 +12,6 @@ mod java;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use bundle::first_file;
 pub(crate) use environment::names as variable_names;
+pub(super) use environment::variables;
 pub(crate) use files::{BUILD_FOLDER, FOLDER};
 pub(super) use files::{TrustFiles, TrustStore};

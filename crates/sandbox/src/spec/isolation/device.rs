@@ -15,8 +15,7 @@ pub enum Device {
         /// Where the container sees it.
         container: String,
     },
-    /// A device of a Container Device Interface description that the engine's host has, such as `nvidia.com/gpu=all`. Needs podman
-    /// 5.4: older ones ignore the request, so with them it is an error.
+    /// A device of a Container Device Interface description that the engine's host has, such as `nvidia.com/gpu=all`.
     Cdi(String),
 }
 

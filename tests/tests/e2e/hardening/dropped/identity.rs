@@ -55,10 +55,7 @@ pub(super) const ROWS: &[Row] = &[
         wanted: "/dev/described\n",
         four: Ignored,
         five: Obeyed,
-        ours: &[Ours::Either(
-            &Ours::Refused(DESCRIBED, "isolation.devices"),
-            &Ours::Works(DESCRIBED, "ls /dev/described", "/dev/described\n"),
-        )],
+        ours: &[Ours::Works(DESCRIBED, "ls /dev/described", "/dev/described\n")],
     },
     Row {
         field: "`DeviceRequests` (`nvidia`, capabilities)",
@@ -88,7 +85,7 @@ pub(super) const ROWS: &[Row] = &[
         wanted: "x",
         four: Ignored,
         five: Obeyed,
-        // Of runs only: `runs::allowed::an_annotation_reaches_the_container_or_is_an_error` asks for one.
+        // Of runs only: `runs::allowed::an_annotation_reaches_the_container` asks for one.
         ours: &[Ours::Unaskable],
     },
     Row {

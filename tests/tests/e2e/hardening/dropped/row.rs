@@ -59,8 +59,6 @@ pub(super) enum Ours {
     Refused(fn() -> Isolation, &'static str),
     /// The specification is refused, for this field.
     Invalid(fn() -> Isolation, &'static str),
-    /// Depends on the version: podman 4, podman 5.
-    Either(&'static Ours, &'static Ours),
 }
 
 pub(super) fn is_four() -> bool {
@@ -134,9 +132,6 @@ async fn of_sandbox(bed: &Bed, field: &str, ours: &Ours) {
                 Err(SandboxError::Spec(error)) => assert_eq!(error.field(), *expected, "{field}: {error}"),
                 other => panic!("{field}: {other:?}"),
             }
-        }
-        Ours::Either(four, five) => {
-            Box::pin(of_sandbox(bed, field, if is_four() { four } else { five })).await;
         }
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{OFlags, mkdirat, openat};
 
 use super::super::super::unprivileged::{USER, unprivileged};
-use super::super::super::{room, state};
+use super::super::super::{notes, room};
 use super::*;
 
 /// Gives all of `folder` to a user without rights.
@@ -121,8 +121,8 @@ fn a_stage_that_cannot_be_removed_stops_nobody() {
     keep(&bed.tree().join("tree/a"));
     unprivileged(|| {
         // To give something to another user changes it.
-        let now = state::now(&bed.copy()).unwrap();
-        state::note_beginning(&bed.tree(), &bed.copy(), now, BTreeSet::new()).unwrap();
+        let now = notes::now(&bed.copy()).unwrap();
+        notes::note_beginning(&bed.tree(), &bed.copy(), now, BTreeSet::new()).unwrap();
         bed.apply(&ApplyOptions::default()).unwrap();
         assert!(bed.opened_if_any().is_none());
     });
@@ -193,5 +193,5 @@ fn what_does_not_fit_is_refused_before_anything_is_copied() {
     });
     assert!(matches!(refused, Err(WorkspaceError::Io { .. })), "{refused:?}");
     assert_eq!((bed.snapshot(), moments), (before, 0));
-    state::forget(&bed.copy()).unwrap();
+    notes::forget(&bed.copy()).unwrap();
 }

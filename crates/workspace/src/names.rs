@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 use sandbox_files::Replacement;
 use sandbox_files::tree::{Kind, Tree};
 
-use super::super::error::WorkspaceError;
+use super::error::WorkspaceError;
 
 const NAME: &str = "names";
 
@@ -27,7 +27,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// Lists `tree`, and keeps the names in `folder`.
-    pub(super) fn write(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
+    pub(crate) fn write(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
         let failed = |source| WorkspaceError::new("list", tree, source);
         let host = Tree::open(tree).map_err(failed)?;
         let text = listed(&host).map_err(failed)?;
@@ -38,7 +38,7 @@ impl Names {
             .map_err(|source| WorkspaceError::new("write", &path, source))
     }
 
-    pub(super) fn read(folder: &Path) -> Result<Self, WorkspaceError> {
+    pub(crate) fn read(folder: &Path) -> Result<Self, WorkspaceError> {
         let path = Self::path(folder);
         let text = fs::read(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
         Ok(Self::parse(text))
@@ -47,7 +47,7 @@ impl Names {
     fn parse(text: Vec<u8>) -> Self {
         let hasher = RandomState::new();
         let hash = |range: &Range<usize>| hasher.hash_one(text.get(range.clone()));
-        let mut index = HashTable::with_capacity(text.iter().filter(|byte| **byte == 0).count());
+        let mut index = HashTable::with_capacity(text.split(|byte| *byte == 0).count());
         let mut begin = 0;
         for name in text.split(|byte| *byte == 0) {
             let range = begin..begin + name.len();
@@ -60,7 +60,7 @@ impl Names {
     }
 
     /// Where they are kept.
-    pub(super) fn path(folder: &Path) -> PathBuf {
+    pub(crate) fn path(folder: &Path) -> PathBuf {
         folder.join(NAME)
     }
 

@@ -1,0 +1,84 @@
+//! Whose a process is.
+
+use std::path::Path;
+
+/// The first process of a container, as its engine numbers it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::container) struct Process<'a> {
+    pub(in crate::container) pid: u32,
+    /// The engine's monitor of the container, its parent until the monitor is killed.
+    pub(in crate::container) monitor: u32,
+    /// The container's id.
+    pub(in crate::container) id: &'a str,
+}
+
+impl Process<'_> {
+    /// Whether it is the container's: where this program has a process namespace of its own, the numbers mean other processes.
+    ///
+    /// Either its control group is named after the container, or, where an engine without root may make none, its parent is a process
+    /// that was started with the container's id. Before the container runs, only the engine and its programs know that id, so no process
+    /// of another task can pose as it.
+    pub(in crate::container) fn is_of_container(&self, proc: &Path) -> bool {
+        let read = |name: &str| std::fs::read_to_string(proc.join(self.pid.to_string()).join(name));
+        let in_group = read("cgroup").is_ok_and(|groups| groups.contains(self.id));
+        let parent = format!("PPid:\t{}", self.monitor);
+        let is_child = || read("status").is_ok_and(|status| status.lines().any(|line| line == parent));
+        in_group || (self.is_monitored(proc) && is_child())
+    }
+
+    /// Whether the monitor is this container's.
+    pub(in crate::container) fn is_monitored(&self, proc: &Path) -> bool {
+        let line = std::fs::read(proc.join(self.monitor.to_string()).join("cmdline"));
+        line.is_ok_and(|line| {
+            line.split(|byte| *byte == 0)
+                .any(|word| word == self.id.as_bytes())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_its_control_group_or_by_its_parent() {
+        let (id, other) = ("0f".repeat(32), "0e".repeat(32));
+        for (group, parent, line, expected) in [
+            (&id, 1, "x".to_owned(), true),
+            (&other, 6, format!("conmon\0-c\0{id}\0"), true),
+            (&other, 5, format!("conmon\0-c\0{id}\0"), false),
+            (&other, 66, format!("conmon\0-c\0{id}\0"), false),
+            (&other, 6, format!("conmon\0-c\0{other}\0"), false),
+            (&other, 6, format!("sh\0-c\0# {id}\0"), false),
+        ] {
+            let proc = tempfile::tempdir().unwrap();
+            for process in ["6", "7"] {
+                fs::create_dir(proc.path().join(process)).unwrap();
+            }
+            fs::write(proc.path().join("6/cmdline"), &line).unwrap();
+            fs::write(
+                proc.path().join("7/status"),
+                format!("Name:\tcrun\nPPid:\t{parent}\n"),
+            )
+            .unwrap();
+            fs::write(
+                proc.path().join("7/cgroup"),
+                format!("0::/libpod-{group}.scope\n"),
+            )
+            .unwrap();
+            let process = |pid| Process {
+                pid,
+                monitor: 6,
+                id: &id,
+            };
+            assert_eq!(
+                process(7).is_of_container(proc.path()),
+                expected,
+                "{group} {parent} {line:?}"
+            );
+            assert!(!process(8).is_of_container(proc.path()), "no such process");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Work on files, where waiting for a disk keeps nobody else waiting.
+
+use std::path::Path;
+
+use super::ProxyError;
+
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ProxyError> + Send + 'static,
+) -> Result<T, ProxyError> {
+    let gone =
+        |error: tokio::task::JoinError| ProxyError::file("use", Path::new("state directory"))(error.into());
+    tokio::task::spawn_blocking(work).await.map_err(gone)?
+}

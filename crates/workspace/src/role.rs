@@ -1,0 +1,38 @@
+//! Why a path of a tree is protected, and the text of those that say where others are.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use sandbox_files::tree::Tree;
+
+/// A configuration or pointer that is longer is none that git wrote.
+pub(super) const LONGEST_TEXT: u64 = 1024 * 1024;
+
+/// Why a path is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The hooks of a repository.
+    Hooks,
+    /// A configuration of a repository.
+    Configuration,
+    /// What says where the repository of a folder is: a `.git` that is no folder, `commondir`, the `gitdir` of a linked work tree.
+    Pointer,
+    /// A program that a configuration of git names.
+    Program,
+    /// The steps of a rebase that goes on later, some of which may be commands.
+    Steps,
+    /// `.gitmodules`.
+    Modules,
+    /// A file of git's own that is a link, pipe or device: git writes through it.
+    GitFile,
+    /// A path of the list.
+    Listed,
+}
+
+/// What a short file holds.
+pub(super) fn text(tree: &Tree, path: &Path) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    let file = tree.file(path).ok()?;
+    file.take(LONGEST_TEXT + 1).read_to_end(&mut text).ok()?;
+    (text.len() as u64 <= LONGEST_TEXT).then_some(text)
+}

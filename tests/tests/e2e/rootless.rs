@@ -1,0 +1,73 @@
+//! What is different where podman runs without root; on the other engines these tests are controls.
+
+use e2e_tests::bed::{self, Bed};
+use e2e_tests::setting::Setting;
+use sandbox::{ContainerError, Input, ResourceLimits, SandboxError};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
+    let bed = Bed::new().await;
+    let limits = [
+        (
+            "resource_limits.memory",
+            ResourceLimits {
+                memory: Some(64 << 20),
+                ..ResourceLimits::default()
+            },
+        ),
+        (
+            "resource_limits.cpus",
+            ResourceLimits {
+                cpus: Some(0.5),
+                ..ResourceLimits::default()
+            },
+        ),
+        (
+            "resource_limits.pids_limit",
+            ResourceLimits {
+                pids: Some(50),
+                ..ResourceLimits::default()
+            },
+        ),
+    ];
+    for (expected, limits) in limits {
+        let spec = bed.command("domains: []", &["true"]).limits(limits);
+        let command = bed.sandbox.create_command(spec).expect("a good specification");
+        match command.execute(Input::Empty).await {
+            Ok(result) => assert_eq!(result.exit_code, 0),
+            Err(SandboxError::Container(ContainerError::Unsupported { field, .. })) if field == expected => {
+                assert!(
+                    Setting::of_this_run().is_rootless(),
+                    "an engine of root has control groups"
+                );
+            }
+            other => panic!("{expected}: {other:?}"),
+        }
+    }
+    // Nobody asked for limits: it runs, and its limits on processes are in force.
+    let ran = bed
+        .run("domains: [open.test]", "ulimit -Hc; curl -sS https://open.test/x")
+        .await;
+    assert!(
+        ran.stdout.starts_with("0\nhello from open.test"),
+        "{} {}",
+        ran.stdout,
+        ran.stderr
+    );
+    bed.close().await;
+}
+
+/// A proxy of an engine without root reaches the host under names of its engine's. Only what the operator opens is connected to.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_proxy_connects_to_the_host_only_where_it_is_opened() {
+    let mut config = bed::config(&bed::state_dir());
+    config.upstream.allow_addresses = vec!["203.0.113.0/27".parse().expect("the world without the host")];
+    let bed = Bed::with(config).await;
+    let policy = "domains: [open.test, host-of-pasta.test, host-of-slirp.test]";
+    let script = "for name in host-of-pasta host-of-slirp open; do \
+                  curl -s -o /dev/null -w '%{http_code}\\n' http://$name.test/; done";
+    let ran = bed.run(policy, script).await;
+    assert_eq!(ran.stdout, "403\n403\n200\n", "{}", ran.log);
+    assert_eq!(ran.log_lines("[reason: address]").len(), 2, "{}", ran.log);
+    bed.close().await;
+}

@@ -1,0 +1,47 @@
+//! The user who runs engines without root: known only in the systems that those engines run in, with ids that nobody else has.
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// The user's number, and that of the only group.
+pub(crate) const ID: u32 = 64_321;
+/// The user's subordinate ids, as `/etc/subuid` and `/etc/subgid` have them.
+const RANGE: &str = "64321:700000:65536\n";
+
+/// Makes the user known in the system below `root`.
+pub(super) fn add(root: &Path) -> Result<()> {
+    for (file, line) in [
+        ("etc/passwd", format!("ordinary:x:{ID}:{ID}::/tmp:/bin/sh\n")),
+        ("etc/group", format!("ordinary:x:{ID}:\n")),
+    ] {
+        let file = root.join(file);
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        if !text.contains(&line) {
+            fs::write(&file, text + &line).with_context(|| format!("cannot write {}", file.display()))?;
+        }
+    }
+    for file in ["etc/subuid", "etc/subgid"] {
+        fs::write(root.join(file), RANGE).with_context(|| format!("cannot write {file}"))?;
+    }
+    Ok(())
+}
+
+/// Gives folders to the user.
+pub(crate) fn own<P: AsRef<Path>>(folders: &[P]) -> Result<()> {
+    for folder in folders {
+        let folder = folder.as_ref();
+        chown(folder, Some(ID), Some(ID))
+            .with_context(|| format!("cannot give {} to the ordinary user", folder.display()))?;
+    }
+    Ok(())
+}
+
+/// What makes a command one of the user's, on the file system of the service `pid`: there the user is known.
+pub(crate) fn become_on(pid: u32) -> Vec<String> {
+    let enter =
+        format!("nsenter --mount=/proc/{pid}/ns/mnt -- setpriv --clear-groups --reuid={ID} --regid={ID} --");
+    enter.split(' ').map(str::to_owned).collect()
+}
