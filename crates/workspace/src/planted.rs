@@ -109,6 +109,7 @@ pub(crate) fn path_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::
     serializer.collect_str(&path.display())
 }
 
+#[expect(clippy::ref_option, reason = "serde's signature")]
 fn some_path_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
     path.as_ref()
         .map(|path| path.to_string_lossy())
