@@ -108,9 +108,10 @@ const ROOTLESS: [&str; 7] = [
     "care::doctor",
 ];
 /// Those of them in which the test itself needs root, or limits of memory and processes: `rootless::` says what a machine lacks for these.
-const NEED_ROOT: [&str; 4] = [
+const NEED_ROOT: [&str; 5] = [
     "link_local",
     "udp_and_icmp",
+    "cannot_be_pinged",
     "internal_network_reaches_the_host",
     "swap_is_none",
 ];
