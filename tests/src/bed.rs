@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use allowlist::Allowlist;
 use futures_util::StreamExt as _;
+use sandbox::credentials::PreparedSecrets;
+use sandbox::diagnostics::Role;
 use sandbox::{
     CommandResult, CommandSpec, ContainerEnv, EngineAddress, Execution, ImageSource, ImageTag, Input, Mount,
-    Network, NetworkSandboxConfig, OutputChunk, PreparedSecrets, ResourceLimits, Role, Sandbox,
-    SandboxConfig, TaskSpec,
+    Network, NetworkSandboxConfig, OutputChunk, ResourceLimits, Sandbox, SandboxConfig, TaskSpec,
 };
 use tempfile::TempDir;
 

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use allowlist::HostPattern;
-use sandbox::{
+use sandbox::credentials::{
     AwsAccessKey, HeaderPattern, Injection, MaskedSecret, PreparedSecrets, SecretValue, SecretVariable,
     SigningCredential, prepare_secrets,
 };

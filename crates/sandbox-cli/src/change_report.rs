@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use sandbox::{Change, ChangeKind, EntryKind};
+use sandbox::workspace::{Change, ChangeKind, EntryKind};
 use serde::Serialize;
 
 use crate::printer::harmless_name;
@@ -64,7 +64,7 @@ pub(crate) fn reports(changes: &[Change]) -> Vec<ChangeReport> {
             EntryKind::Link => "link",
             EntryKind::Special => "special",
         },
-        held_back: change.held_back.map(sandbox::HeldBack::as_str),
+        held_back: change.held_back.map(sandbox::workspace::HeldBack::as_str),
         conflict: change.conflict,
         privileged: change.privileged,
     };

@@ -1,7 +1,7 @@
 //! The credentials of a run: surrogates for the task, real values for its proxy, and what is said about them.
 
 use allowlist::{Allowlist, HostPattern};
-use sandbox::PreparedSecrets;
+use sandbox::credentials::PreparedSecrets;
 
 use crate::config::{CredentialsFile, Environment};
 use crate::failure::Failure;

@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::fmt;
 
-use sandbox::{
-    BuildReach, ContainerError, ImageBuildError, ProgramError, ProxyError, SandboxError, SessionError,
-    WorkspaceError,
-};
+use sandbox::image::{BuildReach, ImageBuildError};
+use sandbox::network::ProxyError;
+use sandbox::session::SessionError;
+use sandbox::workspace::WorkspaceError;
+use sandbox::{ContainerError, ProgramError, SandboxError};
 
 use crate::exit_status::ExitStatus;
 

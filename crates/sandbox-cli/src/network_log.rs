@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use sandbox::host_path::Resolver;
-use sandbox::{LogFollower, NetworkLog};
+use sandbox::network::{LogFollower, NetworkLog};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sandbox::{Planted, PlantedKind};
+use sandbox::workspace::{Planted, PlantedKind};
 
 use crate::printer::{Printer, harmless_name};
 

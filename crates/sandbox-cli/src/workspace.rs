@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use sandbox::{Mount, Protection};
+use sandbox::Mount;
+use sandbox::workspace::Protection;
 
 use crate::config::{Folder, WorkspaceFile, WorkspaceMode};
 

@@ -4,10 +4,8 @@ use std::fmt;
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
 
-use sandbox::{
-    Applied, ApplyOptions, Change, Mount, Protection, Sandbox, SandboxConfig, SandboxError, WorkspaceCopy,
-    WorkspaceError,
-};
+use sandbox::workspace::{Applied, ApplyOptions, Change, Protection, WorkspaceCopy, WorkspaceError};
+use sandbox::{Mount, Sandbox, SandboxConfig, SandboxError};
 use serde::Serialize;
 
 use crate::change_report::{ChangeReport, line, reports};
@@ -357,7 +355,7 @@ pub(crate) fn tell_held_back(held: &[Change], printer: Printer) {
     if held.is_empty() {
         return;
     }
-    let is_special = |change: &Change| change.held_back == Some(sandbox::HeldBack::Special);
+    let is_special = |change: &Change| change.held_back == Some(sandbox::workspace::HeldBack::Special);
     printer.warning(format_args!("{}:", held_back(held.len())));
     for change in held.iter().take(LISTED) {
         printer.message(line(change));

@@ -29,10 +29,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use futures_util::StreamExt as _;
+use sandbox::credentials::{MaskedSecret, Preset, SecretValue, prepare_secrets};
 use sandbox::{
-    ContainerEnv, Execution, ExecutionResult, ImageSource, ImageTag, MaskedSecret, Network,
-    NetworkSandboxConfig, Preset, Prompt, ResourceLimits, Sandbox, SandboxConfig, SecretValue, Task,
-    TaskSpec, prepare_secrets,
+    ContainerEnv, Execution, ExecutionResult, ImageSource, ImageTag, Network, NetworkSandboxConfig, Prompt,
+    ResourceLimits, Sandbox, SandboxConfig, Task, TaskSpec,
 };
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;

@@ -8,7 +8,8 @@ use std::error::Error;
 use std::io::Write as _;
 use std::time::Duration;
 
-use sandbox::{ExecOptions, ExecutorConfig, ImageSource, Sandbox, SandboxConfig};
+use sandbox::executor::{ExecOptions, ExecutorConfig};
+use sandbox::{ImageSource, Sandbox, SandboxConfig};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -48,14 +48,14 @@
 //!
 //! # Credentials
 //!
-//! A container need not hold a secret to use it. [`prepare_secrets`] makes a surrogate for each: the container gets the surrogates,
+//! A container need not hold a secret to use it. [`prepare_secrets`](credentials::prepare_secrets) makes a surrogate for each: the container gets the surrogates,
 //! the task's proxy gets the real values over its stdin and puts them into requests to the hosts that each is for.
 //!
 //! ```
 //! use allowlist::{Allowlist, HostPattern};
-//! use sandbox::{
-//!     AwsAccessKey, ContainerEnv, MaskedSecret, Network, NetworkSandboxConfig, Preset, SecretValue, SecretVariable,
-//!     SigningCredential, prepare_secrets,
+//! use sandbox::{ContainerEnv, Network, NetworkSandboxConfig};
+//! use sandbox::credentials::{
+//!     AwsAccessKey, MaskedSecret, Preset, SecretValue, SecretVariable, SigningCredential, prepare_secrets,
 //! };
 //!
 //! # fn from_vault(name: &str) -> SecretValue {
@@ -94,15 +94,15 @@ mod context;
 mod egress;
 mod engine;
 mod error;
-mod executor;
+pub mod executor;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
-mod image;
+pub mod image;
 mod image_store;
 mod network_log;
 mod program;
 mod reap;
-mod runs;
+pub mod runs;
 mod sandbox;
 mod spec;
 mod stop_switch;
@@ -111,43 +111,67 @@ mod verify;
 
 pub use config::{EngineAddress, InvalidConfig, SandboxConfig, UpstreamConfig};
 pub use container::ContainerError;
-pub use egress::{Prerequisites, ProxyError};
-pub use engine::{Capabilities, DiskLimits, EngineError, EngineFacts, Version};
-pub use error::{
-    BuildReach, ExecutorError, HookError, ImageBuildError, Moment, RunError, SandboxError, VerifyError,
-};
-pub use executor::{ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig, ExecutorMode, Workspace};
-pub use image::ImageTags;
-pub use image_store::{ImageKind, ImageSummary};
-pub use network_log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
-pub use reap::{Inventory, InventoryInstance, InventoryObject, LockError, ObjectKind, Role, SweepReport};
-pub use runs::{LifecycleHooks, READY_MARKER, Readiness, RunExit, Runs, StopResult};
+pub use engine::EngineError;
+pub use error::SandboxError;
+pub use program::ProgramError;
+pub use reap::LockError;
 pub use sandbox::Sandbox;
 pub use sandbox_files::host_path;
-/// What [`LogEntry::event`] is made of: the proxy's own words.
+pub use spec::{
+    ByteSize, CommandSpec, ContainerEnv, Cpus, ImageSource, ImageTag, InvalidSpec, Isolation, Mount, Network,
+    NetworkSandboxConfig, ResourceLimits, TaskSpec,
+};
+pub use task::{
+    Command, CommandResult, Execution, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings,
+};
+
+/// What an [`Isolation`] is made of.
+pub mod isolation {
+    pub use crate::spec::{
+        Capability, Device, HostEntry, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit, UlimitKind, UserNamespace,
+    };
+}
+
+/// The log of a task's network activity.
+pub mod network {
+    pub use crate::egress::ProxyError;
+    pub use crate::network_log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
+}
+
+/// What [`LogEntry::event`](network::LogEntry::event) is made of: the proxy's own words.
 pub mod network_event {
     pub use sandbox_proxy_protocol::{
         BlockReason, DnsAnswer, Event, RequestOutcome, RequestRecord, Scheme, TunnelRecord,
     };
 }
-pub use program::ProgramError;
-pub use sandbox_credentials::{
-    AwsAccessKey, HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError,
-    SecretReplacements, SecretValue, SecretVariable, SigningCredential, prepare_secrets,
-};
-pub use sandbox_inside::{Category, Check, Finding};
-pub use sandbox_session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};
-pub use sandbox_workspace::{
-    Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Planted, PlantedKind, Protection,
-    Versions, WorkspaceCopy, WorkspaceError,
-};
-pub use spec::{AnnotationKey, ByteSize, Cpus, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};
-pub use spec::{
-    Capability, CommandSpec, ContainerEnv, Device, HostEntry, ImageSource, ImageTag, InvalidSpec, Isolation,
-    Mount, Network, NetworkSandboxConfig, ResourceLimits, Runtime, Seccomp, StopSignal, TaskSpec, Tmpfs,
-    Ulimit, UlimitKind, UserNamespace,
-};
-pub use task::{
-    Command, CommandResult, Execution, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings,
-};
-pub use verify::{ExpectedProgram, VerifyReport, VerifySpec};
+
+/// Secrets that never enter a container.
+pub mod credentials {
+    pub use sandbox_credentials::{
+        AwsAccessKey, HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError,
+        SecretReplacements, SecretValue, SecretVariable, SigningCredential, prepare_secrets,
+    };
+}
+
+/// The sessions of Claude Code.
+pub mod session {
+    pub use sandbox_session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};
+}
+
+/// Work trees that a task may change: their protection, and copies of them.
+pub mod workspace {
+    pub use sandbox_workspace::{
+        Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Planted, PlantedKind, Protection,
+        Versions, WorkspaceCopy, WorkspaceError,
+    };
+}
+
+/// What the engine is and has, and whether a sandbox on it keeps its guarantees.
+pub mod diagnostics {
+    pub use crate::egress::Prerequisites;
+    pub use crate::engine::{Capabilities, DiskLimits, EngineFacts, Version};
+    pub use crate::error::VerifyError;
+    pub use crate::reap::{Inventory, InventoryInstance, InventoryObject, ObjectKind, Role, SweepReport};
+    pub use crate::verify::{ExpectedProgram, VerifyReport, VerifySpec};
+    pub use sandbox_inside::{Category, Check, Finding};
+}

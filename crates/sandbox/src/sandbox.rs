@@ -114,7 +114,7 @@ impl Sandbox {
     }
 
     /// Likewise; what the steps of the build do on the network is appended to the log in the folder `network_log_dir`, which
-    /// [`NetworkLog`](crate::NetworkLog) reads. A build without a proxy does not touch the folder.
+    /// [`NetworkLog`](crate::network::NetworkLog) reads. A build without a proxy does not touch the folder.
     ///
     /// # Errors
     ///

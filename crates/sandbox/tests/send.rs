@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use allowlist::Allowlist;
 use futures_util::StreamExt as _;
-use sandbox::{
-    Command, ExecOptions, Executor, ImageSource, Input, LifecycleHooks, LogFollower, Prompt, RunName,
-    RunSpec, Runs, Sandbox, SandboxConfig, Task, VerifySpec,
-};
+use sandbox::diagnostics::VerifySpec;
+use sandbox::executor::{ExecOptions, Executor};
+use sandbox::network::LogFollower;
+use sandbox::runs::{LifecycleHooks, RunName, RunSpec, Runs};
+use sandbox::{Command, ImageSource, Input, Prompt, Sandbox, SandboxConfig, Task};
 
 fn spawned<F: Future<Output: Send> + Send + 'static>(_: F) {}
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use e2e_tests::bed::Bed;
 use e2e_tests::engine;
 use futures_util::StreamExt as _;
-use sandbox::{Mount, Outcome, Prompt, ResourceLimits, Role, Task};
+use sandbox::diagnostics::Role;
+use sandbox::{Mount, Outcome, Prompt, ResourceLimits, Task};
 use serde_json::Value;
 
 /// `context.json` as another program reads it.

@@ -4,7 +4,8 @@ use e2e_tests::bed::Bed;
 use e2e_tests::host::HostService;
 use e2e_tests::secret::{Secrets, injection};
 use e2e_tests::world::World;
-use sandbox::{Isolation, Network, Seccomp};
+use sandbox::isolation::Seccomp;
+use sandbox::{Isolation, Network};
 
 const POLICY: &str = "
 domains: [open.test, '*.sub.test']

@@ -9,7 +9,8 @@ use e2e_tests::engine;
 use e2e_tests::host::{self, HostService};
 use e2e_tests::setting::Setting;
 use e2e_tests::world::{IcmpSink, ORIGIN, SINK, UdpSink};
-use sandbox::{Input, Network, Role};
+use sandbox::diagnostics::Role;
+use sandbox::{Input, Network};
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 

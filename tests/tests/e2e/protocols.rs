@@ -4,7 +4,8 @@ use e2e_tests::DEADLINE;
 use e2e_tests::bed::{Bed, read_until};
 use e2e_tests::engine;
 use e2e_tests::world::World;
-use sandbox::{Input, Role};
+use sandbox::Input;
+use sandbox::diagnostics::Role;
 
 const POLICY: &str = "domains: [open.test]";
 

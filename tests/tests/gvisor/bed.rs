@@ -1,7 +1,8 @@
 //! Isolations that demand gVisor, and scripts in them.
 
 use e2e_tests::bed::{Bed, Ran};
-use sandbox::{CommandSpec, Isolation, Network, Runtime};
+use sandbox::isolation::Runtime;
+use sandbox::{CommandSpec, Isolation, Network};
 
 /// `preset`, in gVisor or not at all.
 pub(super) fn in_gvisor(preset: Isolation) -> Isolation {

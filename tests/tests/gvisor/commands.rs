@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
-use sandbox::{ContainerError, Input, Isolation, Mount, ResourceLimits, Runtime, SandboxError};
+use sandbox::isolation::Runtime;
+use sandbox::{ContainerError, Input, Isolation, Mount, ResourceLimits, SandboxError};
 
 use super::bed::{run, spec};
 use super::hook;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
-use sandbox::{ExecOptions, ExecResult, Executor, ExecutorConfig, ExecutorMode, Isolation, ResourceLimits};
+use sandbox::executor::{ExecOptions, ExecResult, Executor, ExecutorConfig, ExecutorMode};
+use sandbox::{Isolation, ResourceLimits};
 
 use super::bed::in_gvisor;
 use super::hook;

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use e2e_tests::bed::{self, Bed};
-use sandbox::{Isolation, Network, ResourceLimits, VerifySpec};
+use sandbox::diagnostics::VerifySpec;
+use sandbox::{Isolation, Network, ResourceLimits};
 
 use super::bed::in_gvisor;
 use super::hook;

@@ -3,7 +3,8 @@
 use e2e_tests::bed::Bed;
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
-use sandbox::{CommandSpec, Input, Isolation, ResourceLimits, Seccomp};
+use sandbox::isolation::Seccomp;
+use sandbox::{CommandSpec, Input, Isolation, ResourceLimits};
 
 use super::limit::{MIB, bounded};
 

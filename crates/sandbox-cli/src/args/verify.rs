@@ -1,7 +1,7 @@
 //! `verify`.
 
 use clap::{Args, ValueEnum};
-use sandbox::ExpectedProgram;
+use sandbox::diagnostics::ExpectedProgram;
 
 use super::{ImageArgs, Output};
 

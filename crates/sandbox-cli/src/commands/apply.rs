@@ -1,6 +1,7 @@
 //! `apply`: brings what a task changed in its copy into the work tree.
 
-use sandbox::{Applied, ApplyOptions, SandboxConfig};
+use sandbox::SandboxConfig;
+use sandbox::workspace::{Applied, ApplyOptions};
 use serde::Serialize;
 
 use crate::args::{ApplyArgs, Output};

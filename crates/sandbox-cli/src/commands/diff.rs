@@ -1,6 +1,6 @@
 //! `diff`: what a task changed in its copy of the work tree.
 
-use sandbox::{Change, ChangeKind, EntryKind, WorkspaceCopy};
+use sandbox::workspace::{Change, ChangeKind, EntryKind, WorkspaceCopy};
 use serde::Serialize;
 use similar::TextDiff;
 

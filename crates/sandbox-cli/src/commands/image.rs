@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use sandbox::host_path::Resolver;
-use sandbox::{ImageSource, ImageSummary, ImageTags, Sandbox, SandboxConfig};
+use sandbox::image::{ImageSummary, ImageTags};
+use sandbox::{ImageSource, Sandbox, SandboxConfig};
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;

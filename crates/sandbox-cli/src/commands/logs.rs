@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
-use sandbox::{LogEntry, LogFollower, NetworkLog};
+use sandbox::network::{LogEntry, LogFollower, NetworkLog};
 
 use crate::args::{LogOutput, LogsArgs};
 use crate::exit_status::ExitStatus;

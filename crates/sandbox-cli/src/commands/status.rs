@@ -1,8 +1,8 @@
 //! `status`: the engine, the project's image, and what exists on the engine and whose it is.
 
-use sandbox::{
-    ImageSource, ImageSummary, Inventory, InventoryInstance, ObjectKind, Sandbox, SandboxConfig, SandboxError,
-};
+use sandbox::diagnostics::{Inventory, InventoryInstance, ObjectKind};
+use sandbox::image::ImageSummary;
+use sandbox::{ImageSource, Sandbox, SandboxConfig, SandboxError};
 use serde::Serialize;
 
 use super::image::created;
@@ -232,7 +232,7 @@ fn json(engine: &str, image: Option<&ImageSummary>, copy: &CopySummary, inventor
 
 #[cfg(test)]
 mod tests {
-    use sandbox::{InventoryObject, Role};
+    use sandbox::diagnostics::{InventoryObject, Role};
 
     use super::*;
 
@@ -278,7 +278,7 @@ mod tests {
         ImageSummary {
             id: "sha256:0123456789abcdef".to_owned(),
             tag: Some("localhost/sandbox-overlay:1".to_owned()),
-            kind: sandbox::ImageKind::Overlay,
+            kind: sandbox::image::ImageKind::Overlay,
             created: std::time::SystemTime::UNIX_EPOCH,
             size: 5 << 20,
         }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use sandbox::{Finding, Network, Sandbox, VerifyReport, VerifySpec};
+use sandbox::diagnostics::{Finding, VerifyReport, VerifySpec};
+use sandbox::{Network, Sandbox};
 use serde::Serialize;
 
 use crate::args::Output;

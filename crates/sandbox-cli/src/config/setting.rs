@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use located_yaml::{InvalidFile, Location, Spanned};
-use sandbox::SecretValue;
+use sandbox::credentials::SecretValue;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, EnumAccess, Error, VariantAccess, Visitor};
 

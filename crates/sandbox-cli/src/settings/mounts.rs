@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use sandbox::host_path::{Found, Resolver};
-use sandbox::{EngineAddress, Mount, Protection};
+use sandbox::workspace::Protection;
+use sandbox::{EngineAddress, Mount};
 
 use super::{Project, WORKSPACE};
 use crate::config::WorkspaceMode;

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use allowlist::Allowlist;
-use sandbox::{Network, NetworkSandboxConfig, SecretReplacements};
+use sandbox::credentials::SecretReplacements;
+use sandbox::{Network, NetworkSandboxConfig};
 
 use super::Project;
 use crate::args::TaskArgs;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sandbox::host_path::Resolver;
+use sandbox::workspace::Protection;
 use sandbox::{
-    ContainerEnv, ImageSource, Isolation, Mount, Network, NetworkSandboxConfig, Protection, ResourceLimits,
-    SandboxConfig,
+    ContainerEnv, ImageSource, Isolation, Mount, Network, NetworkSandboxConfig, ResourceLimits, SandboxConfig,
 };
 
 use super::variables::named_variables;

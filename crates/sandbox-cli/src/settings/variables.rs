@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use sandbox::{ContainerEnv, PreparedSecrets};
+use sandbox::ContainerEnv;
+use sandbox::credentials::PreparedSecrets;
 
 use super::Project;
 use located_yaml::{InvalidFile, Location};

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use allowlist::Allowlist;
-use sandbox::{
-    ExpectedProgram, ImageSource, Isolation, Network, NetworkSandboxConfig, ResourceLimits, SandboxConfig,
-};
+use sandbox::diagnostics::ExpectedProgram;
+use sandbox::{ImageSource, Isolation, Network, NetworkSandboxConfig, ResourceLimits, SandboxConfig};
 
 use super::TrustedProject;
 use crate::args::{GlobalArgs, Preset, VerifyArgs};

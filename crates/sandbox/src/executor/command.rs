@@ -17,7 +17,7 @@ const LONGEST: usize = 1 << 20;
 /// are.
 ///
 /// ```
-/// use sandbox::ExecCommand;
+/// use sandbox::executor::ExecCommand;
 ///
 /// let line: ExecCommand = "echo $HOME | wc -c".into();
 /// let list = ExecCommand::from(["printf", "%s", "$HOME"]);

@@ -39,7 +39,7 @@ pub enum Workspace {
     ReadWrite(PathBuf),
 }
 
-/// What all commands of an [`Executor`](crate::Executor) have in common.
+/// What all commands of an [`Executor`](crate::executor::Executor) have in common.
 #[derive(Debug, Clone)]
 pub struct ExecutorConfig {
     pub(super) launch: Launch,
@@ -115,7 +115,7 @@ impl ExecutorConfig {
     }
 
     /// Adds a mount. One that is protected is looked through when a container has ended: see
-    /// [`ExecResult::planted`](crate::ExecResult::planted). One that is copy-on-write belongs to the executor as long as its container
+    /// [`ExecResult::planted`](crate::executor::ExecResult::planted). One that is copy-on-write belongs to the executor as long as its container
     /// stands, and is refused with [`ExecutorMode::Fresh`], where several containers would write in one copy.
     #[must_use]
     pub fn mount(mut self, mount: Mount) -> Self {

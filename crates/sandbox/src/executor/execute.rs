@@ -28,7 +28,8 @@ use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorMode};
 /// planted is moved away in the background then, and told in the log only.
 ///
 /// ```no_run
-/// use sandbox::{ExecOptions, ExecutorConfig, ImageSource, Sandbox, Workspace};
+/// use sandbox::{ImageSource, Sandbox};
+/// use sandbox::executor::{ExecOptions, ExecutorConfig, Workspace};
 ///
 /// # async fn example(sandbox: Sandbox) -> Result<(), Box<dyn std::error::Error>> {
 /// let image = sandbox.ensure_image(&ImageSource::existing("localhost/tools:latest")).await?;

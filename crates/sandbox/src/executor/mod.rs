@@ -21,3 +21,5 @@ pub use execute::Executor;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::supervisor_frames;
 pub use result::ExecResult;
+
+pub use crate::error::ExecutorError;

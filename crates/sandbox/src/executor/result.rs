@@ -31,8 +31,8 @@ pub struct ExecResult {
     /// From its start to its end, without the start of a container for it.
     pub duration: Duration,
     /// What was found in [protected](crate::Mount::protected) mounts since the last result, and moved away. A container's mounts are looked
-    /// through when it has ended: with [`ExecutorMode::Fresh`](crate::ExecutorMode::Fresh) before the result of its command, with
-    /// [`ExecutorMode::Reuse`](crate::ExecutorMode::Reuse) when it ended on its own, or in [`Executor::cleanup`](crate::Executor::cleanup).
+    /// through when it has ended: with [`ExecutorMode::Fresh`](crate::executor::ExecutorMode::Fresh) before the result of its command, with
+    /// [`ExecutorMode::Reuse`](crate::executor::ExecutorMode::Reuse) when it ended on its own, or in [`Executor::cleanup`](crate::executor::Executor::cleanup).
     /// Of commands that run side by side in one mount, any may tell what another planted.
     pub planted: Vec<Planted>,
 }

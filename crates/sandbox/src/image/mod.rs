@@ -20,3 +20,6 @@ pub(crate) use archive::{load, save};
 pub(crate) use ensure::ensure;
 pub use hash::ImageTags;
 pub(crate) use hash::tags;
+
+pub use crate::error::{BuildReach, ImageBuildError};
+pub use crate::image_store::{ImageKind, ImageSummary};

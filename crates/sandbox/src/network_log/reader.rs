@@ -30,7 +30,7 @@ use super::{JSON_NAME, TEXT_NAME};
 /// what is missing is counted in a last line. The JSON file has the same in [`LogEntry`]s.
 ///
 /// ```no_run
-/// let log = sandbox::NetworkLog::new("/srv/conversation-42");
+/// let log = sandbox::network::NetworkLog::new("/srv/conversation-42");
 /// for entry in log.entries()?.blocked_only() {
 ///     println!("{:?}", entry?.event);
 /// }

@@ -17,13 +17,13 @@ type Callback = Arc<dyn Fn(RunName) -> BoxFuture<'static, Result<(), HookError>>
 /// network go. Of the two others, the verb that called them gives the error, and nothing is undone.
 ///
 /// Whenever a `pre_start` succeeded, `post_stop` is called: after a launch that was rolled back, whatever step failed, else by the first
-/// [`Runs::wait_for_exit`](crate::Runs::wait_for_exit) that saw the end or by [`Runs::stop`](crate::Runs::stop). Only the sandbox that
+/// [`Runs::wait_for_exit`](crate::runs::Runs::wait_for_exit) that saw the end or by [`Runs::stop`](crate::runs::Runs::stop). Only the sandbox that
 /// created the run knows the callbacks; when its process ends, nobody calls them any more.
 ///
 /// Counterpart of `LifecycleHooks` of terok-sandbox.
 ///
 /// ```
-/// use sandbox::LifecycleHooks;
+/// use sandbox::runs::LifecycleHooks;
 ///
 /// let hooks = LifecycleHooks::default()
 ///     .pre_start(async |name| Ok(println!("{name} is about to be made")))
@@ -64,7 +64,7 @@ impl LifecycleHooks {
         ///
         /// Counterpart of `LifecycleHooks.post_start` of terok-sandbox.
         post_start,
-        /// Called when [`Runs::stream_logs`](crate::Runs::stream_logs) first saw that the run is ready.
+        /// Called when [`Runs::stream_logs`](crate::runs::Runs::stream_logs) first saw that the run is ready.
         ///
         /// Counterpart of `LifecycleHooks.post_ready` of terok-sandbox.
         post_ready,

@@ -16,3 +16,6 @@ pub use output::{READY_MARKER, Readiness};
 pub(crate) use registry::Registry;
 pub use stop::StopResult;
 pub use verbs::{RunExit, Runs};
+
+pub use crate::error::{HookError, Moment, RunError};
+pub use crate::spec::{AnnotationKey, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};

@@ -46,7 +46,8 @@ pub struct RunExit {
 /// ```no_run
 /// use std::time::Duration;
 ///
-/// use sandbox::{LifecycleHooks, RunName, RunSpec, Sandbox, VolumeSpec};
+/// use sandbox::Sandbox;
+/// use sandbox::runs::{LifecycleHooks, RunName, RunSpec, VolumeSpec};
 ///
 /// # async fn example(sandbox: Sandbox, image: sandbox::ImageTag) -> Result<(), Box<dyn std::error::Error>> {
 /// let name: RunName = "build-7".parse()?;

@@ -18,8 +18,8 @@ pub struct ResourceLimits {
     /// Bytes that the root file system may come to: with an engine on btrfs the image counts too, on XFS what is written above it. What is
     /// written into mounts does not count. On XFS the names and attributes of files do not count either.
     ///
-    /// An engine whose storage has no quotas is an error, see [`EngineFacts::disk_limits`](crate::EngineFacts::disk_limits); so are
-    /// [`Seccomp::Default`](crate::Seccomp::Default) and [`Seccomp::Unconfined`](crate::Seccomp::Unconfined), with which a task can make a
+    /// An engine whose storage has no quotas is an error, see [`EngineFacts::disk_limits`](crate::diagnostics::EngineFacts::disk_limits); so are
+    /// [`Seccomp::Default`](crate::isolation::Seccomp::Default) and [`Seccomp::Unconfined`](crate::isolation::Seccomp::Unconfined), with which a task can make a
     /// folder that no quota counts, and images with volumes of their own. A profile of yours has to refuse that too.
     pub disk: Option<u64>,
 }

@@ -34,7 +34,7 @@ impl NetworkSandboxConfig {
     }
 
     /// What the proxy puts in the place of the surrogates in the container's environment: see
-    /// [`prepare_secrets`](crate::prepare_secrets). Default nothing.
+    /// [`prepare_secrets`](crate::credentials::prepare_secrets). Default nothing.
     #[must_use]
     pub fn replacements(mut self, replacements: SecretReplacements) -> Self {
         self.replacements = replacements;

@@ -223,7 +223,7 @@ macro_rules! launch_settings {
         }
 
         /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log is kept. Each execution adds at most 96 MiB
-        /// to each file: see [`NetworkLog`](crate::NetworkLog).
+        /// to each file: see [`NetworkLog`](crate::network::NetworkLog).
         #[must_use]
         pub fn network_log_dir(mut self, dir: impl Into<PathBuf>) -> Self {
             self.launch.network_log_dir = Some(dir.into());

@@ -43,7 +43,7 @@ pub struct ExecutionResult {
     pub stderr: Vec<u8>,
     /// The exit code; 128 + signal when a signal ended it.
     pub exit_code: i64,
-    /// What it planted where programs of the host would run it: see [`Protection`](crate::Protection).
+    /// What it planted where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
     pub planted: Vec<Planted>,
     /// Where the time went.
     pub timings: Timings,
@@ -69,7 +69,7 @@ pub struct CommandResult {
     pub stopped: bool,
     /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not tell.
     pub oom_killed: bool,
-    /// What it planted where programs of the host would run it: see [`Protection`](crate::Protection).
+    /// What it planted where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
     pub planted: Vec<Planted>,
     /// Where the time went.
     pub timings: Timings,

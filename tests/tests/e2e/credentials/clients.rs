@@ -7,7 +7,8 @@ use e2e_tests::bed::{Bed, Ran, network, network_with, state_dir};
 use e2e_tests::secret::{Secrets, injection, unique};
 use e2e_tests::setting::Setting;
 use e2e_tests::world::{Lock, World};
-use sandbox::{CommandSpec, ContainerEnv, Mount, Outcome, PreparedSecrets, Prompt};
+use sandbox::credentials::PreparedSecrets;
+use sandbox::{CommandSpec, ContainerEnv, Mount, Outcome, Prompt};
 
 use super::search::Needles;
 

@@ -3,7 +3,8 @@
 use e2e_tests::bed::{Bed, read_until};
 use e2e_tests::secret::{AwsKey, Secrets, injection, unique};
 use e2e_tests::world::World;
-use sandbox::{Injection, Input, PreparedSecrets};
+use sandbox::Input;
+use sandbox::credentials::{Injection, PreparedSecrets};
 
 const POLICY: &str = "domains: ['*.mirror.test']";
 

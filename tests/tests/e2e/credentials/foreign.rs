@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use e2e_tests::bed::Bed;
 use e2e_tests::secret::{AwsKey, Secrets, injection, unique};
 use e2e_tests::world::World;
-use sandbox::Injection;
+use sandbox::credentials::Injection;
 
 /// What a host received of the header `name`, one line after the other.
 fn received(host: &str, name: &str) -> Vec<String> {

@@ -8,7 +8,8 @@ use e2e_tests::bed::{Bed, Ran, network};
 use e2e_tests::s3::S3;
 use e2e_tests::secret::Secrets;
 use e2e_tests::world::{Seen, World};
-use sandbox::{CommandSpec, ContainerEnv, PreparedSecrets, ResourceLimits};
+use sandbox::credentials::PreparedSecrets;
+use sandbox::{CommandSpec, ContainerEnv, ResourceLimits};
 
 const POLICY: &str = "domains: ['*.amazonaws.com']";
 const COMMAND_LINE: &str = include_str!("scripts/aws_cli.sh");

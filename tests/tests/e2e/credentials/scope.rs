@@ -3,7 +3,7 @@
 use e2e_tests::bed::{Bed, Ran};
 use e2e_tests::secret::{Secrets, injection, unique};
 use e2e_tests::world::World;
-use sandbox::Injection;
+use sandbox::credentials::Injection;
 
 const POLICY: &str = "domains: ['*.scope.test']";
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
-use sandbox::{ExecutorMode, ResourceLimits};
+use sandbox::ResourceLimits;
+use sandbox::executor::ExecutorMode;
 
 use super::bed::{config, executor, marker, output, processes, run, until_some_process, within};
 

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
-use sandbox::{ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig, Isolation, ResourceLimits};
+use sandbox::executor::{ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig};
+use sandbox::{Isolation, ResourceLimits};
 
 /// The defaults: what nobody vouches for.
 pub(super) fn config(bed: &Bed) -> ExecutorConfig {

@@ -8,9 +8,8 @@ use std::time::Duration;
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
 use e2e_tests::setting::Setting;
-use sandbox::{
-    ContainerEnv, ExecOptions, ExecutorConfig, ExecutorMode, ImageSource, Input, Isolation, Mount, Workspace,
-};
+use sandbox::executor::{ExecOptions, ExecutorConfig, ExecutorMode, Workspace};
+use sandbox::{ContainerEnv, ImageSource, Input, Isolation, Mount};
 
 use super::bed::{config, executor, output, run, weak, within};
 

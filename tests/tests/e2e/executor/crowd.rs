@@ -3,7 +3,9 @@
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
 use futures_util::future::join_all;
-use sandbox::{ExecOptions, Input, Isolation, Ulimit, UlimitKind};
+use sandbox::executor::ExecOptions;
+use sandbox::isolation::{Ulimit, UlimitKind};
+use sandbox::{Input, Isolation};
 
 use super::bed::{config, executor, output};
 

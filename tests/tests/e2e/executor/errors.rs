@@ -1,10 +1,9 @@
 //! What is said when there is no engine, no image, no program.
 
 use e2e_tests::bed::{self, Bed};
-use sandbox::{
-    ContainerError, EngineAddress, ExecOptions, ExecutorConfig, ImageSource, Isolation, Mount, Network,
-    Sandbox, SandboxError, Seccomp,
-};
+use sandbox::executor::{ExecOptions, ExecutorConfig};
+use sandbox::isolation::Seccomp;
+use sandbox::{ContainerError, EngineAddress, ImageSource, Isolation, Mount, Network, Sandbox, SandboxError};
 
 use super::bed::{config, executor};
 

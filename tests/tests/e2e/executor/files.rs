@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use e2e_tests::bed::Bed;
-use sandbox::{ExecutorMode, Workspace};
+use sandbox::executor::{ExecutorMode, Workspace};
 
 use super::bed::{config, executor, output, run};
 

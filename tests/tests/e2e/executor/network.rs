@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 
 use e2e_tests::bed::{self, Bed};
-use sandbox::{ContainerEnv, ExecutorConfig, Network, SandboxError};
+use sandbox::executor::ExecutorConfig;
+use sandbox::{ContainerEnv, Network, SandboxError};
 
 use super::bed::{config, executor, output};
 

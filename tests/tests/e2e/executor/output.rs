@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
-use sandbox::ExecutorMode;
+use sandbox::executor::ExecutorMode;
 
 use super::bed::{config, executor, output, run, within};
 use super::host::Example;

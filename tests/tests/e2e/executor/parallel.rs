@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
 use futures_util::future::join_all;
-use sandbox::{ExecOptions, ExecutorMode, Input, Role};
+use sandbox::Input;
+use sandbox::diagnostics::Role;
+use sandbox::executor::{ExecOptions, ExecutorMode};
 
 use super::bed::{config, executor, marker, processes, until_processes, within};
 
@@ -55,7 +57,7 @@ async fn until_containers(bed: &Bed, expected: usize) {
 /// How many containers for tasks the bed has.
 async fn containers(bed: &Bed) -> usize {
     let inventory = bed.sandbox.inventory().await.expect("the engine answers");
-    let ours = |instance: &&sandbox::InventoryInstance| instance.id == bed.sandbox.instance_id();
+    let ours = |instance: &&sandbox::diagnostics::InventoryInstance| instance.id == bed.sandbox.instance_id();
     let objects = inventory
         .instances
         .iter()

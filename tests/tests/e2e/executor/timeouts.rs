@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use e2e_tests::bed::Bed;
-use sandbox::{ExecOptions, ExecutorMode};
+use sandbox::executor::{ExecOptions, ExecutorMode};
 
 use super::bed::{config, executor, marker, output, processes, run, until_processes, within};
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use e2e_tests::bed::Bed;
 use e2e_tests::engine;
-use sandbox::{
-    ExecOptions, ExecutorConfig, ExecutorMode, Mount, Planted, Protection, SandboxError, VerifySpec,
-    Workspace, WorkspaceCopy, WorkspaceError,
-};
+use sandbox::diagnostics::VerifySpec;
+use sandbox::executor::{ExecOptions, ExecutorConfig, ExecutorMode, Workspace};
+use sandbox::workspace::{Planted, Protection, WorkspaceCopy, WorkspaceError};
+use sandbox::{Mount, SandboxError};
 
 use super::bed::{config, executor, marker, output, run, until_processes};
 
@@ -95,7 +95,7 @@ async fn a_reused_container_is_looked_after_when_it_goes() {
 
     // A container that ended on its own is told with the result of the next one's command.
     run(&reused, PLANT).await;
-    let name = bed.container(sandbox::Role::Task).await;
+    let name = bed.container(sandbox::diagnostics::Role::Task).await;
     engine::call("POST", &format!("/containers/{name}/kill?signal=KILL"), None).await;
     let lost = reused.execute("true", ExecOptions::default()).await;
     let next = match lost {

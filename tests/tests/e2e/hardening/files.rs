@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 
 use e2e_tests::bed::Bed;
 use e2e_tests::engine;
-use sandbox::{HostEntry, Isolation, Mount, Tmpfs};
+use sandbox::isolation::{HostEntry, Tmpfs};
+use sandbox::{Isolation, Mount};
 use serde_json::json;
 
 use super::bed::{output, run, spec};

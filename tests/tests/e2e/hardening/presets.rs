@@ -135,7 +135,7 @@ async fn nothing_is_left_of_a_command_that_is_refused() {
     let before = run(&bed, Isolation::agent(), "true").await;
     assert_eq!(before.code, 0);
     let isolation = Isolation {
-        seccomp: sandbox::Seccomp::Profile("/no/such/profile.json".into()),
+        seccomp: sandbox::isolation::Seccomp::Profile("/no/such/profile.json".into()),
         ..Isolation::agent()
     };
     super::bed::refusal(&bed, isolation).await;

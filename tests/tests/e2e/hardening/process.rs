@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use e2e_tests::bed::Bed;
-use sandbox::{Isolation, ResourceLimits, StopSignal, Ulimit, UlimitKind};
+use sandbox::isolation::{StopSignal, Ulimit, UlimitKind};
+use sandbox::{Isolation, ResourceLimits};
 
 use super::bed::{output, refusal, spec};
 

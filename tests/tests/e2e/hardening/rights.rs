@@ -3,7 +3,8 @@
 use std::fs;
 
 use e2e_tests::bed::{self, Bed};
-use sandbox::{Capability, Device, Isolation, Mount, Runtime, Seccomp, UserNamespace};
+use sandbox::isolation::{Capability, Device, Runtime, Seccomp, UserNamespace};
+use sandbox::{Isolation, Mount};
 
 use super::bed::{output, refusal, run, spec};
 

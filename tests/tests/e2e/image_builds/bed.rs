@@ -7,7 +7,8 @@ use std::time::Duration;
 use allowlist::Allowlist;
 use e2e_tests::bed;
 use e2e_tests::setting::Setting;
-use sandbox::{ImageSource, ImageTag, Network, NetworkSandboxConfig, Role, Sandbox};
+use sandbox::diagnostics::Role;
+use sandbox::{ImageSource, ImageTag, Network, NetworkSandboxConfig, Sandbox};
 use tempfile::TempDir;
 
 /// A sandbox of its own, with a state folder of its own.

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use sandbox::{SessionMetadata, SessionStore};
+use sandbox::session::{SessionMetadata, SessionStore};
 use tempfile::TempDir;
 
 use super::engine::Engine;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use e2e_tests::DEADLINE;
 use e2e_tests::engine;
 use e2e_tests::secret::unique;
-use sandbox::{SessionMetadata, SessionStore};
+use sandbox::session::{SessionMetadata, SessionStore};
 
 use crate::command_line::project::{Project, assert_nothing_left};
 use crate::command_line::stand_in::{RESULT, StandIn};

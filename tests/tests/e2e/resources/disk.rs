@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use e2e_tests::bed::{Bed, read_until};
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
-use sandbox::{CommandSpec, Input, Isolation, ResourceLimits, Role, Ulimit, UlimitKind};
+use sandbox::diagnostics::Role;
+use sandbox::isolation::{Ulimit, UlimitKind};
+use sandbox::{CommandSpec, Input, Isolation, ResourceLimits};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use e2e_tests::bed::{Bed, read_until};
-use sandbox::{Isolation, ResourceLimits, Ulimit, UlimitKind};
+use sandbox::isolation::{Ulimit, UlimitKind};
+use sandbox::{Isolation, ResourceLimits};
 
 use super::hostile::{PYTHON, hostile, limits, run, still_usable};
 

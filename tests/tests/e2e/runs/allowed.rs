@@ -2,9 +2,9 @@
 
 use e2e_tests::bed::Bed;
 use e2e_tests::engine;
-use sandbox::{
-    AnnotationKey, ContainerEnv, ContainerError, Isolation, LifecycleHooks, RunSpec, Runtime, SandboxError,
-};
+use sandbox::isolation::Runtime;
+use sandbox::runs::{AnnotationKey, LifecycleHooks, RunSpec};
+use sandbox::{ContainerEnv, ContainerError, Isolation, SandboxError};
 use serde_json::Value;
 
 use super::bed::{LONG, all_lines, chain, container, exists, lines, name, spec, stop};

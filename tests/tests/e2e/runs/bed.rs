@@ -6,7 +6,8 @@ use e2e_tests::DEADLINE;
 use e2e_tests::bed::{Bed, PREFIX};
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
-use sandbox::{LifecycleHooks, RunName, RunSpec, SandboxError};
+use sandbox::SandboxError;
+use sandbox::runs::{LifecycleHooks, RunName, RunSpec};
 
 /// A time limit that is never reached.
 pub(super) const LONG: Option<Duration> = Some(DEADLINE);
@@ -70,7 +71,7 @@ pub(super) async fn all_lines(bed: &Bed, run: &RunName) -> Vec<String> {
         false
     };
     let logs = bed.sandbox.runs().stream_logs(run, LONG, keep).await;
-    assert_eq!(logs.expect("logs"), sandbox::Readiness::Ended);
+    assert_eq!(logs.expect("logs"), sandbox::runs::Readiness::Ended);
     lines
 }
 

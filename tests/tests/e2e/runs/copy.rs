@@ -5,7 +5,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 
 use e2e_tests::bed::Bed;
-use sandbox::{LifecycleHooks, RunError, SandboxError, VolumeSpec};
+use sandbox::SandboxError;
+use sandbox::runs::{LifecycleHooks, RunError, VolumeSpec};
 
 use super::bed::{all_lines, chain, exists, lines, name, spec, stop};
 

@@ -4,7 +4,8 @@ use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 
 use e2e_tests::bed::{self, Bed};
-use sandbox::{LifecycleHooks, RunError, RunSpec, SandboxError, VolumeSpec};
+use sandbox::SandboxError;
+use sandbox::runs::{LifecycleHooks, RunError, RunSpec, VolumeSpec};
 
 use super::bed::{LONG, chain, exists, name, networks, spec, stop};
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use e2e_tests::bed::{self, Bed};
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
-use sandbox::{LifecycleHooks, Readiness, RunError, SandboxError};
+use sandbox::SandboxError;
+use sandbox::runs::{LifecycleHooks, Readiness, RunError};
 use serde_json::json;
 
 use super::bed::{LONG, all_lines, container, exists, name, networks, spec, stop};
@@ -87,7 +88,7 @@ async fn a_marker_after_much_output_is_seen_and_no_line_is_lost_or_given_twice()
             assert_eq!(number, numbers);
             false
         }
-        Err(_) => line.contains(sandbox::READY_MARKER),
+        Err(_) => line.contains(sandbox::runs::READY_MARKER),
     });
     assert_eq!((ready.await.expect("logs"), numbers), (Readiness::Ready, 100_000));
     stop(&bed, "much").await;

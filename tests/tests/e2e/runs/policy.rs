@@ -2,7 +2,7 @@
 
 use allowlist::Allowlist;
 use e2e_tests::bed::{self, Bed};
-use sandbox::{LifecycleHooks, RunSpec};
+use sandbox::runs::{LifecycleHooks, RunSpec};
 
 use super::bed::{LONG, name, spec, stop};
 

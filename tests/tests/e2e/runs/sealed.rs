@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use e2e_tests::bed::Bed;
-use sandbox::{Isolation, LifecycleHooks, VolumeSpec};
+use sandbox::Isolation;
+use sandbox::runs::{LifecycleHooks, VolumeSpec};
 
 use super::bed::{LONG, lines, name, spec, stop};
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use e2e_tests::bed::Bed;
-use sandbox::{LifecycleHooks, RunSpec, VolumeSpec};
+use sandbox::runs::{LifecycleHooks, RunSpec, VolumeSpec};
 
 use super::bed::{all_lines, chain, exists, lines, name, spec, stop};
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use e2e_tests::bed::Bed;
 use e2e_tests::setting::Setting;
-use sandbox::{ExpectedProgram, ImageSource, ImageTag, Isolation, Network, ResourceLimits, VerifySpec};
+use sandbox::diagnostics::{ExpectedProgram, VerifySpec};
+use sandbox::{ImageSource, ImageTag, Isolation, Network, ResourceLimits};
 
 use super::report::{broken, proxied, report};
 

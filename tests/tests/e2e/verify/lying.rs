@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use e2e_tests::bed::{self, Bed};
 use e2e_tests::setting::Setting;
-use sandbox::{EngineAddress, Isolation, ResourceLimits, VerifySpec};
+use sandbox::diagnostics::VerifySpec;
+use sandbox::{EngineAddress, Isolation, ResourceLimits};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 

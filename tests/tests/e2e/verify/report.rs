@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use e2e_tests::bed::{self, Bed};
-use sandbox::{Network, VerifyReport, VerifySpec};
+use sandbox::Network;
+use sandbox::diagnostics::{VerifyReport, VerifySpec};
 
 /// What is broken, with what was seen.
 pub(super) async fn broken(bed: &Bed, spec: VerifySpec) -> BTreeMap<&'static str, String> {

@@ -6,10 +6,9 @@ use std::path::Path;
 
 use e2e_tests::bed::Bed;
 use e2e_tests::setting::Setting;
-use sandbox::{
-    Capability, Device, HostEntry, ImageSource, Isolation, Mount, Network, ResourceLimits, Seccomp, Tmpfs,
-    Ulimit, UlimitKind, VerifySpec,
-};
+use sandbox::diagnostics::VerifySpec;
+use sandbox::isolation::{Capability, Device, HostEntry, Seccomp, Tmpfs, Ulimit, UlimitKind};
+use sandbox::{ImageSource, Isolation, Mount, Network, ResourceLimits};
 use tempfile::TempDir;
 
 use super::report::{broken, proxied};

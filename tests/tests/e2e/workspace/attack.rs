@@ -1,7 +1,7 @@
 //! What a task writes so that a program of the host runs it, and what becomes of that with and without protection.
 
 use e2e_tests::bed::Bed;
-use sandbox::Protection;
+use sandbox::workspace::Protection;
 
 use super::tree::{Tree, planted};
 

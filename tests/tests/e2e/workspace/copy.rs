@@ -3,7 +3,8 @@
 use std::fs;
 
 use e2e_tests::bed::{Bed, read_until};
-use sandbox::{ApplyOptions, Input, Mount, Protection, SandboxError, WorkspaceCopy, WorkspaceError};
+use sandbox::workspace::{ApplyOptions, Protection, WorkspaceCopy, WorkspaceError};
+use sandbox::{Input, Mount, SandboxError};
 
 use super::tree::Tree;
 

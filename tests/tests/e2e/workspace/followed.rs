@@ -2,7 +2,8 @@
 //! files point. Each is also tried without protection, where the host must run, or write, what the task wanted.
 
 use e2e_tests::bed::Bed;
-use sandbox::{Mount, Protection};
+use sandbox::Mount;
+use sandbox::workspace::Protection;
 
 use super::attack::{self, Attack, EVIL};
 use super::tree::Tree;

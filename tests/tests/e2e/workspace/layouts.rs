@@ -2,7 +2,7 @@
 
 use e2e_tests::bed::Bed;
 use e2e_tests::layouts::LAYOUTS;
-use sandbox::{ApplyOptions, Protection, WorkspaceCopy};
+use sandbox::workspace::{ApplyOptions, Protection, WorkspaceCopy};
 
 use super::tree::Tree;
 

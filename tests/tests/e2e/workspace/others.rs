@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
 use e2e_tests::bed::Bed;
-use sandbox::{Mount, Protection};
+use sandbox::Mount;
+use sandbox::workspace::Protection;
 
 use super::tree::{Tree, planted};
 

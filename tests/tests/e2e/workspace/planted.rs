@@ -2,7 +2,9 @@
 //! planted.
 
 use e2e_tests::bed::{Bed, read_until};
-use sandbox::{Input, InventoryObject, Protection, Role};
+use sandbox::Input;
+use sandbox::diagnostics::{InventoryObject, Role};
+use sandbox::workspace::Protection;
 
 use super::attack::{self, Attack};
 use super::tree::{Tree, planted};

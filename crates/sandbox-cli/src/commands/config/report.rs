@@ -138,7 +138,7 @@ impl Report {
         let texts = |scopes: &[HostPattern]| scopes.iter().map(ToString::to_string).collect();
         let masked = credentials.masked.iter().map(|entry| Masked {
             variable: entry.variable.clone(),
-            preset: entry.preset.map(sandbox::Preset::name),
+            preset: entry.preset.map(sandbox::credentials::Preset::name),
             scopes: texts(&entry.injection.scopes),
             headers: entry
                 .injection

@@ -3,7 +3,8 @@
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
-use sandbox::{Capabilities, DiskLimits, EngineFacts, Sandbox};
+use sandbox::Sandbox;
+use sandbox::diagnostics::{Capabilities, DiskLimits, EngineFacts};
 
 use super::report::Check;
 use super::vulnerabilities;
@@ -228,7 +229,7 @@ async fn left_behind(sandbox: &Sandbox) -> Check {
     let dead = inventory.instances.iter().filter(|instance| !instance.alive);
     let containers = dead
         .flat_map(|instance| &instance.objects)
-        .filter(|object| object.kind == sandbox::ObjectKind::Container)
+        .filter(|object| object.kind == sandbox::diagnostics::ObjectKind::Container)
         .count();
     let alive = inventory
         .instances

@@ -1,7 +1,8 @@
 //! This machine: what proxies need of it, and the limits of this process.
 
 use rustix::process::{Resource, Rlimit, getrlimit};
-use sandbox::{Prerequisites, SandboxConfig, SandboxError};
+use sandbox::diagnostics::Prerequisites;
+use sandbox::{SandboxConfig, SandboxError};
 
 use super::report::Check;
 

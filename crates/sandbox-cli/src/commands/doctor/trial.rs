@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use allowlist::Allowlist;
+use sandbox::image::ImageKind;
 use sandbox::{
-    CommandSpec, ImageKind, ImageSource, Input, Network, NetworkSandboxConfig, ResourceLimits, Sandbox,
-    SandboxError,
+    CommandSpec, ImageSource, Input, Network, NetworkSandboxConfig, ResourceLimits, Sandbox, SandboxError,
 };
 
 use crate::failure::Failure;

@@ -3,7 +3,7 @@
 //! A version number cannot show that a distribution backported a fix, so all of this is a warning. What a number cannot tell at all, such
 //! as that of a distribution's own kernel series, is not judged.
 
-use sandbox::EngineFacts;
+use sandbox::diagnostics::EngineFacts;
 
 use super::report::Check;
 

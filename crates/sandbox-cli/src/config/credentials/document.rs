@@ -2,7 +2,7 @@
 
 use allowlist::{Glob, HostPattern};
 use located_yaml::{Entries, InvalidFile, Location, Spanned};
-use sandbox::{HeaderPattern, Injection, Preset};
+use sandbox::credentials::{HeaderPattern, Injection, Preset};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 

@@ -1,7 +1,7 @@
 //! Credentials as the configuration has them: where their values are, not what they are.
 
 use allowlist::HostPattern;
-use sandbox::{Injection, Preset};
+use sandbox::credentials::{Injection, Preset};
 
 use crate::config::setting::Setting;
 use located_yaml::Location;

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use sandbox::{
+use sandbox::credentials::{
     AwsAccessKey, MaskedSecret, PreparedSecrets, SecretVariable, SigningCredential, prepare_secrets,
 };
 

@@ -1,7 +1,7 @@
 //! What the entries may say, what is said about what they may not, and what they come to.
 
 use allowlist::Allowlist;
-use sandbox::Preset;
+use sandbox::credentials::Preset;
 use sandbox_credentials::wire::ReplacementMap;
 
 use super::*;
@@ -28,7 +28,7 @@ fn summary(text: &str) -> Vec<String> {
         let headers: Vec<&str> = injection
             .headers
             .iter()
-            .map(sandbox::HeaderPattern::as_str)
+            .map(sandbox::credentials::HeaderPattern::as_str)
             .collect();
         let flags = [
             (injection.allow_foreign_credentials, " foreign"),
@@ -134,7 +134,7 @@ fn presets_fill_in_what_is_left_out() {
         );
         assert_eq!(
             entry.injection.headers,
-            [sandbox::HeaderPattern::new("x-a").unwrap()]
+            [sandbox::credentials::HeaderPattern::new("x-a").unwrap()]
         );
         assert_eq!(entry.injection.basic_user, usual.basic_user);
         assert!(entry.injection.allow_echo);

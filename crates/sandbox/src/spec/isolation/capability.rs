@@ -8,8 +8,8 @@ use crate::spec::InvalidSpec;
 /// A Linux capability, as capabilities(7) describes it.
 ///
 /// ```
-/// let capability: sandbox::Capability = "NET_BIND_SERVICE".parse()?;
-/// assert_eq!(capability, sandbox::Capability::NET_BIND_SERVICE);
+/// let capability: sandbox::isolation::Capability = "NET_BIND_SERVICE".parse()?;
+/// assert_eq!(capability, sandbox::isolation::Capability::NET_BIND_SERVICE);
 /// # Ok::<(), sandbox::InvalidSpec>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -16,7 +16,8 @@ use crate::spec::{InvalidSpec, Mount};
 /// cannot do is an error, never a silence.
 ///
 /// ```
-/// use sandbox::{Isolation, Tmpfs};
+/// use sandbox::Isolation;
+/// use sandbox::isolation::Tmpfs;
 ///
 /// let isolation = Isolation {
 ///     read_only_root: true,

@@ -40,7 +40,7 @@ impl GpuVendor {
 /// [`ContainerError::Unsupported`](crate::ContainerError::Unsupported) of the field `gpus`.
 ///
 /// ```
-/// let gpus: sandbox::GpuRequest = "nvidia:0,1".parse()?;
+/// let gpus: sandbox::runs::GpuRequest = "nvidia:0,1".parse()?;
 /// assert_eq!(gpus.to_string(), "nvidia:0,1");
 /// # Ok::<(), sandbox::InvalidSpec>(())
 /// ```

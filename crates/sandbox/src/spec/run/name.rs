@@ -11,8 +11,8 @@ use crate::spec::InvalidSpec;
 /// Counterpart of `RunSpec.container_name` of terok-sandbox.
 ///
 /// ```
-/// let name: sandbox::RunName = "build-7".parse()?;
-/// assert!("../7".parse::<sandbox::RunName>().is_err());
+/// let name: sandbox::runs::RunName = "build-7".parse()?;
+/// assert!("../7".parse::<sandbox::runs::RunName>().is_err());
 /// # Ok::<(), sandbox::InvalidSpec>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

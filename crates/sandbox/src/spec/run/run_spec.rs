@@ -8,18 +8,19 @@ use sandbox_files::host_path::Resolver;
 
 use super::{AnnotationKey, ByteSize, Cpus, GpuRequest, RunName, VolumeSpec, rules};
 
-/// Everything about one detached container, which [`Runs`](crate::Runs) creates, starts and stops.
+/// Everything about one detached container, which [`Runs`](crate::runs::Runs) creates, starts and stops.
 ///
 /// Secure by default: confined as [`Isolation::agent`] says (no-new-privileges included), without a network. There is no way to pass
 /// further arguments to the engine: each could undo what the sandbox promises.
 ///
 /// `Display` renders the equivalent `podman` command line for logs, without any value of an environment variable.
 ///
-/// Counterpart of `RunSpec` of terok-sandbox; each setter names the field that it is the counterpart of. [`Runs`](crate::Runs) says what
+/// Counterpart of `RunSpec` of terok-sandbox; each setter names the field that it is the counterpart of. [`Runs`](crate::runs::Runs) says what
 /// differs.
 ///
 /// ```
-/// use sandbox::{ImageTag, RunSpec, VolumeSpec};
+/// use sandbox::ImageTag;
+/// use sandbox::runs::{RunSpec, VolumeSpec};
 ///
 /// # fn example(image: ImageTag) -> Result<RunSpec, sandbox::InvalidSpec> {
 /// let spec = RunSpec::new("build-7".parse()?, image, ["make", "-j2"])
@@ -103,7 +104,7 @@ impl RunSpec {
     }
 
     /// The folder of the host for the log of network events; it is made if it is missing, and it stays. Default:
-    /// [`Runs::task_state_dir`](crate::Runs::task_state_dir), which goes when the run is stopped.
+    /// [`Runs::task_state_dir`](crate::runs::Runs::task_state_dir), which goes when the run is stopped.
     ///
     /// Counterpart of `RunSpec.task_dir` of terok-sandbox.
     #[must_use]

@@ -36,7 +36,7 @@ impl Sharing {
 /// The host's path must exist; a missing one is an error, because a container that lacks its files is no lesser fault than one that
 /// does not start.
 ///
-/// Counterpart of `VolumeSpec` of terok-sandbox; its `to_mount_arg` is a part of the `Display` of [`RunSpec`](crate::RunSpec).
+/// Counterpart of `VolumeSpec` of terok-sandbox; its `to_mount_arg` is a part of the `Display` of [`RunSpec`](crate::runs::RunSpec).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeSpec {
     /// An absolute path of the host.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use allowlist::Allowlist;
 use anyhow::{Context, Result, bail};
-use sandbox::SecretReplacements;
+use sandbox::credentials::SecretReplacements;
 use sandbox_proxy_protocol::{
     Limits, Listen, PROTOCOL_VERSION, ProxyMessage, StartConfig, Upstream, from_line, to_line,
 };

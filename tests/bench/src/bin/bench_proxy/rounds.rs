@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use benchmarks::Sample;
-use sandbox::SecretReplacements;
+use sandbox::credentials::SecretReplacements;
 
 use super::Args;
 use super::authority::Authorities;

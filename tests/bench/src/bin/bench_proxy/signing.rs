@@ -5,7 +5,7 @@ use std::time::Instant;
 use allowlist::HostPattern;
 use anyhow::{Context, Result, bail};
 use benchmarks::Sample;
-use sandbox::{
+use sandbox::credentials::{
     AwsAccessKey, SecretReplacements, SecretValue, SecretVariable, SigningCredential, prepare_secrets,
 };
 

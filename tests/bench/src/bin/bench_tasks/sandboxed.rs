@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use allowlist::Allowlist;
 use anyhow::{Context, Result, bail};
+use sandbox::diagnostics::ObjectKind;
 use sandbox::{
-    CommandSpec, ImageSource, ImageTag, Input, Mount, Network, NetworkSandboxConfig, ObjectKind, Sandbox,
-    SandboxConfig, Timings,
+    CommandSpec, ImageSource, ImageTag, Input, Mount, Network, NetworkSandboxConfig, Sandbox, SandboxConfig,
+    Timings,
 };
 
 use super::Args;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use sandbox::{ApplyOptions, Mount, Protection, WorkspaceCopy};
+use sandbox::Mount;
+use sandbox::workspace::{ApplyOptions, Protection, WorkspaceCopy};
 use test_world::layouts::{FIRST_COMMIT, Layout};
 
 const FILES_IN_A_FOLDER: u32 = 50;

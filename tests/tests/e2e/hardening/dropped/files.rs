@@ -2,7 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use sandbox::{HostEntry, Isolation, Tmpfs};
+use sandbox::Isolation;
+use sandbox::isolation::{HostEntry, Tmpfs};
 
 use super::row::Gives::{Ignored, Obeyed, Other, Refused};
 use super::row::{Look, Ours, Row, check};

@@ -1,6 +1,7 @@
 //! Who a container is: runtime, users, names, devices, filters.
 
-use sandbox::{Device, Isolation, Runtime, Seccomp, UserNamespace};
+use sandbox::Isolation;
+use sandbox::isolation::{Device, Runtime, Seccomp, UserNamespace};
 
 use super::row::Gives::{Ignored, Obeyed, Refused};
 use super::row::{Look, Ours, Row, check};

@@ -1,6 +1,7 @@
 //! How much a container may use.
 
-use sandbox::{Isolation, Ulimit, UlimitKind};
+use sandbox::Isolation;
+use sandbox::isolation::{Ulimit, UlimitKind};
 
 use super::row::Gives::{Obeyed, Other, Refused};
 use super::row::{Look, Ours, Row, check};

@@ -2,7 +2,8 @@
 
 use e2e_tests::bed::{Bed, network_with};
 use e2e_tests::secret::{Secrets, injection, unique};
-use sandbox::{ContainerEnv, Injection};
+use sandbox::ContainerEnv;
+use sandbox::credentials::Injection;
 
 use super::attack::{MOST, attack};
 
