@@ -98,19 +98,23 @@ impl Default for E2eArgs {
 }
 
 /// The tests that an engine without root is tested with: what depends on the engine.
-const ROOTLESS: [&str; 9] = [
+const ROOTLESS: [&str; 7] = [
     "rootless::",
     "isolation::",
     "agent::",
     "command_line::run::",
-    "command_line::exec::",
     "credentials::scope::",
     "hardening::process::",
-    "verify::holds::every_guarantee_for_an_agent",
     "care::doctor",
 ];
 /// Those of them in which the test itself needs root, or limits of memory and processes: `rootless::` says what a machine lacks for these.
-const NEED_ROOT: [&str; 3] = ["link_local", "udp_and_icmp", "internal_network_reaches_the_host"];
+const NEED_ROOT: [&str; 5] = [
+    "link_local",
+    "udp_and_icmp",
+    "cannot_be_pinged",
+    "internal_network_reaches_the_host",
+    "swap_is_none",
+];
 /// Where the host's service answers that such tests look for.
 const HOST_SERVICE: u16 = 7070;
 

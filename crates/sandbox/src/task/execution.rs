@@ -165,15 +165,22 @@ where
     type Output = Result<R, SandboxError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    fn into_future(mut self) -> Self::IntoFuture {
+    fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            self.events.close();
+            // The block takes only what it names: without its owner, the execution would be stopped.
+            let Self {
+                mut events,
+                result,
+                _owner: owner,
+                ..
+            } = self;
+            events.close();
             // A batch that is there would keep its room.
-            while self.events.recv().await.is_some() {}
+            while events.recv().await.is_some() {}
             // A fault of ours ended it.
-            (&mut self.result)
-                .await
-                .unwrap_or(Err(SandboxError::NotTakenDown))
+            let result = result.await.unwrap_or(Err(SandboxError::NotTakenDown));
+            drop(owner);
+            result
         })
     }
 }
@@ -235,11 +242,12 @@ mod tests {
         let switch = Arc::new(StopSwitch::new());
         for _ in 0..3 {
             let execution = numbers(&switch, |owner| async move {
-                let (events, _gone) = owner.split();
+                let (events, gone) = owner.split();
                 for number in 0..100 {
                     events.send(vec![number]).await;
                 }
                 assert!(!events.are_wanted());
+                assert!(gone.now_or_never().is_none(), "whoever awaits is there");
                 Ok(7)
             });
             let busy = numbers(&switch, |_| async { Ok(0) }).await;
