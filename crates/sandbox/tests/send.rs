@@ -83,7 +83,7 @@ fn every_future_can_be_spawned() {
     let _ =
         |runs: Runs, spec: RunSpec| spawned(async move { runs.run(spec, LifecycleHooks::default()).await });
     let _ = |runs: Runs, spec: RunSpec| {
-        spawned(async move { runs.create(spec, LifecycleHooks::default()).await })
+        spawned(async move { runs.create(spec, LifecycleHooks::default()).await });
     };
     spawned!(of: (Runs, RunName),
         of.0.start(&of.1);

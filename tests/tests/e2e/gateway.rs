@@ -96,9 +96,11 @@ impl Gateway {
     }
 
     fn outcome(&self, id: &str) -> Value {
-        let ended = self.until(id, |progress| progress["running"] == false);
-        assert_eq!(ended["error"], Value::Null, "{ended}");
-        ended["result"]["outcome"].clone()
+        let ended = self.until(id, |progress| {
+            progress.get("running") == Some(&Value::Bool(false))
+        });
+        assert_eq!(ended.get("error"), Some(&Value::Null), "{ended}");
+        ended.pointer("/result/outcome").cloned().unwrap_or_default()
     }
 }
 

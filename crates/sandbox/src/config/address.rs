@@ -5,7 +5,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::options::InvalidConfig;
+/// A configuration that cannot be used, and the fix.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidConfig(pub(crate) String);
 
 /// Where the engine listens: a unix socket.
 ///

@@ -3,5 +3,5 @@
 mod address;
 mod options;
 
-pub use address::EngineAddress;
-pub use options::{InvalidConfig, SandboxConfig, UpstreamConfig};
+pub use address::{EngineAddress, InvalidConfig};
+pub use options::{SandboxConfig, UpstreamConfig};

@@ -6,12 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::address::EngineAddress;
-
-/// A configuration that cannot be used, and the fix.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidConfig(pub(crate) String);
+use super::address::{EngineAddress, InvalidConfig};
 
 /// How proxies reach the world.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -243,7 +243,8 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_by_the_field_they_follow_from() {
+    #[expect(clippy::too_many_lines, reason = "a table")]
+    fn a_failure_is_attributed_to_the_field_that_causes_it() {
         let limited = plan(Isolation {
             ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, 1 << 40)],
             ..Isolation::agent()
