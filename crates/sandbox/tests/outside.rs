@@ -45,7 +45,7 @@ fn a_crate_outside_of_the_workspace_compiles() {
         ("sandbox-credentials", "credentials"),
         ("sandbox", "sandbox"),
     ] {
-        manifest.push_str(&format!("{name} = {{ path = {:?} }}\n", crates.join(dir)));
+        manifest += &format!("{name} = {{ path = {:?} }}\n", crates.join(dir));
     }
     fs::create_dir(folder.path().join("src")).unwrap();
     fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();

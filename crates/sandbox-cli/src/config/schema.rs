@@ -27,20 +27,65 @@ mod tests {
     use super::*;
     use crate::config::ConfigFile;
 
-    /// The blocks of YAML in the README that are a configuration.
-    fn examples() -> impl Iterator<Item = &'static str> {
-        let readme = include_str!("../../../../README.md");
-        readme
-            .split("```yaml\n")
-            .skip(1)
-            .filter_map(|block| block.split("```").next())
+    const README: &str = include_str!("../../../../README.md");
+    const REFERENCE: &str = include_str!("../../../../docs/configuration.md");
+
+    fn yaml_blocks(text: &str) -> impl Iterator<Item = &str> {
+        let blocks = text.split("```yaml\n").skip(1);
+        blocks.filter_map(|block| block.split("```").next())
     }
 
     #[test]
-    fn the_example_in_the_readme_is_a_configuration() {
-        assert!(examples().any(|example| example.contains("masked_secrets:")));
-        for example in examples() {
-            ConfigFile::parse(example, "README.md", "/project".as_ref()).unwrap();
+    fn the_examples_in_the_documents_are_configurations() {
+        assert!(yaml_blocks(README).any(|example| example.contains("masked_secrets:")));
+        let (settings, policies) = REFERENCE.split_once("## network-allowlist.yaml").unwrap();
+        for example in yaml_blocks(README).chain(yaml_blocks(settings)) {
+            ConfigFile::parse(example, "example", "/project".as_ref()).unwrap();
+        }
+        for example in yaml_blocks(policies) {
+            allowlist::Allowlist::from_yaml(example, "example").unwrap();
+        }
+    }
+
+    /// The keys of `node`, each with those around it; `NAME` stands for a key that the user chooses.
+    fn keys(root: &Value, node: &Value, path: &str, found: &mut Vec<String>) {
+        let node = match node.get("$ref").and_then(Value::as_str) {
+            Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
+            None => node,
+        };
+        for inner in ["anyOf", "oneOf", "allOf"]
+            .iter()
+            .filter_map(|kind| node.get(kind)?.as_array())
+        {
+            inner.iter().for_each(|node| keys(root, node, path, found));
+        }
+        if let Some(inner) = node.get("additionalProperties").filter(|inner| inner.is_object()) {
+            keys(root, inner, &format!("{path}NAME."), found);
+        }
+        for (key, inner) in node
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            let before = found.len();
+            keys(root, inner, &format!("{path}{key}."), found);
+            if found.len() == before {
+                found.push(format!("{path}{key}"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_reference_has_each_key() {
+        let (schema, mut found) = (schema(), Vec::new());
+        keys(&schema, &schema, "", &mut found);
+        assert!(found.contains(&"resource_limits.memory".to_owned()), "{found:?}");
+        for key in found {
+            assert!(
+                REFERENCE.contains(&format!("| `{key}` |")),
+                "docs/configuration.md lacks `{key}`"
+            );
         }
     }
 
