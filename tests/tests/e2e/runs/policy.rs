@@ -2,6 +2,8 @@
 
 use allowlist::Allowlist;
 use e2e_tests::bed::{self, Bed};
+use sandbox::SandboxError;
+use sandbox::network::ProxyError;
 use sandbox::runs::{LifecycleHooks, RunSpec};
 
 use super::bed::{LONG, name, spec, stop};
@@ -98,9 +100,11 @@ async fn a_quarantine_cuts_a_run_off_and_no_policy_ends_it() {
     runs.quarantine(&run).await.expect("its proxy is ours");
     let lost = ["open lost", "other lost", "open lost", "other lost"];
     says(&bed, "cut-off", &mut seen, &lost).await;
-    runs.set_policy(&run, policy(both))
-        .await
-        .expect("its proxy is ours");
+    let refused = runs.set_policy(&run, policy(both)).await;
+    assert!(
+        matches!(refused, Err(SandboxError::Proxy(ProxyError::Quarantined))),
+        "{refused:?}"
+    );
     says(&bed, "cut-off", &mut seen, &lost).await;
     let after = log(&bed, "cut-off");
     assert!(after.contains(blocked), "{after}");

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::sync::Arc;
 
-use e2e_tests::bed::Bed;
+use e2e_tests::bed::{Bed, network};
 use e2e_tests::secret::{AwsKey, Secrets, injection, unique};
 use e2e_tests::world::World;
 use sandbox::credentials::PreparedSecrets;
@@ -119,11 +119,17 @@ async fn at_trace_level_no_crate_says_a_real_value() {
     }
 }
 
+/// What names an execution is traced, by us and by bollard: a value in there would be found.
 #[tokio::test]
-async fn the_control_real_values_of_a_task_are_traced() {
+async fn the_control_a_real_value_that_is_traced_is_found() {
     let mut used = Used::new();
     let said = used
-        .trace(|used, bed| bed.command(POLICY, &["bash", "-c", SCRIPT]).env(used.unmasked()))
+        .trace(|used, bed| {
+            let script = ["bash", "-c", SCRIPT];
+            CommandSpec::new(&used.token, bed.image.clone(), script)
+                .network(network(POLICY))
+                .env(used.unmasked())
+        })
         .await;
     assert!(!used.needles.found().is_empty(), "{said}");
 }
