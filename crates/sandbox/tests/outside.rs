@@ -1,6 +1,7 @@
 //! A program outside of the workspace can use each reusable crate: a crate made here depends on them by path alone.
 #![expect(clippy::disallowed_methods, reason = "cargo is asked as a user would ask it")]
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -45,7 +46,7 @@ fn a_crate_outside_of_the_workspace_compiles() {
         ("sandbox-credentials", "credentials"),
         ("sandbox", "sandbox"),
     ] {
-        manifest += &format!("{name} = {{ path = {:?} }}\n", crates.join(dir));
+        writeln!(manifest, "{name} = {{ path = {:?} }}", crates.join(dir)).unwrap();
     }
     fs::create_dir(folder.path().join("src")).unwrap();
     fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();

@@ -57,7 +57,9 @@ mod tests {
             .iter()
             .filter_map(|kind| node.get(kind)?.as_array())
         {
-            inner.iter().for_each(|node| keys(root, node, path, found));
+            for node in inner {
+                keys(root, node, path, found);
+            }
         }
         if let Some(inner) = node.get("additionalProperties").filter(|inner| inner.is_object()) {
             keys(root, inner, &format!("{path}NAME."), found);
