@@ -3,9 +3,10 @@
 use crate::command_line::project::{Ended, Project};
 use crate::command_line::stand_in::{RESULT, StandIn};
 
+/// Reads its prompt first: podman 4 reports on the agent's stderr when nobody does.
 fn agent(script: &str) -> Ended {
     let project = Project::new();
-    let stand_in = StandIn::new(script);
+    let stand_in = StandIn::new(&format!("cat > /dev/null\n{script}"));
     project.output(&stand_in.arguments(&["--output", "json"]))
 }
 
