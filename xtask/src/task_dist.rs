@@ -22,13 +22,15 @@ pub(crate) struct DistArgs {
 }
 
 /// Files of the checkout that every archive holds.
-const DOCUMENTS: [&str; 6] = [
+const DOCUMENTS: [&str; 8] = [
     "README.md",
     "ARCHITECTURE.md",
     "SECURITY.md",
     "CHANGELOG.md",
     "LICENSE-MIT",
     "LICENSE-APACHE",
+    "docs/configuration.md",
+    "docs/network-log.md",
 ];
 const SHELLS: [(&str, &str); 3] = [
     ("bash", "sandbox.bash"),
@@ -59,8 +61,9 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
 }
 
 fn fill(folder: &Path, sandbox: &Path) -> Result<()> {
-    fs::create_dir_all(folder.join("completions"))?;
-    fs::create_dir_all(folder.join("man"))?;
+    for part in ["completions", "docs", "man"] {
+        fs::create_dir_all(folder.join(part))?;
+    }
     // Side by side: the sandbox looks for the others beside itself.
     copy(sandbox, &folder.join("sandbox"))?;
     reproducible::build(&PROGRAMS, folder)?;
