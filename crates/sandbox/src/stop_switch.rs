@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::error::SandboxError;
 
-/// Where an execution stands.
+/// The state of the execution that runs, or ran last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Idle,
@@ -16,19 +16,30 @@ enum Phase {
 
 /// Lets one execution run at a time, and lets any other task stop it.
 #[derive(Debug)]
-pub(crate) struct StopSwitch(watch::Sender<Phase>);
+pub(crate) struct StopSwitch(watch::Sender<Current>);
+
+/// The number tells executions apart: the next may begin before somebody who waits for the end of this one has looked.
+#[derive(Debug, Clone, Copy)]
+struct Current {
+    number: u64,
+    phase: Phase,
+}
 
 impl StopSwitch {
     pub(crate) fn new() -> Self {
-        Self(watch::Sender::new(Phase::Idle))
+        Self(watch::Sender::new(Current {
+            number: 0,
+            phase: Phase::Idle,
+        }))
     }
 
     /// Begins an execution; the guard ends it, whatever becomes of it.
     pub(crate) fn begin(self: &Arc<Self>) -> Result<RunGuard, SandboxError> {
-        let begun = self.0.send_if_modified(|phase| {
-            let idle = *phase == Phase::Idle;
+        let begun = self.0.send_if_modified(|current| {
+            let idle = current.phase == Phase::Idle;
             if idle {
-                *phase = Phase::Running;
+                current.number += 1;
+                current.phase = Phase::Running;
             }
             idle
         });
@@ -39,25 +50,28 @@ impl StopSwitch {
         }
     }
 
-    /// Asks a running execution to stop and waits until it has ended. Tells whether there was one.
+    /// Asks a running execution to stop and waits until it has ended. Returns whether there was one.
     pub(crate) async fn stop(&self) -> bool {
-        let running = self.0.send_if_modified(|phase| {
-            let running = *phase == Phase::Running;
+        let mut stopped = 0;
+        let running = self.0.send_if_modified(|current| {
+            stopped = current.number;
+            let running = current.phase == Phase::Running;
             if running {
-                *phase = Phase::Stopping;
+                current.phase = Phase::Stopping;
             }
             running
         });
-        let mut phases = self.0.subscribe();
+        let mut changes = self.0.subscribe();
+        let has_ended = |current: &Current| current.phase == Phase::Idle || current.number != stopped;
         // The sender is our own field: it cannot be gone.
-        let _ = phases.wait_for(|phase| *phase == Phase::Idle).await;
+        let _ = changes.wait_for(has_ended).await;
         running
     }
 
     /// Ends when someone asked the execution to stop.
     pub(crate) async fn requested(&self) {
-        let mut phases = self.0.subscribe();
-        let _ = phases.wait_for(|phase| *phase == Phase::Stopping).await;
+        let mut changes = self.0.subscribe();
+        let _ = changes.wait_for(|current| current.phase == Phase::Stopping).await;
     }
 }
 
@@ -67,12 +81,14 @@ pub(crate) struct RunGuard(Arc<StopSwitch>);
 
 impl Drop for RunGuard {
     fn drop(&mut self) {
-        self.0.0.send_replace(Phase::Idle);
+        self.0.0.send_modify(|current| current.phase = Phase::Idle);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[tokio::test]
@@ -95,5 +111,16 @@ mod tests {
         };
         let (stopped, ()) = tokio::join!(switch.stop(), execution);
         assert!(stopped);
+    }
+
+    #[tokio::test]
+    async fn stopping_does_not_wait_for_the_next_execution() {
+        let switch = Arc::new(StopSwitch::new());
+        let guard = switch.begin().unwrap();
+        let mut stop = std::pin::pin!(switch.stop());
+        assert!(stop.as_mut().now_or_never().is_none());
+        drop(guard);
+        let _next = switch.begin().unwrap();
+        assert_eq!(stop.now_or_never(), Some(true));
     }
 }

@@ -201,4 +201,8 @@ impl Sink for Kept {
         self.events.send(vec![chunk]).await;
         true
     }
+
+    fn at_end(&self) -> impl FnOnce() + Send + use<> {
+        self.events.at_end()
+    }
 }

@@ -11,7 +11,7 @@ use crate::error::SandboxError;
 use super::outcome::Ended;
 use crate::stop_switch::StopSwitch;
 
-/// How long output may still come after the process ended: what the engine holds, and what a slow reader has to take.
+/// How long output may still come after the process ended: what the engine holds.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// How a process came to its end.
@@ -24,6 +24,11 @@ pub(crate) struct End {
 pub(crate) trait Sink: Send {
     /// Takes a chunk in; `false` when the process has to be stopped.
     fn take(&mut self, chunk: Chunk) -> impl Future<Output = bool> + Send;
+
+    /// What to do when the process has ended: from then on taking a chunk in waits for nobody.
+    fn at_end(&self) -> impl FnOnce() + Send + use<Self> {
+        || ()
+    }
 }
 
 /// Moves output into `sink` until the process has ended. The process is stopped after `timeout`, when `switch` says so, and when
@@ -40,12 +45,15 @@ where
     S: Stream<Item = Result<Chunk, crate::engine::EngineError>> + Send + Unpin,
 {
     let refused = tokio::sync::Notify::new();
+    let at_end = sink.at_end();
     let pump = async {
         let mut output = output;
         let mut wanted = true;
         while let Some(chunk) = output.next().await {
+            // Nobody reads what it writes any more, so it would not end by itself.
+            let chunk = chunk.inspect_err(|_| refused.notify_one())?;
             // What comes after a refusal is still read: a full pipe would keep the process from ending.
-            if wanted && !sink.take(chunk?).await {
+            if wanted && !sink.take(chunk).await {
                 wanted = false;
                 refused.notify_one();
             }
@@ -55,6 +63,7 @@ where
     let (ended_sender, ended_receiver) = tokio::sync::oneshot::channel();
     let supervise = async {
         let end = supervise(handle, timeout, switch, gone, &refused).await;
+        at_end();
         let _ = ended_sender.send(());
         end
     };

@@ -5,13 +5,11 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 use std::vec;
 
 use futures_util::Stream;
 use sandbox_workspace::Planted;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::Instrument as _;
 
 use crate::error::SandboxError;
@@ -19,13 +17,12 @@ use crate::stop_switch::StopSwitch;
 
 use super::aftermath;
 
-/// How long the last event may wait for its reader: the execution has ended, and somebody may wait for that.
-const LAST_EVENT: Duration = Duration::from_secs(10);
-
 /// An execution that runs. It is a [`Stream`] of what happens, and gives its result when it is awaited.
 ///
 /// There is room for a few events only. While nobody reads, the program in the container waits when it has filled that room; its time
-/// limit counts all the same, and it can be stopped. To await the execution is to read no more: what still happens is discarded.
+/// limit counts all the same, and it can be stopped. Once it has ended nothing waits: what the engine still held of its output, less than a
+/// few mebibytes, is in the stream and in the result, however late they are read. To await the execution is to read no more: what still
+/// happens is discarded.
 ///
 /// Dropping it kills the program and removes everything of it from the engine in the background. Until that is done, another execution of
 /// the same task or command is [`Busy`](SandboxError::Busy); `stop` waits for it, as does [`Sandbox::shutdown`](crate::Sandbox::shutdown).
@@ -45,10 +42,11 @@ const LAST_EVENT: Duration = Duration::from_secs(10);
 /// ```
 #[must_use = "dropping an execution ends it; await it for its result"]
 pub struct Execution<E, R> {
-    events: mpsc::Receiver<Vec<E>>,
+    events: mpsc::UnboundedReceiver<Vec<E>>,
+    room: Room,
     /// Received, and not yet given out.
     ready: vec::IntoIter<E>,
-    result: oneshot::Receiver<Result<R, SandboxError>>,
+    result: oneshot::Receiver<Result<Unclaimed<R>, SandboxError>>,
     _owner: oneshot::Sender<()>,
 }
 
@@ -58,8 +56,35 @@ pub(super) struct Owner<E> {
     gone: oneshot::Receiver<()>,
 }
 
-/// Where events go.
-pub(super) struct Events<E>(mpsc::Sender<Vec<E>>);
+/// Where events go. Sending waits for room as long as somebody reads and the program runs.
+pub(super) struct Events<E> {
+    sender: mpsc::UnboundedSender<Vec<E>>,
+    /// A permit for each batch that may wait; closed when nobody has to wait any more.
+    room: Arc<Semaphore>,
+}
+
+/// Nobody waits for a reader that is gone.
+struct Room(Arc<Semaphore>);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// A result that somebody may still take; else what it planted is reported.
+struct Unclaimed<R> {
+    result: Option<R>,
+    planted: fn(&R) -> &[Planted],
+}
+
+impl<R> Drop for Unclaimed<R> {
+    fn drop(&mut self) {
+        if let Some(result) = &self.result {
+            aftermath::tell((self.planted)(result));
+        }
+    }
+}
 
 impl<E, R> Execution<E, R>
 where
@@ -77,22 +102,25 @@ where
     where
         W: Future<Output = Result<R, SandboxError>> + Send + 'static,
     {
-        let (events, received) = mpsc::channel(room);
+        let (sender, received) = mpsc::unbounded_channel();
+        let room = Arc::new(Semaphore::new(room));
         let (send_result, result) = oneshot::channel();
         let (owner, gone) = oneshot::channel();
         match switch.begin() {
             Ok(running) => {
-                let work = work(Owner {
-                    events: Events(events),
-                    gone,
-                });
+                let events = Events {
+                    sender,
+                    room: Arc::clone(&room),
+                };
+                let work = work(Owner { events, gone });
                 let finished = async move {
-                    let result = work.await;
+                    let result = work.await.map(|result| Unclaimed {
+                        result: Some(result),
+                        planted,
+                    });
                     // Whoever has the result can begin the next one.
                     drop(running);
-                    if let Err(Ok(result)) = send_result.send(result) {
-                        aftermath::tell(planted(&result));
-                    }
+                    drop(send_result.send(result));
                 };
                 tokio::spawn(finished.in_current_span());
             }
@@ -100,6 +128,7 @@ where
         }
         Self {
             events: received,
+            room: Room(room),
             ready: Vec::new().into_iter(),
             result,
             _owner: owner,
@@ -118,22 +147,26 @@ impl<E> Owner<E> {
 impl<E> Events<E> {
     /// Whether somebody may read them.
     pub(super) fn are_wanted(&self) -> bool {
-        !self.0.is_closed()
+        !self.sender.is_closed()
     }
 
     /// Waits until there is room for a batch.
     pub(super) async fn send(&self, batch: Vec<E>) {
-        if !batch.is_empty() {
-            // Nobody reads any more: discarded.
-            let _ = self.0.send(batch).await;
+        if batch.is_empty() {
+            return;
         }
+        if let Ok(permit) = self.room.acquire().await {
+            // It comes back when the batch is received.
+            permit.forget();
+        }
+        // Nobody reads any more: discarded.
+        let _ = self.sender.send(batch);
     }
 
-    /// Likewise for the last batch, and not for ever.
-    pub(super) async fn send_last(&self, batch: Vec<E>) {
-        if timeout(LAST_EVENT, self.send(batch)).await.is_err() {
-            tracing::warn!("nobody read the last event within {LAST_EVENT:?} of the end; it is lost");
-        }
+    /// What to do when the program has ended: from then on sending waits for nobody. What is still to come is bounded by itself.
+    pub(super) fn at_end(&self) -> impl FnOnce() + Send + use<E> {
+        let room = Arc::clone(&self.room);
+        move || room.close()
     }
 }
 
@@ -149,7 +182,10 @@ where
                 return Poll::Ready(Some(event));
             }
             match self.events.poll_recv(context) {
-                Poll::Ready(Some(batch)) => self.ready = batch.into_iter(),
+                Poll::Ready(Some(batch)) => {
+                    self.ready = batch.into_iter();
+                    self.room.0.add_permits(1);
+                }
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => return Poll::Pending,
             }
@@ -169,18 +205,18 @@ where
         Box::pin(async move {
             // The block takes only what it names: without its owner, the execution would be stopped.
             let Self {
-                mut events,
+                events,
+                room,
                 result,
                 _owner: owner,
                 ..
             } = self;
-            events.close();
-            // A batch that is there would keep its room.
-            while events.recv().await.is_some() {}
+            drop((events, room));
             // A fault of ours ended it.
             let result = result.await.unwrap_or(Err(SandboxError::NotTakenDown));
             drop(owner);
-            result
+            let taken = result?.result.take();
+            taken.ok_or(SandboxError::NotTakenDown)
         })
     }
 }
@@ -268,6 +304,52 @@ mod tests {
         drop(awaited);
         switch.stop().await;
         assert!(switch.begin().is_ok());
+    }
+
+    #[tokio::test]
+    async fn when_the_program_has_ended_nothing_waits_for_a_reader_and_nothing_is_lost() {
+        let switch = Arc::new(StopSwitch::new());
+        let execution = numbers(&switch, |owner| async move {
+            let (events, _gone) = owner.split();
+            events.send(vec![0]).await;
+            assert!(
+                events.send(vec![1]).now_or_never().is_none(),
+                "the control: it waits"
+            );
+            events.at_end()();
+            for number in 1..100 {
+                events.send(vec![number]).await;
+            }
+            Ok(7)
+        });
+        // Nothing is read before the switch is free: the work is done.
+        while switch.begin().is_err() {
+            tokio::task::yield_now().await;
+        }
+        let mut execution = execution;
+        let read: Vec<u32> = execution.by_ref().collect().await;
+        assert_eq!(read, (0..100).collect::<Vec<_>>());
+        assert_eq!(execution.await.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn what_was_planted_is_reported_unless_the_result_was_taken() {
+        let reports = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let result = |reports: &Arc<std::sync::atomic::AtomicU32>| Unclaimed {
+            result: Some(Arc::clone(reports)),
+            planted: |reports: &Arc<std::sync::atomic::AtomicU32>| {
+                reports.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                &[]
+            },
+        };
+        let mut taken = result(&reports);
+        drop(taken.result.take());
+        drop(taken);
+        assert_eq!(reports.load(std::sync::atomic::Ordering::Relaxed), 0);
+        let (sender, receiver) = oneshot::channel();
+        drop(sender.send(result(&reports)));
+        drop(receiver);
+        assert_eq!(reports.load(std::sync::atomic::Ordering::Relaxed), 1);
     }
 
     #[tokio::test]

@@ -86,7 +86,7 @@ impl Reading {
     ) -> Result<ExecutionResult, SandboxError> {
         let last = self.parser.finish().into_iter().collect();
         let last = self.keep(last);
-        self.events.send_last(last).await;
+        self.events.send(last).await;
         let too_much = self.bytes > OUTPUT_LIMIT;
         let stderr = self.stderr.into_bytes();
         let stderr_text = String::from_utf8_lossy(&stderr);
@@ -154,5 +154,9 @@ impl Sink for Reading {
             Chunk::Stderr(bytes) => self.stderr.push(&bytes),
         }
         self.failure.is_none() && self.bytes <= OUTPUT_LIMIT
+    }
+
+    fn at_end(&self) -> impl FnOnce() + Send + use<> {
+        self.events.at_end()
     }
 }
