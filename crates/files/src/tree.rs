@@ -12,12 +12,15 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, chmodat, openat, openat2,
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Statx, StatxFlags, chmodat, openat, openat2,
     readlinkat, statx,
 };
 use rustix::io::Errno;
 
 use crate::host_path::Identity;
+
+/// Bytes of a folder's names that the kernel is asked for at once: all of them, in most folders.
+const LISTED_AT_ONCE: usize = 32 << 10;
 
 /// An open folder.
 #[derive(Debug)]
@@ -252,11 +255,13 @@ impl Tree {
     }
 }
 
-/// What an open folder holds, in the order of names.
+/// What an open folder that was not read before holds, in the order of names.
 fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, Kind)>> {
     use std::os::unix::ffi::OsStrExt as _;
     let mut entries = Vec::new();
-    for entry in Dir::read_from(folder)? {
+    let mut buffer = Vec::with_capacity(LISTED_AT_ONCE);
+    let mut found = RawDir::new(folder, buffer.spare_capacity_mut());
+    while let Some(entry) = found.next() {
         let entry = entry?;
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         if name == "." || name == ".." {

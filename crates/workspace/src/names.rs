@@ -1,14 +1,12 @@
 //! The names of everything that a work tree held when a copy began: what is missing later was removed on the host.
 
+use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::fs;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use hashbrown::HashTable;
 use sandbox_files::Replacement;
 use sandbox_files::tree::{Kind, Tree};
 
@@ -16,14 +14,10 @@ use super::error::WorkspaceError;
 
 const NAME: &str = "names";
 
-/// Paths relative to the work tree: the text of the list, and an index of it. An allocation for each path would cost more than the rest of a
-/// small apply.
+/// Paths relative to the work tree, in the order of [`Path`], a zero byte after each. Nothing is indexed: that would cost more than the rest
+/// of a small apply.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
-    text: Vec<u8>,
-    index: HashTable<Range<usize>>,
-    hasher: RandomState,
-}
+pub(crate) struct Names(Vec<u8>);
 
 impl Names {
     /// Lists `tree`, and keeps the names in `folder`.
@@ -41,22 +35,7 @@ impl Names {
     pub(crate) fn read(folder: &Path) -> Result<Self, WorkspaceError> {
         let path = Self::path(folder);
         let text = fs::read(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
-        Ok(Self::parse(text))
-    }
-
-    fn parse(text: Vec<u8>) -> Self {
-        let hasher = RandomState::new();
-        let hash = |range: &Range<usize>| hasher.hash_one(text.get(range.clone()));
-        let mut index = HashTable::with_capacity(text.split(|byte| *byte == 0).count());
-        let mut begin = 0;
-        for name in text.split(|byte| *byte == 0) {
-            let range = begin..begin + name.len();
-            begin = range.end + 1;
-            if !name.is_empty() {
-                index.insert_unique(hash(&range), range, hash);
-            }
-        }
-        Self { text, index, hasher }
+        Ok(Self(text))
     }
 
     /// Where they are kept.
@@ -64,45 +43,90 @@ impl Names {
         folder.join(NAME)
     }
 
-    /// In the order in which they were listed.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let names = self.text.split(|byte| *byte == 0);
+        let names = self.0.split(|byte| *byte == 0);
         names.filter(|name| !name.is_empty())
     }
 
     pub(crate) fn contains(&self, path: &Path) -> bool {
-        let path = Some(path.as_os_str().as_bytes());
-        let is_same = |range: &Range<usize>| self.text.get(range.clone()) == path;
-        self.index.find(self.hasher.hash_one(path), is_same).is_some()
+        let mut rest = self.0.as_slice();
+        while !rest.is_empty() {
+            let (before, after) = rest.split_at(rest.len() / 2);
+            let begin = before
+                .iter()
+                .rposition(|byte| *byte == 0)
+                .map_or(0, |zero| zero + 1);
+            let length = after.iter().position(|byte| *byte == 0).unwrap_or(after.len());
+            let end = before.len() + length;
+            let name = rest.get(begin..end).unwrap_or_default();
+            rest = match path.cmp(Path::new(OsStr::from_bytes(name))) {
+                Ordering::Equal => return true,
+                Ordering::Less => rest.get(..begin),
+                Ordering::Greater => rest.get(end + 1..),
+            }
+            .unwrap_or_default();
+        }
+        false
     }
 }
 
-/// All paths in `host`, a zero byte after each.
+/// All paths in `host`, as [`Names`] keeps them: a folder before what is in it, and its entries in order.
 fn listed(host: &Tree) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    let mut pending = vec![PathBuf::new()];
-    while let Some(inner) = pending.pop() {
-        let entries = match host.list(&inner) {
-            // The task cannot read it either, or it went away just now.
-            Err(error) if !inner.as_os_str().is_empty() => {
-                tracing::debug!(folder = %inner.display(), %error, "cannot be listed");
-                continue;
-            }
-            entries => entries?,
+    let mut folders = vec![(PathBuf::new(), host.list(Path::new(""))?.into_iter())];
+    while let Some((folder, entries)) = folders.last_mut() {
+        let Some((name, kind)) = entries.next() else {
+            folders.pop();
+            continue;
         };
-        for (name, kind) in entries {
-            let begin = text.len();
-            if !inner.as_os_str().is_empty() {
-                text.extend_from_slice(inner.as_os_str().as_bytes());
-                text.push(b'/');
-            }
-            text.extend_from_slice(name.as_bytes());
-            if kind == Kind::Folder {
-                let path = text.get(begin..).unwrap_or_default();
-                pending.push(OsStr::from_bytes(path).into());
-            }
-            text.push(0);
+        let begin = text.len();
+        if !folder.as_os_str().is_empty() {
+            text.extend_from_slice(folder.as_os_str().as_bytes());
+            text.push(b'/');
+        }
+        text.extend_from_slice(name.as_bytes());
+        let path = (kind == Kind::Folder)
+            .then(|| PathBuf::from(OsStr::from_bytes(text.get(begin..).unwrap_or_default())));
+        text.push(0);
+        let Some(path) = path else { continue };
+        match host.list(&path) {
+            Ok(entries) => folders.push((path, entries.into_iter())),
+            // The task cannot read it either, or it went away just now.
+            Err(error) => tracing::debug!(folder = %path.display(), %error, "cannot be listed"),
         }
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_found_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().join("tree");
+        // `/` does not sort before `-` and `.` as a byte.
+        let folders = ["a", "a-b", "a.b/a", "a/b/c", "ab", "empty", "b/a/a/a"];
+        for path in folders {
+            fs::create_dir_all(tree.join(path)).unwrap();
+            fs::write(tree.join(path).join("file"), "").unwrap();
+        }
+        Names::write(&tree, folder.path()).unwrap();
+        let names = Names::read(folder.path()).unwrap();
+        let paths: Vec<&Path> = names
+            .iter()
+            .map(|name| Path::new(OsStr::from_bytes(name)))
+            .collect();
+        assert_eq!(paths.len(), 19);
+        assert!(paths.is_sorted(), "{paths:?}");
+        for path in paths {
+            assert!(tree.join(path).exists());
+            assert!(names.contains(path), "{path:?}");
+            let (longer, inner) = (path.with_added_extension("x"), path.join("x"));
+            assert!(!names.contains(&longer) && !names.contains(&inner), "{path:?}");
+        }
+        assert!(!names.contains(Path::new("")) && !names.contains(Path::new("0")));
+        assert!(!Names::default().contains(Path::new("a")));
+    }
 }

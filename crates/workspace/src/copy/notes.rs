@@ -14,6 +14,8 @@ use super::keep::{self, Kept};
 use super::path_text::{self, PathText};
 use super::{journal, trash};
 
+/// Of what is kept here: 2 has its names in order.
+const VERSION: u32 = 2;
 pub(super) const UPPER: &str = "upper";
 pub(super) const WORK: &str = "work";
 pub(super) const BEGUN: &str = "begun.json";
@@ -132,7 +134,7 @@ pub(super) fn note_beginning(
 ) -> Result<(), WorkspaceError> {
     Names::write(tree, folder)?;
     let begun = Begun {
-        version: 1,
+        version: VERSION,
         tree: tree.to_owned(),
         since,
         conflicts: conflicts.into_iter().map(PathText).collect(),
@@ -154,10 +156,10 @@ pub(super) fn read_begun(folder: &Path) -> Result<Option<Begun>, WorkspaceError>
     let Some(text) = read else { return Ok(None) };
     let begun: Begun = serde_json::from_slice(&text)
         .map_err(|error| WorkspaceError::unreadable(&path, error.to_string()))?;
-    if begun.version != 1 {
+    if begun.version != VERSION {
         return Err(WorkspaceError::unreadable(
             &path,
-            "another version of this program wrote it",
+            "another version of this program wrote it; apply or discard the copy with that, or remove its folder",
         ));
     }
     Ok(Some(begun))
