@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::OnceCell;
 use tokio::task::{JoinError, JoinSet};
+use tracing::Instrument as _;
 
 use crate::config::SandboxConfig;
 use crate::container::OwnFiles;
@@ -139,7 +140,8 @@ impl Shared {
         while let Some(done) = take_downs.try_join_next() {
             tell(done);
         }
-        take_downs.spawn(work);
+        // What it reports is about this execution.
+        take_downs.spawn(work.in_current_span());
     }
 
     /// Stops every execution, and waits for their ends.

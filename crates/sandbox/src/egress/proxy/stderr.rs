@@ -25,7 +25,7 @@ pub(super) struct ProxyLog {
     execution: String,
     /// What has come of the line that is not complete.
     line: Vec<u8>,
-    /// The end of what was said.
+    /// What explains a failure.
     kept: String,
     room: u32,
     refilled: Instant,
@@ -79,7 +79,7 @@ impl ProxyLog {
         self.report_dropped();
     }
 
-    /// The end of what was said, escaped.
+    /// The end of its warnings, errors and lines that are no events, escaped.
     pub(super) fn tail(&mut self) -> String {
         self.take_line();
         self.kept.trim_end().to_owned()
@@ -97,7 +97,10 @@ impl ProxyLog {
             Err(_) => ("WARN".to_owned(), line.trim_end().to_owned()),
         };
         let text = escape_text(&text);
-        self.keep(&text);
+        // What an ordinary life looks like explains no failure.
+        if !matches!(level.as_str(), "INFO" | "DEBUG" | "TRACE") {
+            self.keep(&text);
+        }
         if !self.admit() {
             self.dropped += 1;
             return;
@@ -233,6 +236,15 @@ mod tests {
             assert_eq!(emitted, format!("ERROR {SEEN} execution=\"task-1\"\n"));
             assert_eq!(tail, SEEN.trim_start_matches("egress proxy: "));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_no_warning_does_not_displace_the_reason_of_a_failure() {
+        let ordinary = EVENT.replace("ERROR", "INFO") + "\n";
+        let text = format!("{EVENT}\n{}", ordinary.repeat(100));
+        let (emitted, tail) = seen(&[text.as_bytes()]);
+        assert_eq!(emitted.lines().count(), 101);
+        assert_eq!(tail, SEEN.trim_start_matches("egress proxy: "));
     }
 
     #[tokio::test(start_paused = true)]
