@@ -9,7 +9,7 @@ use std::time::Duration;
 use std::vec;
 
 use futures_util::Stream;
-use sandbox_workspace::Planted;
+use sandbox_workspace::TamperedPath;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::Instrument as _;
@@ -71,7 +71,7 @@ where
     pub(super) fn spawn<W>(
         switch: &Arc<StopSwitch>,
         room: usize,
-        planted: fn(&R) -> &[Planted],
+        planted: fn(&R) -> &[TamperedPath],
         work: impl FnOnce(Owner<E>) -> W,
     ) -> Self
     where

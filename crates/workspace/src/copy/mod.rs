@@ -5,6 +5,7 @@ mod apply;
 mod change;
 mod changes;
 mod commit;
+mod fail_point;
 mod fingerprint;
 mod finish;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -23,7 +24,6 @@ mod sync;
 mod trash;
 #[cfg(test)]
 mod unprivileged;
-mod witness;
 mod xattr;
 
 pub use apply::{Applied, ApplyOptions};

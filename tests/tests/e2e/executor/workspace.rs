@@ -8,7 +8,7 @@ use e2e_tests::bed::Bed;
 use e2e_tests::engine;
 use sandbox::diagnostics::VerifySpec;
 use sandbox::executor::{ExecOptions, ExecutorConfig, ExecutorMode, Workspace};
-use sandbox::workspace::{Planted, Protection, WorkspaceCopy, WorkspaceError};
+use sandbox::workspace::{Protection, TamperedPath, WorkspaceCopy, WorkspaceError};
 use sandbox::{Mount, SandboxError};
 
 use super::bed::{config, executor, marker, output, run, until_processes};
@@ -32,7 +32,7 @@ fn protected(bed: &Bed, folder: &Path) -> ExecutorConfig {
 }
 
 /// What is told, each of it moved away.
-fn told<'a>(planted: &'a [Planted], folder: &Path) -> Vec<&'a str> {
+fn told<'a>(planted: &'a [TamperedPath], folder: &Path) -> Vec<&'a str> {
     for thing in planted {
         let moved = thing.moved_to.as_ref().expect("moved away");
         assert_eq!(fs::read_to_string(moved).expect("a file"), "evil\n");

@@ -185,13 +185,13 @@ fn what_does_not_fit_is_refused_before_anything_is_copied() {
     fs::hard_link(bed.upper().join("edited"), bed.upper().join("edited-too")).unwrap();
     let before = bed.snapshot();
     let comparison = bed.opened().comparison().unwrap();
-    let mut moments = 0;
+    let mut points = 0;
     let options = ApplyOptions::default();
     let refused = apply_within(&comparison, &bed.copy(), &options, 1, &mut |_| {
-        moments += 1;
+        points += 1;
         true
     });
     assert!(matches!(refused, Err(WorkspaceError::Io { .. })), "{refused:?}");
-    assert_eq!((bed.snapshot(), moments), (before, 0));
+    assert_eq!((bed.snapshot(), points), (before, 0));
     notes::forget(&bed.copy()).unwrap();
 }
