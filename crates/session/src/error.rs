@@ -43,7 +43,7 @@ pub enum SessionError {
     },
     /// A name that the session owns is a symbolic link, a device or something else that must not be followed.
     #[error("refused to use `{}`: it is no {expected} of its own; remove it", path.display())]
-    Planted {
+    Tampered {
         /// The name.
         path: PathBuf,
         /// What it should be: `file` or `folder`.
