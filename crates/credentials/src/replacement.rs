@@ -32,16 +32,16 @@ impl SecretReplacements {
     /// in many a text by chance.
     #[must_use]
     pub fn surrogate_of(&self, text: &str) -> Option<&str> {
-        let stands =
+        let is_present =
             |value: &SecretValue| value.expose().len() >= SHORTEST_SOUGHT && text.contains(value.expose());
         let entry = self.iter().find(|(_, replacement)| match replacement {
-            Replacement::Masked(masked) => stands(&masked.value),
+            Replacement::Masked(masked) => is_present(&masked.value),
             Replacement::Signing(key) => {
                 let token = key.session_token.as_ref().map(|(token, _)| token);
                 [&key.access_key_id, &key.secret_access_key]
                     .into_iter()
                     .chain(token)
-                    .any(stands)
+                    .any(is_present)
             }
         });
         entry.map(|(surrogate, _)| surrogate)
