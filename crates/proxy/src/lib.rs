@@ -50,6 +50,6 @@ mod tls;
 mod upload;
 mod upstream;
 
-pub use control::{ControlError, Place};
+pub use control::{Column, ControlError};
 pub use run::{ProxyError, run, run_until};
 pub use tls::{AuthorityError, RootsError};

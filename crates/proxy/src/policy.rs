@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use allowlist::Allowlist;
 
-/// What the gate goes by at this moment. It travels in a [`tokio::sync::watch`] channel, so that a change is in force for the next
+/// The policy that the gate applies now. It travels in a [`tokio::sync::watch`] channel, so that a change is in force for the next
 /// request and a connection can wait until it is to be cut.
 #[derive(Debug, Clone)]
 pub(crate) struct LivePolicy {

@@ -94,17 +94,17 @@ where
     let mut writer = tokio::spawn(records.write_to(output));
     let mut ended = live(Control::new(input), &recorder, stop).await;
     if let Err(error) = &ended {
-        // Where the queue is full nobody reads, and there is nobody to tell.
-        let _ = recorder.tell(ProxyMessage::Failed {
+        // A full queue means that the host no longer reads.
+        let _ = recorder.send(ProxyMessage::Failed {
             reason: reason(error),
         });
     }
     drop(recorder);
-    let patience = match ended {
+    let drain_timeout = match ended {
         Ok(Farewell::Drain) => LAST_RECORDS,
         Ok(Farewell::Gone) | Err(_) => LAST_WORDS,
     };
-    match timeout(patience, &mut writer).await {
+    match timeout(drain_timeout, &mut writer).await {
         Ok(Ok(Err(source))) => ended = Err(ProxyError::Output(source)),
         Ok(Ok(Ok(())) | Err(_)) => {}
         Err(_elapsed) => writer.abort(),
@@ -187,7 +187,7 @@ async fn begin(
     let (stop, stopped) = watch::channel(false);
     let mut services = JoinSet::new();
     // The queue is empty: both fit.
-    let _ = recorder.tell(ProxyMessage::Ready {
+    let _ = recorder.send(ProxyMessage::Ready {
         protocol: PROTOCOL_VERSION,
     });
     let _ = recorder.try_record(Event::TaskStart);

@@ -165,8 +165,8 @@ impl Server {
         tls: Arc<rustls::ServerConfig>,
         stopped: watch::Receiver<bool>,
     ) {
-        let patience = Duration::from_millis(self.shared.context.limits.head_timeout_ms);
-        let accepted = match timeout(patience, Handshake::with(stream, tls)).await {
+        let head_timeout = Duration::from_millis(self.shared.context.limits.head_timeout_ms);
+        let accepted = match timeout(head_timeout, Handshake::with(stream, tls)).await {
             Ok(Handshake::Accepted(accepted)) => accepted,
             Ok(Handshake::Refused(refusal)) => return self.record(refusal),
             Ok(Handshake::Gone) => return,

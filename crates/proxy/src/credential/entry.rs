@@ -8,7 +8,7 @@ use sandbox_proxy_protocol::Scheme;
 
 /// A surrogate, the real value, and where that goes.
 pub(super) struct Entry {
-    place: usize,
+    index: usize,
     surrogate: String,
     value: SecretValue,
     injection: Injection,
@@ -16,9 +16,9 @@ pub(super) struct Entry {
 
 impl Entry {
     /// `None` for a surrogate that would be found everywhere, or one that stands for nothing.
-    pub(super) fn new(place: usize, surrogate: &str, replacement: &MaskedReplacement) -> Option<Self> {
+    pub(super) fn new(index: usize, surrogate: &str, replacement: &MaskedReplacement) -> Option<Self> {
         (!surrogate.is_empty() && !replacement.value.is_empty()).then(|| Self {
-            place,
+            index,
             surrogate: surrogate.to_owned(),
             value: replacement.value.clone(),
             injection: replacement.injection.clone(),
@@ -26,8 +26,8 @@ impl Entry {
     }
 
     /// Its place among all replacements.
-    pub(super) fn place(&self) -> usize {
-        self.place
+    pub(super) fn index(&self) -> usize {
+        self.index
     }
 
     /// Whether requests to `host` may carry it.

@@ -49,10 +49,10 @@ impl Vault {
             needles: Mutex::new(LruCache::new(NEEDLE_SETS)),
             drift: DriftWatch::new(),
         };
-        for (place, (surrogate, replacement)) in replacements.into_iter().enumerate() {
+        for (index, (surrogate, replacement)) in replacements.into_iter().enumerate() {
             match replacement {
-                Replacement::Masked(masked) => vault.masked.extend(Entry::new(place, surrogate, masked)),
-                Replacement::Signing(key) => vault.keys.extend(Key::new(place, surrogate, key)),
+                Replacement::Masked(masked) => vault.masked.extend(Entry::new(index, surrogate, masked)),
+                Replacement::Signing(key) => vault.keys.extend(Key::new(index, surrogate, key)),
             }
         }
         vault
@@ -140,7 +140,7 @@ impl Vault {
 
     fn known_needles(&self, scope: &Scope<'_>) -> Arc<Needles> {
         let mut known = self.needles.lock().unwrap_or_else(PoisonError::into_inner);
-        let needles = known.get_or_insert(scope.places(), || {
+        let needles = known.get_or_insert(scope.indices(), || {
             let signing = scope.keys.iter().flat_map(|key| key.secrets());
             Arc::new(Needles::new(scope.secrets()).with_bytes(signing))
         });

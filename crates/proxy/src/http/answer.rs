@@ -15,7 +15,7 @@ use super::exchange::Exchange;
 use super::forward::{forward, try_over};
 use super::outbound::{Unprepared, malformed, unchunked};
 use super::outgoing::Outgoing;
-use super::refusal::{give_up, refuse, tell, too_busy};
+use super::refusal::{answer_with, give_up, refuse, too_busy};
 use super::upgrade::Tunnel;
 use crate::blocked::Blocked;
 use crate::gate::Permit;
@@ -43,11 +43,11 @@ impl Answered<'_> {
         upload: Upload,
         exchange: Exchange,
     ) -> Response<Download> {
-        let patience = self.client.response_patience();
-        match forward(self.client.pool(), &outgoing, upload, patience).await {
+        let response_timeout = self.client.response_timeout();
+        match forward(self.client.pool(), &outgoing, upload, response_timeout).await {
             Ok((answer, lease)) if is_plain(answer.status()) => self.respond(answer, lease, exchange),
             Ok(_) => self.fail(
-                &UpstreamError::told(
+                &UpstreamError::of_text(
                     Failure::Reset,
                     "the upstream changed the protocol without being asked",
                 ),
@@ -72,7 +72,7 @@ impl Answered<'_> {
         let opened = async {
             let line = outgoing.raw_line();
             let lease = client.pool().lease_http1(&outgoing.destination, line).await?;
-            try_over(lease, &outgoing, upload, client.response_patience()).await
+            try_over(lease, &outgoing, upload, client.response_timeout()).await
         };
         let (mut answer, lease) = match opened.await {
             Ok(answered) => answered,
@@ -86,7 +86,7 @@ impl Answered<'_> {
             .get(UPGRADE)
             .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
         if answer.status() != StatusCode::SWITCHING_PROTOCOLS || !agreed {
-            let error = UpstreamError::told(
+            let error = UpstreamError::of_text(
                 Failure::Reset,
                 "the upstream switched to a protocol that was not asked for",
             );
@@ -144,7 +144,7 @@ impl Answered<'_> {
             return give_up(malformed(), exchange);
         }
         exchange.failed(error.to_string());
-        tell(deny::failed(exchange.audience(), error), exchange)
+        answer_with(deny::failed(exchange.audience(), error), exchange)
     }
 }
 

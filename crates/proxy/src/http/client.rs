@@ -117,7 +117,7 @@ impl Client {
     }
 
     /// How long an upstream may take to begin its answer.
-    pub(super) fn response_patience(&self) -> Option<Duration> {
+    pub(super) fn response_timeout(&self) -> Option<Duration> {
         self.limits().response_timeout_ms.map(Duration::from_millis)
     }
 

@@ -139,7 +139,7 @@ struct RequestLine {
     raw_target: Option<Range<usize>>,
 }
 
-/// Whether a head can begin with `byte`: whoever speaks another protocol here is told at once.
+/// Whether a head can begin with `byte`: whoever speaks another protocol here is found at once.
 pub(super) fn begins_head(byte: u8) -> bool {
     is_token(byte) || matches!(byte, b'\r' | b'\n' | b' ')
 }
@@ -442,12 +442,12 @@ mod tests {
             HeadFault::Late,
             b"GET /a b HTTP/1.1\r\nx: y\r\nHost: a.example \r\nz",
         );
-        let told = (
+        let found = (
             refused.method.as_str(),
             refused.target.as_str(),
             refused.host.as_str(),
         );
-        assert_eq!(told, ("GET", "/a b", "a.example"));
+        assert_eq!(found, ("GET", "/a b", "a.example"));
         let refused = RefusedHead::new(HeadFault::Late, b"SSH-2.0-OpenSSH");
         assert_eq!(
             (refused.method.as_str(), refused.target.as_str()),

@@ -174,12 +174,12 @@ pub(super) fn unchunked(fault: &ChunkError) -> Unprepared {
     }
 }
 
-fn too_large(mend: &str) -> Unprepared {
+fn too_large(hint: &str) -> Unprepared {
     Unprepared::Failed(Unsent {
         status: StatusCode::PAYLOAD_TOO_LARGE,
         reason: "body_too_large",
-        message: mend.to_owned(),
-        record: format!("Sign: {mend}"),
+        message: hint.to_owned(),
+        record: format!("Sign: {hint}"),
     })
 }
 

@@ -73,11 +73,11 @@ impl UpstreamError {
             }
             next = cause.source();
         }
-        Self::told(kind, &texts.join(": "))
+        Self::of_text(kind, &texts.join(": "))
     }
 
     /// A failure in our own words.
-    pub(crate) fn told(kind: Failure, what: &str) -> Self {
+    pub(crate) fn of_text(kind: Failure, what: &str) -> Self {
         let begin = match kind {
             Failure::Dns | Failure::Connect => "Connection failed",
             Failure::Tls => "TLS",

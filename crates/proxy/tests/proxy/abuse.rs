@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::harness::{Body, PATIENCE, Pki, Proxy, Setup, Upstream, empty, peak_memory, streaming_body};
+use crate::harness::{Body, Pki, Proxy, Setup, TIMEOUT, Upstream, empty, peak_memory, streaming_body};
 
 /// Connections that the limits let in.
 const CONNECTIONS: usize = 256;
@@ -70,10 +70,10 @@ where
     F: Future<Output = hyper::Result<Response<Incoming>>>,
 {
     let mut held = Vec::new();
-    let mut patience = PATIENCE;
-    while let Ok(Some(response)) = timeout(patience, asked.next()).await {
+    let mut wait = TIMEOUT;
+    while let Ok(Some(response)) = timeout(wait, asked.next()).await {
         held.extend(response.ok());
-        patience = SETTLE;
+        wait = SETTLE;
     }
     held
 }

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
-use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, plain_capture, raw, raw_tls};
+use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, plain_capture, raw, raw_tls};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
@@ -80,7 +80,7 @@ async fn a_raw_query_is_one_requests_own() {
     assert_eq!(answer.count(), 3, "{answer:?}");
     let mut all = String::new();
     while !all.contains("/c?<> HTTP/1.1\r\n") {
-        all += &timeout(PATIENCE, seen.recv()).await.unwrap().unwrap();
+        all += &timeout(TIMEOUT, seen.recv()).await.unwrap().unwrap();
     }
     assert!(
         all.contains("POST /a?\" HTTP/1.1\r\n") && all.contains("abc"),
@@ -125,7 +125,7 @@ async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
     let expected = [0, 0, 4, 3, 0, 0, 0, 0, 3, 0, 0, 0, 13];
     while !read.windows(expected.len()).any(|frame| frame == expected) {
         let mut buffer = [0; 4096];
-        let length = timeout(PATIENCE, stream.read(&mut buffer))
+        let length = timeout(TIMEOUT, stream.read(&mut buffer))
             .await
             .expect("a reset comes")
             .unwrap();

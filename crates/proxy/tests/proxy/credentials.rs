@@ -10,7 +10,7 @@ use sandbox_proxy_protocol::{Command, RequestRecord};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::harness::{Body, PATIENCE, Pki, Proxy, Setup, Upstream, body, empty, raw, raw_tls};
+use crate::harness::{Body, Pki, Proxy, Setup, TIMEOUT, Upstream, body, empty, raw, raw_tls};
 
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
 const API_KEY: &str = "sk-ant-api03-TheRealKeyOfThisTest";
@@ -273,7 +273,7 @@ async fn a_web_socket_is_opened_with_the_real_value() {
         let mut stream = world.proxy.tls("a.example", &["http/1.1"]).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut start = [0; 12];
-        timeout(PATIENCE, stream.read_exact(&mut start))
+        timeout(TIMEOUT, stream.read_exact(&mut start))
             .await
             .expect("an answer comes")
             .unwrap();

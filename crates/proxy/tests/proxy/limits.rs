@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::harness::{Answer, PATIENCE, Pki, Proxy, Setup, Upstream, empty, raw};
+use crate::harness::{Answer, Pki, Proxy, Setup, TIMEOUT, Upstream, empty, raw};
 
 async fn start(limits: Limits) -> (Proxy, Upstream) {
     let pki = Pki::new();
@@ -33,7 +33,7 @@ async fn limit(proxy: &Proxy) -> String {
 
 async fn closes(mut stream: TcpStream) -> Vec<u8> {
     let mut rest = Vec::new();
-    let _ = timeout(PATIENCE, stream.read_to_end(&mut rest))
+    let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest))
         .await
         .expect("the proxy closes the connection");
     rest
@@ -63,7 +63,7 @@ async fn a_connection_too_many_is_closed() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, served).await.expect("a place becomes free");
+    timeout(TIMEOUT, served).await.expect("a place becomes free");
     proxy.stop().await;
 }
 
@@ -204,7 +204,7 @@ async fn idle_connections_are_closed() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, closed)
+    timeout(TIMEOUT, closed)
         .await
         .expect("both connections are closed");
     proxy.stop().await;
@@ -335,7 +335,7 @@ async fn while_the_owner_says_nothing_nothing_passes() {
     };
     let mut client = proxy.http2("a.example").await;
     assert_eq!(ask(&mut client, "/").await.unwrap(), 200, "the control");
-    let cut = timeout(PATIENCE, ask(&mut client, "/wait"))
+    let cut = timeout(TIMEOUT, ask(&mut client, "/wait"))
         .await
         .expect("it is cut");
     assert!(cut.is_err(), "{cut:?}");
@@ -349,7 +349,7 @@ async fn while_the_owner_says_nothing_nothing_passes() {
             }
         }
     };
-    timeout(PATIENCE, back)
+    timeout(TIMEOUT, back)
         .await
         .expect("an owner that is back is served");
     proxy.stop().await;
@@ -375,7 +375,7 @@ async fn refusals_do_not_count_as_connections() {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, served)
+        timeout(TIMEOUT, served)
             .await
             .expect("the place becomes free again");
     }
@@ -403,7 +403,7 @@ async fn few_connections_stay_open() {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, evicted)
+        timeout(TIMEOUT, evicted)
             .await
             .expect("the pool keeps two connections");
         assert_eq!(upstream.connections(), 5);

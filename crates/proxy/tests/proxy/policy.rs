@@ -5,7 +5,7 @@ use http::Request;
 use sandbox_proxy_protocol::Command;
 use tokio::time::timeout;
 
-use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, empty};
+use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, empty};
 
 async fn start() -> (Proxy, Upstream) {
     let pki = Pki::new();
@@ -38,7 +38,7 @@ async fn a_new_policy_is_in_force_for_the_next_request() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, follows).await.expect("the policy changes");
+    timeout(TIMEOUT, follows).await.expect("the policy changes");
     assert_eq!(reason(&proxy, "a.example").await, "host");
     proxy.stop().await;
 }
@@ -59,7 +59,7 @@ async fn quarantine_ends_what_is_going_on_and_refuses_the_rest() {
         .await
         .unwrap();
     proxy.command(&Command::Quarantine {}).await;
-    let ended = timeout(PATIENCE, pending)
+    let ended = timeout(TIMEOUT, pending)
         .await
         .expect("the request in progress ends")
         .unwrap();
@@ -84,7 +84,7 @@ async fn quarantine_ends_what_is_going_on_and_refuses_the_rest() {
             }
         }
     };
-    let answer = timeout(PATIENCE, refused).await.expect("a refusal comes");
+    let answer = timeout(TIMEOUT, refused).await.expect("a refusal comes");
     assert_eq!(
         (answer.status().as_u16(), &answer.headers()["x-sandbox-blocked"]),
         (403, &"quarantine".parse().unwrap())

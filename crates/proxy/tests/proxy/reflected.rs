@@ -12,7 +12,7 @@ use sandbox_proxy_protocol::RequestOutcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, empty, goodbye, raw_tls, say_goodbye};
+use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, empty, goodbye, raw_tls, say_goodbye};
 
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
 
@@ -96,7 +96,7 @@ async fn the_head_of_an_opened_web_socket_is_an_answer_too() {
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\n") {
             answer.push(
-                timeout(PATIENCE, stream.read_u8())
+                timeout(TIMEOUT, stream.read_u8())
                     .await
                     .expect("the 101 comes")
                     .unwrap(),

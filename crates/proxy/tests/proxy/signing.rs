@@ -14,7 +14,7 @@ use time::{Duration, OffsetDateTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::harness::{Body, PATIENCE, Pki, Proxy, Setup, Upstream, empty, raw, raw_tls, streaming_body};
+use crate::harness::{Body, Pki, Proxy, Setup, TIMEOUT, Upstream, empty, raw, raw_tls, streaming_body};
 
 const KEY_ID: &str = "AKIAIOSFODNN7EXAMPLE";
 const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
@@ -362,7 +362,7 @@ async fn answer_before_body(world: &World, request: http::request::Builder, leng
     let mut stream = world.proxy.tls("a.example", &["http/1.1"]).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut start = [0; 12];
-    timeout(PATIENCE, stream.read_exact(&mut start))
+    timeout(TIMEOUT, stream.read_exact(&mut start))
         .await
         .expect("an answer comes")
         .unwrap();
@@ -521,7 +521,7 @@ async fn a_web_socket_can_be_presigned() {
     let mut stream = world.proxy.tls("a.example", &["http/1.1"]).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut start = [0; 12];
-    timeout(PATIENCE, stream.read_exact(&mut start))
+    timeout(TIMEOUT, stream.read_exact(&mut start))
         .await
         .expect("an answer comes")
         .unwrap();

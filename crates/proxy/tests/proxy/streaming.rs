@@ -7,7 +7,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
-use crate::harness::{Answer, PATIENCE, Pki, Proxy, Setup, Upstream, empty, streaming_body};
+use crate::harness::{Answer, Pki, Proxy, Setup, TIMEOUT, Upstream, empty, streaming_body};
 
 const LARGE: usize = 64 * 1024 * 1024;
 
@@ -18,7 +18,7 @@ async fn start(alpn: &[&str]) -> (Proxy, Upstream) {
 }
 
 async fn next_text(response: &mut http::Response<hyper::body::Incoming>) -> Bytes {
-    let frame = timeout(PATIENCE, response.body_mut().frame())
+    let frame = timeout(TIMEOUT, response.body_mut().frame())
         .await
         .expect("a frame comes")
         .unwrap()
@@ -129,7 +129,7 @@ async fn an_upload_and_its_answer_flow_at_the_same_time() {
             .body(http_body_util::StreamBody::new(frames).boxed_unsync())
             .unwrap();
         let mut client = proxy.http2("a.example").await;
-        let mut response = timeout(PATIENCE, client.send_request(request))
+        let mut response = timeout(TIMEOUT, client.send_request(request))
             .await
             .expect("the head comes first")
             .unwrap();

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Body, PATIENCE, Proxy};
+use super::{Body, Proxy, TIMEOUT};
 
 /// No body.
 pub(crate) fn empty() -> Body {
@@ -38,7 +38,7 @@ impl Answer {
     /// Reads all of `response`.
     pub(crate) async fn read(response: Response<Incoming>) -> Self {
         let (parts, body) = response.into_parts();
-        let collected = timeout(PATIENCE, body.collect())
+        let collected = timeout(TIMEOUT, body.collect())
             .await
             .expect("the body ends")
             .expect("the body is whole");
@@ -94,7 +94,7 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, bytes: &[u8]
     stream.flush().await.unwrap();
     let mut answer = Vec::new();
     // A reset after the answer is as good as an end.
-    let _ = timeout(PATIENCE, stream.read_to_end(&mut answer))
+    let _ = timeout(TIMEOUT, stream.read_to_end(&mut answer))
         .await
         .expect("the proxy closes the connection");
     RawAnswer(String::from_utf8_lossy(&answer).into_owned())
@@ -136,7 +136,7 @@ impl Proxy {
     /// One request over an HTTP/1 connection of its own.
     pub(crate) async fn ask1(&self, request: Request<Body>) -> Answer {
         let mut sender = self.http1(&host(&request)).await;
-        let response = timeout(PATIENCE, sender.send_request(request))
+        let response = timeout(TIMEOUT, sender.send_request(request))
             .await
             .expect("an answer comes")
             .unwrap();
@@ -146,7 +146,7 @@ impl Proxy {
     /// One request over an HTTP/2 connection of its own.
     pub(crate) async fn ask2(&self, request: Request<Body>) -> Answer {
         let mut sender = self.http2(&host(&request)).await;
-        let response = timeout(PATIENCE, sender.send_request(request))
+        let response = timeout(TIMEOUT, sender.send_request(request))
             .await
             .expect("an answer comes")
             .unwrap();

@@ -28,7 +28,7 @@ type Commands = Box<dyn AsyncWrite + Send + Unpin>;
 type Output = Box<dyn AsyncRead + Send + Unpin>;
 
 /// Longer than anything takes that works.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Loopback addresses that no other test has, in this process or in another.
 pub(crate) fn fresh_address() -> Ipv4Addr {
@@ -225,7 +225,7 @@ impl Proxy {
                 }
             }
         };
-        timeout(PATIENCE, find).await.expect("the record comes")
+        timeout(TIMEOUT, find).await.expect("the record comes")
     }
 
     /// The next record of a request.
@@ -243,7 +243,7 @@ impl Proxy {
     /// Asks it to drain and waits for the end.
     pub(crate) async fn stop(self) {
         self.command(&Command::Drain {}).await;
-        timeout(PATIENCE, self.ended)
+        timeout(TIMEOUT, self.ended)
             .await
             .expect("the proxy ends")
             .unwrap()
@@ -253,7 +253,7 @@ impl Proxy {
     /// Closes the channel, as the death of the owner does, and waits for the end.
     pub(crate) async fn abandon(&mut self) {
         self.commands.lock().await.take();
-        timeout(PATIENCE, &mut self.ended)
+        timeout(TIMEOUT, &mut self.ended)
             .await
             .expect("the proxy ends")
             .unwrap()
