@@ -28,7 +28,7 @@ pub(crate) fn prepare(
 }
 
 /// Tells which credentials a run has, and what is probably not meant.
-pub(crate) fn tell(
+pub(crate) fn report(
     credentials: &CredentialsFile,
     environment: &Environment,
     policy: &Allowlist,

@@ -76,7 +76,7 @@ impl Printer {
         self.stdout.terminal
     }
 
-    /// Whether progress is worth telling.
+    /// Whether progress is worth showing.
     pub(crate) fn shows_progress(self) -> bool {
         self.stderr.terminal || self.verbosity > 0
     }

@@ -193,7 +193,7 @@ impl<'a> CopyOfRun<'a> {
             return Ok(());
         };
         match pending {
-            Pending::Apply => self.tell(&copy.apply(&self.options()).map_err(explained)?),
+            Pending::Apply => self.report(&copy.apply(&self.options()).map_err(explained)?),
             Pending::Discard => copy.discard()?,
             Pending::Continue => {}
         }
@@ -228,7 +228,7 @@ impl<'a> CopyOfRun<'a> {
                     return Err(explained(error));
                 }
             };
-            self.tell(&applied);
+            self.report(&applied);
             report.applied = applied.applied.len();
             report.pending = applied.held_back.len();
             report.held_back = listed(&applied.held_back);
@@ -267,7 +267,7 @@ impl<'a> CopyOfRun<'a> {
     }
 
     /// Says what is in the work tree now, and what is not.
-    fn tell(&self, applied: &Applied) {
+    fn report(&self, applied: &Applied) {
         let printer = self.printer;
         match applied.applied.len() {
             0 => {}

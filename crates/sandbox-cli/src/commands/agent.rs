@@ -27,12 +27,12 @@ pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Auto;
 
 /// Where a session is kept, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SessionPlace {
+pub(crate) struct SessionFolder {
     dir: PathBuf,
     context: String,
 }
 
-impl SessionPlace {
+impl SessionFolder {
     /// The project's own, unless a folder was named; a folder belongs to no project, so that it can be moved.
     pub(crate) fn new(named: Option<PathBuf>, project: &Project) -> Self {
         match named {
@@ -54,7 +54,7 @@ pub(crate) struct AgentSettings {
     prompt: String,
     resume: Resume,
     model: Option<String>,
-    session: SessionPlace,
+    session: SessionFolder,
     claude_bin: Option<PathBuf>,
     output: AgentOutput,
 }
@@ -71,7 +71,7 @@ impl AgentSettings {
     /// Reads the prompt, from stdin where it was not given.
     pub(crate) fn new(args: AgentArgs, project: &Project) -> Result<Self, Failure> {
         let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
-        let session = SessionPlace::new(session, project);
+        let session = SessionFolder::new(session, project);
         let (resume, prompt) = resume_and_prompt(args.resume, args.prompt);
         let prompt = match prompt {
             Some(prompt) if prompt != "-" => prompt,

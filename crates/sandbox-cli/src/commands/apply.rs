@@ -32,12 +32,12 @@ pub(crate) async fn apply(
     let applied = copy.apply(&options).map_err(explained)?;
     match args.output {
         Output::Json => drop(printer.line(json(&applied))),
-        Output::Text => tell(&applied, printer),
+        Output::Text => report(&applied, printer),
     }
     Ok(ExitStatus::Success)
 }
 
-fn tell(applied: &Applied, printer: Printer) {
+fn report(applied: &Applied, printer: Printer) {
     for change in &applied.applied {
         if !printer.line(line(change)) {
             break;

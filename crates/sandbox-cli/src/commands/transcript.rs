@@ -11,7 +11,7 @@ use crate::printer::{Printer, Style, harmless};
 const SHOWN: usize = 100;
 
 /// Arguments of tools that say most, the best first.
-const TELLING: [&str; 8] = [
+const SHOWN_ARGUMENTS: [&str; 8] = [
     "command",
     "file_path",
     "path",
@@ -94,10 +94,10 @@ fn ending(result: &ResultEvent, printer: Printer) -> String {
 }
 
 fn arguments(tool: &ToolUse) -> String {
-    let telling = TELLING
+    let shown = SHOWN_ARGUMENTS
         .iter()
         .find_map(|name| tool.input.get(name).and_then(Value::as_str));
-    match telling {
+    match shown {
         Some(text) => one_line(text),
         None if tool.input.as_object().is_some_and(|input| !input.is_empty()) => {
             one_line(&tool.input.to_string())
