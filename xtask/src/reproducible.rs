@@ -62,7 +62,7 @@ impl Folders {
 pub(crate) fn build(names: &[&str], folder: &Path) -> Result<()> {
     for name in names {
         let built = step(&format!("building {name}"), || Folders::ours().build(name))?;
-        cargo::place(&built, &folder.join(name))?;
+        cargo::install(&built, &folder.join(name))?;
     }
     Ok(())
 }

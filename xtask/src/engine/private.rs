@@ -480,8 +480,8 @@ fn make_socket_folder(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn await_end(pid: u32, patience: Duration) {
-    let deadline = Instant::now() + patience;
+fn await_end(pid: u32, limit: Duration) {
+    let deadline = Instant::now() + limit;
     let process = PathBuf::from(format!("/proc/{pid}/ns/mnt"));
     while Instant::now() < deadline && fs::metadata(&process).is_ok() {
         std::thread::sleep(Duration::from_millis(20));

@@ -14,7 +14,7 @@ use super::report::{Report, spread};
 use crate::process::{self, command};
 
 /// How long a command may take on an engine that is not well: the longest deadline of a call, and some more.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 /// Connections that a run makes, at least: a fault in each of them in turn.
 const CALLS: u32 = 30;
 
@@ -80,7 +80,7 @@ fn faulty(field: &Field, number: u32) -> Result<(String, Output)> {
     let at = number / 4 % CALLS;
     let socket = Faulty::listen(field.socket_at("faulty.sock"), field.socket.path(), fault, at)?;
     let mut run = field.sandbox_on(socket.path(), &["run", "--", "echo", "whole"]);
-    let output = output_within(run.stdout(Stdio::piped()).stderr(Stdio::piped()), PATIENCE)?;
+    let output = output_within(run.stdout(Stdio::piped()).stderr(Stdio::piped()), TIMEOUT)?;
     let what = if socket.seen() > at {
         format!("{fault:?}")
     } else {

@@ -189,12 +189,12 @@ impl Field {
 }
 
 /// Runs a command to its end, or kills it when its time is over.
-pub(super) fn output_within(command: &mut Command, patience: Duration) -> Result<Output> {
+pub(super) fn output_within(command: &mut Command, limit: Duration) -> Result<Output> {
     let child = command.spawn()?;
     let id = child.id();
     let (done, waiting) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
-        if waiting.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        if waiting.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
             drop(process::run_quietly(&mut process::command(
                 "kill",
                 ["-KILL", &id.to_string()],
