@@ -33,7 +33,7 @@ pub(super) enum Look {
     /// What this script prints in the container.
     Inside(&'static str),
     /// What the engine tells afterwards at this place.
-    Told(&'static str),
+    Inspect(&'static str),
 }
 
 /// What podman makes of a field.
@@ -98,13 +98,13 @@ async fn seen(row: &Row, asked: bool) -> String {
     }
     let script = match row.look {
         Look::Inside(script) => script,
-        Look::Told(_) => "true",
+        Look::Inspect(_) => "true",
     };
     let made = engine::compatible(script, &body).await;
     match (made.refusal, &row.look) {
         (Some((status, text)), _) => format!("refused: {status} {text}"),
         (None, Look::Inside(_)) => made.output,
-        (None, Look::Told(pointer)) => match made.facts.pointer(pointer) {
+        (None, Look::Inspect(pointer)) => match made.facts.pointer(pointer) {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
             None => String::new(),
