@@ -25,7 +25,7 @@ pub enum ControlError {
     /// A line without end.
     #[error("a line on the control channel is longer than {LINE_BYTES} bytes")]
     TooLong,
-    /// The owner went away before the proxy was told what to do.
+    /// The owner went away before it sent a start document.
     #[error("the control channel ended before the start document")]
     NoStart,
     /// The owner speaks another version.

@@ -28,7 +28,7 @@ use crate::tls::{self, AuthorityError, LeafIssuer, RootsError};
 const DRAIN_MARGIN: Duration = Duration::from_millis(500);
 /// How long an ending proxy waits for the host to read its last records: one that asked for a drain reads, and may have thousands to write.
 const LAST_RECORDS: Duration = Duration::from_secs(30);
-/// Likewise, for a host that is gone or has to be told of a failure.
+/// The same, for a host that is gone or after a failure.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Why a proxy could not serve, or could not go on. No message holds anything secret.
@@ -65,7 +65,7 @@ pub enum ProxyError {
 }
 
 /// Serves one task: reads a [`StartConfig`] from `input`, answers with [`ProxyMessage::Ready`] on `output`, then writes records
-/// there and follows the commands of `input`. When it is told to drain, it stops accepting, lets requests in progress end for
+/// there and follows the commands of `input`. When it is asked to drain, it stops accepting, lets requests in progress end for
 /// [`sandbox_proxy_protocol::Limits::drain_ms`], and is done; when `input` ends, it cuts them off at once.
 ///
 /// # Errors

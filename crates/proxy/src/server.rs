@@ -49,7 +49,7 @@ pub(crate) async fn serve(
     let tls = match server_config(context.authority.clone()) {
         Ok(tls) => tls,
         Err(error) => {
-            // A build without TLS can serve nobody; its owner sees that the listener ended.
+            // A build without TLS cannot serve; its owner sees that the listener ended.
             tracing::error!(%error, "failed to set up TLS");
             return;
         }

@@ -1,4 +1,4 @@
-//! Tells the operator when a container's clock is off: signed requests then fail for no visible reason.
+//! Warns the operator when a container's clock is off: signed requests then fail for no visible reason.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};

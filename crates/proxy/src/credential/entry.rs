@@ -15,7 +15,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// `None` for a surrogate that would be found everywhere, or one that stands for nothing.
+    /// `None` for a surrogate that would be found everywhere, or one for an empty value.
     pub(super) fn new(index: usize, surrogate: &str, replacement: &MaskedReplacement) -> Option<Self> {
         (!surrogate.is_empty() && !replacement.value.is_empty()).then(|| Self {
             index,
@@ -63,7 +63,7 @@ impl Entry {
         exact.filter_map(|header| HeaderName::from_bytes(header.as_str().as_bytes()).ok())
     }
 
-    /// Whether headers that it names may carry somebody else's credentials.
+    /// Whether headers that it names may carry another party's credentials.
     pub(super) fn allows_foreign(&self) -> bool {
         self.injection.allow_foreign_credentials
     }

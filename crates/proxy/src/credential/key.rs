@@ -38,7 +38,7 @@ impl Key {
         self.replacement.scopes.iter().any(|scope| scope.matches(host))
     }
 
-    /// Whether requests to its hosts may carry somebody else's credential.
+    /// Whether requests to its hosts may carry another party's credential.
     pub(super) fn allows_foreign(&self) -> bool {
         self.replacement.allow_foreign_credentials
     }

@@ -127,7 +127,7 @@ async fn serve_tcp(desk: &Arc<Desk>, listener: &TcpListener) -> Infallible {
             (Ok((stream, _)), Ok(place)) => {
                 let desk = Arc::clone(desk);
                 connections.spawn(async move {
-                    // A client that breaks off is nobody's concern.
+                    // A client that breaks off is not an error.
                     let _ = serve_connection(&desk, stream).await;
                     drop(place);
                 });

@@ -109,7 +109,7 @@ impl Client {
         self.limits().headers
     }
 
-    /// Tells the operator something, if there is room for it.
+    /// Warns the operator, if the queue has room.
     pub(super) fn warn(&self, text: String) {
         if self.recorder().try_record(Event::Warning { text }).is_err() {
             tracing::warn!("a warning could not be recorded");
@@ -161,7 +161,7 @@ impl Client {
         Arc::clone(&self.shared.wide_connections).try_acquire_owned().ok()
     }
 
-    /// What the reader and the service tell each other.
+    /// What the reader and the service share.
     pub(super) fn shared_framing(&self) -> Arc<Framing> {
         Arc::clone(&self.framing)
     }

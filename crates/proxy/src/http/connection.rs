@@ -226,7 +226,7 @@ impl Unseen for Arc<Client> {
     }
 }
 
-/// hyper or h2 refused a head that nobody else saw, with `status` or by a reset: the record must not be missing.
+/// hyper or h2 refused a head that nothing else saw, with `status` or by a reset: the record must not be missing.
 fn record_unread(client: &Client, status: Option<u16>) {
     let host = client.server_name().map(ToString::to_string);
     let record = RequestRecord {

@@ -1,6 +1,6 @@
 //! From a permitted request to what is sent: credentials are put in, and the body is made fit for its signature.
 //!
-//! Nothing of the body is read before the head's plan stands: a client that waits for a go-ahead gets the refusal instead.
+//! Nothing of the body is read before the head's plan is complete: a client that waits for a go-ahead gets the refusal instead.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -158,7 +158,7 @@ fn unbuffered(client: &Client, fault: BufferFault) -> Unprepared {
     }
 }
 
-/// What to tell a client whose body could not be signed while it was sent.
+/// The response to a client whose body could not be signed while it was sent.
 pub(super) fn unchunked(fault: &ChunkError) -> Unprepared {
     match fault {
         ChunkError::TooLarge => {

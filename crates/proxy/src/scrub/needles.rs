@@ -29,7 +29,7 @@ pub(crate) struct Needles {
     names: Arc<Index>,
     count: usize,
     /// No needle is longer. It follows from the lengths of the values alone, not from what must be escaped in them, and is a power of
-    /// two, so that it does not tell how long exactly they are.
+    /// two, so that it does not reveal their exact length.
     reach: usize,
     /// One bit for each byte up to [`LAST_CONTROL`]: set where no needle contains it.
     borders: u64,

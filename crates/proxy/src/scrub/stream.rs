@@ -4,7 +4,7 @@
 //! by where long runs of base64 end with a line. Never more than six times the longest value's length (nine times, of a signing key's),
 //! rounded up to a power of two, is held, and nothing up to the last such character that no needle contains. Only a line end directly
 //! behind a long run of base64 is within a needle: it may be a break in the middle of a value. So an event of a stream, which ends in a
-//! line feed behind a bracket or another line feed, is never delayed, and the delay tells nothing about a value.
+//! line feed behind a bracket or another line feed, is never delayed, and the delay reveals nothing about a value.
 
 use std::sync::Arc;
 

@@ -54,7 +54,7 @@ pub(crate) fn claim(headers: &HeaderMap, target: &str) -> Result<Option<Claim>, 
 }
 
 impl Claim {
-    /// The id of the key it was made with; empty for a scheme that is not made again, so that it equals nobody's.
+    /// The id of the key it was made with; empty for a scheme that is not made again, so that it equals no other.
     pub(crate) fn key_id(&self) -> &str {
         self.signature.as_ref().map_or("", |signature| &signature.key_id)
     }

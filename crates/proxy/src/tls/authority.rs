@@ -108,7 +108,7 @@ impl Facts {
     }
 }
 
-/// From when to when a certificate is valid, and what stands in it after that.
+/// From when to when a certificate is valid, and what follows that in it.
 pub(super) fn validity(
     certificate: &[u8],
 ) -> Result<(OffsetDateTime, OffsetDateTime, Elements<'_>), AuthorityError> {

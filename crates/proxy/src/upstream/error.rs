@@ -1,7 +1,7 @@
 //! How an upstream fails.
 //!
 //! Invariant: no text of a failure holds an upstream's own words. They could be anything that it was ever sent, a credential too, and what
-//! stands here goes to the network log as it is.
+//! is here goes to the network log as it is.
 
 use std::error::Error;
 
@@ -23,7 +23,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// As it stands in headers and pages.
+    /// As it appears in headers and pages.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Dns => "dns",
@@ -48,7 +48,7 @@ impl Failure {
     }
 }
 
-/// What stands in the texts of other crates before words of the upstream's: in h2's, why it ends a connection; in rustls', whom its
+/// What precedes words of the upstream's in the texts of other crates: in h2's, why it ends a connection; in rustls', whom its
 /// certificate is for.
 const BEFORE_ITS_WORDS: [&str; 2] = [" (b\"", "; certificate is"];
 

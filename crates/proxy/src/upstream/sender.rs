@@ -30,7 +30,7 @@ const NARROW: u32 = 64 * 1024 - 1;
 const PING: Duration = Duration::from_mins(1);
 const PONG: Duration = Duration::from_secs(20);
 
-/// Sends requests over a connection. The connection itself runs as a task of its own until nobody holds a sender.
+/// Sends requests over a connection. The connection itself runs as a task of its own until the last sender is dropped.
 #[derive(Debug)]
 pub(crate) enum Sender {
     /// One request at a time.

@@ -1,5 +1,5 @@
 //! What arrives is what was sent, and what was judged: targets that hyper cannot hold, headers that name another path, answers in codings
-//! that nobody undoes.
+//! that the proxy does not undo.
 
 use allowlist::HostPattern;
 use sandbox_credentials::{HeaderPattern, Injection, MaskedSecret, SecretValue, prepare_secrets};
@@ -111,7 +111,7 @@ async fn http2(proxy: &Proxy) -> TlsStream<TcpStream> {
     stream
 }
 
-/// hyper's HTTP/2 cannot hold these: the client is told to try HTTP/1.1.
+/// hyper's HTTP/2 cannot hold these: the client is asked to try HTTP/1.1.
 #[tokio::test]
 async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
     let pki = Pki::new();

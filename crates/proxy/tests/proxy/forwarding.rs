@@ -325,7 +325,7 @@ async fn failures_have_names() {
     }
     proxy.stop().await;
 
-    // Nobody listens at the proxy's neighbour.
+    // The proxy's neighbour has no listener.
     let proxy = Setup::new(pki.clone(), crate::harness::fresh_address())
         .start()
         .await;

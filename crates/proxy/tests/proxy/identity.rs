@@ -60,8 +60,8 @@ async fn plain_requests_name_one_host() {
     for (head, status, reason) in cases {
         let answer = raw(&proxy, format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).await;
         assert_eq!(answer.status(), status, "{head:?}: {answer:?}");
-        let told = reason.is_empty() || answer.0.contains(&format!("x-sandbox-blocked: {reason}\r\n"));
-        assert!(told, "{head:?}: {answer:?}");
+        let named = reason.is_empty() || answer.0.contains(&format!("x-sandbox-blocked: {reason}\r\n"));
+        assert!(named, "{head:?}: {answer:?}");
         let record = proxy.request().await;
         assert_eq!(record.status, Some(status), "{head:?}: {record:?}");
         assert_eq!(
@@ -141,7 +141,7 @@ async fn a_refused_upload_is_never_asked_for() {
     let answer = raw(&proxy, head.as_bytes()).await;
     assert_eq!(answer.status(), 403, "{answer:?}");
     assert!(!answer.0.contains("100 Continue"), "{answer:?}");
-    // The control: where the gate permits, the client is told to go on.
+    // The control: where the gate permits, the client gets its go-ahead.
     let allowed = "POST /length HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\nExpect: 100-continue\r\nConnection: close\r\n\r\nhello";
     let answer = raw(&proxy, allowed.as_bytes()).await;
     assert!(

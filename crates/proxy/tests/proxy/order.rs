@@ -1,4 +1,4 @@
-//! The order of header names: what travels keeps its place among the others, whatever was removed or made anew around it.
+//! The order of header names: what travels keeps its place among the others, whatever was removed or recomputed around it.
 
 use allowlist::HostPattern;
 use http::Request;
@@ -71,7 +71,7 @@ async fn over_http1_what_is_removed_moves_nothing_else() {
     proxy.stop().await;
 }
 
-/// A stranger's signature and session token, a foreign key and a second credential go; the real value stands where its surrogate did.
+/// A stranger's signature and session token, a foreign key and a second credential go; the real value is where its surrogate was.
 #[tokio::test]
 async fn credentials_that_go_or_change_move_nothing_else() {
     let scope = || vec![HostPattern::new("a.example").unwrap()];

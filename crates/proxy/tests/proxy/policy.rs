@@ -66,7 +66,7 @@ async fn quarantine_ends_what_is_going_on_and_refuses_the_rest() {
     assert!(ended.is_err(), "{ended:?}");
     let refused = async {
         loop {
-            // A connection from before is closed; a new one is told why.
+            // A connection from before is closed; a new one gets the reason.
             if let Ok(stream) = proxy.tls("a.example", &["h2"]).await {
                 let io = hyper_util::rt::TokioIo::new(stream);
                 let Ok((mut sender, connection)) =

@@ -168,14 +168,14 @@ async fn a_client_is_told_why_a_connection_ends() {
     tokio::spawn(connection);
     let request = Request::get("https://a.example/x").body(empty()).unwrap();
     let error = sender.send_request(request).await.unwrap_err();
-    let mut told = Vec::new();
+    let mut causes = Vec::new();
     let mut next = error.source();
     while let Some(cause) = next {
-        told.push(cause.to_string());
+        causes.push(cause.to_string());
         next = cause.source();
     }
-    let told = told.join(": ");
-    assert!(told.contains(CALM) && told.contains(REAL), "{told}");
+    let message = causes.join(": ");
+    assert!(message.contains(CALM) && message.contains(REAL), "{message}");
 }
 
 #[tokio::test]
@@ -192,19 +192,19 @@ async fn the_words_that_end_a_connection_are_nowhere() {
             .unwrap();
         let mut sender = proxy.http2("a.example").await;
         // A broken answer may end before the client has seen its head.
-        let told = match sender.send_request(request).await {
+        let answer = match sender.send_request(request).await {
             Ok(answer) => format!("{} {:?}", answer.status(), answer.into_body().collect().await),
             Err(error) => format!("{error:?}"),
         };
         let record = proxy.request().await;
         let shown = format!("{record:?}");
-        for text in [&told, &shown] {
+        for text in [&answer, &shown] {
             assert!(!text.contains(REAL) && !text.contains("bad token"), "{text}");
         }
         let expected = if answers {
             "Reset: error reading a body from connection"
         } else {
-            assert!(told.starts_with("502 "), "{told}");
+            assert!(answer.starts_with("502 "), "{answer}");
             CALM
         };
         assert!(record.error.unwrap().ends_with(expected), "{shown}");

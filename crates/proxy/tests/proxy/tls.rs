@@ -85,17 +85,17 @@ async fn distrust_is_recorded_and_explained_once() {
                 .is_err()
         );
     }
-    let told = |event| match event {
+    let alert = |event| match event {
         Event::TlsRefused {
             alert, server_name, ..
         } => Some(format!("{} {alert}", server_name.unwrap())),
         Event::Warning { text } => Some(text),
         _ => None,
     };
-    assert_eq!(proxy.record(told).await, "a.example unknown_ca");
-    let warning = proxy.record(told).await;
+    assert_eq!(proxy.record(alert).await, "a.example unknown_ca");
+    let warning = proxy.record(alert).await;
     assert!(warning.contains("SSL_CERT_FILE"), "{warning}");
-    assert_eq!(proxy.record(told).await, "a.example unknown_ca");
+    assert_eq!(proxy.record(alert).await, "a.example unknown_ca");
     proxy.stop().await;
 }
 
