@@ -27,7 +27,7 @@ pub(crate) fn prepare(
     })
 }
 
-/// Tells which credentials a run has, and what is probably not meant.
+/// Reports which credentials a run has, and what is probably not meant.
 pub(crate) fn report(
     credentials: &CredentialsFile,
     environment: &Environment,
@@ -41,7 +41,9 @@ pub(crate) fn report(
     for entry in &credentials.signing {
         let variables = entry.variables().join(", ");
         let hosts = shown(&entry.scopes);
-        printer.note(format_args!("{variables} are masked and sign anew, for {hosts}"));
+        printer.note(format_args!(
+            "{variables} are masked; requests are signed again for {hosts}"
+        ));
     }
     for advice in credentials.advice(environment, policy) {
         printer.warning(format_args!("{}: {}", advice.location, advice.message));

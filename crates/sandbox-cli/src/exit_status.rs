@@ -36,7 +36,7 @@ pub(crate) enum ExitStatus {
     NotFound,
     /// A signal to us stopped it.
     Interrupted(Interrupt),
-    /// Nobody reads our output any more.
+    /// The reader of our output is gone.
     OutputClosed,
     /// The command's own code.
     Command(u8),

@@ -71,7 +71,7 @@ impl Printer {
         self.verbosity
     }
 
-    /// Whether somebody watches stdout.
+    /// Whether stdout is a terminal.
     pub(crate) fn is_live(self) -> bool {
         self.stdout.terminal
     }
@@ -86,12 +86,12 @@ impl Printer {
         self.stderr.colour
     }
 
-    /// Writes a line of data. Tells whether it was taken.
+    /// Writes a line of data. Returns whether it was taken.
     pub(crate) fn line(self, text: impl Display) -> bool {
         self.data(format!("{text}\n").as_bytes())
     }
 
-    /// Writes data as it is. Tells whether it was taken.
+    /// Writes data as it is. Returns whether it was taken.
     pub(crate) fn data(self, bytes: &[u8]) -> bool {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
@@ -158,7 +158,7 @@ impl Printer {
         }
     }
 
-    /// Whether somebody can answer a question: both stdin and stderr are a terminal.
+    /// Whether a person can answer a question: both stdin and stderr are a terminal.
     pub(crate) fn can_ask(self) -> bool {
         self.stderr.terminal && io::stdin().is_terminal()
     }
@@ -225,7 +225,7 @@ fn failure_text(colour: bool, failure: &Failure) -> String {
 }
 
 fn to_stderr(text: &str) {
-    // Nobody is left to be told of a failure here.
+    // There is no one left to report a failure to.
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
@@ -246,7 +246,7 @@ pub(crate) fn harmless(text: &str) -> String {
     })
 }
 
-/// [`harmless`], for a name that somebody else chose: it is one line, and has no other spelling that looks the same.
+/// [`harmless`], for a name that another party chose: it is one line, and has no other spelling that looks the same.
 pub(crate) fn harmless_name(name: &str) -> String {
     escaped(name, |c| !is_invisible(c))
 }

@@ -61,7 +61,7 @@ pub(crate) struct CopySummary {
     pub(crate) pending: usize,
     /// Those among them that are held back.
     pub(crate) held_back: usize,
-    /// Why that cannot be told.
+    /// Why that cannot be determined.
     pub(crate) error: Option<String>,
 }
 
@@ -132,7 +132,7 @@ impl<'a> CopyOfRun<'a> {
         })
     }
 
-    /// Looks at what an earlier run left. Changes that nobody decided about are never applied with those of the next run, unless somebody
+    /// Looks at what an earlier run left. Undecided changes are never applied with those of the next run, unless the user
     /// says so.
     pub(crate) fn look(&self) -> Result<Pending, Failure> {
         let Some(copy) = self.opened()? else {
@@ -236,7 +236,7 @@ impl<'a> CopyOfRun<'a> {
         }
         let changes = copy.changes(self.protection)?;
         if changes.is_empty() {
-            // Otherwise somebody may still be at work in it.
+            // Otherwise a task may still be at work in it.
             return if is_over { Ok(copy.discard()?) } else { Ok(()) };
         }
         report.pending = changes.len();

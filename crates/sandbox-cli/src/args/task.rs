@@ -56,7 +56,7 @@ pub(crate) struct TaskArgs {
     pub(crate) log: Option<PathBuf>,
 }
 
-/// The flag is named already where its fault is told.
+/// The error already names the flag.
 fn mount(text: &str) -> Result<Mount, String> {
     text.parse()
         .map_err(|error: InvalidSpec| error.problem().to_owned())

@@ -22,7 +22,7 @@ use crate::workspace_copy::WorkspaceReport;
 
 use super::transcript;
 
-/// What an agent works on unless told otherwise.
+/// What an agent works on by default.
 pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Auto;
 
 /// Where a session is kept, and whose it is.
@@ -321,7 +321,7 @@ fn status(outcome: Outcome) -> ExitStatus {
 
 fn hint(outcome: Outcome, summary: &str) -> Option<&'static str> {
     match outcome {
-        // The proxy's own refusal, which Claude Code takes for the API's; it names the mend.
+        // The proxy's own refusal, which Claude Code takes for the API's; it names the fix.
         _ if summary.contains("network-allowlist.yaml") => None,
         Outcome::AuthenticationFailed => Some(CREDENTIALS),
         _ if summary.contains("/login") || summary.contains("API key") => Some(CREDENTIALS),

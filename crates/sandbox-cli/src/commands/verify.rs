@@ -131,7 +131,8 @@ struct CheckForm<'a> {
     promise: &'a str,
     held: bool,
     detail: &'a str,
-    mend: Option<&'a str>,
+    #[serde(rename = "mend")]
+    fix: Option<&'a str>,
 }
 
 fn json(report: &VerifyReport) -> String {
@@ -147,7 +148,7 @@ fn json(report: &VerifyReport) -> String {
                 promise: finding.check.guarantee(),
                 held: finding.held,
                 detail: &finding.detail,
-                mend: (!finding.held).then(|| finding.check.fix()),
+                fix: (!finding.held).then(|| finding.check.fix()),
             })
             .collect(),
     };

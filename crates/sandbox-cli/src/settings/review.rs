@@ -1,4 +1,4 @@
-//! Nothing that a task could have written is obeyed before somebody trusted it.
+//! Nothing that a task could have written is obeyed before the user trusted it.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead as _};
@@ -186,7 +186,7 @@ impl Project {
         Ok(TrustedProject(self))
     }
 
-    /// Lets a command obey what was found, unless a task could have written it and nobody trusted it.
+    /// Lets a command obey what was found, unless a task could have written it and the user did not trust it.
     pub(super) fn obey(&self, input: Option<&Input>, asks_for_something: bool) -> Result<(), Failure> {
         let (Some(input), Obeyed::Trusted(accepted)) = (input, &self.obeyed) else {
             return Ok(());
@@ -228,7 +228,7 @@ impl Project {
             _ => Self::why(review, store),
         };
         Failure::new(format!("{why}, and ask to:\n{}", review.text(&self.root))).with_hint(format!(
-            "read them, then run `sandbox trust`; for one run, or where nobody is at a terminal: --trust, or --trust={}",
+            "read them, then run `sandbox trust`; for one run, or without a terminal: --trust, or --trust={}",
             review.digest()
         ))
     }
@@ -241,7 +241,7 @@ impl Project {
         if changed {
             "these files of the project changed since you trusted them".to_owned()
         } else {
-            "nobody has trusted these files of the project yet".to_owned()
+            "these files of the project are not trusted yet".to_owned()
         }
     }
 

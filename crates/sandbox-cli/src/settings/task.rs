@@ -249,8 +249,8 @@ mod tests {
                 ".sandbox/sandbox.yaml:3:15: `C` holds a secret that the task has a surrogate of, as `TOKEN`: remove it here"
             );
             let faults = project.faults(&environment);
-            let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            assert_eq!(told, [failure]);
+            let messages: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            assert_eq!(messages, [failure]);
         }
     }
 

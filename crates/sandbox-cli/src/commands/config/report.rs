@@ -101,7 +101,7 @@ struct Masked {
     headers: Vec<String>,
 }
 
-/// A key that requests are signed with anew.
+/// A key that requests are signed again with.
 #[derive(Debug, Serialize)]
 struct Signing {
     name: String,
@@ -114,7 +114,7 @@ struct Signing {
 pub(super) struct Report {
     /// Rises when a field changes its meaning or goes away.
     version: u32,
-    /// Whether a run would start, as far as this can be told from here.
+    /// Whether a run would start, as far as can be determined from here.
     ok: bool,
     findings: Vec<Finding>,
     masked_secrets: Vec<Masked>,
@@ -205,7 +205,7 @@ impl Report {
         } in &self.signing_credentials
         {
             lines.push(format!(
-                "{name} ({}) is masked and signs anew, for {}",
+                "{name} ({}) is masked; requests are signed again for {}",
                 variables.join(", "),
                 scopes.join(", ")
             ));

@@ -288,8 +288,9 @@ fn what_is_probably_not_meant_is_told() {
     let advice = |text: &str, policy: &str| -> Vec<String> {
         let policy = Allowlist::from_yaml(policy, "policy").unwrap();
         let environment = Environment::from([("A", "x"), ("NOTHING", "")]);
-        let told = parse(text).unwrap().advice(&environment, &policy);
-        told.iter()
+        let advice = parse(text).unwrap().advice(&environment, &policy);
+        advice
+            .iter()
             .map(|advice| format!("{}: {}", advice.location, advice.message))
             .collect()
     };
@@ -316,12 +317,12 @@ fn what_is_probably_not_meant_is_told() {
             Some("`A` is sent to every host that the allowlist permits"),
         ),
     ] {
-        let told = advice(&secret(scopes), policy);
+        let given = advice(&secret(scopes), policy);
         match expected {
-            None => assert!(told.is_empty(), "{scopes} {policy}: {told:?}"),
+            None => assert!(given.is_empty(), "{scopes} {policy}: {given:?}"),
             Some(expected) => assert!(
-                matches!(told.as_slice(), [one] if one.starts_with(&format!("sandbox.yaml:1:18: {expected}"))),
-                "{scopes} {policy}: {told:?}"
+                matches!(given.as_slice(), [one] if one.starts_with(&format!("sandbox.yaml:1:18: {expected}"))),
+                "{scopes} {policy}: {given:?}"
             ),
         }
     }
