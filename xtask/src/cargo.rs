@@ -43,7 +43,7 @@ pub(crate) fn executables_of(cargo: &mut Command) -> Result<BTreeMap<String, Pat
     let output = cargo
         .output()
         .with_context(|| format!("cannot start {}", process::describe(cargo)))?;
-    // What went wrong stands on stderr; stdout has only messages for programs.
+    // Errors are on stderr; stdout has only messages for programs.
     if !output.status.success() {
         bail!("{} ended with {}", process::describe(cargo), output.status);
     }

@@ -21,7 +21,7 @@ pub(crate) struct Package {
     pub(crate) linked: Vec<String>,
 }
 
-/// What `cargo metadata` with `options` tells, from the lock file as it is.
+/// The output of `cargo metadata` with `options`, from the lock file as it is.
 pub(crate) fn resolved(options: &[&str]) -> Result<Vec<Package>> {
     let arguments = ["metadata", "--format-version=1", "--locked"];
     let text = process::output(&mut cargo(arguments.into_iter().chain(options.iter().copied())))?;

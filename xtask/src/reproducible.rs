@@ -1,4 +1,4 @@
-//! The static programs of an archive, built so that nothing in them tells where: the same sources give the same bytes in any folder.
+//! The static programs of an archive, built so that nothing in them depends on the folder: the same sources give the same bytes in any folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -82,7 +82,7 @@ pub(crate) fn check(names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Where two files begin to differ, with what stands there.
+/// Where two files begin to differ, with the bytes there.
 fn difference(one: &[u8], other: &[u8]) -> Option<String> {
     if one == other {
         return None;

@@ -182,7 +182,7 @@ fn runs() -> Vec<Run> {
     runs
 }
 
-/// The records of the runs that are not recorded anew.
+/// The records of the runs that are not recorded again.
 fn read_records(path: &Path, keep: bool) -> Result<serde_json::Map<String, Value>> {
     if !keep || !path.exists() {
         return Ok(serde_json::Map::new());
@@ -312,7 +312,7 @@ fn watch(command: &mut Command, run: &Run) -> Result<(Vec<String>, Option<i32>)>
 
 fn collect(child: &mut Child, run: &Run) -> Result<Vec<String>> {
     let mut stdin = child.stdin.take().context("Claude Code has no stdin")?;
-    // A program that refuses its flags ends without reading; then there is nobody to write to.
+    // A program that refuses its flags ends without reading; then there is no reader.
     let _ = stdin.write_all(run.prompt.as_bytes());
     drop(stdin);
     let stdout = child.stdout.take().context("Claude Code has no stdout")?;

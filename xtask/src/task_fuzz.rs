@@ -86,7 +86,7 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
 }
 
 /// A few seconds of every target, from its seeds alone and with the same random numbers each time: a change that breaks one, or that the
-/// seeds find at once, does not wait for somebody to fuzz. Fails with the first finding.
+/// seeds find at once, does not wait for the next fuzzing. Fails with the first finding.
 pub(crate) fn smoke() -> Result<()> {
     let programs = programs()?;
     let targets = targets()?;
@@ -253,7 +253,7 @@ fn followed(target: &str, fuzzer: &mut Command, shown: Shown) -> Result<bool> {
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         instrumented |= line.contains(INSTRUMENTED);
-        // Each input that is kept is told on a line of its own; the pulse tells enough.
+        // Each input that is kept is reported on a line of its own; the pulse says enough.
         if ["\tNEW", "\tREDUCE"].iter().any(|kept| line.contains(kept)) {
             continue;
         }

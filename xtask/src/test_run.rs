@@ -17,7 +17,7 @@ use crate::process::{self, command};
 use crate::report::say;
 use crate::workspace;
 
-/// What names the folder to the tests, and tells their processes from all others.
+/// What names the folder to the tests, and identifies their processes.
 pub(crate) const VARIABLE: &str = "SANDBOX_E2E_FOLDER";
 /// The names of all such folders begin with it.
 const PREFIX: &str = "sandbox-e2e-run-";
@@ -106,7 +106,7 @@ fn is_run(parent: &Path, path: &Path) -> bool {
     path.parent() == Some(parent) && name.starts_with(PREFIX)
 }
 
-/// Whether nobody holds the folder's lock. One that cannot be judged counts as alive.
+/// Whether the folder's lock is free. One that cannot be judged counts as alive.
 fn is_dead(folder: &Path) -> bool {
     match File::open(folder.join(OWNER)) {
         Ok(owner) => !matches!(
@@ -117,7 +117,7 @@ fn is_dead(folder: &Path) -> bool {
     }
 }
 
-/// Ends what the tests started and nobody waits for any more; some of it may be starting more.
+/// Ends what the tests started and left behind; some of it may be starting more.
 fn end_processes(folder: &Path) {
     for _ in 0..5 {
         let processes = processes(folder);

@@ -27,7 +27,7 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    /// Removes what a demo of this checkout that was killed has left, and starts anew.
+    /// Removes what a demo of this checkout that was killed has left, and starts again.
     pub(crate) fn start(socket: &Socket, program: &Path) -> Result<Self> {
         let image = ensure_program_image(socket, PREFIX, program)?;
         let name = format!("{PREFIX}-{}", workspace::tag());

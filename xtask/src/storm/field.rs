@@ -135,7 +135,7 @@ impl Field {
         }))
     }
 
-    /// Starts a task that goes on until it is told to end.
+    /// Starts a task that goes on until it is asked to end.
     pub(super) fn bystander(&self) -> Result<Child> {
         let script = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.1; done";
         let mut child = self

@@ -63,7 +63,7 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
             ));
         }
     }
-    // What an engine was told to make before the kill may come after the sweep.
+    // What an engine was asked to make before the kill may come after the sweep.
     field.settled()?;
     if let Some(problem) = field.next_run()? {
         report.fault(format!("the last run failed: {problem}"));

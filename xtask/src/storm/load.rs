@@ -113,7 +113,7 @@ fn idle(field: &Field, count: u32, before: &Inventory, report: &mut Report) -> R
     );
     if good != count {
         report.fault(format!(
-            "{} of {count} idle tasks did not end as they were told",
+            "{} of {count} idle tasks did not end when asked to",
             count - good
         ));
     }

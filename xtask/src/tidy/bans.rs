@@ -2,7 +2,7 @@
 
 use super::source::{Finding, Source, is_comment};
 
-/// The reason that makes a sleep acceptable stands on the line itself or shortly before it.
+/// The reason that makes a sleep acceptable is on the line itself or shortly before it.
 const SLEEP_REASON: &str = "// tidy: sleep:";
 
 /// Everything this module checks.
