@@ -141,7 +141,7 @@ async fn what_is_too_old_is_built_anew_with_the_overlay_on_it() {
     let (_, new) = run(&rebuilding, &again, &["cat", "/stamp"]).await;
     assert_ne!(
         new, old,
-        "no layer came from the engine's cache, and the overlay stands on the new image"
+        "no layer came from the engine's cache, and the overlay is based on the new image"
     );
     rebuilding.shutdown().await.expect("nothing is left");
     workshop.close().await;

@@ -19,7 +19,7 @@ async fn without_an_engine_it_is_not_running() {
     let state = tempfile::tempdir().expect("a folder");
     let mut config = bed::config(state.path());
     config.engine = EngineAddress::unix(state.path().join("no.sock"));
-    let error = Sandbox::connect(config).await.expect_err("nobody listens");
+    let error = Sandbox::connect(config).await.expect_err("there is no listener");
     assert!(matches!(error, SandboxError::EngineNotRunning(_)), "{error:?}");
     assert!(error.to_string().starts_with("Docker is not running"), "{error}");
 }

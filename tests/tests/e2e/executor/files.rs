@@ -117,7 +117,7 @@ async fn in_fresh_containers_only_the_workspace_lasts() {
     let error = executor
         .write_file("/tmp/x", "goes")
         .await
-        .expect_err("nobody would see it");
+        .expect_err("it would be lost");
     assert!(error.to_string().contains("write below /workspace"), "{error}");
     bed.close().await;
 }

@@ -85,7 +85,7 @@ async fn limits_for_the_untrusted_hold() {
     let bed = Bed::new().await;
     let limited =
         |script: &str| spec(&bed, Isolation::untrusted(), script).limits(ResourceLimits::untrusted());
-    // Both versions of control groups; swap is told in sum or alone.
+    // Both versions of control groups; swap is reported in sum or alone.
     let script = "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes memory.max 2>/dev/null; \
          cat memory/memory.memsw.limit_in_bytes 2>/dev/null || { [ $(cat memory.swap.max) = 0 ] && echo 536870912; }; \
          cat pids/pids.max pids.max 2>/dev/null; true";

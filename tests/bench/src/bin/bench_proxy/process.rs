@@ -70,7 +70,7 @@ pub(crate) struct Memory {
 }
 
 impl Proxy {
-    /// Starts it and waits until it serves. Its records are read and thrown away: it would refuse service if nobody read them.
+    /// Starts it and waits until it serves. Its records are read and thrown away: it would refuse service without a reader.
     #[expect(
         clippy::disallowed_methods,
         reason = "the proxy itself is measured, outside any container"

@@ -17,8 +17,8 @@ use super::worktree::{Way, WorkTree};
 /// A moment of an execution, by the name that readers see.
 type Milestone = (&'static str, fn(&Timings) -> u64);
 const MILESTONES: [Milestone; 5] = [
-    ("the task's network stands", |timings| timings.network_ready_ms),
-    ("the task's container stands", |timings| {
+    ("the task's network is ready", |timings| timings.network_ready_ms),
+    ("the task's container is ready", |timings| {
         timings.container_ready_ms
     }),
     ("the proxy serves", |timings| timings.proxy_ready_ms),

@@ -16,7 +16,7 @@ use sandbox::{
 
 use super::Args;
 
-/// No request is made, so nobody need answer there.
+/// No request is made, so nothing need answer there.
 const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
 const ALLOWLIST: &str = "domains: [origin.bench]\n";
 const TIMEOUT: Duration = Duration::from_secs(30);
