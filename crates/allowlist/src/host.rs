@@ -68,7 +68,7 @@ impl fmt::Display for Shown {
 }
 
 impl HostName {
-    /// Reads a host as it stands in an SNI, a Host header or `:authority`, without a port.
+    /// Reads a host as it appears in an SNI, a Host header or `:authority`, without a port.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ use crate::invalid_rule::InvalidRule;
 pub struct Method(Box<str>);
 
 impl Method {
-    /// Reads a method as it stands in the request line or in `:method`.
+    /// Reads a method as it appears in the request line or in `:method`.
     ///
     /// # Errors
     ///

@@ -162,7 +162,7 @@ impl StreamEvent {
         }
     }
 
-    /// The event that stands for a line beyond `limit`.
+    /// The event that replaces a line beyond `limit`.
     pub(crate) fn truncated(limit: u64, unit: LimitUnit, head: &str) -> Self {
         let raw = [
             ("type", json!(TRUNCATED)),

@@ -2,7 +2,7 @@
 
 use crate::limits::VALUE_LIMIT;
 
-/// A credential that cannot be masked. It names the credential and the mend; no message ever quotes a value.
+/// A credential that cannot be masked. It names the credential and the fix; no message ever quotes a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// No environment variable can have this name.

@@ -27,7 +27,7 @@ impl SecretReplacements {
             .map(|(surrogate, replacement)| (surrogate.as_str(), replacement))
     }
 
-    /// The surrogate of a credential whose real value stands in `text`, if there is one: whoever gets the surrogate must not get the value
+    /// The surrogate of a credential whose real value is in `text`, if there is one: a party that gets the surrogate must not get the value
     /// in another way. Of a signing credential it is that of the access key id. Values of fewer than 8 bytes are not looked for: they stand
     /// in many a text by chance.
     #[must_use]
@@ -91,7 +91,7 @@ pub struct SigningReplacement {
     pub session_token: Option<(SecretValue, String)>,
     /// The hosts whose requests are signed again.
     pub scopes: Vec<HostPattern>,
-    /// Whether requests to these hosts may carry somebody else's credential. Default not: see
+    /// Whether requests to these hosts may carry another party's credential. Default not: see
     /// [`SigningCredential::allow_foreign_credentials`](crate::SigningCredential::allow_foreign_credentials).
     pub allow_foreign_credentials: bool,
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// What the events of a reply may weigh: 128 MiB, several times what the longest honest run has.
 const EVENTS: u64 = 128 * 1024 * 1024;
-/// What those may weigh beyond it that tell how the run ended: 16 MiB.
+/// The room beyond it for events that report how the run ended: 16 MiB.
 const RESERVE: u64 = 16 * 1024 * 1024;
 /// What a value takes in memory, its text not counted.
 const VALUE: u64 = 64;
@@ -52,7 +52,7 @@ impl Budget {
         }
     }
 
-    /// Whether an event is kept whose JSON has so many bytes. After the first that is not, only those are that tell how the run ended: what
+    /// Whether an event is kept whose JSON has so many bytes. After the first that is not, only those are that report how the run ended: what
     /// is missing is one piece.
     pub(super) fn admit(&mut self, event: &StreamEvent, bytes: u64) -> bool {
         let weight = bytes + overhead(event.raw());

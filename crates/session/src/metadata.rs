@@ -112,7 +112,7 @@ impl SessionMetadata {
 }
 
 impl SessionReply {
-    /// Fills in what the events tell so far.
+    /// Fills in what the events have reported so far.
     pub(super) fn update_from_events(&mut self) {
         if let Some(id) = extract_session_id(&self.events) {
             id.clone_into(&mut self.session_id);

@@ -52,7 +52,7 @@ impl Mount {
     }
 
     /// Mounts a copy-on-write view of the folder `host_path`: what the task writes is kept in `copy_dir`, and `host_path` stays as it
-    /// is. [`WorkspaceCopy`](crate::WorkspaceCopy) tells what changed, applies it, or throws it away; until then, further tasks with the
+    /// is. [`WorkspaceCopy`](crate::WorkspaceCopy) lists what changed, applies it, or discards it; until then, further tasks with the
     /// same `copy_dir` go on with it, one at a time. The engine must see `copy_dir` at the same path, on a file system that can hold
     /// the upper layer of an overlay (no overlay itself).
     pub fn copy_on_write(

@@ -15,7 +15,7 @@ use super::known_files::{KnownFile, Treatment, known_file};
 /// sandbox leaves what it tampered with.
 ///
 /// A folder that the task closed to this user, who could still open what is in it by name, is opened for its owner and looked into; one that
-/// is somebody else's, and so stays closed, is reported itself. Nobody looks into what was closed to this user before, nor among the
+/// belongs to another user, and so stays closed, is reported itself. What was closed to this user before is not searched, nor are the
 /// objects, references, logs and large files of a `.git`.
 ///
 /// The default protects, at any depth, the hooks and configuration of git repositories (bare ones and submodules too),

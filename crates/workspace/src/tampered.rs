@@ -19,7 +19,7 @@ pub struct TamperedPath {
     pub moved_to: Option<PathBuf>,
     /// Whether what was there before the run is there again.
     pub restored: bool,
-    /// Why it could not be dealt with, or why nobody could look into it.
+    /// Why it could not be dealt with, or why it could not be read.
     pub problem: Option<String>,
 }
 

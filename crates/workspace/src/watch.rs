@@ -289,7 +289,7 @@ impl WatchedMount {
         };
         let revoke = |(path, facts): (&PathBuf, &Facts)| {
             let revoked = match self.tree.revoke(path, PRIVILEGES) {
-                // It was moved away just now, or is somebody's of the host who works here too.
+                // It was moved away just now, or belongs to the user, who works here too.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
                 revoked => revoked,
             };

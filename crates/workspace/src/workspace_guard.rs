@@ -83,7 +83,7 @@ impl WorkspaceGuard {
     }
 }
 
-/// Runs `work`, which waits for disks, where it holds nobody up.
+/// Runs `work`, which waits for disks, where it blocks no task.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, WorkspaceError> {
     tokio::task::spawn_blocking(work)
         .await

@@ -44,7 +44,7 @@ fn parse(text: &str) -> Result<Node, (Position, String)> {
     Ok(node)
 }
 
-/// What the parser says, without the place, which is told already.
+/// The parser's message without the position, which is reported separately.
 fn words(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {

@@ -77,7 +77,7 @@ enum Walked {
 }
 
 impl Resolver {
-    /// For a machine on which tasks can write these folders and files, and all below them. What is missing is left out: nobody can
+    /// For a machine on which tasks can write these folders and files, and all below them. What is missing is left out: no task can
     /// have written to it.
     pub fn new<P: AsRef<Path>>(writable: impl IntoIterator<Item = P>) -> Self {
         let mut resolver = Self::default();
@@ -190,7 +190,7 @@ impl Resolver {
     }
 }
 
-/// Makes a file that nobody else can have made meanwhile.
+/// Makes a file that nothing else can have made meanwhile.
 const NEW: OFlags = OFlags::CREATE
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)

@@ -319,7 +319,11 @@ fn beyond_the_limit_events_are_counted_and_the_end_is_kept() {
     }
     let length = serde_json::to_vec(&large).unwrap().len() as u64;
     let seen = fixture.replies().remove(0).missing;
-    assert_eq!((seen.events, seen.bytes), (4, 4 * length), "told by doubling");
+    assert_eq!(
+        (seen.events, seen.bytes),
+        (4, 4 * length),
+        "written at each doubling"
+    );
     drop(writer);
     let mut writer = begin();
     assert_eq!(fixture.context().replies[0].missing, seen, "also after a kill");

@@ -93,7 +93,7 @@ fn folders_of(steps: &[Step]) -> Vec<PathBuf> {
     folders.into_iter().map(Path::to_owned).collect()
 }
 
-/// Notes how far undoing has come. A disk that is full keeps nobody from it: whoever finds the earlier phase does the steps again, or
+/// Notes how far undoing has come. A full disk does not prevent it: a later command that finds the earlier phase does the steps again, or
 /// undoes them.
 fn is_noted(journal: &mut Journal, phase: Phase, folder: &Path) -> bool {
     let noted = journal.advance(phase, folder);
@@ -123,7 +123,7 @@ fn clean(journal: &Journal, folder: &Path, fail_points: FailPoints<'_>) -> Resul
     Journal::remove(folder)
 }
 
-/// Does all steps. A step that fails is told; what was done before it is not undone yet.
+/// Does all steps. A step that fails is reported; what was done before it is not undone yet.
 fn commit_all(
     host: &Tree,
     stage: &Stage,
@@ -139,7 +139,7 @@ fn commit_all(
     Ok(None)
 }
 
-/// Undoes all steps. What somebody has changed since stays as it is, and is told when the rest is undone.
+/// Undoes all steps. What was changed since stays as it is, and is reported when the rest is undone.
 fn undo_all(
     host: &Tree,
     stage: &Stage,

@@ -1,4 +1,4 @@
-//! A work tree that a task changes without changing it: an overlay of the engine's keeps the changes apart, until somebody looks at
+//! A work tree that a task changes without changing it: an overlay of the engine's keeps the changes apart, until the user looks at
 //! them, applies them or throws them away.
 
 mod apply;

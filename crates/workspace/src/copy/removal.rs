@@ -66,7 +66,7 @@ fn emptied(folder: &OwnedFd) -> io::Result<Vec<OsString>> {
     Ok(left)
 }
 
-/// Removes `name` unless it is a folder that is not empty; tells whether it is gone.
+/// Removes `name` unless it is a folder that is not empty; returns whether it is gone.
 fn is_removed(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<bool> {
     match unlinkat(folder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(true),
@@ -89,7 +89,7 @@ fn opened(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<OwnedFd>> {
     };
     let mode = fstat(&held)?.st_mode & 0o7777;
     if mode & OWNER != OWNER {
-        // A descriptor like this one can only be named. Where it fails, what follows tells.
+        // A descriptor like this one can only be named. Where it fails, the next step reports it.
         let named = format!("/proc/self/fd/{}", held.as_raw_fd());
         let _ = chmod(named, Mode::from_raw_mode(mode | OWNER));
     }

@@ -311,7 +311,7 @@ fn a_name_in_quarantine_is_plain() {
     assert_eq!(to.file_name().unwrap(), "0-a__2J_b___x_-1_.envrc");
 }
 
-/// Runs `work` as somebody whom permissions stop.
+/// Runs `work` as a user without rights.
 fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let unprivileged = || {
         if geteuid().is_root() {
@@ -456,7 +456,7 @@ fn what_cannot_be_looked_into_is_told_once() {
     assert!(watched().end().is_empty());
 }
 
-/// Where nobody can give files away, everything is this user's own, and dealt with as that.
+/// Where files cannot be given away, everything belongs to this user, and is handled accordingly.
 #[test]
 fn what_is_somebody_elses_is_moved_or_told_of() {
     const SOMEBODY: u32 = 12345;
@@ -479,7 +479,7 @@ fn what_is_somebody_elses_is_moved_or_told_of() {
     }
     let mut tampered = as_nobody(|| watch.end());
     tampered.sort_by(|one, other| one.path.cmp(&other.path));
-    let told: Vec<(&Path, bool)> = tampered
+    let reported: Vec<(&Path, bool)> = tampered
         .iter()
         .map(|thing| (thing.path_in(bed.folder.path()), thing.moved_to.is_some()))
         .collect();
@@ -491,5 +491,5 @@ fn what_is_somebody_elses_is_moved_or_told_of() {
             .map(|it| (path(it), true))
             .to_vec()
     };
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }

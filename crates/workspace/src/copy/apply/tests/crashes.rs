@@ -1,4 +1,4 @@
-//! The power fails, and somebody works on the tree before the next command comes.
+//! The power fails, and the user works on the tree before the next command comes.
 
 use super::*;
 
@@ -88,7 +88,7 @@ fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
                 crashed.push(is);
             }
             if fails_now && is == FailPoint::Cleaning {
-                // It came through a part of the stage, whose order nobody knows.
+                // It came through a part of the stage, whose order is unspecified.
                 fs::remove_file(bed.stage().join("new-0")).ok();
                 fs::remove_file(bed.stage().join("new-3")).ok();
             }
@@ -105,7 +105,7 @@ fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
                 "{stopped:?}"
             ),
         }
-        // The next command tells of the step that failed, where nobody did before.
+        // The next command reports the failed step if it was not reported before.
         match WorkspaceCopy::open(bed.copy()) {
             Ok(Some(_)) => {}
             Err(WorkspaceError::RolledBack { path, .. }) => assert_eq!(path, Path::new("tree")),

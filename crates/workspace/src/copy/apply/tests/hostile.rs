@@ -104,7 +104,7 @@ fn a_copy_that_could_not_be_thrown_away_is_still_known() {
             "{changes:?}"
         );
         assert!(bed.opened().discard().is_err());
-        // A task begins anew.
+        // A task begins again.
         drop(bed.taken());
         assert!(bed.changes().is_empty());
     });
