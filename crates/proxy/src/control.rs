@@ -34,10 +34,10 @@ pub enum ControlError {
         /// What the document says.
         theirs: u32,
     },
-    /// The first line is no start document.
+    /// The first line is not a start document.
     #[error("failed to read the start document{0}")]
     Start(Column),
-    /// A later line is no command.
+    /// A later line is not a command.
     #[error("failed to read a command{0}")]
     Command(Column),
 }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_used_is_told_without_quoting_it() {
+    async fn what_cannot_be_used_is_reported_without_quoting_it() {
         let good = start_document(PROTOCOL_VERSION, "");
         let cases = [
             (String::new(), "ended before"),

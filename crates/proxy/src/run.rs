@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_is_told_to_drain_ends_although_its_input_does_not() {
+    async fn one_that_drains_ends_although_its_input_does_not() {
         let mut driven = Driven::start(listen(7), std::future::pending()).await;
         driven.ready().await;
         let drain = to_line(&Command::Drain {}).unwrap();
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_output_that_nobody_holds_ends_it() {
+    async fn a_closed_output_ends_it() {
         let listen = listen(5);
         let (mut commands, input) = tokio::io::duplex(64 * 1024);
         let (messages, output) = tokio::io::duplex(64 * 1024);

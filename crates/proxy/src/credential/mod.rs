@@ -9,7 +9,7 @@
 //! No real value is in a `Debug` output, an error or a record.
 
 mod claimed;
-mod drift;
+mod clock_skew;
 mod entry;
 mod error;
 mod find;

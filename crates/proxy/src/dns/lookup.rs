@@ -303,7 +303,7 @@ mod tests {
                 unreadable,
             ),
             (
-                "alias that is no host",
+                "alias that is not a host",
                 |q| vec![q.answer(&[Fields::new("a.example", 5, 60, b"\x03a b\0")])],
                 unreadable,
             ),

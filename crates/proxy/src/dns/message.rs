@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(
             Reader::at(message, 5).plain_name(),
             None,
-            "a pointer is no plain name"
+            "a pointer is not a plain name"
         );
         let mut reader = Reader::at(message, 5);
         reader.name().unwrap();

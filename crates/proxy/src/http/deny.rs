@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_tells_what_was_asked_and_why_not() {
+    fn a_refusal_says_what_was_asked_and_why_not() {
         let denial = Blocked::new(Reason::Host, "add it");
         let response = blocked(audience("GET", false), &denial);
         assert_eq!(response.status(), 403);

@@ -210,7 +210,7 @@ impl Fields {
             match (self.length, decimal(value)) {
                 (None, Some(length)) => self.length = Some(length),
                 (Some(_), _) => return malformed("the request has more than one content-length"),
-                (None, None) => return malformed("the content-length is no number"),
+                (None, None) => return malformed("the content-length is not a number"),
             }
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_head_tells_what_it_can() {
+    fn a_refused_head_is_reported_as_far_as_it_is_known() {
         let refused = RefusedHead::new(
             HeadFault::Late,
             b"GET /a b HTTP/1.1\r\nx: y\r\nHost: a.example \r\nz",

@@ -28,7 +28,7 @@ pub(super) fn log_is_full() -> Blocked {
 pub(super) fn turn_away(client: &Client, asked: Asked, http2: bool, what: &str) -> Response<Download> {
     let denial = too_busy(what);
     let page = deny::blocked(asked.audience(), &denial);
-    if let Ok(slot) = client.recorder().try_reserve() {
+    if let Ok(slot) = client.shared.context.recorder.try_reserve() {
         let mut exchange = Exchange::begin(asked, slot, None, client.begin());
         exchange.blocked(&denial);
         exchange.answered(page.status());

@@ -32,7 +32,7 @@ pub(crate) enum UnknownEncoding {
     /// A stream of gRPC or Connect.
     #[error("failed to decode the answer: its messages are compressed each for itself")]
     Messages,
-    /// A transfer coding besides `chunked`, which is no part of HTTP/2 and which no client asks for through this proxy.
+    /// A transfer coding besides `chunked`, which is not part of HTTP/2 and which no client asks for through this proxy.
     #[error("failed to decode the answer: it has a transfer coding other than chunked")]
     Transfer,
     /// A range of compressed data.

@@ -253,7 +253,7 @@ mod tests {
 
         /// The text is all that the container sees or chooses; the two values are alike in length and in the classes of their characters.
         #[test]
-        fn the_delay_tells_nothing_about_a_value(
+        fn the_delay_reveals_nothing_about_a_value(
             real in "[a-z]{4}_[A-Za-z0-9]{30}", other in "[a-z]{4}_[A-Za-z0-9]{30}",
             guess in 0_usize..35, text in pieces(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
             is_key in any::<bool>(),

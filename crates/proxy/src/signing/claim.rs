@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes_are_nobodys() {
+    fn other_schemes_are_foreign() {
         let none = HeaderMap::new();
         let version_2 = header_map(&[("authorization", "AWS AKID:c2ln")]);
         for (headers, target) in [

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_an_upstreams_own_words_is_told() {
+    fn nothing_of_an_upstreams_own_words_is_reported() {
         let reset = Error::other(
             "connection error received: not a result of an error (b\"x (os error 1) (b\\\"bad token ghp_Real\\\")\")",
         );

@@ -79,7 +79,7 @@ where
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_nobody_reads() {
+async fn unread_answers() {
     let pki = Pki::new();
     let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
     let (proxy, process) = Setup::new(pki, upstream.address).start_process().await;
@@ -123,7 +123,7 @@ async fn heads_of_very_many_lines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uploads_that_nobody_takes() {
+async fn uploads_without_a_reader() {
     let pki = Pki::new();
     let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
     let (proxy, process) = Setup::new(pki, upstream.address).start_process().await;
@@ -147,7 +147,7 @@ async fn uploads_that_nobody_takes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn downloads_from_many_hosts_that_nobody_reads() {
+async fn unread_downloads_from_many_hosts() {
     for alpn in ["h2", "http/1.1"] {
         let pki = Pki::new();
         let upstream = Upstream::start(pki.server(&["*.a.example"], &[alpn])).await;

@@ -238,7 +238,7 @@ async fn with_token(address: std::net::Ipv4Addr, known: bool) -> Proxy {
 }
 
 #[tokio::test]
-async fn an_answer_in_a_transfer_coding_that_nobody_undoes_is_refused() {
+async fn an_answer_in_an_unknown_transfer_coding_is_refused() {
     for answer in [
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",

@@ -124,7 +124,7 @@ async fn a_surrogate_becomes_the_real_value_over_every_pair_of_protocols() {
 }
 
 #[tokio::test]
-async fn somebody_elses_credential_does_not_travel() {
+async fn foreign_credentials_do_not_travel() {
     let world = World::start(&["h2", "http/1.1"]).await;
     let bearer = world.bearer();
     let attack = format!("Bearer attacker.{}", world.surrogate("TOKEN"));
@@ -349,7 +349,7 @@ async fn a_change_of_the_policy_changes_nothing_here() {
 }
 
 #[tokio::test]
-async fn a_refused_request_reaches_nobody_with_its_credential() {
+async fn a_refused_request_never_sends_its_credential() {
     let world = World::start(&["http/1.1"]).await;
     let head = format!(
         "GET /x HTTP/1.1\r\nHost: c.example\r\nConnection: close\r\nAuthorization: {}\r\n\r\n",

@@ -52,7 +52,7 @@ async fn every_pair_of_protocols_carries_a_request() {
 }
 
 #[tokio::test]
-async fn a_record_tells_the_whole_story() {
+async fn a_record_has_the_whole_story() {
     let (proxy, _upstream) = start(&["h2"]).await;
     let request = Request::post("https://a.example/echo?x=1")
         .body(body("hello"))
@@ -172,7 +172,7 @@ async fn trailers_go_both_ways() {
 }
 
 #[tokio::test]
-async fn alternative_services_are_not_told_of_and_duplicates_stay() {
+async fn alternative_services_are_not_announced_and_duplicates_stay() {
     let (proxy, _upstream) = start(&["h2", "http/1.1"]).await;
     let answer = proxy
         .ask2(

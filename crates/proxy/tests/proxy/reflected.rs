@@ -159,7 +159,7 @@ const GOODBYE: &[u8] = b"bad token ghp_TheRealTokenOfThisTest0123456789";
 
 /// The control of what comes next: an error and its causes have the words.
 #[tokio::test]
-async fn a_client_is_told_why_a_connection_ends() {
+async fn a_client_gets_the_reason_why_a_connection_ends() {
     let (near, far) = tokio::io::duplex(4096);
     tokio::spawn(say_goodbye(far, GOODBYE, false));
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(near))

@@ -407,7 +407,7 @@ async fn what_cannot_be_signed_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_off_is_told() {
+async fn a_clock_that_is_off_is_reported() {
     let world = World::start(&["h2"]).await;
     let at = OffsetDateTime::now_utc() - Duration::minutes(20);
     let request = world

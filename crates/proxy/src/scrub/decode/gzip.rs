@@ -198,7 +198,7 @@ impl Decoder for Gzip {
     fn finish(&mut self) -> Result<(), DecodeError> {
         match self.section {
             Section::Ended | Section::Fixed { seen: 0, .. } => Ok(()),
-            // What follows the last member is no member.
+            // What follows the last member is not a member.
             Section::Fixed { seen: 1, .. } if self.any => Ok(()),
             _ => Err(DecodeError::CutOff { coding: CODING }),
         }

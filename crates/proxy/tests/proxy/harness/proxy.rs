@@ -100,7 +100,10 @@ impl Setup {
     }
 
     /// Starts it as the program that it is; the id of its process.
-    #[expect(clippy::disallowed_methods, reason = "the program under test is no engine")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the program under test is not an engine"
+    )]
     pub(crate) async fn start_process(self) -> (Proxy, u32) {
         let (input, commands) = std::os::unix::net::UnixStream::pair().unwrap();
         let (output, proxy_output) = std::os::unix::net::UnixStream::pair().unwrap();
