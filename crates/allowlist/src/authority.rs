@@ -104,7 +104,7 @@ impl Authority {
 fn read_port(digits: &[u8]) -> Result<u16, Denial> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(Denial::identity(
-            "what follows the `:` of the host is no port",
+            "what follows the `:` of the host is not a port",
             "leave the port out",
         ));
     }

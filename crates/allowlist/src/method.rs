@@ -18,7 +18,7 @@ impl Method {
     ///
     /// # Errors
     ///
-    /// A denial with reason `unreadable` if it is no token.
+    /// A denial with reason `unreadable` if it is not a token.
     pub fn from_wire(bytes: &[u8]) -> Result<Self, Denial> {
         match std::str::from_utf8(bytes) {
             Ok(text) if !text.is_empty() && bytes.iter().all(|byte| is_token_byte(*byte)) => {

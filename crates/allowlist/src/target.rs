@@ -42,7 +42,7 @@ pub enum PathRefusal {
     /// `%`, `%2`, `%zz`, `%u002e`.
     #[error("the path holds a `%` that begins no valid escape")]
     MalformedEscape,
-    /// The decoded path is no text.
+    /// The decoded path is not text.
     #[error("the path is not UTF-8 when it is decoded")]
     InvalidUtf8,
     /// A C0 or C1 control character, NUL or DEL, plain or encoded any number of times.
