@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_nobody_reads_any_more_it_is_stopped() {
+    async fn when_its_reader_is_gone_it_is_stopped() {
         let (closed, stopped) = (Notify::new(), Notify::new());
         let mut interrupts = Interrupts::listen().unwrap();
         let execution = async {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sandbox::workspace::{TamperKind, TamperedPath};
 
-use crate::printer::{Printer, harmless_name};
+use crate::printer::{Printer, sanitize_name};
 
 /// Lines, and names in a line; the rest is counted.
 const MOST_SHOWN: usize = 10;
@@ -64,7 +64,7 @@ fn names(things: &[&TamperedPath], root: &Path) -> String {
 
 /// Names come from the task.
 fn path(thing: &TamperedPath, root: &Path) -> String {
-    harmless_name(&thing.path_in(root).display().to_string())
+    sanitize_name(&thing.path_in(root).display().to_string())
 }
 
 fn line(thing: &TamperedPath, root: &Path) -> String {
@@ -89,7 +89,7 @@ fn line(thing: &TamperedPath, root: &Path) -> String {
             } else {
                 ""
             };
-            let to = harmless_name(&to.display().to_string());
+            let to = sanitize_name(&to.display().to_string());
             format!(
                 "the task wrote `{path}`, which programs of this machine follow on their own; it was moved to `{to}`{restored}"
             )

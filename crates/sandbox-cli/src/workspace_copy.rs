@@ -241,11 +241,11 @@ impl<'a> CopyOfRun<'a> {
         }
         report.pending = changes.len();
         report.held_back = listed(&held(&changes));
-        self.tell_waiting(changes.len());
+        self.report_waiting(changes.len());
         Ok(())
     }
 
-    fn tell_waiting(&self, count: usize) {
+    fn report_waiting(&self, count: usize) {
         let printer = self.printer;
         match self.mode {
             WorkspaceMode::Auto => {
@@ -274,7 +274,7 @@ impl<'a> CopyOfRun<'a> {
             1 => printer.message("1 path changed in the work tree"),
             count => printer.message(format_args!("{count} paths changed in the work tree")),
         }
-        tell_held_back(&applied.held_back, printer);
+        report_held_back(&applied.held_back, printer);
     }
 
     fn options(&self) -> ApplyOptions {
@@ -351,7 +351,7 @@ pub(crate) fn explained(error: WorkspaceError) -> Failure {
 }
 
 /// Lists what was not applied, and says how to let it through.
-pub(crate) fn tell_held_back(held: &[Change], printer: Printer) {
+pub(crate) fn report_held_back(held: &[Change], printer: Printer) {
     if held.is_empty() {
         return;
     }

@@ -277,7 +277,7 @@ fn report(result: &ExecutionResult, output: AgentOutput, printer: Printer) -> Ex
         printer.warning(format_args!(
             "{}: {}",
             result.outcome.as_str(),
-            crate::printer::harmless(summary)
+            crate::printer::sanitize(summary)
         ));
         if let Some(hint) = hint(result.outcome, summary) {
             printer.hint(hint);

@@ -10,7 +10,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::TrustedProject;
-use crate::workspace_copy::{explained, settled, tell_held_back};
+use crate::workspace_copy::{explained, report_held_back, settled};
 
 use super::diff::NO_COPY;
 
@@ -43,7 +43,7 @@ fn report(applied: &Applied, printer: Printer) {
             break;
         }
     }
-    tell_held_back(&applied.held_back, printer);
+    report_held_back(&applied.held_back, printer);
 }
 
 /// What `--output json` prints; it changes its version when a field changes its meaning or goes away.

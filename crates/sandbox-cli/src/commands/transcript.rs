@@ -5,7 +5,7 @@ use std::time::Duration;
 use claude_output::{ContentBlock, EventKind, MessageEvent, ResultEvent, StreamEvent, ToolUse};
 use serde_json::Value;
 
-use crate::printer::{Printer, Style, harmless};
+use crate::printer::{Printer, Style, sanitize};
 
 /// Characters of a tool's arguments that are shown.
 const SHOWN: usize = 100;
@@ -45,10 +45,10 @@ fn assistant(message: &MessageEvent, inner: bool, printer: Printer) -> Vec<Strin
     let line = |block: &ContentBlock| match block {
         // What a subagent says is for the agent that asked it.
         ContentBlock::Text(text) if !inner && !text.trim().is_empty() => {
-            Some(format!("{}\n", harmless(text.trim_end())))
+            Some(format!("{}\n", sanitize(text.trim_end())))
         }
         ContentBlock::ToolUse(tool) => {
-            let name = printer.styled(Style::Strong, harmless(&tool.name));
+            let name = printer.styled(Style::Strong, sanitize(&tool.name));
             Some(format!(
                 "{indent}> {name} {}\n",
                 printer.styled(Style::Faint, arguments(tool))
@@ -112,7 +112,7 @@ fn one_line(text: &str) -> String {
         words.truncate(end);
         words.push('…');
     }
-    harmless(&words)
+    sanitize(&words)
 }
 
 #[cfg(test)]

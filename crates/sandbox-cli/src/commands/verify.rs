@@ -106,7 +106,7 @@ fn text(report: &VerifyReport, printer: Printer) -> String {
         );
         if !finding.held {
             let indent = " ".repeat(first + second + 12);
-            let detail = printer.harmless(&finding.detail).replace('\n', " ");
+            let detail = printer.sanitize(&finding.detail).replace('\n', " ");
             let _ = writeln!(text, "{indent}seen: {detail}\n{indent}hint: {}", check.fix());
         }
     }

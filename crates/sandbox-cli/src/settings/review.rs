@@ -11,7 +11,7 @@ use sandbox::host_path::Found;
 use super::Project;
 use crate::args::ImageArgs;
 use crate::failure::Failure;
-use crate::printer::{Printer, harmless_name};
+use crate::printer::{Printer, sanitize_name};
 use crate::trust::{
     Digest, Input, Role, Store, Trust, build_policy_request, build_request, configuration_requests,
     policy_request,
@@ -80,8 +80,8 @@ impl Review {
             // One line each, whatever a name in it says.
             let requests = requests
                 .iter()
-                .map(|request| format!("    - {}", harmless_name(request)));
-            std::iter::once(format!("  {}:", harmless_name(&shown))).chain(requests)
+                .map(|request| format!("    - {}", sanitize_name(request)));
+            std::iter::once(format!("  {}:", sanitize_name(&shown))).chain(requests)
         });
         lines.collect::<Vec<_>>().join("\n")
     }

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_not_set_is_told_with_its_place() {
+    fn a_secret_that_is_not_set_is_reported_with_its_place() {
         let (root, environment) = (folder(), Environment::from([("HOME", "/no/such/home")]));
         let failure = task(&project(&root, &environment), &environment).unwrap_err();
         assert_eq!(failure.status().code(), 125);

@@ -133,7 +133,7 @@ signing_credentials: {K: {type: aws-sigv4, access_key_id: !env ID, secret_access
     }
 
     #[test]
-    fn every_fault_is_told_with_its_place_and_no_value() {
+    fn every_fault_is_reported_with_its_place_and_no_value() {
         let config = "
 env: {A: !env NOT_SET}
 masked_secrets:
@@ -184,7 +184,7 @@ masked_secrets:
     }
 
     #[test]
-    fn what_a_run_needs_and_is_not_there_is_told() {
+    fn what_a_run_needs_and_is_not_there_is_reported() {
         for (config, expected) in [
             ("dockerfile: missing", ".sandbox/missing`: "),
             ("context: missing", "no image: "),
@@ -194,7 +194,7 @@ masked_secrets:
             ),
             (
                 "mounts: ['.:/data/../x']",
-                ".sandbox/sandbox.yaml:1:10: `/data/../x` is no absolute path in the container",
+                ".sandbox/sandbox.yaml:1:10: `/data/../x` is not an absolute path in the container",
             ),
         ] {
             let (text, code) = found(config, Some(POLICY), &environment(&[]));
@@ -209,7 +209,7 @@ masked_secrets:
     }
 
     #[test]
-    fn files_that_are_no_text_are_told_with_their_place() {
+    fn files_that_are_no_text_are_reported_with_their_place() {
         let environment = environment(&[]);
         let (text, code) = found_in(b"image: x\nprefix: \xe9", None, &environment);
         let config = "error: .sandbox/sandbox.yaml:2:9: not UTF-8: save the file as UTF-8";

@@ -82,7 +82,7 @@ impl Finding {
             Severity::Warning => (Style::Warning, "warning:"),
         };
         let word = printer.styled(style, word);
-        let message = printer.harmless(&self.message);
+        let message = printer.sanitize(&self.message);
         match (&self.file, self.line, self.column) {
             (Some(file), Some(line), Some(column)) => {
                 format!("{word} {file}:{line}:{column}: {message}")

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_engine_is_told() {
+    fn what_is_wrong_with_an_engine_is_reported() {
         let good = facts(|_| {});
         let cni = facts(|facts| "cni".clone_into(&mut facts.network_backend));
         let unlimited = facts(|facts| {

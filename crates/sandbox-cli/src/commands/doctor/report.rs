@@ -142,11 +142,11 @@ impl Report {
         {
             let (style, word) = verdict.shown();
             let indent = " ".repeat(width + 8);
-            let detail = printer.harmless(detail).replace('\n', &format!("\n{indent}"));
+            let detail = printer.sanitize(detail).replace('\n', &format!("\n{indent}"));
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{}  {name:<width$}  {detail}", printer.styled(style, word));
             if let Some(hint) = hint {
-                let _ = writeln!(text, "{indent}hint: {}", printer.harmless(hint));
+                let _ = writeln!(text, "{indent}hint: {}", printer.sanitize(hint));
             }
         }
         text
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_has_its_mend() {
+    fn each_fault_has_its_fix() {
         insta::assert_snapshot!(report().text(Printer::new(0, true)), @r"
         ok    engine          podman 5.4.2
         warn  control groups  version 1

@@ -210,7 +210,7 @@ const SET: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn everything_that_is_not_set_is_told() {
+fn everything_that_is_not_set_is_reported() {
     let faults = parse(TWO).unwrap().prepare(&Environment::default()).unwrap_err();
     let places: Vec<String> = faults
         .iter()
@@ -243,7 +243,7 @@ fn the_task_gets_surrogates_and_its_proxy_the_values() {
 }
 
 #[test]
-fn the_proxy_is_told_what_a_signing_entry_allows() {
+fn the_proxy_gets_what_a_signing_entry_allows() {
     for (text, allowed) in [
         ("", false),
         (", allow_foreign_credentials: false", false),
@@ -284,7 +284,7 @@ fn without_a_session_token_in_the_environment_a_preset_has_none() {
 }
 
 #[test]
-fn what_is_probably_not_meant_is_told() {
+fn what_is_probably_not_meant_is_reported() {
     let advice = |text: &str, policy: &str| -> Vec<String> {
         let policy = Allowlist::from_yaml(policy, "policy").unwrap();
         let environment = Environment::from([("A", "x"), ("NOTHING", "")]);
@@ -334,7 +334,7 @@ fn what_is_probably_not_meant_is_told() {
 }
 
 #[test]
-fn a_secret_in_the_file_is_told_without_showing_it() {
+fn a_secret_in_the_file_is_reported_without_showing_it() {
     let text = "masked_secrets:\n  A: {value: hunter2, scopes: [a.example], headers: [x]}\n  B: {scopes: [a.example], headers: [x]}\n";
     let literals = parse(text).unwrap().literals();
     let [literal] = literals.as_slice() else {
