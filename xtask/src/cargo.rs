@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dynamic_program_is_told_from_a_static_one() {
+    fn a_dynamic_program_is_distinguished_from_a_static_one() {
         let dynamic = fs::read("/proc/self/exe").unwrap();
         assert!(asks_for_a_loader(&dynamic));
         let mut header = vec![0; 0x40];
@@ -223,12 +223,12 @@ mod tests {
         assert!(asks_for_a_loader(&header));
         assert!(
             asks_for_a_loader(b"#!/bin/sh"),
-            "what is no program is no static program"
+            "a file that is not a program is not a static program"
         );
     }
 
     #[test]
-    fn integration_tests_are_told_from_other_targets() {
+    fn integration_tests_are_distinguished_from_other_targets() {
         let package = serde_json::json!({"name": "p", "targets": [
             {"name": "p", "kind": ["lib"]}, {"name": "e2e", "kind": ["test"]}, {"name": "b", "kind": ["bench"]},
         ]});

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_for_tests_or_other_platforms_is_told_from_what_is_linked() {
+    fn what_is_for_tests_or_other_platforms_is_distinguished_from_what_is_linked() {
         let metadata = json!({
             "packages": [
                 {"id": "a 1", "name": "a", "version": "1.0.0", "license": "MIT", "source": null},

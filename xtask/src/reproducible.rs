@@ -142,7 +142,7 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // Files in the folder for temporary files; a failure to remove them is no fault of the programs.
+        // Files in the folder for temporary files; a failure to remove them is not a fault of the programs.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -304,7 +304,7 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
 }
 
 fn on_named_engine(args: &E2eArgs, programs: &Programs, socket: &str) -> Result<Tally> {
-    let socket = Socket::parse(socket).with_context(|| format!("{socket} is no unix socket"))?;
+    let socket = Socket::parse(socket).with_context(|| format!("{socket} is not a unix socket"))?;
     let version = ping(&socket).with_context(|| format!("no podman answers on {}", socket.url()))?;
     say("this engine has no namespaces of its own: tests that need them will fail");
     prepare_images(&socket)?;

@@ -233,7 +233,7 @@ fn watched(target: &str, fuzzer: &mut Command, shown: Shown) -> Result<()> {
         )
     })?;
     if !instrumented {
-        bail!("{target} has no coverage counters: what it did was no fuzzing");
+        bail!("{target} has no coverage counters: it ran without coverage");
     }
     Ok(())
 }
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_without_counters_is_told_from_one_with() {
+    fn a_program_without_counters_is_distinguished_from_one_with() {
         for (said, expected) in [
             ("INFO: Loaded 1 modules   (9 inline 8-bit counters): 9", true),
             ("INFO: A corpus is not provided", false),

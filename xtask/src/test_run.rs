@@ -124,7 +124,7 @@ fn end_processes(folder: &Path) {
         if processes.is_empty() {
             return;
         }
-        // One that has ended by itself meanwhile is no fault.
+        // One that has ended by itself meanwhile is not a fault.
         drop(process::run_quietly(command("kill", ["-KILL"]).args(&processes)));
     }
 }
@@ -169,7 +169,7 @@ fn remove_objects(socket: &Socket, is_ours: impl Fn(&Path) -> bool) -> Result<()
             let id = object.get(id).and_then(Value::as_str).unwrap_or_default();
             if lock.is_some_and(|lock| is_ours(Path::new(lock))) {
                 let target = format!("/v4.0.0/libpod/{kind}/{id}?force=true&timeout=0");
-                // What goes by itself meanwhile is no fault.
+                // What goes by itself meanwhile is not a fault.
                 drop(socket.request("DELETE", &target));
             }
         }

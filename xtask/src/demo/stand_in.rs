@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_told_apart_and_the_end_from_a_cut() {
+    fn frames_are_distinguished_and_the_end_from_a_cut() {
         let mut log: &[u8] = &[1, 0, 0, 0, 0, 0, 0, 2, b'o', b'k', 2, 0, 0, 0, 0, 0, 0, 1, b'!'];
         let frames: Vec<_> = std::iter::from_fn(|| next_frame(&mut log).unwrap()).collect();
         assert_eq!(frames, ["ok", "!"]);

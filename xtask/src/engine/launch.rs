@@ -54,7 +54,7 @@ mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 ";
 
 /// Makes a Debian folder the root, sharing the folders that callers mount from. `pivot_root`, not `chroot`: unpacking
-/// layers remounts `/`, which fails where `/` is no mount point.
+/// layers remounts `/`, which fails where `/` is not a mount point.
 const OWN_ROOT: &str = r#"
 mount --bind "$NEW_ROOT" "$NEW_ROOT"
 for folder in /proc /sys /dev /tmp; do mount --rbind "$folder" "$NEW_ROOT$folder"; done

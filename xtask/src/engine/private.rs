@@ -431,7 +431,7 @@ pub(crate) struct HostService(Child);
 
 impl Drop for HostService {
     fn drop(&mut self) {
-        // One that has ended by itself is no fault here: the tests' controls miss it.
+        // One that has ended by itself is not a fault here: the tests' controls miss it.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }

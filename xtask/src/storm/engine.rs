@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 
 use super::faulty::{Fault, Faulty};
 use super::field::{Field, Random, output_within};
+use super::inventory::Inventory;
 use super::report::{Report, spread};
 use crate::process::{self, command};
 
@@ -26,7 +27,7 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
             bail!("it does not work without a storm: {problem}");
         }
     }
-    let before = field.settled()?;
+    let before = Inventory::settled(field)?;
     let (mut results, mut times) = (BTreeMap::<String, u32>::new(), Vec::new());
     let mut random = Random::new(seed);
     for round in 0..rounds {
@@ -54,11 +55,11 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
         report.row(result, count.to_string());
     }
     report.row("a run in the storm", spread(times));
-    field.settled()?;
+    Inventory::settled(field)?;
     if let Some(problem) = field.next_run()? {
         report.fault(format!("the last run failed: {problem}"));
     }
-    field.settled()?.compare(&before, &mut report);
+    Inventory::settled(field)?.compare(&before, &mut report);
     Ok(report)
 }
 

@@ -5,11 +5,10 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::inventory::Inventory;
 use crate::engine::{PrivateEngine, Socket};
 use crate::netns::Pair;
 use crate::process::{self, command};
@@ -157,21 +156,6 @@ impl Field {
         process::run_quietly(&mut command("kill", ["-TERM", &bystander.id().to_string()]))?;
         let status = bystander.wait()?;
         Ok(undisturbed && matches!(status.code(), Some(7 | 143)))
-    }
-
-    /// What there is now, once the engine makes nothing more.
-    pub(super) fn settled(&self) -> Result<Inventory> {
-        let deadline = Instant::now() + Duration::from_mins(2);
-        let mut before = Inventory::take(self)?;
-        loop {
-            // tidy: sleep: there is no event for an engine that makes nothing more.
-            std::thread::sleep(Duration::from_secs(2));
-            let now = Inventory::take(self)?;
-            if now.objects() == before.objects() || Instant::now() > deadline {
-                return Ok(now);
-            }
-            before = now;
-        }
     }
 
     pub(super) fn state(&self) -> PathBuf {
