@@ -64,7 +64,7 @@ pub enum LimitUnit {
     Values,
 }
 
-/// A text is no event.
+/// A text is not an event.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseEventError {
@@ -72,7 +72,7 @@ pub enum ParseEventError {
     #[error("failed to parse event as JSON")]
     Json(#[source] serde_json::Error),
     /// It is JSON, but no object.
-    #[error("failed to parse event: JSON is no object")]
+    #[error("failed to parse event: JSON is not an object")]
     NotAnObject,
 }
 

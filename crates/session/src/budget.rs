@@ -62,7 +62,7 @@ impl Budget {
         }
         self.events = 0;
         match self.reserve.checked_sub(weight) {
-            Some(left) if tells_the_end(event) => {
+            Some(left) if is_final(event) => {
                 self.reserve = left;
                 true
             }
@@ -72,7 +72,7 @@ impl Budget {
 }
 
 /// A result, or the message of an API error, which has the error's class.
-fn tells_the_end(event: &StreamEvent) -> bool {
+fn is_final(event: &StreamEvent) -> bool {
     match event.kind() {
         EventKind::Result(_) => true,
         EventKind::Assistant(message) => message.is_api_error,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_only_what_tells_the_end_is_kept_and_not_without_end() {
+    fn beyond_the_limit_only_final_events_are_kept_and_not_without_end() {
         let mut budget = Budget::of(ROOM, ROOM / 8);
         kept_of(
             &mut budget,

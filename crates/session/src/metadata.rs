@@ -101,7 +101,7 @@ impl SessionMetadata {
         None
     }
 
-    /// The newest answer that is no error and not empty.
+    /// The newest answer that is not an error and not empty.
     #[must_use]
     pub fn last_successful_response(&self) -> Option<&str> {
         let answers = self.replies.iter().rev().filter(|reply| !reply.is_error);

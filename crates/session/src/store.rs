@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_that_names_the_mend_and_nothing_is_overwritten() {
+    fn damage_is_an_error_that_names_the_fix_and_nothing_is_overwritten() {
         let good = r#"{"execution_context_id":"c","replies":[]}"#;
         let cases = [
             ("context.json", ""),

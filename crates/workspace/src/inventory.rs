@@ -37,7 +37,7 @@ pub(super) enum Content {
     Link(PathBuf),
 }
 
-/// Something at or below a protected path that is no folder.
+/// Something at or below a protected path that is not a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Leaf {
     pub(super) role: Role,
@@ -179,7 +179,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Notes what is to be reported of an entry that is no folder.
+    /// Notes what is to be reported of an entry that is not a folder.
     fn look_at(&mut self, listing: &Listing, path: &Path, kind: Kind, known: Option<&KnownFile>) {
         if !self.protection.has_defaults() {
             return;

@@ -48,7 +48,7 @@ impl Quarantine {
         }
     }
 
-    /// Moves `path`, which is no folder, out of `tree`, and returns where it is now. What is too large to be copied to another file system
+    /// Moves `path`, which is not a folder, out of `tree`, and returns where it is now. What is too large to be copied to another file system
     /// stays in its folder under a name that no program follows.
     pub(super) fn take(&self, tree: &Tree, path: &Path) -> io::Result<PathBuf> {
         let to = self.place(path)?;

@@ -130,7 +130,7 @@ async fn built_once_and_again_when_what_it_is_made_of_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_old_is_built_anew_with_the_overlay_on_it() {
+async fn what_is_too_old_is_rebuilt_with_the_overlay_on_it() {
     let workshop = Workshop::new("e2e-image-age").await;
     let (tag, _) = ensure(&workshop.sandbox, &stamped("old")).await;
     let (_, old) = run(&workshop.sandbox, &tag, &["cat", "/stamp"]).await;

@@ -405,7 +405,7 @@ async fn when_the_proxy_is_killed_all_traffic_stops() {
     writer.write_all(b"go\n").await.expect("the task reads");
     let result = execution
         .await
-        .expect("a dead proxy is no failure of the command");
+        .expect("a dead proxy is not a failure of the command");
     let output = String::from_utf8_lossy(&result.stdout);
     assert!(output.contains("end") && !output.contains("after"), "{output}");
     assert!(!output.contains("\"reached\""), "{output}");

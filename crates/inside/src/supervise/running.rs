@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subreaper_that_does_not_read_blocks_nobody() {
+    fn a_subreaper_that_does_not_read_blocks_no_other() {
         // More than its socket takes, for a program that writes and never reads.
         let request = Request::Run {
             command: CommandLine::Shell("x".repeat(1 << 20)),

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_killed_is_told_by_the_limit_in_force() {
+    fn the_cause_of_a_kill_follows_from_the_limit_in_force() {
         assert_eq!(
             (bytes("max\n"), bytes("4096\n"), bytes("")),
             (Some(u64::MAX), Some(4096), None)

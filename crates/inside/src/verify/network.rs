@@ -16,7 +16,7 @@ use super::observation::{Observation, errno, kernel};
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 const DEADLINE: Duration = Duration::from_secs(5);
-/// What the kernel says where it has no way to an address. That it has begun is no refusal: something left.
+/// What the kernel says where it has no way to an address. That it has begun is not a refusal: something left.
 const NO_WAY: &[Errno] = &[Errno::ENETUNREACH, Errno::EPERM, Errno::EACCES];
 
 pub(super) fn interfaces_bounded(order: &Order) -> Observation {

@@ -152,7 +152,7 @@ fn the_same_question_after_a_kill_is_a_reply_of_its_own() {
     let replies = fixture.replies();
     assert_eq!(replies.len(), 2);
     assert_eq!(replies[0].events, [init(), message("half")]);
-    assert!(replies[0].is_error, "an interrupted reply is no success");
+    assert!(replies[0].is_error, "an interrupted reply is not a success");
     assert_eq!(replies[0].response_text, "half");
     assert_eq!(
         fixture.store.last_successful_response().unwrap().as_deref(),

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_deeper_than_a_path_can_tell_are_removed() {
+    fn folders_deeper_than_a_path_can_name_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let mut at = OwnedFd::from(File::open(folder.path()).unwrap());
         for name in std::iter::once("top").chain(std::iter::repeat_n("folder", 3000)) {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_without_rights_removes_what_nobody_may_open() {
+    fn a_user_without_rights_removes_what_cannot_be_opened() {
         unprivileged(|| {
             let folder = tempfile::tempdir().unwrap();
             let build = |top: &str| {

@@ -436,7 +436,7 @@ fn what_was_closed_before_is_left_alone() {
 }
 
 #[test]
-fn what_cannot_be_looked_into_is_told_once() {
+fn what_cannot_be_looked_into_is_reported_once() {
     let bed = Bed::new();
     let watched = || bed.begin(Protection::default()).1;
     let watch = watched();
@@ -458,7 +458,7 @@ fn what_cannot_be_looked_into_is_told_once() {
 
 /// Where files cannot be given away, everything belongs to this user, and is handled accordingly.
 #[test]
-fn what_is_somebody_elses_is_moved_or_told_of() {
+fn what_belongs_to_others_is_moved_or_reported() {
     const SOMEBODY: u32 = 12345;
     let is_root = geteuid().is_root();
     let bed = as_nobody(Bed::new);

@@ -118,7 +118,7 @@ fn mutations(random: &mut StdRng, host: &Path) -> String {
     let mut script = "mkdir -p src app archive session man cache; echo x > src/lib.rs\n".to_owned();
     for _ in 0..CHANGES {
         let name = NAMES.choose(random).expect("a name");
-        // A dash is no option, and what has an escape is quoted by it.
+        // A dash is not an option, and what has an escape is quoted by it.
         let name = if name.starts_with('$') {
             format!("./{name}")
         } else {

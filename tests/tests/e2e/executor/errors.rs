@@ -83,7 +83,7 @@ async fn the_first_command_of_a_sandbox_that_was_only_connected_prepares_the_net
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_is_missing_or_none_is_told_as_a_shell_would() {
+async fn a_missing_or_invalid_program_is_reported_as_by_a_shell() {
     let bed = Bed::new().await;
     let error = failure(&bed, config(&bed), &["no-such-program", "x"]).await;
     assert_eq!(error.to_string(), "no program `no-such-program` in the image");

@@ -136,7 +136,7 @@ fn busy<T: std::fmt::Debug>(result: &Result<T, SandboxError>) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_is_the_containers_as_long_as_it_stands() {
+async fn a_copy_belongs_to_the_container_while_it_exists() {
     let bed = Bed::new().await;
     let folder = work_tree(&bed);
     let copy_dir = bed.folder().join("copy");
@@ -176,7 +176,7 @@ async fn a_copy_is_the_containers_as_long_as_it_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verification_takes_no_mount_that_somebody_would_have_to_look_after() {
+async fn a_verification_takes_no_mount_that_needs_a_guard() {
     let bed = Bed::new().await;
     let folder = work_tree(&bed);
     let guarded = [

@@ -11,7 +11,7 @@ const LOOK: &str = "id -u; id -g; grep -E '^(CapBnd|CapEff|NoNewPrivs|Seccomp):'
      touch /etc/x 2>&1; touch /usr/x 2>&1; echo ~; cat /proc/1/comm; ls /sys/class/net; ulimit -Hc; ulimit -Sc";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_vouches_for_what_runs_untrusted() {
+async fn untrusted_commands_get_the_strict_profile() {
     let bed = Bed::new().await;
     let seen = output(&bed, Isolation::untrusted(), &format!("{LOOK}; true")).await;
     let expected = "1000\n1000\nCapEff: 0000000000000000\nCapBnd: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2\n\

@@ -1,4 +1,4 @@
-//! Output that does not end, is no text, or is no line.
+//! Output that does not end, is not text, or is not a line.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

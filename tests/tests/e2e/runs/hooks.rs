@@ -64,7 +64,7 @@ async fn each_hook_is_called_once_in_its_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hooks_after_the_launch_undo_nothing_and_are_told_of() {
+async fn hooks_after_the_launch_undo_nothing_and_are_reported() {
     let bed = Bed::new().await;
     let (runs, run, calls) = (bed.sandbox.runs(), name("complains"), Calls::default());
     let spec = spec(&bed, "complains", "echo '>> init complete'; sleep 300");
@@ -148,7 +148,7 @@ async fn fails(bed: &Bed, spec: RunSpec, failing: &'static str, expected: &str, 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_step_fails_nothing_is_left_and_post_stop_is_told() {
+async fn whatever_step_fails_nothing_is_left_and_post_stop_is_called() {
     let bed = Bed::new().await;
     let with_socket = bed.folder().join("with-socket");
     std::fs::create_dir(&with_socket).expect("a folder");

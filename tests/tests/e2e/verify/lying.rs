@@ -68,7 +68,7 @@ fn some(buffer: &mut [u8], read: std::io::Result<usize>) -> Option<&mut [u8]> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_does_not_end_processes_or_tells_other_codes_is_seen() {
+async fn an_engine_that_does_not_end_processes_or_reports_other_codes_is_detected() {
     let folder = tempfile::tempdir().expect("a folder");
     for (lie, expected) in [
         (Lie::None, &[][..]),

@@ -185,7 +185,7 @@ async fn a_list_of_the_users_own_is_protected_and_new_repositories_that_say_noth
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dropped_execution_planted_is_moved_away_when_its_container_is_gone() {
+async fn what_a_dropped_execution_tampered_with_is_moved_away_when_its_container_is_gone() {
     let bed = Bed::new().await;
     let tree = Tree::new();
     for (mount, is_protected) in [

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_is_told_from_the_first_attempt() {
+    fn a_retry_is_distinguished_from_the_first_attempt() {
         let script = Script::default();
         let turn = request("scenario:overloaded-once", true);
         assert_eq!(script.answer(&turn).status, 529);

@@ -128,7 +128,7 @@ fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
 }
 
 #[test]
-fn a_disk_that_is_full_keeps_nobody_from_undoing() {
+fn a_full_disk_does_not_prevent_undoing() {
     let expected = unmeddled(&Bed::worked());
     for point in 0..14 {
         let bed = Bed::worked();
@@ -160,7 +160,7 @@ fn a_disk_that_is_full_keeps_nobody_from_undoing() {
 }
 
 #[test]
-fn what_somebody_wrote_after_a_crash_stays() {
+fn what_the_user_wrote_after_a_crash_stays() {
     type Case = (&'static str, &'static str, Option<&'static str>, usize);
     let cases: [Case; 4] = [
         ("edited", "edited", Some("edited"), 5),

@@ -115,7 +115,7 @@ fn a_copy_that_could_not_be_thrown_away_is_still_known() {
 }
 
 #[test]
-fn a_stage_that_cannot_be_removed_stops_nobody() {
+fn a_stage_that_cannot_be_removed_stops_nothing() {
     let bed = Bed::worked();
     give(bed.folder.path());
     keep(&bed.tree().join("tree/a"));
