@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
-use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, plain_capture, raw, raw_tls};
+use crate::harness::{Pki, Proxy, Setup, TIMEOUT, plain_capture, raw, raw_tls};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
@@ -114,9 +114,8 @@ async fn http2(proxy: &Proxy) -> TlsStream<TcpStream> {
 /// hyper's HTTP/2 cannot hold these: the client is asked to try HTTP/1.1.
 #[tokio::test]
 async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    let proxy = Setup::new(pki, upstream.address).start().await;
+    let (setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
+    let proxy = setup.start().await;
     let mut stream = http2(&proxy).await;
     stream.write_all(&http2_request(1, "/?\u{fc}")).await.unwrap();
     stream.write_all(&http2_request(3, "/?q=\"a\"")).await.unwrap();
@@ -154,9 +153,7 @@ async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
 /// h2 cuts off a fragment before anybody sees it, so it cannot be refused as over HTTP/1. What is left is what is judged, sent and recorded.
 #[tokio::test]
 async fn over_http2_a_fragment_is_not_judged_sent_or_recorded() {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    let mut setup = Setup::new(pki, upstream.address);
+    let (mut setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     setup.policy = "url_prefixes: [{host: a.example, path: /open}, {host: a.example, path: '/open?*'}]";
     let proxy = setup.start().await;
     for (path, left, allowed) in [

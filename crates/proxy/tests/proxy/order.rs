@@ -7,7 +7,7 @@ use sandbox_credentials::{
     prepare_secrets,
 };
 
-use crate::harness::{Pki, Setup, Upstream, empty, plain_capture, raw};
+use crate::harness::{Pki, Setup, empty, plain_capture, raw};
 
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
 
@@ -94,9 +94,7 @@ async fn credentials_that_go_or_change_move_nothing_else() {
     let secret = MaskedSecret::new("TOKEN", SecretValue::new(REAL), injection);
     let secrets = prepare_secrets(&[secret], &[key]).unwrap();
     for alpn in ["h2", "http/1.1"] {
-        let pki = Pki::new();
-        let upstream = Upstream::start(pki.server(&["a.example"], &[alpn])).await;
-        let mut setup = Setup::new(pki, upstream.address);
+        let (mut setup, upstream) = Setup::fresh(&["a.example"], &[alpn]).await;
         setup.replacements = secrets.replacements().clone();
         let proxy = setup.start().await;
         let ask = Request::get("https://a.example/x");

@@ -1,21 +1,19 @@
 //! Live commands: a new policy, and quarantine.
 
 use allowlist::Allowlist;
-use http::Request;
 use sandbox_proxy_protocol::Command;
 use tokio::time::timeout;
 
-use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, empty};
+use crate::harness::{Proxy, Setup, TIMEOUT, Upstream, get};
 
 async fn start() -> (Proxy, Upstream) {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example", "b.example"], &["h2"])).await;
-    (Setup::new(pki, upstream.address).start().await, upstream)
+    let (setup, upstream) = Setup::fresh(&["a.example", "b.example"], &["h2"]).await;
+    (setup.start().await, upstream)
 }
 
 async fn reason(proxy: &Proxy, host: &str) -> String {
     proxy
-        .ask2(Request::get(format!("https://{host}/")).body(empty()).unwrap())
+        .ask2(get(format!("https://{host}/")))
         .await
         .reason()
         .to_owned()
@@ -48,16 +46,9 @@ async fn quarantine_ends_what_is_going_on_and_refuses_the_rest() {
     let (proxy, _upstream) = start().await;
     let mut client = proxy.http2("a.example").await;
     let mut waiting = client.clone();
-    let pending = tokio::spawn(async move {
-        waiting
-            .send_request(Request::get("https://a.example/wait").body(empty()).unwrap())
-            .await
-    });
+    let pending = tokio::spawn(async move { waiting.send_request(get("https://a.example/wait")).await });
     // Another request on the same connection, answered: the first one is with the upstream by then.
-    client
-        .send_request(Request::get("https://a.example/").body(empty()).unwrap())
-        .await
-        .unwrap();
+    client.send_request(get("https://a.example/")).await.unwrap();
     proxy.command(&Command::Quarantine {}).await;
     let ended = timeout(TIMEOUT, pending)
         .await
@@ -75,10 +66,7 @@ async fn quarantine_ends_what_is_going_on_and_refuses_the_rest() {
                     continue;
                 };
                 tokio::spawn(connection);
-                if let Ok(answer) = sender
-                    .send_request(Request::get("https://a.example/").body(empty()).unwrap())
-                    .await
-                {
+                if let Ok(answer) = sender.send_request(get("https://a.example/")).await {
                     return answer;
                 }
             }

@@ -12,7 +12,7 @@ use sandbox_proxy_protocol::RequestOutcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, empty, goodbye, raw_tls, say_goodbye};
+use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, empty, get, goodbye, raw_tls, say_goodbye};
 
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
 
@@ -118,9 +118,7 @@ async fn the_head_of_an_opened_web_socket_is_an_answer_too() {
 async fn an_answer_that_cannot_be_searched_is_not_passed_on() {
     for (echo, status) in [(false, 502), (true, 200)] {
         let (proxy, _upstream, _) = start(&["h2"], echo).await;
-        let answer = proxy
-            .ask2(Request::get("https://a.example/exotic").body(empty()).unwrap())
-            .await;
+        let answer = proxy.ask2(get("https://a.example/exotic")).await;
         assert_eq!(answer.status, status, "{answer:?}");
         let record = proxy.request().await;
         if echo {
@@ -166,7 +164,7 @@ async fn a_client_gets_the_reason_why_a_connection_ends() {
         .await
         .unwrap();
     tokio::spawn(connection);
-    let request = Request::get("https://a.example/x").body(empty()).unwrap();
+    let request = get("https://a.example/x");
     let error = sender.send_request(request).await.unwrap_err();
     let mut causes = Vec::new();
     let mut next = error.source();

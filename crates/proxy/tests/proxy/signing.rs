@@ -14,7 +14,7 @@ use time::{Duration, OffsetDateTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::harness::{Body, Pki, Proxy, Setup, TIMEOUT, Upstream, empty, raw, raw_tls, streaming_body};
+use crate::harness::{Body, Proxy, Setup, TIMEOUT, Upstream, empty, get, raw, raw_tls, streaming_body};
 
 const KEY_ID: &str = "AKIAIOSFODNN7EXAMPLE";
 const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
@@ -52,9 +52,7 @@ impl World {
         };
         let masked = MaskedSecret::new("API_KEY", SecretValue::new(API_KEY), injection);
         let secrets = prepare_secrets(&[masked], &[key]).unwrap();
-        let pki = Pki::new();
-        let upstream = Upstream::start(pki.server(&["a.example", "b.example"], alpn)).await;
-        let mut setup = Setup::new(pki, upstream.address);
+        let (mut setup, upstream) = Setup::fresh(&["a.example", "b.example"], alpn).await;
         setup.policy = "domains: [a.example, b.example]";
         setup.replacements = secrets.replacements().clone();
         Self {
@@ -259,9 +257,7 @@ async fn a_presigned_url_changes_its_query_and_nothing_else() {
         )
     };
     let target = presigned(world.surrogate("ID"));
-    let request = Request::get(format!("https://a.example{target}"))
-        .body(empty())
-        .unwrap();
+    let request = get(format!("https://a.example{target}"));
     assert_eq!(world.proxy.ask2(request).await.status, 200);
     let got = world.got();
     world.has_only_real_values(&got);
@@ -276,9 +272,7 @@ async fn a_presigned_url_changes_its_query_and_nothing_else() {
     );
 
     let target = presigned("AKIAATTACKERSOWNKEY0");
-    let request = Request::get(format!("https://a.example{target}"))
-        .body(empty())
-        .unwrap();
+    let request = get(format!("https://a.example{target}"));
     assert_eq!(world.proxy.ask2(request).await.status, 200);
     let got = world.got();
     assert!(

@@ -7,12 +7,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::harness::{Pki, Proxy, Setup, Upstream, client_config};
+use crate::harness::{Proxy, Setup, Upstream, client_config};
 
 async fn start() -> (Proxy, Upstream) {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    (Setup::new(pki, upstream.address).start().await, upstream)
+    let (setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
+    (setup.start().await, upstream)
 }
 
 #[tokio::test]

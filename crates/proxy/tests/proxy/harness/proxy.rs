@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Pki, dns};
+use super::{Pki, Upstream, dns};
 
 /// Ports below the ephemeral range; every proxy and upstream of a test has addresses of its own.
 pub(crate) const HTTP: u16 = 28_080;
@@ -85,6 +85,13 @@ impl Setup {
             replacements: SecretReplacements::default(),
             owner_reads: true,
         }
+    }
+
+    /// An upstream with a certificate for `names` that speaks `alpn`, and what leads there.
+    pub(crate) async fn fresh(names: &[&str], alpn: &[&str]) -> (Self, Upstream) {
+        let pki = Pki::new();
+        let upstream = Upstream::start(pki.server(names, alpn)).await;
+        (Self::new(pki, upstream.address), upstream)
     }
 
     /// Starts it in this process.
