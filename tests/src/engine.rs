@@ -29,7 +29,7 @@ pub async fn raw(method: &str, target: &str) -> (u16, Bytes) {
     send(method, target, None).await
 }
 
-/// Likewise with a body.
+/// The same with a body.
 ///
 /// # Panics
 ///
@@ -66,7 +66,7 @@ async fn send(method: &str, target: &str, body: Option<&Value>) -> (u16, Bytes) 
     )
 }
 
-/// Likewise, for calls that must succeed and answer JSON.
+/// The same, for calls that must succeed and answer JSON.
 ///
 /// # Panics
 ///

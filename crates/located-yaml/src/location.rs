@@ -103,7 +103,7 @@ impl fmt::Display for Location {
 }
 
 /// What is wrong with a file, where, and how to fix it. It has no control characters: a terminal would obey those of a file that
-/// nobody has read.
+/// was never read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{location}: {message}")]
 pub struct InvalidFile {

@@ -90,7 +90,7 @@ pub fn to_line<T: Serialize>(message: &T) -> Result<String, LineError> {
 ///
 /// # Errors
 ///
-/// Likewise.
+/// As above.
 pub fn to_secret_line<T: Serialize>(message: &T) -> Result<Zeroizing<Vec<u8>>, LineError> {
     let mut length = Length(0);
     serde_json::to_writer(&mut length, message)?;

@@ -98,7 +98,7 @@ impl Printer {
         self.has_written(written)
     }
 
-    /// Likewise for data that something else wrote to stdout.
+    /// The same for data that something else wrote to stdout.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
     pub(crate) fn has_written(self, written: io::Result<()>) -> bool {
         written

@@ -320,7 +320,7 @@ pub(crate) fn opened(dir: &Path) -> Result<Option<WorkspaceCopy>, Failure> {
     }
 }
 
-/// Likewise, once no container of an ended run can still be at work in it: one that was killed together with its sandbox goes first.
+/// The same, once no container of an ended run can still be at work in it: one that was killed together with its sandbox goes first.
 pub(crate) async fn settled(
     dir: &Path,
     sandbox: impl FnOnce() -> Result<SandboxConfig, Failure>,

@@ -154,7 +154,7 @@ fn basic(settings: &Settings<'_>) -> String {
     )
 }
 
-/// Likewise where the stand-in is all the internet there is.
+/// The same where the stand-in is all the internet there is.
 fn with_stand_in(settings: &Settings<'_>) -> String {
     format!(
         "{}upstream:\n  dns: {}\n  extra_roots: stand-in.pem\n  allow_addresses: [{}]\n",

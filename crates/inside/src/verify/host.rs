@@ -21,7 +21,7 @@ pub(super) fn namespaces_own(order: &Order) -> Observation {
         }
     }
     if order.namespaces.is_empty() {
-        faults.push("nobody said what the host's are".to_owned());
+        faults.push("the host's are not known".to_owned());
     }
     let names: Vec<&str> = order.namespaces.keys().map(String::as_str).collect();
     Observation::without_faults(&faults, names.join(", "))

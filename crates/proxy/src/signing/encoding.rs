@@ -11,7 +11,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
-/// Likewise within a path.
+/// The same within a path.
 const RESERVED_IN_PATH: &AsciiSet = &RESERVED.remove(b'/');
 
 /// `bytes` as the name or the value of a parameter.

@@ -51,7 +51,7 @@ impl Upload {
         }
     }
 
-    /// Likewise, with a body that was read already.
+    /// The same, with a body that was read already.
     pub(crate) fn buffered(body: Buffered, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
         Self {
             source: Source::Buffer(body),

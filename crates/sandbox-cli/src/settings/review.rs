@@ -252,7 +252,7 @@ impl Project {
             .then(|| Input::new(role, found.path(), bytes))
     }
 
-    /// Likewise of an image: the Dockerfile and the files that it copies from.
+    /// The same of an image: the Dockerfile and the files that it copies from.
     pub(super) fn image_files(dockerfile: &Found, image: &ImageSource) -> Option<Input> {
         let ImageSource::Build {
             dockerfile: text,
