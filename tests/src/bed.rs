@@ -107,7 +107,7 @@ impl Bed {
         Self::with(config(&state_dir())).await
     }
 
-    /// Likewise with a configuration of the test's own.
+    /// The same with a configuration of the test's own.
     ///
     /// # Panics
     ///
@@ -151,7 +151,7 @@ impl Bed {
             .mount(Mount::read_only_at(&Setting::of_this_run().probe, "/probe"))
     }
 
-    /// Likewise, with the surrogates of `secrets` in the environment, and the real values in the proxy.
+    /// The same, with the surrogates of `secrets` in the environment, and the real values in the proxy.
     #[must_use]
     pub fn command_with(&self, secrets: &PreparedSecrets, allowlist: &str, command: &[&str]) -> CommandSpec {
         self.command(allowlist, command)
@@ -264,7 +264,7 @@ pub fn network(allowlist: &str) -> Network {
     Network::Sandboxed(permitting(allowlist))
 }
 
-/// Likewise, with a proxy that has `secrets`.
+/// The same, with a proxy that has `secrets`.
 ///
 /// # Panics
 ///

@@ -29,7 +29,7 @@ pub async fn raw(method: &str, target: &str) -> (u16, Bytes) {
     send(method, target, None).await
 }
 
-/// Likewise with a body.
+/// The same with a body.
 ///
 /// # Panics
 ///
@@ -66,7 +66,7 @@ async fn send(method: &str, target: &str, body: Option<&Value>) -> (u16, Bytes) 
     )
 }
 
-/// Likewise, for calls that must succeed and answer JSON.
+/// The same, for calls that must succeed and answer JSON.
 ///
 /// # Panics
 ///
@@ -120,7 +120,7 @@ fn names(list: &Value, key: &str) -> Vec<String> {
 }
 
 /// Runs `script` in a container as the Docker-compatible API makes it of `host`, its `HostConfig`, and gives its output: shows what
-/// podman makes of a field when nobody looks.
+/// podman makes of a field without the check.
 ///
 /// # Panics
 ///
@@ -138,7 +138,7 @@ pub struct Compatible {
     pub refusal: Option<(u16, String)>,
     /// What it printed.
     pub output: String,
-    /// What podman's own API tells of it after its end.
+    /// What podman's own API reports of it after its end.
     pub facts: Value,
 }
 

@@ -8,7 +8,7 @@ use sandbox::credentials::{
     SigningCredential, prepare_secrets,
 };
 
-/// `prefix` and so many letters and digits that nobody has seen before.
+/// `prefix` and so many letters and digits that are new.
 ///
 /// # Panics
 ///
@@ -38,7 +38,7 @@ pub struct AwsKey {
 }
 
 impl AwsKey {
-    /// A key that nobody has seen before.
+    /// A new key.
     #[must_use]
     pub fn generate(temporary: bool) -> Self {
         Self {

@@ -43,7 +43,7 @@ pub(crate) fn executables_of(cargo: &mut Command) -> Result<BTreeMap<String, Pat
     let output = cargo
         .output()
         .with_context(|| format!("cannot start {}", process::describe(cargo)))?;
-    // What went wrong stands on stderr; stdout has only messages for programs.
+    // Errors are on stderr; stdout has only messages for programs.
     if !output.status.success() {
         bail!("{} ended with {}", process::describe(cargo), output.status);
     }
@@ -110,7 +110,7 @@ pub(crate) fn program(name: &str, profile: &[&str]) -> Result<PathBuf> {
 ///
 /// The explicit target keeps these objects apart from the ordinary build's: neither invalidates the other.
 pub(crate) fn static_program(package: &str, name: &str, profile: &[&str], destination: &Path) -> Result<()> {
-    place(
+    install(
         &build_static(&mut cargo(["build"]), &[], package, name, profile)?,
         destination,
     )
@@ -191,18 +191,18 @@ fn asks_for_a_loader(elf: &[u8]) -> bool {
 }
 
 /// Replaces the file in one step; an equal one keeps its time, so that what was made from it stays fresh.
-pub(crate) fn place(bytes: &[u8], destination: &Path) -> Result<()> {
+pub(crate) fn install(bytes: &[u8], destination: &Path) -> Result<()> {
     if fs::read(destination).is_ok_and(|present| present == bytes) {
         return Ok(());
     }
     let parent = destination.parent().context("the destination has no folder")?;
     fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
-    // Another task may be placing the same file.
+    // Another task may be installing the same file.
     let unfinished = destination.with_extension(format!("unfinished-{}", std::process::id()));
     fs::write(&unfinished, bytes).with_context(|| format!("cannot write {}", unfinished.display()))?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&unfinished, mode)?;
-    fs::rename(&unfinished, destination).with_context(|| format!("cannot place {}", destination.display()))
+    fs::rename(&unfinished, destination).with_context(|| format!("cannot install {}", destination.display()))
 }
 
 #[cfg(test)]
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dynamic_program_is_told_from_a_static_one() {
+    fn a_dynamic_program_is_distinguished_from_a_static_one() {
         let dynamic = fs::read("/proc/self/exe").unwrap();
         assert!(asks_for_a_loader(&dynamic));
         let mut header = vec![0; 0x40];
@@ -223,12 +223,12 @@ mod tests {
         assert!(asks_for_a_loader(&header));
         assert!(
             asks_for_a_loader(b"#!/bin/sh"),
-            "what is no program is no static program"
+            "a file that is not a program is not a static program"
         );
     }
 
     #[test]
-    fn integration_tests_are_told_from_other_targets() {
+    fn integration_tests_are_distinguished_from_other_targets() {
         let package = serde_json::json!({"name": "p", "targets": [
             {"name": "p", "kind": ["lib"]}, {"name": "e2e", "kind": ["test"]}, {"name": "b", "kind": ["bench"]},
         ]});

@@ -44,7 +44,7 @@ pub(crate) fn installed_program(given: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-/// Likewise, where private engines see it: under the checkout or `/tmp`, else copied there.
+/// The same, where private engines see it: under the checkout or `/tmp`, else copied there.
 pub(crate) fn visible_program(given: Option<&Path>) -> Result<PathBuf> {
     let program = installed_program(given)?;
     if program.starts_with(workspace::root()) || program.starts_with("/tmp") {

@@ -18,7 +18,7 @@ pub(crate) struct Debian {
     pub(crate) packages: &'static [&'static str],
 }
 
-/// Nobody reads manuals inside these systems.
+/// Manuals are not read inside these systems.
 const LEFT_OUT: [&str; 4] = [
     "/usr/share/man/*",
     "/usr/share/locale/*",

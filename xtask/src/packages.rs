@@ -21,7 +21,7 @@ pub(crate) struct Package {
     pub(crate) linked: Vec<String>,
 }
 
-/// What `cargo metadata` with `options` tells, from the lock file as it is.
+/// The output of `cargo metadata` with `options`, from the lock file as it is.
 pub(crate) fn resolved(options: &[&str]) -> Result<Vec<Package>> {
     let arguments = ["metadata", "--format-version=1", "--locked"];
     let text = process::output(&mut cargo(arguments.into_iter().chain(options.iter().copied())))?;
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_for_tests_or_other_platforms_is_told_from_what_is_linked() {
+    fn what_is_for_tests_or_other_platforms_is_distinguished_from_what_is_linked() {
         let metadata = json!({
             "packages": [
                 {"id": "a 1", "name": "a", "version": "1.0.0", "license": "MIT", "source": null},

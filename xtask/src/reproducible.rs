@@ -1,4 +1,4 @@
-//! The static programs of an archive, built so that nothing in them tells where: the same sources give the same bytes in any folder.
+//! The static programs of an archive, built so that nothing in them depends on the folder: the same sources give the same bytes in any folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -62,7 +62,7 @@ impl Folders {
 pub(crate) fn build(names: &[&str], folder: &Path) -> Result<()> {
     for name in names {
         let built = step(&format!("building {name}"), || Folders::ours().build(name))?;
-        cargo::place(&built, &folder.join(name))?;
+        cargo::install(&built, &folder.join(name))?;
     }
     Ok(())
 }
@@ -82,7 +82,7 @@ pub(crate) fn check(names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Where two files begin to differ, with what stands there.
+/// Where two files begin to differ, with the bytes there.
 fn difference(one: &[u8], other: &[u8]) -> Option<String> {
     if one == other {
         return None;
@@ -142,7 +142,7 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // Files in the folder for temporary files; a failure to remove them is no fault of the programs.
+        // Files in the folder for temporary files; a failure to remove them is not a fault of the programs.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -103,7 +103,7 @@ fn component(package: &Package, checksums: &BTreeMap<String, String>) -> Value {
         }
     };
     if let Some(license) = &package.license {
-        // What older packages write is no expression.
+        // What older packages write is not an expression.
         add("licenses", json!([{"expression": license.replace('/', " OR ")}]));
     }
     if package.source.is_some() {

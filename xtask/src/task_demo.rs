@@ -35,7 +35,7 @@ pub(crate) struct DemoArgs {
 }
 
 impl DemoArgs {
-    /// As the tests show it: on a private engine, on nobody's account.
+    /// As the tests show it: on a private engine, without an account.
     pub(crate) fn for_tests() -> Self {
         Self {
             podman: Some(Podman::Five),

@@ -239,7 +239,7 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
 fn build_forced_panic() -> Result<PathBuf> {
     let folder = workspace::target().join("forced-panic");
     let command = cargo::program("sandbox", &["--features", "sandbox-cli/forced-panic"])?;
-    cargo::place(&fs::read(&command)?, &folder.join("sandbox"))?;
+    cargo::install(&fs::read(&command)?, &folder.join("sandbox"))?;
     let options = [&FOR_TESTS[..], &["--features", "forced-panic"]].concat();
     let proxy = folder.join("sandbox-proxy");
     cargo::static_program("sandbox-proxy", "sandbox-proxy", &options, &proxy)?;
@@ -284,7 +284,7 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
     let engine = PrivateEngine::new(Some(podman));
     let version = step(&format!("starting {}", podman.name()), || engine.ensure())?;
     prepare_images(engine.socket())?;
-    let place = Place {
+    let under_test = TestEngine {
         socket: engine.socket(),
         major: version.split('.').next().unwrap_or_default(),
         pair: Some(Pair::of(podman.name())),
@@ -294,7 +294,7 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
     };
     let what = format!("podman {version} ({})", podman.name());
     let tally = step(&format!("end-to-end tests on {what}"), || {
-        on_engine(args, programs, &place)
+        on_engine(args, programs, &under_test)
     })?;
     say(format!("{what}: {}", tally.line()));
     if args.stop_engines {
@@ -304,11 +304,11 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
 }
 
 fn on_named_engine(args: &E2eArgs, programs: &Programs, socket: &str) -> Result<Tally> {
-    let socket = Socket::parse(socket).with_context(|| format!("{socket} is no unix socket"))?;
+    let socket = Socket::parse(socket).with_context(|| format!("{socket} is not a unix socket"))?;
     let version = ping(&socket).with_context(|| format!("no podman answers on {}", socket.url()))?;
     say("this engine has no namespaces of its own: tests that need them will fail");
     prepare_images(&socket)?;
-    let place = Place {
+    let under_test = TestEngine {
         socket: &socket,
         major: version.split('.').next().unwrap_or_default(),
         pair: None,
@@ -317,7 +317,7 @@ fn on_named_engine(args: &E2eArgs, programs: &Programs, socket: &str) -> Result<
         runs_less: false,
     };
     step(&format!("end-to-end tests on podman {version}"), || {
-        on_engine(args, programs, &place)
+        on_engine(args, programs, &under_test)
     })
 }
 
@@ -327,7 +327,7 @@ fn prepare_images(socket: &Socket) -> Result<()> {
 }
 
 /// Where tests run.
-struct Place<'a> {
+struct TestEngine<'a> {
     socket: &'a Socket,
     /// Podman's major version.
     major: &'a str,
@@ -340,23 +340,23 @@ struct Place<'a> {
     runs_less: bool,
 }
 
-fn on_engine(args: &E2eArgs, programs: &Programs, place: &Place<'_>) -> Result<Tally> {
-    let environment = environment(programs, place);
+fn on_engine(args: &E2eArgs, programs: &Programs, under_test: &TestEngine<'_>) -> Result<Tally> {
+    let environment = environment(programs, under_test);
     let mut tally = Tally::default();
-    for test in programs.tests.iter().filter(|test| test.name == place.tests) {
-        let mut command = match &place.pair {
+    for test in programs.tests.iter().filter(|test| test.name == under_test.tests) {
+        let mut command = match &under_test.pair {
             Some(pair) => netns::enter(&pair.world, []),
             None => command("env", ["--"]),
         };
-        if let Some(engine) = place.user {
+        if let Some(engine) = under_test.user {
             command.args(ordinary_user::become_on(
                 engine.pid().context("the engine has ended")?,
             ));
         }
         command.arg(&test.path).envs(environment.iter().cloned());
-        let run = TestRun::begin(place.socket)?;
+        let run = TestRun::begin(under_test.socket)?;
         let mut service = None;
-        if let Some(engine) = place.user {
+        if let Some(engine) = under_test.user {
             service = Some(engine.host_service(HOST_SERVICE)?);
             command.env("SANDBOX_E2E_HOST_SERVICE", HOST_SERVICE.to_string());
             command.args(NEED_ROOT.iter().flat_map(|name| ["--skip", name]));
@@ -366,7 +366,7 @@ fn on_engine(args: &E2eArgs, programs: &Programs, place: &Place<'_>) -> Result<T
         command.args(&args.filters);
         let threads = args.test_threads.unwrap_or(TEST_THREADS);
         command.arg(format!("--test-threads={threads}"));
-        if place.runs_less && args.filters.is_empty() {
+        if under_test.runs_less && args.filters.is_empty() {
             command.arg("--exact").args(of_both_versions(&test.path)?);
         }
         command.current_dir(workspace::root().join("tests"));
@@ -392,11 +392,11 @@ fn of_both_versions(program: &Path) -> Result<Vec<String>> {
     Ok(tests.filter(|test| !on_one(test)).map(str::to_owned).collect())
 }
 
-fn environment(programs: &Programs, place: &Place<'_>) -> Vec<(&'static str, OsString)> {
+fn environment(programs: &Programs, under_test: &TestEngine<'_>) -> Vec<(&'static str, OsString)> {
     let folder = |program: &Path| program.parent().unwrap_or(program).into();
     let mut environment: Vec<(&'static str, OsString)> = vec![
-        ("SANDBOX_E2E_ENGINE", place.socket.url().into()),
-        ("SANDBOX_E2E_PODMAN", place.major.into()),
+        ("SANDBOX_E2E_ENGINE", under_test.socket.url().into()),
+        ("SANDBOX_E2E_PODMAN", under_test.major.into()),
         ("SANDBOX_E2E_IMAGE", BASE.reference().into()),
         ("SANDBOX_E2E_CLIENTS_IMAGE", CLIENTS.reference().into()),
         ("SANDBOX_E2E_CLAUDE", programs.claude.clone().into()),
@@ -411,7 +411,7 @@ fn environment(programs: &Programs, place: &Place<'_>) -> Vec<(&'static str, OsS
         ("SANDBOX_E2E_EXAMPLES", programs.examples.clone().into()),
         ("SANDBOX_E2E_PROBE", programs.attempts.clone().into()),
     ];
-    if let Some(pair) = &place.pair {
+    if let Some(pair) = &under_test.pair {
         environment.push(("SANDBOX_E2E_HOST_NETNS", Pair::path(&pair.host).into()));
         environment.push(("SANDBOX_E2E_WORLD_NETNS", Pair::path(&pair.world).into()));
     }

@@ -34,7 +34,7 @@ pub(crate) struct FixturesArgs {
 }
 
 /// How long a run may be silent.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// One run of Claude Code.
 #[derive(Clone)]
@@ -54,7 +54,7 @@ enum Environment {
     Plain,
     WithoutKey,
     /// Nothing listens where the API should be.
-    NobodyListens,
+    NoListener,
     /// One retry is allowed; every other run may not retry.
     OneRetry,
 }
@@ -171,7 +171,7 @@ fn runs() -> Vec<Run> {
             ..plain("not-logged-in", "Hello.")
         },
         Run {
-            environment: Environment::NobodyListens,
+            environment: Environment::NoListener,
             ..plain("connection-refused", "Hello.")
         },
         Run {
@@ -182,7 +182,7 @@ fn runs() -> Vec<Run> {
     runs
 }
 
-/// The records of the runs that are not recorded anew.
+/// The records of the runs that are not recorded again.
 fn read_records(path: &Path, keep: bool) -> Result<serde_json::Map<String, Value>> {
     if !keep || !path.exists() {
         return Ok(serde_json::Map::new());
@@ -215,7 +215,7 @@ impl Recorder {
         }
         let session_file = base.join("session");
         let url = match run.environment {
-            Environment::NobodyListens => unused_address()?,
+            Environment::NoListener => unused_address()?,
             _ => self.stand_in.url().to_owned(),
         };
         let mut command = self.command(run, &home, &work, &url);
@@ -312,7 +312,7 @@ fn watch(command: &mut Command, run: &Run) -> Result<(Vec<String>, Option<i32>)>
 
 fn collect(child: &mut Child, run: &Run) -> Result<Vec<String>> {
     let mut stdin = child.stdin.take().context("Claude Code has no stdin")?;
-    // A program that refuses its flags ends without reading; then there is nobody to write to.
+    // A program that refuses its flags ends without reading; then there is no reader.
     let _ = stdin.write_all(run.prompt.as_bytes());
     drop(stdin);
     let stdout = child.stdout.take().context("Claude Code has no stdout")?;
@@ -325,7 +325,7 @@ fn collect(child: &mut Child, run: &Run) -> Result<Vec<String>> {
     });
     let mut lines = Vec::new();
     loop {
-        match receiver.recv_timeout(PATIENCE) {
+        match receiver.recv_timeout(TIMEOUT) {
             Ok(line) => {
                 let is_message = line.contains(r#""type":"assistant""#);
                 lines.push(line);
@@ -335,7 +335,7 @@ fn collect(child: &mut Child, run: &Run) -> Result<Vec<String>> {
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(lines),
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                bail!("Claude Code was silent for {} s", PATIENCE.as_secs())
+                bail!("Claude Code was silent for {} s", TIMEOUT.as_secs())
             }
         }
     }

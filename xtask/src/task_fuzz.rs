@@ -86,7 +86,7 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
 }
 
 /// A few seconds of every target, from its seeds alone and with the same random numbers each time: a change that breaks one, or that the
-/// seeds find at once, does not wait for somebody to fuzz. Fails with the first finding.
+/// seeds find at once, does not wait for the next fuzzing. Fails with the first finding.
 pub(crate) fn smoke() -> Result<()> {
     let programs = programs()?;
     let targets = targets()?;
@@ -233,7 +233,7 @@ fn watched(target: &str, fuzzer: &mut Command, shown: Shown) -> Result<()> {
         )
     })?;
     if !instrumented {
-        bail!("{target} has no coverage counters: what it did was no fuzzing");
+        bail!("{target} has no coverage counters: it ran without coverage");
     }
     Ok(())
 }
@@ -253,7 +253,7 @@ fn followed(target: &str, fuzzer: &mut Command, shown: Shown) -> Result<bool> {
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         instrumented |= line.contains(INSTRUMENTED);
-        // Each input that is kept is told on a line of its own; the pulse tells enough.
+        // Each input that is kept is reported on a line of its own; the pulse says enough.
         if ["\tNEW", "\tREDUCE"].iter().any(|kept| line.contains(kept)) {
             continue;
         }
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_without_counters_is_told_from_one_with() {
+    fn a_program_without_counters_is_distinguished_from_one_with() {
         for (said, expected) in [
             ("INFO: Loaded 1 modules   (9 inline 8-bit counters): 9", true),
             ("INFO: A corpus is not provided", false),

@@ -17,7 +17,7 @@ use crate::process::{self, command};
 use crate::report::say;
 use crate::workspace;
 
-/// What names the folder to the tests, and tells their processes from all others.
+/// What names the folder to the tests, and identifies their processes.
 pub(crate) const VARIABLE: &str = "SANDBOX_E2E_FOLDER";
 /// The names of all such folders begin with it.
 const PREFIX: &str = "sandbox-e2e-run-";
@@ -106,7 +106,7 @@ fn is_run(parent: &Path, path: &Path) -> bool {
     path.parent() == Some(parent) && name.starts_with(PREFIX)
 }
 
-/// Whether nobody holds the folder's lock. One that cannot be judged counts as alive.
+/// Whether the folder's lock is free. One that cannot be judged counts as alive.
 fn is_dead(folder: &Path) -> bool {
     match File::open(folder.join(OWNER)) {
         Ok(owner) => !matches!(
@@ -117,14 +117,14 @@ fn is_dead(folder: &Path) -> bool {
     }
 }
 
-/// Ends what the tests started and nobody waits for any more; some of it may be starting more.
+/// Ends what the tests started and left behind; some of it may be starting more.
 fn end_processes(folder: &Path) {
     for _ in 0..5 {
         let processes = processes(folder);
         if processes.is_empty() {
             return;
         }
-        // One that has ended by itself meanwhile is no fault.
+        // One that has ended by itself meanwhile is not a fault.
         drop(process::run_quietly(command("kill", ["-KILL"]).args(&processes)));
     }
 }
@@ -169,7 +169,7 @@ fn remove_objects(socket: &Socket, is_ours: impl Fn(&Path) -> bool) -> Result<()
             let id = object.get(id).and_then(Value::as_str).unwrap_or_default();
             if lock.is_some_and(|lock| is_ours(Path::new(lock))) {
                 let target = format!("/v4.0.0/libpod/{kind}/{id}?force=true&timeout=0");
-                // What goes by itself meanwhile is no fault.
+                // What goes by itself meanwhile is not a fault.
                 drop(socket.request("DELETE", &target));
             }
         }

@@ -21,7 +21,7 @@ pub(crate) fn state() -> PathBuf {
     target().join("xtask")
 }
 
-/// Six hexadecimal digits that tell this checkout's namespaces and sockets from another's.
+/// Six hexadecimal digits that distinguish this checkout's namespaces and sockets from another's.
 pub(crate) fn tag() -> String {
     let hash = fingerprint(root().as_os_str().as_encoded_bytes());
     format!("{:06x}", hash & 0x00ff_ffff)

@@ -5,7 +5,7 @@ use crate::host::HostName;
 use crate::host::InvalidHost;
 use crate::scheme::Scheme;
 
-/// What stands in a Host header, in `:authority` or in an absolute-form target.
+/// The content of a Host header, of `:authority` or of an absolute-form target.
 ///
 /// ```
 /// use allowlist::{Authority, Reason};
@@ -83,7 +83,7 @@ impl Authority {
         if bytes.contains(&b'@') {
             return Err(Denial::identity(
                 "the host comes with user information",
-                "leave out what stands before `@`",
+                "leave out what comes before `@`",
             ));
         }
         if bytes.iter().any(|byte| matches!(byte, b'[' | b']')) {
@@ -104,7 +104,7 @@ impl Authority {
 fn read_port(digits: &[u8]) -> Result<u16, Denial> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(Denial::identity(
-            "what follows the `:` of the host is no port",
+            "what follows the `:` of the host is not a port",
             "leave the port out",
         ));
     }

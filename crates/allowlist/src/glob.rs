@@ -10,7 +10,7 @@ use crate::pattern::Pattern;
 use crate::pattern::Token;
 
 /// A shell-style pattern with the semantics of Python's `fnmatch`: `*` any run of characters, `?` one character, `[…]` one of a
-/// class, `[!…]` one that is not. Letters are told apart by case. Matching is linear in the text.
+/// class, `[!…]` one that is not. Case matters. Matching is linear in the text.
 ///
 /// ```
 /// let pattern = allowlist::Glob::new("x-*-key");

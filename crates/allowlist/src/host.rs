@@ -30,14 +30,14 @@ pub struct HostName {
     address: Option<Ipv4Addr>,
 }
 
-/// Why a text is no host name.
+/// Why a text is not a host name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidHost {
     /// Nothing, or a lone dot.
     #[error("the host is empty")]
     Empty,
-    /// A byte that is no letter, digit, `-`, `_` or `.`.
+    /// A byte that is not a letter, digit, `-`, `_` or `.`.
     #[error("the host holds {}, which no host name has", Shown(*.0))]
     Character(u8),
     /// Two dots in a row, or a dot at the beginning.
@@ -68,7 +68,7 @@ impl fmt::Display for Shown {
 }
 
 impl HostName {
-    /// Reads a host as it stands in an SNI, a Host header or `:authority`, without a port.
+    /// Reads a host as it appears in an SNI, a Host header or `:authority`, without a port.
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 use crate::host::InvalidHost;
 use crate::target::PathRefusal;
 
-/// A part of a rule that could never match anything, with the mend.
+/// A part of a rule that could never match anything, with the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidRule {

@@ -24,7 +24,7 @@ fn read(method: &str, url: &[u8]) -> Result<Request, Denial> {
     crate::method::Method::from_wire(method.as_bytes())?;
     let Some(parts) = AbsoluteUrl::split(url) else {
         return Err(Denial::unreadable(
-            "this is no http or https URL: write it in full, as in https://example.com/path",
+            "this is not an http or https URL: write it in full, as in https://example.com/path",
         ));
     };
     Request::read(

@@ -217,13 +217,13 @@ fn path_pitfall(rule: &UrlRule) -> Option<String> {
     }
     if wildcard_before_query(rule.path().pattern()) {
         return Some(format!(
-            "the `?` in `{path}` stands for any one character: write `[?]` for the question mark itself"
+            "the `?` in `{path}` matches any one character: write `[?]` for the question mark itself"
         ));
     }
     None
 }
 
-/// Whether a `?` stands where the question mark of a query is probably meant.
+/// Whether a `?` is where the question mark of a query is probably meant.
 fn wildcard_before_query(pattern: &Pattern) -> bool {
     let mut wildcard = false;
     for token in pattern.tokens() {

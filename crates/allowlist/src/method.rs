@@ -14,11 +14,11 @@ use crate::invalid_rule::InvalidRule;
 pub struct Method(Box<str>);
 
 impl Method {
-    /// Reads a method as it stands in the request line or in `:method`.
+    /// Reads a method as it appears in the request line or in `:method`.
     ///
     /// # Errors
     ///
-    /// A denial with reason `unreadable` if it is no token.
+    /// A denial with reason `unreadable` if it is not a token.
     pub fn from_wire(bytes: &[u8]) -> Result<Self, Denial> {
         match std::str::from_utf8(bytes) {
             Ok(text) if !text.is_empty() && bytes.iter().all(|byte| is_token_byte(*byte)) => {

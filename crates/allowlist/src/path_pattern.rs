@@ -120,7 +120,7 @@ impl fmt::Display for PathPattern {
 
 /// What rules are matched against: an accepted path, decoded once, then perhaps a query, in which anything may stand.
 ///
-/// It knows nothing of further decodings; what stands before the first wildcard is checked for those.
+/// It knows nothing of further decodings; what precedes the first wildcard is checked for those.
 struct PathLanguage;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -35,7 +35,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The reason as it stands in records and JSON.
+    /// The reason as it appears in records and JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

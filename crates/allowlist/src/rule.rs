@@ -103,7 +103,7 @@ impl UrlRule {
     ///
     /// # Errors
     ///
-    /// A pattern that can never match, or something that is no method.
+    /// A pattern that can never match, or something that is not a method.
     pub fn new<'a>(
         host: &str,
         path: &str,

@@ -42,7 +42,7 @@ pub enum PathRefusal {
     /// `%`, `%2`, `%zz`, `%u002e`.
     #[error("the path holds a `%` that begins no valid escape")]
     MalformedEscape,
-    /// The decoded path is no text.
+    /// The decoded path is not text.
     #[error("the path is not UTF-8 when it is decoded")]
     InvalidUtf8,
     /// A C0 or C1 control character, NUL or DEL, plain or encoded any number of times.
@@ -57,7 +57,7 @@ pub enum PathRefusal {
 }
 
 impl Target {
-    /// Reads the target as it stands in the request line or in `:path`.
+    /// Reads the target as it appears in the request line or in `:path`.
     ///
     /// The query may hold anything that a request line carries, raw quotes and UTF-8 included; all else is asked of the path alone.
     ///
@@ -175,7 +175,7 @@ pub(crate) fn refusal_once_decoded(path: &[u8], complete: bool) -> Option<PathRe
     None
 }
 
-/// Whether two bytes are a C1 control character in UTF-8; the first of them never stands inside another character.
+/// Whether two bytes are a C1 control character in UTF-8; the first of them never occurs inside another character.
 fn is_c1(pair: [u8; 2]) -> bool {
     matches!(pair, [0xc2, 0x80..=0x9f])
 }

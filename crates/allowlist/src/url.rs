@@ -50,7 +50,7 @@ impl<'a> AbsoluteUrl<'a> {
         self.scheme
     }
 
-    /// What stands between `://` and the path.
+    /// The part between `://` and the path.
     #[must_use]
     pub fn authority(&self) -> &'a [u8] {
         self.authority

@@ -1,4 +1,4 @@
-//! What to tell the user about a run that failed.
+//! What to report to the user about a run that failed.
 
 use crate::event::StreamEvent;
 

@@ -64,7 +64,7 @@ pub enum LimitUnit {
     Values,
 }
 
-/// A text is no event.
+/// A text is not an event.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseEventError {
@@ -72,7 +72,7 @@ pub enum ParseEventError {
     #[error("failed to parse event as JSON")]
     Json(#[source] serde_json::Error),
     /// It is JSON, but no object.
-    #[error("failed to parse event: JSON is no object")]
+    #[error("failed to parse event: JSON is not an object")]
     NotAnObject,
 }
 
@@ -162,7 +162,7 @@ impl StreamEvent {
         }
     }
 
-    /// The event that stands for a line beyond `limit`.
+    /// The event that replaces a line beyond `limit`.
     pub(crate) fn truncated(limit: u64, unit: LimitUnit, head: &str) -> Self {
         let raw = [
             ("type", json!(TRUNCATED)),

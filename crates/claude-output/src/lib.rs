@@ -6,7 +6,7 @@
 //! [`EventKind::Unknown`], a content block likewise, and a line that is no JSON object is [`ParsedLine::Text`].
 //!
 //! From a run's events, [`extract_response_text`] takes the reply, [`extract_result_summary`] what the run cost and how
-//! it ended, [`extract_session_id`] the id to resume with, and [`extract_error_summary`] what to tell about a failure.
+//! it ended, [`extract_session_id`] the id to resume with, and [`extract_error_summary`] what to report about a failure.
 //!
 //! Three rules hold everywhere: `null` counts as absent; a field of the wrong type makes the block that it is in
 //! unknown, outside a block the event; and what is unknown is kept whole.

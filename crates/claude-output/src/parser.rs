@@ -4,7 +4,7 @@ use crate::event::LimitUnit;
 use crate::event::StreamEvent;
 use crate::event::parse_event;
 
-/// The longest line that a parser keeps unless it is told otherwise: 64 MiB.
+/// The longest line that a parser keeps by default: 64 MiB.
 pub const DEFAULT_LINE_LIMIT: usize = 64 * 1024 * 1024;
 
 /// The most JSON values that a line may have: 512 Ki. In memory a value takes up to a hundred times the bytes of its text.
@@ -18,7 +18,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// One line of Claude Code's standard output.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParsedLine {
-    /// A JSON object, or the event that stands for a line which was too long.
+    /// A JSON object, or the event that replaces a line that was too long.
     Event(StreamEvent),
     /// A line that is no JSON object, without its line end. Bytes that are no UTF-8 are replaced.
     Text(String),
@@ -113,7 +113,7 @@ impl EventParser {
         self.partial.len()
     }
 
-    /// Adds to the current line; returns the event that stands for it once it is too long.
+    /// Adds to the current line; returns the event that replaces it once it is too long.
     fn extend_line(&mut self, piece: &[u8]) -> Option<ParsedLine> {
         if self.position == Position::Dropped {
             return None;

@@ -2,7 +2,7 @@
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
-    reason = "clippy takes what several tests share for code that is no test"
+    reason = "clippy takes what several tests share for code that is not a test"
 )]
 
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ fn events(name: &str) -> Vec<StreamEvent> {
         .into_iter()
         .map(|line| match line {
             ParsedLine::Event(event) => event,
-            ParsedLine::Text(text) => panic!("{name} has a line that is no event: {text}"),
+            ParsedLine::Text(text) => panic!("{name} has a line that is not an event: {text}"),
         })
         .collect()
 }
@@ -444,7 +444,7 @@ fn a_tool_call_and_its_result_belong_together() {
 }
 
 #[test]
-fn a_subagents_events_are_told_from_the_main_threads() {
+fn a_subagents_events_are_distinguished_from_the_main_threads() {
     let events = events("subagent");
     let of_subagent = events
         .iter()

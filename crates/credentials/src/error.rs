@@ -2,11 +2,11 @@
 
 use crate::limits::VALUE_LIMIT;
 
-/// A credential that cannot be masked. It names the credential and the mend; no message ever quotes a value.
+/// A credential that cannot be masked. It names the credential and the fix; no message ever quotes a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// No environment variable can have this name.
-    #[error("`{}` is no name of an environment variable: it must not be empty or contain `=` or NUL", variable.escape_debug())]
+    #[error("`{}` is not a valid name of an environment variable: it must not be empty or contain `=` or NUL", variable.escape_debug())]
     VariableName {
         /// The name, up to a `=` or NUL: behind it may stand a value.
         variable: String,
@@ -62,7 +62,7 @@ pub enum SecretError {
         variable: String,
     },
     /// No header has such a name, or none that may carry a credential.
-    #[error("`{}` is no pattern of a header's name: {fault}", pattern.escape_debug())]
+    #[error("`{}` is not a valid pattern of a header's name: {fault}", pattern.escape_debug())]
     HeaderPattern {
         /// The pattern.
         pattern: String,
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_name_credential_and_mend_on_one_line() {
+    fn messages_name_credential_and_fix_on_one_line() {
         let variable = || "A\nB".to_owned();
         for error in [
             SecretError::VariableName { variable: variable() },

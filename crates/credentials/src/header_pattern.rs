@@ -32,7 +32,7 @@ const FRAMING: [&str; 8] = [
 /// ```
 ///
 /// `_` and `-` are one, since gateways hand both to programs as `_`: who could write the one for the other could keep a credential from
-/// being found. In a pattern with a class (`[…]`) each stands for itself.
+/// being found. In a pattern with a class (`[…]`) each matches itself.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct HeaderPattern {

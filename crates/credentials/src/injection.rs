@@ -16,7 +16,7 @@ pub struct Injection {
     /// In `Basic` credentials, what the other half of the pair must look like: the user where the secret is the password, and the
     /// reverse. It keeps a container from putting a key of its own there. Default anything; a pattern without text lets nothing stand there.
     pub basic_user: Option<Glob>,
-    /// Whether a header in which nothing was replaced may travel. Default not: it is somebody else's credential. Of several
+    /// Whether a header in which nothing was replaced may travel. Default not: it is another party's credential. Of several
     /// entries that concern one header, signing credentials among them, each has to allow it.
     pub allow_foreign_credentials: bool,
     /// Whether it may be sent over plain HTTP. Default not.

@@ -17,7 +17,7 @@
 //!     SecretValue::new("ghp_R8sPdn4zmLx2Vq7JtWc9KbYf3HgEu6AoT1iQ"),
 //!     Preset::Github.injection(),
 //! );
-//! // A key that requests are signed with: it never travels, so the proxy signs anew.
+//! // A key that requests are signed with: it never travels, so the proxy signs again.
 //! let key = SigningCredential::aws(AwsAccessKey {
 //!     name: "AWS".to_owned(),
 //!     access_key_id: SecretVariable::new("AWS_ACCESS_KEY_ID", SecretValue::new("AKIAIOSFODNN7EXAMPLE")),
@@ -35,7 +35,7 @@
 //! assert!(surrogate.starts_with("ghp_") && surrogate.len() == 40);
 //! assert_ne!(surrogate, "ghp_R8sPdn4zmLx2Vq7JtWc9KbYf3HgEu6AoT1iQ");
 //!
-//! // For the proxy: the way back, which nobody else can look into.
+//! // For the proxy: the way back, which is opaque to everything else.
 //! assert_eq!(format!("{:?}", prepared.replacements()), "SecretReplacements(2 entries)");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

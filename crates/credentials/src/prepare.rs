@@ -29,7 +29,7 @@ impl PreparedSecrets {
         &self.replacements
     }
 
-    /// Likewise.
+    /// As above.
     #[must_use]
     pub fn into_replacements(self) -> SecretReplacements {
         self.replacements

@@ -27,21 +27,21 @@ impl SecretReplacements {
             .map(|(surrogate, replacement)| (surrogate.as_str(), replacement))
     }
 
-    /// The surrogate of a credential whose real value stands in `text`, if there is one: whoever gets the surrogate must not get the value
+    /// The surrogate of a credential whose real value is in `text`, if there is one: a party that gets the surrogate must not get the value
     /// in another way. Of a signing credential it is that of the access key id. Values of fewer than 8 bytes are not looked for: they stand
     /// in many a text by chance.
     #[must_use]
     pub fn surrogate_of(&self, text: &str) -> Option<&str> {
-        let stands =
+        let is_present =
             |value: &SecretValue| value.expose().len() >= SHORTEST_SOUGHT && text.contains(value.expose());
         let entry = self.iter().find(|(_, replacement)| match replacement {
-            Replacement::Masked(masked) => stands(&masked.value),
+            Replacement::Masked(masked) => is_present(&masked.value),
             Replacement::Signing(key) => {
                 let token = key.session_token.as_ref().map(|(token, _)| token);
                 [&key.access_key_id, &key.secret_access_key]
                     .into_iter()
                     .chain(token)
-                    .any(stands)
+                    .any(is_present)
             }
         });
         entry.map(|(surrogate, _)| surrogate)
@@ -91,7 +91,7 @@ pub struct SigningReplacement {
     pub session_token: Option<(SecretValue, String)>,
     /// The hosts whose requests are signed again.
     pub scopes: Vec<HostPattern>,
-    /// Whether requests to these hosts may carry somebody else's credential. Default not: see
+    /// Whether requests to these hosts may carry another party's credential. Default not: see
     /// [`SigningCredential::allow_foreign_credentials`](crate::SigningCredential::allow_foreign_credentials).
     pub allow_foreign_credentials: bool,
 }

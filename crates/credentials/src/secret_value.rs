@@ -6,7 +6,7 @@ use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// A secret. It is wiped from memory when dropped, its `Debug` does not show it, it has no `Display` and cannot be serialised, and the
-/// time of a comparison tells nothing but whether the lengths differ.
+/// time of a comparison reveals only whether the lengths differ.
 ///
 /// ```
 /// let token = sandbox_credentials::SecretValue::new("ghp_example");

@@ -14,7 +14,7 @@ pub struct SecretVariable {
 }
 
 impl SecretVariable {
-    /// The variable `name`, which stands for `value`.
+    /// The variable `name` for `value`.
     pub fn new(name: impl Into<String>, value: SecretValue) -> Self {
         Self {
             name: name.into(),
@@ -55,7 +55,7 @@ impl SigningCredential {
         }
     }
 
-    /// Whether requests to these hosts may carry somebody else's credential in `Authorization`, in a presigned URL or as a session
+    /// Whether requests to these hosts may carry another party's credential in `Authorization`, in a presigned URL or as a session
     /// token. Default not: whatever was not signed with the surrogates of this key, or put there for a masked secret, is removed, and the
     /// rest of the request goes on without a credential. With several keys in scope of a host, each has to allow it.
     ///

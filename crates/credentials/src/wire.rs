@@ -1,4 +1,4 @@
-//! The JSON of a replacement map, which the sandbox writes for its proxy, and nobody else's concern.
+//! The JSON of a replacement map, which the sandbox writes for its proxy only.
 
 use std::collections::BTreeMap;
 

@@ -37,7 +37,7 @@ impl FileLock {
         Ok(Self { _file: file })
     }
 
-    /// `None` when somebody else holds the lock. Blocks on the file system only.
+    /// `None` when another process holds the lock. Blocks on the file system only.
     pub fn try_exclusive(path: &Path) -> io::Result<Option<Self>> {
         Self::try_exclusive_on(open(path)?)
     }
@@ -60,7 +60,7 @@ async fn wait(path: &Path, lock: fn(&File) -> io::Result<()>) -> io::Result<File
     std::thread::Builder::new()
         .name("file-lock".to_owned())
         .spawn(move || {
-            // Nobody may be waiting any more; the lock is then free again at once.
+            // The waiter may be gone; the lock is then free again at once.
             let _ = sender.send(lock(&file).map(|()| FileLock { _file: file }));
         })?;
     receiver.await.map_err(io::Error::other)?

@@ -1,4 +1,4 @@
-//! What is done to files by their paths, where a file that is missing is no error.
+//! What is done to files by their paths, where a missing file is not an error.
 
 use std::fs::{self, DirBuilder};
 use std::io;

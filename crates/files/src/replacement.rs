@@ -12,7 +12,7 @@ use rustix::io::Errno;
 /// Who else may write the same file at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writers {
-    /// Nobody: the caller holds a lock. What a writer that was killed left behind is removed.
+    /// No other writer: the caller holds a lock. What a writer that was killed left behind is removed.
     One,
     /// Other processes. Each writes a file of its own first; the last one wins.
     Many,

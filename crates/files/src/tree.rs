@@ -1,4 +1,4 @@
-//! A folder of the host whose content somebody hostile may have written: nothing that is opened through it follows a symbolic link
+//! A folder of the host whose content an attacker may have written: nothing that is opened through it follows a symbolic link
 //! or leaves it.
 #![expect(
     clippy::missing_errors_doc,
@@ -79,7 +79,7 @@ pub struct Listing {
     pub entries: Vec<(OsString, Kind)>,
 }
 
-/// Tells whether a file is still the same. The time of its last change cannot be set by anybody.
+/// Identifies the version of a file. No process can set the time of its last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct InodeStamp {
     /// Major and minor number.
@@ -207,19 +207,19 @@ impl Tree {
         }
     }
 
-    /// Adds `bits` to the permissions of `relative`, which must be no link. Fails where it is somebody else's.
+    /// Adds `bits` to the permissions of `relative`, which must be no link. Fails where another user owns it.
     pub fn grant(&self, relative: &Path, bits: u32) -> io::Result<()> {
         self.change_mode(relative, |mode| mode | bits)
     }
 
-    /// Takes `bits` from the permissions of `relative`, which must be no link. Fails where it is somebody else's.
+    /// Takes `bits` from the permissions of `relative`, which must be no link. Fails where another user owns it.
     pub fn revoke(&self, relative: &Path, bits: u32) -> io::Result<()> {
         self.change_mode(relative, |mode| mode & !bits)
     }
 
     fn change_mode(&self, relative: &Path, change: impl FnOnce(u32) -> u32) -> io::Result<()> {
         let held;
-        // The tree itself is open, and may have become one that nobody enters.
+        // The tree itself is open, and may have lost its permissions.
         let what = if relative.as_os_str().is_empty() {
             self.root.as_fd()
         } else {
@@ -268,7 +268,7 @@ fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, Kind)>> {
             continue;
         }
         let kind = match entry.file_type() {
-            // Some file systems do not tell in the list.
+            // Some file systems do not report it in the list.
             FileType::Unknown => {
                 let what = StatxFlags::BASIC_STATS;
                 Facts::from(&statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, what)?).kind

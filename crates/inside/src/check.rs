@@ -109,7 +109,7 @@ checks! {
             "do not mount an engine's socket, or a folder that contains one";
         HostsFileClean hosts_file_clean: "the hosts file reveals nothing of the host",
             "do not mount a hosts file, and add no names that lead to the host";
-        EnvironmentClean environment_clean: "no variable is set that nobody set for the container", ENGINE;
+        EnvironmentClean environment_clean: "no variable is set but those for the container", ENGINE;
     }
     Files {
         RootReadonly root_readonly: "the root file system cannot be written", PRESET;

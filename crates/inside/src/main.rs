@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         )),
     };
     done.unwrap_or_else(|error| {
-        // Of a subreaper, this is the command's stderr. When that fails too, there is nobody to report it to.
+        // Of a subreaper, this is the command's stderr. When that fails too, there is no one to report it to.
         let _ = writeln!(io::stderr(), "sandbox-inside: {error}");
         ExitCode::from(125)
     })

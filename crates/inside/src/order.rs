@@ -36,7 +36,7 @@ pub struct Order {
     pub devices: BTreeSet<String>,
     /// Paths that the caller's mounts may write.
     pub writable: BTreeSet<String>,
-    /// Paths that the container gets from the sandbox, which nobody in it may change.
+    /// Paths that the container gets from the sandbox, which nothing in it may change.
     pub owned: BTreeSet<String>,
     /// The engine's socket, as the host names it.
     pub engine_socket: String,

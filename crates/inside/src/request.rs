@@ -56,7 +56,7 @@ impl Request {
     }
 }
 
-/// Arguments and variables may hold what nobody should read in a log.
+/// Arguments and variables may hold what must not be logged.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,8 +1,8 @@
-//! Why a text is no document.
+//! Why a text is not a document.
 
 use crate::position::Position;
 
-/// Why a text is no document, where, and how to fix it.
+/// Why a text is not a document, where, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Where.

@@ -10,9 +10,9 @@ use crate::position::{Position, without_mark};
 /// Finds the part that `steps` lead to from the root of the tree that [`crate::parse`] made of `text`; where there is none, the last node
 /// on the way to it.
 ///
-/// What an alias stands for is found where it is written out, since that is where it can be mended.
+/// The value of an alias is found where it is written out, since that is where it can be fixed.
 pub(crate) fn locate(text: &str, steps: &[Step]) -> Position {
-    // The text is read again, and fails on that part: the parser tells the places of faults only.
+    // The text is read again, and fails on that part: the parser reports positions for faults only.
     let Some(document) = serde_yaml::Deserializer::from_str(without_mark(text)).next() else {
         return Position::START;
     };
@@ -22,7 +22,7 @@ pub(crate) fn locate(text: &str, steps: &[Step]) -> Position {
     }
 }
 
-/// Goes the steps and refuses what stands at their end, so that the error has its place.
+/// Follows the steps and refuses what is at their end, so that the error has its position.
 #[derive(Clone, Copy)]
 struct Finder<'a>(&'a [Step]);
 

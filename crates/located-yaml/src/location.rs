@@ -13,11 +13,11 @@ use crate::position::Position;
 #[derive(Clone)]
 pub struct Location {
     file: Arc<str>,
-    place: Place,
+    origin: Origin,
 }
 
 #[derive(Clone)]
-enum Place {
+enum Origin {
     Known(Position),
     /// The way to it in the tree of this text.
     Part(Arc<str>, Vec<Step>),
@@ -44,7 +44,7 @@ impl Source {
     pub(crate) fn part(&self, steps: Vec<Step>) -> Location {
         Location {
             file: Arc::clone(&self.file),
-            place: Place::Part(Arc::clone(&self.text), steps),
+            origin: Origin::Part(Arc::clone(&self.text), steps),
         }
     }
 }
@@ -55,7 +55,7 @@ impl Location {
     pub fn new(file: &str, position: Position) -> Self {
         Self {
             file: file.into(),
-            place: Place::Known(position),
+            origin: Origin::Known(position),
         }
     }
 
@@ -74,9 +74,9 @@ impl Location {
     /// Line and column, both from 1.
     #[must_use]
     pub fn position(&self) -> Position {
-        match &self.place {
-            Place::Known(position) => *position,
-            Place::Part(text, steps) => locate(text, steps),
+        match &self.origin {
+            Origin::Known(position) => *position,
+            Origin::Part(text, steps) => locate(text, steps),
         }
     }
 }
@@ -103,7 +103,7 @@ impl fmt::Display for Location {
 }
 
 /// What is wrong with a file, where, and how to fix it. It has no control characters: a terminal would obey those of a file that
-/// nobody has read.
+/// was never read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{location}: {message}")]
 pub struct InvalidFile {

@@ -25,7 +25,7 @@ pub enum Node {
     List(Vec<Node>),
     /// Keys with their values, in order, doubled keys included.
     Map(Vec<(Node, Node)>),
-    /// A value with a tag such as `!env`, which stands here without its exclamation mark.
+    /// A value with a tag such as `!env`, stored without its exclamation mark.
     Tagged(String, Box<Node>),
 }
 

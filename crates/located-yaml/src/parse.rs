@@ -15,7 +15,7 @@ const ALIAS_BUDGET: usize = 1 << 20;
 ///
 /// # Errors
 ///
-/// When the text is no YAML, holds more than one document, or stands for too much by its aliases.
+/// When the text is not YAML, holds more than one document, or its aliases expand to too much.
 pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
     let text = without_mark(text);
     let unprintable = text
@@ -52,13 +52,13 @@ pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
     }
 }
 
-/// What the parser says, and the mend for the faults that everyone makes once.
+/// The parser's message, with a hint for common mistakes.
 fn syntax_message(text: &str, error: &serde_yaml::Error) -> String {
     let words = without_places(&error.to_string());
     let found = error
         .location()
         .and_then(|place| text.as_bytes().get(place.index()));
-    let mend = match found {
+    let hint = match found {
         Some(b'\t') => "indent with spaces, not tabs",
         _ if words.contains("alias") || words.contains("anchor") => {
             "put a text that begins with `*` or `&` in quotes"
@@ -68,10 +68,10 @@ fn syntax_message(text: &str, error: &serde_yaml::Error) -> String {
         }
         _ => "correct it there or just before, and put a text with special characters in quotes",
     };
-    format!("not valid YAML: {words}: {mend}")
+    format!("not valid YAML: {words}: {hint}")
 }
 
-/// Drops every " at line N column N": the place is told already.
+/// Drops every " at line N column N": the position is reported separately.
 fn without_places(text: &str) -> String {
     let mut pieces = text.split(" at line ");
     let mut kept = pieces.next().unwrap_or_default().to_owned();

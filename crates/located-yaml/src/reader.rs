@@ -50,7 +50,7 @@ fn read_as<T: DeserializeOwned>(source: &Source, file: &str, text: &str) -> Resu
             ));
         }
     };
-    Place::root(&node, Some(source))
+    Cursor::root(&node, Some(source))
         .give(PhantomData::<T>)
         .map_err(|mismatch| InvalidFile::new(&source.part(mismatch.steps()), mismatch.message()))
 }
@@ -61,20 +61,20 @@ fn read_as<T: DeserializeOwned>(source: &Source, file: &str, text: &str) -> Resu
 ///
 /// As [`read`]: what is wrong, and the way to it.
 pub fn from_node<T: DeserializeOwned>(node: &Node) -> Result<T, Mismatch> {
-    Place::root(node, None).give(PhantomData::<T>)
+    Cursor::root(node, None).give(PhantomData::<T>)
 }
 
 /// A node and how it was reached.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct Cursor<'a> {
     node: &'a Node,
     source: Option<&'a Source>,
-    parent: Option<(&'a Place<'a>, Step)>,
+    parent: Option<(&'a Cursor<'a>, Step)>,
     /// The key that it is the value of.
     name: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Cursor<'a> {
     fn root(node: &'a Node, source: Option<&'a Source>) -> Self {
         Self {
             node,
@@ -84,8 +84,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn part<'b>(&'b self, node: &'b Node, step: Step, name: Option<&'b str>) -> Place<'b> {
-        Place {
+    fn part<'b>(&'b self, node: &'b Node, step: Step, name: Option<&'b str>) -> Cursor<'b> {
+        Cursor {
             node,
             source: self.source,
             parent: Some((self, step)),
@@ -148,7 +148,7 @@ impl<'a> Place<'a> {
             }),
             Node::Tagged(tag, value) => visitor.visit_enum(Variant {
                 name: tag,
-                value: Some(Place { node: value, ..*self }),
+                value: Some(Cursor { node: value, ..*self }),
             }),
         }
     }
@@ -183,7 +183,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl<'de> Deserializer<'de> for Place<'_> {
+impl<'de> Deserializer<'de> for Cursor<'_> {
     type Error = Mismatch;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
@@ -238,7 +238,7 @@ impl<'de> Deserializer<'de> for Place<'_> {
 }
 
 struct Items<'a> {
-    list: &'a Place<'a>,
+    list: &'a Cursor<'a>,
     items: Enumerate<Iter<'a, Node>>,
 }
 
@@ -254,11 +254,11 @@ impl<'de> SeqAccess<'de> for Items<'_> {
 }
 
 struct Fields<'a> {
-    map: &'a Place<'a>,
+    map: &'a Cursor<'a>,
     entries: Enumerate<Iter<'a, (Node, Node)>>,
     seen: BTreeSet<&'a str>,
     /// Behind the key that was read last.
-    value: Option<Place<'a>>,
+    value: Option<Cursor<'a>>,
 }
 
 impl<'de> MapAccess<'de> for Fields<'_> {
@@ -297,7 +297,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
 /// A tag, or a choice, with what it says.
 struct Variant<'a> {
     name: &'a str,
-    value: Option<Place<'a>>,
+    value: Option<Cursor<'a>>,
 }
 
 impl<'de> EnumAccess<'de> for Variant<'_> {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::panic::{PanicHookInfo, set_hook};
 
-/// Stands where a message was put together from values.
+/// Replaces a message that was built from values.
 const WITHHELD: &str = "the message is withheld: it may show a secret";
 
 /// From now on a panic of this process says on stderr which thread it ended and where, and the message only if that is a constant of
@@ -23,7 +23,7 @@ const WITHHELD: &str = "the message is withheld: it may show a secret";
 /// ```
 pub fn withhold_panic_messages() {
     set_hook(Box::new(|panic| {
-        // A panic is reported where that can be done; where stderr takes nothing, nobody is left to be told.
+        // A panic is reported where that can be done; where stderr takes nothing, there is no one left to report to.
         let _ = writeln!(io::stderr(), "{}", Report(panic, &Backtrace::capture()));
     }));
 }
@@ -99,7 +99,10 @@ mod tests {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "how the program is told from the test")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how the program is distinguished from the test"
+    )]
     fn asked() -> Option<(String, String)> {
         let asked = std::env::var(PROGRAM).ok()?;
         let (hook, way) = asked.split_once(' ').expect("two words");

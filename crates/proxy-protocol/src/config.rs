@@ -98,7 +98,7 @@ pub struct Limits {
     pub head_timeout_ms: u64,
     /// A connection without a request in progress is closed after this long. Default 75 s.
     pub idle_timeout_ms: u64,
-    /// Until the upstream connection stands, TLS included. Default 10 s.
+    /// Until the upstream connection is established, TLS included. Default 10 s.
     pub connect_timeout_ms: u64,
     /// Until the upstream's response head. Default none: agents wait minutes for a model.
     pub response_timeout_ms: Option<u64>,
@@ -108,7 +108,7 @@ pub struct Limits {
     pub pooled_connections: usize,
     /// DNS queries a second; more are dropped and counted. Default 200.
     pub dns_queries_per_second: u32,
-    /// How long a proxy that is told to drain waits for requests in progress. Default 2 s.
+    /// How long a draining proxy waits for requests in progress. Default 2 s.
     pub drain_ms: u64,
     /// Bytes that the records of permitted requests may come to in the network log; a request for which there is no room is refused, so
     /// that none passes unrecorded. Default 64 MiB, which is more than 80,000 requests.

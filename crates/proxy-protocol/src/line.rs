@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 /// A message that could not be written or read.
 ///
-/// It tells where, and what kind of fault, never what stands there: the line may hold a key, and a JSON error may quote it.
+/// It names the column and the kind of fault, never the content: the line may hold a key, and a JSON error may quote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("failed to read a message of this protocol at line {line}, column {column}: {fault}")]
 pub struct LineError {
@@ -90,7 +90,7 @@ pub fn to_line<T: Serialize>(message: &T) -> Result<String, LineError> {
 ///
 /// # Errors
 ///
-/// Likewise.
+/// As above.
 pub fn to_secret_line<T: Serialize>(message: &T) -> Result<Zeroizing<Vec<u8>>, LineError> {
     let mut length = Length(0);
     serde_json::to_writer(&mut length, message)?;

@@ -1,4 +1,4 @@
-//! What the proxy tells of its work: one record an event.
+//! What the proxy reports of its work: one record an event.
 
 use std::net::Ipv4Addr;
 
@@ -113,7 +113,7 @@ pub struct RequestRecord {
     /// Surrogates that were replaced by real values.
     #[serde(default)]
     pub masked: u32,
-    /// Headers that were removed because they carried somebody else's credential.
+    /// Headers that were removed because they carried another party's credential.
     #[serde(default)]
     pub dropped: u32,
     /// Real values that the upstream sent back and that were replaced by their surrogates.

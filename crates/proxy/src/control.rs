@@ -25,7 +25,7 @@ pub enum ControlError {
     /// A line without end.
     #[error("a line on the control channel is longer than {LINE_BYTES} bytes")]
     TooLong,
-    /// The owner went away before the proxy was told what to do.
+    /// The owner went away before it sent a start document.
     #[error("the control channel ended before the start document")]
     NoStart,
     /// The owner speaks another version.
@@ -34,25 +34,25 @@ pub enum ControlError {
         /// What the document says.
         theirs: u32,
     },
-    /// The first line is no start document.
+    /// The first line is not a start document.
     #[error("failed to read the start document{0}")]
-    Start(Place),
-    /// A later line is no command.
+    Start(Column),
+    /// A later line is not a command.
     #[error("failed to read a command{0}")]
-    Command(Place),
+    Command(Column),
 }
 
 /// Where a line stopped making sense, for an error message: empty where that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place(usize);
+pub struct Column(usize);
 
-impl Place {
+impl Column {
     fn of(error: &LineError) -> Self {
         Self(error.column())
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for Column {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0 == 0 {
             Ok(())
@@ -93,7 +93,7 @@ impl<R: AsyncRead + Unpin> Control<R> {
         }
 
         let line = self.line().await?.ok_or(ControlError::NoStart)?;
-        let failed = |error: LineError| ControlError::Start(Place::of(&error));
+        let failed = |error: LineError| ControlError::Start(Column::of(&error));
         let theirs = from_line::<Version>(&line).map_err(failed)?.protocol;
         if theirs != PROTOCOL_VERSION {
             return Err(ControlError::Version { theirs });
@@ -126,7 +126,7 @@ impl<R: AsyncRead + Unpin> Control<R> {
             let Some(line) = line else {
                 return Ok(Farewell::Gone);
             };
-            let command = from_line(&line).map_err(|error| ControlError::Command(Place::of(&error)))?;
+            let command = from_line(&line).map_err(|error| ControlError::Command(Column::of(&error)))?;
             if matches!(command, Command::Drain {}) {
                 return Ok(Farewell::Drain);
             }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_used_is_told_without_quoting_it() {
+    async fn what_cannot_be_used_is_reported_without_quoting_it() {
         let good = start_document(PROTOCOL_VERSION, "");
         let cases = [
             (String::new(), "ended before"),

@@ -1,6 +1,6 @@
 //! Header maps whose order stays that of the message.
 //!
-//! Invariant: a field leaves a map only here, or by a map being built anew. `HeaderMap::remove` would put the last field in the place of
+//! Invariant: a field leaves a map only here, or when a map is rebuilt. `HeaderMap::remove` would put the last field in the place of
 //! the one that goes; `clippy.toml` forbids it.
 
 use http::{HeaderMap, HeaderName};

@@ -34,7 +34,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// The policy's denial; while the task is in quarantine or nobody reads its records, that.
+    /// The policy's denial; during a quarantine, or while the records are not read, a denial that says so.
     pub(crate) fn admit(&self, request: Request) -> Result<Permit, Blocked> {
         let LivePolicy {
             allowlist,
@@ -75,7 +75,7 @@ impl Gate {
         }
     }
 
-    /// A watch for a quarantine, or an owner that falls silent, from now on: who comes later is told so by [`Gate::admit`].
+    /// A watch for a quarantine, or an owner that falls silent, from now on: later requests are refused by [`Gate::admit`].
     pub(crate) fn watch(&self) -> QuarantineWatch {
         let policy = self.policy.clone();
         let seen = policy.borrow().cuts;
@@ -119,12 +119,12 @@ impl Permit {
         &self.rule
     }
 
-    /// Whether rules of this host tell methods apart, so that none may hide in a header.
+    /// Whether rules of this host distinguish methods, so that none may hide in a header.
     pub(crate) fn method_counts(&self) -> bool {
         self.method_counts
     }
 
-    /// Whether rules of this host tell paths apart, so that none may hide in a header.
+    /// Whether rules of this host distinguish paths, so that none may hide in a header.
     pub(crate) fn path_counts(&self) -> bool {
         self.path_counts
     }

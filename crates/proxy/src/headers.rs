@@ -1,4 +1,4 @@
-//! Which headers travel on. Order and duplicates are kept, and what is made anew stands where the client had it.
+//! Which headers travel on. Order and duplicates are kept, and what is made again stays where the client had it.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
@@ -108,7 +108,7 @@ pub(crate) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Optio
     let trailers = wants_trailers(headers);
     let mut kept = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
-        let anew = match *name {
+        let replacement = match *name {
             TE if trailers => Some("trailers"),
             CONNECTION if rules.websocket => Some("Upgrade"),
             UPGRADE if rules.websocket => Some("websocket"),
@@ -118,8 +118,8 @@ pub(crate) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Optio
             || named.contains(name)
             || (rules.strip_method_override && is_method_override(name))
             || (rules.strip_path_override && is_path_override(name));
-        match anew {
-            Some(anew) => drop(kept.insert(name.clone(), HeaderValue::from_static(anew))),
+        match replacement {
+            Some(replacement) => drop(kept.insert(name.clone(), HeaderValue::from_static(replacement))),
             None if dropped => {}
             None => drop(kept.append(name.clone(), value.clone())),
         }

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The owner was told on stdout; this is for whoever started the program by hand.
+            // The owner got the error on stdout; this is for a person who started the program by hand.
             let _ = writeln!(std::io::stderr(), "sandbox-proxy: {error}");
             ExitCode::FAILURE
         }
@@ -58,7 +58,7 @@ fn run() -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     // Where it panics nothing is left half alive: the proxy ends, and with it the task's way out.
     let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serve())));
-    // A thread may be inside a read of stdin, or a write that nobody takes: it is not waited for.
+    // A thread may be inside a read of stdin, or a write that blocks: it is not waited for.
     runtime.shutdown_background();
     ended.unwrap_or_else(|_panic| Err("ended by a panic".to_owned()))
 }

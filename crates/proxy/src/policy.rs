@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use allowlist::Allowlist;
 
-/// What the gate goes by at this moment. It travels in a [`tokio::sync::watch`] channel, so that a change is in force for the next
+/// The policy that the gate applies now. It travels in a [`tokio::sync::watch`] channel, so that a change is in force for the next
 /// request and a connection can wait until it is to be cut.
 #[derive(Debug, Clone)]
 pub(crate) struct LivePolicy {
@@ -12,7 +12,7 @@ pub(crate) struct LivePolicy {
     pub(crate) allowlist: Arc<Allowlist>,
     /// Every request is refused, whatever the allowlist says. Nothing ever clears it.
     pub(crate) quarantined: bool,
-    /// The owner says nothing, so nobody may be reading records: every request is refused until it speaks again.
+    /// The owner says nothing, so the records may not be read: every request is refused until it speaks again.
     pub(crate) unattended: bool,
     /// How often connections were to be cut.
     pub(crate) cuts: u64,

@@ -19,7 +19,7 @@ const TEXT: usize = 4096;
 /// Bytes of a name or a method at most: none that is good is longer.
 const NAME: usize = 512;
 /// How long a request may wait for a place in the queue.
-const PATIENCE: Duration = Duration::from_millis(100);
+const QUEUE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What the rest of both records of a request comes to: everything but the texts below, and an error's words as they usually are.
 const REST: u64 = 640;
@@ -44,7 +44,7 @@ pub(crate) struct Records {
 /// A place in the queue, for one record.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    place: mpsc::OwnedPermit<ProxyMessage>,
+    permit: mpsc::OwnedPermit<ProxyMessage>,
 }
 
 /// What the records of permitted requests may still come to in the host's log. It only shrinks.
@@ -93,16 +93,16 @@ pub(crate) fn channel() -> (Recorder, Records) {
 impl Recorder {
     /// A place in the queue for one record, within 100 ms; else the caller must refuse service.
     pub(crate) async fn reserve(&self) -> Result<Slot, Stalled> {
-        match tokio::time::timeout(PATIENCE, self.queue.clone().reserve_owned()).await {
-            Ok(Ok(place)) => Ok(Slot { place }),
+        match tokio::time::timeout(QUEUE_TIMEOUT, self.queue.clone().reserve_owned()).await {
+            Ok(Ok(permit)) => Ok(Slot { permit }),
             Ok(Err(_)) | Err(_) => Err(Stalled),
         }
     }
 
     /// A place in the queue for one record, if there is one now.
     pub(crate) fn try_reserve(&self) -> Result<Slot, Stalled> {
-        let place = self.queue.clone().try_reserve_owned().map_err(|_| Stalled)?;
-        Ok(Slot { place })
+        let permit = self.queue.clone().try_reserve_owned().map_err(|_| Stalled)?;
+        Ok(Slot { permit })
     }
 
     /// Records `event` if there is a place for it now.
@@ -115,8 +115,8 @@ impl Recorder {
         self.queue.closed().await;
     }
 
-    /// Tells the host something that is no record.
-    pub(crate) fn tell(&self, message: ProxyMessage) -> Result<(), Stalled> {
+    /// Sends the host a message that is not a record.
+    pub(crate) fn send(&self, message: ProxyMessage) -> Result<(), Stalled> {
         self.queue.try_send(message).map_err(|_| Stalled)
     }
 }
@@ -124,7 +124,7 @@ impl Recorder {
 impl Slot {
     /// Records `event`, now.
     pub(crate) fn record(self, event: Event) {
-        self.place.send(stamp(event));
+        self.permit.send(stamp(event));
     }
 }
 
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(recorder.try_record(warning("no room")), Err(Stalled));
         let began = tokio::time::Instant::now();
         assert!(recorder.reserve().await.is_err());
-        assert!(began.elapsed() >= PATIENCE && began.elapsed() < 2 * PATIENCE);
+        assert!(began.elapsed() >= QUEUE_TIMEOUT && began.elapsed() < 2 * QUEUE_TIMEOUT);
         for slot in slots {
             slot.record(warning("kept"));
         }
@@ -278,7 +278,7 @@ mod tests {
     async fn records_are_lines_in_their_order() {
         let (recorder, records) = channel();
         let slot = recorder.reserve().await.unwrap();
-        recorder.tell(ProxyMessage::Ready { protocol: 1 }).unwrap();
+        recorder.send(ProxyMessage::Ready { protocol: 1 }).unwrap();
         recorder.try_record(Event::TaskStart).unwrap();
         slot.record(warning("line\nbreak"));
         drop(recorder);

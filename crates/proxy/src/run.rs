@@ -28,7 +28,7 @@ use crate::tls::{self, AuthorityError, LeafIssuer, RootsError};
 const DRAIN_MARGIN: Duration = Duration::from_millis(500);
 /// How long an ending proxy waits for the host to read its last records: one that asked for a drain reads, and may have thousands to write.
 const LAST_RECORDS: Duration = Duration::from_secs(30);
-/// Likewise, for a host that is gone or has to be told of a failure.
+/// The same, for a host that is gone or after a failure.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Why a proxy could not serve, or could not go on. No message holds anything secret.
@@ -65,7 +65,7 @@ pub enum ProxyError {
 }
 
 /// Serves one task: reads a [`StartConfig`] from `input`, answers with [`ProxyMessage::Ready`] on `output`, then writes records
-/// there and follows the commands of `input`. When it is told to drain, it stops accepting, lets requests in progress end for
+/// there and follows the commands of `input`. When it is asked to drain, it stops accepting, lets requests in progress end for
 /// [`sandbox_proxy_protocol::Limits::drain_ms`], and is done; when `input` ends, it cuts them off at once.
 ///
 /// # Errors
@@ -94,17 +94,17 @@ where
     let mut writer = tokio::spawn(records.write_to(output));
     let mut ended = live(Control::new(input), &recorder, stop).await;
     if let Err(error) = &ended {
-        // Where the queue is full nobody reads, and there is nobody to tell.
-        let _ = recorder.tell(ProxyMessage::Failed {
+        // A full queue means that the host no longer reads.
+        let _ = recorder.send(ProxyMessage::Failed {
             reason: reason(error),
         });
     }
     drop(recorder);
-    let patience = match ended {
+    let drain_timeout = match ended {
         Ok(Farewell::Drain) => LAST_RECORDS,
         Ok(Farewell::Gone) | Err(_) => LAST_WORDS,
     };
-    match timeout(patience, &mut writer).await {
+    match timeout(drain_timeout, &mut writer).await {
         Ok(Ok(Err(source))) => ended = Err(ProxyError::Output(source)),
         Ok(Ok(Ok(())) | Err(_)) => {}
         Err(_elapsed) => writer.abort(),
@@ -187,7 +187,7 @@ async fn begin(
     let (stop, stopped) = watch::channel(false);
     let mut services = JoinSet::new();
     // The queue is empty: both fit.
-    let _ = recorder.tell(ProxyMessage::Ready {
+    let _ = recorder.send(ProxyMessage::Ready {
         protocol: PROTOCOL_VERSION,
     });
     let _ = recorder.try_record(Event::TaskStart);
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_is_told_to_drain_ends_although_its_input_does_not() {
+    async fn one_that_drains_ends_although_its_input_does_not() {
         let mut driven = Driven::start(listen(7), std::future::pending()).await;
         driven.ready().await;
         let drain = to_line(&Command::Drain {}).unwrap();
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_output_that_nobody_holds_ends_it() {
+    async fn a_closed_output_ends_it() {
         let listen = listen(5);
         let (mut commands, input) = tokio::io::duplex(64 * 1024);
         let (messages, output) = tokio::io::duplex(64 * 1024);

@@ -15,7 +15,7 @@ use tracing::Instrument as _;
 
 use crate::context::Context;
 use crate::http::{self, Client, ConnectionEnd, Shared};
-use crate::tally::Tally;
+use crate::limit_counter::LimitCounter;
 use crate::tls::{Accepted, Handshake, Refusal, received_alert, server_config};
 
 /// How long to wait after the operating system had no descriptor for a new connection.
@@ -33,8 +33,8 @@ pub(crate) struct Listeners {
 
 struct Server {
     shared: Arc<Shared>,
-    refused_connections: Tally,
-    late_clients: Tally,
+    refused_connections: LimitCounter,
+    late_clients: LimitCounter,
     /// Names that clients refused to believe us; one explanation each is enough.
     explained: Mutex<LruCache<String, ()>>,
 }
@@ -49,7 +49,7 @@ pub(crate) async fn serve(
     let tls = match server_config(context.authority.clone()) {
         Ok(tls) => tls,
         Err(error) => {
-            // A build without TLS can serve nobody; its owner sees that the listener ended.
+            // A build without TLS cannot serve; its owner sees that the listener ended.
             tracing::error!(%error, "failed to set up TLS");
             return;
         }
@@ -100,8 +100,8 @@ impl Server {
     fn new(context: Arc<Context>) -> Self {
         Self {
             shared: Arc::new(Shared::new(context)),
-            refused_connections: Tally::new("connections"),
-            late_clients: Tally::new("head_timeout_ms"),
+            refused_connections: LimitCounter::new("connections"),
+            late_clients: LimitCounter::new("head_timeout_ms"),
             explained: Mutex::new(LruCache::new(EXPLAINED)),
         }
     }
@@ -119,12 +119,12 @@ impl Server {
 
     /// Counts that were not recorded yet.
     fn flush(&self) {
-        for tally in [
+        for counter in [
             &self.shared.refused_requests,
             &self.refused_connections,
             &self.late_clients,
         ] {
-            tally.flush(&self.shared.context.recorder);
+            counter.flush(&self.shared.context.recorder);
         }
     }
 
@@ -165,8 +165,8 @@ impl Server {
         tls: Arc<rustls::ServerConfig>,
         stopped: watch::Receiver<bool>,
     ) {
-        let patience = Duration::from_millis(self.shared.context.limits.head_timeout_ms);
-        let accepted = match timeout(patience, Handshake::with(stream, tls)).await {
+        let head_timeout = Duration::from_millis(self.shared.context.limits.head_timeout_ms);
+        let accepted = match timeout(head_timeout, Handshake::with(stream, tls)).await {
             Ok(Handshake::Accepted(accepted)) => accepted,
             Ok(Handshake::Refused(refusal)) => return self.record(refusal),
             Ok(Handshake::Gone) => return,

@@ -7,11 +7,11 @@ use std::path::Path;
 use sandbox::workspace::{Change, ChangeKind, EntryKind};
 use serde::Serialize;
 
-use crate::printer::harmless_name;
+use crate::printer::sanitize_name;
 
 /// A change for people. Names come from the task.
 pub(crate) fn line(change: &Change) -> String {
-    let path = harmless_name(&change.path.display().to_string());
+    let path = sanitize_name(&change.path.display().to_string());
     let slash = if change.entry == EntryKind::Folder {
         "/"
     } else {

@@ -27,8 +27,8 @@ pub(crate) fn prepare(
     })
 }
 
-/// Tells which credentials a run has, and what is probably not meant.
-pub(crate) fn tell(
+/// Reports which credentials a run has, and what is probably not meant.
+pub(crate) fn report(
     credentials: &CredentialsFile,
     environment: &Environment,
     policy: &Allowlist,
@@ -41,7 +41,9 @@ pub(crate) fn tell(
     for entry in &credentials.signing {
         let variables = entry.variables().join(", ");
         let hosts = shown(&entry.scopes);
-        printer.note(format_args!("{variables} are masked and sign anew, for {hosts}"));
+        printer.note(format_args!(
+            "{variables} are masked; requests are signed again for {hosts}"
+        ));
     }
     for advice in credentials.advice(environment, policy) {
         printer.warning(format_args!("{}: {}", advice.location, advice.message));

@@ -17,7 +17,7 @@ use crate::interrupt::Interrupt;
 /// | 126 | the program is in the image and cannot be executed |
 /// | 127 | the program is not in the image |
 /// | 129, 130, 143 | stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM |
-/// | 141 | whoever read our stdout went away, so the command was stopped, or not all was said |
+/// | 141 | the reader of our stdout is gone, so the command was stopped, or not all was said |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
     /// Done.
@@ -36,7 +36,7 @@ pub(crate) enum ExitStatus {
     NotFound,
     /// A signal to us stopped it.
     Interrupted(Interrupt),
-    /// Nobody reads our output any more.
+    /// The reader of our output is gone.
     OutputClosed,
     /// The command's own code.
     Command(u8),

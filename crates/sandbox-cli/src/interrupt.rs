@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nohup_ignored_is_told_from_the_kernels_table() {
+    fn what_nohup_ignored_is_read_from_the_kernels_table() {
         assert_eq!(
             ignored_mask("Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n"),
             0x1001

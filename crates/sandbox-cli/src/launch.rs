@@ -145,7 +145,7 @@ async fn prepare(
     Ok(image)
 }
 
-/// Waits for `execution`, and calls `stop` when a signal says so or `closed` does: nobody reads our output any more. The result is
+/// Waits for `execution`, and calls `stop` on a signal or when `closed` ends: the reader of our output is gone. The result is
 /// missing only when a second signal came before the execution had stopped.
 pub(crate) async fn watched<T>(
     execution: impl Future<Output = T>,
@@ -175,13 +175,13 @@ mod tests {
     #[tokio::test]
     async fn an_execution_that_ends_is_not_stopped() {
         let mut interrupts = Interrupts::listen().unwrap();
-        let stop = async || panic!("nobody asked");
+        let stop = async || panic!("it was not asked for");
         let ended = watched(async { 7 }, stop, &mut interrupts, &Notify::new()).await;
         assert_eq!(ended, (Some(7), None));
     }
 
     #[tokio::test]
-    async fn when_nobody_reads_any_more_it_is_stopped() {
+    async fn when_its_reader_is_gone_it_is_stopped() {
         let (closed, stopped) = (Notify::new(), Notify::new());
         let mut interrupts = Interrupts::listen().unwrap();
         let execution = async {

@@ -70,7 +70,7 @@ impl LogTap {
     /// Waits until everything that is in the log by now is copied.
     pub(crate) async fn finish(self, printer: Printer) {
         for Copy { end, task } in self.copies {
-            // A task that has ended already has nobody to tell.
+            // A task that has ended already has no one to report to.
             let _ = end.send(());
             if let Ok(Err(error)) = task.await {
                 printer.warning(format_args!("the copy of the network log is not whole: {error}"));

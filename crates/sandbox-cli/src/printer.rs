@@ -71,12 +71,12 @@ impl Printer {
         self.verbosity
     }
 
-    /// Whether somebody watches stdout.
+    /// Whether stdout is a terminal.
     pub(crate) fn is_live(self) -> bool {
         self.stdout.terminal
     }
 
-    /// Whether progress is worth telling.
+    /// Whether progress is worth showing.
     pub(crate) fn shows_progress(self) -> bool {
         self.stderr.terminal || self.verbosity > 0
     }
@@ -86,19 +86,19 @@ impl Printer {
         self.stderr.colour
     }
 
-    /// Writes a line of data. Tells whether it was taken.
+    /// Writes a line of data. Returns whether it was taken.
     pub(crate) fn line(self, text: impl Display) -> bool {
         self.data(format!("{text}\n").as_bytes())
     }
 
-    /// Writes data as it is. Tells whether it was taken.
+    /// Writes data as it is. Returns whether it was taken.
     pub(crate) fn data(self, bytes: &[u8]) -> bool {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
         self.has_written(written)
     }
 
-    /// Likewise for data that something else wrote to stdout.
+    /// The same for data that something else wrote to stdout.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
     pub(crate) fn has_written(self, written: io::Result<()>) -> bool {
         written
@@ -123,9 +123,9 @@ impl Printer {
     }
 
     /// `text` for stdout: on a terminal, nothing in it moves the cursor or changes its colours.
-    pub(crate) fn harmless(self, text: &str) -> String {
+    pub(crate) fn sanitize(self, text: &str) -> String {
         if self.stdout.terminal {
-            harmless(text)
+            sanitize(text)
         } else {
             text.to_owned()
         }
@@ -134,7 +134,7 @@ impl Printer {
     /// A line of stderr that is always shown.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
     pub(crate) fn message(self, text: impl Display) {
-        to_stderr(&format!("{}\n", harmless(&text.to_string())));
+        to_stderr(&format!("{}\n", sanitize(&text.to_string())));
     }
 
     /// A line about where we are.
@@ -142,7 +142,7 @@ impl Printer {
         if self.shows_progress() {
             to_stderr(&format!(
                 "{}\n",
-                styled(self.stderr.colour, Style::Faint, harmless(text))
+                styled(self.stderr.colour, Style::Faint, sanitize(text))
             ));
         }
     }
@@ -153,12 +153,12 @@ impl Printer {
             to_stderr(&format!(
                 "{} {}\n",
                 styled(self.stderr.colour, Style::Faint, "note:"),
-                harmless(&text.to_string())
+                sanitize(&text.to_string())
             ));
         }
     }
 
-    /// Whether somebody can answer a question: both stdin and stderr are a terminal.
+    /// Whether a person can answer a question: both stdin and stderr are a terminal.
     pub(crate) fn can_ask(self) -> bool {
         self.stderr.terminal && io::stdin().is_terminal()
     }
@@ -166,7 +166,7 @@ impl Printer {
     /// A question, on whose line the answer is typed.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
     pub(crate) fn prompt(self, text: impl Display) {
-        to_stderr(&harmless(&text.to_string()));
+        to_stderr(&sanitize(&text.to_string()));
     }
 
     /// Something that is not as it should be.
@@ -174,7 +174,7 @@ impl Printer {
         to_stderr(&format!(
             "{} {}\n",
             styled(self.stderr.colour, Style::Warning, "warning:"),
-            harmless(&text.to_string())
+            sanitize(&text.to_string())
         ));
     }
 
@@ -183,7 +183,7 @@ impl Printer {
         to_stderr(&format!(
             "{} {}\n",
             styled(self.stderr.colour, Style::Good, "hint:"),
-            harmless(&text.to_string())
+            sanitize(&text.to_string())
         ));
     }
 
@@ -207,25 +207,25 @@ fn failure_text(colour: bool, failure: &Failure) -> String {
     let mut text = format!(
         "{} {}\n",
         styled(colour, Style::Bad, "error:"),
-        harmless(&failure.to_string())
+        sanitize(&failure.to_string())
     );
     for cause in failure.causes() {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "  caused by: {}", harmless(&cause));
+        let _ = writeln!(text, "  caused by: {}", sanitize(&cause));
     }
     if let Some(hint) = failure.hint() {
         let _ = writeln!(
             text,
             "{} {}",
             styled(colour, Style::Good, "hint:"),
-            harmless(hint)
+            sanitize(hint)
         );
     }
     text
 }
 
 fn to_stderr(text: &str) {
-    // Nobody is left to be told of a failure here.
+    // There is no one left to report a failure to.
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
@@ -240,14 +240,14 @@ fn styled(colour: bool, style: Style, text: impl Display) -> String {
 
 /// What moves a cursor, and what shows text in another order than it has or hides it, as the escapes that programmers write. Line ends and tabs
 /// stay, and what joins letters, which many scripts need.
-pub(crate) fn harmless(text: &str) -> String {
+pub(crate) fn sanitize(text: &str) -> String {
     escaped(text, |c| {
         matches!(c, '\n' | '\t' | '\u{200c}' | '\u{200d}') || !is_invisible(c)
     })
 }
 
-/// [`harmless`], for a name that somebody else chose: it is one line, and has no other spelling that looks the same.
-pub(crate) fn harmless_name(name: &str) -> String {
+/// [`sanitize`], for a name that another party chose: it is one line, and has no other spelling that looks the same.
+pub(crate) fn sanitize_name(name: &str) -> String {
     escaped(name, |c| !is_invisible(c))
 }
 
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_terminal_is_never_sent_what_a_container_made_up() {
         assert_eq!(
-            harmless("a\x1b[2Jb\r\u{9b}c\n\td"),
+            sanitize("a\x1b[2Jb\r\u{9b}c\n\td"),
             "a\\u{1b}[2Jb\\r\\u{9b}c\n\td"
         );
         for hidden in [
@@ -316,11 +316,11 @@ mod tests {
             '\u{e0041}',
         ] {
             let shown = format!("a{}b", hidden.escape_default());
-            assert_eq!(harmless(&format!("a{hidden}b")), shown);
-            assert_eq!(harmless_name(&format!("a{hidden}b")), shown);
+            assert_eq!(sanitize(&format!("a{hidden}b")), shown);
+            assert_eq!(sanitize_name(&format!("a{hidden}b")), shown);
         }
         assert_eq!(
-            harmless("é \u{1f469}\u{200d}\u{1f4bb} \u{3000}ü"),
+            sanitize("é \u{1f469}\u{200d}\u{1f4bb} \u{3000}ü"),
             "é \u{1f469}\u{200d}\u{1f4bb} \u{3000}ü"
         );
     }
@@ -328,8 +328,8 @@ mod tests {
     #[test]
     fn a_name_is_one_line() {
         let name = "a\nwarning: b\tc\u{200d}d";
-        assert_eq!(harmless_name(name), r"a\nwarning: b\tc\u{200d}d");
-        assert_eq!(harmless_name("é ü 日本"), "é ü 日本");
+        assert_eq!(sanitize_name(name), r"a\nwarning: b\tc\u{200d}d");
+        assert_eq!(sanitize_name("é ü 日本"), "é ü 日本");
     }
 
     #[test]

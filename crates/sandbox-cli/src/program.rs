@@ -27,7 +27,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help and version come this way too.
             let shown = error.print().and_then(|()| io::stdout().flush());
-            // Nobody is left to be told when stderr cannot be written.
+            // When stderr cannot be written, there is no one left to report to.
             if error.use_stderr() {
                 return ExitStatus::Usage.into();
             }
@@ -70,7 +70,7 @@ fn start(cli: Cli, environment: &Environment, printer: Printer) -> Result<ExitSt
     #[cfg(feature = "forced-panic")]
     let work = forced_panic::unless_asked(work);
     let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)));
-    // A thread may be inside a read of stdin, or a write that nobody takes: it is not waited for.
+    // A thread may be inside a read of stdin, or a write that blocks: it is not waited for.
     runtime.shutdown_background();
     // Rust's code for a panic, 101, could be the command's own.
     ended.unwrap_or_else(|_panic| {

@@ -87,7 +87,7 @@ fn remove_old(logs: &Path, kept: usize) {
     }
 }
 
-/// In the order of time; the process tells runs of one microsecond apart.
+/// In the order of time; the process id distinguishes runs of one microsecond.
 fn id(now: OffsetDateTime, process: u32) -> String {
     format!(
         "{:04}{:02}{:02}T{:02}{:02}{:02}.{:06}-{process}",

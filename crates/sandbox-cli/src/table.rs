@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_stand_below_each_other() {
+    fn cells_are_aligned() {
         let rows = [["NAME", "KIND"], ["a-long-name", "x"]].map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(aligned(&rows), ["NAME         KIND", "a-long-name  x"]);
         assert!(aligned(&[]).is_empty());

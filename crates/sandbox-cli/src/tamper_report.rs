@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use sandbox::workspace::{Planted, PlantedKind};
+use sandbox::workspace::{TamperKind, TamperedPath};
 
-use crate::printer::{Printer, harmless_name};
+use crate::printer::{Printer, sanitize_name};
 
 /// Lines, and names in a line; the rest is counted.
 const MOST_SHOWN: usize = 10;
 
-/// Reports `planted`, the newest first.
-pub(crate) fn report(planted: &[Planted], root: &Path, printer: Printer) {
-    let (left, moved): (Vec<&Planted>, Vec<&Planted>) =
-        planted.iter().partition(|thing| thing.is_left_in_place());
+/// Reports `tampered`, the newest first.
+pub(crate) fn report(tampered: &[TamperedPath], root: &Path, printer: Printer) {
+    let (left, moved): (Vec<&TamperedPath>, Vec<&TamperedPath>) =
+        tampered.iter().partition(|thing| thing.is_left_in_place());
     for thing in moved.iter().take(MOST_SHOWN) {
         printer.warning(line(thing, root));
     }
@@ -34,11 +34,11 @@ pub(crate) fn report(planted: &[Planted], root: &Path, printer: Printer) {
 }
 
 /// What was left in place: a line for files, and one for sockets.
-fn group(left: &[&Planted], root: &Path, printer: Printer) {
-    let (sockets, files): (Vec<&Planted>, Vec<&Planted>) = left
+fn group(left: &[&TamperedPath], root: &Path, printer: Printer) {
+    let (sockets, files): (Vec<&TamperedPath>, Vec<&TamperedPath>) = left
         .iter()
         .copied()
-        .partition(|thing| thing.kind == PlantedKind::Socket);
+        .partition(|thing| thing.kind == TamperKind::Socket);
     if !files.is_empty() {
         printer.message(format_args!(
             "the task changed files that tools read by themselves: {}",
@@ -50,9 +50,9 @@ fn group(left: &[&Planted], root: &Path, printer: Printer) {
     }
 }
 
-fn names(things: &[&Planted], root: &Path) -> String {
-    let name = |thing: &&Planted| match thing.kind {
-        PlantedKind::ToolInput(tool) => format!("`{}` ({tool})", path(thing, root)),
+fn names(things: &[&TamperedPath], root: &Path) -> String {
+    let name = |thing: &&TamperedPath| match thing.kind {
+        TamperKind::ToolInput(tool) => format!("`{}` ({tool})", path(thing, root)),
         _ => format!("`{}`", path(thing, root)),
     };
     let mut names: Vec<String> = things.iter().take(MOST_SHOWN).map(name).collect();
@@ -63,24 +63,24 @@ fn names(things: &[&Planted], root: &Path) -> String {
 }
 
 /// Names come from the task.
-fn path(thing: &Planted, root: &Path) -> String {
-    harmless_name(&thing.path_in(root).display().to_string())
+fn path(thing: &TamperedPath, root: &Path) -> String {
+    sanitize_name(&thing.path_in(root).display().to_string())
 }
 
-fn line(thing: &Planted, root: &Path) -> String {
+fn line(thing: &TamperedPath, root: &Path) -> String {
     let path = path(thing, root);
     let problem = thing.problem.as_deref().unwrap_or("unknown error");
     match (thing.kind, &thing.moved_to, &thing.problem) {
-        (PlantedKind::Deleted, _, None) => {
+        (TamperKind::Deleted, _, None) => {
             format!("the task removed `{path}`, which is protected; it was restored")
         }
-        (PlantedKind::Deleted, ..) => {
+        (TamperKind::Deleted, ..) => {
             format!("the task removed `{path}`, which is protected, and it could not be restored: {problem}")
         }
-        (PlantedKind::Privileged, _, None) => {
+        (TamperKind::Privileged, _, None) => {
             format!("the task set set-user-id or set-group-id bits on `{path}`; they were removed")
         }
-        (PlantedKind::Privileged, ..) => format!(
+        (TamperKind::Privileged, ..) => format!(
             "the task set set-user-id or set-group-id bits on `{path}`, and they could not be removed: {problem}"
         ),
         (_, Some(to), _) => {
@@ -89,7 +89,7 @@ fn line(thing: &Planted, root: &Path) -> String {
             } else {
                 ""
             };
-            let to = harmless_name(&to.display().to_string());
+            let to = sanitize_name(&to.display().to_string());
             format!(
                 "the task wrote `{path}`, which programs of this machine follow on their own; it was moved to `{to}`{restored}"
             )

@@ -61,7 +61,7 @@ pub(crate) struct CopySummary {
     pub(crate) pending: usize,
     /// Those among them that are held back.
     pub(crate) held_back: usize,
-    /// Why that cannot be told.
+    /// Why that cannot be determined.
     pub(crate) error: Option<String>,
 }
 
@@ -132,7 +132,7 @@ impl<'a> CopyOfRun<'a> {
         })
     }
 
-    /// Looks at what an earlier run left. Changes that nobody decided about are never applied with those of the next run, unless somebody
+    /// Looks at what an earlier run left. Undecided changes are never applied with those of the next run, unless the user
     /// says so.
     pub(crate) fn look(&self) -> Result<Pending, Failure> {
         let Some(copy) = self.opened()? else {
@@ -193,7 +193,7 @@ impl<'a> CopyOfRun<'a> {
             return Ok(());
         };
         match pending {
-            Pending::Apply => self.tell(&copy.apply(&self.options()).map_err(explained)?),
+            Pending::Apply => self.report(&copy.apply(&self.options()).map_err(explained)?),
             Pending::Discard => copy.discard()?,
             Pending::Continue => {}
         }
@@ -228,7 +228,7 @@ impl<'a> CopyOfRun<'a> {
                     return Err(explained(error));
                 }
             };
-            self.tell(&applied);
+            self.report(&applied);
             report.applied = applied.applied.len();
             report.pending = applied.held_back.len();
             report.held_back = listed(&applied.held_back);
@@ -236,16 +236,16 @@ impl<'a> CopyOfRun<'a> {
         }
         let changes = copy.changes(self.protection)?;
         if changes.is_empty() {
-            // Otherwise somebody may still be at work in it.
+            // Otherwise a task may still be at work in it.
             return if is_over { Ok(copy.discard()?) } else { Ok(()) };
         }
         report.pending = changes.len();
         report.held_back = listed(&held(&changes));
-        self.tell_waiting(changes.len());
+        self.report_waiting(changes.len());
         Ok(())
     }
 
-    fn tell_waiting(&self, count: usize) {
+    fn report_waiting(&self, count: usize) {
         let printer = self.printer;
         match self.mode {
             WorkspaceMode::Auto => {
@@ -267,14 +267,14 @@ impl<'a> CopyOfRun<'a> {
     }
 
     /// Says what is in the work tree now, and what is not.
-    fn tell(&self, applied: &Applied) {
+    fn report(&self, applied: &Applied) {
         let printer = self.printer;
         match applied.applied.len() {
             0 => {}
             1 => printer.message("1 path changed in the work tree"),
             count => printer.message(format_args!("{count} paths changed in the work tree")),
         }
-        tell_held_back(&applied.held_back, printer);
+        report_held_back(&applied.held_back, printer);
     }
 
     fn options(&self) -> ApplyOptions {
@@ -320,7 +320,7 @@ pub(crate) fn opened(dir: &Path) -> Result<Option<WorkspaceCopy>, Failure> {
     }
 }
 
-/// Likewise, once no container of an ended run can still be at work in it: one that was killed together with its sandbox goes first.
+/// The same, once no container of an ended run can still be at work in it: one that was killed together with its sandbox goes first.
 pub(crate) async fn settled(
     dir: &Path,
     sandbox: impl FnOnce() -> Result<SandboxConfig, Failure>,
@@ -351,7 +351,7 @@ pub(crate) fn explained(error: WorkspaceError) -> Failure {
 }
 
 /// Lists what was not applied, and says how to let it through.
-pub(crate) fn tell_held_back(held: &[Change], printer: Printer) {
+pub(crate) fn report_held_back(held: &[Change], printer: Printer) {
     if held.is_empty() {
         return;
     }

@@ -161,7 +161,7 @@ pub mod session {
 /// Work trees that a task may change: their protection, and copies of them.
 pub mod workspace {
     pub use sandbox_workspace::{
-        Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Planted, PlantedKind, Protection,
+        Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Protection, TamperKind, TamperedPath,
         Versions, WorkspaceCopy, WorkspaceError,
     };
 }

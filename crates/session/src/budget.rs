@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// What the events of a reply may weigh: 128 MiB, several times what the longest honest run has.
 const EVENTS: u64 = 128 * 1024 * 1024;
-/// What those may weigh beyond it that tell how the run ended: 16 MiB.
+/// The room beyond it for events that report how the run ended: 16 MiB.
 const RESERVE: u64 = 16 * 1024 * 1024;
 /// What a value takes in memory, its text not counted.
 const VALUE: u64 = 64;
@@ -52,7 +52,7 @@ impl Budget {
         }
     }
 
-    /// Whether an event is kept whose JSON has so many bytes. After the first that is not, only those are that tell how the run ended: what
+    /// Whether an event is kept whose JSON has so many bytes. After the first that is not, only those are that report how the run ended: what
     /// is missing is one piece.
     pub(super) fn admit(&mut self, event: &StreamEvent, bytes: u64) -> bool {
         let weight = bytes + overhead(event.raw());
@@ -62,7 +62,7 @@ impl Budget {
         }
         self.events = 0;
         match self.reserve.checked_sub(weight) {
-            Some(left) if tells_the_end(event) => {
+            Some(left) if is_final(event) => {
                 self.reserve = left;
                 true
             }
@@ -72,7 +72,7 @@ impl Budget {
 }
 
 /// A result, or the message of an API error, which has the error's class.
-fn tells_the_end(event: &StreamEvent) -> bool {
+fn is_final(event: &StreamEvent) -> bool {
     match event.kind() {
         EventKind::Result(_) => true,
         EventKind::Assistant(message) => message.is_api_error,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_only_what_tells_the_end_is_kept_and_not_without_end() {
+    fn beyond_the_limit_only_final_events_are_kept_and_not_without_end() {
         let mut budget = Budget::of(ROOM, ROOM / 8);
         kept_of(
             &mut budget,

@@ -57,7 +57,7 @@ impl SessionDirectory {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.file, CLAUDE, flags, Mode::empty()) {
             Ok(_) => Ok(()),
-            Err(Errno::LOOP | Errno::NOTDIR) => Err(SessionError::Planted {
+            Err(Errno::LOOP | Errno::NOTDIR) => Err(SessionError::Tampered {
                 path: self.path.join(CLAUDE),
                 expected: "folder",
             }),
@@ -107,7 +107,7 @@ impl SessionDirectory {
 
     /// Opens a regular file for its owner alone; `None` where there is none.
     fn open_file(&self, name: &str, flags: OFlags) -> Result<Option<File>, SessionError> {
-        let planted = || SessionError::Planted {
+        let tampered = || SessionError::Tampered {
             path: self.path.join(name),
             expected: "file",
         };
@@ -116,7 +116,7 @@ impl SessionDirectory {
         let file = match rustix::fs::openat(&self.file, name, flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => return Err(planted()),
+            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => return Err(tampered()),
             Err(error) => return Err(self.io_error("open", name, error)),
         };
         let metadata = file
@@ -125,7 +125,7 @@ impl SessionDirectory {
         if metadata.is_file() {
             Ok(Some(file))
         } else {
-            Err(planted())
+            Err(tampered())
         }
     }
 
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn planted_names_are_not_followed() {
+    fn tampered_names_are_not_followed() {
         let temporary = tempfile::tempdir().unwrap();
         let victim = temporary.path().join("victim");
         std::fs::write(&victim, "untouched").unwrap();
@@ -194,14 +194,14 @@ mod tests {
 
         for name in ["context.json", "folder", "pipe"] {
             assert!(
-                matches!(directory.read(name), Err(SessionError::Planted { .. })),
+                matches!(directory.read(name), Err(SessionError::Tampered { .. })),
                 "{name}"
             );
         }
-        assert!(matches!(directory.lock(), Err(SessionError::Planted { .. })));
+        assert!(matches!(directory.lock(), Err(SessionError::Tampered { .. })));
         assert!(matches!(
             directory.create_claude(),
-            Err(SessionError::Planted { .. })
+            Err(SessionError::Tampered { .. })
         ));
         directory.replace("context.json", b"{}").unwrap();
         assert_eq!(directory.read("context.json").unwrap().unwrap(), b"{}");

@@ -42,8 +42,8 @@ pub enum SessionError {
         expected: String,
     },
     /// A name that the session owns is a symbolic link, a device or something else that must not be followed.
-    #[error("refused to use `{}`: it is no {expected} of its own; remove it", path.display())]
-    Planted {
+    #[error("refused to use `{}`: it is not a {expected} of its own; remove it", path.display())]
+    Tampered {
         /// The name.
         path: PathBuf,
         /// What it should be: `file` or `folder`.

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_before_good_lines_is_told_with_its_line() {
+    fn damage_before_good_lines_is_reported_with_its_line() {
         for text in [
             format!("{HEADER}\n{{\n{EVENT}\n"),
             format!("{HEADER}\n{EVENT}\n3\n{{\n{END}\n"),

@@ -20,8 +20,8 @@
 //! that was being written. A journal that a killed process left is merged by every reader, and folded in by the next execution.
 //!
 //! **How much is kept.** The events of a reply may weigh 128 MiB: the bytes of their JSON, and what their values take in memory beside their
-//! texts. What comes later is counted ([`MissingEvents`]) and dropped, but for results and API errors, which tell how the run ended and have
-//! 16 MiB more. After a kill the count is a lower bound: the journal is told of it whenever it has doubled.
+//! texts. What comes later is counted ([`MissingEvents`]) and dropped, but for results and API errors, which report how the run ended and have
+//! 16 MiB more. After a kill the count is a lower bound: it is written to the journal whenever it has doubled.
 //!
 //! **What survives a power loss.** Every `context.json` is synced before and its folder after the rename. The journal is synced when a
 //! result arrives, when the reply ends, and with the first event that comes a second or more after the last sync; a loss of power may

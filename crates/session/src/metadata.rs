@@ -101,7 +101,7 @@ impl SessionMetadata {
         None
     }
 
-    /// The newest answer that is no error and not empty.
+    /// The newest answer that is not an error and not empty.
     #[must_use]
     pub fn last_successful_response(&self) -> Option<&str> {
         let answers = self.replies.iter().rev().filter(|reply| !reply.is_error);
@@ -112,7 +112,7 @@ impl SessionMetadata {
 }
 
 impl SessionReply {
-    /// Fills in what the events tell so far.
+    /// Fills in what the events have reported so far.
     pub(super) fn update_from_events(&mut self) {
         if let Some(id) = extract_session_id(&self.events) {
             id.clone_into(&mut self.session_id);

@@ -11,7 +11,7 @@ use super::writer::{ReplyWriter, SessionWriter};
 
 /// Reads the session of an execution context from its directory, at any time, also while an execution runs.
 ///
-/// Each call reads the files anew.
+/// Each call reads the files again.
 #[derive(Debug, Clone)]
 pub struct SessionStore {
     path: PathBuf,
@@ -97,7 +97,7 @@ impl SessionStore {
         SessionDirectory::claude_path(&self.path)
     }
 
-    /// Begins a reply to `request_text`, now. Until the writer is dropped, nobody else writes the session.
+    /// Begins a reply to `request_text`, now. Until the writer is dropped, no other process writes the session.
     ///
     /// A new execution is a new reply, also where a killed one had the same text: what that one did stays.
     ///
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_that_names_the_mend_and_nothing_is_overwritten() {
+    fn damage_is_an_error_that_names_the_fix_and_nothing_is_overwritten() {
         let good = r#"{"execution_context_id":"c","replies":[]}"#;
         let cases = [
             ("context.json", ""),

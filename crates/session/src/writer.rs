@@ -22,7 +22,7 @@ use super::snapshot::{CONTEXT, JournalState, Snapshot, empty};
 /// The least growth that is worth a refresh of `context.json`, in bytes.
 const LEAST_GROWTH: u64 = 16 * 1024;
 
-/// A session that nobody else writes, between two replies.
+/// A session that is locked for this writer, between two replies.
 #[derive(Debug)]
 pub(super) struct SessionWriter {
     directory: SessionDirectory,
@@ -233,7 +233,7 @@ impl ReplyWriter {
         Ok(self.reply)
     }
 
-    /// Counts an event that is not kept. The journal is told of the first one and whenever there are twice as many.
+    /// Counts an event that is not kept. The first one is written to the journal, and whenever there are twice as many.
     fn leave_out(&mut self, length: u64) -> Result<(), SessionError> {
         self.reply.missing.add(length);
         if self.reply.missing.events < self.next_told {

@@ -48,7 +48,7 @@ pub enum WorkspaceError {
         /// Why.
         source: io::Error,
     },
-    /// A step failed, and undoing what was done before it failed too, or somebody has changed it since. What was replaced is kept.
+    /// A step failed, and undoing what was done before it failed too, or it was changed since. What was replaced is kept.
     #[error("failed to undo the change of `{}`{}", sanitized(path), whereabouts(kept.as_deref()))]
     HalfDone {
         /// Relative to the work tree.

@@ -21,7 +21,7 @@ impl Setting {
     }
 
     /// Whether git does nothing because of it but to store and show things: where a repository came from, and how it is kept.
-    /// `is_work_tree` tells whether `core.worktree` names a folder of the same tree that points back to this repository.
+    /// `is_work_tree` says whether `core.worktree` names a folder of the same tree that points back to this repository.
     pub(super) fn is_descriptive(&self, is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
         let value = self.value.as_slice();
         match (
@@ -153,7 +153,7 @@ pub(super) fn settings_up_to_nul(text: &[u8]) -> Option<Vec<Setting>> {
         bytes: text.iter().peekable(),
     };
     let mut settings = Vec::new();
-    // What stands before the first section is in none.
+    // What precedes the first section is in none.
     let mut head = (String::new(), None);
     while let Some(byte) = reader.next() {
         match byte {

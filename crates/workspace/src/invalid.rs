@@ -1,6 +1,6 @@
 //! What is wrong with a specification.
 
-/// A value that cannot be used, where it stands and how to mend it.
+/// A value that cannot be used, where it is and how to fix it.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct InvalidSpec {
@@ -23,7 +23,7 @@ impl InvalidSpec {
         &self.field
     }
 
-    /// What is wrong with it and how to mend it.
+    /// What is wrong with it and how to fix it.
     #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem

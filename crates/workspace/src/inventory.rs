@@ -13,7 +13,7 @@ use super::links::follow;
 use super::protection::Protection;
 use super::role::{Role, text};
 
-/// Package managers unpack here what others wrote, editors' settings included; nobody opens or enters it. Repositories still count.
+/// Package managers unpack here what others wrote, editors' settings included; users do not open or enter it. Repositories still count.
 const PACKAGES: [&str; 4] = ["node_modules", "site-packages", "target", "vendor"];
 /// What its owner needs to list a folder, and to open what is in it.
 const LIST_AND_ENTER: u32 = 0o500;
@@ -37,7 +37,7 @@ pub(super) enum Content {
     Link(PathBuf),
 }
 
-/// Something at or below a protected path that is no folder.
+/// Something at or below a protected path that is not a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Leaf {
     pub(super) role: Role,
@@ -179,12 +179,12 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Notes what is to be reported of an entry that is no folder.
+    /// Notes what is to be reported of an entry that is not a folder.
     fn look_at(&mut self, listing: &Listing, path: &Path, kind: Kind, known: Option<&KnownFile>) {
         if !self.protection.has_defaults() {
             return;
         }
-        // Before a run, nobody asks what rights files have.
+        // Before a run, the rights of files do not matter.
         let has_rights = kind == Kind::File && self.before.is_some();
         if known.is_none() && kind != Kind::Special && !has_rights {
             return;
@@ -313,7 +313,7 @@ impl<'a> Survey<'a> {
         self.found.followed.insert(path, role);
     }
 
-    /// What `folder` holds. Where that cannot be told, `None`, and it is noted.
+    /// What `folder` holds. Where that cannot be determined, `None`, and it is noted.
     fn listing(&mut self, folder: &Path) -> Option<Listing> {
         let error = match self.tree.listing(folder) {
             Ok(listing) => return Some(listing),

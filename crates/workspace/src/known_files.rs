@@ -1,4 +1,4 @@
-//! Files that programs of the host read on their own when somebody merely enters, opens, builds or commits in a folder.
+//! Files that programs of the host read on their own when a user merely enters, opens, builds or commits in a folder.
 //!
 //! One row a program. `Guarded`: what is there is mounted read-only, and what appears is moved away. `Reported`: everyday work changes
 //! it, so it is left in place and named at the end of the run.
@@ -20,7 +20,7 @@ pub(super) enum Treatment {
 pub(super) struct KnownFile {
     pub(super) tool: &'static str,
     pub(super) treatment: Treatment,
-    /// At any depth. `folder/name` needs that folder around it; `*` stands for the rest, or the beginning, of a name.
+    /// At any depth. `folder/name` needs that folder around it; `*` matches the rest, or the beginning, of a name.
     names: &'static [&'static str],
     /// Where it is documented that the program reads them.
     source: &'static str,
@@ -194,7 +194,7 @@ const KNOWN: &[KnownFile] = &[
         &[".jj/repo/config.toml"],
         "https://docs.jj-vcs.dev/latest/config/",
     ),
-    // What shells run when somebody enters a folder.
+    // What shells run when a user enters a folder.
     guarded("direnv", &[".envrc"], "https://direnv.net/man/direnv.1.html"),
     guarded(
         "autoenv",

@@ -2,7 +2,7 @@
 //!
 //! A [`Mount`] says what of the host a task sees, and which of its paths are protected. A [`WorkspaceGuard`] keeps watch over the
 //! mounts of one execution: what programs of the host would run or obey is mounted read-only, compared at the end, and what the task
-//! planted is moved away and reported ([`Planted`]). A [`WorkspaceCopy`] is a work tree that the task changes without changing it.
+//! tampered with is moved away and reported ([`TamperedPath`]). A [`WorkspaceCopy`] is a work tree that the task changes without changing it.
 //! Nothing here knows a container or an engine.
 
 mod copy;
@@ -22,11 +22,11 @@ mod known_files;
 mod links;
 mod mount;
 mod names;
-mod planted;
 mod protection;
 mod quarantine;
 mod role;
 mod sparse;
+mod tampered;
 mod watch;
 mod workspace_guard;
 
@@ -36,6 +36,6 @@ pub use copy::{
 pub use error::{WorkspaceError, sanitized};
 pub use invalid::InvalidSpec;
 pub use mount::Mount;
-pub use planted::{Planted, PlantedKind};
 pub use protection::Protection;
+pub use tampered::{TamperKind, TamperedPath};
 pub use workspace_guard::WorkspaceGuard;

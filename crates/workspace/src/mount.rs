@@ -52,7 +52,7 @@ impl Mount {
     }
 
     /// Mounts a copy-on-write view of the folder `host_path`: what the task writes is kept in `copy_dir`, and `host_path` stays as it
-    /// is. [`WorkspaceCopy`](crate::WorkspaceCopy) tells what changed, applies it, or throws it away; until then, further tasks with the
+    /// is. [`WorkspaceCopy`](crate::WorkspaceCopy) lists what changed, applies it, or discards it; until then, further tasks with the
     /// same `copy_dir` go on with it, one at a time. The engine must see `copy_dir` at the same path, on a file system that can hold
     /// the upper layer of an overlay (no overlay itself).
     pub fn copy_on_write(
@@ -235,7 +235,7 @@ impl Mount {
         let invalid = |problem: String| Err(InvalidSpec::new("mounts", problem));
         if !is_plain_absolute(Path::new(&self.container_path)) || self.container_path.contains(['\0', ':']) {
             return invalid(format!(
-                "`{}` is no absolute path in the container; write it without `..` and `:`",
+                "`{}` is not an absolute path in the container; write it without `..` and `:`",
                 self.container_path
             ));
         }
@@ -277,7 +277,7 @@ impl Mount {
         }
         if !self.host_path.is_dir() {
             return invalid(format!(
-                "`{}` is no folder, so no copy can be made of it",
+                "`{}` is not a folder, so no copy can be made of it",
                 self.host_path.display()
             ));
         }
@@ -314,7 +314,7 @@ impl FromStr for Mount {
             }
             _ => Err(InvalidSpec::new(
                 "mounts",
-                format!("`{text}` is no mount; write SRC:DST or SRC:DST:ro with an absolute DST"),
+                format!("`{text}` is not a mount; write SRC:DST or SRC:DST:ro with an absolute DST"),
             )),
         }
     }

@@ -10,12 +10,12 @@ use super::known_files::{KnownFile, Treatment, known_file};
 ///
 /// What is at a protected path when the task starts is mounted read-only over the mount, so that writing, renaming and removing it
 /// fail. What appears at a protected path meanwhile, or could not be mounted, is compared after the run, moved out of the mount into
-/// the quarantine folder of the state directory, and reported as [`Planted`](crate::Planted). That is done when the container is gone, so
-/// the result comes after it; an execution that ends in an error has what it planted in the log. A task that is killed together with the
-/// sandbox leaves what it planted.
+/// the quarantine folder of the state directory, and reported as [`TamperedPath`](crate::TamperedPath). That is done when the container is gone, so
+/// the result comes after it; an execution that ends in an error has what it tampered with in the log. A task that is killed together with the
+/// sandbox leaves what it tampered with.
 ///
 /// A folder that the task closed to this user, who could still open what is in it by name, is opened for its owner and looked into; one that
-/// is somebody else's, and so stays closed, is reported itself. Nobody looks into what was closed to this user before, nor among the
+/// belongs to another user, and so stays closed, is reported itself. What was closed to this user before is not searched, nor are the
 /// objects, references, logs and large files of a `.git`.
 ///
 /// The default protects, at any depth, the hooks and configuration of git repositories (bare ones and submodules too),

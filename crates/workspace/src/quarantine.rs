@@ -48,7 +48,7 @@ impl Quarantine {
         }
     }
 
-    /// Moves `path`, which is no folder, out of `tree`, and tells where it is now. What is too large to be copied to another file system
+    /// Moves `path`, which is not a folder, out of `tree`, and returns where it is now. What is too large to be copied to another file system
     /// stays in its folder under a name that no program follows.
     pub(super) fn take(&self, tree: &Tree, path: &Path) -> io::Result<PathBuf> {
         let to = self.place(path)?;
@@ -158,7 +158,7 @@ fn rename_in_place(tree: &Tree, path: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Takes the permission to execute it away. What is somebody else's keeps it, and is out of the way all the same.
+/// Takes the permission to execute it away. What belongs to another user keeps it, and is moved away all the same.
 fn disarm(at: &Path) {
     let disarmed = fs::symlink_metadata(at).and_then(|found| {
         if found.is_file() {

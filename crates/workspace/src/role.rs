@@ -15,7 +15,7 @@ pub(super) enum Role {
     Hooks,
     /// A configuration of a repository.
     Configuration,
-    /// What says where the repository of a folder is: a `.git` that is no folder, `commondir`, the `gitdir` of a linked work tree.
+    /// What says where the repository of a folder is: a `.git` that is not a folder, `commondir`, the `gitdir` of a linked work tree.
     Pointer,
     /// A program that a configuration of git names.
     Program,

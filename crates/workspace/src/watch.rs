@@ -14,10 +14,10 @@ use super::guards::{self, Guard, OtherMount, Over};
 use super::inventory::{Content, Inventory, Leaf, content};
 use super::judge;
 use super::mount::Mount;
-use super::planted::{Planted, PlantedKind};
 use super::protection::Protection;
 use super::quarantine::{self, Quarantine};
 use super::role::Role;
+use super::tampered::{TamperKind, TamperedPath};
 
 /// The clock that files are stamped with lags behind by a tick of the kernel.
 const TICK: Duration = Duration::from_millis(20);
@@ -42,7 +42,7 @@ struct WatchedMount {
 }
 
 /// Something to report, and when it changed.
-type Finding = ((i64, u32), Planted);
+type Finding = ((i64, u32), TamperedPath);
 
 impl Watch {
     /// Takes the inventory of every protected mount of `mounts`, and adds to them what guards it. Blocks.
@@ -116,8 +116,8 @@ impl Watch {
         self.mounts.iter().map(|mount| mount.tree.path())
     }
 
-    /// Compares, moves what was planted out of the way, and tells what it was, the newest first. Blocks.
-    pub(super) fn end(self) -> Vec<Planted> {
+    /// Compares, moves tampered paths away, and returns them, the newest first. Blocks.
+    pub(super) fn end(self) -> Vec<TamperedPath> {
         let quarantine = Quarantine::new(self.quarantine);
         let mut findings: Vec<Finding> = self
             .mounts
@@ -125,7 +125,7 @@ impl Watch {
             .flat_map(|mount| mount.clean(&quarantine))
             .collect();
         findings.sort_by_key(|(changed, _)| Reverse(*changed));
-        findings.into_iter().map(|(_, planted)| planted).collect()
+        findings.into_iter().map(|(_, tampered)| tampered).collect()
     }
 }
 
@@ -165,7 +165,7 @@ impl WatchedMount {
         findings.extend(unseen.map(|(path, closed)| {
             (
                 (i64::MAX, 0),
-                Planted::unseen(self.tree.path().join(path), &closed.problem),
+                TamperedPath::unseen(self.tree.path().join(path), &closed.problem),
             )
         }));
         for top in now.tops.keys().filter(|top| !self.before.tops.contains_key(*top)) {
@@ -237,12 +237,12 @@ impl WatchedMount {
         })
     }
 
-    fn remove(&self, quarantine: &Quarantine, path: &Path) -> Planted {
+    fn remove(&self, quarantine: &Quarantine, path: &Path) -> TamperedPath {
         let moved = quarantine.take(&self.tree, path);
         let before = self.before.leaves.get(path);
         let restored = moved.is_ok()
             && before.is_some_and(|before| quarantine::restore(&self.tree, path, before).is_ok());
-        Planted::new(self.tree.path().join(path), moved, restored)
+        TamperedPath::new(self.tree.path().join(path), moved, restored)
     }
 
     /// Puts back what is gone from protected paths, unless the folder around it is gone with it: then it is part of usual work.
@@ -264,7 +264,7 @@ impl WatchedMount {
             let restored = quarantine::restore(&self.tree, path, leaf);
             (
                 (i64::MAX, 0),
-                Planted::deleted(self.tree.path().join(path), restored),
+                TamperedPath::deleted(self.tree.path().join(path), restored),
             )
         };
         self.before.leaves.iter().filter(is_gone).map(restored).collect()
@@ -289,12 +289,12 @@ impl WatchedMount {
         };
         let revoke = |(path, facts): (&PathBuf, &Facts)| {
             let revoked = match self.tree.revoke(path, PRIVILEGES) {
-                // It was moved away just now, or is somebody's of the host who works here too.
+                // It was moved away just now, or belongs to the user, who works here too.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
                 revoked => revoked,
             };
-            let planted = Planted::privileged(self.tree.path().join(path), revoked);
-            Some((facts.stamp.changed, planted))
+            let tampered = TamperedPath::privileged(self.tree.path().join(path), revoked);
+            Some((facts.stamp.changed, tampered))
         };
         now.privileged.iter().filter(is_new).filter_map(revoke).collect()
     }
@@ -305,7 +305,7 @@ impl WatchedMount {
             .sockets
             .iter()
             .filter(|(path, _)| !self.before.sockets.contains_key(*path) && !now.leaves.contains_key(*path))
-            .map(|(path, stamp)| (stamp.changed, path, PlantedKind::Socket));
+            .map(|(path, stamp)| (stamp.changed, path, TamperKind::Socket));
         let inputs = now
             .inputs
             .iter()
@@ -316,16 +316,10 @@ impl WatchedMount {
                             || known.content != content(&self.tree, path, &input.facts))
                 })
             })
-            .map(|(path, input)| {
-                (
-                    input.facts.stamp.changed,
-                    path,
-                    PlantedKind::ToolInput(input.tool),
-                )
-            });
+            .map(|(path, input)| (input.facts.stamp.changed, path, TamperKind::ToolInput(input.tool)));
         sockets
             .chain(inputs)
-            .map(|(changed, path, kind)| (changed, Planted::left(self.tree.path().join(path), kind)))
+            .map(|(changed, path, kind)| (changed, TamperedPath::left(self.tree.path().join(path), kind)))
             .collect()
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::copy::{CopyInUse, WorkspaceCopy};
 use super::error::WorkspaceError;
 use super::mount::Mount;
-use super::planted::Planted;
+use super::tampered::TamperedPath;
 use super::watch::Watch;
 
 /// The mounts of a running execution, as far as the host has to be kept safe from it.
@@ -57,33 +57,33 @@ impl WorkspaceGuard {
         self.watch.is_empty() && self.copies.is_empty()
     }
 
-    /// To be called when nothing of the execution lives any more: tells what it planted, which is then out of the way. Its copies are free
+    /// To be called when the execution has ended: returns what it tampered with, which is then out of the way. Its copies are free
     /// again; `is_gone` says whether the container was seen to go.
-    pub async fn release(self, is_gone: bool) -> Vec<Planted> {
+    pub async fn release(self, is_gone: bool) -> Vec<TamperedPath> {
         let unseen = self.unseen("looking through it failed");
         if is_gone {
             self.copies.into_iter().for_each(CopyInUse::give_back);
         }
         match blocking(move || self.watch.end()).await {
-            Ok(planted) => planted,
+            Ok(tampered) => tampered,
             Err(error) => {
-                tracing::error!(%error, "nobody looked for what the task planted");
+                tracing::error!(%error, "the mounts were not searched for tampered paths");
                 unseen
             }
         }
     }
 
-    /// What is told where nobody could look: anything may be planted in any of its mounts.
+    /// What is reported where no comparison was possible: anything in any of its mounts may have been tampered with.
     #[must_use]
-    pub fn unseen(&self, problem: &str) -> Vec<Planted> {
+    pub fn unseen(&self, problem: &str) -> Vec<TamperedPath> {
         let roots = self.watch.roots();
         roots
-            .map(|root| Planted::unseen(root.to_owned(), problem))
+            .map(|root| TamperedPath::unseen(root.to_owned(), problem))
             .collect()
     }
 }
 
-/// Runs `work`, which waits for disks, where it holds nobody up.
+/// Runs `work`, which waits for disks, where it blocks no task.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, WorkspaceError> {
     tokio::task::spawn_blocking(work)
         .await

@@ -120,7 +120,7 @@ for count, body in ((1, question), (2, question + other), (2, question + b'\xc0\
     assert_eq!(answers, ["0 1", "1 0", "1 0", "1 0", "1 0"], "{log}");
 }
 
-/// microsandbox 0c13181a: records that nobody had asked for were believed.
+/// microsandbox 0c13181a: records that were not asked for were accepted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_server_is_believed_about_the_name_that_was_asked_for() {
     let bed = Bed::new().await;
@@ -142,7 +142,7 @@ done";
     for name in ["stray.test", "alias-of-private.test"] {
         assert!(World::shared().seen(name).is_empty(), "{name}");
     }
-    // The control: the same addresses, told of the names themselves.
+    // The control: the same addresses, as answers for the names themselves.
     assert_eq!(World::shared().seen("other.test").len(), 1);
     bed.close().await;
 }

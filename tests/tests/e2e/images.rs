@@ -130,20 +130,20 @@ async fn built_once_and_again_when_what_it_is_made_of_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_old_is_built_anew_with_the_overlay_on_it() {
+async fn what_is_too_old_is_rebuilt_with_the_overlay_on_it() {
     let workshop = Workshop::new("e2e-image-age").await;
     let (tag, _) = ensure(&workshop.sandbox, &stamped("old")).await;
     let (_, old) = run(&workshop.sandbox, &tag, &["cat", "/stamp"]).await;
-    let impatient = workshop.with_age(Duration::ZERO).await;
-    let (again, lines) = ensure(&impatient, &stamped("old")).await;
+    let rebuilding = workshop.with_age(Duration::ZERO).await;
+    let (again, lines) = ensure(&rebuilding, &stamped("old")).await;
     assert_eq!(again, tag, "the name is made from the content");
     assert!(steps(&lines) > 0, "{lines:?}");
-    let (_, new) = run(&impatient, &again, &["cat", "/stamp"]).await;
+    let (_, new) = run(&rebuilding, &again, &["cat", "/stamp"]).await;
     assert_ne!(
         new, old,
-        "no layer came from the engine's cache, and the overlay stands on the new image"
+        "no layer came from the engine's cache, and the overlay is based on the new image"
     );
-    impatient.shutdown().await.expect("nothing is left");
+    rebuilding.shutdown().await.expect("nothing is left");
     workshop.close().await;
 }
 

@@ -107,7 +107,7 @@ async fn with_link_local(bed: &Bed, port: u16) -> Vec<String> {
     outcomes
 }
 
-/// Tells the task the link-local addresses that the host's bridges have while the task runs.
+/// Gives the task the link-local addresses that the host's bridges have while the task runs.
 async fn feed_link_local(mut writer: tokio::io::DuplexStream) -> usize {
     // A bridge gets its link-local address about two seconds after it came up, when no other host claims it.
     let deadline = Instant::now() + DEADLINE;
@@ -255,7 +255,7 @@ EOF";
 #[tokio::test(flavor = "multi_thread")]
 async fn the_proxy_cannot_be_pinged_nor_anything_behind_it() {
     let bed = Bed::new().await;
-    // Nobody else pings this address.
+    // Nothing else pings this address.
     let echoes = IcmpSink::bind(ORIGIN);
     let script = PING.replace("$TARGETS", &format!("proxy {ORIGIN}"));
     let ran = bed.run(POLICY, &script).await;
@@ -405,7 +405,7 @@ async fn when_the_proxy_is_killed_all_traffic_stops() {
     writer.write_all(b"go\n").await.expect("the task reads");
     let result = execution
         .await
-        .expect("a dead proxy is no failure of the command");
+        .expect("a dead proxy is not a failure of the command");
     let output = String::from_utf8_lossy(&result.stdout);
     assert!(output.contains("end") && !output.contains("after"), "{output}");
     assert!(!output.contains("\"reached\""), "{output}");

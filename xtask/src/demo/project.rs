@@ -41,7 +41,7 @@ pub(crate) struct Settings<'a> {
 }
 
 impl Project {
-    /// Writes the project anew.
+    /// Rewrites the project.
     pub(crate) fn write(
         folder: PathBuf,
         sandbox: PathBuf,
@@ -102,7 +102,7 @@ impl Project {
         fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
     }
 
-    /// What the newest run did on the network, as the command tells it.
+    /// What the newest run did on the network, as the command reports it.
     pub(crate) fn newest_log(&self) -> Result<String> {
         let mut sandbox = self.command();
         sandbox.arg("logs");
@@ -154,7 +154,7 @@ fn basic(settings: &Settings<'_>) -> String {
     )
 }
 
-/// Likewise where the stand-in is all the internet there is.
+/// The same where the stand-in is all the internet there is.
 fn with_stand_in(settings: &Settings<'_>) -> String {
     format!(
         "{}upstream:\n  dns: {}\n  extra_roots: stand-in.pem\n  allow_addresses: [{}]\n",

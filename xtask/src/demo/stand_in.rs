@@ -27,7 +27,7 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    /// Removes what a demo of this checkout that was killed has left, and starts anew.
+    /// Removes what a demo of this checkout that was killed has left, and starts again.
     pub(crate) fn start(socket: &Socket, program: &Path) -> Result<Self> {
         let image = ensure_program_image(socket, PREFIX, program)?;
         let name = format!("{PREFIX}-{}", workspace::tag());
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_told_apart_and_the_end_from_a_cut() {
+    fn frames_are_distinguished_and_the_end_from_a_cut() {
         let mut log: &[u8] = &[1, 0, 0, 0, 0, 0, 0, 2, b'o', b'k', 2, 0, 0, 0, 0, 0, 0, 1, b'!'];
         let frames: Vec<_> = std::iter::from_fn(|| next_frame(&mut log).unwrap()).collect();
         assert_eq!(frames, ["ok", "!"]);

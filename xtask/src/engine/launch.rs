@@ -54,7 +54,7 @@ mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 ";
 
 /// Makes a Debian folder the root, sharing the folders that callers mount from. `pivot_root`, not `chroot`: unpacking
-/// layers remounts `/`, which fails where `/` is no mount point.
+/// layers remounts `/`, which fails where `/` is not a mount point.
 const OWN_ROOT: &str = r#"
 mount --bind "$NEW_ROOT" "$NEW_ROOT"
 for folder in /proc /sys /dev /tmp; do mount --rbind "$folder" "$NEW_ROOT$folder"; done
@@ -117,7 +117,7 @@ impl Separation {
 
     /// A script that runs podman's command line where the engine runs, with the engine's storage.
     ///
-    /// `network` is the engine's namespace where it has one of its own. The service's process does not tell it: podman's first
+    /// `network` is the engine's namespace where it has one of its own. The service's process does not show it: podman's first
     /// thread, which `/proc` shows, may have been left behind in a container's.
     pub(super) fn client_script(
         self,
@@ -169,7 +169,7 @@ impl Runtime {
     }
 }
 
-/// What `sandbox doctor` tells people with gVisor to give their engine.
+/// What `sandbox doctor` advises people with gVisor to give their engine.
 const HOOK: &str = "crates/sandbox-cli/src/commands/doctor/gvisor-hook.json";
 
 /// Brings the engine the hook that an engine with gVisor needs, byte for byte as `sandbox doctor` prints it.

@@ -1,4 +1,4 @@
-//! The user who runs engines without root: known only in the systems that those engines run in, with ids that nobody else has.
+//! The user who runs engines without root: known only in the systems that those engines run in, with ids that no other user has.
 
 use std::fs;
 use std::os::unix::fs::chown;

@@ -1,7 +1,7 @@
 //! A podman service with storage of its own, found again by whoever asks next.
 //!
 //! Its state lies under `target/xtask/NAME`; its socket under a short folder in `/tmp`, since a socket's path must stay
-//! below 108 bytes. One that runs is reused; one that died is cleaned up and started anew.
+//! below 108 bytes. One that runs is reused; one that died is cleaned up and restarted.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -82,7 +82,7 @@ const PODMAN_FIVE: Debian = Debian {
     ],
 };
 
-/// What stands for a GPU in the tests: a device that the engine's host describes.
+/// What takes the place of a GPU in the tests: a device that the engine's host describes.
 const DESCRIBED_DEVICE: &str = r#"{"cdiVersion": "0.5.0", "kind": "sandbox.test/device", "devices": [
 {"name": "zero", "containerEdits": {"deviceNodes": [{"path": "/dev/described", "hostPath": "/dev/zero"}]}}]}
 "#;
@@ -431,7 +431,7 @@ pub(crate) struct HostService(Child);
 
 impl Drop for HostService {
     fn drop(&mut self) {
-        // One that has ended by itself is no fault here: the tests' controls miss it.
+        // One that has ended by itself is not a fault here: the tests' controls miss it.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
@@ -458,7 +458,7 @@ fn install_podman() -> Result<()> {
     ])
 }
 
-/// Nobody but the owner of an engine reaches its socket.
+/// Only the owner of an engine reaches its socket.
 fn socket_folder(podman: Option<Podman>) -> PathBuf {
     let owner = if podman.is_some_and(Podman::is_rootless) {
         "-user"
@@ -474,14 +474,14 @@ fn make_socket_folder(folder: &Path) -> Result<()> {
     let found = fs::symlink_metadata(folder)?;
     let own = fs::metadata("/proc/self")?.uid();
     if !found.is_dir() || ![own, ordinary_user::ID].contains(&found.uid()) {
-        bail!("{} belongs to somebody else; remove it", folder.display());
+        bail!("{} belongs to another user; remove it", folder.display());
     }
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
     Ok(())
 }
 
-fn await_end(pid: u32, patience: Duration) {
-    let deadline = Instant::now() + patience;
+fn await_end(pid: u32, limit: Duration) {
+    let deadline = Instant::now() + limit;
     let process = PathBuf::from(format!("/proc/{pid}/ns/mnt"));
     while Instant::now() < deadline && fs::metadata(&process).is_ok() {
         std::thread::sleep(Duration::from_millis(20));

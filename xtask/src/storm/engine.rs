@@ -10,11 +10,12 @@ use anyhow::{Result, bail};
 
 use super::faulty::{Fault, Faulty};
 use super::field::{Field, Random, output_within};
+use super::inventory::Inventory;
 use super::report::{Report, spread};
 use crate::process::{self, command};
 
 /// How long a command may take on an engine that is not well: the longest deadline of a call, and some more.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 /// Connections that a run makes, at least: a fault in each of them in turn.
 const CALLS: u32 = 30;
 
@@ -26,7 +27,7 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
             bail!("it does not work without a storm: {problem}");
         }
     }
-    let before = field.settled()?;
+    let before = Inventory::settled(field)?;
     let (mut results, mut times) = (BTreeMap::<String, u32>::new(), Vec::new());
     let mut random = Random::new(seed);
     for round in 0..rounds {
@@ -54,11 +55,11 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
         report.row(result, count.to_string());
     }
     report.row("a run in the storm", spread(times));
-    field.settled()?;
+    Inventory::settled(field)?;
     if let Some(problem) = field.next_run()? {
         report.fault(format!("the last run failed: {problem}"));
     }
-    field.settled()?.compare(&before, &mut report);
+    Inventory::settled(field)?.compare(&before, &mut report);
     Ok(report)
 }
 
@@ -80,7 +81,7 @@ fn faulty(field: &Field, number: u32) -> Result<(String, Output)> {
     let at = number / 4 % CALLS;
     let socket = Faulty::listen(field.socket_at("faulty.sock"), field.socket.path(), fault, at)?;
     let mut run = field.sandbox_on(socket.path(), &["run", "--", "echo", "whole"]);
-    let output = output_within(run.stdout(Stdio::piped()).stderr(Stdio::piped()), PATIENCE)?;
+    let output = output_within(run.stdout(Stdio::piped()).stderr(Stdio::piped()), TIMEOUT)?;
     let what = if socket.seen() > at {
         format!("{fault:?}")
     } else {

@@ -5,11 +5,10 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::inventory::Inventory;
 use crate::engine::{PrivateEngine, Socket};
 use crate::netns::Pair;
 use crate::process::{self, command};
@@ -135,7 +134,7 @@ impl Field {
         }))
     }
 
-    /// Starts a task that goes on until it is told to end.
+    /// Starts a task that goes on until it is asked to end.
     pub(super) fn bystander(&self) -> Result<Child> {
         let script = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.1; done";
         let mut child = self
@@ -159,21 +158,6 @@ impl Field {
         Ok(undisturbed && matches!(status.code(), Some(7 | 143)))
     }
 
-    /// What there is now, once the engine makes nothing more.
-    pub(super) fn settled(&self) -> Result<Inventory> {
-        let deadline = Instant::now() + Duration::from_mins(2);
-        let mut before = Inventory::take(self)?;
-        loop {
-            // tidy: sleep: there is no event for an engine that makes nothing more.
-            std::thread::sleep(Duration::from_secs(2));
-            let now = Inventory::take(self)?;
-            if now.objects() == before.objects() || Instant::now() > deadline {
-                return Ok(now);
-            }
-            before = now;
-        }
-    }
-
     pub(super) fn state(&self) -> PathBuf {
         self.folder.join("state")
     }
@@ -189,12 +173,12 @@ impl Field {
 }
 
 /// Runs a command to its end, or kills it when its time is over.
-pub(super) fn output_within(command: &mut Command, patience: Duration) -> Result<Output> {
+pub(super) fn output_within(command: &mut Command, limit: Duration) -> Result<Output> {
     let child = command.spawn()?;
     let id = child.id();
     let (done, waiting) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
-        if waiting.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        if waiting.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
             drop(process::run_quietly(&mut process::command(
                 "kill",
                 ["-KILL", &id.to_string()],

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::Value;
@@ -45,9 +46,19 @@ impl Inventory {
         })
     }
 
-    /// What an engine makes for containers.
-    pub(super) fn objects(&self) -> &[(&'static str, u64)] {
-        &self.counts
+    /// What there is once the engine makes nothing more, or after two minutes.
+    pub(super) fn settled(field: &Field) -> Result<Self> {
+        let deadline = Instant::now() + Duration::from_mins(2);
+        let mut before = Self::take(field)?;
+        loop {
+            // tidy: sleep: there is no event for an engine that makes nothing more.
+            std::thread::sleep(Duration::from_secs(2));
+            let now = Self::take(field)?;
+            if now.counts == before.counts || Instant::now() > deadline {
+                return Ok(now);
+            }
+            before = now;
+        }
     }
 
     /// One of the counts.

@@ -31,7 +31,7 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
     let mut random = Random::new(seed);
     let whole = whole(field)?;
     let bystander = field.bystander()?;
-    let before = field.settled()?;
+    let before = Inventory::settled(field)?;
     let (mut left, mut kills, mut missed, mut next) = (0, 0, 0, Vec::new());
     for round in 0..rounds {
         let (name, words) = field.kind(round / 2);
@@ -63,12 +63,12 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
             ));
         }
     }
-    // What an engine was told to make before the kill may come after the sweep.
-    field.settled()?;
+    // What an engine was asked to make before the kill may come after the sweep.
+    Inventory::settled(field)?;
     if let Some(problem) = field.next_run()? {
         report.fault(format!("the last run failed: {problem}"));
     }
-    let after = field.settled()?;
+    let after = Inventory::settled(field)?;
     report.row(
         "kills (three at a random moment and one at a named step, in turn)",
         format!("{kills} in {rounds} rounds, {missed} of them after the end"),

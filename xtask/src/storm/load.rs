@@ -19,11 +19,11 @@ pub(crate) fn storm(field: &Field, rounds: u32) -> Result<Report> {
             report.fault(format!("the first run failed: {problem}"));
         }
     }
-    let before = field.settled()?;
+    let before = Inventory::settled(field)?;
     at_once(field, rounds.div_ceil(10).min(30), &mut report)?;
     in_a_row(field, rounds, &mut report)?;
     idle(field, rounds.div_ceil(3).min(100), &before, &mut report)?;
-    field.settled()?.compare(&before, &mut report);
+    Inventory::settled(field)?.compare(&before, &mut report);
     Ok(report)
 }
 
@@ -71,7 +71,7 @@ fn idle(field: &Field, count: u32, before: &Inventory, report: &mut Report) -> R
         }
     }
     let started = begun.elapsed();
-    let during = field.settled()?;
+    let during = Inventory::settled(field)?;
     let used = processor(field.engine);
     let span = Duration::from_secs(10);
     // tidy: sleep: the time over which is measured.
@@ -113,7 +113,7 @@ fn idle(field: &Field, count: u32, before: &Inventory, report: &mut Report) -> R
     );
     if good != count {
         report.fault(format!(
-            "{} of {count} idle tasks did not end as they were told",
+            "{} of {count} idle tasks did not end when asked to",
             count - good
         ));
     }

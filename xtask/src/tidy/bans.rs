@@ -2,7 +2,7 @@
 
 use super::source::{Finding, Source, is_comment};
 
-/// The reason that makes a sleep acceptable stands on the line itself or shortly before it.
+/// The reason that makes a sleep acceptable is on the line itself or shortly before it.
 const SLEEP_REASON: &str = "// tidy: sleep:";
 
 /// Everything this module checks.
@@ -68,7 +68,7 @@ fn ignored_tests(source: &Source) -> Vec<Finding> {
     source
         .lines()
         .filter(|(_, line)| line.trim_start().starts_with("#[ignore"))
-        .map(|(n, _)| source.finding(n, "a test that does not run is no test"))
+        .map(|(n, _)| source.finding(n, "a test that does not run is not a test"))
         .collect()
 }
 
@@ -153,6 +153,6 @@ mod tests {
 
     #[test]
     fn every_test_runs() {
-        check("tests/src/x.rs", "    #[ignore = \"slow\"]", &["no test"]);
+        check("tests/src/x.rs", "    #[ignore = \"slow\"]", &["not a test"]);
     }
 }

@@ -4,9 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::{Finding, Source};
 
-/// The folders where circles are left, and how many modules are in them: break them and lower the number. None may be added.
-const KNOWN: [(&str, usize); 1] = [("xtask/storm", 2)];
-
 /// The path of a module, from the folder of its crate.
 type Module<'a> = Vec<&'a str>;
 
@@ -33,27 +30,15 @@ pub(crate) fn check_circles(sources: &[Source]) -> Vec<Finding> {
             }
         }
     }
-    let mut found: BTreeMap<String, usize> = KNOWN.map(|(folder, _)| (folder.to_owned(), 0)).into();
+    let mut found: BTreeMap<String, usize> = BTreeMap::new();
     for module in graph.keys().filter(|module| leads_back(&graph, module)) {
         let folder = module.split_last().map(|(_, folder)| folder.join("/"));
         *found.entry(folder.unwrap_or_default()).or_default() += 1;
     }
-    let known = |folder: &str| {
-        KNOWN
-            .iter()
-            .find(|known| known.0 == folder)
-            .map_or(0, |known| known.1)
-    };
-    found.retain(|folder, count| *count != known(folder));
-    let message = |folder: &str, count| {
-        format!(
-            "{count} modules use each other in circles, and tidy knows {}",
-            known(folder)
-        )
-    };
+    let message = |count| format!("{count} modules use each other in circles");
     found
         .into_iter()
-        .map(|(folder, count)| Finding::whole(&folder, message(&folder, count)))
+        .map(|(folder, count)| Finding::whole(&folder, message(count)))
         .collect()
 }
 

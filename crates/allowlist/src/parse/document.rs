@@ -32,11 +32,17 @@ impl From<Document> for Allowlist {
     }
 }
 
-/// Reads the YAML form.
-pub(super) fn from_yaml(text: &str, file: &str) -> Result<Allowlist, InvalidFile> {
-    let document = located_yaml::read::<Document>(file, text);
-    let explained = |fault: InvalidFile| InvalidFile::new(fault.location(), explained(fault.message()));
-    document.map(Allowlist::from).map_err(explained)
+impl Allowlist {
+    /// Reads the YAML form; `file` only labels errors. An empty document is an empty policy.
+    ///
+    /// # Errors
+    ///
+    /// Anything but a policy in which every rule can match something: the error names line, column and the fix.
+    pub fn from_yaml(text: &str, file: &str) -> Result<Self, InvalidFile> {
+        let document = located_yaml::read::<Document>(file, text);
+        let explained = |fault: InvalidFile| InvalidFile::new(fault.location(), explained(fault.message()));
+        document.map(Self::from).map_err(explained)
+    }
 }
 
 /// Reads the tree of `text`.
@@ -49,10 +55,11 @@ pub(super) fn from_tree(node: &Node, text: &str, file: &str) -> Result<Allowlist
     document.map(Allowlist::from).map_err(placed)
 }
 
-/// Reads a policy that is a part of something else.
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Allowlist, D::Error> {
-    let document = located_yaml::from_node::<Document>(&Node::deserialize(deserializer)?);
-    document.map(Allowlist::from).map_err(D::Error::custom)
+impl<'de> Deserialize<'de> for Allowlist {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let document = located_yaml::from_node::<Document>(&Node::deserialize(deserializer)?);
+        document.map(Self::from).map_err(D::Error::custom)
+    }
 }
 
 /// Some policies of other programs have this key, and it narrows what a rule allows.

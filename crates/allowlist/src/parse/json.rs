@@ -9,20 +9,27 @@ use serde::Deserialize as _;
 use super::document::from_tree;
 use crate::policy::Allowlist;
 
-/// Reads the JSON form.
-pub(super) fn from_json(text: &str, file: &str) -> Result<Allowlist, InvalidFile> {
-    // The mark that some editors put at the beginning of a file.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let invalid =
-        |(position, message): (_, String)| InvalidFile::new(&Location::new(file, position), message);
-    from_tree(&parse(text).map_err(invalid)?, text, file)
-}
+impl Allowlist {
+    /// Reads the JSON form; `file` only labels errors.
+    ///
+    /// # Errors
+    ///
+    /// As [`Allowlist::from_yaml`].
+    pub fn from_json(text: &str, file: &str) -> Result<Self, InvalidFile> {
+        // The mark that some editors put at the beginning of a file.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let invalid =
+            |(position, message): (_, String)| InvalidFile::new(&Location::new(file, position), message);
+        from_tree(&parse(text).map_err(invalid)?, text, file)
+    }
 
-/// Writes the JSON form.
-pub(super) fn to_json(policy: &Allowlist) -> String {
-    match serde_json::to_string_pretty(policy) {
-        Ok(text) => text,
-        Err(error) => unreachable!("a policy is made of texts and lists, which JSON can hold: {error}"),
+    /// Writes the JSON form.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        match serde_json::to_string_pretty(self) {
+            Ok(text) => text,
+            Err(error) => unreachable!("a policy is made of texts and lists, which JSON can hold: {error}"),
+        }
     }
 }
 
@@ -44,7 +51,7 @@ fn parse(text: &str) -> Result<Node, (Position, String)> {
     Ok(node)
 }
 
-/// What the parser says, without the place, which is told already.
+/// The parser's message without the position, which is reported separately.
 fn words(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {

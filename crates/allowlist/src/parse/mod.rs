@@ -3,7 +3,6 @@
 //! Both formats become a [`located_yaml::Node`] tree first, which `document` takes: so both are validated alike. It knows where in the
 //! tree a fault is. JSON is YAML too, so that one way finds its place in the text.
 
-mod api;
 mod document;
 mod json;
 mod yaml;

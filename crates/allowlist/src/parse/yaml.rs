@@ -2,11 +2,14 @@
 
 use crate::policy::Allowlist;
 
-/// Writes the YAML form.
-pub(super) fn to_yaml(policy: &Allowlist) -> String {
-    match serde_yaml::to_string(policy) {
-        Ok(text) => text,
-        Err(error) => unreachable!("a policy is made of texts and lists, which YAML can hold: {error}"),
+impl Allowlist {
+    /// Writes the YAML form.
+    #[must_use]
+    pub fn to_yaml(&self) -> String {
+        match serde_yaml::to_string(self) {
+            Ok(text) => text,
+            Err(error) => unreachable!("a policy is made of texts and lists, which YAML can hold: {error}"),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::matcher::Tables;
 pub(crate) struct Pattern {
     source: Box<str>,
     pub(super) tokens: Vec<Token>,
-    /// Whether a `*` stands before the token of that index; the last one is the `*` at the end.
+    /// Whether a `*` precedes the token of that index; the last one is the `*` at the end.
     pub(super) stars: Vec<bool>,
     tables: Tables,
 }
@@ -85,7 +85,7 @@ impl Pattern {
         &self.tokens
     }
 
-    /// Tokens with what stands before them: `true` for a `*`.
+    /// Tokens, each with whether a `*` precedes it.
     pub(crate) fn steps(&self) -> impl Iterator<Item = (bool, &Token)> {
         self.stars.iter().copied().zip(&self.tokens)
     }

@@ -50,7 +50,7 @@ impl Pattern {
     }
 
     /// Printable ASCII, whatever the pattern itself names with its neighbours, and a few others for all the rest: no
-    /// language here tells those apart.
+    /// language here distinguishes those.
     fn alphabet(&self) -> HashSet<char> {
         let mut alphabet: HashSet<char> = (' '..='~').chain(['é', '語', '\u{10fffd}']).collect();
         for token in &self.tokens {

@@ -202,7 +202,7 @@ fn variables_must_be_names_and_a_value_in_one_is_not_shown() {
         );
     }
     let message = error(&[], &[aws("AWS", ["ID", "B=C"], [KEY_ID, SECRET_KEY])]);
-    assert!(message.starts_with("`B` is no name"), "{message}");
+    assert!(message.starts_with("`B` is not a valid name"), "{message}");
 }
 
 #[test]

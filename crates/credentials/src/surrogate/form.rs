@@ -2,7 +2,7 @@
 
 use rand::{CryptoRng, RngExt};
 
-/// Beginnings by which clients and servers tell what a token is. Where one begins with another, the longer stands first.
+/// Beginnings by which clients and servers recognize a token. Where one begins with another, the longer comes first.
 const PREFIXES: [&str; 16] = [
     "github_pat_",
     "ghp_",
@@ -35,7 +35,7 @@ pub(crate) enum Form {
     Token,
     /// An access key id or secret access key: clients check the length, so it stays.
     Key,
-    /// A session token: real ones vary in length, and tell thereby what they are for; surrogates do not.
+    /// A session token: real ones vary in length, which reveals what they are for; surrogates do not.
     SessionToken,
 }
 

@@ -77,7 +77,7 @@ enum Walked {
 }
 
 impl Resolver {
-    /// For a machine on which tasks can write these folders and files, and all below them. What is missing is left out: nobody can
+    /// For a machine on which tasks can write these folders and files, and all below them. What is missing is left out: no task can
     /// have written to it.
     pub fn new<P: AsRef<Path>>(writable: impl IntoIterator<Item = P>) -> Self {
         let mut resolver = Self::default();
@@ -111,7 +111,7 @@ impl Resolver {
     ///
     /// # Errors
     ///
-    /// As [`find`](Self::find), and when it is no regular file, is larger, or cannot be read.
+    /// As [`find`](Self::find), and when it is not a regular file, is larger, or cannot be read.
     pub fn read(&self, path: &Path, limit: u64) -> Result<Option<(Found, Vec<u8>)>, PathError> {
         match self.find(path) {
             Ok(found) => {
@@ -190,7 +190,7 @@ impl Resolver {
     }
 }
 
-/// Makes a file that nobody else can have made meanwhile.
+/// Makes a file that nothing else can have made meanwhile.
 const NEW: OFlags = OFlags::CREATE
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
@@ -352,7 +352,7 @@ impl Found {
     ///
     /// # Errors
     ///
-    /// When it is no folder, or may not be read.
+    /// When it is not a folder, or may not be read.
     pub fn names(&self) -> Result<Vec<OsString>, PathError> {
         let failed = |error: Errno| PathError::new(&self.path, io::Error::from(error));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -373,7 +373,7 @@ impl Found {
     ///
     /// # Errors
     ///
-    /// When it is no folder, or nothing has that name.
+    /// When it is not a folder, or nothing has that name.
     pub fn child(&self, name: &OsStr) -> Result<Self, PathError> {
         let path = self.path.join(name);
         let failed = |error: io::Error| PathError::new(&path, error);
@@ -400,7 +400,7 @@ impl Found {
     ///
     /// # Errors
     ///
-    /// When it is no folder, or something has that name.
+    /// When it is not a folder, or something has that name.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> Result<File, PathError> {
         let new = openat(&self.held, name, OFlags::RDWR | NEW, Mode::from_raw_mode(mode));
         new.map(File::from)
@@ -411,7 +411,7 @@ impl Found {
     ///
     /// # Errors
     ///
-    /// When it is no folder, or the system refuses.
+    /// When it is not a folder, or the system refuses.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> Result<(), PathError> {
         let renamed = renameat(&self.held, from, &self.held, to);
         renamed.map_err(|error| PathError::new(&self.path.join(to), io::Error::from(error)))
@@ -460,7 +460,7 @@ impl Found {
     ///
     /// # Errors
     ///
-    /// When it is no regular file, is larger, or cannot be read.
+    /// When it is not a regular file, is larger, or cannot be read.
     pub fn read(&self, limit: u64) -> Result<Vec<u8>, PathError> {
         let mut bytes = Vec::new();
         let file = self.open(OFlags::RDONLY)?;

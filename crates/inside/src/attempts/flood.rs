@@ -11,7 +11,7 @@ const SIDE_BY_SIDE: u32 = 16;
 /// How long a peer may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Begins `count` handshakes of TLS with `host`, each for a name of its own below it, and tells how many were answered with a certificate's
+/// Begins `count` handshakes of TLS with `host`, each for a name of its own below it, and returns how many were answered with a certificate's
 /// handshake.
 pub(super) fn names(host: &str, count: u32) -> io::Result<String> {
     let address = resolve(host, 443)?;
@@ -35,7 +35,7 @@ pub(super) fn names(host: &str, count: u32) -> io::Result<String> {
 }
 
 /// Opens `count` connections to `host` and sends a byte a second over each, of a hello on port 443 and of a request's head elsewhere, until all
-/// of them are closed or `seconds` are over. Tells how many the peer closed.
+/// of them are closed or `seconds` are over. Returns how many the peer closed.
 pub(super) fn slow(host: &str, port: u16, count: u32, seconds: u64) -> io::Result<String> {
     let address = resolve(host, port)?;
     let mut open = (0..count)

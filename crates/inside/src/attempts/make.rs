@@ -21,7 +21,7 @@ pub(crate) fn make(words: &[&str]) -> io::Result<()> {
     let outcome = match attempt(words) {
         Ok(detail) => json!({"outcome": "reached", "detail": detail}),
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
-        // The peer's host answered that nobody listens: it was reached all the same.
+        // The peer's host refused the connection: it was reached all the same.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             json!({"outcome": "refused", "detail": error.to_string()})
         }

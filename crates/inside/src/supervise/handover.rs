@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_request_arrives_in_pieces_and_a_reader_that_stalls_blocks_nobody() {
+    fn a_long_request_arrives_in_pieces_and_a_reader_that_stalls_blocks_no_other() {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let request = Request::Write {

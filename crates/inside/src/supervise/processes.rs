@@ -48,7 +48,7 @@ pub(super) fn kill_strays(subreapers: &BTreeSet<i32>) -> io::Result<()> {
             let _ = waitpid(Pid::from_raw(pid), WaitOptions::NOHANG);
         }
         if round > 0 {
-            // tidy: sleep: processes need a moment to die, and the kernel tells nobody when another's child has
+            // tidy: sleep: processes need a moment to die, and the kernel does not notify us when another's child has
             std::thread::sleep(Duration::from_micros(500));
         }
     }

@@ -217,7 +217,7 @@ pub(super) fn chunk(pipe: &mut Option<PipeReader>) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether there is nobody at the other end any more.
+/// Whether the other end is gone.
 fn has_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subreaper_that_does_not_read_blocks_nobody() {
+    fn a_subreaper_that_does_not_read_blocks_no_other() {
         // More than its socket takes, for a program that writes and never reads.
         let request = Request::Run {
             command: CommandLine::Shell("x".repeat(1 << 20)),
@@ -258,6 +258,6 @@ mod tests {
         assert!(running.is_handing_over() && !running.read_report());
         running.kill_subreaper();
         running.hand_over();
-        assert!(!running.is_handing_over(), "nobody is there to be given more");
+        assert!(!running.is_handing_over(), "there is no peer to hand more to");
     }
 }

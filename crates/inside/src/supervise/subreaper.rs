@@ -118,7 +118,7 @@ fn wait_for(main: Pid) -> i32 {
                     .unwrap_or(137);
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // It cannot be: `main` is our child and nobody else waits for it.
+            // It cannot be: `main` is our child, and nothing else waits for it.
             Err(_) => return 137,
         }
     }

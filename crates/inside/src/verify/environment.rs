@@ -4,7 +4,7 @@ use sandbox_inside::Order;
 
 use super::observation::Observation;
 
-/// Names only: what a variable holds is nobody's business here.
+/// Names only: the values may be secret.
 pub(super) fn environment_clean(order: &Order) -> Observation {
     let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let (known, strange): (Vec<String>, Vec<String>) = names.partition(|name| order.variables.contains(name));

@@ -26,7 +26,7 @@ pub(super) fn usr_readonly() -> Observation {
     read_only("/usr")
 }
 
-/// A user without rights may not write there anyway: only the error of a read-only file system tells that it is one.
+/// A user without rights may not write there anyway: only the error of a read-only file system shows that it is one.
 fn read_only(folder: &str) -> Observation {
     let path = Path::new(folder).join("sandbox-verify-write");
     let attempt = if Path::new(folder).is_dir() {

@@ -21,7 +21,7 @@ pub(super) fn namespaces_own(order: &Order) -> Observation {
         }
     }
     if order.namespaces.is_empty() {
-        faults.push("nobody said what the host's are".to_owned());
+        faults.push("the host's are not known".to_owned());
     }
     let names: Vec<&str> = order.namespaces.keys().map(String::as_str).collect();
     Observation::without_faults(&faults, names.join(", "))
@@ -150,13 +150,13 @@ pub(super) fn masked_paths() -> Observation {
     ];
     let faults: Vec<String> = paths
         .into_iter()
-        .filter(|path| tells_something(Path::new(path)))
+        .filter(|path| says_something(Path::new(path)))
         .map(|path| format!("{path} can be read"))
         .collect();
     Observation::without_faults(&faults, format!("{} paths say nothing", paths.len()))
 }
 
-fn tells_something(path: &Path) -> bool {
+fn says_something(path: &Path) -> bool {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
             fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())

@@ -109,7 +109,7 @@ pub(super) fn mount_refused() -> Observation {
     ])
 }
 
-/// Who may do it is told that there is no such folder.
+/// With permission, the error is that there is no such folder.
 pub(super) fn pivot_root_refused() -> Observation {
     Observation::refused(
         "pivot_root",
@@ -123,12 +123,12 @@ pub(super) fn chroot_refused() -> Observation {
     Observation::refused("chroot", chroot("/"), FILTERED)
 }
 
-/// An empty module: who may load one is told that it is none.
+/// An empty module: with permission, the error is that it is not one.
 pub(super) fn modules_refused() -> Observation {
     Observation::refused("init_module", kmod::init_module(&[], c""), FILTERED)
 }
 
-/// Ctrl-Alt-Del reboots, as it does on every machine unless somebody changed it.
+/// Ctrl-Alt-Del reboots, as it does on every machine unless it was changed.
 pub(super) fn reboot_refused() -> Observation {
     Observation::refused("reboot(CAD_ON)", set_cad_enabled(true), FILTERED)
 }

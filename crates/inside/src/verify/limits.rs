@@ -71,7 +71,7 @@ pub(super) fn processes_bounded(order: &Order) -> Observation {
     }
 }
 
-/// A refusal long before the limit is somebody else's: of a filter, or of a limit on all of a user's processes.
+/// A refusal long before the limit has another cause: of a filter, or of a limit on all of a user's processes.
 fn is_near(threads: usize, limit: u32) -> bool {
     let threads = u32::try_from(threads).unwrap_or(u32::MAX);
     threads.saturating_add(OTHERS) >= limit - limit / 4
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_killed_is_told_by_the_limit_in_force() {
+    fn the_cause_of_a_kill_follows_from_the_limit_in_force() {
         assert_eq!(
             (bytes("max\n"), bytes("4096\n"), bytes("")),
             (Some(u64::MAX), Some(4096), None)

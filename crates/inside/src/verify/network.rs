@@ -12,11 +12,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::observation::{Observation, errno, kernel};
 
-/// Reserved for documentation: nobody has this address, so that nobody is bothered when a sandbox does not hold.
+/// Reserved for documentation: no host has this address, so that none is contacted when a sandbox does not hold.
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 const DEADLINE: Duration = Duration::from_secs(5);
-/// What the kernel says where it has no way to an address. That it has begun is no refusal: something left.
+/// What the kernel says where it has no way to an address. That it has begun is not a refusal: something left.
 const NO_WAY: &[Errno] = &[Errno::ENETUNREACH, Errno::EPERM, Errno::EACCES];
 
 pub(super) fn interfaces_bounded(order: &Order) -> Observation {
@@ -88,7 +88,7 @@ fn tcp(address: Ipv4Addr, port: u16) -> nix::Result<()> {
     kernel(TcpStream::connect_timeout(&SocketAddr::new(address.into(), port), DEADLINE).map(drop))
 }
 
-/// Whoever waits is told by a router, too, that there is no way: what the kernel does not refuse at once has left.
+/// A router, too, eventually reports that there is no route: what the kernel does not refuse at once has left.
 fn tcp_at_once(address: Ipv4Addr, port: u16) -> nix::Result<()> {
     let begun = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).and_then(|socket| {
         socket.set_nonblocking(true)?;
@@ -204,7 +204,7 @@ pub(super) fn neighbours_absent() -> Observation {
     Observation::without_faults(&faults, format!("{count} addresses are silent"))
 }
 
-/// `sandbox-verify.invalid` is a name that no policy permits and nobody has.
+/// `sandbox-verify.invalid` is a name that no policy permits and no host has.
 pub(super) fn proxy_answers() -> Observation {
     let Some(proxy) = proxy() else {
         return Observation::broken("there is not one name server, so the proxy is not known");

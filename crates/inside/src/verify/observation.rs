@@ -46,7 +46,7 @@ impl Observation {
         match attempt.map(drop) {
             Ok(()) => Self::broken(format!("{what}: succeeded")),
             Err(error) if expected.contains(&error) => Self::held(format!("{what}: {error}")),
-            Err(error) => Self::broken(format!("{what}: {error}, which is no refusal")),
+            Err(error) => Self::broken(format!("{what}: {error}, which is not a refusal")),
         }
     }
 

@@ -1,9 +1,9 @@
-//! What `/proc/self` tells.
+//! The parser of `/proc/self`.
 
 use std::collections::BTreeSet;
 use std::fs;
 
-/// A mount, as `/proc/self/mountinfo` tells it.
+/// A mount, as listed in `/proc/self/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mount {
     /// What part of its file system is mounted: `/` is all of it.

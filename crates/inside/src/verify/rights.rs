@@ -12,7 +12,7 @@ use super::child::{self, Ended};
 use super::observation::Observation;
 use super::proc::status;
 
-/// Somebody who is neither root nor in any image.
+/// A user who is neither root nor in any image.
 const STRANGER: u32 = 54_321;
 const SETUID: u32 = 0o4000;
 
@@ -38,7 +38,7 @@ pub(super) fn user_is_sandbox(order: &Order) -> Observation {
     }
 }
 
-/// A number stands for itself; a name is looked up in the image's own file, as the engine does.
+/// A number is used as it is; a name is looked up in the image's own file, as the engine does.
 fn number_of(account: &str, file: &str) -> Option<u32> {
     account.parse().ok().or_else(|| {
         let text = fs::read_to_string(file).ok()?;
@@ -88,7 +88,7 @@ pub(super) fn no_new_privileges() -> Observation {
     }
 }
 
-/// Programs whose work it is to make somebody root, and how they are asked to do it without a word.
+/// Programs that switch to root, with arguments that make them do it silently.
 const RAISERS: [(&str, &[&str]); 5] = [
     ("sudo", &["-n", "id", "-u"]),
     ("su", &["root", "-c", "id -u"]),

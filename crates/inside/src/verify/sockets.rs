@@ -24,7 +24,7 @@ const USUAL: [&str; 7] = [
     "/run/crio/crio.sock",
     "/run/buildkit/buildkitd.sock",
 ];
-/// Nobody puts a socket there.
+/// No program puts a socket there.
 const KERNELS: [&str; 6] = ["cgroup", "cgroup2", "devpts", "mqueue", "proc", "sysfs"];
 /// How many levels below a mount are looked at.
 const LEVELS: usize = 4;
@@ -132,7 +132,7 @@ fn ask(path: &Path) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Podman and Docker tell the version of their API; containerd, CRI-O and `BuildKit` begin with the settings of HTTP/2.
+/// Podman and Docker report the version of their API; containerd, CRI-O and `BuildKit` begin with the settings of HTTP/2.
 fn is_engines(answer: &[u8]) -> bool {
     const SETTINGS: u8 = 4;
     let head = String::from_utf8_lossy(answer).to_ascii_lowercase();
@@ -187,7 +187,7 @@ mod tests {
             serve(&path, answer);
             assert_eq!(is_engines(&ask(&path).unwrap()), is, "{name}");
         }
-        // Nobody listens there any more.
+        // No listener is left there.
         assert!(ask(&folder.join("web")).is_err());
         fs::remove_dir_all(&folder).unwrap();
     }

@@ -22,7 +22,7 @@ fn text(text: &str) -> Node {
 }
 
 #[test]
-fn every_kind_of_value_is_told_from_the_others() {
+fn every_kind_of_value_is_distinguished_from_the_others() {
     for (written, expected, kind) in [
         ("", Node::Null, "nothing"),
         ("\u{feff}# nothing\n", Node::Null, "nothing"),
@@ -52,7 +52,7 @@ fn every_kind_of_value_is_told_from_the_others() {
 }
 
 #[test]
-fn doubled_keys_are_both_there_and_aliases_stand_for_what_they_name() {
+fn doubled_keys_are_both_there_and_aliases_are_expanded() {
     let entry = |value| (text("a"), Node::Integer(value));
     assert!(node("a: 1\na: 2\n") == Node::Map(vec![entry(1), entry(2)]));
     assert!(node("[&x b, *x]") == Node::List(vec![text("b"), text("b")]));
@@ -73,7 +73,7 @@ fn a_second_document_is_found() {
 }
 
 #[test]
-fn faults_of_syntax_have_their_place_and_their_mend() {
+fn faults_of_syntax_have_their_place_and_their_fix() {
     check("- *.example.com\n", 1, 4, "in quotes");
     check("a:\n  - *all\n", 2, 5, "begins with `*` or `&`");
     check("a:\n  - @all\n", 2, 5, "begins with this character");

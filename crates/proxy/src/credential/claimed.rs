@@ -1,4 +1,4 @@
-//! AWS signatures: ours are made anew, others are removed.
+//! AWS signatures: ours are recomputed, others are removed.
 
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -12,7 +12,7 @@ use crate::signing::{self, Carrier, Claim, Request, Resigned, Signed};
 
 /// What a request's AWS signature is.
 pub(super) enum Claimed<'a> {
-    /// It has none, or one that is none of our business: nobody may sign for its host, or all who may put up with others.
+    /// It has none, or one that is passed on: no key signs for its host, or all that do allow foreign ones.
     Unsigned,
     /// It was made with the surrogate of this key.
     Ours(Claim, &'a Key),

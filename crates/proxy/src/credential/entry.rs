@@ -8,17 +8,17 @@ use sandbox_proxy_protocol::Scheme;
 
 /// A surrogate, the real value, and where that goes.
 pub(super) struct Entry {
-    place: usize,
+    index: usize,
     surrogate: String,
     value: SecretValue,
     injection: Injection,
 }
 
 impl Entry {
-    /// `None` for a surrogate that would be found everywhere, or one that stands for nothing.
-    pub(super) fn new(place: usize, surrogate: &str, replacement: &MaskedReplacement) -> Option<Self> {
+    /// `None` for a surrogate that would be found everywhere, or one for an empty value.
+    pub(super) fn new(index: usize, surrogate: &str, replacement: &MaskedReplacement) -> Option<Self> {
         (!surrogate.is_empty() && !replacement.value.is_empty()).then(|| Self {
-            place,
+            index,
             surrogate: surrogate.to_owned(),
             value: replacement.value.clone(),
             injection: replacement.injection.clone(),
@@ -26,8 +26,8 @@ impl Entry {
     }
 
     /// Its place among all replacements.
-    pub(super) fn place(&self) -> usize {
-        self.place
+    pub(super) fn index(&self) -> usize {
+        self.index
     }
 
     /// Whether requests to `host` may carry it.
@@ -63,7 +63,7 @@ impl Entry {
         exact.filter_map(|header| HeaderName::from_bytes(header.as_str().as_bytes()).ok())
     }
 
-    /// Whether headers that it names may carry somebody else's credentials.
+    /// Whether headers that it names may carry another party's credentials.
     pub(super) fn allows_foreign(&self) -> bool {
         self.injection.allow_foreign_credentials
     }

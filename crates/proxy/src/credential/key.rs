@@ -13,24 +13,24 @@ pub(super) const TOKENS: [HeaderName; 2] = [
 
 /// A key's surrogate id, and the key.
 pub(super) struct Key {
-    place: usize,
+    index: usize,
     surrogate: String,
     replacement: SigningReplacement,
 }
 
 impl Key {
     /// `None` for a surrogate that a request without a key would have.
-    pub(super) fn new(place: usize, surrogate: &str, replacement: &SigningReplacement) -> Option<Self> {
+    pub(super) fn new(index: usize, surrogate: &str, replacement: &SigningReplacement) -> Option<Self> {
         (!surrogate.is_empty()).then(|| Self {
-            place,
+            index,
             surrogate: surrogate.to_owned(),
             replacement: replacement.clone(),
         })
     }
 
     /// Its place among all replacements.
-    pub(super) fn place(&self) -> usize {
-        self.place
+    pub(super) fn index(&self) -> usize {
+        self.index
     }
 
     /// Whether requests to `host` are signed with it.
@@ -38,7 +38,7 @@ impl Key {
         self.replacement.scopes.iter().any(|scope| scope.matches(host))
     }
 
-    /// Whether requests to its hosts may carry somebody else's credential.
+    /// Whether requests to its hosts may carry another party's credential.
     pub(super) fn allows_foreign(&self) -> bool {
         self.replacement.allow_foreign_credentials
     }

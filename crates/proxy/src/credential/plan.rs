@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     pub(crate) target: Option<String>,
     /// What happens to the body.
     pub(crate) body: BodyPlan,
-    /// Surrogates that were replaced, a signature made anew included.
+    /// Surrogates that were replaced, a recomputed signature included.
     pub(crate) masked: u32,
     /// Header lines, cookies and signatures that were removed.
     pub(crate) dropped: u32,
@@ -55,7 +55,7 @@ pub(crate) enum BodyPlan {
     Pass,
     /// It is read to its end: the signature needs its hash.
     Hash(Box<Pending>),
-    /// Each of its chunks is signed anew as it passes.
+    /// Each of its chunks is signed again as it passes.
     Chunks(Box<ChunkSigner>),
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Replaced {
 }
 
 /// Replaces what the headers carry. Of a header in which something was replaced only that line stays: the first, if there are several.
-/// Encoded credentials beyond [`MOST_SENT`] are nobody's.
+/// Encoded credentials beyond [`MOST_SENT`] count as foreign.
 pub(super) fn replace(headers: HeaderMap, scope: &Scope<'_>) -> Result<Replaced, CredentialError> {
     let mut replaced = Replaced {
         headers: HeaderMap::new(),
@@ -77,7 +77,7 @@ fn length(sent: &[(SecretValue, String)]) -> usize {
     sent.iter().map(|(sent, _)| sent.expose().len()).sum()
 }
 
-/// A value that nobody shows, and that no compression keeps.
+/// A value that is not shown in logs, nor kept by compression.
 fn secret(name: &HeaderName, value: &[u8]) -> Result<HeaderValue, CredentialError> {
     let mut value =
         HeaderValue::from_bytes(value).map_err(|_| CredentialError::Value { header: name.clone() })?;

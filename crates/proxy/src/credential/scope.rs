@@ -99,9 +99,9 @@ impl<'a> Scope<'a> {
     }
 
     /// Which of all replacements these are.
-    pub(super) fn places(&self) -> Vec<usize> {
-        let masked = self.masked.iter().map(|entry| entry.place());
-        masked.chain(self.keys.iter().map(|key| key.place())).collect()
+    pub(super) fn indices(&self) -> Vec<usize> {
+        let masked = self.masked.iter().map(|entry| entry.index());
+        masked.chain(self.keys.iter().map(|key| key.index())).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Removes credentials that are somebody else's.
+//! Removes foreign credentials.
 
 use http::{HeaderMap, HeaderName};
 

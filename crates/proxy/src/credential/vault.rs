@@ -12,7 +12,7 @@ use sandbox_credentials::wire::{Replacement, ReplacementMap};
 use sandbox_proxy_protocol::Scheme;
 
 use super::claimed::{Claimed, claim, sign};
-use super::drift::DriftWatch;
+use super::clock_skew::ClockSkew;
 use super::entry::Entry;
 use super::error::CredentialError;
 use super::key::Key;
@@ -33,7 +33,7 @@ pub(crate) struct Vault {
     /// What answers are searched for, by the entries in scope. Held for a lookup, or for the making of one set; not
     /// while a request's own are made, whose size the task chooses.
     needles: Mutex<LruCache<Vec<usize>, Arc<Needles>>>,
-    drift: DriftWatch,
+    clock_skew: ClockSkew,
 }
 
 impl Vault {
@@ -47,12 +47,12 @@ impl Vault {
             masked: Vec::new(),
             keys: Vec::new(),
             needles: Mutex::new(LruCache::new(NEEDLE_SETS)),
-            drift: DriftWatch::new(),
+            clock_skew: ClockSkew::new(),
         };
-        for (place, (surrogate, replacement)) in replacements.into_iter().enumerate() {
+        for (index, (surrogate, replacement)) in replacements.into_iter().enumerate() {
             match replacement {
-                Replacement::Masked(masked) => vault.masked.extend(Entry::new(place, surrogate, masked)),
-                Replacement::Signing(key) => vault.keys.extend(Key::new(place, surrogate, key)),
+                Replacement::Masked(masked) => vault.masked.extend(Entry::new(index, surrogate, masked)),
+                Replacement::Signing(key) => vault.keys.extend(Key::new(index, surrogate, key)),
             }
         }
         vault
@@ -109,7 +109,7 @@ impl Vault {
         if let Claimed::Ours(claim, key) = &claimed {
             plan.warnings.extend(claim.time().and_then(|signed| {
                 let lasting = claim.carrier() == Carrier::Query;
-                self.drift.look(wire.host, signed, wire.now, lasting)
+                self.clock_skew.look(wire.host, signed, wire.now, lasting)
             }));
             plan.region = claim.region().map(ToOwned::to_owned);
             plan.masked += 1;
@@ -140,7 +140,7 @@ impl Vault {
 
     fn known_needles(&self, scope: &Scope<'_>) -> Arc<Needles> {
         let mut known = self.needles.lock().unwrap_or_else(PoisonError::into_inner);
-        let needles = known.get_or_insert(scope.places(), || {
+        let needles = known.get_or_insert(scope.indices(), || {
             let signing = scope.keys.iter().flat_map(|key| key.secrets());
             Arc::new(Needles::new(scope.secrets()).with_bytes(signing))
         });
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_request_sent_is_prepared_while_nobody_waits() {
+    fn what_a_request_sent_is_prepared_in_the_background() {
         let map = r#"{"ghp_SURROGATE": {"value": "ghp_RealValueA", "scopes": ["a.example"], "headers": ["authorization"]}}"#;
         let vault = Vault::new(&serde_json::from_str(map).unwrap());
         let host = HostName::from_wire(b"a.example").unwrap();

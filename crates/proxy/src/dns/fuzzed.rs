@@ -19,7 +19,7 @@ const ADDRESSES: usize = 16;
 ///
 /// # Panics
 ///
-/// When a reply is longer than it may be, or is itself answered; when an answer gives what nobody asked for.
+/// When a reply is longer than it may be, or is itself answered; when an answer gives what was not asked for.
 pub fn dns_packet(data: &[u8]) {
     let mut input = Input::new(data);
     let choice = input.byte();

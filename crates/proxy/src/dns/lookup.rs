@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_millis(300);
 /// Aliases followed at most, over all answers.
 const HOPS: usize = 8;
 
-/// A name that gave no address. No message tells where the name server is: a client may see it.
+/// A name that gave no address. No message reveals where the name server is: a client may see it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum ResolveError {
     /// There is no such name, or it has no address.
@@ -252,7 +252,7 @@ mod tests {
                 Ok("192.0.2.7"),
             ),
             (
-                "alias of nobody",
+                "alias of nothing",
                 |q| vec![q.answer(&[cname("evil.example", "b.example")])],
                 not_found,
             ),
@@ -303,7 +303,7 @@ mod tests {
                 unreadable,
             ),
             (
-                "alias that is no host",
+                "alias that is not a host",
                 |q| vec![q.answer(&[Fields::new("a.example", 5, 60, b"\x03a b\0")])],
                 unreadable,
             ),

@@ -140,7 +140,7 @@ impl fmt::Debug for Name {
     }
 }
 
-/// A record; its data is where it stands in the message, because names in it may point elsewhere.
+/// A record; its data is its range in the message, because names in it may point elsewhere.
 #[derive(Debug, Clone)]
 pub(super) struct ResourceRecord<'a> {
     pub(super) owner: Name,
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A name that stands there in full: without pointers.
+    /// A name written in full: without pointers.
     pub(super) fn plain_name(&mut self) -> Option<Name> {
         let mut wire = Vec::new();
         loop {
@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(
             Reader::at(message, 5).plain_name(),
             None,
-            "a pointer is no plain name"
+            "a pointer is not a plain name"
         );
         let mut reader = Reader::at(message, 5);
         reader.name().unwrap();

@@ -111,7 +111,7 @@ impl Shared {
     }
 
     async fn run(self: Arc<Self>, name: Name, sender: watch::Sender<Option<Outcome>>) {
-        let landing = Landing {
+        let guard = InFlightGuard {
             shared: &self,
             name: &name,
         };
@@ -127,7 +127,7 @@ impl Shared {
             );
             addresses
         });
-        drop(landing);
+        drop(guard);
         sender.send_replace(Some(outcome));
     }
 
@@ -137,12 +137,12 @@ impl Shared {
 }
 
 /// Takes a name out of `in_flight`, also when its lookup panics or is dropped.
-struct Landing<'a> {
+struct InFlightGuard<'a> {
     shared: &'a Shared,
     name: &'a Name,
 }
 
-impl Drop for Landing<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         self.shared.lock().in_flight.remove(self.name);
     }

@@ -1,4 +1,4 @@
-//! What a task is told when it asks for a name: the proxy's own address, for every name, and nothing of any other type.
+//! The answers to a task's DNS questions: the proxy's own address, for every name, and nothing of any other type.
 //!
 //! A pure function of the query. No name leaves the proxy this way. Types that are not answered get NODATA, because some clients
 //! take any error for "the name server is broken" and wait.
@@ -19,7 +19,7 @@ const UDP_BYTES: u16 = 1232;
 pub(super) struct Reply {
     /// What goes back to the client: at most 27 bytes longer than the query.
     pub(super) message: Vec<u8>,
-    /// What the host is told.
+    /// What the host gets.
     pub(super) event: Event,
 }
 

@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout};
 
 use super::rate::Rate;
 use super::responder::reply;
+use crate::limit_counter::LimitCounter;
 use crate::record::Recorder;
-use crate::tally::Tally;
 
 /// The longest query over UDP that is read whole; of a longer one the rest is cut off.
 const UDP_BYTES: usize = 4096;
@@ -52,36 +52,36 @@ impl DnsSockets {
         recorder: Recorder,
         shutdown: impl Future<Output = ()>,
     ) {
-        let desk = Arc::new(Desk {
+        let responder = Arc::new(Responder {
             address,
             rate: Rate::new(per_second, Instant::now()),
-            over_rate: Tally::new("dns_queries_per_second"),
-            refused: Tally::new("connections"),
+            over_rate: LimitCounter::new("dns_queries_per_second"),
+            refused: LimitCounter::new("connections"),
             recorder,
         });
         tokio::select! {
-            never = serve_udp(&desk, &self.udp) => match never {},
-            never = serve_tcp(&desk, &self.tcp) => match never {},
-            never = desk.over_rate.report(&desk.recorder) => match never {},
-            never = desk.refused.report(&desk.recorder) => match never {},
+            never = serve_udp(&responder, &self.udp) => match never {},
+            never = serve_tcp(&responder, &self.tcp) => match never {},
+            never = responder.over_rate.report(&responder.recorder) => match never {},
+            never = responder.refused.report(&responder.recorder) => match never {},
             () = shutdown => {}
         }
-        desk.over_rate.flush(&desk.recorder);
-        desk.refused.flush(&desk.recorder);
+        responder.over_rate.flush(&responder.recorder);
+        responder.refused.flush(&responder.recorder);
     }
 }
 
 /// What answers queries, however they come.
 #[derive(Debug)]
-struct Desk {
+struct Responder {
     address: Ipv4Addr,
     rate: Rate,
-    over_rate: Tally,
-    refused: Tally,
+    over_rate: LimitCounter,
+    refused: LimitCounter,
     recorder: Recorder,
 }
 
-impl Desk {
+impl Responder {
     /// The answer to `query`, recorded; `None` where there is to be none.
     fn answer(&self, query: &[u8]) -> Option<Vec<u8>> {
         #[cfg(feature = "forced-panic")]
@@ -96,12 +96,12 @@ impl Desk {
     }
 }
 
-async fn serve_udp(desk: &Desk, socket: &UdpSocket) -> Infallible {
+async fn serve_udp(responder: &Responder, socket: &UdpSocket) -> Infallible {
     let mut buffer = vec![0; UDP_BYTES];
     loop {
         match socket.recv_from(&mut buffer).await {
             Ok((length, client)) => {
-                if let Some(answer) = buffer.get(..length).and_then(|query| desk.answer(query)) {
+                if let Some(answer) = buffer.get(..length).and_then(|query| responder.answer(query)) {
                     // Never waits: an answer that does not fit into the socket's buffer is lost, as UDP may.
                     let _ = socket.try_send_to(&answer, client);
                 }
@@ -115,7 +115,7 @@ async fn serve_udp(desk: &Desk, socket: &UdpSocket) -> Infallible {
     }
 }
 
-async fn serve_tcp(desk: &Arc<Desk>, listener: &TcpListener) -> Infallible {
+async fn serve_tcp(responder: &Arc<Responder>, listener: &TcpListener) -> Infallible {
     let places = Arc::new(Semaphore::new(TCP_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -125,14 +125,14 @@ async fn serve_tcp(desk: &Arc<Desk>, listener: &TcpListener) -> Infallible {
         };
         match (accepted, Arc::clone(&places).try_acquire_owned()) {
             (Ok((stream, _)), Ok(place)) => {
-                let desk = Arc::clone(desk);
+                let responder = Arc::clone(responder);
                 connections.spawn(async move {
-                    // A client that breaks off is nobody's concern.
-                    let _ = serve_connection(&desk, stream).await;
+                    // A client that breaks off is not an error.
+                    let _ = serve_connection(&responder, stream).await;
                     drop(place);
                 });
             }
-            (Ok(_), Err(_)) => desk.refused.add(),
+            (Ok(_), Err(_)) => responder.refused.add(),
             (Err(error), _) => {
                 tracing::warn!(%error, "failed to accept a connection for DNS");
                 // tidy: sleep: as above.
@@ -143,10 +143,10 @@ async fn serve_tcp(desk: &Arc<Desk>, listener: &TcpListener) -> Infallible {
 }
 
 /// One query after the other, until the client ends, is silent for too long, or asks something that gets no answer.
-async fn serve_connection(desk: &Desk, mut stream: TcpStream) -> io::Result<()> {
+async fn serve_connection(responder: &Responder, mut stream: TcpStream) -> io::Result<()> {
     loop {
         let query = timeout(TCP_TIMEOUT, read_message(&mut stream)).await??;
-        let Some(answer) = desk.answer(&query) else {
+        let Some(answer) = responder.answer(&query) else {
             return Ok(());
         };
         let mut framed = u16::try_from(answer.len())

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 
-/// What is kept of what it is told.
+/// What is kept of what it is written.
 const KEPT: usize = 1 << 20;
 
 /// Deadlines need a clock, and servers spawn tasks.
@@ -27,7 +27,7 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
 pub(crate) struct Peer {
     pieces: std::vec::IntoIter<Vec<u8>>,
     piece: Vec<u8>,
-    told: Vec<u8>,
+    written: Vec<u8>,
 }
 
 impl Peer {
@@ -36,13 +36,13 @@ impl Peer {
         Self {
             pieces: pieces.into_iter(),
             piece: Vec::new(),
-            told: Vec::new(),
+            written: Vec::new(),
         }
     }
 
-    /// What it was told so far.
-    pub(crate) fn told(&self) -> &[u8] {
-        &self.told
+    /// What it was written so far.
+    pub(crate) fn written(&self) -> &[u8] {
+        &self.written
     }
 }
 
@@ -69,9 +69,9 @@ impl AsyncRead for Peer {
 
 impl AsyncWrite for Peer {
     fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let room = KEPT - self.told.len().min(KEPT);
+        let room = KEPT - self.written.len().min(KEPT);
         let kept = bytes.get(..room.min(bytes.len())).unwrap_or_default().to_vec();
-        self.told.extend(kept);
+        self.written.extend(kept);
         Poll::Ready(Ok(bytes.len()))
     }
 

@@ -104,7 +104,7 @@ fn squeezed(text: &[u8]) -> Vec<u8> {
 }
 
 /// Makes a text of a script: 0xFF and a number plants a form, 0xFE the beginning of one, 0xFD repeats a byte many times; every other
-/// byte stands for itself.
+/// byte matches itself.
 pub(super) fn text(script: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     let mut bytes = script.iter().copied();

@@ -9,7 +9,7 @@ use sandbox_proxy_protocol::Scheme;
 
 use crate::credential::{Vault, Wire};
 
-/// Stands where the document has a dollar sign.
+/// Replaces each dollar sign of the document.
 const SECRET: &str = "qZ8kWv3rXy6pLm9t";
 
 /// `data` is the document, in which each `$` becomes a secret.

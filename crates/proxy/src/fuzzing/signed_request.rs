@@ -104,7 +104,7 @@ fn check_plan(host: &'static str, scheme: Scheme, headers: &HeaderMap, target: &
     check_places(host, scheme, &plan);
 }
 
-/// Real values are where they belong, one line a header, and nobody else's credential is beside them.
+/// Real values are where they belong, one line a header, and no foreign credential is beside them.
 fn check_places(host: &str, scheme: Scheme, plan: &Plan) {
     let mut carried = 0;
     for (name, value) in &plan.headers {
@@ -122,7 +122,7 @@ fn check_places(host: &str, scheme: Scheme, plan: &Plan) {
                 "{name} is there twice"
             );
         } else if *name == AUTHORIZATION || (host == HOST && name.as_str() == "x-amz-security-token") {
-            panic!("a credential of somebody else's goes to {host}");
+            panic!("a foreign credential goes to {host}");
         }
     }
     for real in plan.target.iter().flat_map(|target| found_in_target(target)) {

@@ -15,7 +15,7 @@ use super::exchange::Exchange;
 use super::forward::{forward, try_over};
 use super::outbound::{Unprepared, malformed, unchunked};
 use super::outgoing::Outgoing;
-use super::refusal::{give_up, refuse, tell, too_busy};
+use super::refusal::{answer_with, give_up, refuse, too_busy};
 use super::upgrade::Tunnel;
 use crate::blocked::Blocked;
 use crate::gate::Permit;
@@ -43,11 +43,11 @@ impl Answered<'_> {
         upload: Upload,
         exchange: Exchange,
     ) -> Response<Download> {
-        let patience = self.client.response_patience();
-        match forward(self.client.pool(), &outgoing, upload, patience).await {
+        let response_timeout = self.client.response_timeout();
+        match forward(&self.client.shared.pool, &outgoing, upload, response_timeout).await {
             Ok((answer, lease)) if is_plain(answer.status()) => self.respond(answer, lease, exchange),
             Ok(_) => self.fail(
-                &UpstreamError::told(
+                &UpstreamError::of_text(
                     Failure::Reset,
                     "the upstream changed the protocol without being asked",
                 ),
@@ -66,13 +66,17 @@ impl Answered<'_> {
         exchange: Exchange,
     ) -> Response<Download> {
         let client = self.client;
-        let Ok(slot) = client.recorder().reserve().await else {
+        let Ok(slot) = client.shared.context.recorder.reserve().await else {
             return refuse(&too_busy("requests cannot be recorded"), exchange);
         };
         let opened = async {
             let line = outgoing.raw_line();
-            let lease = client.pool().lease_http1(&outgoing.destination, line).await?;
-            try_over(lease, &outgoing, upload, client.response_patience()).await
+            let lease = client
+                .shared
+                .pool
+                .lease_http1(&outgoing.destination, line)
+                .await?;
+            try_over(lease, &outgoing, upload, client.response_timeout()).await
         };
         let (mut answer, lease) = match opened.await {
             Ok(answered) => answered,
@@ -86,14 +90,14 @@ impl Answered<'_> {
             .get(UPGRADE)
             .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
         if answer.status() != StatusCode::SWITCHING_PROTOCOLS || !agreed {
-            let error = UpstreamError::told(
+            let error = UpstreamError::of_text(
                 Failure::Reset,
                 "the upstream switched to a protocol that was not asked for",
             );
             return self.fail(&error, exchange);
         }
         let record = TunnelRecord {
-            scheme: client.scheme(),
+            scheme: client.scheme,
             host: self.permit.host().to_string(),
             target: String::from_utf8_lossy(self.permit.request().target().as_received()).into_owned(),
             bytes_up: 0,
@@ -101,20 +105,37 @@ impl Answered<'_> {
             duration_ms: 0,
         };
         let upstream = hyper::upgrade::on(&mut answer);
-        client.framing().tunnel();
+        client.framing.tunnel();
         client.hold(Tunnel::new(websocket, upstream, lease, slot, record));
         self.switch(&answer, exchange)
     }
 
-    /// The answer as the client gets it.
-    fn respond(&self, answer: Response<Incoming>, lease: Lease, exchange: Exchange) -> Response<Download> {
-        match respond(answer, lease, exchange, &self.method, self.needles.as_ref()) {
-            Ok(response) => response,
-            Err(failed) => {
-                let (exchange, unsent) = *failed;
-                give_up(Unprepared::Failed(unsent), exchange)
-            }
-        }
+    /// The answer as the client gets it, without what is in `needles`. An informational or switching status can no longer be one here:
+    /// that is for the caller to see.
+    fn respond(
+        &self,
+        answer: Response<Incoming>,
+        lease: Lease,
+        mut exchange: Exchange,
+    ) -> Response<Download> {
+        let (mut parts, incoming) = answer.into_parts();
+        let recoded = is_recoded(&parts.headers);
+        parts.headers = response_headers(&parts.headers);
+        parts.version = Version::default();
+        let Some(needles) = &self.needles else {
+            exchange.answered(parts.status);
+            return Response::from_parts(parts, Download::upstream(incoming, lease, exchange));
+        };
+        parts.headers = exchange.scrubbed_headers(needles, parts.headers);
+        exchange.scrub_reason(needles, &mut parts.extensions);
+        let scrub = match plan_body(needles, &self.method, parts.status, recoded, &mut parts.headers) {
+            Ok(scrub) => scrub,
+            Err(error) => return give_up(Unprepared::Failed(unreadable(error)), exchange),
+        };
+        exchange.answered(parts.status);
+        let scrubbed = Scrubbed::new(incoming, scrub, exchange.scrub_counter());
+        let body = Download::scrubbed(scrubbed, Arc::clone(needles), lease, exchange);
+        Response::from_parts(parts, body)
     }
 
     /// The 101 as the client gets it.
@@ -140,46 +161,12 @@ impl Answered<'_> {
         if let Some(fault) = self.fault.get() {
             return give_up(unchunked(fault), exchange);
         }
-        if self.client.framing().body_is_malformed() {
+        if self.client.framing.body_is_malformed() {
             return give_up(malformed(), exchange);
         }
         exchange.failed(error.to_string());
-        tell(deny::failed(exchange.audience(), error), exchange)
+        answer_with(deny::failed(exchange.audience(), error), exchange)
     }
-}
-
-/// The answer as the client gets it, without what is in `needles`; or why it does not get it. An informational or switching status
-/// can no longer be one here: that is for the caller to see.
-fn respond(
-    answer: Response<Incoming>,
-    lease: Lease,
-    mut exchange: Exchange,
-    method: &Method,
-    needles: Option<&Arc<Needles>>,
-) -> Result<Response<Download>, Box<(Exchange, Unsent)>> {
-    let (mut parts, incoming) = answer.into_parts();
-    let recoded = is_recoded(&parts.headers);
-    parts.headers = response_headers(&parts.headers);
-    parts.version = Version::default();
-    let Some(needles) = needles else {
-        exchange.answered(parts.status);
-        return Ok(Response::from_parts(
-            parts,
-            Download::upstream(incoming, lease, exchange),
-        ));
-    };
-    parts.headers = exchange.scrubbed_headers(needles, parts.headers);
-    exchange.scrub_reason(needles, &mut parts.extensions);
-    let scrub = match plan_body(needles, method, parts.status, recoded, &mut parts.headers) {
-        Ok(scrub) => scrub,
-        Err(error) => return Err(Box::new((exchange, unreadable(error)))),
-    };
-    exchange.answered(parts.status);
-    let scrubbed = Scrubbed::new(incoming, scrub, exchange.scrub_counter());
-    Ok(Response::from_parts(
-        parts,
-        Download::scrubbed(scrubbed, Arc::clone(needles), lease, exchange),
-    ))
 }
 
 fn unreadable(error: UnknownEncoding) -> Unsent {

@@ -48,7 +48,7 @@ impl Download {
         Self::of(Answer::Plain(incoming), lease, exchange)
     }
 
-    /// Likewise, without what is in `needles`.
+    /// The same, without what is in `needles`.
     pub(super) fn scrubbed(
         body: Scrubbed<Incoming>,
         needles: Arc<Needles>,

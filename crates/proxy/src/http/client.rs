@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use allowlist::HostName;
 use sandbox_proxy_protocol::{Event, Limits, Scheme};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tracing::Span;
 
@@ -14,24 +14,20 @@ use super::activity::{Active, Activity};
 use super::framing::{Framing, Note};
 use super::shared::Shared;
 use super::upgrade::Tunnel;
-use crate::credential::Vault;
-use crate::gate::Gate;
-use crate::record::{LogBudget, Recorder};
-use crate::upstream::Pool;
 
 /// What is known of one client connection.
 pub(crate) struct Client {
-    shared: Arc<Shared>,
-    scheme: Scheme,
-    server_name: Option<HostName>,
-    framing: Arc<Framing>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) scheme: Scheme,
+    pub(super) server_name: Option<HostName>,
+    pub(super) framing: Arc<Framing>,
     /// Heads that the service has seen. Over HTTP/1 the same count as the reader's, since requests are served in order.
     heads: AtomicU64,
     activity: Arc<Activity>,
     /// What the connection is to become, once the 101 is written.
     tunnel: Mutex<Option<Tunnel>>,
     /// The span of the connection: requests of HTTP/2 are tasks of their own.
-    span: Span,
+    pub(super) span: Span,
 }
 
 impl Client {
@@ -49,76 +45,27 @@ impl Client {
         }
     }
 
-    pub(super) fn span(&self) -> &Span {
-        &self.span
-    }
-
-    pub(super) fn scheme(&self) -> Scheme {
-        self.scheme
-    }
-
-    pub(super) fn server_name(&self) -> Option<&HostName> {
-        self.server_name.as_ref()
-    }
-
-    pub(super) fn framing(&self) -> &Framing {
-        &self.framing
-    }
-
-    pub(super) fn gate(&self) -> &Gate {
-        &self.shared.gate
-    }
-
-    pub(super) fn pool(&self) -> &Arc<Pool> {
-        &self.shared.pool
-    }
-
-    pub(super) fn vault(&self) -> &Vault {
-        &self.shared.context.vault
-    }
-
-    /// Room for bodies that wait to be signed, in bytes.
-    pub(super) fn room(&self) -> &Arc<Semaphore> {
-        &self.shared.signing_room
-    }
-
-    pub(super) fn requests(&self) -> &Arc<Semaphore> {
-        &self.shared.requests
-    }
-
-    /// What is left of the network log for permitted requests.
-    pub(super) fn log(&self) -> &LogBudget {
-        &self.shared.log
-    }
-
-    pub(super) fn recorder(&self) -> &Recorder {
-        &self.shared.context.recorder
-    }
-
-    pub(super) fn count_refused_request(&self) {
-        self.shared.refused_requests.add();
-    }
-
-    /// Bytes of a request head at most.
-    pub(super) fn max_head_bytes(&self) -> usize {
-        self.limits().head_bytes
-    }
-
-    /// Headers of a request at most.
-    pub(super) fn max_headers(&self) -> usize {
-        self.limits().headers
-    }
-
-    /// Tells the operator something, if there is room for it.
+    /// Warns the operator, if the queue has room.
     pub(super) fn warn(&self, text: String) {
-        if self.recorder().try_record(Event::Warning { text }).is_err() {
+        if self
+            .shared
+            .context
+            .recorder
+            .try_record(Event::Warning { text })
+            .is_err()
+        {
             tracing::warn!("a warning could not be recorded");
         }
     }
 
     /// How long an upstream may take to begin its answer.
-    pub(super) fn response_patience(&self) -> Option<Duration> {
+    pub(super) fn response_timeout(&self) -> Option<Duration> {
         self.limits().response_timeout_ms.map(Duration::from_millis)
+    }
+
+    /// How many requests the service has seen.
+    pub(super) fn heads(&self) -> u64 {
+        self.heads.load(Ordering::Relaxed)
     }
 
     /// The next head has come to the service; what hyper could not be shown of it.
@@ -146,11 +93,6 @@ impl Client {
         self.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// How many requests the service has seen.
-    pub(super) fn heads(&self) -> u64 {
-        self.heads.load(Ordering::Relaxed)
-    }
-
     /// Since when no request has been in progress.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         self.activity.idle_since()
@@ -159,10 +101,5 @@ impl Client {
     /// A permit for an HTTP/2 connection with many streams, while there is one.
     pub(super) fn wide(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.shared.wide_connections).try_acquire_owned().ok()
-    }
-
-    /// What the reader and the service tell each other.
-    pub(super) fn shared_framing(&self) -> Arc<Framing> {
-        Arc::clone(&self.framing)
     }
 }

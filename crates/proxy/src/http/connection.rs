@@ -59,7 +59,7 @@ pub(crate) async fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut quarantine = client.gate().watch();
+    let mut quarantine = client.shared.gate.watch();
     let ended = if http2 {
         serve_http2(&client, stream, &mut stop, &mut quarantine).await
     } else {
@@ -73,7 +73,7 @@ where
         }
     }
     match ended {
-        Ok(()) if client.framing().was_silent() => ConnectionEnd::Silent,
+        Ok(()) if client.framing.was_silent() => ConnectionEnd::Silent,
         Ok(()) => ConnectionEnd::Closed,
         Err(error) => {
             if error.is_parse() && !http2 {
@@ -99,7 +99,7 @@ where
         headers: limits.headers,
         time: Duration::from_millis(limits.head_timeout_ms),
     };
-    let framed = Framed::new(stream, heads, client.shared_framing());
+    let framed = Framed::new(stream, heads, Arc::clone(&client.framing));
     let service = service_fn({
         let client = Arc::clone(client);
         // Boxed: a stream whose answer waits for its client must not keep the room that finding the answer took.
@@ -226,20 +226,26 @@ impl Unseen for Arc<Client> {
     }
 }
 
-/// hyper or h2 refused a head that nobody else saw, with `status` or by a reset: the record must not be missing.
+/// hyper or h2 refused a head that nothing else saw, with `status` or by a reset: the record must not be missing.
 fn record_unread(client: &Client, status: Option<u16>) {
-    let host = client.server_name().map(ToString::to_string);
+    let host = client.server_name.as_ref().map(ToString::to_string);
     let record = RequestRecord {
         status,
         reason: Some(BlockReason::Framing),
         ..RequestRecord::asked(
             String::new(),
-            client.scheme(),
+            client.scheme,
             host.unwrap_or_default(),
             String::new(),
         )
     };
-    if client.recorder().try_record(Event::Request(record)).is_err() {
+    if client
+        .shared
+        .context
+        .recorder
+        .try_record(Event::Request(record))
+        .is_err()
+    {
         tracing::warn!("a malformed request could not be recorded");
     }
 }

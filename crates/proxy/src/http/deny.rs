@@ -71,9 +71,9 @@ pub(super) fn failed(audience: Audience<'_>, error: &UpstreamError) -> Response<
 #[derive(Debug)]
 pub(super) struct Unsent {
     pub(super) status: StatusCode,
-    /// As it stands in headers and pages.
+    /// As it appears in headers and pages.
     pub(super) reason: &'static str,
-    /// One sentence with the mend.
+    /// One sentence with the fix.
     pub(super) message: String,
     /// For the record.
     pub(super) record: String,
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_tells_what_was_asked_and_why_not() {
+    fn a_refusal_says_what_was_asked_and_why_not() {
         let denial = Blocked::new(Reason::Host, "add it");
         let response = blocked(audience("GET", false), &denial);
         assert_eq!(response.status(), 403);

@@ -20,18 +20,18 @@ pub(super) async fn forward(
     pool: &Arc<Pool>,
     outgoing: &Outgoing,
     body: Upload,
-    patience: Option<Duration>,
+    response_timeout: Option<Duration>,
 ) -> Result<(Response<Incoming>, Lease), UpstreamError> {
     if let Some(line) = outgoing.raw_line() {
         // Only in HTTP/1 can the target be sent as it came.
         let lease = pool.lease_http1(&outgoing.destination, Some(line)).await?;
-        return try_over(lease, outgoing, body, patience).await;
+        return try_over(lease, outgoing, body, response_timeout).await;
     }
     let mut body = body;
     for _ in 1..TRIES {
         let lease = pool.lease(&outgoing.destination).await?;
         let reused = lease.is_reused();
-        match attempt(lease, outgoing, body, patience).await {
+        match attempt(lease, outgoing, body, response_timeout).await {
             Ok(answered) => return Ok(answered),
             // Nothing of it was sent over a connection that had been closed meanwhile.
             Err(Unanswered {
@@ -41,7 +41,7 @@ pub(super) async fn forward(
         }
     }
     let lease = pool.lease_new(&outgoing.destination).await?;
-    attempt(lease, outgoing, body, patience)
+    attempt(lease, outgoing, body, response_timeout)
         .await
         .map_err(|unanswered| unanswered.error)
 }
@@ -56,9 +56,9 @@ pub(super) async fn try_over(
     lease: Lease,
     outgoing: &Outgoing,
     body: Upload,
-    patience: Option<Duration>,
+    response_timeout: Option<Duration>,
 ) -> Result<(Response<Incoming>, Lease), UpstreamError> {
-    attempt(lease, outgoing, body, patience)
+    attempt(lease, outgoing, body, response_timeout)
         .await
         .map_err(|unanswered| unanswered.error)
 }
@@ -67,14 +67,14 @@ async fn attempt(
     mut lease: Lease,
     outgoing: &Outgoing,
     body: Upload,
-    patience: Option<Duration>,
+    response_timeout: Option<Duration>,
 ) -> Result<(Response<Incoming>, Lease), Unanswered> {
     let request = outgoing.shape(lease.is_http2(), body);
     let sending = lease.send(request);
-    let sent = match patience {
+    let sent = match response_timeout {
         None => sending.await,
-        Some(patience) => timeout(patience, sending).await.map_err(|_| Unanswered {
-            error: UpstreamError::told(Failure::Timeout, "the answer did not begin in time"),
+        Some(response_timeout) => timeout(response_timeout, sending).await.map_err(|_| Unanswered {
+            error: UpstreamError::of_text(Failure::Timeout, "the answer did not begin in time"),
             body: None,
         })?,
     };
@@ -83,7 +83,7 @@ async fn attempt(
         Err(failed) => {
             let error = match &failed.error {
                 Some(error) => UpstreamError::new(kind(error), error),
-                None => UpstreamError::told(Failure::Reset, "the connection is gone"),
+                None => UpstreamError::of_text(Failure::Reset, "the connection is gone"),
             };
             Err(Unanswered {
                 error,

@@ -47,7 +47,7 @@ pub(super) enum Note {
     Target(Vec<u8>),
 }
 
-/// What the reader and the service of one connection tell each other.
+/// What the reader and the service of one connection share.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
     /// Notes on heads of the connection, which are counted from 1. There are no more than heads that hyper has read ahead.

@@ -60,7 +60,7 @@ pub fn http2_frames(data: &[u8]) {
     });
     let mut frames = Frames::default();
     let mut resets = 0;
-    let Ok(()) = frames.follow(stream.inner().told(), |frame| {
+    let Ok(()) = frames.follow(stream.inner().written(), |frame| {
         resets += u64::from(frame.kind == RST_STREAM);
         Ok::<(), Infallible>(())
     });

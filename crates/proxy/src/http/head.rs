@@ -139,7 +139,7 @@ struct RequestLine {
     raw_target: Option<Range<usize>>,
 }
 
-/// Whether a head can begin with `byte`: whoever speaks another protocol here is told at once.
+/// Whether a head can begin with `byte`: whoever speaks another protocol here is found at once.
 pub(super) fn begins_head(byte: u8) -> bool {
     is_token(byte) || matches!(byte, b'\r' | b'\n' | b' ')
 }
@@ -210,7 +210,7 @@ impl Fields {
             match (self.length, decimal(value)) {
                 (None, Some(length)) => self.length = Some(length),
                 (Some(_), _) => return malformed("the request has more than one content-length"),
-                (None, None) => return malformed("the content-length is no number"),
+                (None, None) => return malformed("the content-length is not a number"),
             }
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
@@ -437,17 +437,17 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_head_tells_what_it_can() {
+    fn a_refused_head_is_reported_as_far_as_it_is_known() {
         let refused = RefusedHead::new(
             HeadFault::Late,
             b"GET /a b HTTP/1.1\r\nx: y\r\nHost: a.example \r\nz",
         );
-        let told = (
+        let found = (
             refused.method.as_str(),
             refused.target.as_str(),
             refused.host.as_str(),
         );
-        assert_eq!(told, ("GET", "/a b", "a.example"));
+        assert_eq!(found, ("GET", "/a b", "a.example"));
         let refused = RefusedHead::new(HeadFault::Late, b"SSH-2.0-OpenSSH");
         assert_eq!(
             (refused.method.as_str(), refused.target.as_str()),

@@ -79,7 +79,7 @@ fn authority(parts: &Parts, scheme: Scheme) -> Result<Authority, Blocked> {
             if target.host() != host.host() {
                 return Err(Blocked::identity_mismatch());
             }
-            // A port that stands in one of them only is judged too.
+            // A port that only one of them has is judged too.
             Ok(
                 if target.port().is_some() && target.port() != Some(scheme.default_port()) {
                     target

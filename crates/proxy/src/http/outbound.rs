@@ -1,6 +1,6 @@
 //! From a permitted request to what is sent: credentials are put in, and the body is made fit for its signature.
 //!
-//! Nothing of the body is read before the head's plan stands: a client that waits for a go-ahead gets the refusal instead.
+//! Nothing of the body is read before the head's plan is complete: a client that waits for a go-ahead gets the refusal instead.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -69,7 +69,7 @@ pub(super) async fn prepare(
     let upload = match std::mem::replace(&mut plan.body, BodyPlan::Pass) {
         BodyPlan::Pass => Upload::new(body, counter, no_trailers),
         BodyPlan::Hash(pending) => {
-            let body = buffer(body, client.room(), unwanted)
+            let body = buffer(body, &client.shared.signing_room, unwanted)
                 .await
                 .map_err(|fault| unbuffered(client, fault))?;
             let mut signed = pending
@@ -80,7 +80,7 @@ pub(super) async fn prepare(
             plan.target = Some(signed.target);
             Upload::buffered(body, counter, no_trailers)
         }
-        BodyPlan::Chunks(signer) => match room(CHUNK_ROOM, client.room()).await {
+        BodyPlan::Chunks(signer) => match room(CHUNK_ROOM, &client.shared.signing_room).await {
             Ok(room) => Upload::new(body, counter, no_trailers).signed(ChunkSigning::new(
                 *signer,
                 Arc::clone(&fault),
@@ -106,14 +106,19 @@ pub(super) async fn prepare(
 fn plan(client: &Client, permit: &Permit, parts: &Parts, headers: HeaderMap) -> Result<Plan, Unprepared> {
     let target = permit.request().target().as_received();
     let wire = Wire {
-        scheme: client.scheme(),
+        scheme: client.scheme,
         host: permit.host(),
         method: parts.method.as_str(),
         target: std::str::from_utf8(target).map_err(|_| unsendable())?,
         headers,
         now: SystemTime::now(),
     };
-    client.vault().plan(wire).map_err(|error| unsigned(&error))
+    client
+        .shared
+        .context
+        .vault
+        .plan(wire)
+        .map_err(|error| unsigned(&error))
 }
 
 fn unsendable() -> Unprepared {
@@ -150,7 +155,7 @@ fn unbuffered(client: &Client, fault: BufferFault) -> Unprepared {
             BlockReason::Timeout,
             "the body of the request did not arrive in time",
         )),
-        BufferFault::Broken if client.framing().body_is_malformed() => malformed(),
+        BufferFault::Broken if client.framing.body_is_malformed() => malformed(),
         BufferFault::Broken => Unprepared::Refused(Blocked::new(
             BlockReason::Framing,
             "the body of the request broke off",
@@ -158,7 +163,7 @@ fn unbuffered(client: &Client, fault: BufferFault) -> Unprepared {
     }
 }
 
-/// What to tell a client whose body could not be signed while it was sent.
+/// The response to a client whose body could not be signed while it was sent.
 pub(super) fn unchunked(fault: &ChunkError) -> Unprepared {
     match fault {
         ChunkError::TooLarge => {
@@ -174,12 +179,12 @@ pub(super) fn unchunked(fault: &ChunkError) -> Unprepared {
     }
 }
 
-fn too_large(mend: &str) -> Unprepared {
+fn too_large(hint: &str) -> Unprepared {
     Unprepared::Failed(Unsent {
         status: StatusCode::PAYLOAD_TOO_LARGE,
         reason: "body_too_large",
-        message: mend.to_owned(),
-        record: format!("Sign: {mend}"),
+        message: hint.to_owned(),
+        record: format!("Sign: {hint}"),
     })
 }
 

@@ -28,7 +28,7 @@ pub(super) fn log_is_full() -> Blocked {
 pub(super) fn turn_away(client: &Client, asked: Asked, http2: bool, what: &str) -> Response<Download> {
     let denial = too_busy(what);
     let page = deny::blocked(asked.audience(), &denial);
-    if let Ok(slot) = client.recorder().try_reserve() {
+    if let Ok(slot) = client.shared.context.recorder.try_reserve() {
         let mut exchange = Exchange::begin(asked, slot, None, client.begin());
         exchange.blocked(&denial);
         exchange.answered(page.status());
@@ -46,11 +46,11 @@ pub(super) fn turn_away(client: &Client, asked: Asked, http2: bool, what: &str) 
 pub(super) fn refuse(denial: &Blocked, mut exchange: Exchange) -> Response<Download> {
     exchange.blocked(denial);
     let page = deny::blocked(exchange.audience(), denial);
-    tell(page, exchange)
+    answer_with(page, exchange)
 }
 
-/// Ends an exchange with words of our own.
-pub(super) fn tell(page: Response<bytes::Bytes>, mut exchange: Exchange) -> Response<Download> {
+/// Ends an exchange with a response of our own.
+pub(super) fn answer_with(page: Response<bytes::Bytes>, mut exchange: Exchange) -> Response<Download> {
     exchange.answered(page.status());
     page.map(|page| Download::page(page, Some(exchange)))
 }
@@ -62,7 +62,7 @@ pub(super) fn give_up(unprepared: Unprepared, mut exchange: Exchange) -> Respons
         Unprepared::Failed(unsent) => {
             let page = deny::unsent(exchange.audience(), &unsent);
             exchange.failed(unsent.record);
-            tell(page, exchange)
+            answer_with(page, exchange)
         }
     }
 }

@@ -1,8 +1,8 @@
 //! HTTP/2 requests that h2 resets by itself, before anybody is asked about them.
 //!
-//! h2 hands on no request that it cannot read: doubled pseudo headers, upper-case names, `"` in a query. It tells nobody but the client, so
+//! h2 hands on no request that it cannot read: doubled pseudo headers, upper-case names, `"` in a query. It reports this to the client only, so
 //! the frames are watched: a stream that is reset before it is answered, and for which the service was never called, is a request that is
-//! refused. What it asked for is not known. The client is told to try HTTP/1.1, where the query travels as it is and every refusal has its
+//! refused. What it asked for is not known. The client is asked to try HTTP/1.1, where the query travels as it is and every refusal has its
 //! reason; of clients known to us curl does.
 
 use std::collections::HashSet;
@@ -25,7 +25,7 @@ const RESET: usize = 13;
 const PROTOCOL_ERROR: [u8; 4] = [0, 0, 0, 1];
 const HTTP_1_1_REQUIRED: [u8; 4] = [0, 0, 0, 13];
 
-/// Whom to tell of requests that nobody sees.
+/// Who is notified of requests that nothing else sees.
 pub(super) trait Unseen {
     /// How many requests the service was called for.
     fn seen(&self) -> u64;

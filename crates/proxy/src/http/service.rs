@@ -38,7 +38,7 @@ pub(super) async fn answer(
     let mut response = handle(&client, request, note).await;
     if http1 {
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            client.framing().answered();
+            client.framing.answered();
         }
     } else if response.headers().contains_key(CONNECTION) {
         let headers = response.headers_mut();
@@ -55,7 +55,7 @@ async fn handle(client: &Arc<Client>, request: Request<Incoming>, note: Option<N
         None => (None, None),
     };
     let asked = describe(client, &parts, refused.as_ref(), raw_target.as_deref());
-    let span = asked.span(client.span());
+    let span = asked.span(&client.span);
     decide(client, parts, body, asked, refused, raw_target)
         .instrument(span)
         .await
@@ -70,11 +70,11 @@ async fn decide(
     raw_target: Option<Vec<u8>>,
 ) -> Response<Download> {
     let http2 = parts.version == Version::HTTP_2;
-    let Ok(permit) = Arc::clone(client.requests()).try_acquire_owned() else {
-        client.count_refused_request();
+    let Ok(permit) = Arc::clone(&client.shared.requests).try_acquire_owned() else {
+        client.shared.refused_requests.add();
         return turn_away(client, asked, http2, "too many requests are in progress");
     };
-    let Ok(slot) = client.recorder().reserve().await else {
+    let Ok(slot) = client.shared.context.recorder.reserve().await else {
         return turn_away(client, asked, http2, "requests cannot be recorded");
     };
     let exchange = Exchange::begin(asked, slot, Some(permit), client.begin());
@@ -105,14 +105,18 @@ fn describe(
         let host = match (parts.uri.authority(), parts.headers.get(HOST)) {
             (Some(authority), _) => authority.as_str().to_owned(),
             (None, Some(host)) => String::from_utf8_lossy(host.as_bytes()).into_owned(),
-            (None, None) => client.server_name().map(ToString::to_string).unwrap_or_default(),
+            (None, None) => client
+                .server_name
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
         };
         let target = String::from_utf8_lossy(&origin_form(parts, raw_target)).into_owned();
         (parts.method.as_str().to_owned(), host, target)
     };
-    let host = canonical(host, client.scheme());
+    let host = canonical(host, client.scheme);
     Asked {
-        record: RequestRecord::asked(method, client.scheme(), host, target),
+        record: RequestRecord::asked(method, client.scheme, host, target),
         html: deny::prefers_html(&parts.headers),
     }
 }
@@ -129,14 +133,14 @@ fn canonical(host: String, scheme: Scheme) -> String {
 }
 
 fn judge(client: &Client, parts: &Parts, raw_target: Option<&[u8]>) -> Result<Permit, Blocked> {
-    if parts.headers.len() > client.max_headers() {
+    if parts.headers.len() > client.limits().headers {
         return Err(head_denial(HeadFault::TooManyHeaders));
     }
     if parts.version == Version::HTTP_2 {
-        check_http2(parts, client.max_head_bytes())?;
+        check_http2(parts, client.limits().head_bytes)?;
     }
-    let request = identify(parts, client.scheme(), client.server_name(), raw_target)?;
-    client.gate().admit(request)
+    let request = identify(parts, client.scheme, client.server_name.as_ref(), raw_target)?;
+    client.shared.gate.admit(request)
 }
 
 /// What the reader of HTTP/1 heads checks, as far as it can be wrong in HTTP/2.
@@ -206,10 +210,10 @@ async fn pass(
         ));
     }
     exchange.allowed(permit.host().as_str(), permit.rule().clone());
-    if !exchange.fits(client.log(), websocket.is_some()) {
+    if !exchange.fits(&client.shared.log, websocket.is_some()) {
         return refuse(&log_is_full(), exchange);
     }
-    exchange.announce(client.recorder());
+    exchange.announce(&client.shared.context.recorder);
     let prepared = match prepare(client, &permit, parts, headers, body, &mut exchange).await {
         Ok(prepared) => prepared,
         Err(unprepared) => return give_up(unprepared, exchange),

@@ -6,8 +6,8 @@ use tokio::sync::Semaphore;
 
 use crate::context::Context;
 use crate::gate::Gate;
+use crate::limit_counter::LimitCounter;
 use crate::record::LogBudget;
-use crate::tally::Tally;
 use crate::upload::ROOM;
 use crate::upstream::{Dialer, Pool};
 
@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     pub(super) requests: Arc<Semaphore>,
     /// What is left of the network log for permitted requests.
     pub(super) log: LogBudget,
-    pub(crate) refused_requests: Tally,
+    pub(crate) refused_requests: LimitCounter,
     /// A permit for each HTTP/2 connection that may have many streams.
     pub(super) wide_connections: Arc<Semaphore>,
     /// A permit for each byte of a body that waits to be signed.
@@ -39,7 +39,7 @@ impl Shared {
             pool: Pool::new(Dialer::new(Arc::clone(&context)), limits.pooled_connections),
             requests: Arc::new(Semaphore::new(limits.requests)),
             log: LogBudget::new(limits.log_bytes),
-            refused_requests: Tally::new("requests"),
+            refused_requests: LimitCounter::new("requests"),
             wide_connections: Arc::new(Semaphore::new(WIDE_CONNECTIONS)),
             signing_room: Arc::new(Semaphore::new(ROOM)),
             context,

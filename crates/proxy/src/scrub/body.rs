@@ -18,7 +18,7 @@ use super::stream::Stream;
 use crate::fields::only;
 
 /// How many steps one poll may take that give nothing, before others have their turn.
-const PATIENCE: u32 = 64;
+const STEPS_PER_POLL: u32 = 64;
 
 type BodyError = Box<dyn Error + Send + Sync>;
 
@@ -38,7 +38,7 @@ struct Searched {
     length: Length,
     /// What has come and is not yet looked at, where nothing is decoded.
     input: Bytes,
-    place: Place,
+    state: ReadState,
     replaced: Arc<AtomicU32>,
 }
 
@@ -49,7 +49,7 @@ enum Decoding {
     Open(Chain),
 }
 
-enum Place {
+enum ReadState {
     /// Nothing has come.
     Fresh,
     Open,
@@ -96,10 +96,10 @@ where
         let Some(searched) = &mut this.searched else {
             return Pin::new(&mut this.inner).poll_frame(cx).map_err(Into::into);
         };
-        let mut patience = PATIENCE;
-        while let Some(left) = patience.checked_sub(1) {
-            patience = left;
-            match searched.next(&mut patience) {
+        let mut steps = STEPS_PER_POLL;
+        while let Some(left) = steps.checked_sub(1) {
+            steps = left;
+            match searched.next(&mut steps) {
                 Ok(Next::Frame(frame)) => return Poll::Ready(Some(Ok(frame))),
                 Ok(Next::End) => return Poll::Ready(None),
                 Ok(Next::Tired) => break,
@@ -107,7 +107,7 @@ where
                 Err(error) => return Poll::Ready(Some(Err(searched.fail(error)))),
             }
             match ready!(Pin::new(&mut this.inner).poll_frame(cx)) {
-                None => searched.place = Place::Received(None),
+                None => searched.state = ReadState::Received(None),
                 Some(Ok(frame)) => searched.receive(frame, this.inner.is_end_stream()),
                 Some(Err(error)) => return Poll::Ready(Some(Err(searched.fail(error)))),
             }
@@ -117,10 +117,10 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        match self.searched.as_ref().map(|searched| &searched.place) {
-            None | Some(Place::Fresh) => self.inner.is_end_stream(),
-            Some(Place::Open | Place::Received(_)) => false,
-            Some(Place::Over(trailers)) => trailers.is_none(),
+        match self.searched.as_ref().map(|searched| &searched.state) {
+            None | Some(ReadState::Fresh) => self.inner.is_end_stream(),
+            Some(ReadState::Open | ReadState::Received(_)) => false,
+            Some(ReadState::Over(trailers)) => trailers.is_none(),
         }
     }
 
@@ -154,34 +154,38 @@ impl Searched {
                 Decoding::Ready(search)
             },
             input: Bytes::new(),
-            place: Place::Fresh,
+            state: ReadState::Fresh,
             replaced,
         }
     }
 
     /// Takes a frame; `last` if none follows.
     fn receive(&mut self, frame: Frame<Bytes>, last: bool) {
-        self.place = if last { Place::Received(None) } else { Place::Open };
+        self.state = if last {
+            ReadState::Received(None)
+        } else {
+            ReadState::Open
+        };
         match frame.into_data() {
             Ok(data) => self.input = data,
-            Err(frame) => self.place = Place::Received(frame.into_trailers().ok()),
+            Err(frame) => self.state = ReadState::Received(frame.into_trailers().ok()),
         }
     }
 
     /// Nothing comes after `error`.
     fn fail(&mut self, error: impl Into<BodyError>) -> BodyError {
-        self.place = Place::Over(None);
+        self.state = ReadState::Over(None);
         error.into()
     }
 
-    fn next(&mut self, patience: &mut u32) -> Result<Next, DecodeError> {
+    fn next(&mut self, steps: &mut u32) -> Result<Next, DecodeError> {
         loop {
-            if let Place::Over(trailers) = &mut self.place {
+            if let ReadState::Over(trailers) = &mut self.state {
                 let trailers = trailers.take();
                 return Ok(trailers.map_or(Next::End, |trailers| Next::Frame(self.trailers(trailers))));
             }
-            let pulled = self.decoded(patience)?;
-            let received = matches!(self.place, Place::Received(_));
+            let pulled = self.decoded(steps)?;
+            let received = matches!(self.state, ReadState::Received(_));
             let (output, replaced) = match pulled {
                 Pulled::Tired => return Ok(Next::Tired),
                 Pulled::Hungry if !received => return Ok(Next::Hungry),
@@ -197,7 +201,7 @@ impl Searched {
     }
 
     /// The next piece of the text.
-    fn decoded(&mut self, patience: &mut u32) -> Result<Pulled, DecodeError> {
+    fn decoded(&mut self, steps: &mut u32) -> Result<Pulled, DecodeError> {
         let input = std::mem::take(&mut self.input);
         if let (Decoding::Ready(search), false) = (&self.decoding, input.is_empty()) {
             self.decoding = Decoding::Open(Chain::new(&search.codings)?);
@@ -207,7 +211,7 @@ impl Searched {
                 if !input.is_empty() {
                     chain.feed(input);
                 }
-                chain.pull(patience)
+                chain.pull(steps)
             }
             _ if input.is_empty() => Ok(Pulled::Hungry),
             _ => Ok(Pulled::Data(input)),
@@ -219,11 +223,11 @@ impl Searched {
         if let Decoding::Open(chain) = &mut self.decoding {
             chain.finish()?;
         }
-        let trailers = match &mut self.place {
-            Place::Received(trailers) => trailers.take(),
+        let trailers = match &mut self.state {
+            ReadState::Received(trailers) => trailers.take(),
             _ => None,
         };
-        self.place = Place::Over(trailers);
+        self.state = ReadState::Over(trailers);
         Ok(self.text.push_last(data))
     }
 

@@ -11,7 +11,7 @@
 //! Limits, which no search for bytes can lift: values shorter than [`needles::LEAST_VALUE`] bytes are not looked for, nor values that an
 //! upstream writes backwards, in pieces, hashed, encrypted or in letters of another case, in base64 that is broken into lines of less
 //! than 40 characters or indented, as numbers other than hexadecimal, or spread over two ranges of a download. Who can guess a value
-//! in full can confirm the guess by letting it be echoed: only values that nobody can guess are secrets. Of a value in the middle of
+//! in full can confirm the guess by letting it be echoed: only values that cannot be guessed are secrets. Of a value in the middle of
 //! base64 text, up to four bits at either end stay.
 
 mod accept;

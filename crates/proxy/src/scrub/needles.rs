@@ -29,7 +29,7 @@ pub(crate) struct Needles {
     names: Arc<Index>,
     count: usize,
     /// No needle is longer. It follows from the lengths of the values alone, not from what must be escaped in them, and is a power of
-    /// two, so that it does not tell how long exactly they are.
+    /// two, so that it does not reveal their exact length.
     reach: usize,
     /// One bit for each byte up to [`LAST_CONTROL`]: set where no needle contains it.
     borders: u64,
@@ -80,7 +80,7 @@ impl Needles {
     }
 
     /// Looks for these real values also where they are shown byte by byte, which a service does with what it should have been signed.
-    /// Then a space is no border any more: words are held back, and only lines are not.
+    /// Then a space is no longer a border: words are held back, and only lines are not.
     pub(crate) fn with_bytes(mut self, pairs: impl IntoIterator<Item = (SecretValue, String)>) -> Self {
         for (real, surrogate) in pairs {
             if real.expose().len() >= LEAST_VALUE {

@@ -32,7 +32,7 @@ pub(crate) enum UnknownEncoding {
     /// A stream of gRPC or Connect.
     #[error("failed to decode the answer: its messages are compressed each for itself")]
     Messages,
-    /// A transfer coding besides `chunked`, which is no part of HTTP/2 and which no client asks for through this proxy.
+    /// A transfer coding besides `chunked`, which is not part of HTTP/2 and which no client asks for through this proxy.
     #[error("failed to decode the answer: it has a transfer coding other than chunked")]
     Transfer,
     /// A range of compressed data.
@@ -58,9 +58,9 @@ pub(crate) struct Search {
     pub(super) length: Length,
 }
 
-/// Decides how the body of the answer with this head to a request by `method` is read, and mends the head: a body that is decoded
+/// Decides how the body of the answer with this head to a request by `method` is read, and corrects the head: a body that is decoded
 /// loses `Content-Encoding`, `Content-Length` and digests. Any other keeps its length, also where a surrogate has another. `recoded`
-/// says that the body is in a transfer coding which nobody has undone.
+/// says that the body is in a transfer coding that is still applied.
 ///
 /// # Errors
 ///

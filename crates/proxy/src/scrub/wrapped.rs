@@ -15,7 +15,7 @@ pub(super) const LINE: usize = 40;
 pub(super) struct Run {
     /// At most [`LINE`].
     count: usize,
-    /// A backslash stands behind them: JSON may escape `/` so.
+    /// A backslash follows them: JSON may escape `/` so.
     escape: bool,
 }
 
@@ -53,7 +53,7 @@ impl Run {
     }
 }
 
-/// Whether what stands at `place` of `text`, a line feed or carriage return, may be a break within a value, whatever follows. `before` is
+/// Whether the byte at `place` of `text`, a line feed or carriage return, may be a break within a value, whatever follows. `before` is
 /// how the text before it ends.
 pub(super) fn may_be_break(text: &[u8], before: Run, place: usize) -> bool {
     let line = text.get(..place).unwrap_or_default();
@@ -113,7 +113,7 @@ impl Unwrapped {
         })
     }
 
-    /// Where the whole text has what stands at `at` here.
+    /// Where the whole text has the byte at `at` here.
     pub(super) fn whole(&self, at: usize) -> usize {
         let passed = self.breaks.partition_point(|wrap| wrap.at <= at);
         match passed.checked_sub(1).and_then(|last| self.breaks.get(last)) {
@@ -122,7 +122,7 @@ impl Unwrapped {
         }
     }
 
-    /// Where this has what stands at `place` of the whole text, or behind a break that `place` is in.
+    /// Where this has the byte at `place` of the whole text, or behind a break that `place` is in.
     pub(super) fn unwrapped(&self, place: usize) -> usize {
         let passed = self.breaks.partition_point(|wrap| wrap.begin < place);
         match passed.checked_sub(1).and_then(|last| self.breaks.get(last)) {

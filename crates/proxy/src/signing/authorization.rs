@@ -37,7 +37,7 @@ pub(super) fn authorization(headers: &HeaderMap) -> Result<Option<Authorization<
     Ok(found)
 }
 
-const BEHIND_ANOTHER: SignError = SignError::Malformed("another scheme stands before it");
+const BEHIND_ANOTHER: SignError = SignError::Malformed("another scheme precedes it");
 
 fn read(value: &[u8]) -> Result<Option<Authorization<'_>>, SignError> {
     let value = value.trim_ascii();

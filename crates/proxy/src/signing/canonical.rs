@@ -15,7 +15,7 @@ pub(super) fn canonical_path(rule: PathRule, path: &str) -> String {
     }
 }
 
-/// The headers as they are signed, one line for each of `names`, in this order; `host` stands for the header of that name.
+/// The headers as they are signed, one line for each of `names`, in this order; `host` is the value of that header.
 ///
 /// # Errors
 ///

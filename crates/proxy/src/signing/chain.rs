@@ -10,7 +10,7 @@ use super::key::SigningKey;
 pub(super) struct Chain {
     key: SigningKey,
     algorithm: Algorithm,
-    /// The lines that name moment and scope.
+    /// The lines that name time and scope.
     context: String,
     previous: String,
 }

@@ -54,7 +54,7 @@ pub(crate) fn claim(headers: &HeaderMap, target: &str) -> Result<Option<Claim>, 
 }
 
 impl Claim {
-    /// The id of the key it was made with; empty for a scheme that is not made again, so that it equals nobody's.
+    /// The id of the key it was made with; empty for a scheme that is not made again, so that it equals no other.
     pub(crate) fn key_id(&self) -> &str {
         self.signature.as_ref().map_or("", |signature| &signature.key_id)
     }
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes_are_nobodys() {
+    fn other_schemes_are_foreign() {
         let none = HeaderMap::new();
         let version_2 = header_map(&[("authorization", "AWS AKID:c2ln")]);
         for (headers, target) in [

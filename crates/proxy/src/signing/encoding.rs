@@ -11,7 +11,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
-/// Likewise within a path.
+/// The same within a path.
 const RESERVED_IN_PATH: &AsciiSet = &RESERVED.remove(b'/');
 
 /// `bytes` as the name or the value of a parameter.
@@ -24,12 +24,12 @@ pub(super) fn encoded_path(bytes: &[u8]) -> String {
     percent_encode(bytes, RESERVED_IN_PATH).to_string()
 }
 
-/// What the path `text` stands for. A `%` without two digits stands for itself.
+/// The decoded path `text`. A `%` without two digits stays as it is.
 pub(super) fn decoded(text: &str) -> Vec<u8> {
     percent_decode_str(text).collect()
 }
 
-/// What the name or the value of a parameter stands for: there, `+` is a space.
+/// The decoded name or value of a parameter: there, `+` is a space.
 pub(super) fn decoded_parameter(text: &str) -> Vec<u8> {
     percent_decode_str(&text.replace('+', " ")).collect()
 }

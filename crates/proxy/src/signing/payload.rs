@@ -14,11 +14,11 @@ const CONTENT: &str = "x-amz-content-sha256";
 /// The body, as it is signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Payload {
-    /// This text stands for it.
+    /// This text is signed instead.
     Stated(String),
     /// Its hash does; the request does not say which.
     Hash,
-    /// This text stands for it, and each chunk has a signature of its own.
+    /// This text is signed instead, and each chunk has a signature of its own.
     Chunks { text: String, trailers: bool },
 }
 

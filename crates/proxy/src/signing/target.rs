@@ -87,7 +87,7 @@ impl Target {
         }
     }
 
-    /// The query as it is signed: decoded and encoded anew, in order of name and value, without the parameters named in `except`.
+    /// The query as it is signed: decoded and encoded again, in order of name and value, without the parameters named in `except`.
     pub(super) fn canonical_query(&self, except: &[&str]) -> String {
         let mut pairs: Vec<(String, String)> = self
             .parameters()

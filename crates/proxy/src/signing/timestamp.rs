@@ -1,4 +1,4 @@
-//! The moment of a signature.
+//! The time of a signature.
 
 use std::time::SystemTime;
 
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments() {
+    fn times() {
         let table = [
             ("20150830T123600Z", Some(1_440_938_160)),
             ("19700101T000000Z", Some(0)),

@@ -116,7 +116,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
             });
         }
         let unnamed = match tls {
-            // A server name that is no DNS name is refused while the hello is read, before there is a name to tell.
+            // A server name that is no DNS name is refused while the hello is read, before there is a name to report.
             rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidServerName) => true,
             rustls::Error::General(_) => asked.as_deref().and_then(readable_name).is_none(),
             _ => false,

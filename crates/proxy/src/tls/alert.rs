@@ -1,4 +1,4 @@
-//! How failed handshakes are told of: the names of alerts as RFC 8446 writes them.
+//! How failed handshakes are reported: the names of alerts as RFC 8446 writes them.
 
 use std::error::Error as StdError;
 use std::io;

@@ -108,7 +108,7 @@ impl Facts {
     }
 }
 
-/// From when to when a certificate is valid, and what stands in it after that.
+/// From when to when a certificate is valid, and what follows that in it.
 pub(super) fn validity(
     certificate: &[u8],
 ) -> Result<(OffsetDateTime, OffsetDateTime, Elements<'_>), AuthorityError> {
@@ -121,13 +121,13 @@ pub(super) fn validity(
     // Serial number, signature algorithm, issuer.
     let dates = parts.nth(3).map(|(_, content)| Elements(content));
     let mut dates = dates.ok_or(AuthorityError::Form("validity"))?;
-    let mut moment = || {
+    let mut time = || {
         dates
             .next()
-            .and_then(der::moment)
+            .and_then(der::time)
             .ok_or(AuthorityError::Form("validity"))
     };
-    Ok((moment()?, moment()?, parts))
+    Ok((time()?, time()?, parts))
 }
 
 /// The name whose only attribute is a common name.

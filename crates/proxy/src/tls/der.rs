@@ -55,8 +55,8 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The moment that an element names.
-pub(super) fn moment((tag, content): (u8, &[u8])) -> Option<OffsetDateTime> {
+/// The time that an element names.
+pub(super) fn time((tag, content): (u8, &[u8])) -> Option<OffsetDateTime> {
     let text = std::str::from_utf8(content).ok()?.strip_suffix('Z')?;
     let (year, rest) = match tag {
         UTC_TIME => {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments() {
+    fn times() {
         let cases: &[(u8, &str, Option<i64>)] = &[
             (UTC_TIME, "700101000001Z", Some(1)),
             (UTC_TIME, "491231235959Z", Some(2_524_607_999)),
@@ -96,7 +96,7 @@ mod tests {
         ];
         for (tag, text, unix) in cases {
             assert_eq!(
-                moment((*tag, text.as_bytes())).map(OffsetDateTime::unix_timestamp),
+                time((*tag, text.as_bytes())).map(OffsetDateTime::unix_timestamp),
                 *unix,
                 "{text}"
             );

@@ -34,7 +34,7 @@ fn authority() -> ProxyAuthority {
 ///
 /// # Panics
 ///
-/// When the cuts change how the handshake ends, when it succeeds, or when a name is told that is not in the bytes.
+/// When the cuts change how the handshake ends, when it succeeds, or when a name is reported that is not in the bytes.
 pub fn client_hello(data: &[u8]) {
     let mut input = Input::new(data);
     let sizes = input.sizes();
@@ -47,7 +47,7 @@ pub fn client_hello(data: &[u8]) {
             .any(|window| window.eq_ignore_ascii_case(name.as_bytes()));
         assert!(
             there || name.is_empty() || name.len() > bytes.len(),
-            "a name that nobody sent"
+            "a name that was not sent"
         );
     }
 }
@@ -57,7 +57,7 @@ type End = Option<(Option<String>, String, Option<&'static str>, bool)>;
 
 fn end(pieces: &[&[u8]]) -> End {
     match run(Handshake::with(Peer::new(pieces), Arc::clone(&CONFIG))) {
-        Handshake::Accepted(_) => panic!("nobody can finish a handshake without its secrets"),
+        Handshake::Accepted(_) => panic!("no handshake can finish without its secrets"),
         Handshake::Gone => None,
         Handshake::Refused(refusal) => Some((
             refusal.server_name,

@@ -22,7 +22,7 @@ use super::authority::{Authority, AuthorityError};
 const BACKDATED: Duration = Duration::from_mins(5);
 /// How long a leaf is valid, unless its issuer ends before.
 const VALID: Duration = Duration::from_hours(24);
-/// After this a cached leaf is minted anew.
+/// After this a cached leaf is minted again.
 const FRESH: Duration = Duration::from_hours(12);
 /// The longest common name that X.520 admits, in characters.
 const COMMON_NAME: usize = 64;

@@ -1,4 +1,4 @@
-//! A request's body on its way to the upstream, frame by frame: as it comes, from a buffer, or signed anew.
+//! A request's body on its way to the upstream, frame by frame: as it comes, from a buffer, or signed again.
 
 use std::io;
 use std::pin::Pin;
@@ -51,7 +51,7 @@ impl Upload {
         }
     }
 
-    /// Likewise, with a body that was read already.
+    /// The same, with a body that was read already.
     pub(crate) fn buffered(body: Buffered, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
         Self {
             source: Source::Buffer(body),
@@ -61,7 +61,7 @@ impl Upload {
         }
     }
 
-    /// The body with its chunks signed anew.
+    /// The body with its chunks signed again.
     pub(crate) fn signed(mut self, signing: ChunkSigning) -> Self {
         self.signing = Some(Box::new(signing));
         self
@@ -114,7 +114,7 @@ impl Body for Upload {
         }
     }
 
-    /// A signature made anew is as long as the one before.
+    /// A recomputed signature is as long as the one before.
     fn size_hint(&self) -> SizeHint {
         match &self.source {
             Source::Client { incoming, .. } => incoming.size_hint(),

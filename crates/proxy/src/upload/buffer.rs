@@ -1,4 +1,4 @@
-//! Bodies that are read to their end: those whose hash a signature needs, and those that nobody wants.
+//! Bodies that are read to their end: those whose hash a signature needs, and those that are not wanted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,7 +126,7 @@ impl Buffered {
     }
 }
 
-/// What becomes of a body that nobody wants.
+/// What becomes of a body that is not wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unwanted {
     /// The client is sending it: it is read for a while, so that the client comes to read the refusal.

@@ -1,4 +1,4 @@
-//! A body whose chunks are signed anew as they pass: at most one chunk of it waits here.
+//! A body whose chunks are signed again as they pass: at most one chunk of it waits here.
 
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ pub(crate) const ROOM: u32 = 2 * MAX_CHUNK as u32;
 /// Errors of bodies, in the form that hyper takes.
 pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
 
-/// Why a body could not be signed, for whoever has to tell the client.
+/// Why a body could not be signed, for the response to the client.
 pub(crate) type ChunkFault = Arc<OnceLock<ChunkError>>;
 
 /// The signer of one body.
@@ -40,7 +40,7 @@ enum State {
 }
 
 impl ChunkSigning {
-    /// Signs with `signer`; what goes wrong is told in `fault`.
+    /// Signs with `signer`; a failure is reported in `fault`.
     pub(crate) fn new(signer: ChunkSigner, fault: ChunkFault, room: OwnedSemaphorePermit) -> Self {
         Self {
             signer,
@@ -75,10 +75,10 @@ impl ChunkSigning {
                 },
             };
             if let Err(error) = pushed {
-                let told = std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string());
-                // The first fault is the one to tell.
+                let failure = std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string());
+                // The first fault is the one to report.
                 let _ = self.fault.set(error);
-                return Poll::Ready(Some(Err(told.into())));
+                return Poll::Ready(Some(Err(failure.into())));
             }
         }
     }

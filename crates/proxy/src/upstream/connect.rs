@@ -69,8 +69,8 @@ impl Dialer {
         }
     }
 
-    /// How long a connection may take to stand.
-    pub(super) fn patience(&self) -> Duration {
+    /// How long it may take to establish a connection.
+    pub(super) fn connect_timeout(&self) -> Duration {
         Duration::from_millis(self.context.limits.connect_timeout_ms)
     }
 
@@ -80,9 +80,9 @@ impl Dialer {
         destination: &Destination,
         protocols: Protocols,
     ) -> Result<Sender, UpstreamError> {
-        match timeout(self.patience(), self.connect(destination, protocols)).await {
+        match timeout(self.connect_timeout(), self.connect(destination, protocols)).await {
             Ok(connected) => connected,
-            Err(_elapsed) => Err(UpstreamError::told(
+            Err(_elapsed) => Err(UpstreamError::of_text(
                 Failure::Timeout,
                 "the connection was not made in time",
             )),
@@ -132,7 +132,7 @@ impl Dialer {
         addresses.sort_by_key(IpAddr::is_ipv6);
         addresses.truncate(ADDRESSES);
         if addresses.is_empty() {
-            return Err(UpstreamError::told(
+            return Err(UpstreamError::of_text(
                 Failure::Address,
                 "the name has only private or reserved addresses",
             ));

@@ -1,7 +1,7 @@
 //! How an upstream fails.
 //!
 //! Invariant: no text of a failure holds an upstream's own words. They could be anything that it was ever sent, a credential too, and what
-//! stands here goes to the network log as it is.
+//! is here goes to the network log as it is.
 
 use std::error::Error;
 
@@ -23,7 +23,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// As it stands in headers and pages.
+    /// As it appears in headers and pages.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Dns => "dns",
@@ -48,7 +48,7 @@ impl Failure {
     }
 }
 
-/// What stands in the texts of other crates before words of the upstream's: in h2's, why it ends a connection; in rustls', whom its
+/// What precedes words of the upstream's in the texts of other crates: in h2's, why it ends a connection; in rustls', whom its
 /// certificate is for.
 const BEFORE_ITS_WORDS: [&str; 2] = [" (b\"", "; certificate is"];
 
@@ -73,11 +73,11 @@ impl UpstreamError {
             }
             next = cause.source();
         }
-        Self::told(kind, &texts.join(": "))
+        Self::of_text(kind, &texts.join(": "))
     }
 
     /// A failure in our own words.
-    pub(crate) fn told(kind: Failure, what: &str) -> Self {
+    pub(crate) fn of_text(kind: Failure, what: &str) -> Self {
         let begin = match kind {
             Failure::Dns | Failure::Connect => "Connection failed",
             Failure::Tls => "TLS",
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_an_upstreams_own_words_is_told() {
+    fn nothing_of_an_upstreams_own_words_is_reported() {
         let reset = Error::other(
             "connection error received: not a result of an error (b\"x (os error 1) (b\\\"bad token ghp_Real\\\")\")",
         );

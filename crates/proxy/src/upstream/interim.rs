@@ -1,6 +1,6 @@
 //! Bounds how many interim answers (1xx) an HTTP/2 upstream may send.
 //!
-//! h2 keeps each of them until somebody asks for it, hyper never does, and no window covers heads: without a bound an upstream could
+//! h2 keeps each of them until it is asked for, hyper never does, and no window covers heads: without a bound an upstream could
 //! fill the memory. HTTP/1 needs none of this, since hyper drops interim answers as it reads them.
 
 use std::collections::HashMap;

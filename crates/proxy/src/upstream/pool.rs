@@ -118,9 +118,9 @@ impl Pool {
         let Some(turn) = self.turn(destination) else {
             return self.lease_new(destination).await;
         };
-        let waited = timeout(self.dialer.patience(), turn.mutex.lock()).await;
+        let waited = timeout(self.dialer.connect_timeout(), turn.mutex.lock()).await;
         let Ok(_mine) = waited else {
-            return Err(UpstreamError::told(
+            return Err(UpstreamError::of_text(
                 Failure::Timeout,
                 "the connection was not made in time",
             ));

@@ -24,13 +24,13 @@ const HEADERS: usize = 256;
 /// enough for a fast upstream far away.
 const WIDE_STREAM: u32 = 2 * 1024 * 1024;
 const WIDE_CONNECTION: u32 = 4 * 1024 * 1024;
-/// Likewise on all others: there may be as many of them as requests, and their windows must not fill the memory.
+/// The same on all others: there may be as many of them as requests, and their windows must not fill the memory.
 const NARROW: u32 = 64 * 1024 - 1;
 /// How often a connection with streams in progress is asked whether it still lives, and how long it may take to say so.
 const PING: Duration = Duration::from_mins(1);
 const PONG: Duration = Duration::from_secs(20);
 
-/// Sends requests over a connection. The connection itself runs as a task of its own until nobody holds a sender.
+/// Sends requests over a connection. The connection itself runs as a task of its own until the last sender is dropped.
 #[derive(Debug)]
 pub(crate) enum Sender {
     /// One request at a time.

@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::harness::{Body, PATIENCE, Pki, Proxy, Setup, Upstream, empty, peak_memory, streaming_body};
+use crate::harness::{Body, Proxy, Setup, TIMEOUT, get, peak_memory, streaming_body};
 
 /// Connections that the limits let in.
 const CONNECTIONS: usize = 256;
@@ -53,7 +53,7 @@ async fn deny(
     url: &str,
     lines: usize,
 ) -> hyper::Result<Response<Incoming>> {
-    let request = Request::get(url).body(empty()).unwrap();
+    let request = get(url);
     let (mut parts, body) = request.into_parts();
     for _ in 0..lines {
         parts.headers.append("x", HeaderValue::from_static("y"));
@@ -70,19 +70,18 @@ where
     F: Future<Output = hyper::Result<Response<Incoming>>>,
 {
     let mut held = Vec::new();
-    let mut patience = PATIENCE;
-    while let Ok(Some(response)) = timeout(patience, asked.next()).await {
+    let mut wait = TIMEOUT;
+    while let Ok(Some(response)) = timeout(wait, asked.next()).await {
         held.extend(response.ok());
-        patience = SETTLE;
+        wait = SETTLE;
     }
     held
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_nobody_reads() {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    let (proxy, process) = Setup::new(pki, upstream.address).start_process().await;
+async fn unread_answers() {
+    let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
+    let (proxy, process) = setup.start_process().await;
     let clients = crowd(&proxy, |_| "evil.example".to_owned()).await;
     let requests = (0..64).flat_map(|_| clients.iter());
     let asked: FuturesUnordered<_> = requests
@@ -104,9 +103,8 @@ async fn answers_that_nobody_reads() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn heads_of_very_many_lines() {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    let (proxy, process) = Setup::new(pki, upstream.address).start_process().await;
+    let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
+    let (proxy, process) = setup.start_process().await;
     let clients = crowd(&proxy, |_| "evil.example".to_owned()).await;
     let requests = (0..2).flat_map(|_| clients.iter());
     // Each of them is one byte on the wire.
@@ -123,10 +121,9 @@ async fn heads_of_very_many_lines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uploads_that_nobody_takes() {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    let (proxy, process) = Setup::new(pki, upstream.address).start_process().await;
+async fn uploads_without_a_reader() {
+    let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
+    let (proxy, process) = setup.start_process().await;
     let clients = crowd(&proxy, |_| "a.example".to_owned()).await;
     // The upstream reads nothing of these; of the others, which the gate refuses, the proxy itself reads some.
     let paths = ["https://a.example/wait", "https://b.example/"];
@@ -147,11 +144,9 @@ async fn uploads_that_nobody_takes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn downloads_from_many_hosts_that_nobody_reads() {
+async fn unread_downloads_from_many_hosts() {
     for alpn in ["h2", "http/1.1"] {
-        let pki = Pki::new();
-        let upstream = Upstream::start(pki.server(&["*.a.example"], &[alpn])).await;
-        let mut setup = Setup::new(pki, upstream.address);
+        let (mut setup, _upstream) = Setup::fresh(&["*.a.example"], &[alpn]).await;
         setup.policy = "domains: [\"*.a.example\"]";
         let (proxy, process) = setup.start_process().await;
         let clients = crowd(&proxy, |number| format!("h{number}.a.example")).await;
@@ -160,10 +155,7 @@ async fn downloads_from_many_hosts_that_nobody_reads() {
             let mut client = clients[number].clone();
             async move {
                 let url = format!("https://h{number}.a.example/zeros?{LARGE}");
-                client
-                    .send_request(Request::get(url).body(empty()).unwrap())
-                    .await
-                    .unwrap()
+                client.send_request(get(url)).await.unwrap()
             }
         });
         let held = join_all(downloads).await;
@@ -179,9 +171,8 @@ async fn downloads_from_many_hosts_that_nobody_reads() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn heads_that_never_end() {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    let (proxy, process) = Setup::new(pki, upstream.address).start_process().await;
+    let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
+    let (proxy, process) = setup.start_process().await;
     let head = format!(
         "GET / HTTP/1.1\r\nHost: a.example\r\nX: {}",
         "x".repeat(60 * 1024)

@@ -1,5 +1,5 @@
 //! What arrives is what was sent, and what was judged: targets that hyper cannot hold, headers that name another path, answers in codings
-//! that nobody undoes.
+//! that the proxy does not undo.
 
 use allowlist::HostPattern;
 use sandbox_credentials::{HeaderPattern, Injection, MaskedSecret, SecretValue, prepare_secrets};
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
-use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, plain_capture, raw, raw_tls};
+use crate::harness::{Pki, Proxy, Setup, TIMEOUT, plain_capture, raw, raw_tls};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
@@ -80,7 +80,7 @@ async fn a_raw_query_is_one_requests_own() {
     assert_eq!(answer.count(), 3, "{answer:?}");
     let mut all = String::new();
     while !all.contains("/c?<> HTTP/1.1\r\n") {
-        all += &timeout(PATIENCE, seen.recv()).await.unwrap().unwrap();
+        all += &timeout(TIMEOUT, seen.recv()).await.unwrap().unwrap();
     }
     assert!(
         all.contains("POST /a?\" HTTP/1.1\r\n") && all.contains("abc"),
@@ -111,12 +111,11 @@ async fn http2(proxy: &Proxy) -> TlsStream<TcpStream> {
     stream
 }
 
-/// hyper's HTTP/2 cannot hold these: the client is told to try HTTP/1.1.
+/// hyper's HTTP/2 cannot hold these: the client is asked to try HTTP/1.1.
 #[tokio::test]
 async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    let proxy = Setup::new(pki, upstream.address).start().await;
+    let (setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
+    let proxy = setup.start().await;
     let mut stream = http2(&proxy).await;
     stream.write_all(&http2_request(1, "/?\u{fc}")).await.unwrap();
     stream.write_all(&http2_request(3, "/?q=\"a\"")).await.unwrap();
@@ -125,7 +124,7 @@ async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
     let expected = [0, 0, 4, 3, 0, 0, 0, 0, 3, 0, 0, 0, 13];
     while !read.windows(expected.len()).any(|frame| frame == expected) {
         let mut buffer = [0; 4096];
-        let length = timeout(PATIENCE, stream.read(&mut buffer))
+        let length = timeout(TIMEOUT, stream.read(&mut buffer))
             .await
             .expect("a reset comes")
             .unwrap();
@@ -154,9 +153,7 @@ async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
 /// h2 cuts off a fragment before anybody sees it, so it cannot be refused as over HTTP/1. What is left is what is judged, sent and recorded.
 #[tokio::test]
 async fn over_http2_a_fragment_is_not_judged_sent_or_recorded() {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    let mut setup = Setup::new(pki, upstream.address);
+    let (mut setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     setup.policy = "url_prefixes: [{host: a.example, path: /open}, {host: a.example, path: '/open?*'}]";
     let proxy = setup.start().await;
     for (path, left, allowed) in [
@@ -238,7 +235,7 @@ async fn with_token(address: std::net::Ipv4Addr, known: bool) -> Proxy {
 }
 
 #[tokio::test]
-async fn an_answer_in_a_transfer_coding_that_nobody_undoes_is_refused() {
+async fn an_answer_in_an_unknown_transfer_coding_is_refused() {
     for answer in [
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",

@@ -10,7 +10,7 @@ use sandbox_proxy_protocol::{Command, RequestRecord};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::harness::{Body, PATIENCE, Pki, Proxy, Setup, Upstream, body, empty, raw, raw_tls};
+use crate::harness::{Body, Proxy, Setup, TIMEOUT, Upstream, body, empty, get, raw, raw_tls};
 
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
 const API_KEY: &str = "sk-ant-api03-TheRealKeyOfThisTest";
@@ -48,9 +48,7 @@ impl World {
             secret("PLAIN", PLAIN, &["x-plain"], true),
         ];
         let secrets = prepare_secrets(&masked, &[]).unwrap();
-        let pki = Pki::new();
-        let upstream = Upstream::start(pki.server(&["a.example", "b.example"], alpn)).await;
-        let mut setup = Setup::new(pki, upstream.address);
+        let (mut setup, upstream) = Setup::fresh(&["a.example", "b.example"], alpn).await;
         setup.policy = "domains: [a.example, b.example]";
         setup.replacements = secrets.replacements().clone();
         Self {
@@ -124,7 +122,7 @@ async fn a_surrogate_becomes_the_real_value_over_every_pair_of_protocols() {
 }
 
 #[tokio::test]
-async fn somebody_elses_credential_does_not_travel() {
+async fn foreign_credentials_do_not_travel() {
     let world = World::start(&["h2", "http/1.1"]).await;
     let bearer = world.bearer();
     let attack = format!("Bearer attacker.{}", world.surrogate("TOKEN"));
@@ -273,7 +271,7 @@ async fn a_web_socket_is_opened_with_the_real_value() {
         let mut stream = world.proxy.tls("a.example", &["http/1.1"]).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut start = [0; 12];
-        timeout(PATIENCE, stream.read_exact(&mut start))
+        timeout(TIMEOUT, stream.read_exact(&mut start))
             .await
             .expect("an answer comes")
             .unwrap();
@@ -330,7 +328,7 @@ async fn a_change_of_the_policy_changes_nothing_here() {
     let policy = allowlist::Allowlist::from_yaml("domains: [a.example]", "policy.yaml").unwrap();
     world.proxy.command(&Command::SetPolicy { policy }).await;
     loop {
-        let request = Request::get("https://b.example/").body(empty()).unwrap();
+        let request = get("https://b.example/");
         world.proxy.ask2(request).await;
         if world.proxy.request().await.reason.is_some() {
             break;
@@ -349,7 +347,7 @@ async fn a_change_of_the_policy_changes_nothing_here() {
 }
 
 #[tokio::test]
-async fn a_refused_request_reaches_nobody_with_its_credential() {
+async fn a_refused_request_never_sends_its_credential() {
     let world = World::start(&["http/1.1"]).await;
     let head = format!(
         "GET /x HTTP/1.1\r\nHost: c.example\r\nConnection: close\r\nAuthorization: {}\r\n\r\n",

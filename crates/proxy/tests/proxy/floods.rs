@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::harness::{
-    HTTP, HTTPS, PATIENCE, Pki, Proxy, Setup, Upstream, empty, fresh_address, peak_memory, raw,
+    HTTP, HTTPS, Pki, Proxy, Setup, TIMEOUT, Upstream, empty, fresh_address, get, peak_memory, raw,
 };
 
 /// Frames of a flood (RUSTSEC-2026-0258: each stayed in memory).
@@ -26,12 +26,12 @@ fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
 async fn flood(stream: &mut (impl AsyncWrite + Unpin), piece: &[u8], times: usize) -> bool {
     let block = piece.repeat(1000);
     for _ in 0..times / 1000 {
-        match timeout(PATIENCE, stream.write_all(&block)).await {
+        match timeout(TIMEOUT, stream.write_all(&block)).await {
             Ok(Ok(())) => {}
             _ => return false,
         }
     }
-    let _ = timeout(PATIENCE, stream.flush()).await;
+    let _ = timeout(TIMEOUT, stream.flush()).await;
     true
 }
 
@@ -124,10 +124,10 @@ async fn empty_frames_of_an_origin_take_no_memory() {
         })
         .await;
         let (proxy, process) = Setup::new(pki, address).start_process().await;
-        let request = Request::get("https://a.example/").body(empty()).unwrap();
+        let request = get("https://a.example/");
         let mut client = proxy.http2("a.example").await;
         // A flood may end the stream at once.
-        let answer = timeout(PATIENCE, client.send_request(request)).await.unwrap();
+        let answer = timeout(TIMEOUT, client.send_request(request)).await.unwrap();
         if frames == 0 {
             assert_eq!(answer.as_ref().unwrap().status(), 200);
         }
@@ -192,7 +192,7 @@ async fn an_upgrade_is_answered_in_bounds() {
             setup.limits.response_timeout_ms = Some(2000);
             let (proxy, process) = setup.start_process().await;
             let answer = raw(&proxy, asked.as_bytes());
-            let status = timeout(PATIENCE, answer).await.expect("an answer comes").status();
+            let status = timeout(TIMEOUT, answer).await.expect("an answer comes").status();
             assert!([502, 504].contains(&status), "{begin:?} {again:?}: {status}");
             let peak = peak_memory(process);
             assert!(peak < MOST, "{begin:?} {again:?}: {peak} kB");

@@ -4,12 +4,13 @@ use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::BodyExt;
 use sandbox_proxy_protocol::{Event, RequestOutcome, Scheme};
 
-use crate::harness::{Answer, Pki, Proxy, Setup, Upstream, body, empty, plain_capture, raw, streaming_body};
+use crate::harness::{
+    Answer, Pki, Proxy, Setup, Upstream, body, empty, get, plain_capture, raw, streaming_body,
+};
 
 async fn start(alpn: &[&str]) -> (Proxy, Upstream) {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], alpn)).await;
-    (Setup::new(pki, upstream.address).start().await, upstream)
+    let (setup, upstream) = Setup::fresh(&["a.example"], alpn).await;
+    (setup.start().await, upstream)
 }
 
 #[tokio::test]
@@ -52,7 +53,7 @@ async fn every_pair_of_protocols_carries_a_request() {
 }
 
 #[tokio::test]
-async fn a_record_tells_the_whole_story() {
+async fn a_record_has_the_whole_story() {
     let (proxy, _upstream) = start(&["h2"]).await;
     let request = Request::post("https://a.example/echo?x=1")
         .body(body("hello"))
@@ -172,15 +173,9 @@ async fn trailers_go_both_ways() {
 }
 
 #[tokio::test]
-async fn alternative_services_are_not_told_of_and_duplicates_stay() {
+async fn alternative_services_are_not_announced_and_duplicates_stay() {
     let (proxy, _upstream) = start(&["h2", "http/1.1"]).await;
-    let answer = proxy
-        .ask2(
-            Request::get("https://a.example/alternative")
-                .body(empty())
-                .unwrap(),
-        )
-        .await;
+    let answer = proxy.ask2(get("https://a.example/alternative")).await;
     assert!(!answer.headers.contains_key("alt-svc"));
     let cookies: Vec<_> = answer.headers.get_all("set-cookie").iter().collect();
     assert_eq!(cookies, ["a=1", "b=2"]);
@@ -189,9 +184,7 @@ async fn alternative_services_are_not_told_of_and_duplicates_stay() {
 
 #[tokio::test]
 async fn a_method_cannot_hide_where_methods_count() {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    let mut setup = Setup::new(pki, upstream.address);
+    let (mut setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     setup.policy = "url_prefixes: [{host: a.example, path: \"/headers*\", methods: [POST]}, {host: b.example, path: \"\"}]";
     let proxy = setup.start().await;
     let request = || {
@@ -219,9 +212,7 @@ async fn a_method_cannot_hide_where_methods_count() {
         warning.contains("POST") && warning.contains("a.example"),
         "{warning}"
     );
-    let answer = proxy
-        .ask2(Request::get("https://a.example/headers").body(empty()).unwrap())
-        .await;
+    let answer = proxy.ask2(get("https://a.example/headers")).await;
     assert_eq!((answer.status.as_u16(), answer.reason()), (403, "method"));
     proxy.stop().await;
 }
@@ -231,9 +222,7 @@ async fn connections_are_used_again() {
     for (alpn, most) in [("h2", 1), ("http/1.1", 2)] {
         let (proxy, upstream) = start(&[alpn]).await;
         for _ in 0..10 {
-            let answer = proxy
-                .ask2(Request::get("https://a.example/x").body(empty()).unwrap())
-                .await;
+            let answer = proxy.ask2(get("https://a.example/x")).await;
             assert_eq!(answer.status, 200);
         }
         assert!(
@@ -252,9 +241,7 @@ async fn requests_at_once_share_one_http2_connection() {
     let requests = (0..50).map(|index| {
         let mut sender = sender.clone();
         async move {
-            let request = Request::get(format!("https://a.example/{index}"))
-                .body(empty())
-                .unwrap();
+            let request = get(format!("https://a.example/{index}"));
             Answer::read(sender.send_request(request).await.unwrap())
                 .await
                 .body
@@ -298,9 +285,7 @@ async fn failures_have_names() {
         ("a.example", "tls", "TLS: "),
         ("a.unknown", "dns", "Connection failed: Name or service not known"),
     ] {
-        let answer = proxy
-            .ask2(Request::get(format!("https://{host}/")).body(empty()).unwrap())
-            .await;
+        let answer = proxy.ask2(get(format!("https://{host}/"))).await;
         assert_eq!(
             (answer.status.as_u16(), &answer.headers["x-sandbox-error"]),
             (502, &HeaderValue::from_static(reason)),
@@ -325,7 +310,7 @@ async fn failures_have_names() {
     }
     proxy.stop().await;
 
-    // Nobody listens at the proxy's neighbour.
+    // The proxy's neighbour has no listener.
     let proxy = Setup::new(pki.clone(), crate::harness::fresh_address())
         .start()
         .await;
@@ -358,14 +343,10 @@ async fn failures_have_names() {
 
 #[tokio::test]
 async fn private_addresses_are_refused_unless_they_are_opened() {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    let mut setup = Setup::new(pki, upstream.address);
+    let (mut setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     setup.allow_addresses = vec!["10.0.0.0/8"];
     let proxy = setup.start().await;
-    let answer = proxy
-        .ask2(Request::get("https://a.example/").body(empty()).unwrap())
-        .await;
+    let answer = proxy.ask2(get("https://a.example/")).await;
     assert_eq!((answer.status.as_u16(), answer.reason()), (403, "address"));
     assert_eq!(proxy.request().await.decision, RequestOutcome::Blocked);
     assert_eq!(upstream.connections(), 0);

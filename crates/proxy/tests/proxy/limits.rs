@@ -9,13 +9,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::harness::{Answer, PATIENCE, Pki, Proxy, Setup, Upstream, empty, raw};
+use crate::harness::{Answer, Proxy, Setup, TIMEOUT, Upstream, empty, get, raw};
 
-async fn start(limits: Limits) -> (Proxy, Upstream) {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    let mut setup = Setup::new(pki, upstream.address);
-    setup.limits = limits;
+async fn start(change: impl FnOnce(&mut Limits)) -> (Proxy, Upstream) {
+    let (mut setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
+    change(&mut setup.limits);
     (setup.start().await, upstream)
 }
 
@@ -33,7 +31,7 @@ async fn limit(proxy: &Proxy) -> String {
 
 async fn closes(mut stream: TcpStream) -> Vec<u8> {
     let mut rest = Vec::new();
-    let _ = timeout(PATIENCE, stream.read_to_end(&mut rest))
+    let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest))
         .await
         .expect("the proxy closes the connection");
     rest
@@ -41,11 +39,7 @@ async fn closes(mut stream: TcpStream) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_connection_too_many_is_closed() {
-    let (proxy, _upstream) = start(Limits {
-        connections: 2,
-        ..Limits::default()
-    })
-    .await;
+    let (proxy, _upstream) = start(|limits| limits.connections = 2).await;
     let held = [
         TcpStream::connect(proxy.http()).await.unwrap(),
         TcpStream::connect(proxy.https()).await.unwrap(),
@@ -63,7 +57,7 @@ async fn a_connection_too_many_is_closed() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, served).await.expect("a place becomes free");
+    timeout(TIMEOUT, served).await.expect("a place becomes free");
     proxy.stop().await;
 }
 
@@ -81,23 +75,13 @@ async fn raw_status(proxy: &Proxy) -> u16 {
 
 #[tokio::test]
 async fn a_request_too_many_is_503() {
-    let (proxy, upstream) = start(Limits {
-        requests: 1,
-        ..Limits::default()
-    })
-    .await;
+    let (proxy, upstream) = start(|limits| limits.requests = 1).await;
     let client = proxy.http2("a.example").await;
     let mut waiting = client.clone();
-    let request = Request::get("https://a.example/events").body(empty()).unwrap();
+    let request = get("https://a.example/events");
     let open = waiting.send_request(request).await.unwrap();
     let mut other = client.clone();
-    let refused = Answer::read(
-        other
-            .send_request(Request::get("https://a.example/").body(empty()).unwrap())
-            .await
-            .unwrap(),
-    )
-    .await;
+    let refused = Answer::read(other.send_request(get("https://a.example/")).await.unwrap()).await;
     assert_eq!((refused.status.as_u16(), refused.reason()), (503, "limit"));
     let record = proxy.request().await;
     assert_eq!(
@@ -108,21 +92,14 @@ async fn a_request_too_many_is_503() {
     upstream.go_on();
     assert_eq!(Answer::read(open).await.status, 200);
     proxy.request().await;
-    let answer = other
-        .send_request(Request::get("https://a.example/").body(empty()).unwrap())
-        .await
-        .unwrap();
+    let answer = other.send_request(get("https://a.example/")).await.unwrap();
     assert_eq!(answer.status(), 200);
     proxy.stop().await;
 }
 
 #[tokio::test]
 async fn a_head_that_dribbles_is_408() {
-    let (proxy, _upstream) = start(Limits {
-        head_timeout_ms: 300,
-        ..Limits::default()
-    })
-    .await;
+    let (proxy, _upstream) = start(|limits| limits.head_timeout_ms = 300).await;
     let started = Instant::now();
     let mut stream = TcpStream::connect(proxy.http()).await.unwrap();
     let (mut read, mut write) = stream.split();
@@ -154,11 +131,7 @@ async fn a_head_that_dribbles_is_408() {
 
 #[tokio::test]
 async fn silence_is_closed() {
-    let (proxy, _upstream) = start(Limits {
-        head_timeout_ms: 200,
-        ..Limits::default()
-    })
-    .await;
+    let (proxy, _upstream) = start(|limits| limits.head_timeout_ms = 200).await;
     for address in [proxy.http(), proxy.https()] {
         let stream = TcpStream::connect(address).await.unwrap();
         assert!(closes(stream).await.is_empty());
@@ -173,11 +146,7 @@ async fn silence_is_closed() {
 
 #[tokio::test]
 async fn idle_connections_are_closed() {
-    let (proxy, _upstream) = start(Limits {
-        idle_timeout_ms: 200,
-        ..Limits::default()
-    })
-    .await;
+    let (proxy, _upstream) = start(|limits| limits.idle_timeout_ms = 200).await;
     let mut http1 = proxy.http1("a.example").await;
     Answer::read(
         http1
@@ -192,19 +161,13 @@ async fn idle_connections_are_closed() {
     )
     .await;
     let mut http2 = proxy.http2("a.example").await;
-    Answer::read(
-        http2
-            .send_request(Request::get("https://a.example/").body(empty()).unwrap())
-            .await
-            .unwrap(),
-    )
-    .await;
+    Answer::read(http2.send_request(get("https://a.example/")).await.unwrap()).await;
     let closed = async {
         while !http1.is_closed() || !http2.is_closed() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, closed)
+    timeout(TIMEOUT, closed)
         .await
         .expect("both connections are closed");
     proxy.stop().await;
@@ -212,12 +175,8 @@ async fn idle_connections_are_closed() {
 
 #[tokio::test]
 async fn a_request_in_progress_is_not_idle() {
-    let (proxy, upstream) = start(Limits {
-        idle_timeout_ms: 100,
-        ..Limits::default()
-    })
-    .await;
-    let request = Request::get("https://a.example/wait").body(empty()).unwrap();
+    let (proxy, upstream) = start(|limits| limits.idle_timeout_ms = 100).await;
+    let request = get("https://a.example/wait");
     let mut client = proxy.http2("a.example").await;
     let mut waiting = std::pin::pin!(client.send_request(request));
     assert!(timeout(Duration::from_millis(500), &mut waiting).await.is_err());
@@ -228,14 +187,8 @@ async fn a_request_in_progress_is_not_idle() {
 
 #[tokio::test]
 async fn an_upstream_that_does_not_answer_in_time_is_502() {
-    let (proxy, _upstream) = start(Limits {
-        response_timeout_ms: Some(200),
-        ..Limits::default()
-    })
-    .await;
-    let answer = proxy
-        .ask2(Request::get("https://a.example/wait").body(empty()).unwrap())
-        .await;
+    let (proxy, _upstream) = start(|limits| limits.response_timeout_ms = Some(200)).await;
+    let answer = proxy.ask2(get("https://a.example/wait")).await;
     assert_eq!(
         (answer.status.as_u16(), &answer.headers["x-sandbox-error"]),
         (502, &"timeout".parse().unwrap())
@@ -245,12 +198,8 @@ async fn an_upstream_that_does_not_answer_in_time_is_502() {
 
 #[tokio::test]
 async fn a_stopping_proxy_lets_requests_end_but_not_for_ever() {
-    let (proxy, _upstream) = start(Limits {
-        drain_ms: 300,
-        ..Limits::default()
-    })
-    .await;
-    let request = Request::get("https://a.example/wait").body(empty()).unwrap();
+    let (proxy, _upstream) = start(|limits| limits.drain_ms = 300).await;
+    let request = get("https://a.example/wait");
     let mut client = proxy.http2("a.example").await;
     let mut waiting = std::pin::pin!(client.send_request(request));
     assert!(timeout(Duration::from_millis(200), &mut waiting).await.is_err());
@@ -262,12 +211,8 @@ async fn a_stopping_proxy_lets_requests_end_but_not_for_ever() {
 
 #[tokio::test]
 async fn an_owner_that_goes_cuts_requests_at_once_and_they_are_on_record() {
-    let (mut proxy, _upstream) = start(Limits {
-        drain_ms: 600_000,
-        ..Limits::default()
-    })
-    .await;
-    let request = Request::get("https://a.example/wait").body(empty()).unwrap();
+    let (mut proxy, _upstream) = start(|limits| limits.drain_ms = 600_000).await;
+    let request = get("https://a.example/wait");
     let mut client = proxy.http2("a.example").await;
     let mut waiting = std::pin::pin!(client.send_request(request));
     let open = proxy.record(|event| match event {
@@ -289,18 +234,14 @@ async fn an_owner_that_goes_cuts_requests_at_once_and_they_are_on_record() {
 
 #[tokio::test]
 async fn a_request_that_the_log_has_no_room_for_is_refused_and_refusals_take_no_room() {
-    let (proxy, upstream) = start(Limits {
-        log_bytes: 5 * 800,
-        ..Limits::default()
-    })
-    .await;
+    let (proxy, upstream) = start(|limits| limits.log_bytes = 5 * 800).await;
     for _ in 0..50 {
-        let refused = Request::get("https://a.example:444/").body(empty()).unwrap();
+        let refused = get("https://a.example:444/");
         assert_eq!(proxy.ask2(refused).await.status, 403);
         assert_eq!(proxy.request().await.reason, Some(Reason::Port.into()));
     }
     let ask = async || {
-        let request = Request::get("https://a.example/").body(empty()).unwrap();
+        let request = get("https://a.example/");
         let status = proxy.ask2(request).await.status;
         (status.as_u16(), proxy.request().await.reason)
     };
@@ -320,14 +261,10 @@ async fn a_request_that_the_log_has_no_room_for_is_refused_and_refusals_take_no_
 
 #[tokio::test]
 async fn while_the_owner_says_nothing_nothing_passes() {
-    let (proxy, _upstream) = start(Limits {
-        owner_timeout_ms: Some(1_000),
-        ..Limits::default()
-    })
-    .await;
+    let (proxy, _upstream) = start(|limits| limits.owner_timeout_ms = Some(1_000)).await;
     let ask = async |client: &mut hyper::client::conn::http2::SendRequest<_>, path: &str| {
         let url = format!("https://a.example{path}");
-        let request = Request::get(url).body(empty()).unwrap();
+        let request = get(url);
         client
             .send_request(request)
             .await
@@ -335,7 +272,7 @@ async fn while_the_owner_says_nothing_nothing_passes() {
     };
     let mut client = proxy.http2("a.example").await;
     assert_eq!(ask(&mut client, "/").await.unwrap(), 200, "the control");
-    let cut = timeout(PATIENCE, ask(&mut client, "/wait"))
+    let cut = timeout(TIMEOUT, ask(&mut client, "/wait"))
         .await
         .expect("it is cut");
     assert!(cut.is_err(), "{cut:?}");
@@ -349,7 +286,7 @@ async fn while_the_owner_says_nothing_nothing_passes() {
             }
         }
     };
-    timeout(PATIENCE, back)
+    timeout(TIMEOUT, back)
         .await
         .expect("an owner that is back is served");
     proxy.stop().await;
@@ -357,11 +294,7 @@ async fn while_the_owner_says_nothing_nothing_passes() {
 
 #[tokio::test]
 async fn refusals_do_not_count_as_connections() {
-    let (proxy, _upstream) = start(Limits {
-        connections: 1,
-        ..Limits::default()
-    })
-    .await;
+    let (proxy, _upstream) = start(|limits| limits.connections = 1).await;
     for _ in 0..5 {
         let served = async {
             while raw(
@@ -375,7 +308,7 @@ async fn refusals_do_not_count_as_connections() {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, served)
+        timeout(TIMEOUT, served)
             .await
             .expect("the place becomes free again");
     }
@@ -385,17 +318,13 @@ async fn refusals_do_not_count_as_connections() {
 #[tokio::test]
 async fn few_connections_stay_open() {
     for alpn in ["h2", "http/1.1"] {
-        let pki = Pki::new();
         let names = ["a.example", "b.example", "c.example", "d.example", "e.example"];
-        let upstream = Upstream::start(pki.server(&names, &[alpn])).await;
-        let mut setup = Setup::new(pki, upstream.address);
+        let (mut setup, upstream) = Setup::fresh(&names, &[alpn]).await;
         setup.policy = "domains: [\"*.example\"]";
         setup.limits.pooled_connections = 2;
         let proxy = setup.start().await;
         for name in names {
-            let answer = proxy
-                .ask2(Request::get(format!("https://{name}/")).body(empty()).unwrap())
-                .await;
+            let answer = proxy.ask2(get(format!("https://{name}/"))).await;
             assert_eq!(answer.status, 200);
         }
         let evicted = async {
@@ -403,7 +332,7 @@ async fn few_connections_stay_open() {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, evicted)
+        timeout(TIMEOUT, evicted)
             .await
             .expect("the pool keeps two connections");
         assert_eq!(upstream.connections(), 5);
@@ -413,9 +342,7 @@ async fn few_connections_stay_open() {
 
 #[tokio::test]
 async fn what_cannot_be_recorded_is_not_served() {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    let mut setup = Setup::new(pki, upstream.address);
+    let (mut setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     setup.owner_reads = false;
     let proxy = setup.start().await;
     let mut client = proxy.http2("a.example").await;
@@ -433,11 +360,7 @@ async fn what_cannot_be_recorded_is_not_served() {
 
 #[tokio::test]
 async fn too_many_headers_over_http2_are_431() {
-    let (proxy, _upstream) = start(Limits {
-        headers: 20,
-        ..Limits::default()
-    })
-    .await;
+    let (proxy, _upstream) = start(|limits| limits.headers = 20).await;
     let request = |count| {
         (0..count).fold(Request::get("https://a.example/"), |request, index| {
             request.header(format!("x-{index}"), "1")

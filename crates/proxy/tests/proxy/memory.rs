@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use http::Request;
 use http_body_util::BodyExt;
 
-use crate::harness::{Answer, Pki, Setup, Upstream, empty, peak_memory, streaming_body};
+use crate::harness::{Answer, Setup, empty, get, peak_memory, streaming_body};
 
 /// What goes through, each way and for each protocol.
 const LARGE: usize = 128 * 1024 * 1024;
@@ -13,9 +13,8 @@ const MOST: u64 = 40_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_bodies_and_many_streams_stay_below_the_bound() {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2", "http/1.1"])).await;
-    let (proxy, process) = Setup::new(pki, upstream.address).start_process().await;
+    let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2", "http/1.1"]).await;
+    let (proxy, process) = setup.start_process().await;
 
     let answer = proxy
         .ask2(
@@ -44,9 +43,7 @@ async fn large_bodies_and_many_streams_stay_below_the_bound() {
     // Twenty clients that ask for much and do not read it.
     let stalled = join_all((0..20).map(|_| async {
         let mut client = proxy.http2("a.example").await;
-        let request = Request::get(format!("https://a.example/zeros?{LARGE}"))
-            .body(empty())
-            .unwrap();
+        let request = get(format!("https://a.example/zeros?{LARGE}"));
         let response = client.send_request(request).await.unwrap();
         (client, response)
     }))

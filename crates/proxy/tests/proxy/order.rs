@@ -1,4 +1,4 @@
-//! The order of header names: what travels keeps its place among the others, whatever was removed or made anew around it.
+//! The order of header names: what travels keeps its place among the others, whatever was removed or recomputed around it.
 
 use allowlist::HostPattern;
 use http::Request;
@@ -7,7 +7,7 @@ use sandbox_credentials::{
     prepare_secrets,
 };
 
-use crate::harness::{Pki, Setup, Upstream, empty, plain_capture, raw};
+use crate::harness::{Pki, Setup, empty, plain_capture, raw};
 
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
 
@@ -71,7 +71,7 @@ async fn over_http1_what_is_removed_moves_nothing_else() {
     proxy.stop().await;
 }
 
-/// A stranger's signature and session token, a foreign key and a second credential go; the real value stands where its surrogate did.
+/// A stranger's signature and session token, a foreign key and a second credential go; the real value is where its surrogate was.
 #[tokio::test]
 async fn credentials_that_go_or_change_move_nothing_else() {
     let scope = || vec![HostPattern::new("a.example").unwrap()];
@@ -94,9 +94,7 @@ async fn credentials_that_go_or_change_move_nothing_else() {
     let secret = MaskedSecret::new("TOKEN", SecretValue::new(REAL), injection);
     let secrets = prepare_secrets(&[secret], &[key]).unwrap();
     for alpn in ["h2", "http/1.1"] {
-        let pki = Pki::new();
-        let upstream = Upstream::start(pki.server(&["a.example"], &[alpn])).await;
-        let mut setup = Setup::new(pki, upstream.address);
+        let (mut setup, upstream) = Setup::fresh(&["a.example"], &[alpn]).await;
         setup.replacements = secrets.replacements().clone();
         let proxy = setup.start().await;
         let ask = Request::get("https://a.example/x");

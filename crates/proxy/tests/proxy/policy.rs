@@ -1,21 +1,19 @@
 //! Live commands: a new policy, and quarantine.
 
 use allowlist::Allowlist;
-use http::Request;
 use sandbox_proxy_protocol::Command;
 use tokio::time::timeout;
 
-use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, empty};
+use crate::harness::{Proxy, Setup, TIMEOUT, Upstream, get};
 
 async fn start() -> (Proxy, Upstream) {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example", "b.example"], &["h2"])).await;
-    (Setup::new(pki, upstream.address).start().await, upstream)
+    let (setup, upstream) = Setup::fresh(&["a.example", "b.example"], &["h2"]).await;
+    (setup.start().await, upstream)
 }
 
 async fn reason(proxy: &Proxy, host: &str) -> String {
     proxy
-        .ask2(Request::get(format!("https://{host}/")).body(empty()).unwrap())
+        .ask2(get(format!("https://{host}/")))
         .await
         .reason()
         .to_owned()
@@ -38,7 +36,7 @@ async fn a_new_policy_is_in_force_for_the_next_request() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, follows).await.expect("the policy changes");
+    timeout(TIMEOUT, follows).await.expect("the policy changes");
     assert_eq!(reason(&proxy, "a.example").await, "host");
     proxy.stop().await;
 }
@@ -48,25 +46,18 @@ async fn quarantine_ends_what_is_going_on_and_refuses_the_rest() {
     let (proxy, _upstream) = start().await;
     let mut client = proxy.http2("a.example").await;
     let mut waiting = client.clone();
-    let pending = tokio::spawn(async move {
-        waiting
-            .send_request(Request::get("https://a.example/wait").body(empty()).unwrap())
-            .await
-    });
+    let pending = tokio::spawn(async move { waiting.send_request(get("https://a.example/wait")).await });
     // Another request on the same connection, answered: the first one is with the upstream by then.
-    client
-        .send_request(Request::get("https://a.example/").body(empty()).unwrap())
-        .await
-        .unwrap();
+    client.send_request(get("https://a.example/")).await.unwrap();
     proxy.command(&Command::Quarantine {}).await;
-    let ended = timeout(PATIENCE, pending)
+    let ended = timeout(TIMEOUT, pending)
         .await
         .expect("the request in progress ends")
         .unwrap();
     assert!(ended.is_err(), "{ended:?}");
     let refused = async {
         loop {
-            // A connection from before is closed; a new one is told why.
+            // A connection from before is closed; a new one gets the reason.
             if let Ok(stream) = proxy.tls("a.example", &["h2"]).await {
                 let io = hyper_util::rt::TokioIo::new(stream);
                 let Ok((mut sender, connection)) =
@@ -75,16 +66,13 @@ async fn quarantine_ends_what_is_going_on_and_refuses_the_rest() {
                     continue;
                 };
                 tokio::spawn(connection);
-                if let Ok(answer) = sender
-                    .send_request(Request::get("https://a.example/").body(empty()).unwrap())
-                    .await
-                {
+                if let Ok(answer) = sender.send_request(get("https://a.example/")).await {
                     return answer;
                 }
             }
         }
     };
-    let answer = timeout(PATIENCE, refused).await.expect("a refusal comes");
+    let answer = timeout(TIMEOUT, refused).await.expect("a refusal comes");
     assert_eq!(
         (answer.status().as_u16(), &answer.headers()["x-sandbox-blocked"]),
         (403, &"quarantine".parse().unwrap())

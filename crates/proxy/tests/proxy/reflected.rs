@@ -12,7 +12,7 @@ use sandbox_proxy_protocol::RequestOutcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, empty, goodbye, raw_tls, say_goodbye};
+use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, empty, get, goodbye, raw_tls, say_goodbye};
 
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
 
@@ -96,7 +96,7 @@ async fn the_head_of_an_opened_web_socket_is_an_answer_too() {
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\n") {
             answer.push(
-                timeout(PATIENCE, stream.read_u8())
+                timeout(TIMEOUT, stream.read_u8())
                     .await
                     .expect("the 101 comes")
                     .unwrap(),
@@ -118,9 +118,7 @@ async fn the_head_of_an_opened_web_socket_is_an_answer_too() {
 async fn an_answer_that_cannot_be_searched_is_not_passed_on() {
     for (echo, status) in [(false, 502), (true, 200)] {
         let (proxy, _upstream, _) = start(&["h2"], echo).await;
-        let answer = proxy
-            .ask2(Request::get("https://a.example/exotic").body(empty()).unwrap())
-            .await;
+        let answer = proxy.ask2(get("https://a.example/exotic")).await;
         assert_eq!(answer.status, status, "{answer:?}");
         let record = proxy.request().await;
         if echo {
@@ -159,23 +157,23 @@ const GOODBYE: &[u8] = b"bad token ghp_TheRealTokenOfThisTest0123456789";
 
 /// The control of what comes next: an error and its causes have the words.
 #[tokio::test]
-async fn a_client_is_told_why_a_connection_ends() {
+async fn a_client_gets_the_reason_why_a_connection_ends() {
     let (near, far) = tokio::io::duplex(4096);
     tokio::spawn(say_goodbye(far, GOODBYE, false));
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(near))
         .await
         .unwrap();
     tokio::spawn(connection);
-    let request = Request::get("https://a.example/x").body(empty()).unwrap();
+    let request = get("https://a.example/x");
     let error = sender.send_request(request).await.unwrap_err();
-    let mut told = Vec::new();
+    let mut causes = Vec::new();
     let mut next = error.source();
     while let Some(cause) = next {
-        told.push(cause.to_string());
+        causes.push(cause.to_string());
         next = cause.source();
     }
-    let told = told.join(": ");
-    assert!(told.contains(CALM) && told.contains(REAL), "{told}");
+    let message = causes.join(": ");
+    assert!(message.contains(CALM) && message.contains(REAL), "{message}");
 }
 
 #[tokio::test]
@@ -192,19 +190,19 @@ async fn the_words_that_end_a_connection_are_nowhere() {
             .unwrap();
         let mut sender = proxy.http2("a.example").await;
         // A broken answer may end before the client has seen its head.
-        let told = match sender.send_request(request).await {
+        let answer = match sender.send_request(request).await {
             Ok(answer) => format!("{} {:?}", answer.status(), answer.into_body().collect().await),
             Err(error) => format!("{error:?}"),
         };
         let record = proxy.request().await;
         let shown = format!("{record:?}");
-        for text in [&told, &shown] {
+        for text in [&answer, &shown] {
             assert!(!text.contains(REAL) && !text.contains("bad token"), "{text}");
         }
         let expected = if answers {
             "Reset: error reading a body from connection"
         } else {
-            assert!(told.starts_with("502 "), "{told}");
+            assert!(answer.starts_with("502 "), "{answer}");
             CALM
         };
         assert!(record.error.unwrap().ends_with(expected), "{shown}");

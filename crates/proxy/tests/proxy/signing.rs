@@ -14,7 +14,7 @@ use time::{Duration, OffsetDateTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::harness::{Body, PATIENCE, Pki, Proxy, Setup, Upstream, empty, raw, raw_tls, streaming_body};
+use crate::harness::{Body, Proxy, Setup, TIMEOUT, Upstream, empty, get, raw, raw_tls, streaming_body};
 
 const KEY_ID: &str = "AKIAIOSFODNN7EXAMPLE";
 const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
@@ -52,9 +52,7 @@ impl World {
         };
         let masked = MaskedSecret::new("API_KEY", SecretValue::new(API_KEY), injection);
         let secrets = prepare_secrets(&[masked], &[key]).unwrap();
-        let pki = Pki::new();
-        let upstream = Upstream::start(pki.server(&["a.example", "b.example"], alpn)).await;
-        let mut setup = Setup::new(pki, upstream.address);
+        let (mut setup, upstream) = Setup::fresh(&["a.example", "b.example"], alpn).await;
         setup.policy = "domains: [a.example, b.example]";
         setup.replacements = secrets.replacements().clone();
         Self {
@@ -259,9 +257,7 @@ async fn a_presigned_url_changes_its_query_and_nothing_else() {
         )
     };
     let target = presigned(world.surrogate("ID"));
-    let request = Request::get(format!("https://a.example{target}"))
-        .body(empty())
-        .unwrap();
+    let request = get(format!("https://a.example{target}"));
     assert_eq!(world.proxy.ask2(request).await.status, 200);
     let got = world.got();
     world.has_only_real_values(&got);
@@ -276,9 +272,7 @@ async fn a_presigned_url_changes_its_query_and_nothing_else() {
     );
 
     let target = presigned("AKIAATTACKERSOWNKEY0");
-    let request = Request::get(format!("https://a.example{target}"))
-        .body(empty())
-        .unwrap();
+    let request = get(format!("https://a.example{target}"));
     assert_eq!(world.proxy.ask2(request).await.status, 200);
     let got = world.got();
     assert!(
@@ -362,7 +356,7 @@ async fn answer_before_body(world: &World, request: http::request::Builder, leng
     let mut stream = world.proxy.tls("a.example", &["http/1.1"]).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut start = [0; 12];
-    timeout(PATIENCE, stream.read_exact(&mut start))
+    timeout(TIMEOUT, stream.read_exact(&mut start))
         .await
         .expect("an answer comes")
         .unwrap();
@@ -407,7 +401,7 @@ async fn what_cannot_be_signed_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_off_is_told() {
+async fn a_clock_that_is_off_is_reported() {
     let world = World::start(&["h2"]).await;
     let at = OffsetDateTime::now_utc() - Duration::minutes(20);
     let request = world
@@ -521,7 +515,7 @@ async fn a_web_socket_can_be_presigned() {
     let mut stream = world.proxy.tls("a.example", &["http/1.1"]).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut start = [0; 12];
-    timeout(PATIENCE, stream.read_exact(&mut start))
+    timeout(TIMEOUT, stream.read_exact(&mut start))
         .await
         .expect("an answer comes")
         .unwrap();

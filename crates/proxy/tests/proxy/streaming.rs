@@ -7,18 +7,17 @@ use http::Request;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
-use crate::harness::{Answer, PATIENCE, Pki, Proxy, Setup, Upstream, empty, streaming_body};
+use crate::harness::{Answer, Proxy, Setup, TIMEOUT, Upstream, empty, get, streaming_body};
 
 const LARGE: usize = 64 * 1024 * 1024;
 
 async fn start(alpn: &[&str]) -> (Proxy, Upstream) {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], alpn)).await;
-    (Setup::new(pki, upstream.address).start().await, upstream)
+    let (setup, upstream) = Setup::fresh(&["a.example"], alpn).await;
+    (setup.start().await, upstream)
 }
 
 async fn next_text(response: &mut http::Response<hyper::body::Incoming>) -> Bytes {
-    let frame = timeout(PATIENCE, response.body_mut().frame())
+    let frame = timeout(TIMEOUT, response.body_mut().frame())
         .await
         .expect("a frame comes")
         .unwrap()
@@ -37,7 +36,7 @@ async fn the_first_event_comes_while_the_stream_is_open() {
         let (proxy, upstream) = start(&[alpn]).await;
         for http2 in [true, false] {
             let mut response = if http2 {
-                let request = Request::get("https://a.example/events").body(empty()).unwrap();
+                let request = get("https://a.example/events");
                 proxy
                     .http2("a.example")
                     .await
@@ -56,7 +55,7 @@ async fn the_first_event_comes_while_the_stream_is_open() {
                     .await
                     .unwrap()
             };
-            // The upstream holds the second event back until it is told to go on, so this one came by itself.
+            // The upstream holds the second event back until the test releases it, so this one came by itself.
             assert_eq!(next_text(&mut response).await, "data: first\n\n");
             upstream.go_on();
             assert_eq!(next_text(&mut response).await, "data: second\n\n");
@@ -94,9 +93,7 @@ async fn large_bodies_go_both_ways() {
 #[tokio::test]
 async fn a_client_that_does_not_read_stops_the_upstream() {
     let (proxy, _upstream) = start(&["h2"]).await;
-    let request = Request::get(format!("https://a.example/zeros?{LARGE}"))
-        .body(empty())
-        .unwrap();
+    let request = get(format!("https://a.example/zeros?{LARGE}"));
     let response = proxy
         .http2("a.example")
         .await
@@ -129,7 +126,7 @@ async fn an_upload_and_its_answer_flow_at_the_same_time() {
             .body(http_body_util::StreamBody::new(frames).boxed_unsync())
             .unwrap();
         let mut client = proxy.http2("a.example").await;
-        let mut response = timeout(PATIENCE, client.send_request(request))
+        let mut response = timeout(TIMEOUT, client.send_request(request))
             .await
             .expect("the head comes first")
             .unwrap();
@@ -147,7 +144,7 @@ async fn an_upload_and_its_answer_flow_at_the_same_time() {
 async fn a_client_that_goes_away_is_recorded() {
     let (proxy, upstream) = start(&["h2"]).await;
     let mut client = proxy.http2("a.example").await;
-    let waiting = client.send_request(Request::get("https://a.example/wait").body(empty()).unwrap());
+    let waiting = client.send_request(get("https://a.example/wait"));
     assert!(timeout(Duration::from_millis(300), waiting).await.is_err());
     drop(client);
     let record = proxy.request().await;

@@ -7,12 +7,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::harness::{Pki, Proxy, Setup, Upstream, client_config};
+use crate::harness::{Proxy, Setup, Upstream, client_config};
 
 async fn start() -> (Proxy, Upstream) {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["h2"])).await;
-    (Setup::new(pki, upstream.address).start().await, upstream)
+    let (setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
+    (setup.start().await, upstream)
 }
 
 #[tokio::test]
@@ -85,17 +84,17 @@ async fn distrust_is_recorded_and_explained_once() {
                 .is_err()
         );
     }
-    let told = |event| match event {
+    let alert = |event| match event {
         Event::TlsRefused {
             alert, server_name, ..
         } => Some(format!("{} {alert}", server_name.unwrap())),
         Event::Warning { text } => Some(text),
         _ => None,
     };
-    assert_eq!(proxy.record(told).await, "a.example unknown_ca");
-    let warning = proxy.record(told).await;
+    assert_eq!(proxy.record(alert).await, "a.example unknown_ca");
+    let warning = proxy.record(alert).await;
     assert!(warning.contains("SSL_CERT_FILE"), "{warning}");
-    assert_eq!(proxy.record(told).await, "a.example unknown_ca");
+    assert_eq!(proxy.record(alert).await, "a.example unknown_ca");
     proxy.stop().await;
 }
 

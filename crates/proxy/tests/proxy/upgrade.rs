@@ -5,7 +5,7 @@ use sandbox_proxy_protocol::{BlockReason, Command, Event, TunnelRecord};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::harness::{PATIENCE, Pki, Proxy, Setup, Upstream, raw_tls};
+use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, raw_tls};
 
 async fn start() -> (Proxy, Upstream) {
     let pki = Pki::new();
@@ -43,7 +43,7 @@ async fn open(proxy: &Proxy) -> tokio_rustls::client::TlsStream<tokio::net::TcpS
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
         answer.push(
-            timeout(PATIENCE, stream.read_u8())
+            timeout(TIMEOUT, stream.read_u8())
                 .await
                 .expect("the 101 comes")
                 .unwrap(),
@@ -67,7 +67,7 @@ async fn open(proxy: &Proxy) -> tokio_rustls::client::TlsStream<tokio::net::TcpS
     ] {
         stream.write_all(bytes).await.unwrap();
         let mut echo = vec![0; bytes.len()];
-        timeout(PATIENCE, stream.read_exact(&mut echo))
+        timeout(TIMEOUT, stream.read_exact(&mut echo))
             .await
             .expect("the echo comes")
             .unwrap();
@@ -137,7 +137,7 @@ async fn quarantine_ends_a_tunnel() {
     let mut stream = open(&proxy).await;
     proxy.command(&Command::Quarantine {}).await;
     let mut rest = Vec::new();
-    let _ = timeout(PATIENCE, stream.read_to_end(&mut rest))
+    let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest))
         .await
         .expect("the tunnel ends");
     assert!(rest.is_empty());

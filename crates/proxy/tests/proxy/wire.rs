@@ -6,9 +6,8 @@ use sandbox_proxy_protocol::RequestOutcome;
 use crate::harness::{Pki, Proxy, Setup, Upstream, body, plain_capture, raw};
 
 async fn start() -> (Proxy, Upstream) {
-    let pki = Pki::new();
-    let upstream = Upstream::start(pki.server(&["a.example"], &["http/1.1"])).await;
-    (Setup::new(pki, upstream.address).start().await, upstream)
+    let (setup, upstream) = Setup::fresh(&["a.example"], &["http/1.1"]).await;
+    (setup.start().await, upstream)
 }
 
 #[tokio::test]

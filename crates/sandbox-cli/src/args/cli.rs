@@ -20,7 +20,7 @@ network-allowlist.yaml, build-allowlist.yaml and container/Dockerfile. They coun
 
 Exit codes: the command's own; 1 the answer is no (agent: no success; doctor, verify, allowlist: something is wrong); 2 usage; \
 124 time limit; 125 sandbox, configuration or engine; 126 not executable; 127 not found; 128 + signal when a signal stopped it; \
-141 nobody reads the output.";
+141 output closed by its reader.";
 
 /// Run an AI agent, or any command, in a container that reaches only what an allowlist permits.
 #[derive(Debug, Parser)]

@@ -6,7 +6,7 @@ use super::Output;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A = added, M = modified, D = removed; ! = changed on this machine too; held back = `apply` leaves it out unless told otherwise.")]
+A = added, M = modified, D = removed; ! = changed on this machine too; held back = `apply` leaves it out by default.")]
 pub(crate) struct DiffArgs {
     /// Also show the changes in text files of up to 1 MiB
     #[arg(long, conflicts_with = "output")]

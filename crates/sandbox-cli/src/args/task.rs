@@ -56,7 +56,7 @@ pub(crate) struct TaskArgs {
     pub(crate) log: Option<PathBuf>,
 }
 
-/// The flag is named already where its fault is told.
+/// The error already names the flag.
 fn mount(text: &str) -> Result<Mount, String> {
     text.parse()
         .map_err(|error: InvalidSpec| error.problem().to_owned())
@@ -67,12 +67,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_that_is_none_is_told_without_the_name_of_a_key() {
+    fn a_mount_that_is_none_is_reported_without_the_name_of_a_key() {
         assert_eq!(mount("a:/b"), Ok(Mount::read_write("a", "/b")));
         assert!(
             mount("a")
                 .unwrap_err()
-                .starts_with("`a` is no mount; write SRC:DST")
+                .starts_with("`a` is not a mount; write SRC:DST")
         );
     }
 }

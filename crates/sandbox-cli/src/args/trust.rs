@@ -15,7 +15,7 @@ them changes. Files that no task can have written, such as a policy in /etc, nee
 Examples:
   sandbox trust
   sandbox trust --show
-  sandbox --trust=sha256:... run -- make     # where nobody is at a terminal")]
+  sandbox --trust=sha256:... run -- make     # without a terminal")]
 pub(crate) struct TrustArgs {
     #[command(flatten)]
     pub(crate) image: ImageArgs,

@@ -22,17 +22,17 @@ use crate::workspace_copy::WorkspaceReport;
 
 use super::transcript;
 
-/// What an agent works on unless told otherwise.
+/// What an agent works on by default.
 pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Auto;
 
 /// Where a session is kept, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SessionPlace {
+pub(crate) struct SessionFolder {
     dir: PathBuf,
     context: String,
 }
 
-impl SessionPlace {
+impl SessionFolder {
     /// The project's own, unless a folder was named; a folder belongs to no project, so that it can be moved.
     pub(crate) fn new(named: Option<PathBuf>, project: &Project) -> Self {
         match named {
@@ -54,7 +54,7 @@ pub(crate) struct AgentSettings {
     prompt: String,
     resume: Resume,
     model: Option<String>,
-    session: SessionPlace,
+    session: SessionFolder,
     claude_bin: Option<PathBuf>,
     output: AgentOutput,
 }
@@ -71,7 +71,7 @@ impl AgentSettings {
     /// Reads the prompt, from stdin where it was not given.
     pub(crate) fn new(args: AgentArgs, project: &Project) -> Result<Self, Failure> {
         let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
-        let session = SessionPlace::new(session, project);
+        let session = SessionFolder::new(session, project);
         let (resume, prompt) = resume_and_prompt(args.resume, args.prompt);
         let prompt = match prompt {
             Some(prompt) if prompt != "-" => prompt,
@@ -277,7 +277,7 @@ fn report(result: &ExecutionResult, output: AgentOutput, printer: Printer) -> Ex
         printer.warning(format_args!(
             "{}: {}",
             result.outcome.as_str(),
-            crate::printer::harmless(summary)
+            crate::printer::sanitize(summary)
         ));
         if let Some(hint) = hint(result.outcome, summary) {
             printer.hint(hint);
@@ -321,7 +321,7 @@ fn status(outcome: Outcome) -> ExitStatus {
 
 fn hint(outcome: Outcome, summary: &str) -> Option<&'static str> {
     match outcome {
-        // The proxy's own refusal, which Claude Code takes for the API's; it names the mend.
+        // The proxy's own refusal, which Claude Code takes for the API's; it names the fix.
         _ if summary.contains("network-allowlist.yaml") => None,
         Outcome::AuthenticationFailed => Some(CREDENTIALS),
         _ if summary.contains("/login") || summary.contains("API key") => Some(CREDENTIALS),

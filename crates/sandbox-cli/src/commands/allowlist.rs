@@ -164,7 +164,7 @@ fn text(verdict: &Verdict, printer: Printer) -> String {
         message,
         ..
     } = verdict;
-    let request = printer.harmless(format!("{method} {url}").trim_start());
+    let request = printer.sanitize(format!("{method} {url}").trim_start());
     match rule {
         Some(rule) => {
             let path = rule.path.as_deref().filter(|path| !path.is_empty());
@@ -180,7 +180,7 @@ fn text(verdict: &Verdict, printer: Printer) -> String {
             "{} {request} [reason: {}]\n        {}",
             printer.styled(Style::Bad, "BLOCKED"),
             reason.map(Reason::as_str).unwrap_or_default(),
-            printer.harmless(message.as_deref().unwrap_or_default())
+            printer.sanitize(message.as_deref().unwrap_or_default())
         ),
     }
 }
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_names_the_rule_or_the_mend() {
+    fn a_verdict_names_the_rule_or_the_fix() {
         let printer = Printer::new(0, true);
         let shown = |method: &str, url: &str| text(&Verdict::on(&policy(), method, url.as_bytes()), printer);
         insta::assert_snapshot!(shown("GET", "https://a.example/x"), @"allowed GET https://a.example/x by domains[0]: a.example");

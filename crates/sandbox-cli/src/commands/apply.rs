@@ -10,7 +10,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::TrustedProject;
-use crate::workspace_copy::{explained, settled, tell_held_back};
+use crate::workspace_copy::{explained, report_held_back, settled};
 
 use super::diff::NO_COPY;
 
@@ -32,18 +32,18 @@ pub(crate) async fn apply(
     let applied = copy.apply(&options).map_err(explained)?;
     match args.output {
         Output::Json => drop(printer.line(json(&applied))),
-        Output::Text => tell(&applied, printer),
+        Output::Text => report(&applied, printer),
     }
     Ok(ExitStatus::Success)
 }
 
-fn tell(applied: &Applied, printer: Printer) {
+fn report(applied: &Applied, printer: Printer) {
     for change in &applied.applied {
         if !printer.line(line(change)) {
             break;
         }
     }
-    tell_held_back(&applied.held_back, printer);
+    report_held_back(&applied.held_back, printer);
 }
 
 /// What `--output json` prints; it changes its version when a field changes its meaning or goes away.

@@ -53,7 +53,7 @@ pub(crate) async fn build(
         "Sandbox image already exists"
     });
     if !is_built {
-        printer.hint("--force builds it anew");
+        printer.hint("use --force to rebuild it");
     }
     printer.line(tag);
     Ok(ExitStatus::Success)

@@ -7,7 +7,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Removes what nobody owns any more and says what that was; with `all`, also what runs share, with `force`, also `image`.
+/// Removes what has no owner any more and says what that was; with `all`, also what runs share, with `force`, also `image`.
 pub(crate) async fn clean(
     config: SandboxConfig,
     image: Option<ImageSource>,

@@ -8,7 +8,7 @@ use crate::args::{DiffArgs, Output};
 use crate::change_report::{ChangeReport, line, reports};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::printer::{Printer, harmless, harmless_name};
+use crate::printer::{Printer, sanitize, sanitize_name};
 use crate::settings::TrustedProject;
 
 /// What is larger is not shown as a patch.
@@ -45,7 +45,7 @@ pub(crate) fn diff(
 pub(super) const NO_COPY: &str =
     "there is no copy of this work tree; `sandbox run --workspace copy` makes one";
 
-/// The change of a text, as `diff -u` has it; `None` for what is no text or too large.
+/// The change of a text, as `diff -u` has it; `None` for what is not text or too large.
 fn patch(copy: &WorkspaceCopy, change: &Change) -> Result<Option<String>, Failure> {
     if change.entry != EntryKind::File {
         return Ok(None);
@@ -61,7 +61,7 @@ fn patch(copy: &WorkspaceCopy, change: &Change) -> Result<Option<String>, Failur
     let (Some(ours), Some(theirs)) = (readable(ours), readable(theirs)) else {
         return Ok(None);
     };
-    let path = harmless_name(&change.path.display().to_string());
+    let path = sanitize_name(&change.path.display().to_string());
     let name = |side: &str, missing: bool| {
         if missing {
             "/dev/null".to_owned()
@@ -77,7 +77,7 @@ fn patch(copy: &WorkspaceCopy, change: &Change) -> Result<Option<String>, Failur
             &name("b", change.kind == ChangeKind::Removed),
         )
         .to_string();
-    Ok(Some(harmless(unified.trim_end_matches('\n'))))
+    Ok(Some(sanitize(unified.trim_end_matches('\n'))))
 }
 
 /// What `--output json` prints; it changes its version when a field changes its meaning or goes away.

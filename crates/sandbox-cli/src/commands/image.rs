@@ -153,7 +153,7 @@ async fn save(
     let mut file = File::from_std(dir.create_new(unfinished, LOG_MODE)?);
     let saved = sandbox.save_images(&tags, &mut file).await;
     if let Err(error) = saved {
-        // The first failure is the one to tell.
+        // The first failure is the one to report.
         let _ = dir.remove(unfinished);
         return Err(error.into());
     }

@@ -110,7 +110,7 @@ fn print(path: &Path, wanted: Filter, printer: Printer) -> Result<ExitStatus, Fa
     };
     for line in BufReader::new(file).lines() {
         let line = line.map_err(Failure::doing(reading()))?;
-        if wanted.passes(&line) && !printer.line(printer.harmless(&line)) {
+        if wanted.passes(&line) && !printer.line(printer.sanitize(&line)) {
             break;
         }
     }
@@ -136,7 +136,7 @@ async fn follow(
             interrupt = interrupts.next() => return Ok(ExitStatus::Interrupted(interrupt)),
         };
         match line {
-            Some(line) if wanted.passes(&line) && !printer.line(printer.harmless(&line)) => break,
+            Some(line) if wanted.passes(&line) && !printer.line(printer.sanitize(&line)) => break,
             Some(_) => {}
             None => break,
         }

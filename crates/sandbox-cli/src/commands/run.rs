@@ -15,7 +15,7 @@ use crate::printer::Printer;
 use crate::settings::TaskSettings;
 use crate::tamper_report;
 
-/// What a command works on unless told otherwise: with a copy, servers and watchers would see nothing of what is edited beside them, and
+/// What a command works on by default: with a copy, servers and watchers would see nothing of what is edited beside them, and
 /// a second command would have to wait.
 pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Direct;
 
@@ -109,7 +109,7 @@ fn ended(
     Ok(ExitStatus::of_command(result.exit_code))
 }
 
-/// One of our streams, as long as somebody reads it.
+/// One of our streams, until its reader is gone.
 struct Outlet<W> {
     writer: Option<W>,
     /// Why it was given up, where that was not the reader's going away.

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_tells_engine_image_and_what_runs() {
+    fn the_head_shows_engine_image_and_what_runs() {
         insta::assert_snapshot!(aligned(&head("podman 5.4.2", Some(&image()), &waiting(), &inventory())).join("\n"), @r"
         Engine              Running, podman 5.4.2
         Sandbox Image       Built, 0123456789ab, 1970-01-01T00:00:00Z, 5 MiB

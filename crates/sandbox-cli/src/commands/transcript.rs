@@ -5,13 +5,13 @@ use std::time::Duration;
 use claude_output::{ContentBlock, EventKind, MessageEvent, ResultEvent, StreamEvent, ToolUse};
 use serde_json::Value;
 
-use crate::printer::{Printer, Style, harmless};
+use crate::printer::{Printer, Style, sanitize};
 
 /// Characters of a tool's arguments that are shown.
 const SHOWN: usize = 100;
 
 /// Arguments of tools that say most, the best first.
-const TELLING: [&str; 8] = [
+const SHOWN_ARGUMENTS: [&str; 8] = [
     "command",
     "file_path",
     "path",
@@ -45,10 +45,10 @@ fn assistant(message: &MessageEvent, inner: bool, printer: Printer) -> Vec<Strin
     let line = |block: &ContentBlock| match block {
         // What a subagent says is for the agent that asked it.
         ContentBlock::Text(text) if !inner && !text.trim().is_empty() => {
-            Some(format!("{}\n", harmless(text.trim_end())))
+            Some(format!("{}\n", sanitize(text.trim_end())))
         }
         ContentBlock::ToolUse(tool) => {
-            let name = printer.styled(Style::Strong, harmless(&tool.name));
+            let name = printer.styled(Style::Strong, sanitize(&tool.name));
             Some(format!(
                 "{indent}> {name} {}\n",
                 printer.styled(Style::Faint, arguments(tool))
@@ -94,10 +94,10 @@ fn ending(result: &ResultEvent, printer: Printer) -> String {
 }
 
 fn arguments(tool: &ToolUse) -> String {
-    let telling = TELLING
+    let shown = SHOWN_ARGUMENTS
         .iter()
         .find_map(|name| tool.input.get(name).and_then(Value::as_str));
-    match telling {
+    match shown {
         Some(text) => one_line(text),
         None if tool.input.as_object().is_some_and(|input| !input.is_empty()) => {
             one_line(&tool.input.to_string())
@@ -112,7 +112,7 @@ fn one_line(text: &str) -> String {
         words.truncate(end);
         words.push('…');
     }
-    harmless(&words)
+    sanitize(&words)
 }
 
 #[cfg(test)]

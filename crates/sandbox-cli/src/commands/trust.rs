@@ -1,4 +1,4 @@
-//! `trust`: what the project's files ask for, and that somebody agrees to it.
+//! `trust`: what the project's files ask for, and the user's consent to it.
 
 use serde::Serialize;
 

@@ -106,7 +106,7 @@ fn text(report: &VerifyReport, printer: Printer) -> String {
         );
         if !finding.held {
             let indent = " ".repeat(first + second + 12);
-            let detail = printer.harmless(&finding.detail).replace('\n', " ");
+            let detail = printer.sanitize(&finding.detail).replace('\n', " ");
             let _ = writeln!(text, "{indent}seen: {detail}\n{indent}hint: {}", check.fix());
         }
     }
@@ -131,7 +131,8 @@ struct CheckForm<'a> {
     promise: &'a str,
     held: bool,
     detail: &'a str,
-    mend: Option<&'a str>,
+    #[serde(rename = "mend")]
+    fix: Option<&'a str>,
 }
 
 fn json(report: &VerifyReport) -> String {
@@ -147,7 +148,7 @@ fn json(report: &VerifyReport) -> String {
                 promise: finding.check.guarantee(),
                 held: finding.held,
                 detail: &finding.detail,
-                mend: (!finding.held).then(|| finding.check.fix()),
+                fix: (!finding.held).then(|| finding.check.fix()),
             })
             .collect(),
     };

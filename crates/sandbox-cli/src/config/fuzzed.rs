@@ -5,7 +5,7 @@ use std::path::Path;
 use super::file::ConfigFile;
 use located_yaml::InvalidFile;
 
-/// What no version knows: it is refused, whatever stands before it.
+/// What no version knows: it is refused, whatever precedes it.
 const UNKNOWN: &str = "\nno-such-setting: 1\n";
 /// An error may quote a part of the document, and names what could stand there instead.
 const LONGEST_ERROR: usize = 4096;
@@ -34,13 +34,16 @@ pub fn settings_document(data: &[u8]) {
 }
 
 fn check(error: &InvalidFile, text: &str) {
-    let told = error.to_string();
+    let message = error.to_string();
     assert!(
-        !error.message().is_empty() && told.len() <= LONGEST_ERROR + 8 * text.len(),
+        !error.message().is_empty() && message.len() <= LONGEST_ERROR + 8 * text.len(),
         "an error of {} bytes",
-        told.len()
+        message.len()
     );
-    assert!(!told.chars().any(char::is_control), "an error says {told:?}");
+    assert!(
+        !message.chars().any(char::is_control),
+        "an error says {message:?}"
+    );
     let position = error.location().position();
     // What ends a line in YAML.
     let ends = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];

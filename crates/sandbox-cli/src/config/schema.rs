@@ -47,7 +47,7 @@ mod tests {
         }
     }
 
-    /// The keys of `node`, each with those around it; `NAME` stands for a key that the user chooses.
+    /// The keys of `node`, each with those around it; `NAME` is a key that the user chooses.
     fn keys(root: &Value, node: &Value, path: &str, found: &mut Vec<String>) {
         let node = match node.get("$ref").and_then(Value::as_str) {
             Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),

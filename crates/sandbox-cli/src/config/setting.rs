@@ -100,7 +100,7 @@ impl TryFrom<String> for VariableName {
 
     fn try_from(name: String) -> Result<Self, &'static str> {
         if name.is_empty() || name.contains(['=', '\0']) {
-            return Err("this is no name of a variable: it must not be empty or hold `=`");
+            return Err("this is not a valid name of a variable: it must not be empty or hold `=`");
         }
         Ok(Self(name))
     }
@@ -133,7 +133,7 @@ impl Setting {
     ///
     /// # Errors
     ///
-    /// When the variable is not set, or is no text.
+    /// When the variable is not set, or is not text.
     pub(crate) fn resolve(&self, environment: &Environment) -> Result<SecretValue, InvalidFile> {
         let name = match &*self.0 {
             Content::Literal(text) => return Ok(text.clone()),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_not_set_is_told_with_its_place() {
+    fn a_variable_that_is_not_set_is_reported_with_its_place() {
         let environment = Environment::from([("SET", "hunter2"), ("EMPTY", "")]);
         let resolve = |name: &str| Setting::variable(name, here()).resolve(&environment);
         assert_eq!(resolve("SET").unwrap().expose(), "hunter2");

@@ -15,7 +15,7 @@ impl Project {
         Ok(network)
     }
 
-    /// Likewise, with what the allowlist is to whoever has to trust it.
+    /// The same, with what the allowlist is to whoever has to trust it.
     pub(super) fn build_network_input(&self) -> Result<(Option<Input>, Network), Failure> {
         let path = match &self.file.build {
             Some(BuildFile::Network(_)) => return Ok((None, Network::Unrestricted)),

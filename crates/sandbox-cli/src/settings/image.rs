@@ -24,7 +24,7 @@ impl Project {
         }
     }
 
-    /// Likewise, with what it is to whoever has to trust it.
+    /// The same, with what it is to whoever has to trust it.
     pub(super) fn image_input(&self, args: &ImageArgs) -> Result<(Option<Input>, ImageSource), Failure> {
         if let Some(name) = &args.image {
             return Ok((None, ImageSource::existing(name)));

@@ -83,7 +83,7 @@ impl Project {
         for mount in mounts {
             let found = match resolver.find(mount.host_path()) {
                 Ok(found) => found,
-                // Told with its place where the mount is validated.
+                // Reported with its location where the mount is validated.
                 Err(error) if error.is_not_found() => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -133,7 +133,7 @@ const SYSTEM_WHOLE: [&str; 11] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr",
 ];
 
-/// Whether the real path `path` is the machine's rather than somebody's.
+/// Whether the real path `path` belongs to the machine rather than to a user.
 fn is_system(path: &Path, read_only: bool, homes: &[PathBuf]) -> bool {
     let is_home = path.parent() == Some(Path::new("/home")) || homes.iter().any(|home| home == path);
     let whole = SYSTEM_WHOLE.iter().map(Path::new);

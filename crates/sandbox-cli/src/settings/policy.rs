@@ -93,7 +93,7 @@ impl Project {
             return Ok(Network::Unrestricted);
         }
         let policy = self.allowlist(args.allowlist.as_deref(), printer)?;
-        credentials::tell(credentials, environment, &policy, printer);
+        credentials::report(credentials, environment, &policy, printer);
         Ok(Network::Sandboxed(
             NetworkSandboxConfig::new(policy).replacements(replacements),
         ))

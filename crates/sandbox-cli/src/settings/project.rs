@@ -210,7 +210,7 @@ impl TrustedProject {
         Ok(config)
     }
 
-    /// Likewise, for a container of the image that `image` asks for.
+    /// The same, for a container of the image that `image` asks for.
     pub(super) fn sandbox_for(
         &self,
         image: &ImageArgs,

@@ -1,4 +1,4 @@
-//! Nothing that a task could have written is obeyed before somebody trusted it.
+//! Nothing that a task could have written is obeyed before the user trusted it.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead as _};
@@ -11,7 +11,7 @@ use sandbox::host_path::Found;
 use super::Project;
 use crate::args::ImageArgs;
 use crate::failure::Failure;
-use crate::printer::{Printer, harmless_name};
+use crate::printer::{Printer, sanitize_name};
 use crate::trust::{
     Digest, Input, Role, Store, Trust, build_policy_request, build_request, configuration_requests,
     policy_request,
@@ -80,8 +80,8 @@ impl Review {
             // One line each, whatever a name in it says.
             let requests = requests
                 .iter()
-                .map(|request| format!("    - {}", harmless_name(request)));
-            std::iter::once(format!("  {}:", harmless_name(&shown))).chain(requests)
+                .map(|request| format!("    - {}", sanitize_name(request)));
+            std::iter::once(format!("  {}:", sanitize_name(&shown))).chain(requests)
         });
         lines.collect::<Vec<_>>().join("\n")
     }
@@ -186,7 +186,7 @@ impl Project {
         Ok(TrustedProject(self))
     }
 
-    /// Lets a command obey what was found, unless a task could have written it and nobody trusted it.
+    /// Lets a command obey what was found, unless a task could have written it and the user did not trust it.
     pub(super) fn obey(&self, input: Option<&Input>, asks_for_something: bool) -> Result<(), Failure> {
         let (Some(input), Obeyed::Trusted(accepted)) = (input, &self.obeyed) else {
             return Ok(());
@@ -228,7 +228,7 @@ impl Project {
             _ => Self::why(review, store),
         };
         Failure::new(format!("{why}, and ask to:\n{}", review.text(&self.root))).with_hint(format!(
-            "read them, then run `sandbox trust`; for one run, or where nobody is at a terminal: --trust, or --trust={}",
+            "read them, then run `sandbox trust`; for one run, or without a terminal: --trust, or --trust={}",
             review.digest()
         ))
     }
@@ -241,7 +241,7 @@ impl Project {
         if changed {
             "these files of the project changed since you trusted them".to_owned()
         } else {
-            "nobody has trusted these files of the project yet".to_owned()
+            "these files of the project are not trusted yet".to_owned()
         }
     }
 
@@ -252,7 +252,7 @@ impl Project {
             .then(|| Input::new(role, found.path(), bytes))
     }
 
-    /// Likewise of an image: the Dockerfile and the files that it copies from.
+    /// The same of an image: the Dockerfile and the files that it copies from.
     pub(super) fn image_files(dockerfile: &Found, image: &ImageSource) -> Option<Input> {
         let ImageSource::Build {
             dockerfile: text,

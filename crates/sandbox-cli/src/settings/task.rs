@@ -249,13 +249,13 @@ mod tests {
                 ".sandbox/sandbox.yaml:3:15: `C` holds a secret that the task has a surrogate of, as `TOKEN`: remove it here"
             );
             let faults = project.faults(&environment);
-            let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            assert_eq!(told, [failure]);
+            let messages: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            assert_eq!(messages, [failure]);
         }
     }
 
     #[test]
-    fn a_secret_that_is_not_set_is_told_with_its_place() {
+    fn a_secret_that_is_not_set_is_reported_with_its_place() {
         let (root, environment) = (folder(), Environment::from([("HOME", "/no/such/home")]));
         let failure = task(&project(&root, &environment), &environment).unwrap_err();
         assert_eq!(failure.status().code(), 125);

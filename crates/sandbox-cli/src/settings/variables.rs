@@ -37,7 +37,7 @@ impl Project {
         secrets: &PreparedSecrets,
     ) -> Vec<InvalidFile> {
         let surrogates = secrets.env_vars();
-        let told = |name: &str, value: &str, location: &Location| {
+        let checked = |name: &str, value: &str, location: &Location| {
             let surrogate = secrets.replacements().surrogate_of(value)?;
             let masked = surrogates.iter().find(|(_, held)| *held == surrogate);
             let masked = masked.map_or("another name", |(variable, _)| variable);
@@ -52,11 +52,11 @@ impl Project {
         };
         let set = self.file.env.iter().filter_map(|(name, setting)| {
             let value = setting.resolve(environment).ok()?;
-            told(name, value.expose(), setting.location())
+            checked(name, value.expose(), setting.location())
         });
         let passed = self.file.pass_env.iter().filter_map(|(name, location)| {
             let value = passed_value(environment, name, location).ok()??;
-            told(name, value, location)
+            checked(name, value, location)
         });
         set.chain(passed).collect()
     }

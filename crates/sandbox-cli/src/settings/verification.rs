@@ -41,7 +41,7 @@ impl TrustedProject {
                 ResourceLimits::untrusted(),
                 Network::Disabled,
             ),
-            // Nothing is permitted: the probe has nothing to ask for.
+            // Nothing is permitted: the checks send no request that a policy could allow.
             Preset::Agent if self.is_sandboxed() => {
                 let network = NetworkSandboxConfig::new(Allowlist::default());
                 (

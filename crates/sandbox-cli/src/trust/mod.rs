@@ -1,4 +1,4 @@
-//! Which of a project's files somebody reviewed: settings that a task could have written are obeyed only after a person trusted these
+//! Which of a project's files the user reviewed: settings that a task could have written are obeyed only after a person trusted these
 //! very bytes.
 
 mod input;

@@ -19,7 +19,7 @@ impl Store {
         Self { folder }
     }
 
-    /// Whether somebody trusted these very bytes at this place.
+    /// Whether the user trusted these very bytes at this place.
     pub(crate) fn is_trusted(&self, input: &Input) -> bool {
         self.file(input).is_file()
     }

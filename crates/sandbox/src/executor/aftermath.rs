@@ -10,7 +10,7 @@ use crate::context::Shared;
 use crate::egress::RunningProxy;
 use crate::error::SandboxError;
 use crate::task::close;
-use sandbox_workspace::{Planted, WorkspaceGuard};
+use sandbox_workspace::{TamperedPath, WorkspaceGuard};
 
 /// A container that stands, its proxy, and what is held of the host's folders for it.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Standing {
 pub(super) struct Aftermath {
     pub(super) shared: Arc<Shared>,
     /// What was planted and not told yet. Locked for single operations only.
-    planted: Mutex<Vec<Planted>>,
+    planted: Mutex<Vec<TamperedPath>>,
     /// What could not be removed: its processes may still write, so its mounts stay held. Locked for single operations only.
     stuck: Mutex<Vec<Standing>>,
     /// How many are being taken down.
@@ -87,7 +87,7 @@ impl Aftermath {
     }
 
     /// What was planted and not told yet.
-    pub(super) fn take_planted(&self) -> Vec<Planted> {
+    pub(super) fn take_planted(&self) -> Vec<TamperedPath> {
         std::mem::take(&mut *lock(&self.planted))
     }
 

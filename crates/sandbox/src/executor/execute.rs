@@ -12,7 +12,7 @@ use crate::error::{ExecutorError, SandboxError};
 use crate::program::unreadable;
 use crate::spec::{InvalidSpec, Mount};
 use crate::task::resolver;
-use sandbox_workspace::Planted;
+use sandbox_workspace::TamperedPath;
 
 use super::aftermath::Aftermath;
 use super::command::request;
@@ -163,7 +163,7 @@ impl Executor {
     ///
     /// When the container cannot be removed. A sweep removes it later; until then its mounts count as in use, and what was planted in them is
     /// where it was. To call this once more is to try it once more.
-    pub async fn cleanup(&self) -> Result<Vec<Planted>, SandboxError> {
+    pub async fn cleanup(&self) -> Result<Vec<TamperedPath>, SandboxError> {
         // Held to the end: a command that comes meanwhile gets its container when the mounts of the last one are free.
         let mut current = self.session.lock().await;
         let closed = match current.take() {

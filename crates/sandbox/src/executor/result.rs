@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use sandbox_workspace::Planted;
+use sandbox_workspace::TamperedPath;
 use serde::Serialize;
 
 use crate::task::text;
@@ -34,7 +34,7 @@ pub struct ExecResult {
     /// through when it has ended: with [`ExecutorMode::Fresh`](crate::executor::ExecutorMode::Fresh) before the result of its command, with
     /// [`ExecutorMode::Reuse`](crate::executor::ExecutorMode::Reuse) when it ended on its own, or in [`Executor::cleanup`](crate::executor::Executor::cleanup).
     /// Of commands that run side by side in one mount, any may tell what another planted.
-    pub planted: Vec<Planted>,
+    pub planted: Vec<TamperedPath>,
 }
 
 impl ExecResult {

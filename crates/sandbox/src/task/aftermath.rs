@@ -6,7 +6,7 @@ use crate::container::Handle;
 use crate::context::Shared;
 use crate::egress::RunningProxy;
 use crate::error::SandboxError;
-use sandbox_workspace::{Planted, WorkspaceGuard};
+use sandbox_workspace::{TamperedPath, WorkspaceGuard};
 
 use super::undo;
 
@@ -16,7 +16,7 @@ pub(super) async fn of(
     handle: Handle,
     proxy: Option<RunningProxy>,
     hold: WorkspaceGuard,
-) -> Vec<Planted> {
+) -> Vec<TamperedPath> {
     if hold.is_empty() {
         shared.in_background(undo::take_down(handle, proxy));
         return Vec::new();
@@ -34,7 +34,10 @@ pub(super) async fn of(
 }
 
 /// What `result` is, or that it is none and `planted` is told all the same.
-pub(super) fn or_told<T>(result: Result<T, SandboxError>, planted: &[Planted]) -> Result<T, SandboxError> {
+pub(super) fn or_told<T>(
+    result: Result<T, SandboxError>,
+    planted: &[TamperedPath],
+) -> Result<T, SandboxError> {
     if result.is_err() {
         tell(planted);
     }
@@ -46,7 +49,7 @@ pub(super) fn or_told<T>(result: Result<T, SandboxError>, planted: &[Planted]) -
 async fn look(
     removal: impl Future<Output = Result<(), SandboxError>>,
     hold: WorkspaceGuard,
-    teller: oneshot::Sender<Vec<Planted>>,
+    teller: oneshot::Sender<Vec<TamperedPath>>,
 ) -> Result<(), SandboxError> {
     let removed = removal.await;
     if removed.is_err() {
@@ -59,7 +62,7 @@ async fn look(
 }
 
 /// For an execution that has no result to tell it with.
-pub(super) fn tell(planted: &[Planted]) {
+pub(super) fn tell(planted: &[TamperedPath]) {
     for thing in planted {
         tracing::warn!(
             path = ?thing.path,
@@ -117,7 +120,7 @@ mod tests {
     #[test]
     fn an_execution_without_a_result_tells_in_the_log() {
         let folder = tempfile::tempdir().unwrap();
-        let planted = [Planted::unseen(folder.path().join("a\nb"), "no")];
+        let planted = [TamperedPath::unseen(folder.path().join("a\nb"), "no")];
         let said = |result: Result<(), SandboxError>| {
             let log = Log::default();
             tracing::subscriber::with_default(log.clone(), || {

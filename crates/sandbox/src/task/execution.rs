@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::vec;
 
 use futures_util::Stream;
-use sandbox_workspace::Planted;
+use sandbox_workspace::TamperedPath;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::Instrument as _;
 
@@ -26,7 +26,7 @@ use super::aftermath;
 ///
 /// Dropping it kills the program and removes everything of it from the engine in the background. Until that is done, another execution of
 /// the same task or command is [`Busy`](SandboxError::Busy); `stop` waits for it, as does [`Sandbox::shutdown`](crate::Sandbox::shutdown).
-/// What it planted in protected mounts is moved away, and reported in the log only.
+/// What it changed in protected mounts is moved away, and reported in the log only.
 ///
 /// ```no_run
 /// use futures_util::StreamExt as _;
@@ -72,16 +72,16 @@ impl Drop for Room {
     }
 }
 
-/// A result that somebody may still take; else what it planted is reported.
+/// A result that may still be taken; else the paths it tampered with are reported.
 struct Unclaimed<R> {
     result: Option<R>,
-    planted: fn(&R) -> &[Planted],
+    tampered: fn(&R) -> &[TamperedPath],
 }
 
 impl<R> Drop for Unclaimed<R> {
     fn drop(&mut self) {
         if let Some(result) = &self.result {
-            aftermath::tell((self.planted)(result));
+            aftermath::tell((self.tampered)(result));
         }
     }
 }
@@ -92,11 +92,11 @@ where
     R: Send + 'static,
 {
     /// Runs `work` in the background unless `switch` says that the last one still runs. `room` is how many batches of events may wait;
-    /// `planted` finds in a result what has to be reported when nobody takes it.
+    /// `tampered` finds in a result what has to be reported when nobody takes it.
     pub(super) fn spawn<W>(
         switch: &Arc<StopSwitch>,
         room: usize,
-        planted: fn(&R) -> &[Planted],
+        tampered: fn(&R) -> &[TamperedPath],
         work: impl FnOnce(Owner<E>) -> W,
     ) -> Self
     where
@@ -116,7 +116,7 @@ where
                 let finished = async move {
                     let result = work.await.map(|result| Unclaimed {
                         result: Some(result),
-                        planted,
+                        tampered,
                     });
                     // Whoever has the result can begin the next one.
                     drop(running);
@@ -333,11 +333,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_planted_is_reported_unless_the_result_was_taken() {
+    async fn what_was_tampered_with_is_reported_unless_the_result_was_taken() {
         let reports = Arc::new(std::sync::atomic::AtomicU32::new(0));
         let result = |reports: &Arc<std::sync::atomic::AtomicU32>| Unclaimed {
             result: Some(Arc::clone(reports)),
-            planted: |reports: &Arc<std::sync::atomic::AtomicU32>| {
+            tampered: |reports: &Arc<std::sync::atomic::AtomicU32>| {
                 reports.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 &[]
             },

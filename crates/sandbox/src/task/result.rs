@@ -6,7 +6,7 @@ use claude_output::{StreamEvent, Usage};
 use serde::{Serialize, Serializer};
 
 use sandbox_session::MissingEvents;
-use sandbox_workspace::Planted;
+use sandbox_workspace::TamperedPath;
 
 use super::Outcome;
 
@@ -44,7 +44,7 @@ pub struct ExecutionResult {
     /// The exit code; 128 + signal when a signal ended it.
     pub exit_code: i64,
     /// What it planted where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
-    pub planted: Vec<Planted>,
+    pub planted: Vec<TamperedPath>,
     /// Where the time went.
     pub timings: Timings,
 }
@@ -70,7 +70,7 @@ pub struct CommandResult {
     /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not tell.
     pub oom_killed: bool,
     /// What it planted where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
-    pub planted: Vec<Planted>,
+    pub planted: Vec<TamperedPath>,
     /// Where the time went.
     pub timings: Timings,
 }
@@ -110,7 +110,7 @@ mod tests {
             timed_out: false,
             stopped: false,
             oom_killed: false,
-            planted: vec![Planted::unseen(not_text(), "no")],
+            planted: vec![TamperedPath::unseen(not_text(), "no")],
             timings: Timings::default(),
         };
         let json = serde_json::to_value(&result).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandbox_workspace::Planted;
+use sandbox_workspace::TamperedPath;
 use tokio::io::AsyncRead;
 
 use crate::container::Running;
@@ -30,7 +30,7 @@ pub(super) struct Runner {
 pub(super) struct Finished {
     pub(super) end: Result<End, SandboxError>,
     pub(super) timings: Timings,
-    pub(super) planted: Vec<Planted>,
+    pub(super) planted: Vec<TamperedPath>,
 }
 
 impl Runner {

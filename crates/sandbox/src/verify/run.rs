@@ -186,7 +186,7 @@ async fn run(
     Ok((end?, stdout.0.into_bytes()))
 }
 
-/// What the probe writes on its stdout.
+/// What `sandbox-inside verify` writes on its stdout.
 struct Report(Capture);
 
 impl Sink for Report {

@@ -152,7 +152,7 @@ fn the_same_question_after_a_kill_is_a_reply_of_its_own() {
     let replies = fixture.replies();
     assert_eq!(replies.len(), 2);
     assert_eq!(replies[0].events, [init(), message("half")]);
-    assert!(replies[0].is_error, "an interrupted reply is no success");
+    assert!(replies[0].is_error, "an interrupted reply is not a success");
     assert_eq!(replies[0].response_text, "half");
     assert_eq!(
         fixture.store.last_successful_response().unwrap().as_deref(),
@@ -319,7 +319,11 @@ fn beyond_the_limit_events_are_counted_and_the_end_is_kept() {
     }
     let length = serde_json::to_vec(&large).unwrap().len() as u64;
     let seen = fixture.replies().remove(0).missing;
-    assert_eq!((seen.events, seen.bytes), (4, 4 * length), "told by doubling");
+    assert_eq!(
+        (seen.events, seen.bytes),
+        (4, 4 * length),
+        "written at each doubling"
+    );
     drop(writer);
     let mut writer = begin();
     assert_eq!(fixture.context().replies[0].missing, seen, "also after a kill");

@@ -9,6 +9,7 @@ use super::super::error::WorkspaceError;
 use super::super::protection::Protection;
 use super::change::{Change, ChangeKind, EntryKind, HeldBack};
 use super::changes::Comparison;
+use super::fail_point::{FailPoint, FailPoints, stopped};
 use super::fingerprint::ContentFingerprint;
 use super::finish::{finish, recover};
 use super::journal::{Journal, Phase, Step, VERSION};
@@ -18,7 +19,6 @@ use super::repository;
 use super::room;
 use super::stage::{self, Stage, new};
 use super::sync;
-use super::witness::{Moment, Witness, stopped};
 
 /// What is applied.
 #[derive(Debug, Clone, Default)]
@@ -46,11 +46,11 @@ pub(super) fn apply(
     from: &Comparison,
     folder: &Path,
     options: &ApplyOptions,
-    witness: Witness<'_>,
+    fail_points: FailPoints<'_>,
 ) -> Result<Applied, WorkspaceError> {
     let free = from.host.folder(Path::new("")).and_then(room::free);
     let free = free.map_err(|source| WorkspaceError::new("look for room in", from.host.path(), source))?;
-    apply_within(from, folder, options, free, witness)
+    apply_within(from, folder, options, free, fail_points)
 }
 
 /// The same where `free` bytes may be used.
@@ -59,7 +59,7 @@ fn apply_within(
     folder: &Path,
     options: &ApplyOptions,
     free: u64,
-    witness: Witness<'_>,
+    fail_points: FailPoints<'_>,
 ) -> Result<Applied, WorkspaceError> {
     let (applied, held_back) = sort(from.changes(&options.protection)?, options);
     if applied.is_empty() && held_back.is_empty() {
@@ -82,14 +82,14 @@ fn apply_within(
         steps,
     };
     journal.write(folder)?;
-    if let Err(error) = fill(from, &applied, &mut journal, witness) {
-        recover(folder, witness)?;
+    if let Err(error) = fill(from, &applied, &mut journal, fail_points) {
+        recover(folder, fail_points)?;
         return Err(error);
     }
-    stopped(witness, Moment::Staged)?;
+    stopped(fail_points, FailPoint::Staged)?;
     journal.advance(Phase::Committing, folder)?;
-    stopped(witness, Moment::Journalled)?;
-    finish(journal, folder, witness)?;
+    stopped(fail_points, FailPoint::Journalled)?;
+    finish(journal, folder, fail_points)?;
     Ok(Applied { applied, held_back })
 }
 
@@ -163,7 +163,7 @@ fn fill(
     from: &Comparison,
     changes: &[Change],
     journal: &mut Journal,
-    witness: Witness<'_>,
+    fail_points: FailPoints<'_>,
 ) -> Result<(), WorkspaceError> {
     let root = from.host.path();
     let stage = Stage::create(&from.host, &journal.stage)
@@ -185,7 +185,7 @@ fn fill(
             stage.put(from, change, &place).map_err(failed)?;
             places.push(place);
         }
-        stopped(witness, Moment::Staged)?;
+        stopped(fail_points, FailPoint::Staged)?;
     }
     for step in journal.steps.iter_mut().filter(|step| step.puts) {
         step.after = ContentFingerprint::of(&stage.tree, &new(step.number));

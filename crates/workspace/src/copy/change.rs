@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use sandbox_files::tree::Facts;
 use serde::Serialize;
 
-use super::super::planted::path_text;
+use super::super::tampered::path_text;
 
 /// A path that differs between a copy and its work tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

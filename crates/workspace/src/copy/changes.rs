@@ -118,7 +118,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Compares one entry of the upper layer; tells what it is there.
+    /// Compares one entry of the upper layer; returns what it is there.
     fn entry(
         &self,
         judge: &Judge<'_>,

@@ -1,4 +1,4 @@
-//! The steps of an apply. Each can be done again after it was done, and undone; neither touches what somebody else wrote meanwhile.
+//! The steps of an apply. Each can be done again after it was done, and undone; neither touches what others wrote meanwhile.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ use super::stage::{Stage, new, old};
 pub(super) enum Undone {
     /// What was there before is there again.
     Fully,
-    /// Somebody has changed what was put: it stays, and what it replaced stays in the stage.
+    /// What was put was changed since: it stays, and what it replaced stays in the stage.
     Theirs,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn forward(host: &Tree, stage: &Stage, step: &Step) -> io::Result<()>
     }
 }
 
-/// Keeps what is there before; tells whether it is still there too, under both names.
+/// Keeps what is there before; returns whether it is still there too, under both names.
 fn keep(host: &Tree, step: &Step, folder: &OwnedFd, stage_folder: &OwnedFd) -> io::Result<bool> {
     let Some(expected) = step.expects else {
         return Ok(false);
@@ -55,7 +55,7 @@ fn keep(host: &Tree, step: &Step, folder: &OwnedFd, stage_folder: &OwnedFd) -> i
     let Some(is) = host.facts(&step.path)?.filter(|is| is.stamp == expected) else {
         return Err(changed());
     };
-    // Of a folder the stamp tells nothing of what is deeper in it.
+    // A folder's stamp says nothing of what is deeper in it.
     if is.kind == Kind::Folder && ContentFingerprint::of(host, &step.path) != step.before {
         return Err(changed());
     }

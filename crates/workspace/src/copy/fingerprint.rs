@@ -1,4 +1,4 @@
-//! Tells whether something is still what it was under another name: a [`InodeStamp`](sandbox_files::tree::InodeStamp) does not outlive a rename.
+//! Recognizes something under another name: a [`InodeStamp`](sandbox_files::tree::InodeStamp) does not outlive a rename.
 
 use sandbox_files::tree::{Facts, Kind, Tree};
 use std::os::unix::ffi::OsStrExt as _;

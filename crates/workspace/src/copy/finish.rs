@@ -8,16 +8,16 @@ use sandbox_files::tree::Tree;
 
 use super::super::error::WorkspaceError;
 use super::commit::{self, Undone};
+use super::fail_point::{FailPoint, FailPoints, stopped};
 use super::journal::{Journal, Phase, Step};
 use super::notes;
 use super::stage::{self, Stage};
 use super::sync;
-use super::witness::{Moment, Witness, stopped};
 
 /// Finishes or undoes what an apply that ended in its middle left in `folder`.
-pub(super) fn recover(folder: &Path, witness: Witness<'_>) -> Result<(), WorkspaceError> {
+pub(super) fn recover(folder: &Path, fail_points: FailPoints<'_>) -> Result<(), WorkspaceError> {
     match Journal::read(folder)? {
-        Some(journal) => finish(journal, folder, witness),
+        Some(journal) => finish(journal, folder, fail_points),
         None => Ok(()),
     }
 }
@@ -26,15 +26,15 @@ pub(super) fn recover(folder: &Path, witness: Witness<'_>) -> Result<(), Workspa
 pub(super) fn finish(
     mut journal: Journal,
     folder: &Path,
-    witness: Witness<'_>,
+    fail_points: FailPoints<'_>,
 ) -> Result<(), WorkspaceError> {
     match journal.phase {
         Phase::Committing | Phase::Undoing => {
             let (host, stage) = opened(&journal, folder)?;
-            carry_out(&mut journal, folder, (&host, &stage), witness)
+            carry_out(&mut journal, folder, (&host, &stage), fail_points)
         }
-        Phase::Done => end(&journal, folder, witness),
-        Phase::Staging => clean(&journal, folder, witness),
+        Phase::Done => end(&journal, folder, fail_points),
+        Phase::Staging => clean(&journal, folder, fail_points),
     }
 }
 
@@ -55,21 +55,21 @@ fn carry_out(
     journal: &mut Journal,
     folder: &Path,
     (host, stage): (&Tree, &Stage),
-    witness: Witness<'_>,
+    fail_points: FailPoints<'_>,
 ) -> Result<(), WorkspaceError> {
     let mut failure = None;
     if journal.phase == Phase::Committing {
-        failure = commit_all(host, stage, &journal.steps, witness)?;
+        failure = commit_all(host, stage, &journal.steps, fail_points)?;
         if failure.is_none() {
             let _ = sync::entries(host, &folders_of(&journal.steps));
             journal.advance(Phase::Done, folder)?;
-            stopped(witness, Moment::Committed)?;
-            return end(journal, folder, witness);
+            stopped(fail_points, FailPoint::Committed)?;
+            return end(journal, folder, fail_points);
         }
         is_noted(journal, Phase::Undoing, folder);
-        stopped(witness, Moment::Failed)?;
+        stopped(fail_points, FailPoint::Failed)?;
     }
-    let kept = undo_all(host, stage, &journal.steps, witness)?;
+    let kept = undo_all(host, stage, &journal.steps, fail_points)?;
     if let Some(error) = kept {
         // What was replaced is in the stage, which stays where it is from now on.
         Journal::remove(folder)?;
@@ -80,7 +80,7 @@ fn carry_out(
     if !is_noted(journal, Phase::Staging, folder) {
         Journal::remove(folder)?;
     }
-    clean(journal, folder, witness)?;
+    clean(journal, folder, fail_points)?;
     match failure {
         Some((path, source)) => Err(WorkspaceError::RolledBack { path, source }),
         None => Ok(()),
@@ -93,7 +93,7 @@ fn folders_of(steps: &[Step]) -> Vec<PathBuf> {
     folders.into_iter().map(Path::to_owned).collect()
 }
 
-/// Notes how far undoing has come. A disk that is full keeps nobody from it: whoever finds the earlier phase does the steps again, or
+/// Notes how far undoing has come. A full disk does not prevent it: a later command that finds the earlier phase does the steps again, or
 /// undoes them.
 fn is_noted(journal: &mut Journal, phase: Phase, folder: &Path) -> bool {
     let noted = journal.advance(phase, folder);
@@ -104,10 +104,10 @@ fn is_noted(journal: &mut Journal, phase: Phase, folder: &Path) -> bool {
 }
 
 /// The tree is as it should be: removes what is left, and the copy with it unless that has more.
-fn end(journal: &Journal, folder: &Path, witness: Witness<'_>) -> Result<(), WorkspaceError> {
-    stopped(witness, Moment::Cleaning)?;
+fn end(journal: &Journal, folder: &Path, fail_points: FailPoints<'_>) -> Result<(), WorkspaceError> {
+    stopped(fail_points, FailPoint::Cleaning)?;
     stage::remove(&journal.tree, &journal.stage);
-    stopped(witness, Moment::Cleaned)?;
+    stopped(fail_points, FailPoint::Cleaned)?;
     if journal.keeps.is_empty() {
         return notes::forget(folder);
     }
@@ -116,35 +116,35 @@ fn end(journal: &Journal, folder: &Path, witness: Witness<'_>) -> Result<(), Wor
 }
 
 /// Removes the stage and the journal; the copy stays.
-fn clean(journal: &Journal, folder: &Path, witness: Witness<'_>) -> Result<(), WorkspaceError> {
-    stopped(witness, Moment::Cleaning)?;
+fn clean(journal: &Journal, folder: &Path, fail_points: FailPoints<'_>) -> Result<(), WorkspaceError> {
+    stopped(fail_points, FailPoint::Cleaning)?;
     stage::remove(&journal.tree, &journal.stage);
-    stopped(witness, Moment::Cleaned)?;
+    stopped(fail_points, FailPoint::Cleaned)?;
     Journal::remove(folder)
 }
 
-/// Does all steps. A step that fails is told; what was done before it is not undone yet.
+/// Does all steps. A step that fails is reported; what was done before it is not undone yet.
 fn commit_all(
     host: &Tree,
     stage: &Stage,
     steps: &[Step],
-    witness: Witness<'_>,
+    fail_points: FailPoints<'_>,
 ) -> Result<Option<(PathBuf, io::Error)>, WorkspaceError> {
     for step in steps {
         if let Err(error) = commit::forward(host, stage, step) {
             return Ok(Some((step.path.clone(), error)));
         }
-        stopped(witness, Moment::Stepped)?;
+        stopped(fail_points, FailPoint::Stepped)?;
     }
     Ok(None)
 }
 
-/// Undoes all steps. What somebody has changed since stays as it is, and is told when the rest is undone.
+/// Undoes all steps. What was changed since stays as it is, and is reported when the rest is undone.
 fn undo_all(
     host: &Tree,
     stage: &Stage,
     steps: &[Step],
-    witness: Witness<'_>,
+    fail_points: FailPoints<'_>,
 ) -> Result<Option<WorkspaceError>, WorkspaceError> {
     let mut kept = None;
     for step in steps.iter().rev() {
@@ -159,7 +159,7 @@ fn undo_all(
             let since = io::Error::new(io::ErrorKind::ResourceBusy, "it was changed after it was applied");
             kept.get_or_insert(half_done(since));
         }
-        stopped(witness, Moment::Undone)?;
+        stopped(fail_points, FailPoint::Undone)?;
     }
     Ok(kept)
 }

@@ -40,7 +40,7 @@ pub fn workspace_copy(data: &[u8]) {
     bed.make(&upper, script.entries(false));
     let edited = bed.tree().join("a");
     if chosen & 8 != 0 && edited.symlink_metadata().is_ok_and(|facts| facts.is_file()) {
-        // Somebody works on the host meanwhile.
+        // The user works on the host meanwhile.
         let _ = fs::write(edited, "changed on the host");
     }
     apply(&bed, &options, &found(&upper));

@@ -146,7 +146,7 @@ impl Comparison {
             match part {
                 Component::CurDir => {}
                 Component::Normal(_) => below = true,
-                // After a name, which may be a link, nobody knows what is above.
+                // After a name, which may be a link, the parent is unknown.
                 Component::ParentDir if depth > 0 && !below => depth -= 1,
                 _ => return Ok(true),
             }

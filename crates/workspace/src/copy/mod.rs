@@ -1,10 +1,11 @@
-//! A work tree that a task changes without changing it: an overlay of the engine's keeps the changes apart, until somebody looks at
+//! A work tree that a task changes without changing it: an overlay of the engine's keeps the changes apart, until the user looks at
 //! them, applies them or throws them away.
 
 mod apply;
 mod change;
 mod changes;
 mod commit;
+mod fail_point;
 mod fingerprint;
 mod finish;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -23,7 +24,6 @@ mod sync;
 mod trash;
 #[cfg(test)]
 mod unprivileged;
-mod witness;
 mod xattr;
 
 pub use apply::{Applied, ApplyOptions};

@@ -50,7 +50,7 @@ pub(super) fn forget(folder: &Path) -> Result<(), WorkspaceError> {
     trash::put(folder, &[UPPER, WORK])?;
     remove_notes(folder)?;
     if let Err(error) = trash::empty(folder) {
-        tracing::warn!(%error, "a part of a copy that nobody needs any more cannot be removed");
+        tracing::warn!(%error, "failed to remove an unused part of a copy");
     }
     Ok(())
 }

@@ -66,7 +66,7 @@ fn emptied(folder: &OwnedFd) -> io::Result<Vec<OsString>> {
     Ok(left)
 }
 
-/// Removes `name` unless it is a folder that is not empty; tells whether it is gone.
+/// Removes `name` unless it is a folder that is not empty; returns whether it is gone.
 fn is_removed(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<bool> {
     match unlinkat(folder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(true),
@@ -89,7 +89,7 @@ fn opened(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<OwnedFd>> {
     };
     let mode = fstat(&held)?.st_mode & 0o7777;
     if mode & OWNER != OWNER {
-        // A descriptor like this one can only be named. Where it fails, what follows tells.
+        // A descriptor like this one can only be named. Where it fails, the next step reports it.
         let named = format!("/proc/self/fd/{}", held.as_raw_fd());
         let _ = chmod(named, Mode::from_raw_mode(mode | OWNER));
     }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_deeper_than_a_path_can_tell_are_removed() {
+    fn folders_deeper_than_a_path_can_name_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let mut at = OwnedFd::from(File::open(folder.path()).unwrap());
         for name in std::iter::once("top").chain(std::iter::repeat_n("folder", 3000)) {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_without_rights_removes_what_nobody_may_open() {
+    fn a_user_without_rights_removes_what_cannot_be_opened() {
         unprivileged(|| {
             let folder = tempfile::tempdir().unwrap();
             let build = |top: &str| {

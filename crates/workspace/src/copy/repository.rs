@@ -27,7 +27,7 @@ pub(super) fn hold_together(changes: &mut [Change]) {
     }
 }
 
-/// When a change of `path` is applied: somebody who looks at a repository meanwhile finds objects before what names them.
+/// When a change of `path` is applied: a reader of the repository meanwhile finds objects before what names them.
 pub(super) fn order(path: &Path) -> u8 {
     let Some(repository) = history(path) else {
         return 1;

@@ -9,7 +9,7 @@ use sandbox_files::tree::{Kind, Tree};
 use super::change::{Change, ChangeKind};
 use super::stage;
 
-/// How many bytes those new files among `changes` have on the disk that `host` gets as copies, as far as can be told without opening them.
+/// How many bytes those new files among `changes` have on the disk that `host` gets as copies, as far as can be determined without opening them.
 pub(super) fn needed(upper: &Tree, host: &Tree, changes: &[Change]) -> io::Result<u64> {
     let shared = device(upper)? == device(host)?;
     let copied = changes.iter().filter_map(|change| {

@@ -95,7 +95,7 @@ impl Stage {
     }
 }
 
-/// Whether a second name may be all that a file of the upper layer needs to be one of the tree: nobody else has a name for it.
+/// Whether a second name may be all that a file of the upper layer needs to be one of the tree: it has no other name.
 pub(super) fn may_be_linked(facts: &Facts) -> bool {
     let user = rustix::process::geteuid();
     facts.kind == Kind::File
@@ -127,7 +127,7 @@ fn link(
         AtFlags::SYMLINK_NOFOLLOW,
         StatxFlags::BASIC_STATS,
     )?);
-    // Nobody works in the copy any more; what is judged and what is taken are the same all the same.
+    // No task works in the copy any more; what is judged and what is taken are the same in any case.
     if linked.is_same_file(facts) && linked.mode == facts.mode {
         Ok(true)
     } else {
@@ -177,7 +177,7 @@ pub(super) fn remove(root: &Path, name: &str) {
         .and_then(|name| removal::remove(Tree::open(root)?.folder(Path::new(""))?, OsStr::new(name)));
     if let Err(error) = removed {
         let stage = root.join(name);
-        tracing::warn!(stage = %stage.display(), %error, "what an apply needed cannot be removed; nobody needs it any more");
+        tracing::warn!(stage = %stage.display(), %error, "failed to remove an unused stage of an apply");
     }
 }
 

@@ -34,7 +34,7 @@ pub struct WorkspaceCopy {
 /// A file as the task left it, and as it is in the work tree; `None` where there is no file.
 pub type Versions = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// The copy of a running task: nobody else touches it.
+/// The copy of a running task: nothing else touches it.
 #[derive(Debug)]
 pub(crate) struct CopyInUse {
     _lock: Arc<FileLock>,
@@ -50,7 +50,7 @@ impl CopyInUse {
         }
     }
 
-    /// Waits until everything is noted that tells later what the host changed since. Until then no task may begin. Blocks.
+    /// Waits until everything is noted that later shows what the host changed since. Until then no task may begin. Blocks.
     pub(crate) fn wait(&mut self) -> Result<(), WorkspaceError> {
         let Some(beginning) = self.beginning.take() else {
             return Ok(());
@@ -188,7 +188,7 @@ impl WorkspaceCopy {
     /// # Errors
     ///
     /// When the folder cannot be emptied, or a task works with it. The first leaves a copy that can only be discarded again, or begun
-    /// anew by a task.
+    /// again by a task.
     pub fn discard(self) -> Result<(), WorkspaceError> {
         let _lock = lock(&self.folder, self.tree())?;
         recover(&self.folder, &mut |_| true)?;

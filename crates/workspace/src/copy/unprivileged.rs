@@ -1,4 +1,4 @@
-//! Tests as somebody whom permissions stop.
+//! Tests as a user without rights.
 
 use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
 

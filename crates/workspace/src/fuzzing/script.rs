@@ -15,7 +15,7 @@ const SEPARATOR: u8 = 0x1e;
 const MOST: usize = 32;
 /// Folders on the way to an entry at most.
 const DEEPEST: usize = 8;
-/// At the beginning of a link's target: a folder that nobody may write in.
+/// At the beginning of a link's target: a folder without write permission.
 const OUTSIDE: u8 = b'@';
 
 /// What is to be made: entries such as `f` for a file, its path, a newline, and its content. In upper case it is the host's; in lower

@@ -58,31 +58,31 @@ impl Bed {
         Watch::begin(vec![mount], self.folder.path().join("quarantine")).unwrap()
     }
 
-    /// What is planted when `task` has run.
-    fn planted(&self, task: impl FnOnce(&Self)) -> Vec<String> {
+    /// What was tampered with when `task` has run.
+    fn tampered(&self, task: impl FnOnce(&Self)) -> Vec<String> {
         let (_, mut watch) = self.begin(Protection::default());
         // Where there are guards, a task cannot do what these do.
         watch.mounts.iter_mut().for_each(|mount| mount.guards.clear());
         task(self);
-        let planted = watch.end();
-        for thing in &planted {
+        let tampered = watch.end();
+        for thing in &tampered {
             assert!(
                 thing.path.symlink_metadata().is_err() || thing.restored,
                 "{thing:?}"
             );
             let is_kept = |to: &PathBuf| to.symlink_metadata().is_ok();
             assert!(
-                thing.kind == PlantedKind::Deleted || thing.moved_to.as_ref().is_some_and(is_kept),
+                thing.kind == TamperKind::Deleted || thing.moved_to.as_ref().is_some_and(is_kept),
                 "{thing:?}"
             );
         }
-        self.names(&planted)
+        self.names(&tampered)
     }
 
-    /// The paths of what was planted, in order.
-    fn names(&self, planted: &[Planted]) -> Vec<String> {
-        let name = |thing: &Planted| thing.path_in(&self.tree()).display().to_string();
-        let mut names: Vec<String> = planted.iter().map(name).collect();
+    /// The tampered paths, in order.
+    fn names(&self, tampered: &[TamperedPath]) -> Vec<String> {
+        let name = |thing: &TamperedPath| thing.path_in(&self.tree()).display().to_string();
+        let mut names: Vec<String> = tampered.iter().map(name).collect();
         names.sort();
         names
     }
@@ -113,7 +113,7 @@ fn what_is_there_is_guarded_and_its_repository_cannot_be_renamed() {
     assert!(mounts.len() == 1 && watch.mounts.is_empty());
 }
 
-/// What is tried, how, and what of it is planted.
+/// What is tried, how, and what of it is reported as tampered.
 type Case = (&'static str, fn(&Bed), &'static [&'static str]);
 
 #[test]
@@ -166,7 +166,7 @@ fn what_appears_is_moved_out_of_the_way() {
         ),
     ];
     for (name, task, expected) in cases {
-        assert_eq!(Bed::new().planted(task), expected, "{name}");
+        assert_eq!(Bed::new().tampered(task), expected, "{name}");
     }
 }
 
@@ -239,7 +239,7 @@ fn tricks_with_places_do_not_help() {
         ),
     ];
     for (name, task, expected) in cases {
-        assert_eq!(Bed::new().planted(task), expected, "{name}");
+        assert_eq!(Bed::new().tampered(task), expected, "{name}");
     }
 }
 
@@ -247,7 +247,7 @@ fn tricks_with_places_do_not_help() {
 fn a_configuration_is_as_it_was_and_folders_that_were_made_are_gone() {
     let bed = Bed::new();
     let before = bed.read(".git/config");
-    bed.planted(|bed| {
+    bed.tampered(|bed| {
         bed.write(".git/config", "[alias]\n st = !evil\n");
         bed.write(".claude/deep/x", "evil");
         bed.write("a/.claude/x", "evil");
@@ -269,8 +269,8 @@ fn what_a_guard_stood_over_is_the_hosts_own_business() {
     let (_, watch) = bed.begin(Protection::default());
     bed.write("new-config", "[alias]\n other = !evil\n");
     bed.rename("new-config", ".git/config");
-    let planted = watch.end();
-    assert!(planted.len() == 1 && planted[0].restored, "{planted:?}");
+    let tampered = watch.end();
+    assert!(tampered.len() == 1 && tampered[0].restored, "{tampered:?}");
 }
 
 #[test]
@@ -279,8 +279,8 @@ fn whatever_is_in_quarantine_cannot_be_executed() {
     let (_, watch) = bed.begin(Protection::default());
     bed.write("x/.envrc", "evil");
     fs::set_permissions(bed.tree().join("x/.envrc"), fs::Permissions::from_mode(0o6777)).unwrap();
-    let planted = watch.end();
-    let mode = planted[0]
+    let tampered = watch.end();
+    let mode = tampered[0]
         .moved_to
         .as_ref()
         .unwrap()
@@ -297,8 +297,8 @@ fn a_folder_with_the_look_of_a_repository_hides_nothing_from_the_next_run_either
     for path in ["e/HEAD", "e/refs/x", "e/objects/known/.envrc"] {
         bed.write(path, "x");
     }
-    let planted = bed.planted(|bed| bed.write("e/objects/new/.envrc", "y"));
-    assert_eq!(planted, ["e/objects/new/.envrc"]);
+    let tampered = bed.tampered(|bed| bed.write("e/objects/new/.envrc", "y"));
+    assert_eq!(tampered, ["e/objects/new/.envrc"]);
 }
 
 #[test]
@@ -306,12 +306,12 @@ fn a_name_in_quarantine_is_plain() {
     let bed = Bed::new();
     let (_, watch) = bed.begin(Protection::default());
     bed.write("a\u{1b}[2J\nb\u{202e}/`x`-1/.envrc", "x");
-    let planted = watch.end();
-    let to = planted[0].moved_to.as_ref().unwrap();
+    let tampered = watch.end();
+    let to = tampered[0].moved_to.as_ref().unwrap();
     assert_eq!(to.file_name().unwrap(), "0-a__2J_b___x_-1_.envrc");
 }
 
-/// Runs `work` as somebody whom permissions stop.
+/// Runs `work` as a user without rights.
 fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let unprivileged = || {
         if geteuid().is_root() {
@@ -407,7 +407,7 @@ fn a_folder_that_was_closed_hides_nothing() {
     for (name, task, expected) in cases {
         as_nobody(|| {
             let bed = Bed::new();
-            assert_eq!(bed.planted(task), expected, "{name}");
+            assert_eq!(bed.tampered(task), expected, "{name}");
             assert!(!bed.tree().join(".claude").exists(), "{name}");
         });
     }
@@ -419,24 +419,24 @@ fn what_was_closed_before_is_left_alone() {
         let bed = Bed::new();
         bed.write("own/.envrc", "the user's");
         bed.close("own", 0o311);
-        let planted = bed.planted(|_| {});
-        assert!(planted.is_empty(), "{planted:?}");
+        let tampered = bed.tampered(|_| {});
+        assert!(tampered.is_empty(), "{tampered:?}");
         let mode = fs::metadata(bed.tree().join("own")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o311);
 
         // Another folder in its place is not what was closed.
-        let planted = bed.planted(|bed| {
+        let tampered = bed.tampered(|bed| {
             bed.rename("own", "former");
             bed.write("own/.envrc", "evil");
             bed.close("own", 0o311);
             bed.close("former", 0o755);
         });
-        assert_eq!(planted, ["former/.envrc", "own/.envrc"]);
+        assert_eq!(tampered, ["former/.envrc", "own/.envrc"]);
     });
 }
 
 #[test]
-fn what_cannot_be_looked_into_is_told_once() {
+fn what_cannot_be_looked_into_is_reported_once() {
     let bed = Bed::new();
     let watched = || bed.begin(Protection::default()).1;
     let watch = watched();
@@ -448,17 +448,17 @@ fn what_cannot_be_looked_into_is_told_once() {
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
         folder = rustix::fs::openat(&folder, &name, flags, rustix::fs::Mode::empty()).unwrap();
     }
-    let planted = watch.end();
-    assert_eq!(planted.len(), 1, "{planted:?}");
-    assert!(planted[0].moved_to.is_none() && planted[0].path.starts_with(bed.tree()));
-    let problem = planted[0].problem.as_deref().unwrap_or_default();
+    let tampered = watch.end();
+    assert_eq!(tampered.len(), 1, "{tampered:?}");
+    assert!(tampered[0].moved_to.is_none() && tampered[0].path.starts_with(bed.tree()));
+    let problem = tampered[0].problem.as_deref().unwrap_or_default();
     assert!(problem.starts_with("it cannot be looked into: "), "{problem}");
     assert!(watched().end().is_empty());
 }
 
-/// Where nobody can give files away, everything is this user's own, and dealt with as that.
+/// Where files cannot be given away, everything belongs to this user, and is handled accordingly.
 #[test]
-fn what_is_somebody_elses_is_moved_or_told_of() {
+fn what_belongs_to_others_is_moved_or_reported() {
     const SOMEBODY: u32 = 12345;
     let is_root = geteuid().is_root();
     let bed = as_nobody(Bed::new);
@@ -477,9 +477,9 @@ fn what_is_somebody_elses_is_moved_or_told_of() {
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     }
-    let mut planted = as_nobody(|| watch.end());
-    planted.sort_by(|one, other| one.path.cmp(&other.path));
-    let told: Vec<(&Path, bool)> = planted
+    let mut tampered = as_nobody(|| watch.end());
+    tampered.sort_by(|one, other| one.path.cmp(&other.path));
+    let reported: Vec<(&Path, bool)> = tampered
         .iter()
         .map(|thing| (thing.path_in(bed.folder.path()), thing.moved_to.is_some()))
         .collect();
@@ -491,5 +491,5 @@ fn what_is_somebody_elses_is_moved_or_told_of() {
             .map(|it| (path(it), true))
             .to_vec()
     };
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }

@@ -181,7 +181,7 @@ async fn where_the_host_changed_the_same_file_nothing_is_applied_and_nothing_los
     let status = project.output(&["status", "--output", "json"]).json();
     assert_eq!(status["workspace_copy"]["pending"], 2, "{status}");
 
-    // Nobody decides for the user.
+    // The decision is the user's.
     let refused = auto(&project, "true");
     assert_eq!(refused.code, Some(125), "{refused:?}");
     for command in ["sandbox diff", "sandbox apply", "sandbox discard"] {

@@ -4,7 +4,7 @@ use e2e_tests::setting::Setting;
 
 use super::project::{Project, config};
 
-/// A project whose image is built from `steps`, each run of the tests anew.
+/// A project whose image is built from `steps`, again in each run of the tests.
 fn project(prefix: &str, steps: &str) -> Project {
     let project = Project::with_prefix(prefix);
     project.write(
@@ -93,7 +93,7 @@ async fn the_configuration_names_the_allowlist_or_asks_for_the_hosts_network() {
     let asked = String::from_utf8_lossy(&asked.stderr).into_owned();
     assert!(
         asked.contains("build images outside of the sandbox"),
-        "nobody agreed to it: {asked}"
+        "it was not agreed to: {asked}"
     );
     // On the engine's network: the name server of the world answers, and no proxy is there to write a log.
     let built = project.output(&["build"]);

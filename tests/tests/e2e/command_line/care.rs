@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::project::{Ended, Project, assert_nothing_left};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn status_and_clean_tell_the_living_from_the_dead() {
+async fn status_and_clean_distinguish_live_from_dead() {
     let prefix = "e2e-cli-status";
     let project = Project::with_prefix(prefix);
     let (mut living, _living_out) = project.start("echo ready; sleep 600");

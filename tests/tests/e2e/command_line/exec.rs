@@ -125,7 +125,7 @@ async fn it_sees_of_the_folder_and_the_network_what_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_folder_is_protected_and_what_is_planted_is_told() {
+async fn the_folder_is_protected_and_tampered_paths_are_reported() {
     let project = open_project();
     project.write(".mcp.json", "{}");
     let script = "echo evil > .mcp.json; echo evil > .envrc; echo fine > fine";
@@ -161,7 +161,7 @@ async fn what_it_reads_is_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_image_is_built_once_told_and_removed_when_that_is_forced() {
+async fn the_image_is_built_once_reported_and_removed_when_forced() {
     let prefix = "e2e-cli-build";
     let project = Project::with_prefix(prefix);
     project.write(

@@ -48,10 +48,10 @@ async fn images_have_keys_and_move_between_machines() {
     assert!(tags.iter().all(|tag| loaded.stdout.contains(tag)), "{loaded:?}");
     let again = project.run("cat /stamp");
     assert_eq!(again.stdout, stamp, "it was not built again: {again:?}");
-    let anew = project.output(&["run", "--max-image-age", "0", "--", "cat", "/stamp"]);
+    let rebuilt = project.output(&["run", "--max-image-age", "0", "--", "cat", "/stamp"]);
     assert!(
-        anew.code == Some(0) && anew.stdout != stamp,
-        "the control: built again, it differs: {anew:?}"
+        rebuilt.code == Some(0) && rebuilt.stdout != stamp,
+        "the control: built again, it differs: {rebuilt:?}"
     );
     project.output(&["image", "prune", "--max-image-age", "0"]);
 }

@@ -1,5 +1,5 @@
 //! What a run leaves in the work tree is hostile to the next one: links, pipes, rewritten settings, archives. Each test has a control
-//! in which the same attempt succeeds where no task could have made it, or where somebody agreed to it.
+//! in which the same attempt succeeds where no task could have made it, or where the user agreed to it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -188,7 +188,7 @@ async fn what_a_flag_names_is_obeyed_only_as_it_was_trusted() {
         is_refused(&next, "changed since you trusted them") && next.stderr.contains("reach *"),
         "{next:?}"
     );
-    // The control: somebody agrees to it.
+    // The control: the user agrees to it.
     assert_eq!(project.output(&run).code, Some(0));
     // A file where no task can write needs no trust.
     let own = tempfile::tempdir().expect("a folder");
@@ -412,7 +412,7 @@ async fn this_machine_is_no_mount() {
             "{path}: {refused:?}"
         );
     }
-    // The control: somebody asks for it by name. The tests' engine has a system of its own, and shares the folders in /tmp only.
+    // The control: it is asked for by name. The tests' engine has a system of its own, and shares the folders in /tmp only.
     let home = tempfile::tempdir().expect("a folder");
     let at_home = format!("{}:/x:ro", home.path().display());
     for (flags, code) in [(&[][..], 125), (&["--allow-system-mounts"], 0)] {
@@ -429,7 +429,7 @@ async fn this_machine_is_no_mount() {
     assert_eq!(containers, Vec::<String>::new());
 }
 
-/// The command on a terminal, where somebody types `answer`.
+/// The command on a terminal, where a person types `answer`.
 fn on_a_terminal(project: &Project, arguments: &[&str], answer: &str) -> Ended {
     use std::io::Write as _;
     let command = project.wary(arguments);
@@ -494,10 +494,7 @@ async fn on_a_terminal_it_asks_once() {
         .output()
         .expect("the command")
         .into();
-    assert!(
-        is_refused(&within, "nobody has trusted these files"),
-        "{within:?}"
-    );
+    assert!(is_refused(&within, "are not trusted yet"), "{within:?}");
 }
 
 /// Ends with the test, whatever that comes to.

@@ -91,7 +91,7 @@ impl Project {
         self.set_up(command)
     }
 
-    /// Likewise, in so many KiB of memory: the kernel refuses more, and then the command aborts.
+    /// The same, in so many KiB of memory: the kernel refuses more, and then the command aborts.
     pub(crate) fn within_memory(&self, kibibytes: u64, arguments: &[&str]) -> Command {
         let mut command = Command::new("bash");
         command

@@ -104,7 +104,7 @@ async fn a_signal_stops_the_command_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_nobody_reads_any_more_the_command_is_stopped_and_nothing_is_left() {
+async fn when_the_reader_is_gone_the_command_is_stopped_and_nothing_is_left() {
     let prefix = "e2e-cli-pipe";
     let project = Project::with_prefix(prefix);
     let (mut child, stdout) = project.start("echo ready; exec yes");

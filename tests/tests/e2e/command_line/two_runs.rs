@@ -118,7 +118,7 @@ fn mutations(random: &mut StdRng, host: &Path) -> String {
     let mut script = "mkdir -p src app archive session man cache; echo x > src/lib.rs\n".to_owned();
     for _ in 0..CHANGES {
         let name = NAMES.choose(random).expect("a name");
-        // A dash is no option, and what has an escape is quoted by it.
+        // A dash is not an option, and what has an escape is quoted by it.
         let name = if name.starts_with('$') {
             format!("./{name}")
         } else {
@@ -164,7 +164,7 @@ async fn whatever_the_first_run_did_the_second_reads_writes_and_runs_nothing_of_
         assert_eq!(host.difference(), None, "{seed}: {first:?}");
         // Trusted whatever it says: `trust` is not what holds here.
         for trust in [false, true] {
-            // A configuration of the task's that somebody trusted may mount the host's folder.
+            // A configuration of the task's that the user trusted may mount the host's folder.
             let asks = ["sandbox.yaml", "../policy.yaml", "../.airut/sandbox.yaml"]
                 .iter()
                 .any(|name| {

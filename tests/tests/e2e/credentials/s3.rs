@@ -38,18 +38,18 @@ fn settings(server: &S3) -> BTreeMap<String, String> {
 /// `command` with the surrogates in its environment, and the real key in its proxy.
 fn masked(bed: &Bed, server: &S3, secrets: &PreparedSecrets, command: &[&str]) -> CommandSpec {
     let env = ContainerEnv::new(settings(server)).merge(secrets.env_vars());
-    patient(bed.command_with(secrets, POLICY, command)).env(env)
+    with_long_timeout(bed.command_with(secrets, POLICY, command)).env(env)
 }
 
 /// The control: `command` with the real key itself, and a proxy that knows nothing of it.
 fn unmasked(bed: &Bed, server: &S3, command: &[&str]) -> CommandSpec {
     let key = server.key.variables().into_iter();
     let key: BTreeMap<String, String> = key.map(|(name, value)| (name.to_owned(), value)).collect();
-    patient(bed.command(POLICY, command)).env(ContainerEnv::new(settings(server)).merge(&key))
+    with_long_timeout(bed.command(POLICY, command)).env(ContainerEnv::new(settings(server)).merge(&key))
 }
 
 /// Each call of the aws command line is a start of Python, and there are many.
-fn patient(command: CommandSpec) -> CommandSpec {
+fn with_long_timeout(command: CommandSpec) -> CommandSpec {
     command.limits(ResourceLimits {
         timeout: Some(Duration::from_mins(8)),
         ..ResourceLimits::default()

@@ -7,7 +7,7 @@ use sandbox::credentials::Injection;
 
 const POLICY: &str = "domains: ['*.scope.test']";
 
-/// A secret in `TOKEN`, what stands for it, and what became of a script that used it.
+/// A secret in `TOKEN`, its surrogate, and what became of a script that used it.
 struct Used {
     real: String,
     surrogate: String,
@@ -132,7 +132,7 @@ async fn split_over_two_header_lines_it_is_no_surrogate() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redirect_out_of_scope_takes_the_surrogate_along() {
-    // curl repeats the header at the new host only when it is told to trust it.
+    // curl repeats the header at the new host only when a flag says to trust it.
     let script = |from: &str, to: &str| {
         format!(
             "curl -sS -L --location-trusted {BEARER} https://{from}.scope.test/redirect/{to}.scope.test/landing"

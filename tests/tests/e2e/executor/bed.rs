@@ -7,7 +7,7 @@ use e2e_tests::bed::Bed;
 use sandbox::executor::{ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig};
 use sandbox::{Isolation, ResourceLimits};
 
-/// The defaults: what nobody vouches for.
+/// The defaults: for untrusted commands.
 pub(super) fn config(bed: &Bed) -> ExecutorConfig {
     ExecutorConfig::new("exec", bed.image.clone()).limits(ResourceLimits {
         timeout: Some(DEADLINE),

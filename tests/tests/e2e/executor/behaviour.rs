@@ -29,8 +29,8 @@ async fn output_and_exit_codes_are_the_commands_own() {
             ("printf 'a\\nb\\n\\xc3\\xbc'", 0, "a\nb\nü", ""),
         ] {
             let result = run(&executor, line).await;
-            let told = (result.exit_code, &*result.stdout_text(), &*result.stderr_text());
-            assert_eq!(told, (code, stdout, stderr), "{line} {mode:?}");
+            let got = (result.exit_code, &*result.stdout_text(), &*result.stderr_text());
+            assert_eq!(got, (code, stdout, stderr), "{line} {mode:?}");
             assert!(!result.timed_out && !result.is_truncated());
         }
         let words = run(&executor, ["printf", "%s|", "a b", "$HOME", "*"]).await;
@@ -99,7 +99,7 @@ async fn the_root_cannot_be_written_and_nothing_makes_root() {
     bed.close().await;
 }
 
-/// No image of ours has `sudo`; this one has a program of that name that makes root of whoever calls it, and asks nobody.
+/// No image of ours has `sudo`; this one has a program of that name that makes its caller root without asking.
 #[tokio::test(flavor = "multi_thread")]
 async fn sudo_gives_nothing() {
     let bed = Bed::new().await;

@@ -19,7 +19,7 @@ async fn without_an_engine_it_is_not_running() {
     let state = tempfile::tempdir().expect("a folder");
     let mut config = bed::config(state.path());
     config.engine = EngineAddress::unix(state.path().join("no.sock"));
-    let error = Sandbox::connect(config).await.expect_err("nobody listens");
+    let error = Sandbox::connect(config).await.expect_err("there is no listener");
     assert!(matches!(error, SandboxError::EngineNotRunning(_)), "{error:?}");
     assert!(error.to_string().starts_with("Docker is not running"), "{error}");
 }
@@ -83,7 +83,7 @@ async fn the_first_command_of_a_sandbox_that_was_only_connected_prepares_the_net
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_is_missing_or_none_is_told_as_a_shell_would() {
+async fn a_missing_or_invalid_program_is_reported_as_by_a_shell() {
     let bed = Bed::new().await;
     let error = failure(&bed, config(&bed), &["no-such-program", "x"]).await;
     assert_eq!(error.to_string(), "no program `no-such-program` in the image");

@@ -32,7 +32,7 @@ async fn any_bytes_pass_in_and_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_command_may_not_nobody_does_for_it() {
+async fn what_a_command_may_not_do_is_not_done_for_it() {
     let bed = Bed::new().await;
     let executor = executor(&bed, config(&bed));
     run(
@@ -117,7 +117,7 @@ async fn in_fresh_containers_only_the_workspace_lasts() {
     let error = executor
         .write_file("/tmp/x", "goes")
         .await
-        .expect_err("nobody would see it");
+        .expect_err("it would be lost");
     assert!(error.to_string().contains("write below /workspace"), "{error}");
     bed.close().await;
 }

@@ -1,4 +1,4 @@
-//! The executor: what it promises, on a real engine. What is about confinement and about limits stands beside a container that is weaker in
+//! The executor: what it promises, on a real engine. Tests of confinement and limits compare with a container that is weaker in
 //! just that.
 
 mod attacks;

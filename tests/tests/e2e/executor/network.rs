@@ -1,4 +1,4 @@
-//! What an executor's commands are told of the network.
+//! What an executor's commands are given of the network.
 
 use std::net::Ipv4Addr;
 
@@ -8,10 +8,10 @@ use sandbox::{ContainerEnv, Network, SandboxError};
 
 use super::bed::{config, executor, output};
 
-/// Reserved for documentation; nobody is asked.
+/// Reserved for documentation; it is never contacted.
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 53);
 const PROXY: &str = "http://proxy.test:3128";
-const TOLD: &str = "grep nameserver /etc/resolv.conf; for name in HTTP_PROXY HTTPS_PROXY http_proxy https_proxy; do echo \"$name=${!name-}\"; done";
+const SETTINGS: &str = "grep nameserver /etc/resolv.conf; for name in HTTP_PROXY HTTPS_PROXY http_proxy https_proxy; do echo \"$name=${!name-}\"; done";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_sandbox_a_name_server_and_a_proxy_can_be_named() {
@@ -19,18 +19,18 @@ async fn without_a_sandbox_a_name_server_and_a_proxy_can_be_named() {
     let open = || config(&bed).network(Network::Unrestricted);
     let named = executor(&bed, open().dns(SERVER).http_proxy(PROXY));
     assert_eq!(
-        output(&named, TOLD).await,
+        output(&named, SETTINGS).await,
         format!(
             "nameserver {SERVER}\nHTTP_PROXY={PROXY}\nHTTPS_PROXY={PROXY}\nhttp_proxy={PROXY}\nhttps_proxy={PROXY}\n"
         )
     );
     let own = ContainerEnv::default().with("HTTPS_PROXY", "http://mine.test");
-    let own = output(&executor(&bed, open().http_proxy(PROXY).env(own)), TOLD).await;
+    let own = output(&executor(&bed, open().http_proxy(PROXY).env(own)), SETTINGS).await;
     assert!(
         own.contains("HTTPS_PROXY=http://mine.test\n") && own.contains(&format!("\nHTTP_PROXY={PROXY}\n")),
         "what the caller says of one counts: {own}"
     );
-    let control = output(&executor(&bed, open()), TOLD).await;
+    let control = output(&executor(&bed, open()), SETTINGS).await;
     assert!(
         control.ends_with("HTTP_PROXY=\nHTTPS_PROXY=\nhttp_proxy=\nhttps_proxy=\n"),
         "the control: {control}"

@@ -31,7 +31,7 @@ async fn both_ends_are_kept_and_the_gap_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn endless_output_holds_nobody_up() {
+async fn endless_output_blocks_nothing() {
     let bed = Bed::new().await;
     for mode in [ExecutorMode::Reuse, ExecutorMode::Fresh] {
         let executor = executor(&bed, config(&bed).mode(mode));

@@ -8,14 +8,14 @@ use e2e_tests::bed::Bed;
 use e2e_tests::engine;
 use sandbox::diagnostics::VerifySpec;
 use sandbox::executor::{ExecOptions, ExecutorConfig, ExecutorMode, Workspace};
-use sandbox::workspace::{Planted, Protection, WorkspaceCopy, WorkspaceError};
+use sandbox::workspace::{Protection, TamperedPath, WorkspaceCopy, WorkspaceError};
 use sandbox::{Mount, SandboxError};
 
 use super::bed::{config, executor, marker, output, run, until_processes};
 
 const PLANT: &str =
     "echo evil > .envrc; mkdir -p deep/.vscode; echo evil > deep/.vscode/tasks.json; echo fine > fine";
-const PLANTED: [&str; 2] = [".envrc", "deep/.vscode/tasks.json"];
+const TAMPERED: [&str; 2] = [".envrc", "deep/.vscode/tasks.json"];
 
 /// A folder that user 1000 may write.
 fn work_tree(bed: &Bed) -> PathBuf {
@@ -31,13 +31,13 @@ fn protected(bed: &Bed, folder: &Path) -> ExecutorConfig {
         .protection(Protection::default())
 }
 
-/// What is told, each of it moved away.
-fn told<'a>(planted: &'a [Planted], folder: &Path) -> Vec<&'a str> {
-    for thing in planted {
+/// The reported paths, each of which was moved away.
+fn reported<'a>(tampered: &'a [TamperedPath], folder: &Path) -> Vec<&'a str> {
+    for thing in tampered {
         let moved = thing.moved_to.as_ref().expect("moved away");
         assert_eq!(fs::read_to_string(moved).expect("a file"), "evil\n");
     }
-    let paths = planted
+    let paths = tampered
         .iter()
         .map(|thing| thing.path_in(folder).to_str().expect("a plain name"));
     let mut paths: Vec<&str> = paths.collect();
@@ -56,17 +56,17 @@ async fn a_fresh_container_is_looked_after_before_its_result() {
     let folder = work_tree(&bed);
     let fresh = executor(&bed, protected(&bed, &folder).mode(ExecutorMode::Fresh));
     let result = run(&fresh, PLANT).await;
-    assert_eq!(told(&result.planted, &folder), PLANTED);
+    assert_eq!(reported(&result.planted, &folder), TAMPERED);
     assert_eq!(is_there(&folder), [false, false, true]);
     let next = run(&fresh, "true").await;
-    assert!(next.planted.is_empty(), "told once: {next:?}");
+    assert!(next.planted.is_empty(), "reported once: {next:?}");
     fs::write(folder.join(".envrc"), "of the host\n").expect("a file");
     let refused = run(&fresh, "echo evil > .envrc").await;
     assert!(
         refused.stderr_text().contains("Read-only file system"),
         "{refused:?}"
     );
-    // What nobody waits for is told in the end.
+    // Without a waiter it is reported at the end.
     let mark = marker(50);
     let line = format!("echo evil > .mcp.json; sleep {mark}");
     {
@@ -76,8 +76,8 @@ async fn a_fresh_container_is_looked_after_before_its_result() {
             () = until_processes(&mark, 1) => {}
         }
     }
-    let planted = fresh.cleanup().await.expect("it goes");
-    assert_eq!(told(&planted, &folder), [".mcp.json"]);
+    let tampered = fresh.cleanup().await.expect("it goes");
+    assert_eq!(reported(&tampered, &folder), [".mcp.json"]);
     bed.close().await;
 }
 
@@ -88,12 +88,12 @@ async fn a_reused_container_is_looked_after_when_it_goes() {
     let reused = executor(&bed, protected(&bed, &folder));
     let result = run(&reused, PLANT).await;
     assert!(result.is_success() && result.planted.is_empty(), "{result:?}");
-    let planted = reused.cleanup().await.expect("it goes");
-    assert_eq!(told(&planted, &folder), PLANTED);
+    let tampered = reused.cleanup().await.expect("it goes");
+    assert_eq!(reported(&tampered, &folder), TAMPERED);
     assert_eq!(is_there(&folder), [false, false, true]);
     assert!(reused.cleanup().await.expect("nothing is there").is_empty());
 
-    // A container that ended on its own is told with the result of the next one's command.
+    // A container that ended on its own is reported with the result of the next one's command.
     run(&reused, PLANT).await;
     let name = bed.container(sandbox::diagnostics::Role::Task).await;
     engine::call("POST", &format!("/containers/{name}/kill?signal=KILL"), None).await;
@@ -103,7 +103,7 @@ async fn a_reused_container_is_looked_after_when_it_goes() {
         // It was killed while the supervisor had the command already.
         Err(_) => run(&reused, "true").await,
     };
-    assert_eq!(told(&next.planted, &folder), PLANTED);
+    assert_eq!(reported(&next.planted, &folder), TAMPERED);
 
     // One that is dropped is looked after until the sandbox shuts down.
     run(&reused, PLANT).await;
@@ -136,7 +136,7 @@ fn busy<T: std::fmt::Debug>(result: &Result<T, SandboxError>) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_is_the_containers_as_long_as_it_stands() {
+async fn a_copy_belongs_to_the_container_while_it_exists() {
     let bed = Bed::new().await;
     let folder = work_tree(&bed);
     let copy_dir = bed.folder().join("copy");
@@ -152,7 +152,7 @@ async fn a_copy_is_the_containers_as_long_as_it_stands() {
     );
     let other = second.execute("true", ExecOptions::default()).await;
     assert!(busy(&other), "{other:?}");
-    assert_eq!(output(&first, "cat a").await, "one\n", "it still stands");
+    assert_eq!(output(&first, "cat a").await, "one\n", "it is still up");
 
     // Whoever comes while one goes waits for it.
     let (cleaned, next) = tokio::join!(first.cleanup(), async {
@@ -166,7 +166,7 @@ async fn a_copy_is_the_containers_as_long_as_it_stands() {
     second.cleanup().await.expect("it goes");
     let changes = copy().changes(&Protection::default()).expect("changes");
     assert_eq!(changes.len(), 1, "{changes:?}");
-    copy().discard().expect("nobody has it");
+    copy().discard().expect("it is free");
     assert!(!folder.join("a").exists());
 
     let refused = bed.sandbox.create_executor(copied().mode(ExecutorMode::Fresh));
@@ -176,7 +176,7 @@ async fn a_copy_is_the_containers_as_long_as_it_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verification_takes_no_mount_that_somebody_would_have_to_look_after() {
+async fn a_verification_takes_no_mount_that_needs_a_guard() {
     let bed = Bed::new().await;
     let folder = work_tree(&bed);
     let guarded = [

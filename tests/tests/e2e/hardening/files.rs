@@ -145,7 +145,7 @@ async fn a_hosts_file_of_the_callers_own_is_left_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_file_of_the_engines_leads_to_the_hosts_memory() {
-    // What is no mount is the image's, on the container's own layer.
+    // What is not a mount is the image's, on the container's own layer.
     const FILL: &str = "for file in /etc/hosts /etc/hostname /etc/resolv.conf /run/.containerenv; do \
          grep -q \" $file \" /proc/mounts || continue; head -c 1000000 /dev/zero >> $file; \
          [ $(stat -c %s $file 2>/dev/null || echo 0) -ge 1000000 ] && echo filled $file; done; true";

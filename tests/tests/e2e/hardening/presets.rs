@@ -11,7 +11,7 @@ const LOOK: &str = "id -u; id -g; grep -E '^(CapBnd|CapEff|NoNewPrivs|Seccomp):'
      touch /etc/x 2>&1; touch /usr/x 2>&1; echo ~; cat /proc/1/comm; ls /sys/class/net; ulimit -Hc; ulimit -Sc";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_vouches_for_what_runs_untrusted() {
+async fn untrusted_commands_get_the_strict_profile() {
     let bed = Bed::new().await;
     let seen = output(&bed, Isolation::untrusted(), &format!("{LOOK}; true")).await;
     let expected = "1000\n1000\nCapEff: 0000000000000000\nCapBnd: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2\n\
@@ -85,7 +85,7 @@ async fn limits_for_the_untrusted_hold() {
     let bed = Bed::new().await;
     let limited =
         |script: &str| spec(&bed, Isolation::untrusted(), script).limits(ResourceLimits::untrusted());
-    // Both versions of control groups; swap is told in sum or alone.
+    // Both versions of control groups; swap is reported in sum or alone.
     let script = "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes memory.max 2>/dev/null; \
          cat memory/memory.memsw.limit_in_bytes 2>/dev/null || { [ $(cat memory.swap.max) = 0 ] && echo 536870912; }; \
          cat pids/pids.max pids.max 2>/dev/null; true";

@@ -22,7 +22,7 @@ async fn capabilities_and_no_new_privileges_are_what_was_asked_for() {
         output(&bed, more.clone(), STATUS).await,
         "CapBnd: 0000000000002400\nNoNewPrivs: 0\nSeccomp: 2\n"
     );
-    // Nobody but root has any.
+    // Only root has any.
     let user = Isolation {
         user: Some("1000".to_owned()),
         ..more

@@ -63,7 +63,7 @@ impl Yard {
             })
             .await;
         Built {
-            tag: built.map_err(|error| told(&error)),
+            tag: built.map_err(|error| message(&error)),
             output,
             log: self.log().split_off(before),
         }
@@ -122,13 +122,13 @@ fn rand() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-fn told(error: &dyn std::error::Error) -> String {
-    let mut told = error.to_string();
+fn message(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {
-        told.push_str(": ");
-        told.push_str(&error.to_string());
+        message.push_str(": ");
+        message.push_str(&error.to_string());
         next = error.source();
     }
-    told
+    message
 }

@@ -9,7 +9,7 @@ use super::bed::{Yard, permitting, probe};
 async fn what_the_engine_would_do_outside_of_the_sandbox_is_refused() {
     let yard = Yard::new("e2e-build-hostile").await;
     for network in [permitting("domains: [open.test]"), Network::Disabled] {
-        for (steps, told) in [
+        for (steps, expected) in [
             ("ADD http://open.test/hostile-add /x\n", "ADD"),
             ("ENV U=http://open.test/hostile-add\nADD ${U} /x\n", "ADD"),
             ("ADD [\"http://open.test/hostile-add\", \"/x\"]\n", "ADD"),
@@ -31,10 +31,10 @@ async fn what_the_engine_would_do_outside_of_the_sandbox_is_refused() {
             let built = yard.build(network.clone(), steps).await;
             match built.tag {
                 Err(error) => assert!(
-                    error.contains(told) || told == "no instruction",
+                    error.contains(expected) || expected == "no instruction",
                     "{steps}: {error}"
                 ),
-                Ok(_) => assert_eq!(told, "no instruction", "{steps}"),
+                Ok(_) => assert_eq!(expected, "no instruction", "{steps}"),
             }
         }
     }

@@ -108,7 +108,7 @@ async fn the_control_a_step_outside_of_the_sandbox_goes_on() {
         let pid = rustix::process::Pid::from_raw(i32::try_from(*pid).expect("a process")).expect("a process");
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
-    assert!(!left.is_empty(), "the control: nobody ends it");
+    assert!(!left.is_empty(), "the control: it goes on");
     until("the step is gone", || processes("sleep 48153").is_empty()).await;
     yard.close().await;
 }

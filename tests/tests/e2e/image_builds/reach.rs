@@ -73,7 +73,7 @@ async fn nothing_else_can_be_reached_from_a_step() {
         for address in [HOST, "10.88.0.1"] {
             assert!(!answered(output, address), "{address}: {output}");
         }
-        // Its own loopback says at once that nobody listens.
+        // Its own loopback refuses the connection at once.
         assert!(!output.contains("127.0.0.1 {\"outcome\":\"reached\""), "{output}");
         assert!(!output.contains("::1 {\"outcome\":\"reached\""), "{output}");
         assert!(!answered(output, "dns"), "{output}");

@@ -37,9 +37,9 @@ async fn clients_of_many_kinds_trust_the_proxy() {
     yard.close().await;
 }
 
-/// A package whose installation makes the bundle of authorities anew can be installed: nothing is mounted over it.
+/// A package whose installation regenerates the bundle of authorities can be installed: nothing is mounted over it.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_images_own_authorities_can_be_made_anew() {
+async fn the_images_own_authorities_can_be_regenerated() {
     let yard = Yard::new("e2e-build-update").await;
     let built = yard
         .build(

@@ -100,7 +100,7 @@ async fn an_engine_that_dies_ends_the_run_with_an_error_and_the_next_start_leave
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     drop(service);
-    // Its output may still be read by nobody, as the caller's pipe stays open until the end.
+    // Its output may still have no reader, as the caller's pipe stays open until the end.
     let ended = tokio::task::spawn_blocking(move || {
         drop(stdout);
         child.wait_with_output().expect("our own child")

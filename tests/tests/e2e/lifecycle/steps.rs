@@ -17,7 +17,7 @@ use crate::command_line::stand_in::{RESULT, StandIn};
 /// How many times an execution is killed, evenly over the time that a whole one takes and half as much again.
 const KILLS: u32 = 16;
 
-/// Kills an execution at each step; tells what was left each time, as its number of containers and networks.
+/// Kills an execution at each step; returns what was left each time, as its number of containers and networks.
 ///
 /// The steps are shares of what a whole execution takes, so that a slow machine has the same ones.
 async fn kill_at_every_step(
@@ -55,7 +55,7 @@ async fn kill_at_every_step(
     left
 }
 
-/// What an engine that was told to make something makes after its client has died may come after a sweep: a start waits for none of
+/// What an engine that was asked to make something makes after its client has died may come after a sweep: a start waits for none of
 /// that. So this waits until the engine makes nothing more.
 async fn until_settled(prefix: &str) {
     let deadline = Instant::now() + DEADLINE;

@@ -49,7 +49,7 @@ async fn a_startup_that_fails_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sweep_takes_the_egress_network_that_nobody_uses() {
+async fn a_sweep_removes_an_unused_egress_network() {
     let prefix = "e2e-sweep-egress";
     let state = tempfile::tempdir().expect("a folder");
     let first = Sandbox::connect(config(&state, prefix)).await.expect("an engine");

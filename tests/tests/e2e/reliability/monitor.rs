@@ -1,4 +1,4 @@
-//! The engine's monitor of a task is killed: nobody knows how the task ended, so it did not succeed.
+//! The engine's monitor of a task is killed: how the task ended is unknown, so it did not succeed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -3,7 +3,7 @@
 use crate::command_line::project::{Ended, Project};
 use crate::command_line::stand_in::{RESULT, StandIn};
 
-/// Reads its prompt first: podman 4 reports on the agent's stderr when nobody does.
+/// Reads its prompt first: podman 4 reports on the agent's stderr when it is not read.
 fn agent(script: &str) -> Ended {
     let project = Project::new();
     let stand_in = StandIn::new(&format!("cat > /dev/null\n{script}"));

@@ -94,7 +94,7 @@ async fn an_agents_files_are_bounded_where_it_is_asked_for() {
     bed.close().await;
 }
 
-/// Runs a container behind the sandbox's back that prints 4 MiB, and tells how large the engine's own record of it is.
+/// Runs a container behind the sandbox's back that prints 4 MiB, and returns how large the engine's own record of it is.
 async fn recorded(driver: &str) -> u64 {
     let spec = json!({
         "image": Setting::of_this_run().clients_image,
@@ -121,7 +121,7 @@ async fn recorded(driver: &str) -> u64 {
     size
 }
 
-/// What the engine tells of a container.
+/// What the engine reports of a container.
 async fn facts(container: &str) -> Value {
     engine::json("GET", &format!("/containers/{container}/json"), None).await
 }

@@ -1,4 +1,4 @@
-//! Output that does not end, is no text, or is no line.
+//! Output that does not end, is not text, or is not a line.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::hostile::{hostile, limits, still_usable};
 use crate::command_line::project::Project;
 
-/// What is kept of each stream, and the line that tells of the rest.
+/// What is kept of each stream, and the line that counts the rest.
 const KEPT: usize = (16 << 20) + 64;
 
 fn short() -> ResourceLimits {
@@ -39,10 +39,10 @@ async fn output_without_end_ends_with_the_time_and_is_kept_in_part() {
         let (stdout, stderr) = (&ran.result.stdout, &ran.result.stderr);
         assert!(stdout.len() <= KEPT && stderr.len() <= KEPT, "{script}");
         let kept = if script.ends_with(">&2") { stderr } else { stdout };
-        let told = kept.windows(11).any(|window| window == b" bytes cut]");
+        let is_cut = kept.windows(11).any(|window| window == b" bytes cut]");
         // A machine that is busy may not print that much in the time.
-        assert!(told || kept.len() < 16 << 20, "{script}: {} bytes", kept.len());
-        cut += u32::from(told);
+        assert!(is_cut || kept.len() < 16 << 20, "{script}: {} bytes", kept.len());
+        cut += u32::from(is_cut);
     }
     assert!(cut > 0, "the control: there was too much");
     let whole = bed

@@ -62,7 +62,7 @@ async fn a_runtime_is_the_engines_or_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn graphics_processors_that_the_host_lacks_are_an_error_with_its_mend() {
+async fn graphics_processors_that_the_host_lacks_are_an_error_with_its_fix() {
     let bed = Bed::new().await;
     let run = spec(&bed, "gpu", "true").gpus("nvidia:0".parse().expect("a good request"));
     let (field, text) = refusal(&bed, run).await;
@@ -144,7 +144,7 @@ async fn output_without_end_does_not_fill_the_hosts_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_value_of_a_variable_is_told_in_a_rendering_or_an_error() {
+async fn no_value_of_a_variable_is_reported_in_a_rendering_or_an_error() {
     let bed = Bed::new().await;
     let secret = "hunter2-hunter2";
     let env = ContainerEnv::default().with("TOKEN", secret);

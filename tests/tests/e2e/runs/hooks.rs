@@ -64,7 +64,7 @@ async fn each_hook_is_called_once_in_its_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hooks_after_the_launch_undo_nothing_and_are_told_of() {
+async fn hooks_after_the_launch_undo_nothing_and_are_reported() {
     let bed = Bed::new().await;
     let (runs, run, calls) = (bed.sandbox.runs(), name("complains"), Calls::default());
     let spec = spec(&bed, "complains", "echo '>> init complete'; sleep 300");
@@ -89,14 +89,14 @@ async fn hooks_after_the_launch_undo_nothing_and_are_told_of() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_being_launched_cannot_be_stopped_until_it_is() {
     let bed = Bed::new().await;
-    let (runs, told) = (bed.sandbox.runs(), Arc::new(Mutex::new(Vec::new())));
+    let (runs, seen) = (bed.sandbox.runs(), Arc::new(Mutex::new(Vec::new())));
     let stopping = || {
-        let (runs, told) = (runs.clone(), Arc::clone(&told));
+        let (runs, seen) = (runs.clone(), Arc::clone(&seen));
         move |name| {
-            let (runs, told) = (runs.clone(), Arc::clone(&told));
+            let (runs, seen) = (runs.clone(), Arc::clone(&seen));
             async move {
                 let results = runs.stop(&[name]).await;
-                told.lock().expect("no panic").extend(results);
+                seen.lock().expect("no panic").extend(results);
                 Ok(())
             }
         }
@@ -107,9 +107,9 @@ async fn a_run_that_is_being_launched_cannot_be_stopped_until_it_is() {
     runs.run(spec(&bed, "busy", "sleep 300"), hooks)
         .await
         .expect("a good run");
-    let told = std::mem::take(&mut *told.lock().expect("no panic"));
-    assert_eq!(told.len(), 2);
-    for result in told {
+    let seen = std::mem::take(&mut *seen.lock().expect("no panic"));
+    assert_eq!(seen.len(), 2);
+    for result in seen {
         let error = result.error.expect("it is busy");
         assert!(!result.removed, "{error}");
         assert!(matches!(error, SandboxError::Run(RunError::Busy(_))), "{error}");
@@ -120,7 +120,7 @@ async fn a_run_that_is_being_launched_cannot_be_stopped_until_it_is() {
 }
 
 /// Launches a run that must fail: with `failing` among its hooks, or for another reason. Nothing may be left, and its name is free.
-async fn fails(bed: &Bed, spec: RunSpec, failing: &'static str, expected: &str, told: &[&str]) {
+async fn fails(bed: &Bed, spec: RunSpec, failing: &'static str, expected: &str, called: &[&str]) {
     let (runs, run, calls) = (bed.sandbox.runs(), spec.name().clone(), Calls::default());
     let spec = spec.network(bed::network("domains: [open.test]"));
     let error = runs
@@ -129,7 +129,7 @@ async fn fails(bed: &Bed, spec: RunSpec, failing: &'static str, expected: &str, 
         .expect_err("it fails");
     let text = chain(&error);
     assert!(text.contains(expected), "{text}");
-    assert_eq!(calls.so_far(), told, "{text}");
+    assert_eq!(calls.so_far(), called, "{text}");
     assert!(!exists(run.as_str()).await, "{text}");
     assert_eq!(networks(run.as_str()).await, [""; 0], "{text}");
     assert!(!runs.task_state_dir(&run).exists(), "{text}");
@@ -148,7 +148,7 @@ async fn fails(bed: &Bed, spec: RunSpec, failing: &'static str, expected: &str, 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_step_fails_nothing_is_left_and_post_stop_is_told() {
+async fn whatever_step_fails_nothing_is_left_and_post_stop_is_called() {
     let bed = Bed::new().await;
     let with_socket = bed.folder().join("with-socket");
     std::fs::create_dir(&with_socket).expect("a folder");
@@ -175,7 +175,7 @@ async fn whatever_step_fails_nothing_is_left_and_post_stop_is_told() {
         &nobody_listens,
     )
     .await;
-    // A folder that only a container that stands shows to be missing: the copy and the creation are past.
+    // A folder that is found to be missing only once the container exists: the copy and the creation are past.
     let program =
         RunSpec::new(name("rb-program"), bed.image.clone(), ["sleep", "300"]).working_dir("/proc/no/such");
     fails(

@@ -64,11 +64,11 @@ async fn time_that_is_over_is_no_end_and_no_exit_code() {
     assert_eq!(runs.wait_for_exit(&quick, LONG).await.expect("an end").code, 124);
     let names = [slow.clone(), name("never-there"), quick.clone()];
     let results = runs.stop(&names).await;
-    let told: Vec<_> = results
+    let ended: Vec<_> = results
         .iter()
         .map(|result| (result.name.clone(), result.removed))
         .collect();
-    assert_eq!(told, names.map(|name| (name, true)));
+    assert_eq!(ended, names.map(|name| (name, true)));
     assert!(!exists("slow").await && !exists("quick").await);
     bed.close().await;
 }
@@ -146,7 +146,7 @@ async fn a_run_outlives_its_sandbox_and_any_other_watches_and_stops_it() {
         .await
         .expect("a good run");
     first.close().await;
-    assert!(!exists("unborn").await, "nobody could start it any more");
+    assert!(!exists("unborn").await, "it could not be started any more");
 
     let second = Bed::new().await;
     let (runs, run) = (second.sandbox.runs(), name("orphan"));
@@ -194,7 +194,7 @@ async fn a_sandboxed_network_ends_with_its_process_and_goes_with_the_run() {
         })
         .await;
     assert!(lost.expect("logs").is_ready(), "{seen:?}");
-    assert!(runs.quarantine(&run).await.is_err(), "nobody has its proxy");
+    assert!(runs.quarantine(&run).await.is_err(), "its proxy is gone");
     assert_ne!(
         networks("netrun").await,
         [""; 0],

@@ -1,4 +1,4 @@
-//! What the sandbox promises by what it does itself: on an engine that does not do as it is told.
+//! What the sandbox promises by what it does itself: on an engine that does not do what it was asked.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ enum Lie {
     None,
 }
 
-/// Stands between the sandbox and the engine, on a socket in `folder`.
+/// A relay between the sandbox and the engine, on a socket in `folder`.
 fn lying(lie: Lie, folder: &Path) -> PathBuf {
     let path = folder.join(format!("{lie:?}.sock"));
     let listener = UnixListener::bind(&path).expect("a socket");
@@ -68,7 +68,7 @@ fn some(buffer: &mut [u8], read: std::io::Result<usize>) -> Option<&mut [u8]> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_does_not_end_processes_or_tells_other_codes_is_seen() {
+async fn an_engine_that_does_not_end_processes_or_reports_other_codes_is_detected() {
     let folder = tempfile::tempdir().expect("a folder");
     for (lie, expected) in [
         (Lie::None, &[][..]),

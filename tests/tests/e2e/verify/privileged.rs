@@ -109,7 +109,7 @@ async fn a_container_that_could_raise_its_limits_or_turn_ipv6_on_is_seen() {
     all(false, &ids, &json!({"privileged": true})).await;
 }
 
-/// The bridge that podman makes by itself, whose gateway is the host: it refuses what nobody listens for.
+/// The bridge that podman makes by itself, whose gateway is the host: it refuses ports without a listener.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_with_neighbours_and_no_proxy_is_seen() {
     let gateway = "10.88.0.1";

@@ -112,7 +112,7 @@ async fn new_privileges_and_unfiltered_calls() {
     bed.close().await;
 }
 
-/// `pkexec id -u` is what a program of that kind makes of it: here one that asks nobody.
+/// `pkexec id -u` is what a program of that kind makes of it: here one that does not ask.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_makes_root() {
     let bed = Bed::new().await;
@@ -306,7 +306,7 @@ async fn the_engines_socket_and_a_folder_of_the_host() {
         seen["engine_socket_absent"],
         "/shared/a/b/quiet answers as an engine does"
     );
-    // A caller's own mount is no fault, nor a socket in it that is somebody else's.
+    // A caller's own mount is not a fault, nor a socket in it of another user.
     let _listener = UnixListener::bind(bed.folder().join("others")).expect("a socket");
     let own = Mount::read_write(bed.folder(), "/own");
     only(&broken(&bed, spec().mount(own)).await, &[]);

@@ -14,7 +14,7 @@ pub(super) struct Attack {
     pub(super) before: &'static str,
     /// What the task does.
     pub(super) task: &'static str,
-    /// What somebody on the host does later.
+    /// What the user does on the host later.
     pub(super) host: &'static str,
     /// What is reported; nothing where the task could not even write it.
     pub(super) planted: &'static [&'static str],

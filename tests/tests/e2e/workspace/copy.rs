@@ -130,12 +130,12 @@ async fn a_second_task_goes_on_with_the_copy_and_a_third_at_once_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_planted_in_a_copy_waits_and_links_lead_nowhere() {
+async fn protected_paths_in_a_copy_are_held_back_and_links_lead_nowhere() {
     let bed = Bed::new().await;
     let tree = Tree::new();
     let outside = tempfile::tempdir().expect("a folder");
     fs::write(outside.path().join("file"), "of the host").expect("a file");
-    // The host's link leads out of the tree: in the task it leads into the container, and what is written there is nobody's.
+    // The host's link leads out of the tree: in the task it leads into the container, and what is written there is lost.
     std::os::unix::fs::symlink(outside.path(), tree.path().join("out")).expect("a link");
     let script = "cp /bin/true .git/hooks/post-commit; git config core.fsmonitor /evil; echo evil > .envrc; ln -s /etc/passwd passwd; \
                   mkdir -p \"$(readlink out)\"; echo evil > out/file; rm out; mkdir out; echo evil > out/file; mkfifo pipe; \

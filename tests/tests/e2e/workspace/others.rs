@@ -36,7 +36,7 @@ async fn a_socket_of_the_host_in_the_tree_is_not_reached() {
             let ran = tree.run(&bed, mount.protected(protection.clone()), script).await;
             let expected = if is_safe { "refused\n" } else { "hello" };
             assert_eq!(ran.stdout, expected, "read-only {read_only}: {}", ran.stderr);
-            // The listener of a socket that nobody reached waits for this.
+            // The listener of a socket that was not reached waits for this.
             let own = std::os::unix::net::UnixStream::connect(tree.path().join("src/run.sock"));
             drop(own);
             let _ = answer.join();

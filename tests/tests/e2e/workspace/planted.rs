@@ -174,7 +174,7 @@ async fn a_list_of_the_users_own_is_protected_and_new_repositories_that_say_noth
                   git init -q new; git -C new remote add origin https://open.test/x.git; git clone -q . cloned";
     let ran = tree.run(&bed, mount, script).await;
     assert!(ran.stderr.contains("Read-only file system"), "{}", ran.stderr);
-    // The folder around a path of the list can be renamed, and then the path is somebody else's.
+    // The folder around a path of the list can be renamed, and then the path belongs to the task.
     assert_eq!(
         planted(&ran, &tree.path()),
         ["ci/deploy.sh", "src/Makefile.local"]
@@ -185,7 +185,7 @@ async fn a_list_of_the_users_own_is_protected_and_new_repositories_that_say_noth
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dropped_execution_planted_is_moved_away_when_its_container_is_gone() {
+async fn what_a_dropped_execution_tampered_with_is_moved_away_when_its_container_is_gone() {
     let bed = Bed::new().await;
     let tree = Tree::new();
     for (mount, is_protected) in [

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_are_told_from_reminders_and_tool_results() {
+    fn prompts_are_distinguished_from_reminders_and_tool_results() {
         let body = json!({"messages": [
             {"role": "user", "content": [
                 {"type": "text", "text": "<system-reminder>be good</system-reminder>"},

@@ -31,7 +31,7 @@ const FOREVER: Duration = Duration::from_hours(1);
 /// The stand-in: answers each request as the scenario that its prompt names says.
 ///
 /// The same request always gets the same answer, but for the scenario that fails once: Claude Code sends a retry that
-/// differs in nothing from the first attempt, so only a memory can tell them apart.
+/// differs in nothing from the first attempt, so only a memory can distinguish them.
 #[derive(Debug, Default)]
 pub struct Script {
     default: Scenario,
@@ -174,7 +174,7 @@ impl Turn<'_> {
         )
     }
 
-    /// A text from which a test can tell what the session remembers.
+    /// A text that shows a test what the session remembers.
     fn recollection(&self) -> Block {
         let prompts = &self.conversation.prompts;
         let quoted: Vec<_> = prompts.iter().map(|prompt| format!("\"{prompt}\"")).collect();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_is_told_from_the_first_attempt() {
+    fn a_retry_is_distinguished_from_the_first_attempt() {
         let script = Script::default();
         let turn = request("scenario:overloaded-once", true);
         assert_eq!(script.answer(&turn).status, 529);

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::net::UdpSocket;
 
-use super::NOBODY;
+use super::UNUSED;
 
 /// What is said of a name.
 enum Data<'a> {
@@ -18,7 +18,7 @@ const PRIVATE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 fn records(name: &str, origin: Ipv4Addr) -> Option<Vec<(&str, Data<'static>)>> {
     Some(match name {
         "nx.test" => return None,
-        "down.test" => vec![(name, Data::Address(NOBODY))],
+        "down.test" => vec![(name, Data::Address(UNUSED))],
         "private.test" => vec![(name, Data::Address(PRIVATE))],
         "loopback.test" => vec![(name, Data::Address(Ipv4Addr::LOCALHOST))],
         // What an engine without root makes of its host (pasta), and the host's own address (slirp4netns).
@@ -33,7 +33,7 @@ fn records(name: &str, origin: Ipv4Addr) -> Option<Vec<(&str, Data<'static>)>> {
             (name, Data::Alias("private.test")),
             ("private.test", Data::Address(PRIVATE)),
         ],
-        // Nobody asked for these others.
+        // These others were not asked for.
         "stray.test" => vec![("other.test", Data::Address(origin))],
         "beside.test" => vec![
             ("beside-it.test", Data::Address(PRIVATE)),

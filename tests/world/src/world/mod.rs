@@ -30,6 +30,6 @@ pub use sinks::{IcmpSink, UdpSink};
 /// The address of the name server and of the origin in the end-to-end tests.
 pub const ORIGIN: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
 /// An address at which nothing listens.
-pub const NOBODY: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 11);
+pub const UNUSED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 11);
 /// An address for sinks.
 pub const SINK: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 12);

@@ -240,7 +240,7 @@ fn zeros(count: u64) -> Body {
     StreamBody::new(pieces).boxed_unsync()
 }
 
-/// Reads the body to its end and tells its length.
+/// Reads the body to its end and reports its length.
 async fn swallow(request: Request<Incoming>) -> io::Result<u64> {
     let mut body = request.into_body();
     let mut length = 0;

@@ -102,7 +102,7 @@ fn foreign_credentials_go_unless_every_entry_that_names_the_header_lets_them() {
         entry(OTHER, OTHER_REAL, &["authorization"], as_it_is),
     ];
     check(&two, "authorization", foreign, None);
-    // What any entry replaced is nobody's foreign credential.
+    // What any entry replaced is not foreign to the others.
     check(
         &two,
         "authorization",
@@ -334,7 +334,7 @@ fn trailers_may_not_be_called_as_an_entry_names_a_header() {
 }
 
 proptest! {
-    /// Whatever stands around a surrogate in a header that is named exactly: the real value goes out only if the whole credential is
+    /// Whatever surrounds a surrogate in a header that is named exactly: the real value goes out only if the whole credential is
     /// the surrogate, and nothing else does.
     #[test]
     fn the_real_value_never_travels_with_anything(before in "[ -~]{0,12}", after in "[ -~]{0,12}") {

@@ -291,7 +291,7 @@ fn a_part_of_a_list_is_a_credential_for_wildcards_only() {
 }
 
 #[test]
-fn what_stands_beside_a_credential_is_short() {
+fn what_surrounds_a_credential_is_short() {
     for (length, fits) in [(1024, true), (1025, false), (40_000, false)] {
         let other = "x".repeat(length);
         for (held, real) in [

@@ -13,11 +13,11 @@ const BASE: usize = 64 * 1024;
 /// Undoes `br`.
 pub(super) struct Brotli {
     state: Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>,
-    place: Place,
+    phase: StreamState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum StreamState {
     Fresh,
     Open,
     Ended,
@@ -29,21 +29,21 @@ impl Brotli {
         let alloc = StandardAlloc::default;
         Self {
             state: Box::new(BrotliState::new_strict(alloc(), alloc(), alloc())),
-            place: Place::Fresh,
+            phase: StreamState::Fresh,
         }
     }
 }
 
 impl Decoder for Brotli {
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, DecodeError> {
-        if self.place == Place::Ended {
+        if self.phase == StreamState::Ended {
             return Ok(Step {
                 read: input.len(),
                 written: 0,
             });
         }
         if !input.is_empty() {
-            self.place = Place::Open;
+            self.phase = StreamState::Open;
         }
         let (mut input_left, mut output_left) = (input.len(), output.len());
         let (mut read, mut written, mut total) = (0, 0, 0);
@@ -59,16 +59,16 @@ impl Decoder for Brotli {
         );
         match result {
             BrotliResult::ResultFailure => return Err(DecodeError::Invalid { coding: CODING }),
-            BrotliResult::ResultSuccess => self.place = Place::Ended,
+            BrotliResult::ResultSuccess => self.phase = StreamState::Ended,
             BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
         }
         Ok(Step { read, written })
     }
 
     fn finish(&mut self) -> Result<(), DecodeError> {
-        match self.place {
-            Place::Open => Err(DecodeError::CutOff { coding: CODING }),
-            Place::Fresh | Place::Ended => Ok(()),
+        match self.phase {
+            StreamState::Open => Err(DecodeError::CutOff { coding: CODING }),
+            StreamState::Fresh | StreamState::Ended => Ok(()),
         }
     }
 

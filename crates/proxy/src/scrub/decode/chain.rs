@@ -22,7 +22,7 @@ pub(in crate::scrub) enum Pulled {
     Data(Bytes),
     /// Everything that has come is decoded and was given.
     Hungry,
-    /// Nothing yet, and the patience is at its end.
+    /// Nothing yet, and the steps is at its end.
     Tired,
 }
 
@@ -53,15 +53,15 @@ impl Chain {
         }
     }
 
-    /// The next piece. Decoding may give nothing for long; each step of it takes one of `patience`.
-    pub(in crate::scrub) fn pull(&mut self, patience: &mut u32) -> Result<Pulled, DecodeError> {
+    /// The next piece. Decoding may give nothing for long; each step of it takes one of `steps`.
+    pub(in crate::scrub) fn pull(&mut self, steps: &mut u32) -> Result<Pulled, DecodeError> {
         let last = self.stages.len().saturating_sub(1);
         let mut at = last;
         while let Some(stage) = self.stages.get_mut(at) {
-            let Some(left) = patience.checked_sub(1) else {
+            let Some(left) = steps.checked_sub(1) else {
                 return Ok(Pulled::Tired);
             };
-            *patience = left;
+            *steps = left;
             let written = stage.step(&mut self.piece)?;
             if written > 0 {
                 let data = Bytes::copy_from_slice(self.piece.get(..written).unwrap_or_default());

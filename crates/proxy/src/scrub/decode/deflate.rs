@@ -10,7 +10,7 @@ pub(super) const MEMORY: usize = 48 * 1024;
 
 /// Undoes `deflate`.
 pub(super) enum Deflate {
-    /// The first byte tells, with the next, which of the two formats it is.
+    /// The first two bytes show which of the two formats it is.
     Begin {
         first: Option<u8>,
     },

@@ -3,7 +3,7 @@
 /// A body that ends here. No message quotes anything of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(in crate::scrub) enum DecodeError {
-    #[error("failed to decode the answer's body: it is no valid {coding}")]
+    #[error("failed to decode the answer's body: it is not valid {coding}")]
     Invalid { coding: &'static str },
     #[error("failed to decode the answer's body: its {coding} data is cut off")]
     CutOff { coding: &'static str },

@@ -17,7 +17,7 @@ const RESERVED: u8 = 0b1110_0000;
 
 /// Undoes `gzip`.
 pub(super) struct Gzip {
-    place: Place,
+    section: Section,
     inflate: Inflate,
     checksum: Crc,
     /// Whether a member was read to its end.
@@ -26,7 +26,7 @@ pub(super) struct Gzip {
 
 /// What comes next.
 #[derive(Clone, Copy)]
-enum Place {
+enum Section {
     /// So many bytes of the fixed header have come, with these flags.
     Fixed {
         seen: u8,
@@ -59,7 +59,7 @@ impl Gzip {
     /// Nothing has come yet.
     pub(super) fn new() -> Self {
         Self {
-            place: Place::Fixed { seen: 0, flags: 0 },
+            section: Section::Fixed { seen: 0, flags: 0 },
             inflate: Inflate::new(false),
             checksum: Crc::new(),
             any: false,
@@ -68,28 +68,28 @@ impl Gzip {
 
     /// Reads one byte of a header or a trailer.
     fn read(&mut self, byte: u8) -> Result<(), DecodeError> {
-        self.place = match self.place {
-            Place::Fixed { seen, flags } => self.fixed(seen, flags, byte)?,
-            Place::Optional { flags, part } => optional(flags, part, Some(byte)),
-            Place::Trailer { mut bytes, seen } => {
+        self.section = match self.section {
+            Section::Fixed { seen, flags } => self.fixed(seen, flags, byte)?,
+            Section::Optional { flags, part } => optional(flags, part, Some(byte)),
+            Section::Trailer { mut bytes, seen } => {
                 if let Some(place) = bytes.get_mut(seen) {
                     *place = byte;
                 }
                 if seen + 1 == bytes.len() {
                     self.close(bytes)?
                 } else {
-                    Place::Trailer {
+                    Section::Trailer {
                         bytes,
                         seen: seen + 1,
                     }
                 }
             }
-            Place::Data | Place::Ended => return Ok(()),
+            Section::Data | Section::Ended => return Ok(()),
         };
         Ok(())
     }
 
-    fn fixed(&self, seen: u8, flags: u8, byte: u8) -> Result<Place, DecodeError> {
+    fn fixed(&self, seen: u8, flags: u8, byte: u8) -> Result<Section, DecodeError> {
         let [first, second] = MAGIC;
         let valid = match seen {
             0 => byte == first,
@@ -99,7 +99,7 @@ impl Gzip {
             _ => true,
         };
         if !valid && self.any && seen < 2 {
-            return Ok(Place::Ended);
+            return Ok(Section::Ended);
         }
         if !valid {
             return Err(INVALID);
@@ -108,7 +108,7 @@ impl Gzip {
         Ok(if seen == 9 {
             optional(flags, Part::Choose, None)
         } else {
-            Place::Fixed {
+            Section::Fixed {
                 seen: seen + 1,
                 flags,
             }
@@ -116,7 +116,7 @@ impl Gzip {
     }
 
     /// A member is complete: checks it, and makes ready for the next.
-    fn close(&mut self, trailer: [u8; 8]) -> Result<Place, DecodeError> {
+    fn close(&mut self, trailer: [u8; 8]) -> Result<Section, DecodeError> {
         let [a, b, c, d, length @ ..] = trailer;
         let matches = u32::from_le_bytes([a, b, c, d]) == self.checksum.sum()
             && u32::from_le_bytes(length) == self.checksum.amount();
@@ -126,12 +126,12 @@ impl Gzip {
         self.inflate = Inflate::new(false);
         self.checksum = Crc::new();
         self.any = true;
-        Ok(Place::Fixed { seen: 0, flags: 0 })
+        Ok(Section::Fixed { seen: 0, flags: 0 })
     }
 }
 
 /// Where the optional parts of a header go on after `byte`; without one, which part comes first.
-fn optional(flags: u8, part: Part, byte: Option<u8>) -> Place {
+fn optional(flags: u8, part: Part, byte: Option<u8>) -> Section {
     let (flags, part) = match (part, byte) {
         (Part::ExtraLength(None), Some(low)) => (flags, Part::ExtraLength(Some(low))),
         (Part::ExtraLength(Some(low)), Some(high)) => match u16::from_le_bytes([low, high]) {
@@ -143,7 +143,7 @@ fn optional(flags: u8, part: Part, byte: Option<u8>) -> Place {
         _ => (flags, Part::Choose),
     };
     if !matches!(part, Part::Choose) {
-        return Place::Optional { flags, part };
+        return Section::Optional { flags, part };
     }
     let next = [
         (EXTRA, Part::ExtraLength(None)),
@@ -154,37 +154,37 @@ fn optional(flags: u8, part: Part, byte: Option<u8>) -> Place {
     .into_iter()
     .find(|(flag, _)| flags & flag != 0);
     match next {
-        Some((flag, part)) => Place::Optional {
+        Some((flag, part)) => Section::Optional {
             flags: flags & !flag,
             part,
         },
-        None => Place::Data,
+        None => Section::Data,
     }
 }
 
 impl Decoder for Gzip {
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, DecodeError> {
-        match self.place {
-            Place::Data => {
+        match self.section {
+            Section::Data => {
                 let (step, ended) = self.inflate.step(input, output, CODING)?;
                 self.checksum
                     .update(output.get(..step.written).unwrap_or_default());
                 if ended {
-                    self.place = Place::Trailer {
+                    self.section = Section::Trailer {
                         bytes: [0; 8],
                         seen: 0,
                     };
                 }
                 Ok(step)
             }
-            Place::Ended => Ok(Step {
+            Section::Ended => Ok(Step {
                 read: input.len(),
                 written: 0,
             }),
             _ => {
                 let mut read = 0;
                 for byte in input {
-                    if matches!(self.place, Place::Data | Place::Ended) {
+                    if matches!(self.section, Section::Data | Section::Ended) {
                         break;
                     }
                     self.read(*byte)?;
@@ -196,10 +196,10 @@ impl Decoder for Gzip {
     }
 
     fn finish(&mut self) -> Result<(), DecodeError> {
-        match self.place {
-            Place::Ended | Place::Fixed { seen: 0, .. } => Ok(()),
-            // What follows the last member is no member.
-            Place::Fixed { seen: 1, .. } if self.any => Ok(()),
+        match self.section {
+            Section::Ended | Section::Fixed { seen: 0, .. } => Ok(()),
+            // What follows the last member is not a member.
+            Section::Fixed { seen: 1, .. } if self.any => Ok(()),
             _ => Err(DecodeError::CutOff { coding: CODING }),
         }
     }

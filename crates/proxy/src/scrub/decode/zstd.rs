@@ -37,7 +37,7 @@ impl Decoder for Zstd {
     }
 
     fn finish(&mut self) -> Result<(), DecodeError> {
-        // A body of nothing is no frame, and no error.
+        // A body of nothing is neither a frame nor an error.
         if self.session.total_in() > 0 && self.session.finish(&mut []).is_err() {
             return Err(DecodeError::CutOff { coding: "zstd" });
         }

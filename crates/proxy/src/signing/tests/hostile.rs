@@ -206,7 +206,7 @@ proptest! {
     }
 }
 
-/// Moments that are none in UTC, and some at the very edge.
+/// Times that are invalid in UTC, and some at the very edge.
 #[test]
 fn a_date_header_beyond_all_years_is_refused() {
     for (date, fits) in [

@@ -1,7 +1,7 @@
 //! Clients: raw bytes, and HTTP/1 and HTTP/2 over TLS.
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Body, PATIENCE, Proxy};
+use super::{Body, Proxy, TIMEOUT};
 
 /// No body.
 pub(crate) fn empty() -> Body {
@@ -38,7 +38,7 @@ impl Answer {
     /// Reads all of `response`.
     pub(crate) async fn read(response: Response<Incoming>) -> Self {
         let (parts, body) = response.into_parts();
-        let collected = timeout(PATIENCE, body.collect())
+        let collected = timeout(TIMEOUT, body.collect())
             .await
             .expect("the body ends")
             .expect("the body is whole");
@@ -84,7 +84,7 @@ pub(crate) async fn raw(proxy: &Proxy, bytes: &[u8]) -> RawAnswer {
     exchange(TcpStream::connect(proxy.http()).await.unwrap(), bytes).await
 }
 
-/// Likewise over TLS.
+/// The same over TLS.
 pub(crate) async fn raw_tls(proxy: &Proxy, server_name: &str, bytes: &[u8]) -> RawAnswer {
     exchange(proxy.tls(server_name, &["http/1.1"]).await.unwrap(), bytes).await
 }
@@ -94,7 +94,7 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, bytes: &[u8]
     stream.flush().await.unwrap();
     let mut answer = Vec::new();
     // A reset after the answer is as good as an end.
-    let _ = timeout(PATIENCE, stream.read_to_end(&mut answer))
+    let _ = timeout(TIMEOUT, stream.read_to_end(&mut answer))
         .await
         .expect("the proxy closes the connection");
     RawAnswer(String::from_utf8_lossy(&answer).into_owned())
@@ -136,22 +136,24 @@ impl Proxy {
     /// One request over an HTTP/1 connection of its own.
     pub(crate) async fn ask1(&self, request: Request<Body>) -> Answer {
         let mut sender = self.http1(&host(&request)).await;
-        let response = timeout(PATIENCE, sender.send_request(request))
-            .await
-            .expect("an answer comes")
-            .unwrap();
-        Answer::read(response).await
+        answer(sender.send_request(request)).await
     }
 
     /// One request over an HTTP/2 connection of its own.
     pub(crate) async fn ask2(&self, request: Request<Body>) -> Answer {
         let mut sender = self.http2(&host(&request)).await;
-        let response = timeout(PATIENCE, sender.send_request(request))
-            .await
-            .expect("an answer comes")
-            .unwrap();
-        Answer::read(response).await
+        answer(sender.send_request(request)).await
     }
+}
+
+async fn answer(response: impl Future<Output = hyper::Result<Response<Incoming>>>) -> Answer {
+    let response = timeout(TIMEOUT, response).await.expect("an answer comes");
+    Answer::read(response.unwrap()).await
+}
+
+/// A request without a body.
+pub(crate) fn get(uri: impl TryInto<Uri, Error: Into<http::Error>>) -> Request<Body> {
+    Request::get(uri).body(empty()).unwrap()
 }
 
 fn host(request: &Request<Body>) -> String {

@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Pki, dns};
+use super::{Pki, Upstream, dns};
 
 /// Ports below the ephemeral range; every proxy and upstream of a test has addresses of its own.
 pub(crate) const HTTP: u16 = 28_080;
@@ -28,7 +28,7 @@ type Commands = Box<dyn AsyncWrite + Send + Unpin>;
 type Output = Box<dyn AsyncRead + Send + Unpin>;
 
 /// Longer than anything takes that works.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Loopback addresses that no other test has, in this process or in another.
 pub(crate) fn fresh_address() -> Ipv4Addr {
@@ -87,6 +87,13 @@ impl Setup {
         }
     }
 
+    /// An upstream with a certificate for `names` that speaks `alpn`, and what leads there.
+    pub(crate) async fn fresh(names: &[&str], alpn: &[&str]) -> (Self, Upstream) {
+        let pki = Pki::new();
+        let upstream = Upstream::start(pki.server(names, alpn)).await;
+        (Self::new(pki, upstream.address), upstream)
+    }
+
     /// Starts it in this process.
     pub(crate) async fn start(self) -> Proxy {
         let (input, commands) = tokio::io::duplex(1024 * 1024);
@@ -100,7 +107,10 @@ impl Setup {
     }
 
     /// Starts it as the program that it is; the id of its process.
-    #[expect(clippy::disallowed_methods, reason = "the program under test is no engine")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the program under test is not an engine"
+    )]
     pub(crate) async fn start_process(self) -> (Proxy, u32) {
         let (input, commands) = std::os::unix::net::UnixStream::pair().unwrap();
         let (output, proxy_output) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -225,7 +235,7 @@ impl Proxy {
                 }
             }
         };
-        timeout(PATIENCE, find).await.expect("the record comes")
+        timeout(TIMEOUT, find).await.expect("the record comes")
     }
 
     /// The next record of a request.
@@ -243,7 +253,7 @@ impl Proxy {
     /// Asks it to drain and waits for the end.
     pub(crate) async fn stop(self) {
         self.command(&Command::Drain {}).await;
-        timeout(PATIENCE, self.ended)
+        timeout(TIMEOUT, self.ended)
             .await
             .expect("the proxy ends")
             .unwrap()
@@ -253,7 +263,7 @@ impl Proxy {
     /// Closes the channel, as the death of the owner does, and waits for the end.
     pub(crate) async fn abandon(&mut self) {
         self.commands.lock().await.take();
-        timeout(PATIENCE, &mut self.ended)
+        timeout(TIMEOUT, &mut self.ended)
             .await
             .expect("the proxy ends")
             .unwrap()

@@ -341,7 +341,7 @@ pub(crate) async fn goodbye(tls: Arc<ServerConfig>, words: &'static [u8], answer
     address
 }
 
-/// Likewise, over one connection.
+/// The same, over one connection.
 pub(crate) async fn say_goodbye(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     words: &[u8],

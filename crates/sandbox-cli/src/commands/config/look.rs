@@ -127,13 +127,13 @@ signing_credentials: {K: {type: aws-sigv4, access_key_id: !env ID, secret_access
         assert_eq!(code, 0);
         insta::assert_snapshot!(text, @r"
         TOKEN is masked, for a.example in authorization, x-key
-        K (ID, KEY) is masked and signs anew, for a.example
+        K (ID, KEY) is masked; requests are signed again for a.example
         ok: nothing is wrong
         ");
     }
 
     #[test]
-    fn every_fault_is_told_with_its_place_and_no_value() {
+    fn every_fault_is_reported_with_its_place_and_no_value() {
         let config = "
 env: {A: !env NOT_SET}
 masked_secrets:
@@ -150,7 +150,7 @@ masked_secrets:
         insta::assert_snapshot!(text, @r"
         error: .sandbox/sandbox.yaml:2:10: the variable `NOT_SET` is not set where `sandbox` runs: set it (empty, if the task can do without it), or remove this entry
         error: .sandbox/sandbox.yaml:5:3: the variable `MISSING` is not set where `sandbox` runs: set it (empty, if the task can do without it), or remove this entry
-        warning: .sandbox/sandbox.yaml:4:20: a secret stands here in the open: keep this file out of version control, or write `!env NAME`
+        warning: .sandbox/sandbox.yaml:4:20: this file contains a secret in plain text: keep this file out of version control, or write `!env NAME`
         warning: .sandbox/sandbox.yaml:6:3: `ELSEWHERE` is sent to b.example only, which the allowlist does not permit
         LITERAL is masked, for a.example in x
         MISSING is masked, for a.example in x
@@ -184,7 +184,7 @@ masked_secrets:
     }
 
     #[test]
-    fn what_a_run_needs_and_is_not_there_is_told() {
+    fn what_a_run_needs_and_is_not_there_is_reported() {
         for (config, expected) in [
             ("dockerfile: missing", ".sandbox/missing`: "),
             ("context: missing", "no image: "),
@@ -194,7 +194,7 @@ masked_secrets:
             ),
             (
                 "mounts: ['.:/data/../x']",
-                ".sandbox/sandbox.yaml:1:10: `/data/../x` is no absolute path in the container",
+                ".sandbox/sandbox.yaml:1:10: `/data/../x` is not an absolute path in the container",
             ),
         ] {
             let (text, code) = found(config, Some(POLICY), &environment(&[]));
@@ -209,7 +209,7 @@ masked_secrets:
     }
 
     #[test]
-    fn files_that_are_no_text_are_told_with_their_place() {
+    fn files_that_are_no_text_are_reported_with_their_place() {
         let environment = environment(&[]);
         let (text, code) = found_in(b"image: x\nprefix: \xe9", None, &environment);
         let config = "error: .sandbox/sandbox.yaml:2:9: not UTF-8: save the file as UTF-8";

@@ -82,7 +82,7 @@ impl Finding {
             Severity::Warning => (Style::Warning, "warning:"),
         };
         let word = printer.styled(style, word);
-        let message = printer.harmless(&self.message);
+        let message = printer.sanitize(&self.message);
         match (&self.file, self.line, self.column) {
             (Some(file), Some(line), Some(column)) => {
                 format!("{word} {file}:{line}:{column}: {message}")
@@ -101,7 +101,7 @@ struct Masked {
     headers: Vec<String>,
 }
 
-/// A key that requests are signed with anew.
+/// A key that requests are signed again with.
 #[derive(Debug, Serialize)]
 struct Signing {
     name: String,
@@ -114,7 +114,7 @@ struct Signing {
 pub(super) struct Report {
     /// Rises when a field changes its meaning or goes away.
     version: u32,
-    /// Whether a run would start, as far as this can be told from here.
+    /// Whether a run would start, as far as can be determined from here.
     ok: bool,
     findings: Vec<Finding>,
     masked_secrets: Vec<Masked>,
@@ -205,7 +205,7 @@ impl Report {
         } in &self.signing_credentials
         {
             lines.push(format!(
-                "{name} ({}) is masked and signs anew, for {}",
+                "{name} ({}) is masked; requests are signed again for {}",
                 variables.join(", "),
                 scopes.join(", ")
             ));

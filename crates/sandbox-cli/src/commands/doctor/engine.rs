@@ -61,10 +61,7 @@ fn control_groups(facts: &EngineFacts) -> Check {
             "version 1: an engine without root ignores limits of memory, processors and processes",
             "boot with version 2 (`systemd.unified_cgroup_hierarchy=1`), or use the engine of root",
         ),
-        ("v1", false) => Check::ok(
-            name,
-            "version 1; that a task ran out of memory is not always told",
-        ),
+        ("v1", false) => Check::ok(name, "version 1; out-of-memory kills are not always reported"),
         (version, _) => Check::ok(name, format!("version {}", version.trim_start_matches('v'))),
     }
 }
@@ -145,10 +142,10 @@ fn gvisor(facts: &EngineFacts, installed: Option<PathBuf>) -> Check {
         return Check::warn(
             name,
             "all containers have a kernel of gVisor's. It leaves out masked paths and filters of system calls, shows limits of processes and \
-             memory to nobody (whoever exceeds them ends the container), and lets a command end the container's first process; what is had of \
+             no memory limit to single processes (exceeding one ends the container), and lets a command end the container's first process; what is had of \
              the rest cannot be compared from the host",
             format!(
-                "`sandbox verify` tells what is had; where the trial run fails because of sysctls, the service lacks a hook:\n{}",
+                "run `sandbox verify` to see which limits hold; where the trial run fails because of sysctls, the service lacks a hook:\n{}",
                 gvisor_service(Path::new("runsc"))
             ),
         );
@@ -298,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_engine_is_told() {
+    fn what_is_wrong_with_an_engine_is_reported() {
         let good = facts(|_| {});
         let cni = facts(|facts| "cni".clone_into(&mut facts.network_backend));
         let unlimited = facts(|facts| {

@@ -1,4 +1,4 @@
-//! `doctor`: what the sandbox needs, looked at one by one, each fault with its mend.
+//! `doctor`: what the sandbox needs, checked one by one, each fault with its fix.
 //!
 //! `engine` looks at the engine, `vulnerabilities` at its version, `host` at this machine, `project` at the current folder, `trial` runs a container; `report` is
 //! what they find and how it is printed.

@@ -93,7 +93,7 @@ fn image(project: &Project) -> Check {
         Err(failure) => Check::warn(
             "image",
             failure.to_string(),
-            failure.hint().unwrap_or("mend what it says"),
+            failure.hint().unwrap_or("fix the reported error"),
         ),
     }
 }

@@ -9,7 +9,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::{Printer, Style};
 
-/// How something stands.
+/// The state of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
@@ -34,8 +34,9 @@ pub(super) struct Check {
     name: &'static str,
     verdict: Verdict,
     detail: String,
-    /// What to do about it.
-    mend: Option<String>,
+    /// How to fix it.
+    #[serde(rename = "mend")]
+    hint: Option<String>,
 }
 
 impl Check {
@@ -44,29 +45,29 @@ impl Check {
             name,
             verdict: Verdict::Ok,
             detail: detail.into(),
-            mend: None,
+            hint: None,
         }
     }
 
-    pub(super) fn warn(name: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub(super) fn warn(name: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             name,
             verdict: Verdict::Warn,
             detail: detail.into(),
-            mend: Some(mend.into()),
+            hint: Some(hint.into()),
         }
     }
 
-    pub(super) fn fail(name: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub(super) fn fail(name: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             name,
             verdict: Verdict::Fail,
             detail: detail.into(),
-            mend: Some(mend.into()),
+            hint: Some(hint.into()),
         }
     }
 
-    /// A failure with the mend that it names.
+    /// A failure with the fix that it names.
     pub(super) fn failed(name: &'static str, failure: &Failure) -> Self {
         let mut detail = failure.to_string();
         for cause in failure.causes() {
@@ -77,7 +78,7 @@ impl Check {
             name,
             verdict: Verdict::Fail,
             detail,
-            mend: failure.hint().map(str::to_owned),
+            hint: failure.hint().map(str::to_owned),
         }
     }
 
@@ -136,16 +137,16 @@ impl Report {
             name,
             verdict,
             detail,
-            mend,
+            hint,
         } in &self.checks
         {
             let (style, word) = verdict.shown();
             let indent = " ".repeat(width + 8);
-            let detail = printer.harmless(detail).replace('\n', &format!("\n{indent}"));
+            let detail = printer.sanitize(detail).replace('\n', &format!("\n{indent}"));
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{}  {name:<width$}  {detail}", printer.styled(style, word));
-            if let Some(mend) = mend {
-                let _ = writeln!(text, "{indent}hint: {}", printer.harmless(mend));
+            if let Some(hint) = hint {
+                let _ = writeln!(text, "{indent}hint: {}", printer.sanitize(hint));
             }
         }
         text
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_has_its_mend() {
+    fn each_fault_has_its_fix() {
         insta::assert_snapshot!(report().text(Printer::new(0, true)), @r"
         ok    engine          podman 5.4.2
         warn  control groups  version 1

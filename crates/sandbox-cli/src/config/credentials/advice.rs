@@ -41,7 +41,7 @@ impl CredentialsFile {
         let advice = |location: &Location| {
             Advice {
             location: location.clone(),
-            message: "a secret stands here in the open: keep this file out of version control, or write `!env NAME`"
+            message: "this file contains a secret in plain text: keep this file out of version control, or write `!env NAME`"
                 .to_owned(),
         }
         };

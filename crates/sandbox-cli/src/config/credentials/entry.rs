@@ -30,7 +30,7 @@ pub(crate) struct MaskedEntry {
     pub(crate) injection: Injection,
 }
 
-/// A key that requests are signed with anew.
+/// A key that requests are signed again with.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SigningEntry {
     /// Means nothing but to its author.

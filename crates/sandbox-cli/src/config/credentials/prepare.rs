@@ -41,7 +41,7 @@ impl CredentialsFile {
                 Err(mut of_entry) => faults.append(&mut of_entry),
             }
         }
-        // What is wrong only with all of them together is told at the first.
+        // What is wrong only with all of them together is reported at the first.
         match self.variables().next() {
             _ if !faults.is_empty() => Err(faults),
             Some((_, first)) => prepared(&masked, &signing, first).map_err(|fault| vec![fault]),

@@ -210,7 +210,7 @@ const SET: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn everything_that_is_not_set_is_told() {
+fn everything_that_is_not_set_is_reported() {
     let faults = parse(TWO).unwrap().prepare(&Environment::default()).unwrap_err();
     let places: Vec<String> = faults
         .iter()
@@ -243,7 +243,7 @@ fn the_task_gets_surrogates_and_its_proxy_the_values() {
 }
 
 #[test]
-fn the_proxy_is_told_what_a_signing_entry_allows() {
+fn the_proxy_gets_what_a_signing_entry_allows() {
     for (text, allowed) in [
         ("", false),
         (", allow_foreign_credentials: false", false),
@@ -284,12 +284,13 @@ fn without_a_session_token_in_the_environment_a_preset_has_none() {
 }
 
 #[test]
-fn what_is_probably_not_meant_is_told() {
+fn what_is_probably_not_meant_is_reported() {
     let advice = |text: &str, policy: &str| -> Vec<String> {
         let policy = Allowlist::from_yaml(policy, "policy").unwrap();
         let environment = Environment::from([("A", "x"), ("NOTHING", "")]);
-        let told = parse(text).unwrap().advice(&environment, &policy);
-        told.iter()
+        let advice = parse(text).unwrap().advice(&environment, &policy);
+        advice
+            .iter()
             .map(|advice| format!("{}: {}", advice.location, advice.message))
             .collect()
     };
@@ -316,12 +317,12 @@ fn what_is_probably_not_meant_is_told() {
             Some("`A` is sent to every host that the allowlist permits"),
         ),
     ] {
-        let told = advice(&secret(scopes), policy);
+        let given = advice(&secret(scopes), policy);
         match expected {
-            None => assert!(told.is_empty(), "{scopes} {policy}: {told:?}"),
+            None => assert!(given.is_empty(), "{scopes} {policy}: {given:?}"),
             Some(expected) => assert!(
-                matches!(told.as_slice(), [one] if one.starts_with(&format!("sandbox.yaml:1:18: {expected}"))),
-                "{scopes} {policy}: {told:?}"
+                matches!(given.as_slice(), [one] if one.starts_with(&format!("sandbox.yaml:1:18: {expected}"))),
+                "{scopes} {policy}: {given:?}"
             ),
         }
     }
@@ -333,7 +334,7 @@ fn what_is_probably_not_meant_is_told() {
 }
 
 #[test]
-fn a_secret_in_the_file_is_told_without_showing_it() {
+fn a_secret_in_the_file_is_reported_without_showing_it() {
     let text = "masked_secrets:\n  A: {value: hunter2, scopes: [a.example], headers: [x]}\n  B: {scopes: [a.example], headers: [x]}\n";
     let literals = parse(text).unwrap().literals();
     let [literal] = literals.as_slice() else {

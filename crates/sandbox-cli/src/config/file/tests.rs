@@ -165,7 +165,7 @@ fn a_file_that_is_not_there_is_none() {
 }
 
 #[test]
-fn what_is_not_set_is_told_with_its_place() {
+fn what_is_not_set_is_reported_with_its_place() {
     let file = parse("env:\n  A: x\n  B: !env NOT_SET\n").unwrap();
     let resolve = |name: &str| file.env[name].resolve(&Environment::default());
     assert_eq!(resolve("A").unwrap().expose(), "x");

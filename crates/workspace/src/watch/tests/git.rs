@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is there before, what is tried, and what of it is planted.
+/// What is there before, what is tried, and what of it is reported as tampered.
 type Case = (&'static str, fn(&Bed), fn(&Bed), &'static [&'static str]);
 
 fn nothing(_: &Bed) {}
@@ -157,7 +157,7 @@ fn what_the_configuration_names_is_compared_and_put_back() {
     for (name, before, task, expected) in OF_CONFIGURATIONS {
         let bed = Bed::new();
         before(&bed);
-        assert_eq!(bed.planted(task), expected, "{name}");
+        assert_eq!(bed.tampered(task), expected, "{name}");
         for path in [
             ".githooks/pre-commit",
             "tools/watch",
@@ -309,7 +309,7 @@ fn pointers_and_gits_own_files_lead_nowhere_else() {
     for (name, before, task, expected) in OF_POINTERS {
         let bed = Bed::new();
         before(&bed);
-        assert_eq!(bed.planted(task), expected, "{name}");
+        assert_eq!(bed.tampered(task), expected, "{name}");
     }
 }
 

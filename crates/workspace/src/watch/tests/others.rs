@@ -16,9 +16,9 @@ fn sockets_are_covered_and_those_that_appear_are_reported() {
         .collect();
     assert_eq!(covers, ["/workspace/sub/.overmind.sock"]);
     let _new = UnixListener::bind(bed.tree().join("new.sock")).unwrap();
-    let planted = watch.end();
-    assert_eq!(bed.names(&planted), ["new.sock"]);
-    assert!(planted[0].is_left_in_place() && bed.tree().join("new.sock").exists());
+    let tampered = watch.end();
+    assert_eq!(bed.names(&tampered), ["new.sock"]);
+    assert!(tampered[0].is_left_in_place() && bed.tree().join("new.sock").exists());
 
     let read_only = Mount::read_only_at(bed.tree(), "/workspace").protected(Protection::default());
     let quarantine = bed.folder.path().join("quarantine");
@@ -43,8 +43,8 @@ fn rights_of_another_user_do_not_stay() {
     bed.write("shared/inner/x", "x");
     bed.write("group/x", "x");
     bed.close("group", 0o2755);
-    let planted = watch.end();
-    assert_eq!(bed.names(&planted), ["group", "x", "y"]);
+    let tampered = watch.end();
+    assert_eq!(bed.names(&tampered), ["group", "x", "y"]);
     let mode = |name: &str| fs::metadata(bed.tree().join(name)).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode("x"), mode("y"), mode("group")), (0o755, 0o711, 0o755));
     assert_eq!(
@@ -66,14 +66,14 @@ fn what_tools_read_and_work_changes_is_left_in_place_and_reported() {
     bed.write(".venv/lib/python3.12/site-packages/x.pth", "import x");
     bed.write("models/x.pth", "x");
     bed.write("node_modules/x/.npmrc", "x");
-    let planted = watch.end();
+    let tampered = watch.end();
     let expected = [
         ".github/workflows/new.yml",
         ".npmrc",
         ".venv/lib/python3.12/site-packages/x.pth",
     ];
-    assert_eq!(bed.names(&planted), expected);
-    assert!(planted.iter().all(Planted::is_left_in_place));
+    assert_eq!(bed.names(&tampered), expected);
+    assert!(tampered.iter().all(TamperedPath::is_left_in_place));
     assert_eq!(bed.read(".npmrc").as_deref(), Some("b"));
 }
 
@@ -86,8 +86,8 @@ fn the_newest_comes_first() {
         // tidy: sleep: a change is known by its time, which must differ.
         std::thread::sleep(TICK);
     }
-    let planted = watch.end();
-    let names: Vec<&Path> = planted
+    let tampered = watch.end();
+    let names: Vec<&Path> = tampered
         .iter()
         .map(|thing| thing.path_in(&bed.folder.path().join("tree")))
         .collect();
@@ -102,8 +102,8 @@ fn names_in_quarantine_are_counted_on() {
     for number in 0..300 {
         bed.write(&format!("{prefix}{number}/.envrc"), "x");
     }
-    let planted = watch.end();
-    let mut places: Vec<&Path> = planted
+    let tampered = watch.end();
+    let mut places: Vec<&Path> = tampered
         .iter()
         .filter_map(|thing| thing.moved_to.as_deref())
         .collect();

@@ -192,14 +192,14 @@ impl Connection {
 
 /// Checks that the origin got all of it.
 async fn received(response: Response<Incoming>, length: u64) -> Result<()> {
-    let told = response
+    let received = response
         .into_body()
         .collect()
         .await
         .context("the response broke off")?
         .to_bytes();
-    if told != length.to_string().as_bytes() {
-        bail!("{} of {length} bytes arrived", String::from_utf8_lossy(&told));
+    if received != length.to_string().as_bytes() {
+        bail!("{} of {length} bytes arrived", String::from_utf8_lossy(&received));
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use super::authority::Authorities;
 
 /// The host that all requests are for.
 pub(crate) const HOST: &str = "origin.bench";
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Everything that a start document is made of.
 pub(crate) struct Plan<'a> {
@@ -70,7 +70,7 @@ pub(crate) struct Memory {
 }
 
 impl Proxy {
-    /// Starts it and waits until it serves. Its records are read and thrown away: it would refuse service if nobody read them.
+    /// Starts it and waits until it serves. Its records are read and thrown away: it would refuse service without a reader.
     #[expect(
         clippy::disallowed_methods,
         reason = "the proxy itself is measured, outside any container"
@@ -92,7 +92,7 @@ impl Proxy {
             .await
             .context("cannot write to the proxy")?;
         let mut answer = Vec::new();
-        tokio::time::timeout(PATIENCE, stdout.read_until(b'\n', &mut answer))
+        tokio::time::timeout(TIMEOUT, stdout.read_until(b'\n', &mut answer))
             .await
             .context("the proxy did not become ready")?
             .context("cannot read from the proxy")?;
@@ -124,7 +124,7 @@ impl Proxy {
     /// Ends it as the sandbox does: by the end of its stdin.
     pub(crate) async fn stop(mut self) -> Result<()> {
         drop(self.stdin);
-        let status = tokio::time::timeout(PATIENCE, self.child.wait())
+        let status = tokio::time::timeout(TIMEOUT, self.child.wait())
             .await
             .context("the proxy did not end with its stdin")?
             .context("cannot await the proxy")?;

@@ -106,7 +106,7 @@ async fn rate(to: &Destination, upload: Upload) -> Result<f64> {
     connection.send_upload(upload).await?;
     let seconds = begin.elapsed().as_secs_f64();
     if seconds <= 0.0 {
-        bail!("the clock stands still");
+        bail!("the clock has stopped");
     }
     #[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
     Ok(length as f64 / 1e6 / seconds)

@@ -82,7 +82,7 @@ impl BareEngine {
             .context("the engine did not attach")?;
         self.call("POST", &format!("/containers/{id}/start"), None)
             .await?;
-        // The end of the output: the engine may reset the connection there, which is no fault.
+        // The end of the output: the engine may reset the connection there, which is not a fault.
         let (mut output, mut nowhere) = (TokioIo::new(stream), tokio::io::sink());
         let reading = tokio::io::copy(&mut output, &mut nowhere);
         let wait = format!("/containers/{id}/wait?condition=exited&condition=stopped&interval=10ms");

@@ -15,10 +15,10 @@ use super::sandboxed::{CommandLine, Library};
 use super::worktree::{Way, WorkTree};
 
 /// A moment of an execution, by the name that readers see.
-type Moment = (&'static str, fn(&Timings) -> u64);
-const MOMENTS: [Moment; 5] = [
-    ("the task's network stands", |timings| timings.network_ready_ms),
-    ("the task's container stands", |timings| {
+type Milestone = (&'static str, fn(&Timings) -> u64);
+const MILESTONES: [Milestone; 5] = [
+    ("the task's network is ready", |timings| timings.network_ready_ms),
+    ("the task's container is ready", |timings| {
         timings.container_ready_ms
     }),
     ("the proxy serves", |timings| timings.proxy_ready_ms),
@@ -100,8 +100,8 @@ async fn round(
     samples.bare_without_network.push(milliseconds(run.removed));
     let (wall, timings) = library.run("true", None).await?;
     samples.library.push(milliseconds(wall));
-    for ((_, moment), sample) in MOMENTS.iter().zip(&mut samples.steps) {
-        sample.push(milliseconds(Duration::from_millis(moment(&timings))));
+    for ((_, milestone), sample) in MILESTONES.iter().zip(&mut samples.steps) {
+        sample.push(milliseconds(Duration::from_millis(milestone(&timings))));
     }
     for (way, sample) in WAYS.into_iter().zip(&mut samples.tree) {
         let (_, timings) = library.run("true", Some(tree.mount(way))).await?;
@@ -122,7 +122,7 @@ struct Samples {
     bare_without_network: Sample,
     command: Sample,
     library: Sample,
-    steps: [Sample; MOMENTS.len()],
+    steps: [Sample; MILESTONES.len()],
     tree: [Sample; WAYS.len()],
     large_plain: Sample,
     large_more: Sample,
@@ -133,7 +133,7 @@ struct Samples {
 
 impl Samples {
     fn report(&self, days: Vec<Day>) -> Report {
-        let step = |((name, _), sample): (&Moment, &Sample)| Step {
+        let step = |((name, _), sample): (&Milestone, &Sample)| Step {
             name,
             at_ms: sample.spread(),
         };
@@ -153,7 +153,7 @@ impl Samples {
             command_ms: self.command.spread(),
             library_ms: self.library.spread(),
             days,
-            steps: MOMENTS.iter().zip(&self.steps).map(step).collect(),
+            steps: MILESTONES.iter().zip(&self.steps).map(step).collect(),
         }
     }
 }

@@ -16,10 +16,10 @@ use sandbox::{
 
 use super::Args;
 
-/// No request is made, so nobody need answer there.
+/// No request is made, so nothing need answer there.
 const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
 const ALLOWLIST: &str = "domains: [origin.bench]\n";
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A started sandbox of the library.
 pub(crate) struct Library {
@@ -69,7 +69,7 @@ impl Library {
 
     /// The library takes executions down in the background; the next measurement must not share the machine with that.
     async fn await_cleaning(&self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             let inventory = self.sandbox.inventory().await.context("cannot list")?;
             let mut objects = inventory.instances.iter().flat_map(|instance| &instance.objects);
@@ -80,7 +80,7 @@ impl Library {
         }
         bail!(
             "containers of an execution are still there after {} s",
-            PATIENCE.as_secs()
+            TIMEOUT.as_secs()
         )
     }
 

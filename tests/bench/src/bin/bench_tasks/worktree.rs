@@ -23,7 +23,7 @@ pub(crate) const IDENTITY: [(&str, &str); 4] = [
 pub(crate) enum Way {
     /// As it is.
     Plain,
-    /// Protected, as the command mounts it unless told otherwise.
+    /// Protected, as the command mounts it by default.
     Protected,
     /// As a copy that begins with this execution.
     Copy,
@@ -104,7 +104,7 @@ impl WorkTree {
         Ok(took)
     }
 
-    /// The next copy begins anew.
+    /// The next copy begins again.
     pub(crate) fn forget(&self) -> Result<()> {
         match WorkspaceCopy::open(&self.copy).context("cannot open the copy")? {
             Some(copy) => copy.discard().context("cannot discard the copy"),

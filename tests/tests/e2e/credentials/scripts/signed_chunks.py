@@ -74,7 +74,7 @@ def put(key, with_trailer, piece):
     crc = base64.b64encode(zlib.crc32(CONTENT).to_bytes(4, "big")).decode()
     trailer = ("x-amz-checksum-crc32", crc) if with_trailer else None
     kind = PLAIN + ("-TRAILER" if trailer else "")
-    # Signatures are of one length, so that a draft tells how long the body will be.
+    # Signatures are of one length, so that a draft shows how long the body will be.
     length = sum(map(len, body("0" * 64, "0" * 16, trailer)))
     request = AWSRequest("PUT", f"{endpoint}/{urllib.parse.quote(key)}")
     request.headers["x-amz-decoded-content-length"] = str(SIZE)

@@ -1,4 +1,4 @@
-//! A crash that nobody can catch, also of a container's first process, which heeds no signal from outside but SIGKILL.
+//! A crash that cannot be caught, also of a container's first process, which heeds no signal from outside but SIGKILL.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;

@@ -1,4 +1,4 @@
-//! What podman itself makes of each field of the table in docs/podman.md when nobody looks, and what the sandbox makes of it: it works by
+//! What podman itself makes of each field of the table in docs/podman.md without the check, and what the sandbox makes of it: it works by
 //! another way, or asking for it is an error, or there is no way to ask for it.
 
 mod document;

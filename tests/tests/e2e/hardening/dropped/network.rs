@@ -50,7 +50,7 @@ async fn options_of_networks_are_dropped_and_they_have_names_and_a_gateway() {
     assert_eq!(status, 201, "{}", String::from_utf8_lossy(&answer));
     let made = engine::json("GET", &format!("/networks/{name}/json"), None).await;
     engine::call("DELETE", &format!("/networks/{name}"), None).await;
-    // Some versions tell a list of one.
+    // Some versions report a list of one.
     let made = made.get(0).cloned().unwrap_or(made);
     assert_eq!(made["dns_enabled"], true, "{made}");
     assert!(!made["options"].to_string().contains("enable_icc"), "{made}");

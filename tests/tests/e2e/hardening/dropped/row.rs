@@ -16,7 +16,7 @@ pub(super) struct Row {
     pub(super) base: &'static str,
     /// The field, as JSON.
     pub(super) asked: &'static str,
-    /// What tells whether it was obeyed.
+    /// What shows whether it was obeyed.
     pub(super) look: Look,
     /// What is seen where it was.
     pub(super) wanted: &'static str,
@@ -28,12 +28,12 @@ pub(super) struct Row {
     pub(super) ours: &'static [Ours],
 }
 
-/// What tells whether a field was obeyed.
+/// What shows whether a field was obeyed.
 pub(super) enum Look {
     /// What this script prints in the container.
     Inside(&'static str),
-    /// What the engine tells afterwards at this place.
-    Told(&'static str),
+    /// What the engine reports afterwards at this place.
+    Inspect(&'static str),
 }
 
 /// What podman makes of a field.
@@ -80,7 +80,7 @@ pub(super) async fn check(rows: &[Row]) {
 async fn podmans(row: &Row) {
     let (without, with) = (seen(row, false).await, seen(row, true).await);
     let field = format!("{} {}", row.field, row.asked);
-    assert_ne!(without, row.wanted, "{field}: the control: nobody could tell");
+    assert_ne!(without, row.wanted, "{field}: the control: nothing would differ");
     match if is_four() { row.four } else { row.five } {
         Gives::Ignored => assert_eq!(with, without, "{field}"),
         Gives::Obeyed => assert_eq!(with, row.wanted, "{field}"),
@@ -98,13 +98,13 @@ async fn seen(row: &Row, asked: bool) -> String {
     }
     let script = match row.look {
         Look::Inside(script) => script,
-        Look::Told(_) => "true",
+        Look::Inspect(_) => "true",
     };
     let made = engine::compatible(script, &body).await;
     match (made.refusal, &row.look) {
         (Some((status, text)), _) => format!("refused: {status} {text}"),
         (None, Look::Inside(_)) => made.output,
-        (None, Look::Told(pointer)) => match made.facts.pointer(pointer) {
+        (None, Look::Inspect(pointer)) => match made.facts.pointer(pointer) {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
             None => String::new(),

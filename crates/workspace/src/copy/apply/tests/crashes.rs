@@ -1,18 +1,18 @@
-//! The power fails, and somebody works on the tree before the next command comes.
+//! The power fails, and the user works on the tree before the next command comes.
 
 use super::*;
 
-/// Applies, with `witness` deciding at each moment whether the power fails.
-fn applied(bed: &Bed, witness: Witness<'_>) -> Result<Applied, WorkspaceError> {
+/// Applies, with `fail_points` deciding at each point whether the power fails.
+fn applied(bed: &Bed, fail_points: FailPoints<'_>) -> Result<Applied, WorkspaceError> {
     let comparison = bed.opened().comparison().unwrap();
-    apply(&comparison, &bed.copy(), &ApplyOptions::default(), witness)
+    apply(&comparison, &bed.copy(), &ApplyOptions::default(), fail_points)
 }
 
-/// Applies, with the power failing at the `count`th `moment`.
-fn crash(bed: &Bed, moment: Moment, count: usize) {
+/// Applies, with the power failing at the `count`th `point`.
+fn crash(bed: &Bed, point: FailPoint, count: usize) {
     let mut left = count;
     let stopped = applied(bed, &mut |is| {
-        left -= usize::from(left > 0 && is == moment);
+        left -= usize::from(left > 0 && is == point);
         left > 0
     });
     assert!(
@@ -44,27 +44,27 @@ fn whenever_it_crashes_it_is_all_or_nothing() {
         (bed.snapshot(), undone)
     };
     let mut ends = [0, 0];
-    for moment in 1.. {
+    for point in 1.. {
         let bed = Bed::worked();
-        let mut left = moment;
-        let mut witness = |_: Moment| {
+        let mut left = point;
+        let mut fail_points = |_: FailPoint| {
             left -= usize::from(left > 0);
             left > 0
         };
-        if applied(&bed, &mut witness).is_ok() {
+        if applied(&bed, &mut fail_points).is_ok() {
             break;
         }
         // The next command, whatever it is.
         let left = WorkspaceCopy::open(bed.copy()).unwrap();
         let is = bed.snapshot();
         if let Some(copy) = left {
-            assert_eq!(is, undone, "moment {moment}");
+            assert_eq!(is, undone, "point {point}");
             assert_eq!(bed.changes(), WORKED, "nothing of the copy is lost");
             copy.apply(&ApplyOptions::default()).unwrap();
             assert_eq!(bed.snapshot(), done);
             ends[0] += 1;
         } else {
-            assert_eq!(is, done, "moment {moment}");
+            assert_eq!(is, done, "point {point}");
             ends[1] += 1;
         }
     }
@@ -75,11 +75,11 @@ fn whenever_it_crashes_it_is_all_or_nothing() {
 fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
     let expected = unmeddled(&Bed::worked());
     let mut crashed = Vec::new();
-    for moment in 1.. {
+    for point in 1.. {
         let bed = Bed::worked();
-        let mut left = moment;
-        let mut witness = |is: Moment| {
-            if is == Moment::Journalled {
+        let mut left = point;
+        let mut fail_points = |is: FailPoint| {
+            if is == FailPoint::Journalled {
                 meddle(&bed);
             }
             let fails_now = left == 1;
@@ -87,14 +87,14 @@ fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
             if fails_now && !crashed.contains(&is) {
                 crashed.push(is);
             }
-            if fails_now && is == Moment::Cleaning {
-                // It came through a part of the stage, whose order nobody knows.
+            if fails_now && is == FailPoint::Cleaning {
+                // It came through a part of the stage, whose order is unspecified.
                 fs::remove_file(bed.stage().join("new-0")).ok();
                 fs::remove_file(bed.stage().join("new-3")).ok();
             }
             left > 0
         };
-        match applied(&bed, &mut witness) {
+        match applied(&bed, &mut fail_points) {
             Err(WorkspaceError::RolledBack { path, .. }) => {
                 assert_eq!(path, Path::new("tree"));
                 assert_eq!(unmeddled(&bed), expected);
@@ -105,32 +105,37 @@ fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
                 "{stopped:?}"
             ),
         }
-        // The next command tells of the step that failed, where nobody did before.
+        // The next command reports the failed step if it was not reported before.
         match WorkspaceCopy::open(bed.copy()) {
             Ok(Some(_)) => {}
             Err(WorkspaceError::RolledBack { path, .. }) => assert_eq!(path, Path::new("tree")),
-            other => panic!("moment {moment}: {other:?}"),
+            other => panic!("point {point}: {other:?}"),
         }
-        assert_eq!(unmeddled(&bed), expected, "moment {moment}");
+        assert_eq!(unmeddled(&bed), expected, "point {point}");
         bed.opened();
         assert!(!bed.copy().join("journal.json").exists());
     }
-    let undoing = [Moment::Failed, Moment::Undone, Moment::Cleaning, Moment::Cleaned];
+    let undoing = [
+        FailPoint::Failed,
+        FailPoint::Undone,
+        FailPoint::Cleaning,
+        FailPoint::Cleaned,
+    ];
     assert!(
-        undoing.iter().all(|moment| crashed.contains(moment)),
+        undoing.iter().all(|point| crashed.contains(point)),
         "it crashed there: {crashed:?}"
     );
 }
 
 #[test]
-fn a_disk_that_is_full_keeps_nobody_from_undoing() {
+fn a_full_disk_does_not_prevent_undoing() {
     let expected = unmeddled(&Bed::worked());
-    for moment in 0..14 {
+    for point in 0..14 {
         let bed = Bed::worked();
         let partial = bed.copy().join(".journal.json.new");
         let mut since = None;
         let failed = applied(&bed, &mut |is| {
-            if is == Moment::Journalled {
+            if is == FailPoint::Journalled {
                 meddle(&bed);
                 // No other journal can be written from now on.
                 fs::create_dir(&partial).unwrap();
@@ -138,16 +143,16 @@ fn a_disk_that_is_full_keeps_nobody_from_undoing() {
             }
             since = since.map(|since| since + 1);
             // Moments after the failure: with 0 it does not crash.
-            moment == 0 || since.is_none_or(|since| since <= 8 + moment)
+            point == 0 || since.is_none_or(|since| since <= 8 + point)
         });
         let ended = matches!(failed, Err(WorkspaceError::RolledBack { .. }));
-        assert!(ended || moment > 0, "{failed:?}");
+        assert!(ended || point > 0, "{failed:?}");
         let opened = WorkspaceCopy::open(bed.copy());
         assert!(
             matches!(opened, Ok(Some(_)) | Err(WorkspaceError::RolledBack { .. })),
-            "{moment}: {opened:?}"
+            "{point}: {opened:?}"
         );
-        assert_eq!(unmeddled(&bed), expected, "{moment}");
+        assert_eq!(unmeddled(&bed), expected, "{point}");
         assert!(!bed.copy().join("journal.json").exists());
         fs::remove_dir(partial).unwrap();
         bed.opened();
@@ -155,7 +160,7 @@ fn a_disk_that_is_full_keeps_nobody_from_undoing() {
 }
 
 #[test]
-fn what_somebody_wrote_after_a_crash_stays() {
+fn what_the_user_wrote_after_a_crash_stays() {
     type Case = (&'static str, &'static str, Option<&'static str>, usize);
     let cases: [Case; 4] = [
         ("edited", "edited", Some("edited"), 5),
@@ -166,7 +171,7 @@ fn what_somebody_wrote_after_a_crash_stays() {
     for (path, step, former, count) in cases {
         let bed = Bed::worked();
         let before = unmeddled(&bed);
-        crash(&bed, Moment::Stepped, count);
+        crash(&bed, FailPoint::Stepped, count);
         bed.host(path, "by the host");
         meddle(&bed);
         match WorkspaceCopy::open(bed.copy()) {
@@ -192,7 +197,7 @@ fn what_somebody_wrote_after_a_crash_stays() {
 fn what_replaced_the_former_file_in_the_middle_of_a_step_stays() {
     for in_place in [true, false] {
         let bed = Bed::worked();
-        crash(&bed, Moment::Journalled, 1);
+        crash(&bed, FailPoint::Journalled, 1);
         // The step came as far as its first half.
         let edited = bed.tree().join("edited");
         fs::hard_link(&edited, bed.stage().join("old-3")).unwrap();
@@ -215,10 +220,10 @@ fn what_replaced_the_former_file_in_the_middle_of_a_step_stays() {
 fn a_stage_that_is_gone_is_said_once() {
     let bed = Bed::worked();
     let before = bed.snapshot();
-    crash(&bed, Moment::Staged, 3);
+    crash(&bed, FailPoint::Staged, 3);
     fs::remove_dir_all(bed.stage()).unwrap();
     bed.opened();
-    crash(&bed, Moment::Journalled, 1);
+    crash(&bed, FailPoint::Journalled, 1);
     fs::remove_dir_all(bed.stage()).unwrap();
     assert!(matches!(
         WorkspaceCopy::open(bed.copy()),
@@ -233,7 +238,7 @@ fn a_stage_that_is_gone_is_said_once() {
 fn a_link_in_the_place_of_the_stage_is_not_followed() {
     let bed = Bed::worked();
     let before = bed.snapshot();
-    crash(&bed, Moment::Journalled, 1);
+    crash(&bed, FailPoint::Journalled, 1);
     let (stage, elsewhere) = (bed.stage(), bed.folder.path().join("elsewhere"));
     fs::rename(&stage, &elsewhere).unwrap();
     symlink(&elsewhere, &stage).unwrap();
@@ -251,8 +256,8 @@ fn what_the_host_changes_after_the_comparison_stays() {
     for path in ["gone", "edited", "tree/a/b", "tree/a/new"] {
         let bed = Bed::worked();
         let mut edited = false;
-        let failed = applied(&bed, &mut |moment| {
-            if moment == Moment::Staged && !edited {
+        let failed = applied(&bed, &mut |point| {
+            if point == FailPoint::Staged && !edited {
                 bed.host(path, "by the host");
                 edited = true;
             }

@@ -104,7 +104,7 @@ fn a_copy_that_could_not_be_thrown_away_is_still_known() {
             "{changes:?}"
         );
         assert!(bed.opened().discard().is_err());
-        // A task begins anew.
+        // A task begins again.
         drop(bed.taken());
         assert!(bed.changes().is_empty());
     });
@@ -115,7 +115,7 @@ fn a_copy_that_could_not_be_thrown_away_is_still_known() {
 }
 
 #[test]
-fn a_stage_that_cannot_be_removed_stops_nobody() {
+fn a_stage_that_cannot_be_removed_stops_nothing() {
     let bed = Bed::worked();
     give(bed.folder.path());
     keep(&bed.tree().join("tree/a"));
@@ -185,13 +185,13 @@ fn what_does_not_fit_is_refused_before_anything_is_copied() {
     fs::hard_link(bed.upper().join("edited"), bed.upper().join("edited-too")).unwrap();
     let before = bed.snapshot();
     let comparison = bed.opened().comparison().unwrap();
-    let mut moments = 0;
+    let mut points = 0;
     let options = ApplyOptions::default();
     let refused = apply_within(&comparison, &bed.copy(), &options, 1, &mut |_| {
-        moments += 1;
+        points += 1;
         true
     });
     assert!(matches!(refused, Err(WorkspaceError::Io { .. })), "{refused:?}");
-    assert_eq!((bed.snapshot(), moments), (before, 0));
+    assert_eq!((bed.snapshot(), points), (before, 0));
     notes::forget(&bed.copy()).unwrap();
 }

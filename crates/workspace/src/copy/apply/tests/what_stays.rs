@@ -240,25 +240,30 @@ fn whenever_it_crashes_what_is_held_back_is_kept() {
         bed.snapshot()
     };
     let mut ends = [0, 0];
-    for moment in 1.. {
+    for point in 1.. {
         let bed = worked();
         let comparison = bed.opened().comparison().unwrap();
-        let mut left = moment;
-        let mut witness = |_: Moment| {
+        let mut left = point;
+        let mut fail_points = |_: FailPoint| {
             left -= usize::from(left > 0);
             left > 0
         };
-        let applied = apply(&comparison, &bed.copy(), &ApplyOptions::default(), &mut witness);
+        let applied = apply(
+            &comparison,
+            &bed.copy(),
+            &ApplyOptions::default(),
+            &mut fail_points,
+        );
         let copy = bed.opened();
-        assert_eq!(held_back(&bed), ["made/.envrc"], "moment {moment}");
+        assert_eq!(held_back(&bed), ["made/.envrc"], "point {point}");
         if bed.snapshot() == undone {
             copy.apply(&ApplyOptions::default()).unwrap();
             ends[0] += 1;
         } else {
             ends[1] += 1;
         }
-        assert_eq!(bed.snapshot(), done, "moment {moment}");
-        assert_eq!(bed.changes(), ["A made/.envrc"], "moment {moment}");
+        assert_eq!(bed.snapshot(), done, "point {point}");
+        assert_eq!(bed.changes(), ["A made/.envrc"], "point {point}");
         if applied.is_ok() {
             break;
         }

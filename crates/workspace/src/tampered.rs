@@ -1,4 +1,4 @@
-//! What a task planted.
+//! What a task tampered with.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use serde::{Serialize, Serializer};
 /// Something that appeared, changed or went away at a protected path while a task ran, or that has to be known for another reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Planted {
+pub struct TamperedPath {
     /// Where it was, on the host.
     #[serde(serialize_with = "path_text")]
     pub path: PathBuf,
     /// What it is.
-    pub kind: PlantedKind,
+    pub kind: TamperKind,
     /// Where it is now, without permission to be executed where that could be taken away; `None` where it is still there, or gone.
     #[serde(serialize_with = "some_path_text")]
     pub moved_to: Option<PathBuf>,
     /// Whether what was there before the run is there again.
     pub restored: bool,
-    /// Why it could not be dealt with, or why nobody could look into it.
+    /// Why it could not be dealt with, or why it could not be read.
     pub problem: Option<String>,
 }
 
@@ -27,7 +27,7 @@ pub struct Planted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum PlantedKind {
+pub enum TamperKind {
     /// It is new or changed where programs of the host follow it on their own: it was moved away.
     Followed,
     /// It was removed from a protected path: it was put back.
@@ -42,7 +42,7 @@ pub enum PlantedKind {
     ToolInput(&'static str),
 }
 
-impl Planted {
+impl TamperedPath {
     pub(super) fn new(path: PathBuf, moved: io::Result<PathBuf>, restored: bool) -> Self {
         let (moved_to, problem) = match moved {
             Ok(to) => (Some(to), None),
@@ -52,7 +52,7 @@ impl Planted {
             moved_to,
             restored,
             problem,
-            ..Self::left(path, PlantedKind::Followed)
+            ..Self::left(path, TamperKind::Followed)
         }
     }
 
@@ -60,19 +60,19 @@ impl Planted {
         Self {
             restored: restored.is_ok(),
             problem: restored.err().map(|error| error.to_string()),
-            ..Self::left(path, PlantedKind::Deleted)
+            ..Self::left(path, TamperKind::Deleted)
         }
     }
 
     pub(super) fn privileged(path: PathBuf, revoked: io::Result<()>) -> Self {
         Self {
             problem: revoked.err().map(|error| error.to_string()),
-            ..Self::left(path, PlantedKind::Privileged)
+            ..Self::left(path, TamperKind::Privileged)
         }
     }
 
     /// Something that was left where it is.
-    pub(super) fn left(path: PathBuf, kind: PlantedKind) -> Self {
+    pub(super) fn left(path: PathBuf, kind: TamperKind) -> Self {
         Self {
             path,
             kind,
@@ -87,14 +87,14 @@ impl Planted {
     pub fn unseen(path: PathBuf, problem: &str) -> Self {
         Self {
             problem: Some(format!("it cannot be looked into: {problem}")),
-            ..Self::left(path, PlantedKind::Unseen)
+            ..Self::left(path, TamperKind::Unseen)
         }
     }
 
     /// Whether it is reported for information: nothing of it runs or is followed by itself.
     #[must_use]
     pub fn is_left_in_place(&self) -> bool {
-        matches!(self.kind, PlantedKind::Socket | PlantedKind::ToolInput(_))
+        matches!(self.kind, TamperKind::Socket | TamperKind::ToolInput(_))
     }
 
     /// Where it was, relative to `mount` where it lies in it.

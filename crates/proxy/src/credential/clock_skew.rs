@@ -1,4 +1,4 @@
-//! Tells the operator when a container's clock is off: signed requests then fail for no visible reason.
+//! Warns the operator when a container's clock is off: signed requests then fail for no visible reason.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -13,12 +13,12 @@ const TOLERATED: Duration = Duration::from_mins(5);
 const SAID: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
 /// Warns once for each host.
-pub(super) struct DriftWatch {
+pub(super) struct ClockSkew {
     /// Only remembered, never waited for: held for one lookup.
     said: Mutex<LruCache<String, ()>>,
 }
 
-impl DriftWatch {
+impl ClockSkew {
     pub(super) fn new() -> Self {
         Self {
             said: Mutex::new(LruCache::new(SAID)),
@@ -34,18 +34,18 @@ impl DriftWatch {
         now: SystemTime,
         lasting: bool,
     ) -> Option<String> {
-        let (drift, direction) = match signed.duration_since(now) {
+        let (skew, direction) = match signed.duration_since(now) {
             Ok(ahead) => (ahead, "ahead of"),
             Err(behind) => (behind.duration(), "behind"),
         };
-        if drift <= TOLERATED || (lasting && signed < now) {
+        if skew <= TOLERATED || (lasting && signed < now) {
             return None;
         }
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.put(host.to_string(), ()).is_some() {
             return None;
         }
-        let minutes = drift.as_secs() / 60;
+        let minutes = skew.as_secs() / 60;
         Some(format!(
             "a request to {host} was signed {minutes} minutes {direction} the proxy's clock: {host} may refuse it"
         ))
@@ -64,7 +64,7 @@ mod tests {
     fn a_clock_that_is_off_is_said_once_for_each_host() {
         let host = |name: &str| HostName::from_wire(name.as_bytes()).unwrap();
         let now = SystemTime::UNIX_EPOCH + minutes(1_000_000);
-        let watch = DriftWatch::new();
+        let watch = ClockSkew::new();
         let a = host("a.example");
         assert_eq!(watch.look(&a, now, now, false), None);
         assert_eq!(watch.look(&a, now + minutes(5), now, false), None);
@@ -87,7 +87,7 @@ mod tests {
     fn a_signature_made_for_later_may_be_old_but_not_of_the_future() {
         let host = HostName::from_wire(b"a.example").unwrap();
         let now = SystemTime::UNIX_EPOCH + minutes(1_000_000);
-        let watch = DriftWatch::new();
+        let watch = ClockSkew::new();
         assert_eq!(watch.look(&host, now - minutes(600), now, true), None);
         assert!(watch.look(&host, now + minutes(6), now, true).is_some());
     }

@@ -1,12 +1,12 @@
-//! Moments at which a test makes an apply stop as if the power had failed.
+//! Points at which a test makes an apply stop as if the power had failed.
 
 use std::path::Path;
 
 use super::super::error::WorkspaceError;
 
-/// A moment of an apply.
+/// A point of an apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum FailPoint {
     Staged,
     Journalled,
     Stepped,
@@ -18,11 +18,11 @@ pub(super) enum Moment {
 }
 
 /// Whether to go on.
-pub(super) type Witness<'a> = &'a mut dyn FnMut(Moment) -> bool;
+pub(super) type FailPoints<'a> = &'a mut dyn FnMut(FailPoint) -> bool;
 
 /// Only a test ever stops it here.
-pub(super) fn stopped(witness: Witness<'_>, moment: Moment) -> Result<(), WorkspaceError> {
-    if witness(moment) {
+pub(super) fn stopped(fail_points: FailPoints<'_>, point: FailPoint) -> Result<(), WorkspaceError> {
+    if fail_points(point) {
         return Ok(());
     }
     Err(WorkspaceError::unreadable(Path::new(""), "stopped by a test"))

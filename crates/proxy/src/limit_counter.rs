@@ -14,13 +14,13 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// How often one limit was reached since it was last recorded.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct LimitCounter {
     limit: &'static str,
     count: AtomicU64,
     grown: Notify,
 }
 
-impl Tally {
+impl LimitCounter {
     /// Nothing counted yet. `limit` is a field name of [`sandbox_proxy_protocol::Limits`].
     pub(crate) fn new(limit: &'static str) -> Self {
         Self {
@@ -74,15 +74,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_record_for_everything_within_a_second() {
         let (recorder, records) = record::channel();
-        let tally = Tally::new("connections");
+        let counter = LimitCounter::new("connections");
         for _ in 0..3 {
-            tally.add();
+            counter.add();
         }
-        let reported = tokio::time::timeout(WINDOW * 2, tally.report(&recorder)).await;
+        let reported = tokio::time::timeout(WINDOW * 2, counter.report(&recorder)).await;
         assert!(reported.is_err(), "it never ends by itself");
-        tally.add();
-        tally.flush(&recorder);
-        tally.flush(&recorder);
+        counter.add();
+        counter.flush(&recorder);
+        counter.flush(&recorder);
         drop(recorder);
         let mut lines = Vec::new();
         records.write_to(&mut lines).await.unwrap();
@@ -98,9 +98,9 @@ mod tests {
     async fn what_cannot_be_recorded_is_kept() {
         let (recorder, records) = record::channel();
         drop(records);
-        let tally = Tally::new("connections");
-        tally.add();
-        tally.flush(&recorder);
-        assert_eq!(tally.count.load(Ordering::Relaxed), 1);
+        let counter = LimitCounter::new("connections");
+        counter.add();
+        counter.flush(&recorder);
+        assert_eq!(counter.count.load(Ordering::Relaxed), 1);
     }
 }
