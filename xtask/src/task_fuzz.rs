@@ -36,7 +36,7 @@ const INSTRUMENTATION: [&str; 7] = [
 const INSTRUMENTED: &str = "inline 8-bit counters";
 
 /// How long `cargo xtask test` fuzzes each target, in seconds.
-const SMOKE_SECONDS: u32 = 5;
+const SMOKE_SECONDS: u32 = 2;
 
 /// Bounds on one input: bytes, seconds, and megabytes of the whole program, so that memory without bounds is a finding too.
 const BOUNDS: [&str; 3] = ["-max_len=4096", "-timeout=20", "-rss_limit_mb=256"];
