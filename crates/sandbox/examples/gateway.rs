@@ -148,10 +148,7 @@ async fn create(
         .env(env)
         .network(Network::Sandboxed(network))
         .network_log_dir(dir.join("log"))
-        .limits(ResourceLimits {
-            timeout: Some(Duration::from_secs(new.timeout_s)),
-            ..ResourceLimits::default()
-        });
+        .limits(ResourceLimits::default().timeout(Duration::from_secs(new.timeout_s)));
     let conversation = Conversation {
         task: gateway.sandbox.create_task(spec)?,
         progress: Arc::default(),

@@ -18,7 +18,7 @@ pub(super) fn detached(plan: ContainerPlan, spec: &RunSpec, name: String, labels
         // Whoever held the other end would have to stay.
         stdin: false,
         detachment: Detachment {
-            log_limit: Some(spec.log_limit),
+            log_limit: Some(spec.log_limit.bytes()),
             annotations: spec
                 .annotations
                 .iter()
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::container::a_plan;
     use crate::reap::InstanceLock;
-    use crate::spec::{AnnotationKey, ImageTag, Isolation, Sharing, VolumeSpec};
+    use crate::spec::{AnnotationKey, ByteSize, ImageTag, Isolation, Sharing, VolumeSpec};
 
     fn spec() -> RunSpec {
         RunSpec::new("r".parse().unwrap(), ImageTag::new("i"), ["true"])
@@ -87,7 +87,7 @@ mod tests {
             .volume(VolumeSpec::new("/srv", "/b").private())
             .volume(VolumeSpec::new("/srv", "/c").private().live())
             .annotation(AnnotationKey::KrunCpus, "2")
-            .log_limit(1 << 20)
+            .log_limit(ByteSize::mib(1))
     }
 
     fn planned(spec: &RunSpec) -> ContainerPlan {

@@ -50,10 +50,7 @@ async fn run(sandbox: &Sandbox) -> Result<bool, SandboxError> {
         .network(Network::Sandboxed(
             NetworkSandboxConfig::new(Allowlist::default()),
         ))
-        .limits(ResourceLimits {
-            timeout: Some(LONGEST),
-            ..ResourceLimits::default()
-        });
+        .limits(ResourceLimits::default().timeout(LONGEST));
     let result = sandbox.create_command(spec)?.execute(Input::Empty).await?;
     Ok(!result.timed_out)
 }
