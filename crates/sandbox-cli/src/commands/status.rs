@@ -23,7 +23,7 @@ pub(crate) async fn status(
 ) -> Result<ExitStatus, Failure> {
     let source = project.image(&ImageArgs::default()).ok();
     let copy = CopySummary::of(&project.copy_dir(), &project.protection(false));
-    let sandbox = Sandbox::connect(config).await?;
+    let sandbox = Sandbox::start(config).await?;
     let inventory = sandbox.inventory().await?;
     let engine = format!("podman {}", sandbox.capabilities().version());
     let image = built(&sandbox, source).await?;

@@ -33,8 +33,11 @@ pub struct SandboxConfig {
     pub proxy_dir: Option<PathBuf>,
     /// How proxies reach the world.
     pub upstream: UpstreamConfig,
-    /// An image that is older is built anew.
+    /// An image that is older is built anew. Default 24 h.
     pub max_image_age: Duration,
+    /// Whether [`Sandbox::start`](crate::Sandbox::start) only connects: to look at what is there, or to clean it. The first execution that needs
+    /// a proxy prepares what it needs then, and nothing is swept before [`Sandbox::sweep`](crate::Sandbox::sweep) is called. Default no.
+    pub on_demand: bool,
 }
 
 impl SandboxConfig {
@@ -48,6 +51,7 @@ impl SandboxConfig {
             proxy_dir: None,
             upstream: UpstreamConfig::default(),
             max_image_age: Duration::from_hours(24),
+            on_demand: false,
         }
     }
 
@@ -58,6 +62,15 @@ impl SandboxConfig {
     /// As [`EngineAddress::discover`].
     pub fn discover(state_dir: impl Into<PathBuf>) -> Result<Self, InvalidConfig> {
         Ok(Self::new(EngineAddress::discover()?, state_dir))
+    }
+
+    /// Sets [`on_demand`](field@Self::on_demand).
+    #[must_use]
+    pub fn on_demand(self) -> Self {
+        Self {
+            on_demand: true,
+            ..self
+        }
     }
 
     /// Checks whether `prefix` can be a [`prefix`](Self::prefix).

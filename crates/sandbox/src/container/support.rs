@@ -22,7 +22,7 @@ pub(super) fn before_creation(plan: &ContainerPlan, engine: &Engine) -> Result<(
             field: "isolation.seccomp",
             engine: name(engine.capabilities()),
             problem: "was not given the file of the sandbox's own profile".to_owned(),
-            mend: "connect to it through `Sandbox::connect`, which writes one".to_owned(),
+            mend: "connect to it through `Sandbox::start`, which writes one".to_owned(),
         });
     }
     Ok(())

@@ -36,7 +36,7 @@ pub(super) async fn check(sandbox: &Sandbox) -> Check {
 
 /// Whether the task ended by itself.
 async fn run(sandbox: &Sandbox) -> Result<bool, SandboxError> {
-    sandbox.startup().await?;
+    sandbox.prepare().await?;
     let images = sandbox.list_images().await?;
     let proxy = images
         .iter()
