@@ -26,6 +26,7 @@ impl Decision {
 
 /// The rule that allows a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Match {
     /// The list it is in.
     pub kind: RuleKind,

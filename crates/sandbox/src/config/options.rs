@@ -10,6 +10,7 @@ use super::address::{EngineAddress, InvalidConfig};
 
 /// How proxies reach the world.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UpstreamConfig {
     /// The name server that proxies ask. Default: the host's first usable one.
     pub dns: Option<SocketAddr>,
@@ -21,6 +22,7 @@ pub struct UpstreamConfig {
 
 /// Construction-time configuration of a [`Sandbox`](crate::Sandbox).
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct SandboxConfig {
     /// The engine's socket.
     pub engine: EngineAddress,

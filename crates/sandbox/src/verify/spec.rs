@@ -7,6 +7,7 @@ use crate::spec::{ByteSize, ContainerEnv, ImageTag, InvalidSpec, Isolation, Moun
 
 /// A program that the image is to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum ExpectedProgram {
     /// bash.
     Bash,

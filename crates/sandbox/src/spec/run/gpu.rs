@@ -7,6 +7,7 @@ use crate::spec::{Device, InvalidSpec};
 
 /// Who made a graphics processor, as the names of its descriptions begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum GpuVendor {
     /// `nvidia.com/gpu`.
     Nvidia,
