@@ -54,7 +54,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         config.upstream.allow_addresses = vec![addresses.parse()?];
     }
     let key = std::env::var_os("ANTHROPIC_API_KEY").ok_or("ANTHROPIC_API_KEY is not set")?;
-    let key = key.into_string().map_err(|_| "ANTHROPIC_API_KEY is no text")?;
+    let key = key
+        .into_string()
+        .map_err(|_| "ANTHROPIC_API_KEY is not valid UTF-8")?;
 
     let mut terminated = signal(SignalKind::terminate())?;
     let sandbox = Sandbox::start(config).await?;
