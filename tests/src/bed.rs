@@ -144,10 +144,7 @@ impl Bed {
         CommandSpec::new("test", self.image.clone(), command.iter().copied())
             .network(network(allowlist))
             .network_log_dir(self.folder.path())
-            .limits(ResourceLimits {
-                timeout: Some(DEADLINE),
-                ..ResourceLimits::default()
-            })
+            .limits(ResourceLimits::default().timeout(DEADLINE))
             .mount(Mount::read_only_at(&Setting::of_this_run().probe, "/probe"))
     }
 
@@ -206,10 +203,7 @@ impl Bed {
             .env(env)
             .network(network("domains: [api.anthropic.com]"))
             .network_log_dir(self.folder.path())
-            .limits(ResourceLimits {
-                timeout: Some(DEADLINE),
-                ..ResourceLimits::default()
-            })
+            .limits(ResourceLimits::default().timeout(DEADLINE))
     }
 
     /// The name of this bed's container with `role`, of which there must be one.

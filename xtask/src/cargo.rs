@@ -60,16 +60,25 @@ pub(crate) struct IntegrationTest {
     pub(crate) name: String,
 }
 
+/// The members of the workspace, as `cargo metadata` describes them.
+pub(crate) fn packages() -> Result<Vec<Value>> {
+    let text = process::output(&mut cargo([
+        "metadata",
+        "--format-version=1",
+        "--no-deps",
+        "--offline",
+    ]))
+    .or_else(|_| process::output(&mut cargo(["metadata", "--format-version=1", "--no-deps"])))?;
+    let mut metadata: Value = serde_json::from_str(&text).context("cargo metadata printed no JSON")?;
+    match metadata.get_mut("packages").map(Value::take) {
+        Some(Value::Array(packages)) => Ok(packages),
+        _ => bail!("cargo metadata lists no packages"),
+    }
+}
+
 /// Every file of integration tests in the workspace.
 pub(crate) fn integration_tests() -> Result<Vec<IntegrationTest>> {
-    let text = process::output(&mut cargo(["metadata", "--format-version=1", "--no-deps"]))?;
-    let metadata: Value = serde_json::from_str(&text).context("cargo metadata printed no JSON")?;
-    let packages = metadata
-        .get("packages")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    Ok(packages.flat_map(integration_tests_of).collect())
+    Ok(packages()?.iter().flat_map(integration_tests_of).collect())
 }
 
 fn integration_tests_of(package: &Value) -> Vec<IntegrationTest> {

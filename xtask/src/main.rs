@@ -22,6 +22,7 @@ mod netns;
 mod npm;
 mod packages;
 mod process;
+mod publishing;
 mod report;
 mod reproducible;
 mod s3_server;

@@ -1,4 +1,4 @@
-//! `proxy-image`: the static programs that containers run: the proxy, which `startup()` of the library makes an image of, and the
+//! `proxy-image`: the static programs that containers run: the proxy, which the library makes an image of, and the
 //! program that it mounts into other containers.
 
 use std::path::{Path, PathBuf};

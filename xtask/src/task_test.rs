@@ -8,6 +8,7 @@ use clap::Args;
 use crate::cargo::{self, cargo};
 use crate::deny;
 use crate::process;
+use crate::publishing;
 use crate::report::{say, seconds, step};
 use crate::reproducible;
 use crate::suite::{self, Tally};
@@ -28,6 +29,7 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
     step("format", || process::run(&mut cargo(["fmt", "--all", "--check"])))?;
     step("lints", lint)?;
     step("tidy", || task_tidy::run(&TidyArgs {}))?;
+    step("crates that can be published", publishing::check)?;
     step("licences, sources and advisories of dependencies", deny::check)?;
     step("unit tests and examples in the docs", || {
         tally += good(unit_tests()?)?;

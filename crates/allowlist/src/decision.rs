@@ -9,16 +9,9 @@ use crate::rule::RuleKind;
 /// The answer to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
-#[non_exhaustive]
 pub enum Decision {
     /// A rule matches.
     Allow(Match),
-    /// It depends on the body: ask again with its first `limit` bytes, or all of it if it has fewer, see
-    /// [`Request::with_body`](crate::Request::with_body). No kind of rule that exists today asks for it.
-    NeedsBody {
-        /// Bytes.
-        limit: usize,
-    },
     /// No rule matches.
     Deny(Denial),
 }
@@ -33,6 +26,7 @@ impl Decision {
 
 /// The rule that allows a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Match {
     /// The list it is in.
     pub kind: RuleKind,

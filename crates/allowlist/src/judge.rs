@@ -51,7 +51,6 @@ url_prefixes:
         match policy.judge(method, url) {
             Decision::Allow(_) => None,
             Decision::Deny(denial) => Some(denial.reason()),
-            other @ Decision::NeedsBody { .. } => panic!("{other:?}"),
         }
     }
 

@@ -16,7 +16,6 @@ pub struct Request {
     host: HostName,
     method: Method,
     target: Target,
-    body: Option<Box<[u8]>>,
 }
 
 impl Request {
@@ -32,7 +31,6 @@ impl Request {
             host: authority.into_host(),
             method,
             target,
-            body: None,
         })
     }
 
@@ -43,21 +41,6 @@ impl Request {
     /// As [`Authority::from_wire`], [`Method::from_wire`], [`Request::new`] and [`Target::from_wire`], in this order.
     pub fn from_wire(scheme: Scheme, authority: &[u8], method: &[u8], target: &[u8]) -> Result<Self, Denial> {
         Self::read(scheme, Authority::from_wire(authority)?, method, target)
-    }
-
-    /// The same request with the first bytes of its body, for a policy that [needs them](crate::Decision::NeedsBody).
-    #[must_use]
-    pub fn with_body(self, first_bytes: &[u8]) -> Self {
-        Self {
-            body: Some(first_bytes.into()),
-            ..self
-        }
-    }
-
-    /// The first bytes of its body, where they are known.
-    #[must_use]
-    pub fn body(&self) -> Option<&[u8]> {
-        self.body.as_deref()
     }
 
     /// How it came in.
@@ -98,7 +81,6 @@ impl Request {
             host: authority.into_host(),
             method,
             target,
-            body: None,
         })
     }
 }

@@ -24,6 +24,7 @@ pub enum ContentBlock {
 
 /// A call of a tool.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ToolUse {
     /// Names this call in its result.
     pub id: String,
@@ -35,6 +36,7 @@ pub struct ToolUse {
 
 /// What a tool answered.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ToolResult {
     /// The [`ToolUse::id`] of the call.
     pub tool_use_id: String,
@@ -46,6 +48,7 @@ pub struct ToolResult {
 
 /// The content of a tool's answer.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum ToolResultContent {
     /// A text; empty where there was no content.
     Text(String),

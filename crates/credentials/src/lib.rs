@@ -1,44 +1,4 @@
-//! Credentials that never enter a container.
-//!
-//! A program in a container that calls an API needs a credential, and what has a credential can leak it. So the container gets a
-//! **surrogate**: a random text of the same form, worth nothing anywhere. All of its traffic goes through a proxy outside of it, and the
-//! proxy puts the real value in the surrogate's place, in requests to the hosts the credential is for, in the headers that carry it, and
-//! nowhere else. This crate makes surrogates and says what goes where; it does no I/O, and what the proxy does with it is the proxy's.
-//!
-//! ```
-//! use allowlist::HostPattern;
-//! use sandbox_credentials::{
-//!     AwsAccessKey, MaskedSecret, Preset, SecretValue, SecretVariable, SigningCredential, prepare_secrets,
-//! };
-//!
-//! // A secret that requests carry: a variable, its value, and where it goes.
-//! let token = MaskedSecret::new(
-//!     "GH_TOKEN",
-//!     SecretValue::new("ghp_R8sPdn4zmLx2Vq7JtWc9KbYf3HgEu6AoT1iQ"),
-//!     Preset::Github.injection(),
-//! );
-//! // A key that requests are signed with: it never travels, so the proxy signs again.
-//! let key = SigningCredential::aws(AwsAccessKey {
-//!     name: "AWS".to_owned(),
-//!     access_key_id: SecretVariable::new("AWS_ACCESS_KEY_ID", SecretValue::new("AKIAIOSFODNN7EXAMPLE")),
-//!     secret_access_key: SecretVariable::new(
-//!         "AWS_SECRET_ACCESS_KEY",
-//!         SecretValue::new("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
-//!     ),
-//!     session_token: None,
-//!     scopes: vec![HostPattern::new("*.eu-west-1.amazonaws.com")?],
-//! });
-//! let prepared = prepare_secrets(&[token], &[key])?;
-//!
-//! // For the container: surrogates.
-//! let surrogate = &prepared.env_vars()["GH_TOKEN"];
-//! assert!(surrogate.starts_with("ghp_") && surrogate.len() == 40);
-//! assert_ne!(surrogate, "ghp_R8sPdn4zmLx2Vq7JtWc9KbYf3HgEu6AoT1iQ");
-//!
-//! // For the proxy: the way back, which is opaque to everything else.
-//! assert_eq!(format!("{:?}", prepared.replacements()), "SecretReplacements(2 entries)");
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! # Surrogates
 //!

@@ -1,26 +1,4 @@
-//! YAML documents as types, with the place in the text of every part.
-//!
-//! A reader of a document that people write has to say where a fault is. [`read`] gives any type that derives `Deserialize`, or an
-//! [`InvalidFile`] that says `file:line:column` and the fix; a [`Spanned`] value keeps its place for what turns out to be wrong later.
-//!
-//! ```
-//! use located_yaml::{InvalidFile, Spanned, read};
-//! use serde::Deserialize;
-//!
-//! #[derive(Deserialize)]
-//! #[serde(deny_unknown_fields)]
-//! struct Ports {
-//!     ports: Vec<Spanned<u16>>,
-//! }
-//!
-//! let ports: Ports = read("ports.yaml", "ports:\n  - 80\n  - 8080\n")?;
-//! assert_eq!(*ports.ports[1], 8080);
-//! assert_eq!(ports.ports[1].location().to_string(), "ports.yaml:3:5");
-//!
-//! let fault = read::<Ports>("ports.yaml", "ports:\n  - many\n").err().map(|fault| fault.to_string());
-//! assert_eq!(fault.as_deref(), Some("ports.yaml:2:5: an item of `ports` is a whole number, not a text"));
-//! # Ok::<(), InvalidFile>(())
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! # Invariants
 //!

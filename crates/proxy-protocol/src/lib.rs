@@ -1,20 +1,4 @@
-//! What the sandbox and its egress proxy say to each other.
-//!
-//! The channel is the proxy's stdio: the sandbox writes one [`StartConfig`] as a line of JSON on the proxy's stdin, the proxy
-//! binds its sockets and answers with one [`ProxyMessage::Ready`] line on stdout. From then on the proxy streams
-//! [`ProxyMessage::Record`] lines out, and the sandbox may send [`Command`] lines in. When stdin ends, the proxy ends: there is no
-//! egress without an owner. Nothing secret ever touches a disk, an argument list or an environment.
-//!
-//! This crate does no I/O: it owns the types and their one-line form ([`to_line`], [`to_secret_line`], [`from_line`]), nothing else.
-//!
-//! ```
-//! use sandbox_proxy_protocol::{Command, from_line, to_line};
-//!
-//! let line = to_line(&Command::Quarantine {})?;
-//! assert_eq!(line, "{\"command\":\"quarantine\"}\n");
-//! assert!(matches!(from_line(line.as_bytes())?, Command::Quarantine {}));
-//! # Ok::<(), sandbox_proxy_protocol::LineError>(())
-//! ```
+#![doc = include_str!("../README.md")]
 
 mod block_reason;
 mod config;

@@ -67,11 +67,6 @@ impl Gate {
                 })
             }
             Decision::Deny(denial) => Err(denial.into()),
-            // No kind of rule asks for a body yet: one that does is not allowed by its head alone.
-            _ => Err(Blocked::new(
-                BlockReason::Limit,
-                "the policy decides by the body of the request, which this proxy does not read: allow the path itself",
-            )),
         }
     }
 

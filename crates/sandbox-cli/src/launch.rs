@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use sandbox::image::ImageRequest;
 use sandbox::{ImageTag, Sandbox, SandboxError};
 use tokio::sync::Notify;
 
@@ -58,7 +59,7 @@ pub(crate) async fn on_stage<T>(
         workspace: WorkspaceReport::new(settings.workspace),
     };
     let sandbox = tokio::select! {
-        connected = Sandbox::connect(settings.sandbox.clone()) => connected?,
+        connected = Sandbox::start(settings.sandbox.clone()) => connected?,
         interrupt = interrupts.next() => return Ok(interrupted(interrupt)),
     };
     let run = RunFolder::create(&settings.logs)?;
@@ -120,22 +121,25 @@ pub(crate) async fn on_stage<T>(
     }
 }
 
-/// Image and proxy at the same time: neither needs the other.
+/// All at the same time: none needs another.
 async fn prepare(
     sandbox: &Sandbox,
     settings: &TaskSettings,
     run: &Path,
     printer: Printer,
 ) -> Result<ImageTag, SandboxError> {
-    let swept = async {
+    let shared = async {
         if settings.has_proxy() {
-            sandbox.startup().await
-        } else {
-            sandbox.sweep().await
+            sandbox.prepare().await?;
         }
+        Ok(())
     };
-    let image = sandbox.ensure_image_logged(&settings.image, run, |line| printer.progress(line));
-    let (swept, image) = tokio::try_join!(swept, image)?;
+    let image = sandbox.ensure_image(
+        ImageRequest::new(&settings.image)
+            .network_log_dir(run)
+            .on_line(|line| printer.progress(line)),
+    );
+    let (swept, (), image) = tokio::try_join!(sandbox.sweep(), shared, image)?;
     if !swept.instances.is_empty() {
         printer.note(format_args!(
             "removed {} objects that ended runs had left",

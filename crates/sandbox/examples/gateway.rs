@@ -3,7 +3,7 @@
 //! ```text
 //! ANTHROPIC_API_KEY=… cargo run -p sandbox --example gateway -- LISTEN STATE_DIR PROXY_DIR IMAGE CLAUDE [DNS ROOTS NETWORK]
 //!
-//! PUT  /conversations/ID             {"allowlist": "domains: [api.anthropic.com]", "timeout_s": 600} makes it
+//! PUT  /conversations/ID             {"allowlist": "domains: [api.anthropic.com]", "timeout_s": 600} makes it; 409 when it is there
 //! POST /conversations/ID/prompts     text: asks Claude Code in the background, in the session of the conversation
 //! GET  /conversations/ID             {"running": true, "events": 7, "result": null, "error": null}
 //! POST /conversations/ID/stop        returns when it has ended
@@ -16,6 +16,7 @@
 //! authentication: whoever reaches LISTEN may use it.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::error::Error;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -53,7 +54,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         config.upstream.allow_addresses = vec![addresses.parse()?];
     }
     let key = std::env::var_os("ANTHROPIC_API_KEY").ok_or("ANTHROPIC_API_KEY is not set")?;
-    let key = key.into_string().map_err(|_| "ANTHROPIC_API_KEY is no text")?;
+    let key = key
+        .into_string()
+        .map_err(|_| "ANTHROPIC_API_KEY is not valid UTF-8")?;
 
     let mut terminated = signal(SignalKind::terminate())?;
     let sandbox = Sandbox::start(config).await?;
@@ -148,16 +151,22 @@ async fn create(
         .env(env)
         .network(Network::Sandboxed(network))
         .network_log_dir(dir.join("log"))
-        .limits(ResourceLimits {
-            timeout: Some(Duration::from_secs(new.timeout_s)),
-            ..ResourceLimits::default()
-        });
+        .limits(ResourceLimits::default().timeout(Duration::from_secs(new.timeout_s)));
     let conversation = Conversation {
         task: gateway.sandbox.create_task(spec)?,
         progress: Arc::default(),
     };
-    lock(&gateway.conversations).insert(id, conversation);
-    Ok(StatusCode::CREATED)
+    match lock(&gateway.conversations).entry(id) {
+        // What it runs would have no owner.
+        Entry::Occupied(_) => Err(Failure::new(
+            StatusCode::CONFLICT,
+            "there is such a conversation already",
+        )),
+        Entry::Vacant(free) => {
+            free.insert(conversation);
+            Ok(StatusCode::CREATED)
+        }
+    }
 }
 
 async fn ask(State(gateway): Shared, Path(id): Path<String>, text: String) -> Result<StatusCode, Failure> {

@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let mut config = SandboxConfig::new(engine, &state_dir);
     config.proxy_dir = Some(proxy_dir.into());
-    let sandbox = Sandbox::connect(config).await?;
+    let sandbox = Sandbox::start(config.on_demand()).await?;
     let image = sandbox.ensure_image(&ImageSource::existing(image)).await?;
     let executor = sandbox.create_executor(ExecutorConfig::new("example", image))?;
     for line in arguments {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::{self, Engine, EngineError};
 
@@ -12,8 +12,9 @@ const KIND: &str = "sandbox.image.kind";
 const LOWER: &str = "sandbox.image.lower";
 
 /// What an image of ours is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ImageKind {
     /// The lower layer: what a Dockerfile makes.
     Repo,
@@ -38,7 +39,8 @@ impl ImageKind {
 }
 
 /// An image that was built under a prefix.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[non_exhaustive]
 pub struct ImageSummary {
     /// The engine's id.
     pub id: String,

@@ -1,6 +1,5 @@
 //! The façade: what a caller can do with a sandbox.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::egress;
 use crate::engine::{Capabilities, Engine, EngineFacts};
 use crate::error::{ImageBuildError, SandboxError};
 use crate::executor::{Executor, ExecutorConfig};
-use crate::image::{self, ImageTags};
+use crate::image::{self, ImageRequest, ImageTags};
 use crate::image_store::{self, ImageSummary};
 use crate::reap::{self, InstanceLock, Inventory, SweepReport};
 use crate::runs::{self, Runs};
@@ -30,108 +29,60 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// Connects to the engine, removes what dead instances left, and prepares what all tasks share: the proxy's image, the root authority
-    /// and the egress network.
+    /// and the egress network. With [`SandboxConfig::on_demand`] it only connects.
+    ///
+    /// It takes a lock of its own, which shows other instances that this one lives.
     ///
     /// # Errors
     ///
     /// When the configuration cannot be used, the engine cannot be reached or is too old, `state_dir` cannot be written, or something cannot
-    /// be prepared. Nothing is left on the engine then but the proxy's image.
+    /// be prepared. Nothing is left on the engine then but the proxy's image; what a future that was dropped leaves, the next sweep removes.
     pub async fn start(config: SandboxConfig) -> Result<Self, SandboxError> {
-        let sandbox = Self::connect(config).await?;
-        sandbox.startup().await?;
-        Ok(sandbox)
-    }
-
-    /// Connects to the engine and prepares nothing: to look at what is there, to clean it, or to build an image while [`Sandbox::startup`]
-    /// runs. Executions work all the same; the first that needs a proxy prepares what they share.
-    ///
-    /// It takes a lock of its own, which tells other instances that this one lives.
-    ///
-    /// # Errors
-    ///
-    /// When the configuration cannot be used, the engine cannot be reached or is too old, or `state_dir` cannot be written.
-    pub async fn connect(config: SandboxConfig) -> Result<Self, SandboxError> {
         config.validate()?;
+        let on_demand = config.on_demand;
         let engine = Engine::connect(&config.engine)
             .await
             .map_err(|error| SandboxError::from(error).or_engine_not_running())?;
         let instance = InstanceLock::acquire(&config.state_dir)?;
         let engine = engine.with_filter(&container::write_filter(&config.state_dir)?);
-        Ok(Self {
+        let sandbox = Self {
             shared: Arc::new(Shared::new(config, engine, instance)),
             runs: Arc::default(),
-        })
-    }
-
-    /// What [`Sandbox::start`] does after [`Sandbox::connect`]; tells what dead instances had left.
-    ///
-    /// # Errors
-    ///
-    /// When something cannot be prepared. Nothing is left on the engine then but the proxy's image; after a future that was dropped,
-    /// [`Sandbox::shutdown`] sees to that.
-    pub async fn startup(&self) -> Result<SweepReport, SandboxError> {
-        let shared = &self.shared;
-        let swept = async {
-            reap::sweep(shared.engine(), shared.prefix())
-                .await
-                .map_err(SandboxError::from)
         };
-        shared.remove_old_files();
-        // Neither is dropped half done when the other fails.
-        match tokio::join!(swept, Box::pin(shared.egress())) {
-            (Ok(swept), Ok(_)) => Ok(swept),
-            (Err(error), Ok(egress)) => {
-                if let Err(left) = egress.shutdown().await {
+        if !on_demand {
+            // Neither is dropped half done when the other fails.
+            let (swept, prepared) = tokio::join!(sandbox.remove_left(), sandbox.prepare());
+            if let Err(error) = swept.and(prepared) {
+                if let Err(left) = sandbox.shared.stop_egress().await {
                     tracing::warn!(error = %left, "the egress network is left behind; a sweep removes it");
                 }
-                Err(error)
+                return Err(error);
             }
-            (_, Err(error)) => Err(error),
         }
+        Ok(sandbox)
     }
 
-    /// Builds an image for tasks, or finds the one that was built before. What the steps of the build may reach says
-    /// [`ImageSource::with_network`].
+    /// Prepares what all tasks share, unless that was done: with [`SandboxConfig::on_demand`], the first execution that needs a proxy need not
+    /// wait for it then.
     ///
     /// # Errors
     ///
-    /// When the build fails.
-    pub async fn ensure_image(&self, source: &ImageSource) -> Result<ImageTag, SandboxError> {
-        self.ensure_image_with(source, |_| {}).await
+    /// When something cannot be prepared.
+    pub async fn prepare(&self) -> Result<(), SandboxError> {
+        Box::pin(self.shared.egress()).await.map(drop)
     }
 
-    /// Likewise; `on_line` gets each line of the build's output as it comes.
+    /// Finds the image that tasks run in, and builds it unless one of the same content and young enough is there. What the steps of a build may
+    /// reach says [`ImageSource::with_network`].
     ///
     /// # Errors
     ///
-    /// When the build fails.
-    pub async fn ensure_image_with(
+    /// When the build fails, the engine has no image of that name, or the network log cannot be opened.
+    pub async fn ensure_image<'a>(
         &self,
-        source: &ImageSource,
-        on_line: impl FnMut(&str) + Send,
+        request: impl Into<ImageRequest<'a>>,
     ) -> Result<ImageTag, SandboxError> {
-        Box::pin(image::ensure(&self.shared, source, None, on_line)).await
-    }
-
-    /// Likewise; what the steps of the build do on the network is appended to the log in the folder `network_log_dir`, which
-    /// [`NetworkLog`](crate::network::NetworkLog) reads. A build without a proxy does not touch the folder.
-    ///
-    /// # Errors
-    ///
-    /// When the build fails, or the log cannot be opened.
-    pub async fn ensure_image_logged(
-        &self,
-        source: &ImageSource,
-        network_log_dir: &Path,
-        on_line: impl FnMut(&str) + Send,
-    ) -> Result<ImageTag, SandboxError> {
-        Box::pin(image::ensure(
-            &self.shared,
-            source,
-            Some(network_log_dir),
-            on_line,
-        ))
-        .await
+        Box::pin(image::ensure(&self.shared, request.into())).await
     }
 
     /// A task that runs Claude Code. Nothing is started yet.
@@ -303,17 +254,21 @@ impl Sandbox {
         Ok(self.shared.engine().stray_bridges().await?)
     }
 
-    /// Removes what dead instances left, and the egress network when no instance uses it. [`Sandbox::startup`] removes the former too.
+    /// Removes what dead instances left, and the egress network when no instance uses it. [`Sandbox::start`] removes the former too.
     ///
     /// # Errors
     ///
     /// When the engine fails.
     pub async fn sweep(&self) -> Result<SweepReport, SandboxError> {
-        let shared = &self.shared;
-        shared.remove_old_files();
-        let mut report = reap::sweep(shared.engine(), shared.prefix()).await?;
-        report.networks.extend(shared.remove_unused_network().await?);
+        let mut report = self.remove_left().await?;
+        report.networks.extend(self.shared.remove_unused_network().await?);
         Ok(report)
+    }
+
+    /// Removes what dead instances left.
+    async fn remove_left(&self) -> Result<SweepReport, SandboxError> {
+        self.shared.remove_old_files();
+        Ok(reap::sweep(self.shared.engine(), self.shared.prefix()).await?)
     }
 
     /// Removes what all instances share and the next start-up makes anew: the egress network and the trust files of images. Tells

@@ -9,6 +9,7 @@ use allowlist::Allowlist;
 use futures_util::StreamExt as _;
 use sandbox::diagnostics::VerifySpec;
 use sandbox::executor::{ExecOptions, Executor};
+use sandbox::image::ImageRequest;
 use sandbox::network::LogFollower;
 use sandbox::runs::{LifecycleHooks, RunName, RunSpec, Runs};
 use sandbox::{Command, ImageSource, Input, Prompt, Sandbox, SandboxConfig, Task};
@@ -39,12 +40,11 @@ impl<T> Answer for Vec<T> {}
 
 #[test]
 fn every_future_can_be_spawned() {
-    let _ = |config: SandboxConfig| spawned(async { Sandbox::connect(config).await.map(drop) });
+    let _ = |config: SandboxConfig| spawned(async { Sandbox::start(config).await.map(drop) });
     spawned!(sandbox: Sandbox,
-        sandbox.startup();
+        sandbox.prepare();
         sandbox.ensure_image(&ImageSource::existing("x"));
-        sandbox.ensure_image_with(&ImageSource::existing("x"), |_| {});
-        sandbox.ensure_image_logged(&ImageSource::existing("x"), Path::new("/x"), |_| {});
+        sandbox.ensure_image(ImageRequest::new(&ImageSource::existing("x")).network_log_dir(Path::new("/x")).on_line(|_| {}));
         sandbox.image_tags(&ImageSource::existing("x"));
         sandbox.list_images();
         sandbox.prune_images(Duration::ZERO);

@@ -1,13 +1,4 @@
-//! The session of an execution context: what was asked and answered, kept in `context.json`.
-//!
-//! A session directory holds:
-//!
-//! | Name | What it is |
-//! |---|---|
-//! | `context.json` | the session: [`SessionMetadata`] |
-//! | `context.journal.jsonl` | the events of the running reply, while there is one |
-//! | `.lock` | held while an execution runs |
-//! | `claude/` | Claude Code's own state, mounted into the container; the only part that the container reaches |
+#![doc = include_str!("../README.md")]
 //!
 //! **How it is written.** Rewriting `context.json` on each event would cost the square of a reply's length. So each event is
 //! appended to the journal with one write, and `context.json` is refreshed when the reply begins, when its session id is known,

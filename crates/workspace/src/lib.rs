@@ -1,9 +1,4 @@
-//! What keeps the host safe from what a task writes in a work tree: protected paths of a mount, and copies that are applied later.
-//!
-//! A [`Mount`] says what of the host a task sees, and which of its paths are protected. A [`WorkspaceGuard`] keeps watch over the
-//! mounts of one execution: what programs of the host would run or obey is mounted read-only, compared at the end, and what the task
-//! tampered with is moved away and reported ([`TamperedPath`]). A [`WorkspaceCopy`] is a work tree that the task changes without changing it.
-//! Nothing here knows a container or an engine.
+#![doc = include_str!("../README.md")]
 
 mod copy;
 mod error;

@@ -1,4 +1,4 @@
-//! What fuzz targets have in common. Crates use it behind their feature `fuzzing` and in tests, and never in a program that is shipped.
+#![doc = include_str!("../README.md")]
 
 mod input;
 mod pieces;

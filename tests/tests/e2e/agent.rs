@@ -154,10 +154,7 @@ async fn stopping_a_task_is_an_outcome_and_a_second_execution_at_once_is_refused
 #[tokio::test(flavor = "multi_thread")]
 async fn the_time_limit_is_an_outcome() {
     let bed = Bed::new().await;
-    let limits = ResourceLimits {
-        timeout: Some(Duration::from_secs(4)),
-        ..ResourceLimits::default()
-    };
+    let limits = ResourceLimits::default().timeout(Duration::from_secs(4));
     let task: Task = bed
         .sandbox
         .create_task(bed.agent().limits(limits))

@@ -13,6 +13,9 @@ use tempfile::TempDir;
 
 const KEY: &str = "sk-ant-api03-gateway-0123456789abcdefghij";
 const ALLOWED: &str = "domains: [api.anthropic.com]";
+/// Two requests a second, each of which has its line in the log.
+const ASKING: &str =
+    "scenario:tool-use\ncommand: while sleep 0.5; do curl -s --max-time 10 https://open.test/; done";
 
 struct Gateway {
     process: Child,
@@ -71,9 +74,13 @@ impl Gateway {
         (status.expect("a status"), body.to_owned())
     }
 
-    fn ask(&self, id: &str, timeout_s: u64, prompt: &str) {
+    fn create(&self, id: &str, timeout_s: u64) -> u16 {
         let new = json!({"allowlist": ALLOWED, "timeout_s": timeout_s}).to_string();
-        assert_eq!(self.call("PUT", id, &new).0, 201);
+        self.call("PUT", id, &new).0
+    }
+
+    fn ask(&self, id: &str, timeout_s: u64, prompt: &str) {
+        assert_eq!(self.create(id, timeout_s), 201);
         assert_eq!(self.call("POST", &format!("{id}/prompts"), prompt).0, 202);
     }
 
@@ -91,6 +98,25 @@ impl Gateway {
                 return progress;
             }
             assert!(Instant::now() < deadline, "{id}: {progress}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn log(&self, id: &str) -> String {
+        let (status, log) = self.call("GET", &format!("{id}/log"), "");
+        assert_eq!(status, 200, "{log}");
+        log
+    }
+
+    /// Waits for `line` in what the log has from `from` on, and returns where the log ends then.
+    fn until_logged(&self, id: &str, from: usize, line: &str) -> usize {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let log = self.log(id);
+            if log.get(from..).is_some_and(|new| new.contains(line)) {
+                return log.len();
+            }
+            assert!(Instant::now() < deadline, "{id} has no {line}: {log}");
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -119,25 +145,43 @@ async fn conversations_run_at_once_and_each_can_be_stopped_changed_and_cut_off()
     drop(gateway);
 }
 
-fn converse() -> Gateway {
-    let mut gateway = Gateway::start();
-    gateway.ask("answered", 300, "say hello");
-    gateway.ask("late", 5, "scenario:hang");
-    gateway.ask("stopped", 300, "scenario:hang");
-    for id in ["stopped", "answered"] {
-        gateway.until(id, |progress| progress["events"].as_u64() > Some(0));
-    }
-    assert_eq!(gateway.call("POST", "stopped/prompts", "me too").0, 409);
-    assert_eq!(
-        gateway.call("PUT", "stopped/policy", "domains: [open.test]").0,
-        200
-    );
-    assert_eq!(gateway.call("POST", "stopped/quarantine", "").0, 200);
-    let (status, refused) = gateway.call("PUT", "stopped/policy", ALLOWED);
+/// A policy counts from the next request on, and nothing passes a quarantine: the log says so, before and after.
+fn policy_and_quarantine_hold(gateway: &Gateway, id: &str) {
+    let allowed = "allowed GET https://open.test/";
+    let denied = gateway.until_logged(id, 0, "BLOCKED GET https://open.test/ -> 403 [reason: host]");
+    let before = gateway.log(id);
+    assert!(!before.contains(allowed), "{before}");
+    let open = "domains: [api.anthropic.com, open.test]";
+    assert_eq!(gateway.call("PUT", &format!("{id}/policy"), open).0, 200);
+    gateway.until_logged(id, denied, allowed);
+    assert_eq!(gateway.call("POST", &format!("{id}/quarantine"), "").0, 200);
+    let cut = gateway.log(id).len();
+    let (status, refused) = gateway.call("PUT", &format!("{id}/policy"), open);
     assert!(
         status == 409 && refused.contains("quarantined"),
         "{status} {refused}"
     );
+    let quarantined = "BLOCKED GET https://open.test/ -> 403 [reason: quarantine]";
+    let first = gateway.until_logged(id, cut, quarantined);
+    gateway.until_logged(id, first, quarantined);
+    let after = gateway.log(id);
+    assert!(
+        after.get(first..).is_some_and(|new| !new.contains(allowed)),
+        "{after}"
+    );
+}
+
+fn converse() -> Gateway {
+    let mut gateway = Gateway::start();
+    gateway.ask("answered", 300, "say hello");
+    gateway.ask("late", 5, "scenario:hang");
+    gateway.ask("stopped", 300, ASKING);
+    for id in ["stopped", "answered"] {
+        gateway.until(id, |progress| progress["events"].as_u64() > Some(0));
+    }
+    assert_eq!(gateway.call("POST", "stopped/prompts", "me too").0, 409);
+    assert_eq!(gateway.create("stopped", 300), 409, "it is not replaced");
+    policy_and_quarantine_hold(&gateway, "stopped");
     assert_eq!(gateway.call("POST", "stopped/stop", ""), (200, "true".to_owned()));
     for (id, outcome) in [
         ("answered", "success"),
@@ -146,7 +190,7 @@ fn converse() -> Gateway {
     ] {
         assert_eq!(gateway.outcome(id), outcome, "{id}");
     }
-    let log = gateway.call("GET", "answered/log", "").1;
+    let log = gateway.log("answered");
     let request = "allowed POST https://api.anthropic.com/v1/messages";
     assert!(log.contains(request) && log.contains("[masked: 1]"), "{log}");
     assert!(!log.contains(KEY), "{log}");

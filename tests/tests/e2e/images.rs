@@ -6,6 +6,7 @@ use std::time::Duration;
 use e2e_tests::bed;
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
+use sandbox::image::ImageRequest;
 use sandbox::{CommandSpec, ImageSource, ImageTag, Input, Sandbox, SandboxConfig};
 use tempfile::TempDir;
 
@@ -21,7 +22,7 @@ impl Workshop {
         let state = tempfile::tempdir().expect("a folder");
         let mut config = bed::config(state.path());
         prefix.clone_into(&mut config.prefix);
-        let sandbox = Sandbox::connect(config.clone())
+        let sandbox = Sandbox::start(config.clone().on_demand())
             .await
             .expect("the engine answers");
         // What an earlier run left that did not come to its end.
@@ -35,11 +36,11 @@ impl Workshop {
 
     /// Another instance, as another process would be one, to which no image is fresh that is older than `age`.
     async fn with_age(&self, age: Duration) -> Sandbox {
-        let config = SandboxConfig {
-            max_image_age: age,
-            ..self.config.clone()
-        };
-        Sandbox::connect(config).await.expect("the engine answers")
+        let mut config = self.config.clone();
+        config.max_image_age = age;
+        Sandbox::start(config.on_demand())
+            .await
+            .expect("the engine answers")
     }
 
     async fn close(self) {
@@ -58,7 +59,7 @@ impl Workshop {
 async fn ensure(sandbox: &Sandbox, source: &ImageSource) -> (ImageTag, Vec<String>) {
     let mut lines = Vec::new();
     let tag = sandbox
-        .ensure_image_with(source, |line| lines.push(line.to_owned()))
+        .ensure_image(ImageRequest::new(source).on_line(|line| lines.push(line.to_owned())))
         .await
         .expect("the image is built");
     (tag, lines)
@@ -210,7 +211,7 @@ async fn a_build_that_fails_shows_its_output() {
     let source = ImageSource::build(dockerfile, BTreeMap::new());
     let error = workshop
         .sandbox
-        .ensure_image_with(&source, |line| lines.push(line.to_owned()))
+        .ensure_image(ImageRequest::new(&source).on_line(|line| lines.push(line.to_owned())))
         .await
         .unwrap_err()
         .to_string();

@@ -2,7 +2,7 @@
 
 use e2e_tests::bed::{self, Bed};
 use e2e_tests::setting::Setting;
-use sandbox::{ContainerError, Input, ResourceLimits, SandboxError};
+use sandbox::{ByteSize, ContainerError, Cpus, Input, ResourceLimits, SandboxError};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
@@ -10,25 +10,13 @@ async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
     let limits = [
         (
             "resource_limits.memory",
-            ResourceLimits {
-                memory: Some(64 << 20),
-                ..ResourceLimits::default()
-            },
+            ResourceLimits::default().memory(ByteSize::mib(64)),
         ),
         (
             "resource_limits.cpus",
-            ResourceLimits {
-                cpus: Some(0.5),
-                ..ResourceLimits::default()
-            },
+            ResourceLimits::default().cpus(Cpus::new(0.5).unwrap()),
         ),
-        (
-            "resource_limits.pids_limit",
-            ResourceLimits {
-                pids: Some(50),
-                ..ResourceLimits::default()
-            },
-        ),
+        ("resource_limits.pids_limit", ResourceLimits::default().pids(50)),
     ];
     for (expected, limits) in limits {
         let spec = bed.command("domains: []", &["true"]).limits(limits);

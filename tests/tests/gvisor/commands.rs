@@ -43,10 +43,7 @@ async fn a_time_limit_ends_what_ignores_signals() {
     let bed = Bed::new().await;
     let script = "trap '' TERM INT; setsid sleep 300 & echo before; while true; do sleep 300; done";
     let spec = spec(&bed, script)
-        .limits(ResourceLimits {
-            timeout: Some(Duration::from_secs(3)),
-            ..ResourceLimits::default()
-        })
+        .limits(ResourceLimits::default().timeout(Duration::from_secs(3)))
         .isolation(Isolation {
             stop_timeout: Duration::from_secs(1),
             ..super::bed::in_gvisor(Isolation::agent())

@@ -14,10 +14,7 @@ fn executor(bed: &Bed, isolation: Isolation) -> Executor {
     let config = ExecutorConfig::new("exec", bed.image.clone())
         .isolation(isolation)
         .mode(ExecutorMode::Fresh)
-        .limits(ResourceLimits {
-            timeout: Some(DEADLINE),
-            ..ResourceLimits::untrusted()
-        });
+        .limits(ResourceLimits::untrusted().timeout(DEADLINE));
     bed.sandbox.create_executor(config).expect("a good configuration")
 }
 

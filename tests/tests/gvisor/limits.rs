@@ -1,16 +1,13 @@
 //! Limits: the host's kernel holds them for the whole of gVisor, so that whoever exceeds one ends the container.
 
 use e2e_tests::bed::{Bed, Ran};
-use sandbox::ResourceLimits;
+use sandbox::{ByteSize, ResourceLimits};
 
 use super::bed::spec;
 use super::hook;
 
 async fn limited(bed: &Bed, script: &str, limits: ResourceLimits) -> Ran {
-    let limits = ResourceLimits {
-        timeout: ResourceLimits::untrusted().timeout,
-        ..limits
-    };
+    let limits = limits.timeout(ResourceLimits::untrusted().timeout);
     bed.run_spec(spec(bed, script).limits(limits)).await
 }
 
@@ -19,10 +16,7 @@ async fn too_many_processes_end_the_container() {
     let _hook = hook::stays().await;
     let bed = Bed::new().await;
     let script = "for i in $(seq 150); do sleep 60 & done; echo all $(jobs -p | wc -l)";
-    let few = ResourceLimits {
-        pids: Some(100),
-        ..ResourceLimits::default()
-    };
+    let few = ResourceLimits::default().pids(100);
     let ran = limited(&bed, script, few).await;
     assert_ne!(ran.code, 0, "{ran:?}");
     assert_eq!(ran.stdout, "");
@@ -36,10 +30,7 @@ async fn too_much_memory_ends_the_container() {
     let _hook = hook::stays().await;
     let bed = Bed::new().await;
     let script = "python3 -c 'x = bytearray(b\"x\") * (300 << 20); print(len(x))'";
-    let little = ResourceLimits {
-        memory: Some(128 << 20),
-        ..ResourceLimits::default()
-    };
+    let little = ResourceLimits::default().memory(ByteSize::mib(128));
     let ran = limited(&bed, script, little).await;
     assert_ne!(ran.code, 0, "{ran:?}");
     assert_eq!(ran.stdout, "");

@@ -1,7 +1,7 @@
 //! Filling the disk.
 
 use e2e_tests::bed::{Bed, read_until};
-use sandbox::{CommandSpec, Input, ResourceLimits};
+use sandbox::{ByteSize, CommandSpec, Input, ResourceLimits};
 
 use super::limit::{MIB, bounded};
 
@@ -70,10 +70,8 @@ async fn files_without_content_are_bounded_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_that_the_image_exceeds_is_an_error_with_the_field() {
     let bed = Bed::new().await;
-    let spec = CommandSpec::new("small", bed.image.clone(), ["true"]).limits(ResourceLimits {
-        disk: Some(MIB),
-        ..ResourceLimits::default()
-    });
+    let spec = CommandSpec::new("small", bed.image.clone(), ["true"])
+        .limits(ResourceLimits::default().disk(ByteSize::new(MIB)));
     let command = bed.sandbox.create_command(spec).expect("a good command");
     let error = command.execute(Input::Empty).await.expect_err("no room");
     let text = error.to_string();

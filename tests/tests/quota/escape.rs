@@ -4,7 +4,7 @@ use e2e_tests::bed::Bed;
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
 use sandbox::isolation::Seccomp;
-use sandbox::{CommandSpec, Input, Isolation, ResourceLimits};
+use sandbox::{ByteSize, CommandSpec, Input, Isolation, ResourceLimits};
 
 use super::limit::{MIB, bounded};
 
@@ -71,16 +71,13 @@ async fn an_image_with_a_volume_is_an_error() {
         .await
         .expect("the image is there");
     let spec = |disk| {
-        CommandSpec::new("volume", image.clone(), ["true"]).limits(ResourceLimits {
-            disk,
-            ..ResourceLimits::default()
-        })
+        CommandSpec::new("volume", image.clone(), ["true"]).limits(ResourceLimits::default().disk(disk))
     };
     let run = |spec| {
         let command = bed.sandbox.create_command(spec).expect("a good command");
         async move { command.execute(Input::Empty).await }
     };
-    let error = run(spec(Some(2 << 30)))
+    let error = run(spec(Some(ByteSize::gib(2))))
         .await
         .expect_err("the volume has no limit");
     let text = error.to_string();

@@ -2,18 +2,16 @@
 
 use e2e_tests::bed::Bed;
 use e2e_tests::engine;
-use sandbox::{CommandSpec, ResourceLimits};
+use sandbox::{ByteSize, CommandSpec, ResourceLimits};
 use serde_json::Value;
 
 pub(super) const MIB: u64 = 1 << 20;
 
 /// `command` as an agent, with room for `room` bytes beside the image.
 pub(super) async fn bounded(bed: &Bed, command: &[&str], room: u64) -> CommandSpec {
-    let disk = Some(image_size(bed.image.as_str()).await + room);
-    bed.command("domains: []", command).limits(ResourceLimits {
-        disk,
-        ..ResourceLimits::default()
-    })
+    let disk = ByteSize::new(image_size(bed.image.as_str()).await + room);
+    bed.command("domains: []", command)
+        .limits(ResourceLimits::default().disk(disk))
 }
 
 /// Bytes of an image that the engine has, with all its layers.

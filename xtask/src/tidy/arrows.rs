@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::Value;
 
 use super::source::Finding;
-use crate::cargo::cargo;
+use crate::cargo::{self, cargo};
 use crate::process;
 
 /// What a package may depend on among ours, and what it must not link at any depth.
@@ -138,18 +138,11 @@ const RULES: [Rule; 18] = [
 
 /// Reads the workspace and compares it with the rules.
 pub(crate) fn check_arrows() -> Result<Vec<Finding>> {
-    let text = process::output(&mut cargo([
-        "metadata",
-        "--format-version=1",
-        "--no-deps",
-        "--offline",
-    ]))
-    .or_else(|_| process::output(&mut cargo(["metadata", "--format-version=1", "--no-deps"])))?;
-    let metadata: Value = serde_json::from_str(&text).context("cargo metadata printed no JSON")?;
-    let mut findings = direct(&metadata);
+    let members = cargo::packages()?;
+    let mut findings = direct(&members);
     for rule in RULES
         .iter()
-        .filter(|rule| members(&metadata).any(|member| name(member) == rule.package))
+        .filter(|rule| members.iter().any(|member| name(member) == rule.package))
     {
         let linked = linked(rule.package)?;
         findings.extend(forbidden(rule, &linked));
@@ -157,9 +150,10 @@ pub(crate) fn check_arrows() -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-fn direct(metadata: &Value) -> Vec<Finding> {
-    let ours: BTreeSet<&str> = members(metadata).map(name).collect();
-    members(metadata)
+fn direct(members: &[Value]) -> Vec<Finding> {
+    let ours: BTreeSet<&str> = members.iter().map(name).collect();
+    members
+        .iter()
         .flat_map(|member| direct_of(member, &ours))
         .collect()
 }
@@ -222,14 +216,6 @@ fn linked(package: &str) -> Result<BTreeSet<String>> {
         .collect())
 }
 
-fn members(metadata: &Value) -> impl Iterator<Item = &Value> {
-    metadata
-        .get("packages")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-}
-
 fn name(value: &Value) -> &str {
     value.get("name").and_then(Value::as_str).unwrap_or_default()
 }
@@ -240,35 +226,38 @@ mod tests {
 
     use super::*;
 
-    fn findings(metadata: &Value) -> Vec<String> {
-        direct(metadata).iter().map(ToString::to_string).collect()
+    fn findings(members: &Value) -> Vec<String> {
+        direct(members.as_array().unwrap())
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
     fn arrows_against_the_design_are_found() {
-        let metadata = json!({"packages": [
+        let members = json!([
             {"name": "allowlist", "dependencies": [{"name": "sandbox", "kind": null}, {"name": "serde", "kind": null}]},
             {"name": "sandbox", "dependencies": [{"name": "allowlist", "kind": null}]},
-        ]});
+        ]);
         assert_eq!(
-            findings(&metadata),
+            findings(&members),
             ["the manifest of allowlist: allowlist must not depend on sandbox"]
         );
     }
 
     #[test]
     fn tests_may_use_more() {
-        let metadata = json!({"packages": [
+        let members = json!([
             {"name": "xtask", "dependencies": [{"name": "allowlist", "kind": "dev"}]},
             {"name": "allowlist", "dependencies": []},
-        ]});
-        assert_eq!(findings(&metadata), Vec::<String>::new());
+        ]);
+        assert_eq!(findings(&members), Vec::<String>::new());
     }
 
     #[test]
     fn a_package_without_a_rule_is_found() {
-        let metadata = json!({"packages": [{"name": "newcomer", "dependencies": []}]});
-        assert!(findings(&metadata)[0].contains("no dependency rule"));
+        let members = json!([{"name": "newcomer", "dependencies": []}]);
+        assert!(findings(&members)[0].contains("no dependency rule"));
     }
 
     #[test]

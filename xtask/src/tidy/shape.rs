@@ -4,6 +4,8 @@ use super::source::{Finding, Source, is_comment};
 
 /// Lines of a file before its tests.
 const FILE_CEILING: usize = 600;
+/// How the library of a crate that can be published opens.
+const README: &str = "#![doc = include_str!(\"../README.md\")]";
 /// Names that say where code was put, not what it is.
 const EMPTY_NAMES: [&str; 9] = [
     "utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "stuff",
@@ -24,7 +26,7 @@ pub(crate) fn check_shape(source: &Source) -> Vec<Finding> {
 
 fn opening(source: &Source) -> Option<Finding> {
     let first = source.text.lines().next().unwrap_or_default();
-    (!first.starts_with("//!"))
+    (!first.starts_with("//!") && first != README)
         .then(|| source.finding(1, "the file must open with `//!`, saying what it is for"))
 }
 

@@ -41,11 +41,6 @@ impl Verdict {
                 Some(denial.reason()),
                 Some(denial.message_naming(ALLOWLIST)),
             ),
-            _ => (
-                None,
-                None,
-                Some("this depends on the body of the request".to_owned()),
-            ),
         };
         Self {
             method: method.to_owned(),

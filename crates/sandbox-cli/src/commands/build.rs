@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sandbox::image::ImageRequest;
 use sandbox::{Sandbox, SandboxConfig};
 
 use crate::args::BuildArgs;
@@ -24,17 +25,19 @@ pub(crate) async fn build(
     let age = if force { Some(0) } else { args.image.max_image_age };
     config.max_image_age = age.map_or(config.max_image_age, Duration::from_secs);
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
-    let sandbox = Sandbox::connect(config).await?;
+    let sandbox = Sandbox::start(config).await?;
     let run = RunFolder::create(&project.logs())?;
     let mut is_built = false;
     let built = {
-        let building = sandbox.ensure_image_logged(&source, run.path(), |line| {
-            if !is_built {
-                printer.message("Building sandbox image...");
-            }
-            is_built = true;
-            printer.progress(line);
-        });
+        let building = sandbox.ensure_image(ImageRequest::new(&source).network_log_dir(run.path()).on_line(
+            |line| {
+                if !is_built {
+                    printer.message("Building sandbox image...");
+                }
+                is_built = true;
+                printer.progress(line);
+            },
+        ));
         tokio::select! {
             built = building => Ok(built),
             interrupt = interrupts.next() => Err(interrupt),

@@ -15,7 +15,7 @@ pub(crate) async fn clean(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     printer.message("Cleaning sandbox resources...");
-    let sandbox = Sandbox::connect(config).await?;
+    let sandbox = Sandbox::start(config).await?;
     let report = sandbox.sweep().await?;
     let (containers, networks) = (&report.containers, &report.networks);
     for (kind, names) in [("container", containers), ("network", networks)] {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use sandbox::host_path::Resolver;
-use sandbox::image::{ImageSummary, ImageTags};
+use sandbox::image::{ImageRequest, ImageSummary, ImageTags};
 use sandbox::{ImageSource, Sandbox, SandboxConfig};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -44,7 +44,7 @@ pub(crate) async fn image(
     }
     let config = config()?;
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
-    let sandbox = Sandbox::connect(with_age(config, &command)).await?;
+    let sandbox = Sandbox::start(with_age(config, &command)).await?;
     let run = RunFolder::create(&project.logs())?;
     let done = tokio::select! {
         done = with_engine(command, project, &sandbox, run.path(), trusted, printer) => done,
@@ -68,7 +68,11 @@ async fn with_engine(
         ImageCommand::Build(args) => {
             let source = project.image(&args.image)?;
             let tag = sandbox
-                .ensure_image_logged(&source, run, |line| printer.progress(line))
+                .ensure_image(
+                    ImageRequest::new(&source)
+                        .network_log_dir(run)
+                        .on_line(|line| printer.progress(line)),
+                )
                 .await?;
             printer.line(tag);
         }
@@ -136,7 +140,11 @@ async fn save(
     printer: Printer,
 ) -> Result<(), Failure> {
     sandbox
-        .ensure_image_logged(source, run, |line| printer.progress(line))
+        .ensure_image(
+            ImageRequest::new(source)
+                .network_log_dir(run)
+                .on_line(|line| printer.progress(line)),
+        )
         .await?;
     let tags = sandbox.image_tags(source).await?;
     let tags: Vec<&str> = tags

@@ -23,7 +23,7 @@ pub(crate) async fn status(
 ) -> Result<ExitStatus, Failure> {
     let source = project.image(&ImageArgs::default()).ok();
     let copy = CopySummary::of(&project.copy_dir(), &project.protection(false));
-    let sandbox = Sandbox::connect(config).await?;
+    let sandbox = Sandbox::start(config).await?;
     let inventory = sandbox.inventory().await?;
     let engine = format!("podman {}", sandbox.capabilities().version());
     let image = built(&sandbox, source).await?;
@@ -138,7 +138,7 @@ fn rows(inventory: &Inventory) -> Vec<Vec<String>> {
             [
                 &instance.id,
                 &owner,
-                kind(object.kind),
+                object.kind.as_str(),
                 object.role.as_str(),
                 state,
                 &object.name,
@@ -148,13 +148,6 @@ fn rows(inventory: &Inventory) -> Vec<Vec<String>> {
         }));
     }
     rows
-}
-
-fn kind(kind: ObjectKind) -> &'static str {
-    match kind {
-        ObjectKind::Container => "container",
-        ObjectKind::Network => "network",
-    }
 }
 
 /// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
@@ -205,7 +198,7 @@ fn json(engine: &str, image: Option<&ImageSummary>, copy: &CopySummary, inventor
                 .objects
                 .iter()
                 .map(|object| StatusObject {
-                    kind: kind(object.kind),
+                    kind: object.kind.as_str(),
                     name: &object.name,
                     role: object.role.as_str(),
                     context: &object.context,
@@ -232,56 +225,31 @@ fn json(engine: &str, image: Option<&ImageSummary>, copy: &CopySummary, inventor
 
 #[cfg(test)]
 mod tests {
-    use sandbox::diagnostics::{InventoryObject, Role};
+    use serde_json::json;
 
     use super::*;
 
     fn inventory() -> Inventory {
-        let object = |kind, name: &str, role, context: &str, state: &str| InventoryObject {
-            kind,
-            name: name.to_owned(),
-            role,
-            context: context.to_owned(),
-            state: state.to_owned(),
-        };
-        Inventory {
-            instances: vec![
-                InventoryInstance {
-                    id: "aa".to_owned(),
-                    alive: true,
-                    pid: Some(7),
-                    objects: vec![object(
-                        ObjectKind::Container,
-                        "sandbox-task-x",
-                        Role::Task,
-                        "x",
-                        "running",
-                    )],
-                },
-                InventoryInstance {
-                    id: "bb".to_owned(),
-                    alive: false,
-                    pid: None,
-                    objects: vec![object(
-                        ObjectKind::Network,
-                        "sandbox-egress",
-                        Role::Egress,
-                        "",
-                        "",
-                    )],
-                },
-            ],
-        }
+        serde_json::from_value(json!({"instances": [
+            {"id": "aa", "alive": true, "pid": 7, "objects": [
+                {"kind": "container", "name": "sandbox-task-x", "role": "task", "context": "x", "state": "running"},
+            ]},
+            {"id": "bb", "alive": false, "pid": null, "objects": [
+                {"kind": "network", "name": "sandbox-egress", "role": "egress", "context": "", "state": ""},
+            ]},
+        ]}))
+        .unwrap()
     }
 
     fn image() -> ImageSummary {
-        ImageSummary {
-            id: "sha256:0123456789abcdef".to_owned(),
-            tag: Some("localhost/sandbox-overlay:1".to_owned()),
-            kind: sandbox::image::ImageKind::Overlay,
-            created: std::time::SystemTime::UNIX_EPOCH,
-            size: 5 << 20,
-        }
+        serde_json::from_value(json!({
+            "id": "sha256:0123456789abcdef",
+            "tag": "localhost/sandbox-overlay:1",
+            "kind": "overlay",
+            "created": std::time::SystemTime::UNIX_EPOCH,
+            "size": 5 << 20,
+        }))
+        .unwrap()
     }
 
     fn waiting() -> CopySummary {

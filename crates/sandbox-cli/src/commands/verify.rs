@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use sandbox::Sandbox;
 use sandbox::diagnostics::{Finding, VerifyReport, VerifySpec};
-use sandbox::{Network, Sandbox};
+use sandbox::image::ImageRequest;
 use serde::Serialize;
 
 use crate::args::Output;
@@ -21,7 +22,7 @@ pub(crate) async fn verify(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
-    let sandbox = Sandbox::connect(settings.sandbox.clone()).await?;
+    let sandbox = Sandbox::start(settings.sandbox.clone()).await?;
     let verified = tokio::select! {
         verified = in_sandbox(&sandbox, &settings, printer) => Ok(verified),
         interrupt = interrupts.next() => Err(interrupt),
@@ -42,14 +43,14 @@ async fn in_sandbox(
     settings: &VerifySettings,
     printer: Printer,
 ) -> Result<VerifyReport, Failure> {
-    if matches!(settings.network, Network::Sandboxed(_)) {
-        sandbox.startup().await?;
-    } else {
-        sandbox.sweep().await?;
-    }
+    sandbox.sweep().await?;
     let run = RunFolder::create(&settings.logs)?;
     let image = sandbox
-        .ensure_image_logged(&settings.image, run.path(), |line| printer.progress(line))
+        .ensure_image(
+            ImageRequest::new(&settings.image)
+                .network_log_dir(run.path())
+                .on_line(|line| printer.progress(line)),
+        )
         .await;
     run.close();
     let image = image?;

@@ -109,9 +109,9 @@ pub(super) struct LimitsDocument {
     pub(super) timeout: Option<Spanned<u64>>,
 }
 
-/// A number of bytes, perhaps written with a unit.
+/// A number of bytes, with or without a unit.
 #[derive(Clone, Copy)]
-pub(super) struct Size(pub(super) u64);
+pub(super) struct Size(pub(super) sandbox::ByteSize);
 
 impl JsonSchema for Size {
     fn inline_schema() -> bool {
@@ -139,9 +139,9 @@ impl<'de> Deserialize<'de> for Size {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Size, E> {
-                let size: Option<sandbox::ByteSize> = text.parse().ok();
-                size.map(|size| Size(size.bytes()))
-                    .ok_or_else(|| E::invalid_value(Unexpected::Other(text), &self))
+                text.parse()
+                    .map(Size)
+                    .map_err(|_| E::invalid_value(Unexpected::Other(text), &self))
             }
 
             fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use located_yaml::{InvalidFile, Location, Spanned};
-use sandbox::{EngineAddress, InvalidConfig, InvalidSpec, Mount, ResourceLimits, SandboxConfig};
+use sandbox::{Cpus, EngineAddress, InvalidConfig, InvalidSpec, Mount, ResourceLimits, SandboxConfig};
 
 use super::build::BuildFile;
 use super::credentials::CredentialsFile;
@@ -162,17 +162,19 @@ fn network(text: &str) -> Result<IpNet, String> {
 fn limits(document: LimitsDocument) -> Result<ResourceLimits, InvalidFile> {
     let mut limits = ResourceLimits::default();
     // Those before it are good, so a fault is that of the limit that was set last.
+    let fault = |error: InvalidSpec, name: &str, location: &Location| {
+        InvalidFile::new(location, format!("`{name}` {}", error.problem()))
+    };
     let check = |limits: &ResourceLimits, name: &str, location: &Location| {
-        let fault = |error: InvalidSpec| InvalidFile::new(location, format!("`{name}` {}", error.problem()));
-        limits.validate().map_err(fault)
+        limits.validate().map_err(|error| fault(error, name, location))
     };
     if let Some(memory) = document.memory {
         limits.memory = Some(memory.0);
         check(&limits, "memory", memory.location())?;
     }
     if let Some(cpus) = document.cpus {
-        limits.cpus = Some(*cpus);
-        check(&limits, "cpus", cpus.location())?;
+        let count = Cpus::new(*cpus).map_err(|error| fault(error, "cpus", cpus.location()))?;
+        limits.cpus = Some(count);
     }
     if let Some(pids) = document.pids_limit {
         limits.pids = Some(*pids);

@@ -192,7 +192,7 @@ impl TrustedProject {
             is_there,
         )?;
         printer.note(format_args!("engine {engine}, from {source}"));
-        let mut config = SandboxConfig::new(engine, &self.places.state);
+        let mut config = SandboxConfig::new(engine, &self.places.state).on_demand();
         config.prefix = self.prefix();
         config.proxy_dir = environment.path("SANDBOX_PROXY_DIR");
         let UpstreamFile {

@@ -137,10 +137,7 @@ impl TrustedProject {
             env: named_variables(&args.variables, environment)?,
             working_dir: if mounts.is_empty() { "/tmp" } else { WORKSPACE },
             mounts,
-            limits: ResourceLimits {
-                timeout: Some(Duration::from_secs(args.timeout)),
-                ..ResourceLimits::untrusted()
-            },
+            limits: ResourceLimits::untrusted().timeout(Duration::from_secs(args.timeout)),
             isolation: Isolation::untrusted(),
             logs: self.logs(),
             copies: LogCopies::default(),

@@ -10,7 +10,7 @@ use std::str::FromStr;
 #[error("{0}")]
 pub struct InvalidConfig(pub(crate) String);
 
-/// Where the engine listens: a unix socket.
+/// Where the engine listens: a Unix socket.
 ///
 /// ```
 /// let address: sandbox::EngineAddress = "unix:///run/podman/podman.sock".parse()?;
@@ -27,11 +27,11 @@ impl EngineAddress {
     }
 
     /// The engine as the command `sandbox` finds it: `CONTAINER_HOST`, else `DOCKER_HOST`, else podman's socket of the user or of the machine.
-    /// `DOCKER_HOST` counts only where it is a unix socket: it is most often Docker's.
+    /// `DOCKER_HOST` counts only where it is a Unix socket: it is most often Docker's.
     ///
     /// # Errors
     ///
-    /// When there is none, or `CONTAINER_HOST` is no unix socket.
+    /// When there is none, or `CONTAINER_HOST` is not a Unix socket.
     pub fn discover() -> Result<Self, InvalidConfig> {
         Self::discover_in(|name| std::env::var_os(name), Path::exists).map(|(address, _)| address)
     }
@@ -56,7 +56,7 @@ impl EngineAddress {
         if let Some(address) = docker.as_ref().and_then(|text| text.parse().ok()) {
             return Ok((address, "DOCKER_HOST".to_owned()));
         }
-        let ignored = docker.map_or("", |_| "; DOCKER_HOST is set, but to no unix socket");
+        let ignored = docker.map_or("", |_| "; DOCKER_HOST is set, but is not a Unix socket");
         let of_the_user = variable("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join("podman/podman.sock"));
         let sockets: Vec<_> = of_the_user
             .into_iter()
@@ -94,7 +94,7 @@ impl FromStr for EngineAddress {
             return Ok(Self(PathBuf::from(path)));
         }
         Err(InvalidConfig(format!(
-            "`{}` is no engine address; write unix:///run/podman/podman.sock (only unix sockets are supported)",
+            "`{}` is not an engine address; write unix:///run/podman/podman.sock (only Unix sockets are supported)",
             text.escape_debug()
         )))
     }
@@ -153,12 +153,12 @@ mod tests {
         let error = found(&[("DOCKER_HOST", "tcp://10.0.0.1:2375")], &[]).unwrap_err();
         assert!(
             error.contains("CONTAINER_HOST nor DOCKER_HOST names one")
-                && error.ends_with("/run/podman/podman.sock; DOCKER_HOST is set, but to no unix socket"),
+                && error.ends_with("/run/podman/podman.sock; DOCKER_HOST is set, but is not a Unix socket"),
             "{error}"
         );
         let error = found(&[("CONTAINER_HOST", "ssh://host")], &[]).unwrap_err();
         assert!(
-            error.starts_with("CONTAINER_HOST: `ssh://host` is no engine address"),
+            error.starts_with("CONTAINER_HOST: `ssh://host` is not an engine address"),
             "{error}"
         );
     }

@@ -10,6 +10,7 @@ use super::address::{EngineAddress, InvalidConfig};
 
 /// How proxies reach the world.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UpstreamConfig {
     /// The name server that proxies ask. Default: the host's first usable one.
     pub dns: Option<SocketAddr>,
@@ -21,6 +22,7 @@ pub struct UpstreamConfig {
 
 /// Construction-time configuration of a [`Sandbox`](crate::Sandbox).
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct SandboxConfig {
     /// The engine's socket.
     pub engine: EngineAddress,
@@ -33,8 +35,11 @@ pub struct SandboxConfig {
     pub proxy_dir: Option<PathBuf>,
     /// How proxies reach the world.
     pub upstream: UpstreamConfig,
-    /// An image that is older is built anew.
+    /// An image that is older is built anew. Default 24 h.
     pub max_image_age: Duration,
+    /// Whether [`Sandbox::start`](crate::Sandbox::start) only connects: to look at what is there, or to clean it. The first execution that needs
+    /// a proxy prepares what it needs then, and nothing is swept before [`Sandbox::sweep`](crate::Sandbox::sweep) is called. Default no.
+    pub on_demand: bool,
 }
 
 impl SandboxConfig {
@@ -48,6 +53,7 @@ impl SandboxConfig {
             proxy_dir: None,
             upstream: UpstreamConfig::default(),
             max_image_age: Duration::from_hours(24),
+            on_demand: false,
         }
     }
 
@@ -58,6 +64,15 @@ impl SandboxConfig {
     /// As [`EngineAddress::discover`].
     pub fn discover(state_dir: impl Into<PathBuf>) -> Result<Self, InvalidConfig> {
         Ok(Self::new(EngineAddress::discover()?, state_dir))
+    }
+
+    /// Sets [`on_demand`](field@Self::on_demand).
+    #[must_use]
+    pub fn on_demand(self) -> Self {
+        Self {
+            on_demand: true,
+            ..self
+        }
     }
 
     /// Checks whether `prefix` can be a [`prefix`](Self::prefix).

@@ -52,7 +52,7 @@ pub enum ContainerError {
         source: io::Error,
     },
     /// This engine cannot do what the specification asks for. Podman itself often says nothing of it and leaves it out.
-    #[error("{field}: {engine} {problem}; {mend}")]
+    #[error("{field}: {engine} {problem}; {hint}")]
     Unsupported {
         /// The field of the specification.
         field: &'static str,
@@ -61,7 +61,7 @@ pub enum ContainerError {
         /// What it does instead.
         problem: String,
         /// What to do about it.
-        mend: String,
+        hint: String,
     },
     /// What the kernel enforces for the container cannot be read.
     #[error(

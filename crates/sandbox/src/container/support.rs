@@ -1,4 +1,4 @@
-//! What an engine cannot do of what a plan asks for: an error that names the field and the mend, where podman would leave it out.
+//! What an engine cannot do of what a plan asks for: an error that names the field and a hint, where podman would leave it out.
 
 use std::sync::Once;
 
@@ -22,7 +22,7 @@ pub(super) fn before_creation(plan: &ContainerPlan, engine: &Engine) -> Result<(
             field: "isolation.seccomp",
             engine: name(engine.capabilities()),
             problem: "was not given the file of the sandbox's own profile".to_owned(),
-            mend: "connect to it through `Sandbox::connect`, which writes one".to_owned(),
+            hint: "connect to it through `Sandbox::start`, which writes one".to_owned(),
         });
     }
     Ok(())
@@ -44,7 +44,7 @@ fn without_quotas(facts: &EngineFacts, capabilities: &Capabilities) -> Option<Co
             "cannot bound what a container writes: its storage is {}, which has no quotas",
             facts.storage()
         ),
-        mend: DiskLimits::MEND.to_owned(),
+        hint: DiskLimits::MEND.to_owned(),
     })
 }
 
@@ -62,7 +62,7 @@ pub(super) fn after_creation(
                 engine: name(engine.capabilities()),
                 problem: "ignores it: it runs without root, and has no control groups of its own here"
                     .to_owned(),
-                mend: EngineFacts::DELEGATION.to_owned(),
+                hint: EngineFacts::DELEGATION.to_owned(),
             });
         }
         UNLIMITED.call_once(|| {
@@ -83,7 +83,7 @@ pub(super) fn after_creation(
                 "keeps the volume that the image declares at `{}` outside of the container, where no limit holds",
                 volume.destination
             ),
-            mend: "mount a folder or a tmpfs there, or use an image without `VOLUME`".to_owned(),
+            hint: "mount a folder or a tmpfs there, or use an image without `VOLUME`".to_owned(),
         });
     }
     let is_executors = plan.entrypoint.as_deref().is_some_and(|words| words == SUPERVISE);
@@ -93,7 +93,7 @@ pub(super) fn after_creation(
                 field: "isolation.runtime",
                 engine: name(engine.capabilities()),
                 problem: "runs all containers with gVisor, which an executor has to know of".to_owned(),
-                mend: "set `isolation.runtime` to `runsc`, and the mode to a container for each command"
+                hint: "set `isolation.runtime` to `runsc`, and the mode to a container for each command"
                     .to_owned(),
             })
         }
@@ -104,7 +104,7 @@ pub(super) fn after_creation(
                 "runs all containers with `{}`, and its API takes no other for one of them",
                 is.runtime
             ),
-            mend: format!(
+            hint: format!(
                 "start its service with `podman --runtime {planned} system service`, or write `runtime = \"{planned}\"` under \
                  `[engine]` in its containers.conf"
             ),
@@ -127,11 +127,11 @@ fn ignored_limit(plan: &ContainerPlan, is: &BindFacts) -> Option<&'static str> {
 /// What a failure means that follows from a field of the plan.
 pub(super) fn explain(error: EngineError, plan: &ContainerPlan, engine: &Engine) -> ContainerError {
     meaning(error.message().unwrap_or_default(), plan)
-        .map(|(field, problem, mend)| ContainerError::Unsupported {
+        .map(|(field, problem, hint)| ContainerError::Unsupported {
             field,
             engine: name(engine.capabilities()),
             problem,
-            mend,
+            hint,
         })
         .unwrap_or(ContainerError::Engine(error))
 }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_without_quotas_is_named_with_the_mend() {
+    fn storage_without_quotas_is_named_with_a_hint() {
         let capabilities = Capabilities::of_version("5.4.2");
         let mut facts = EngineFacts::default();
         "overlay".clone_into(&mut facts.storage_driver);

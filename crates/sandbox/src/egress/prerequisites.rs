@@ -9,7 +9,7 @@ use crate::program::{ProgramError, StaticProgram};
 use super::authority::RootAuthority;
 use super::{ProxyError, resolver};
 
-/// What [`Sandbox::startup`](crate::Sandbox::startup) needs of the host, beside the engine.
+/// What [`Sandbox::start`](crate::Sandbox::start) needs of the host, beside the engine.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Prerequisites {

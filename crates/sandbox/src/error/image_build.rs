@@ -65,6 +65,7 @@ pub enum ImageBuildError {
 
 /// What the steps of a build can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BuildReach {
     /// Nothing.
     Nothing,

@@ -17,6 +17,7 @@ const PROXY_VARIABLES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "
 
 /// How containers and commands belong together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ExecutorMode {
     /// One container for all commands, made with the first one. They share its files, and can see and disturb one another while they run
     /// side by side; nothing that a command starts outlives it.
@@ -28,6 +29,7 @@ pub enum ExecutorMode {
 
 /// The folder of the host that commands work on, at `/workspace`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Workspace {
     /// None.
     #[default]

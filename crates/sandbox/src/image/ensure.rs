@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use super::dockerfile::{Confined, StepTrust};
+use super::request::ImageRequest;
 use super::steps::{self, Steps};
 use super::{build_context, hash, overlay};
 use crate::config::SandboxConfig;
@@ -29,20 +30,19 @@ const SHELLS: [&str; 2] = ["/bin/sh", "/usr/bin/sh"];
 /// The name of the folder that the steps of a build mount.
 const TRUST_NAME: &str = "sandbox-trust";
 
-/// The tag of an image for `source` that tasks can run in, built now if need be. `on_line` gets each line of a build's output;
-/// what its steps did on the network is written to `log_dir`.
-pub(crate) async fn ensure(
-    shared: &Shared,
-    source: &ImageSource,
-    log_dir: Option<&Path>,
-    mut on_line: impl FnMut(&str) + Send,
-) -> Result<ImageTag, SandboxError> {
+/// The tag of an image that tasks can run in, built now if need be.
+pub(crate) async fn ensure(shared: &Shared, request: ImageRequest<'_>) -> Result<ImageTag, SandboxError> {
+    let ImageRequest {
+        source,
+        network_log_dir,
+        mut on_line,
+    } = request;
     let mut builder = Builder {
         shared,
         engine: shared.engine(),
         config: shared.config(),
-        log_dir,
-        on_line: &mut on_line,
+        log_dir: network_log_dir,
+        on_line: &mut *on_line,
     };
     match source {
         ImageSource::Build {

@@ -14,12 +14,14 @@ mod ensure;
 mod entrypoint;
 mod hash;
 mod overlay;
+mod request;
 mod steps;
 
 pub(crate) use archive::{load, save};
 pub(crate) use ensure::ensure;
 pub use hash::ImageTags;
 pub(crate) use hash::tags;
+pub use request::ImageRequest;
 
 pub use crate::error::{BuildReach, ImageBuildError};
 pub use crate::image_store::{ImageKind, ImageSummary};

@@ -36,6 +36,7 @@ fn is_zero(count: &u64) -> bool {
 
 /// A line that is no entry of a version that this program knows.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidLogEntry {
     /// It is not such JSON.
     #[error("not an entry of a network log")]

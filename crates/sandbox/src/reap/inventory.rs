@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, EngineError};
 
@@ -10,14 +10,16 @@ use super::instance::{self, Liveness};
 use super::labels::{Labels, Role};
 
 /// Everything on the engine under one prefix.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[non_exhaustive]
 pub struct Inventory {
     /// By instance id.
     pub instances: Vec<InventoryInstance>,
 }
 
 /// An instance that has objects on the engine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[non_exhaustive]
 pub struct InventoryInstance {
     /// Its id.
     pub id: String,
@@ -30,8 +32,9 @@ pub struct InventoryInstance {
 }
 
 /// What kind of thing an object is to the engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ObjectKind {
     /// A container.
     Container,
@@ -39,8 +42,20 @@ pub enum ObjectKind {
     Network,
 }
 
+impl ObjectKind {
+    /// `container` or `network`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Container => "container",
+            Self::Network => "network",
+        }
+    }
+}
+
 /// A container or a network.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[non_exhaustive]
 pub struct InventoryObject {
     /// Container or network.
     pub kind: ObjectKind,

@@ -15,8 +15,9 @@ const LOCK: &str = "sandbox.lock";
 const VIEW: &str = "sandbox.view";
 
 /// What an object is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Role {
     /// The container of a task or command.
     Task,

@@ -23,6 +23,7 @@ const LONGEST: usize = 64 << 10;
 /// Counterpart of the boolean result of `Sandbox.stream_logs` of terok-sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Readiness {
     /// A line said that it is ready.
     Ready,

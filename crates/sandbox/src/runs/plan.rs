@@ -18,7 +18,7 @@ pub(super) fn detached(plan: ContainerPlan, spec: &RunSpec, name: String, labels
         // Whoever held the other end would have to stay.
         stdin: false,
         detachment: Detachment {
-            log_limit: Some(spec.log_limit),
+            log_limit: Some(spec.log_limit.bytes()),
             annotations: spec
                 .annotations
                 .iter()
@@ -49,7 +49,7 @@ pub(super) fn in_words_of(spec: &RunSpec, error: SandboxError) -> SandboxError {
             field: "gpus",
             engine,
             problem,
-            mend: gpus.mend().to_owned(),
+            hint: gpus.hint().to_owned(),
         }
         .into(),
         (error, _) => error,
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::container::a_plan;
     use crate::reap::InstanceLock;
-    use crate::spec::{AnnotationKey, ImageTag, Isolation, Sharing, VolumeSpec};
+    use crate::spec::{AnnotationKey, ByteSize, ImageTag, Isolation, Sharing, VolumeSpec};
 
     fn spec() -> RunSpec {
         RunSpec::new("r".parse().unwrap(), ImageTag::new("i"), ["true"])
@@ -87,7 +87,7 @@ mod tests {
             .volume(VolumeSpec::new("/srv", "/b").private())
             .volume(VolumeSpec::new("/srv", "/c").private().live())
             .annotation(AnnotationKey::KrunCpus, "2")
-            .log_limit(1 << 20)
+            .log_limit(ByteSize::mib(1))
     }
 
     fn planned(spec: &RunSpec) -> ContainerPlan {
@@ -134,7 +134,7 @@ mod tests {
                 field,
                 engine: "podman 5.4.2".to_owned(),
                 problem: problem.to_owned(),
-                mend: "use another".to_owned(),
+                hint: "use another".to_owned(),
             })
         };
         let gpus = || spec().gpus("nvidia:1".parse().unwrap());
@@ -178,13 +178,13 @@ mod tests {
             (&with_own, devices, "no CDI registry", false),
         ] {
             let text = in_words_of(spec, refused(field, problem)).to_string();
-            let (field, mend) = if is_renamed {
+            let (field, hint) = if is_renamed {
                 ("gpus", "nvidia-ctk")
             } else {
                 (field, "use another")
             };
             let begins = format!("{field}: podman 5.4.2 {problem}; ");
-            assert!(text.starts_with(&begins) && text.contains(mend), "{text}");
+            assert!(text.starts_with(&begins) && text.contains(hint), "{text}");
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::spec::RunName;
 ///
 /// Counterpart of `ContainerRemoveResult` of terok-sandbox, field by field.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct StopResult {
     /// The run.
     pub name: RunName,

@@ -2,53 +2,99 @@
 
 use std::time::Duration;
 
-use super::InvalidSpec;
+use super::{ByteSize, Cpus, InvalidSpec};
 
 /// How much a task may use. What is `None` has no limit of ours; the engine's defaults stay. By default everything is `None`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use sandbox::{ByteSize, ResourceLimits};
+///
+/// let limits = ResourceLimits::default().timeout(Duration::from_mins(10)).memory(ByteSize::gib(4));
+/// // An amount, or `None` for no limit.
+/// let without = ResourceLimits::untrusted().pids(None);
+/// # assert!(limits.validate().is_ok() && without.validate().is_ok());
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
 pub struct ResourceLimits {
     /// Wall time of one execution. It is stopped when the time is over.
     pub timeout: Option<Duration>,
-    /// Bytes of memory. Nothing is swapped out, unless [`Isolation::swap`](crate::Isolation::swap) says so.
-    pub memory: Option<u64>,
-    /// Processors, in fractions of one.
-    pub cpus: Option<f64>,
+    /// Memory. Nothing is swapped out, unless [`Isolation::swap`](crate::Isolation::swap) says so.
+    pub memory: Option<ByteSize>,
+    /// Processors.
+    pub cpus: Option<Cpus>,
     /// Processes and threads.
     pub pids: Option<u32>,
-    /// Bytes that the root file system may come to: with an engine on btrfs the image counts too, on XFS what is written above it. What is
+    /// What the root file system may come to: with an engine on btrfs the image counts too, on XFS what is written above it. What is
     /// written into mounts does not count. On XFS the names and attributes of files do not count either.
     ///
     /// An engine whose storage has no quotas is an error, see [`EngineFacts::disk_limits`](crate::diagnostics::EngineFacts::disk_limits); so are
     /// [`Seccomp::Default`](crate::isolation::Seccomp::Default) and [`Seccomp::Unconfined`](crate::isolation::Seccomp::Unconfined), with which a task can make a
     /// folder that no quota counts, and images with volumes of their own. A profile of yours has to refuse that too.
-    pub disk: Option<u64>,
+    pub disk: Option<ByteSize>,
 }
 
 impl ResourceLimits {
     /// The smallest memory limit that an engine starts a container with: 6 MiB.
-    const LEAST_MEMORY: u64 = 6 * 1024 * 1024;
+    const LEAST_MEMORY: ByteSize = ByteSize::mib(6);
     /// Less holds not even what the engine itself writes into a container.
-    const LEAST_DISK: u64 = 1024 * 1024;
+    const LEAST_DISK: ByteSize = ByteSize::mib(1);
 
     /// For a command that nobody vouches for: one processor, 512 MiB, 100 processes, one minute.
     #[must_use]
     pub fn untrusted() -> Self {
         Self {
             timeout: Some(Duration::from_mins(1)),
-            memory: Some(512 << 20),
-            cpus: Some(1.0),
+            memory: Some(ByteSize::mib(512)),
+            cpus: Some(Cpus::ONE),
             pids: Some(100),
             // Its root file system is read-only.
             disk: None,
         }
     }
 
+    /// Sets [`timeout`](field@Self::timeout).
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
+    /// Sets [`memory`](field@Self::memory).
+    #[must_use]
+    pub fn memory(mut self, memory: impl Into<Option<ByteSize>>) -> Self {
+        self.memory = memory.into();
+        self
+    }
+
+    /// Sets [`cpus`](field@Self::cpus).
+    #[must_use]
+    pub fn cpus(mut self, cpus: impl Into<Option<Cpus>>) -> Self {
+        self.cpus = cpus.into();
+        self
+    }
+
+    /// Sets [`pids`](field@Self::pids).
+    #[must_use]
+    pub fn pids(mut self, pids: impl Into<Option<u32>>) -> Self {
+        self.pids = pids.into();
+        self
+    }
+
+    /// Sets [`disk`](field@Self::disk).
+    #[must_use]
+    pub fn disk(mut self, disk: impl Into<Option<ByteSize>>) -> Self {
+        self.disk = disk.into();
+        self
+    }
+
     /// Checks what can be checked without the engine.
     ///
     /// # Errors
     ///
-    /// Where nothing could run under a limit: a timeout of 0, less than 6 MiB of memory or 1 MiB of disk, no process, processors that are not
-    /// between 0.01 and 1024.
+    /// Where nothing could run under a limit: a timeout of 0, less than 6 MiB of memory or 1 MiB of disk, no process.
     pub fn validate(&self) -> Result<(), InvalidSpec> {
         let invalid =
             |field: &str, problem: &str| Err(InvalidSpec::new(format!("resource_limits.{field}"), problem));
@@ -57,9 +103,6 @@ impl ResourceLimits {
         }
         if self.memory.is_some_and(|memory| memory < Self::LEAST_MEMORY) {
             return invalid("memory", "must be at least 6m");
-        }
-        if self.cpus.is_some_and(|cpus| !(0.01..=1024.0).contains(&cpus)) {
-            return invalid("cpus", "must be between 0.01 and 1024");
         }
         if self.pids == Some(0) {
             return invalid("pids_limit", "must be at least 1");
@@ -79,48 +122,10 @@ mod tests {
     fn limits_that_nothing_could_run_under_are_refused() {
         let none = ResourceLimits::default();
         for (limits, field) in [
-            (
-                ResourceLimits {
-                    timeout: Some(Duration::ZERO),
-                    ..none
-                },
-                Some("timeout"),
-            ),
-            (
-                ResourceLimits {
-                    memory: Some(4096),
-                    ..none
-                },
-                Some("memory"),
-            ),
-            (
-                ResourceLimits {
-                    cpus: Some(0.0),
-                    ..none
-                },
-                Some("cpus"),
-            ),
-            (
-                ResourceLimits {
-                    cpus: Some(f64::NAN),
-                    ..none
-                },
-                Some("cpus"),
-            ),
-            (
-                ResourceLimits {
-                    pids: Some(0),
-                    ..none
-                },
-                Some("pids_limit"),
-            ),
-            (
-                ResourceLimits {
-                    disk: Some(4096),
-                    ..none
-                },
-                Some("disk"),
-            ),
+            (none.timeout(Duration::ZERO), Some("timeout")),
+            (none.memory(ByteSize::kib(4)), Some("memory")),
+            (none.pids(0), Some("pids_limit")),
+            (none.disk(ByteSize::kib(4)), Some("disk")),
             (none, None),
         ] {
             let error = limits.validate().err().map(|error| error.field().to_owned());

@@ -7,6 +7,7 @@ mod limits;
 mod network;
 mod network_callback;
 mod object_id;
+mod quantity;
 mod run;
 mod task;
 
@@ -20,7 +21,8 @@ pub use limits::ResourceLimits;
 pub use network::{Network, NetworkSandboxConfig};
 pub(crate) use network_callback::NetworkCallback;
 pub(crate) use object_id::ObjectId;
-pub use run::{AnnotationKey, ByteSize, Cpus, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};
+pub use quantity::{ByteSize, Cpus};
+pub use run::{AnnotationKey, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};
 pub(crate) use task::Launch;
 pub use task::{CommandSpec, TaskSpec};
 

@@ -5,6 +5,7 @@ use sandbox_credentials::SecretReplacements;
 
 /// The network of a task.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub enum Network {
     /// No network at all.
     #[default]

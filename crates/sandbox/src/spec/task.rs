@@ -410,7 +410,7 @@ mod tests {
     use sandbox_credentials::{MaskedSecret, Preset, SecretValue, prepare_secrets};
 
     use super::*;
-    use crate::spec::{HostEntry, NetworkSandboxConfig, Tmpfs};
+    use crate::spec::{ByteSize, HostEntry, NetworkSandboxConfig, Tmpfs};
 
     #[test]
     fn who_has_a_surrogate_gets_the_real_value_in_no_other_way() {
@@ -485,14 +485,8 @@ mod tests {
             swap: 4096,
             ..Isolation::agent()
         };
-        let bounded = ResourceLimits {
-            memory: Some(1 << 30),
-            ..ResourceLimits::default()
-        };
-        let on_disk = ResourceLimits {
-            disk: Some(1 << 30),
-            ..ResourceLimits::default()
-        };
+        let bounded = ResourceLimits::default().memory(ByteSize::gib(1));
+        let on_disk = ResourceLimits::default().disk(ByteSize::gib(1));
         let filtered = |seccomp| Isolation {
             seccomp,
             ..Isolation::agent()

@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
-use allowlist::Allowlist;
 use claude_output::StreamEvent;
 use sandbox_session::SessionStore;
 
 use crate::context::Shared;
 use crate::error::SandboxError;
-use crate::network_log::NetworkLog;
 use crate::spec::{Mount, TaskSpec};
 
 use super::aftermath;
+use super::controls::controls;
 use super::execution::{Execution, Owner};
 use super::launch::Program;
-use super::mounts;
 use super::reading::Reading;
 use super::result::ExecutionResult;
 use super::runner::{Finished, Runner};
@@ -68,14 +66,9 @@ struct Inner {
 impl Task {
     pub(crate) fn new(shared: Arc<Shared>, mut spec: TaskSpec) -> Result<Self, SandboxError> {
         spec.validate()?;
-        spec.launch
-            .resolve_mounts(&mounts::resolver(shared.state_dir(), &spec.launch.mounts)?)?;
+        let runner = Runner::new(shared, &mut spec.launch)?;
         let store = SessionStore::open(&spec.session_dir, &spec.launch.context)?;
-        Ok(Self(Arc::new(Inner {
-            spec,
-            store,
-            runner: Runner::new(shared),
-        })))
+        Ok(Self(Arc::new(Inner { spec, store, runner })))
     }
 
     /// The opaque key that groups session, network and container names.
@@ -88,13 +81,6 @@ impl Task {
     #[must_use]
     pub fn session_store(&self) -> &SessionStore {
         &self.0.store
-    }
-
-    /// The log of the task's network activity; `None` without a folder for it.
-    #[must_use]
-    pub fn network_log(&self) -> Option<NetworkLog> {
-        let dir = self.0.spec.launch.network_log_dir.as_deref();
-        dir.map(NetworkLog::new)
     }
 
     /// Runs Claude Code in the background with `prompt` on its stdin. Read the [`Execution`] for its events as they come, await it for its
@@ -122,30 +108,9 @@ impl Task {
             |owner| async move { inner.execute(prompt, owner).await },
         )
     }
-
-    /// Puts `policy` in force for the running execution, from its next request on.
-    ///
-    /// # Errors
-    ///
-    /// When nothing with a network sandbox is running, or it is quarantined.
-    pub async fn set_policy(&self, policy: Allowlist) -> Result<(), SandboxError> {
-        self.0.runner.live.set_policy(policy).await
-    }
-
-    /// Cuts the running execution off: its connections are closed, and every further request is refused. No policy ends that.
-    ///
-    /// # Errors
-    ///
-    /// When nothing with a network sandbox is running.
-    pub async fn quarantine(&self) -> Result<(), SandboxError> {
-        self.0.runner.live.quarantine().await
-    }
-
-    /// Stops a running execution: SIGTERM, and SIGKILL after 5 s. Tells whether there was one; returns when it has ended.
-    pub async fn stop(&self) -> bool {
-        self.0.runner.switch.stop().await
-    }
 }
+
+controls!(Task);
 
 impl Inner {
     #[tracing::instrument(name = "execution", skip_all, fields(context = self.spec.launch.context))]

@@ -4,22 +4,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use allowlist::Allowlist;
 use bytes::Bytes;
 use tokio::io::AsyncRead;
 
 use crate::container::Chunk;
 use crate::context::Shared;
 use crate::error::SandboxError;
-use crate::network_log::NetworkLog;
 use crate::spec::CommandSpec;
 
 use super::aftermath;
 use super::capture::Capture;
+use super::controls::controls;
 use super::drive::Sink;
 use super::execution::{Events, Execution, Owner};
 use super::launch::Program;
-use super::mounts;
 use super::outcome::Ended;
 use super::result::CommandResult;
 use super::runner::{Finished, Runner};
@@ -81,19 +79,8 @@ impl Command {
 
     pub(crate) fn new(shared: Arc<Shared>, mut spec: CommandSpec) -> Result<Self, SandboxError> {
         spec.validate()?;
-        spec.launch
-            .resolve_mounts(&mounts::resolver(shared.state_dir(), &spec.launch.mounts)?)?;
-        Ok(Self(Arc::new(Inner {
-            spec,
-            runner: Runner::new(shared),
-        })))
-    }
-
-    /// The log of the command's network activity; `None` without a folder for it.
-    #[must_use]
-    pub fn network_log(&self) -> Option<NetworkLog> {
-        let dir = self.0.spec.launch.network_log_dir.as_deref();
-        dir.map(NetworkLog::new)
+        let runner = Runner::new(shared, &mut spec.launch)?;
+        Ok(Self(Arc::new(Inner { spec, runner })))
     }
 
     /// Runs the command in the background. Read the [`Execution`] for its output as it comes, await it for its result.
@@ -117,30 +104,9 @@ impl Command {
             |owner| async move { inner.execute(input, owner).await },
         )
     }
-
-    /// Puts `policy` in force for the running execution, from its next request on.
-    ///
-    /// # Errors
-    ///
-    /// When nothing with a network sandbox is running, or it is quarantined.
-    pub async fn set_policy(&self, policy: Allowlist) -> Result<(), SandboxError> {
-        self.0.runner.live.set_policy(policy).await
-    }
-
-    /// Cuts the running execution off: its connections are closed, and every further request is refused. No policy ends that.
-    ///
-    /// # Errors
-    ///
-    /// When nothing with a network sandbox is running.
-    pub async fn quarantine(&self) -> Result<(), SandboxError> {
-        self.0.runner.live.quarantine().await
-    }
-
-    /// Stops a running execution: SIGTERM, and SIGKILL after 5 s. Tells whether there was one; returns when it has ended.
-    pub async fn stop(&self) -> bool {
-        self.0.runner.switch.stop().await
-    }
 }
+
+controls!(Command);
 
 impl Inner {
     #[tracing::instrument(name = "execution", skip_all, fields(context = self.spec.launch.context))]

@@ -9,7 +9,7 @@ use crate::egress::{Endpoint, Opening, ProxyError, RunningProxy};
 use crate::error::SandboxError;
 use crate::network_log::LogSink;
 use crate::reap::Role;
-use crate::spec::{ContainerEnv, Launch, Mount, Network, ObjectId};
+use crate::spec::{ByteSize, ContainerEnv, Cpus, Launch, Mount, Network, ObjectId};
 use sandbox_workspace::WorkspaceGuard;
 
 use super::result::Timings;
@@ -190,18 +190,12 @@ pub(crate) fn plan(
         dns: endpoint.map(|endpoint| endpoint.dns).or(launch.dns),
         sysctls,
         isolation: launch.isolation.clone(),
-        memory: launch.limits.memory,
-        nano_cpus: launch.limits.cpus.map(nano_cpus),
+        memory: launch.limits.memory.map(ByteSize::bytes),
+        nano_cpus: launch.limits.cpus.map(Cpus::nano),
         pids: launch.limits.pids,
-        disk: launch.limits.disk,
+        disk: launch.limits.disk.map(ByteSize::bytes),
         labels: shared.labels(&launch.context).with_role(Role::Task),
         stdin: true,
         detachment: Detachment::default(),
     }
-}
-
-/// Processors in the engine's unit; the spec was validated to lie between 0.01 and 1024.
-#[expect(clippy::cast_possible_truncation, reason = "at most 1024e9, far below 2^53")]
-fn nano_cpus(cpus: f64) -> i64 {
-    (cpus * 1e9).round() as i64
 }

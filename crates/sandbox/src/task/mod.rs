@@ -7,6 +7,7 @@ mod aftermath;
 mod agent;
 mod capture;
 mod command;
+mod controls;
 mod drive;
 mod execution;
 mod launch;

@@ -16,6 +16,7 @@ use super::aftermath;
 use super::drive::{self, End, Sink};
 use super::launch::{self, Program, Started};
 use super::live::LiveProxy;
+use super::mounts;
 use super::result::Timings;
 
 /// Runs the executions of one task or command.
@@ -34,13 +35,15 @@ pub(super) struct Finished {
 }
 
 impl Runner {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    /// Finds the mounts of `launch` on the host, for all its executions.
+    pub(super) fn new(shared: Arc<Shared>, launch: &mut Launch) -> Result<Self, SandboxError> {
+        launch.resolve_mounts(&mounts::resolver(shared.state_dir(), &launch.mounts)?)?;
         let switch = shared.new_switch();
-        Self {
+        Ok(Self {
             shared,
             switch,
             live: LiveProxy::default(),
-        }
+        })
     }
 
     /// Runs `program` on `input`, with its output into `sink`, to its end; kills it when `gone` ends.

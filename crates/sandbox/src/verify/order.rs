@@ -9,7 +9,7 @@ use crate::context::Shared;
 use crate::egress;
 use crate::engine::ImageFacts;
 use crate::program::INSIDE;
-use crate::spec::{Capability, Device, Isolation, Launch, Mount, Network};
+use crate::spec::{ByteSize, Capability, Device, Isolation, Launch, Mount, Network};
 
 use super::VerifySpec;
 use crate::error::VerifyError;
@@ -41,7 +41,7 @@ pub(super) fn order(
         scratch: scratch(&isolation),
         shm_size: isolation.shm_size,
         limits: process_limits(&isolation),
-        memory: limits.memory,
+        memory: limits.memory.map(ByteSize::bytes),
         processes: limits.pids,
         hostname: isolation.hostname.clone(),
         hosts: isolation.hosts.iter().map(|entry| entry.name.clone()).collect(),

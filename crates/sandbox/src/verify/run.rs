@@ -89,10 +89,7 @@ async fn inside(
     let order = order(shared, spec, image, expected)?;
     let order = serde_json::to_string(&order).map_err(VerifyError::Order)?;
     let (isolation, limits) = &spec.made;
-    let limits = ResourceLimits {
-        timeout: Some(LONGEST),
-        ..*limits
-    };
+    let limits = limits.timeout(LONGEST);
     let launch = launch(spec, isolation.clone(), limits);
     let (_, stdout) = run(shared, &launch, program, &["verify", &order]).await?;
     // A line that is not a finding is a missing finding.
@@ -104,10 +101,7 @@ async fn inside(
 
 async fn exit_code(shared: &Shared, launch: &Launch, program: &Mount) -> Result<Finding, SandboxError> {
     let launch = Launch {
-        limits: ResourceLimits {
-            timeout: Some(LONGEST),
-            ..launch.limits
-        },
+        limits: launch.limits.timeout(LONGEST),
         ..launch.clone()
     };
     let (end, _) = run(shared, &launch, program, &["exit", &CODE.to_string()]).await?;
@@ -121,10 +115,7 @@ async fn exit_code(shared: &Shared, launch: &Launch, program: &Mount) -> Result<
 /// A process that cannot be asked to end, with another in a session of its own.
 async fn time_limit(shared: &Shared, launch: &Launch, program: &Mount) -> Result<Finding, SandboxError> {
     let launch = Launch {
-        limits: ResourceLimits {
-            timeout: Some(SHORT),
-            ..launch.limits
-        },
+        limits: launch.limits.timeout(SHORT),
         isolation: Isolation {
             stop_timeout: GRACE,
             ..launch.isolation.clone()

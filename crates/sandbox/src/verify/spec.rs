@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use crate::spec::{ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, ResourceLimits};
+use crate::spec::{ByteSize, ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, ResourceLimits};
 
 /// A program that the image is to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum ExpectedProgram {
     /// bash.
     Bash,
@@ -47,11 +48,9 @@ impl VerifySpec {
     /// Verifies that containers of `image` are confined as `isolation` and `limits` say.
     #[must_use]
     pub fn new(image: ImageTag, isolation: Isolation, limits: ResourceLimits) -> Self {
-        let limits = ResourceLimits {
-            memory: limits.memory.map(|bytes| bytes.min(512 << 20)),
-            pids: limits.pids.map(|number| number.min(512)),
-            ..limits
-        };
+        let limits = limits
+            .memory(limits.memory.map(|size| size.min(ByteSize::mib(512))))
+            .pids(limits.pids.map(|number| number.min(512)));
         Self {
             image,
             made: (isolation.clone(), limits),

@@ -61,6 +61,7 @@ pub enum EntryKind {
 /// Why a change is not applied by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum HeldBack {
     /// Programs of the host run it, or take orders from it, on their own; or it is a folder that goes together with such a thing.
     Protected,

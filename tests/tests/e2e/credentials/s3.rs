@@ -50,10 +50,7 @@ fn unmasked(bed: &Bed, server: &S3, command: &[&str]) -> CommandSpec {
 
 /// Each call of the aws command line is a start of Python, and there are many.
 fn with_long_timeout(command: CommandSpec) -> CommandSpec {
-    command.limits(ResourceLimits {
-        timeout: Some(Duration::from_mins(8)),
-        ..ResourceLimits::default()
-    })
+    command.limits(ResourceLimits::default().timeout(Duration::from_mins(8)))
 }
 
 fn command_line(bucket: &str, size: &str) -> Vec<String> {

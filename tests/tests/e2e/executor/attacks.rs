@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
-use sandbox::ResourceLimits;
 use sandbox::executor::ExecutorMode;
+use sandbox::{ByteSize, ResourceLimits};
 
 use super::bed::{config, executor, marker, output, processes, run, until_some_process, within};
 
@@ -81,10 +81,7 @@ async fn memory_is_limited_and_the_executor_goes_on() {
     }
     let control = executor(
         &bed,
-        config(&bed).limits(ResourceLimits {
-            memory: Some(2 << 30),
-            ..ResourceLimits::untrusted()
-        }),
+        config(&bed).limits(ResourceLimits::untrusted().memory(ByteSize::gib(2))),
     );
     assert_eq!(output(&control, eat).await, "734003200\n");
     bed.close().await;

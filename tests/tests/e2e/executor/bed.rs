@@ -9,10 +9,7 @@ use sandbox::{Isolation, ResourceLimits};
 
 /// The defaults: for untrusted commands.
 pub(super) fn config(bed: &Bed) -> ExecutorConfig {
-    ExecutorConfig::new("exec", bed.image.clone()).limits(ResourceLimits {
-        timeout: Some(DEADLINE),
-        ..ResourceLimits::untrusted()
-    })
+    ExecutorConfig::new("exec", bed.image.clone()).limits(ResourceLimits::untrusted().timeout(DEADLINE))
 }
 
 /// The control: root on a root that can be written.

@@ -19,7 +19,9 @@ async fn without_an_engine_it_is_not_running() {
     let state = tempfile::tempdir().expect("a folder");
     let mut config = bed::config(state.path());
     config.engine = EngineAddress::unix(state.path().join("no.sock"));
-    let error = Sandbox::connect(config).await.expect_err("there is no listener");
+    let error = Sandbox::start(config.on_demand())
+        .await
+        .expect_err("there is no listener");
     assert!(matches!(error, SandboxError::EngineNotRunning(_)), "{error:?}");
     assert!(error.to_string().starts_with("Docker is not running"), "{error}");
 }
@@ -69,9 +71,9 @@ async fn a_container_that_cannot_be_made_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_command_of_a_sandbox_that_was_only_connected_prepares_the_network() {
+async fn the_first_command_of_a_sandbox_on_demand_prepares_the_network() {
     let bed = Bed::new().await;
-    let sandbox = Sandbox::connect(bed::config(&bed::state_dir()))
+    let sandbox = Sandbox::start(bed::config(&bed::state_dir()).on_demand())
         .await
         .expect("an engine");
     let config = ExecutorConfig::new("exec", bed.image.clone()).network(bed::network("domains: []"));

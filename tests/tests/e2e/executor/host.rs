@@ -95,7 +95,7 @@ async fn commands_die_with_the_process_that_wanted_them() {
     // What is left is labelled: the next one to look removes it.
     let mut config = bed::config(example.state.path());
     config.prefix = "sandbox".to_owned();
-    let next = Sandbox::connect(config).await.expect("an engine");
+    let next = Sandbox::start(config.on_demand()).await.expect("an engine");
     next.sweep().await.expect("it is swept");
     let left = next.inventory().await.expect("an inventory");
     let dead: Vec<_> = left.instances.iter().filter(|instance| !instance.alive).collect();

@@ -2,7 +2,7 @@
 
 use e2e_tests::bed::{self, Bed};
 use e2e_tests::engine;
-use sandbox::{Isolation, ResourceLimits};
+use sandbox::{Cpus, Isolation, ResourceLimits};
 use serde_json::json;
 
 use super::bed::{output, run, spec};
@@ -96,13 +96,10 @@ async fn limits_for_the_untrusted_hold() {
          echo $(cat cpu/cpu.cfs_quota_us) $(cat cpu/cpu.cfs_period_us) | sed s/^-1/max/; fi";
     for (cpus, expected) in [
         (ResourceLimits::untrusted().cpus, "100000 100000\n"),
-        (Some(0.5), "50000 100000\n"),
+        (Cpus::new(0.5).ok(), "50000 100000\n"),
         (None, "max 100000\n"),
     ] {
-        let spec = spec(&bed, Isolation::untrusted(), share).limits(ResourceLimits {
-            cpus,
-            ..ResourceLimits::untrusted()
-        });
+        let spec = spec(&bed, Isolation::untrusted(), share).limits(ResourceLimits::untrusted().cpus(cpus));
         let ran = bed.run_spec(spec).await;
         assert_eq!(ran.stdout, expected, "{cpus:?}: {}", ran.stderr);
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use e2e_tests::bed::Bed;
 use sandbox::isolation::{StopSignal, Ulimit, UlimitKind};
-use sandbox::{Isolation, ResourceLimits};
+use sandbox::{ByteSize, Isolation, ResourceLimits};
 
 use super::bed::{output, refusal, spec};
 
@@ -78,10 +78,7 @@ async fn swap_is_none_unless_it_is_asked_for() {
             swap,
             ..Isolation::agent()
         };
-        let spec = spec(&bed, isolation, script).limits(ResourceLimits {
-            memory: Some(64 << 20),
-            ..ResourceLimits::default()
-        });
+        let spec = spec(&bed, isolation, script).limits(ResourceLimits::default().memory(ByteSize::mib(64)));
         assert_eq!(bed.run_spec(spec).await.stdout, format!("{swap}\n"));
     }
     bed.close().await;
@@ -96,10 +93,7 @@ async fn the_stop_signal_comes_first_and_the_end_after_its_time() {
             stop_timeout,
             ..Isolation::agent()
         };
-        spec(&bed, isolation, script).limits(ResourceLimits {
-            timeout: Some(Duration::from_secs(1)),
-            ..ResourceLimits::default()
-        })
+        spec(&bed, isolation, script).limits(ResourceLimits::default().timeout(Duration::from_secs(1)))
     };
     let script =
         "trap 'echo usr1; exit 7' USR1; trap 'echo term; exit 8' TERM; while true; do sleep 0.1; done";

@@ -8,6 +8,7 @@ use allowlist::Allowlist;
 use e2e_tests::bed;
 use e2e_tests::setting::Setting;
 use sandbox::diagnostics::Role;
+use sandbox::image::ImageRequest;
 use sandbox::{ImageSource, ImageTag, Network, NetworkSandboxConfig, Sandbox};
 use tempfile::TempDir;
 
@@ -33,7 +34,9 @@ impl Yard {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = bed::config(&folder.path().join("state"));
         prefix.clone_into(&mut config.prefix);
-        let sandbox = Sandbox::connect(config).await.expect("the engine answers");
+        let sandbox = Sandbox::start(config.on_demand())
+            .await
+            .expect("the engine answers");
         // What an earlier run left that did not come to its end.
         sandbox.prune_images(Duration::ZERO).await.expect("old images go");
         Self { sandbox, folder }
@@ -57,10 +60,14 @@ impl Yard {
         let mut output = String::new();
         let built = self
             .sandbox
-            .ensure_image_logged(&source, self.logs(), |line| {
-                output.push_str(line);
-                output.push('\n');
-            })
+            .ensure_image(
+                ImageRequest::new(&source)
+                    .network_log_dir(self.logs())
+                    .on_line(|line| {
+                        output.push_str(line);
+                        output.push('\n');
+                    }),
+            )
             .await;
         Built {
             tag: built.map_err(|error| message(&error)),

@@ -177,8 +177,10 @@ async fn a_prefix_of_another_prefix_is_not_its_owner() {
         while engine::containers("e2e-a-b").await.len() < 2 {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        let short = Sandbox::connect(short).await.expect("the engine answers");
-        let swept = short.startup().await.expect("the sandbox starts");
+        let short = Sandbox::start(short.on_demand())
+            .await
+            .expect("the engine answers");
+        let swept = short.sweep().await.expect("it sweeps");
         assert!(
             swept.containers.is_empty() && swept.networks.is_empty(),
             "{swept:?}"

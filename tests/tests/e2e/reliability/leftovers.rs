@@ -26,19 +26,24 @@ async fn a_startup_that_fails_leaves_nothing() {
     );
     let mut without_proxy = config(&state, prefix);
     without_proxy.proxy_dir = Some(empty.path().to_owned());
-    let sandbox = Sandbox::connect(without_proxy).await.expect("an engine");
-    sandbox.startup().await.expect_err("there is no proxy");
+    let fails = async || {
+        Sandbox::start(without_proxy.clone())
+            .await
+            .expect_err("there is no proxy")
+    };
+    fails().await;
     assert_eq!(networks(prefix).await, Vec::<String>::new());
 
-    let other = Sandbox::connect(config(&state, prefix)).await.expect("an engine");
-    other.startup().await.expect("there is a proxy");
+    let other = Sandbox::start(config(&state, prefix))
+        .await
+        .expect("there is a proxy");
     let made = networks(prefix).await;
     assert_eq!(
         made.is_empty(),
         !other.capabilities().has_stable_bridges(),
         "the control: it makes a network: {made:?}"
     );
-    sandbox.startup().await.expect_err("there is still no proxy");
+    fails().await;
     assert_eq!(
         networks(prefix).await,
         made,
@@ -52,10 +57,11 @@ async fn a_startup_that_fails_leaves_nothing() {
 async fn a_sweep_removes_an_unused_egress_network() {
     let prefix = "e2e-sweep-egress";
     let state = tempfile::tempdir().expect("a folder");
-    let first = Sandbox::connect(config(&state, prefix)).await.expect("an engine");
-    first.startup().await.expect("it starts");
+    let first = Sandbox::start(config(&state, prefix)).await.expect("it starts");
     let made = networks(prefix).await;
-    let second = Sandbox::connect(config(&state, prefix)).await.expect("an engine");
+    let second = Sandbox::start(config(&state, prefix).on_demand())
+        .await
+        .expect("an engine");
     second.sweep().await.expect("it sweeps");
     assert_eq!(networks(prefix).await, made, "the control: what is in use stays");
     // As a kill does, but for the lock file, whose lock is free.
@@ -73,7 +79,7 @@ async fn files_of_earlier_starts_go() {
     let folders = ["identity", "instances"].map(|name| state.path().join(name));
     let left = [folders[0].join("0f0f0f0f"), folders[1].join("0f.new")];
     let sandbox = async || {
-        Sandbox::connect(config(&state, "e2e-files"))
+        Sandbox::start(config(&state, "e2e-files").on_demand())
             .await
             .expect("an engine")
     };

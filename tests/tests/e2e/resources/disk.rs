@@ -7,7 +7,7 @@ use e2e_tests::engine;
 use e2e_tests::setting::Setting;
 use sandbox::diagnostics::Role;
 use sandbox::isolation::{Ulimit, UlimitKind};
-use sandbox::{CommandSpec, Input, Isolation, ResourceLimits};
+use sandbox::{ByteSize, CommandSpec, Input, Isolation, ResourceLimits};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
@@ -48,10 +48,7 @@ async fn the_untrusted_fill_their_folders_in_memory_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_of_the_disk_is_an_error_on_storage_without_quotas() {
     let bed = Bed::new().await;
-    let limits = ResourceLimits {
-        disk: Some(1 << 30),
-        ..ResourceLimits::default()
-    };
+    let limits = ResourceLimits::default().disk(ByteSize::gib(1));
     let command = |limits| {
         let spec = CommandSpec::new("disk", bed.image.clone(), ["true"]).limits(limits);
         bed.sandbox.create_command(spec).expect("a good command")

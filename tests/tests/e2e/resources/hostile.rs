@@ -2,7 +2,7 @@
 
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::{Bed, Ran};
-use sandbox::{CommandSpec, Isolation, Network, ResourceLimits};
+use sandbox::{ByteSize, CommandSpec, Isolation, Network, ResourceLimits};
 
 pub(super) const PYTHON: &str = "python3";
 
@@ -15,11 +15,9 @@ pub(super) fn hostile(bed: &Bed, command: &[&str]) -> CommandSpec {
 }
 
 pub(super) fn limits() -> ResourceLimits {
-    ResourceLimits {
-        timeout: Some(DEADLINE),
-        memory: Some(128 << 20),
-        ..ResourceLimits::untrusted()
-    }
+    ResourceLimits::untrusted()
+        .timeout(DEADLINE)
+        .memory(ByteSize::mib(128))
 }
 
 pub(super) async fn run(bed: &Bed, command: &[&str]) -> Ran {

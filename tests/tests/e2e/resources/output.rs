@@ -16,10 +16,7 @@ use crate::command_line::project::Project;
 const KEPT: usize = (16 << 20) + 64;
 
 fn short() -> ResourceLimits {
-    ResourceLimits {
-        timeout: Some(Duration::from_secs(3)),
-        ..limits()
-    }
+    limits().timeout(Duration::from_secs(3))
 }
 
 #[tokio::test(flavor = "multi_thread")]

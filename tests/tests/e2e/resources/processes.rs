@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use e2e_tests::bed::{Bed, read_until};
 use sandbox::isolation::{Ulimit, UlimitKind};
-use sandbox::{Isolation, ResourceLimits};
+use sandbox::{ByteSize, Isolation};
 
 use super::hostile::{PYTHON, hostile, limits, run, still_usable};
 
@@ -28,11 +28,8 @@ async fn a_fork_bomb_ends_at_the_limit_of_processes() {
         "{}",
         bomb.stderr
     );
-    let unlimited = hostile(&bed, &[PYTHON, "-c", CROWD]).limits(ResourceLimits {
-        pids: None,
-        memory: Some(512 << 20),
-        ..limits()
-    });
+    let unlimited =
+        hostile(&bed, &[PYTHON, "-c", CROWD]).limits(limits().pids(None).memory(ByteSize::mib(512)));
     assert_eq!(bed.run_spec(unlimited).await.stdout, "300\n", "the control");
     still_usable(&bed).await;
     bed.close().await;
@@ -44,10 +41,7 @@ async fn a_memory_balloon_bursts_at_the_limit() {
     let balloon = "x = bytearray(256 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('inflated')";
     let ran = run(&bed, &[PYTHON, "-c", balloon]).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (137, ""), "{}", ran.stderr);
-    let control = hostile(&bed, &[PYTHON, "-c", balloon]).limits(ResourceLimits {
-        memory: None,
-        ..limits()
-    });
+    let control = hostile(&bed, &[PYTHON, "-c", balloon]).limits(limits().memory(None));
     assert_eq!(bed.run_spec(control).await.stdout, "inflated\n", "the control");
     still_usable(&bed).await;
     bed.close().await;
@@ -121,10 +115,7 @@ async fn what_ignores_signals_and_detaches_ends_with_its_container() {
     };
     let spec = hostile(&bed, &["bash", "-c", &script])
         .isolation(isolation)
-        .limits(ResourceLimits {
-            timeout: Some(Duration::from_secs(6)),
-            ..limits()
-        });
+        .limits(limits().timeout(Duration::from_secs(6)));
     let command = bed.sandbox.create_command(spec).expect("a good command");
     let mut execution = command.execute(sandbox::Input::Empty);
     read_until(&mut execution, |output| output.contains("ready")).await;

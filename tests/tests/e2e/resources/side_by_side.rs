@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use e2e_tests::bed::Bed;
-use sandbox::ResourceLimits;
 
 use super::hostile::{PYTHON, hostile, limits};
 
@@ -17,10 +16,7 @@ const BALLOONS: &str = "import os\nwhile True:\n    pid = os.fork()\n    if pid 
 async fn another_task_ends_normally_beside_a_fork_bomb_a_balloon_and_endless_output() {
     let bed = Bed::new().await;
     let attack = |command: &[&str]| {
-        let spec = hostile(&bed, command).limits(ResourceLimits {
-            timeout: Some(ATTACK),
-            ..limits()
-        });
+        let spec = hostile(&bed, command).limits(limits().timeout(ATTACK));
         bed.run_spec(spec)
     };
     let attacks = async {

@@ -4,7 +4,7 @@ use e2e_tests::bed::Bed;
 use e2e_tests::engine;
 use sandbox::isolation::Runtime;
 use sandbox::runs::{AnnotationKey, LifecycleHooks, RunSpec};
-use sandbox::{ContainerEnv, ContainerError, Isolation, SandboxError};
+use sandbox::{ByteSize, ContainerEnv, ContainerError, Isolation, SandboxError};
 use serde_json::Value;
 
 use super::bed::{LONG, all_lines, chain, container, exists, lines, name, spec, stop};
@@ -119,7 +119,7 @@ async fn output_without_end_does_not_fill_the_hosts_disk() {
     let bed = Bed::new().await;
     let script = "seq 1 400000; echo the end";
     let runs = bed.sandbox.runs();
-    for (run, limit) in [("chatty", 64 << 10), ("kept", 64 << 20)] {
+    for (run, limit) in [("chatty", ByteSize::kib(64)), ("kept", ByteSize::mib(64))] {
         let spec = spec(&bed, run, script).log_limit(limit);
         runs.run(spec, LifecycleHooks::default())
             .await
@@ -134,7 +134,7 @@ async fn output_without_end_does_not_fill_the_hosts_disk() {
         assert_eq!(lines.last().map(String::as_str), Some("the end"));
         // The control: the same output is far more than the small bound.
         if run == "chatty" {
-            assert!(size <= limit, "{size}");
+            assert!(size <= limit.bytes(), "{size}");
         } else {
             assert!(size > 2 << 20 && lines.len() == 400_001, "{size} {}", lines.len());
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use e2e_tests::bed::{self, Bed};
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
-use sandbox::SandboxError;
 use sandbox::runs::{LifecycleHooks, Readiness, RunError};
+use sandbox::{ByteSize, SandboxError};
 use serde_json::json;
 
 use super::bed::{LONG, all_lines, container, exists, name, networks, spec, stop};
@@ -77,7 +77,8 @@ async fn time_that_is_over_is_no_end_and_no_exit_code() {
 async fn a_marker_after_much_output_is_seen_and_no_line_is_lost_or_given_twice() {
     let bed = Bed::new().await;
     let (runs, run) = (bed.sandbox.runs(), name("much"));
-    let spec = spec(&bed, "much", "seq 1 100000; echo '>> init complete'; sleep 300").log_limit(64 << 20);
+    let spec =
+        spec(&bed, "much", "seq 1 100000; echo '>> init complete'; sleep 300").log_limit(ByteSize::mib(64));
     runs.run(spec, LifecycleHooks::default())
         .await
         .expect("a good run");

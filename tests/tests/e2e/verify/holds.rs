@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use e2e_tests::bed::Bed;
 use e2e_tests::setting::Setting;
 use sandbox::diagnostics::{ExpectedProgram, VerifySpec};
-use sandbox::{ImageSource, ImageTag, Isolation, Network, ResourceLimits};
+use sandbox::{ByteSize, ImageSource, ImageTag, Isolation, Network, ResourceLimits};
 
 use super::report::{broken, proxied, report};
 
@@ -27,11 +27,7 @@ async fn empty(bed: &Bed) -> ImageTag {
 }
 
 fn limits() -> ResourceLimits {
-    ResourceLimits {
-        memory: Some(256 << 20),
-        pids: Some(128),
-        ..ResourceLimits::default()
-    }
+    ResourceLimits::default().memory(ByteSize::mib(256)).pids(128)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use e2e_tests::bed::Bed;
 use e2e_tests::setting::Setting;
 use sandbox::diagnostics::VerifySpec;
 use sandbox::isolation::{Capability, Device, HostEntry, Seccomp, Tmpfs, Ulimit, UlimitKind};
-use sandbox::{ImageSource, Isolation, Mount, Network, ResourceLimits};
+use sandbox::{ByteSize, ImageSource, Isolation, Mount, Network, ResourceLimits};
 use tempfile::TempDir;
 
 use super::report::{broken, proxied};
@@ -251,22 +251,12 @@ async fn devices_names_of_the_host_and_limits() {
         let spec = VerifySpec::new(
             bed.image.clone(),
             Isolation::untrusted(),
-            ResourceLimits {
-                memory: Some(128 << 20),
-                ..ResourceLimits::untrusted()
-            },
+            ResourceLimits::untrusted().memory(ByteSize::mib(128)),
         );
         spec.made_with(Isolation::untrusted(), limits)
     };
-    let without_memory = ResourceLimits {
-        memory: None,
-        ..ResourceLimits::untrusted()
-    };
-    let without_processes = ResourceLimits {
-        pids: None,
-        memory: Some(128 << 20),
-        ..ResourceLimits::untrusted()
-    };
+    let without_memory = ResourceLimits::untrusted().memory(None);
+    let without_processes = ResourceLimits::untrusted().pids(None).memory(ByteSize::mib(128));
     only(
         &broken(&bed, unlimited(without_memory)).await,
         &["memory_bounded"],

@@ -32,7 +32,7 @@ pub(crate) async fn doctor(
 async fn with_config(config: SandboxConfig) -> Vec<Check> {
     let mut checks = host::checks(&config);
     let address = config.engine.to_string();
-    let sandbox = match Sandbox::connect(config).await {
+    let sandbox = match Sandbox::start(config).await {
         Ok(sandbox) => sandbox,
         Err(error) => {
             checks.push(Check::failed("engine", &error.into()));

@@ -36,7 +36,7 @@ pub(super) async fn check(sandbox: &Sandbox) -> Check {
 
 /// Whether the task ended by itself.
 async fn run(sandbox: &Sandbox) -> Result<bool, SandboxError> {
-    sandbox.startup().await?;
+    sandbox.prepare().await?;
     let images = sandbox.list_images().await?;
     let proxy = images
         .iter()
@@ -50,10 +50,7 @@ async fn run(sandbox: &Sandbox) -> Result<bool, SandboxError> {
         .network(Network::Sandboxed(
             NetworkSandboxConfig::new(Allowlist::default()),
         ))
-        .limits(ResourceLimits {
-            timeout: Some(LONGEST),
-            ..ResourceLimits::default()
-        });
+        .limits(ResourceLimits::default().timeout(LONGEST));
     let result = sandbox.create_command(spec)?.execute(Input::Empty).await?;
     Ok(!result.timed_out)
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::config::Environment;
 use crate::config::WorkspaceMode;
 use located_yaml::{Location, Position};
+use sandbox::ByteSize;
 use sandbox::host_path::Resolver;
 
 fn parse(text: &str) -> Result<ConfigFile, String> {
@@ -60,13 +61,12 @@ build: {allowlist: policy.yaml}
             extra_roots: Some("/project/.sandbox/corporate-ca.pem".into()),
             allow_addresses: vec!["10.20.0.0/16".parse().unwrap(), "192.0.2.7/32".parse().unwrap()],
         },
-        resource_limits: ResourceLimits {
-            memory: Some(4 << 30),
-            cpus: Some(1.5),
-            pids: Some(256),
-            disk: Some(10 << 30),
-            timeout: Some(Duration::from_mins(10)),
-        },
+        resource_limits: ResourceLimits::default()
+            .memory(ByteSize::gib(4))
+            .cpus(Cpus::new(1.5).unwrap())
+            .pids(256)
+            .disk(ByteSize::gib(10))
+            .timeout(Duration::from_mins(10)),
         mounts: vec![
             (
                 Mount::read_only_at("/project/.sandbox/../data", "/data"),

@@ -7,6 +7,7 @@ use crate::spec::InvalidSpec;
 
 /// A device of the host that the container may read and write. Default none: a device is a way around every other wall.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Device {
     /// A device node of the host.
     Node {

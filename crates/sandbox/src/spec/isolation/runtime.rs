@@ -13,6 +13,7 @@ use crate::spec::InvalidSpec;
 ///
 /// Counterpart of `SAFE_RUNTIMES` of terok-sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Runtime {
     /// crun, podman's usual one.
     Crun,

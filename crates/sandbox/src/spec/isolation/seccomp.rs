@@ -7,6 +7,7 @@ use crate::spec::InvalidSpec;
 
 /// The filter of system calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Seccomp {
     /// The sandbox's own profile: a list of what may be called. No namespaces, no mounts, no key rings of the kernel, and sockets of
     /// the container's own network alone. What a capability is for is permitted to those who have it.

@@ -4,6 +4,7 @@ use crate::spec::InvalidSpec;
 
 /// What a limit is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum UlimitKind {
     /// Bytes of address space.
     AddressSpace,

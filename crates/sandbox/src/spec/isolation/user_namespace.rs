@@ -4,6 +4,7 @@ use crate::spec::InvalidSpec;
 
 /// Who the container's users are on the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UserNamespace {
     /// The same numbers as on the engine's host: root in the container is root there, confined by everything else.
     #[default]

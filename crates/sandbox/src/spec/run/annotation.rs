@@ -12,6 +12,7 @@ use crate::spec::InvalidSpec;
 ///
 /// Counterpart of `SAFE_ANNOTATION_KEYS` of terok-sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum AnnotationKey {
     /// `dossier.meta_path`: where a reader of the host finds what a container is about.
     DossierMetaPath,

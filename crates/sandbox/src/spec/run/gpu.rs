@@ -7,6 +7,7 @@ use crate::spec::{Device, InvalidSpec};
 
 /// Who made a graphics processor, as the names of its descriptions begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum GpuVendor {
     /// `nvidia.com/gpu`.
     Nvidia,
@@ -72,7 +73,7 @@ impl GpuRequest {
     }
 
     /// What to do where the engine does not know the processors.
-    pub(crate) fn mend(&self) -> &'static str {
+    pub(crate) fn hint(&self) -> &'static str {
         match self.vendor {
             GpuVendor::Nvidia => {
                 "use podman 5.4 or later, and describe the processors on its host: `nvidia-ctk cdi generate \

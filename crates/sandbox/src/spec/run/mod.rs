@@ -3,7 +3,6 @@
 mod annotation;
 mod gpu;
 mod name;
-mod quantity;
 mod render;
 mod rules;
 mod run_spec;
@@ -12,6 +11,5 @@ mod volume;
 pub use annotation::AnnotationKey;
 pub use gpu::{GpuRequest, GpuVendor};
 pub use name::RunName;
-pub use quantity::{ByteSize, Cpus};
 pub use run_spec::RunSpec;
 pub use volume::{Sharing, VolumeSpec};

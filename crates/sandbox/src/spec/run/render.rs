@@ -61,7 +61,7 @@ fn command_line(spec: &RunSpec) -> Vec<String> {
     };
     line.push(format!("--network={network}"));
     line.push("--log-driver=k8s-file".to_owned());
-    line.push(format!("--log-opt=max-size={}", spec.log_limit));
+    line.push(format!("--log-opt=max-size={}", spec.log_limit.bytes()));
     line.extend(confinement(&isolation));
     line.extend(spec.memory.map(|memory| format!("--memory={memory}")));
     line.extend(

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::spec::{ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Network, ResourceLimits, Runtime};
+use crate::spec::{
+    ByteSize, ContainerEnv, Cpus, ImageTag, InvalidSpec, Isolation, Launch, Network, ResourceLimits, Runtime,
+};
 use sandbox_files::host_path::Resolver;
 
-use super::{AnnotationKey, ByteSize, Cpus, GpuRequest, RunName, VolumeSpec, rules};
+use super::{AnnotationKey, GpuRequest, RunName, VolumeSpec, rules};
 
 /// Everything about one detached container, which [`Runs`](crate::runs::Runs) creates, starts and stops.
 ///
@@ -50,13 +52,13 @@ pub struct RunSpec {
     pub(crate) isolation: Isolation,
     pub(crate) network: Network,
     pub(crate) working_dir: Option<String>,
-    pub(crate) log_limit: u64,
+    pub(crate) log_limit: ByteSize,
     pub(crate) sealed: bool,
 }
 
 impl RunSpec {
-    pub(super) const LEAST_LOG: u64 = 64 << 10;
-    pub(super) const LARGEST_LOG: u64 = 1 << 30;
+    pub(super) const LEAST_LOG: ByteSize = ByteSize::kib(64);
+    pub(super) const LARGEST_LOG: ByteSize = ByteSize::gib(1);
 
     /// A run that is called `name` and executes `command` (program first) in a container of `image`.
     ///
@@ -80,7 +82,7 @@ impl RunSpec {
             isolation: Isolation::agent(),
             network: Network::default(),
             working_dir: None,
-            log_limit: 8 << 20,
+            log_limit: ByteSize::mib(8),
             sealed: false,
         }
     }
@@ -209,8 +211,8 @@ impl RunSpec {
     /// Bytes of output that the engine keeps. When there is more, what is there is thrown away and keeping begins anew. Default 8 MiB; from
     /// 64 KiB to 1 GiB.
     #[must_use]
-    pub fn log_limit(mut self, bytes: u64) -> Self {
-        self.log_limit = bytes;
+    pub fn log_limit(mut self, limit: ByteSize) -> Self {
+        self.log_limit = limit;
         self
     }
 
@@ -271,13 +273,11 @@ impl RunSpec {
             env: self.env.clone(),
             network: self.network.clone(),
             network_log_dir: self.task_dir.clone(),
-            limits: ResourceLimits {
-                timeout: None,
-                memory: self.memory.map(ByteSize::bytes),
-                cpus: self.cpus.map(Cpus::count),
-                pids: self.pids,
-                disk: self.disk.map(ByteSize::bytes),
-            },
+            limits: ResourceLimits::default()
+                .memory(self.memory)
+                .cpus(self.cpus)
+                .pids(self.pids)
+                .disk(self.disk),
             isolation: self.confinement(),
             working_dir: self.working_dir.clone(),
             ..Launch::new(self.name.as_str().to_owned(), self.image.clone())
@@ -336,9 +336,9 @@ mod tests {
             launch.isolation.devices,
             [Device::Cdi("nvidia.com/gpu=1".to_owned())]
         );
-        assert_eq!(launch.limits.memory, Some(64 << 20));
-        assert_eq!(launch.limits.cpus, Some(0.5));
-        assert_eq!(launch.limits.disk, Some(1 << 30));
+        assert_eq!(launch.limits.memory, Some(ByteSize::mib(64)));
+        assert_eq!(launch.limits.cpus, Cpus::new(0.5).ok());
+        assert_eq!(launch.limits.disk, Some(ByteSize::gib(1)));
         assert_eq!(launch.isolation.user, Isolation::untrusted().user);
     }
 
@@ -382,12 +382,9 @@ mod tests {
                 spec().annotation(AnnotationKey::KrunCpus, "x"),
                 Some("annotations"),
             ),
-            (spec().log_limit(1), Some("log_limit")),
-            (
-                spec().memory(ByteSize::of_bytes(1)),
-                Some("resource_limits.memory"),
-            ),
-            (spec().disk(ByteSize::of_bytes(1)), Some("resource_limits.disk")),
+            (spec().log_limit(ByteSize::new(1)), Some("log_limit")),
+            (spec().memory(ByteSize::new(1)), Some("resource_limits.memory")),
+            (spec().disk(ByteSize::new(1)), Some("resource_limits.disk")),
             (spec().hostname("a\nb"), Some("isolation.hostname")),
             (spec().task_dir("logs"), Some("task_dir")),
             (spec().task_dir("/srv/x").volume(volume("/x")), None),

@@ -3,7 +3,7 @@
 use e2e_tests::bed::Bed;
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
-use sandbox::{Isolation, ResourceLimits, SandboxError};
+use sandbox::{ByteSize, Isolation, ResourceLimits, SandboxError};
 use serde_json::Value;
 
 use super::super::bed::spec;
@@ -116,10 +116,8 @@ async fn of_sandbox(bed: &Bed, field: &str, ours: &Ours) {
     match ours {
         Ours::Unaskable => {}
         Ours::Works(isolation, script, expected) => {
-            let spec = spec(bed, isolation(), script).limits(ResourceLimits {
-                memory: Some(64 << 20),
-                ..ResourceLimits::default()
-            });
+            let spec =
+                spec(bed, isolation(), script).limits(ResourceLimits::default().memory(ByteSize::mib(64)));
             let ran = bed.run_spec(spec).await;
             assert_eq!(ran.stdout, *expected, "{field}: {}", ran.stderr);
         }

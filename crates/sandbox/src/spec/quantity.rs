@@ -12,22 +12,40 @@ use crate::spec::InvalidSpec;
 ///
 /// ```
 /// let memory: sandbox::ByteSize = "1.5g".parse()?;
-/// assert_eq!(memory.bytes(), 1536 << 20);
+/// assert_eq!(memory, sandbox::ByteSize::mib(1536));
 /// # Ok::<(), sandbox::InvalidSpec>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(u64);
 
 impl ByteSize {
-    /// So many bytes.
+    /// A number of bytes.
     #[must_use]
-    pub fn of_bytes(bytes: u64) -> Self {
+    pub const fn new(bytes: u64) -> Self {
         Self(bytes)
+    }
+
+    /// A number of KiB, of 1024 bytes each.
+    #[must_use]
+    pub const fn kib(number: u32) -> Self {
+        Self((number as u64) << 10)
+    }
+
+    /// A number of MiB, of 1024 KiB each.
+    #[must_use]
+    pub const fn mib(number: u32) -> Self {
+        Self((number as u64) << 20)
+    }
+
+    /// A number of GiB, of 1024 MiB each.
+    #[must_use]
+    pub const fn gib(number: u32) -> Self {
+        Self((number as u64) << 30)
     }
 
     /// Bytes.
     #[must_use]
-    pub fn bytes(self) -> u64 {
+    pub const fn bytes(self) -> u64 {
         self.0
     }
 }
@@ -89,10 +107,32 @@ fn bytes(text: &str) -> Option<u64> {
 pub struct Cpus(f64);
 
 impl Cpus {
+    /// One whole processor.
+    pub const ONE: Self = Self(1.0);
+
+    /// A number of processors, which need not be whole.
+    ///
+    /// # Errors
+    ///
+    /// When it is not between 0.01 and 1024.
+    pub fn new(count: f64) -> Result<Self, InvalidSpec> {
+        if (0.01..=1024.0).contains(&count) {
+            Ok(Self(count))
+        } else {
+            Err(InvalidSpec::new("cpus", "must be between 0.01 and 1024"))
+        }
+    }
+
     /// Processors.
     #[must_use]
     pub fn count(self) -> f64 {
         self.0
+    }
+
+    /// Billionths of a processor, the engine's unit.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 1024e9, far below 2^53")]
+    pub(crate) fn nano(self) -> i64 {
+        (self.0 * 1e9).round() as i64
     }
 }
 
@@ -108,19 +148,16 @@ impl FromStr for Cpus {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         // Not `inf`, `nan`, `1e3` or `+1`, which numbers of Rust may be written as.
         let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        text.parse()
-            .ok()
-            .filter(|count| plain && (0.01..=1024.0).contains(count))
-            .map(Self)
-            .ok_or_else(|| {
-                InvalidSpec::new(
-                    "cpus",
-                    format!(
-                        "`{}` is no number of processors; write one from 0.01 to 1024, such as 1.5",
-                        text.escape_debug()
-                    ),
-                )
-            })
+        let count = text.parse().ok().filter(|_| plain);
+        count.and_then(|count| Self::new(count).ok()).ok_or_else(|| {
+            InvalidSpec::new(
+                "cpus",
+                format!(
+                    "`{}` is no number of processors; write one from 0.01 to 1024, such as 1.5",
+                    text.escape_debug()
+                ),
+            )
+        })
     }
 }
 
@@ -165,6 +202,20 @@ mod tests {
         let size: ByteSize = "10g".parse().unwrap();
         assert_eq!(size.to_string(), "10737418240b");
         assert_eq!("10 x".parse::<ByteSize>().unwrap_err().field(), "size");
+    }
+
+    #[test]
+    fn numbers_of_processors_have_bounds() {
+        for (count, good) in [
+            (0.01, true),
+            (1024.0, true),
+            (0.0, false),
+            (-1.0, false),
+            (1025.0, false),
+            (f64::NAN, false),
+        ] {
+            assert_eq!(Cpus::new(count).is_ok(), good, "{count}");
+        }
     }
 
     #[test]
