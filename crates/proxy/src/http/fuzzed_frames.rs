@@ -19,9 +19,9 @@ use crate::fuzzing::{Peer, run};
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 #[derive(Debug, Default)]
-struct Counts {
-    seen: AtomicU64,
-    refused: AtomicU64,
+pub(super) struct Counts {
+    pub(super) seen: AtomicU64,
+    pub(super) refused: AtomicU64,
 }
 
 impl Unseen for Arc<Counts> {

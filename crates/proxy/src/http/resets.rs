@@ -216,27 +216,12 @@ impl<S: AsyncWrite + Unpin, U: Unseen + Unpin> AsyncWrite for Resets<S, U> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::Ordering;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+    use super::super::fuzzed_frames::Counts;
     use super::*;
-
-    #[derive(Debug, Default)]
-    struct Counts {
-        seen: AtomicU64,
-        refused: AtomicU64,
-    }
-
-    impl Unseen for Arc<Counts> {
-        fn seen(&self) -> u64 {
-            self.seen.load(Ordering::SeqCst)
-        }
-
-        fn refused(&self) {
-            self.refused.fetch_add(1, Ordering::SeqCst);
-        }
-    }
 
     fn frame(kind: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
         let length = u8::try_from(payload.len()).unwrap();

@@ -3,17 +3,15 @@
 //! Invariant: bytes pass unread only after we asked for the upgrade and the upstream itself answered 101. An upstream that answers
 //! anything else gets no byte of the client that was not read as HTTP.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use sandbox_proxy_protocol::{Event, TunnelRecord};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
+use tokio_util::io::InspectReader;
 
 use crate::record::{Slot, milliseconds};
 use crate::upstream::Lease;
@@ -64,14 +62,8 @@ impl Tunnel {
         let Ok(Ok((client, upstream))) = tokio::time::timeout(SWITCH, both).await else {
             return;
         };
-        let mut client = Counted {
-            stream: TokioIo::new(client),
-            read: Arc::clone(&self.up),
-        };
-        let mut upstream = Counted {
-            stream: TokioIo::new(upstream),
-            read: Arc::clone(&self.down),
-        };
+        let mut client = counted(client, &self.up);
+        let mut upstream = counted(upstream, &self.down);
         tokio::select! {
             _ = copy_bidirectional(&mut client, &mut upstream) => {}
             () = self.idle() => {}
@@ -106,35 +98,9 @@ impl Drop for Tunnel {
 }
 
 /// One side, counting what it sends.
-struct Counted {
-    stream: TokioIo<Upgraded>,
-    read: Arc<AtomicU64>,
-}
-
-impl AsyncRead for Counted {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.read
-            .fetch_add((buffer.filled().len() - before) as u64, Ordering::Relaxed);
-        polled
-    }
-}
-
-impl AsyncWrite for Counted {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
+fn counted(side: Upgraded, count: &Arc<AtomicU64>) -> impl AsyncRead + AsyncWrite + Unpin + use<> {
+    let count = Arc::clone(count);
+    InspectReader::new(TokioIo::new(side), move |bytes: &[u8]| {
+        count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    })
 }
