@@ -25,8 +25,7 @@ pub(super) fn agent(project: &Project, arguments: &[&str]) -> Ended {
 async fn the_agent_answers_programs_and_resumes_its_session() {
     let project = project();
     let none = agent(&project, &["--resume", "and now?"]);
-    assert_eq!(none.code, Some(125));
-    assert!(none.stderr.contains("there is no session to resume"), "{none:?}");
+    none.fails(125, "there is no session to resume");
 
     let first = agent(&project, &["--output", "json", "remember the word heliotrope"]);
     assert_eq!(first.code, Some(0), "{first:?}");

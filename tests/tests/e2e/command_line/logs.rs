@@ -57,8 +57,7 @@ async fn the_network_log_is_live_on_stderr_and_in_a_file() {
 async fn logs_shows_the_newest_run_or_one_that_is_named() {
     let project = Project::new();
     let none = project.output(&["logs"]);
-    assert_eq!(none.code, Some(125));
-    assert!(none.stderr.contains("hint: "), "{none:?}");
+    none.fails(125, "hint: ");
     project.run("curl -sS https://open.test/first");
     project.run("curl -sS https://evil.test/second");
 

@@ -166,6 +166,12 @@ impl From<Output> for Ended {
 }
 
 impl Ended {
+    /// Asserts that it ended with `code`, and said `text` on its stderr.
+    #[track_caller]
+    pub(crate) fn fails(&self, code: i32, text: &str) {
+        assert!(self.code == Some(code) && self.stderr.contains(text), "{self:?}");
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }

@@ -11,31 +11,18 @@ async fn a_fault_in_the_settings_is_125_with_its_place() {
     let project = Project::new();
     project.append(".sandbox/sandbox.yaml", "imgae: x\n");
     let ended = project.run("true");
-    assert_eq!(ended.code, Some(125));
-    assert!(
-        ended
-            .stderr
-            .contains("error: .sandbox/sandbox.yaml:5:1: unknown key `imgae`: use `engine`"),
-        "{ended:?}"
+    ended.fails(
+        125,
+        "error: .sandbox/sandbox.yaml:5:1: unknown key `imgae`: use `engine`",
     );
 
     let project = Project::new();
     project.write(".sandbox/network-allowlist.yaml", "domains: open.test\n");
     let ended = project.run("true");
-    assert_eq!(ended.code, Some(125));
-    assert!(
-        ended
-            .stderr
-            .contains(".sandbox/network-allowlist.yaml:1:10: `domains` is a list"),
-        "{ended:?}"
-    );
+    ended.fails(125, ".sandbox/network-allowlist.yaml:1:10: `domains` is a list");
 
     let ended = Project::new().output(&["run", "--mount", "/no/such/folder:/x", "--", "true"]);
-    assert_eq!(ended.code, Some(125));
-    assert!(
-        ended.stderr.contains("`/no/such/folder` does not exist"),
-        "{ended:?}"
-    );
+    ended.fails(125, "`/no/such/folder` does not exist");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -174,11 +161,5 @@ async fn a_task_is_not_shown_the_keys_of_the_sandbox() {
         .output()
         .expect("the sandbox command")
         .into();
-    assert_eq!(ended.code, Some(125));
-    assert!(
-        ended
-            .stderr
-            .contains("would show the task the sandbox's own keys"),
-        "{ended:?}"
-    );
+    ended.fails(125, "would show the task the sandbox's own keys");
 }

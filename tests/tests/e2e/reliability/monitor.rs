@@ -86,8 +86,7 @@ async fn an_agent_whose_monitor_was_killed_is_an_error() {
     let stand_in = StandIn::new(&format!("echo '{RESULT}'\n{}", script(600)));
     let arguments = stand_in.arguments(&["--workspace", "direct", "--output", "json"]);
     let cut = without_monitor(prefix, &project, &arguments).await;
-    assert_eq!(cut.code, Some(125), "{cut:?}");
-    assert!(cut.stderr.contains("conmon"), "{cut:?}");
+    cut.fails(125, "conmon");
     let context = fs::read_to_string(stand_in.session().join("context.json")).expect("a session");
     let context: serde_json::Value = serde_json::from_str(&context).expect("whole JSON");
     assert_eq!(context["replies"].as_array().map(Vec::len), Some(1), "{context}");
