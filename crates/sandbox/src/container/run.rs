@@ -400,6 +400,7 @@ impl Handle {
         let (proc, pid) = (Path::new("/proc"), inspection.state.pid);
         let process = self.process(&inspection.state);
         let mut facts = kernel::read(proc, process, &plan.isolation.masked_paths).map_err(unverifiable)?;
+        support::standing(plan, &self.engine, &facts.controlled)?;
         let targets = plan.mounts.iter().map(Mount::container_path);
         facts.roots = kernel::roots(proc, pid, targets)
             .map_err(|error| unverifiable(format!("its root cannot be opened: {error}")))?;

@@ -37,6 +37,8 @@ pub(in crate::container) struct KernelFacts {
     /// The same of its groups.
     pub(in crate::container) groups: Vec<(u32, u32, u32)>,
     pub(in crate::container) limits: BTreeMap<UlimitKind, SoftAndHard>,
+    /// The controllers that have a control group of the container's own for it: `memory`, `cpu`, `pids`.
+    pub(in crate::container) controlled: BTreeSet<&'static str>,
     pub(in crate::container) mounts: Vec<KernelMount>,
     /// Those of the paths that were asked about that the container does not have.
     pub(in crate::container) absent: BTreeSet<String>,
@@ -82,6 +84,7 @@ pub(in crate::container) fn read(
         users: ids(&text("uid_map")?).ok_or("no uid_map")?,
         groups: ids(&text("gid_map")?).ok_or("no gid_map")?,
         limits: limits(&text("limits")?).ok_or("no limits")?,
+        controlled: first.controlled(proc),
         mounts: mountinfo::parse(&text("mountinfo")?).ok_or("no mountinfo")?,
         absent: asked
             .iter()
@@ -289,6 +292,7 @@ Max pending signals       96365                96365                signals   \n
             users: vec![(0, 200_000, 65_536)],
             groups: vec![(0, 300_000, 65_536)],
             limits: facts.limits.clone(),
+            controlled: BTreeSet::new(),
             mounts: facts.mounts.clone(),
             absent: BTreeSet::from(["/nowhere".to_owned()]),
             roots: BTreeMap::new(),

@@ -105,6 +105,7 @@ pub(super) fn kernel() -> KernelFacts {
         users: vec![(0, 0, u32::MAX)],
         groups: vec![(0, 0, u32::MAX)],
         limits: BTreeMap::from([(UlimitKind::Core, (Some(0), Some(0)))]),
+        controlled: BTreeSet::from(["memory", "cpu", "pids"]),
         mounts: kernel::parse(MOUNTS[0]).unwrap(),
         absent: BTreeSet::from(["/not-in-the-image".to_owned()]),
         roots: BTreeMap::new(),
