@@ -410,7 +410,7 @@ impl Handle {
         facts.filter = kernel::told_to_runtime(proc, process.monitor, &inspection.oci_config_path)
             .map_err(unverifiable)?;
         if let Seccomp::Profile(path) = &plan.isolation.seccomp {
-            facts.profile = kernel::profile(path);
+            facts.profile = Some(kernel::profile(path));
         }
         self.as_planned(verify::attached(plan, image, &inspection, &facts))?;
         Ok(inspection.state)

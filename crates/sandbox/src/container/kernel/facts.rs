@@ -48,8 +48,8 @@ pub(in crate::container) struct KernelFacts {
     pub(in crate::container) disk: Option<u64>,
     /// The filter of system calls that the runtime was told to load.
     pub(in crate::container) filter: Option<Filter>,
-    /// The one that was asked for, where it can be read.
-    pub(in crate::container) profile: Option<Filter>,
+    /// The one that was asked for, where one was, or why it cannot be read.
+    pub(in crate::container) profile: Option<Result<Filter, String>>,
 }
 
 /// Reads the facts about `first`, which must be the container's. `asked` are paths of the container.

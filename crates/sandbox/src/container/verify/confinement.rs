@@ -11,12 +11,7 @@ use super::difference::Differences;
 
 pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspection) {
     let host = &is.host_config;
-    let keeps: BTreeSet<String> = plan
-        .isolation
-        .capabilities
-        .iter()
-        .map(|capability| format!("CAP_{capability}"))
-        .collect();
+    let keeps = planned_capabilities(plan);
     found.compare(
         "capabilities",
         &keeps,
@@ -129,17 +124,30 @@ pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &Bind
 
 /// What the runtime was told; the engine does not tell which profile it took.
 fn filter(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
-    let right = match (&plan.isolation.seccomp, &kernel.filter) {
-        (Seccomp::Default, _) => true,
-        (Seccomp::Unconfined, is) => is.is_none(),
-        (Seccomp::Sandbox | Seccomp::Profile(_), is) => is.as_ref().is_some_and(|is| {
-            let profile = kernel.profile.as_ref();
-            profile.is_none_or(|profile| is.is_made_from(profile))
-        }),
+    let wrong = match (&plan.isolation.seccomp, &kernel.filter) {
+        (Seccomp::Unconfined, None) | (Seccomp::Default, Some(_)) => None,
+        (Seccomp::Unconfined, Some(_)) => Some("planned none, is one".to_owned()),
+        (_, None) => Some("there is none".to_owned()),
+        (Seccomp::Sandbox | Seccomp::Profile(_), Some(is)) => match &kernel.profile {
+            Some(Ok(profile)) => {
+                let right = is.is_made_from(profile, &planned_capabilities(plan));
+                (!right).then(|| "is not the planned one".to_owned())
+            }
+            Some(Err(problem)) => Some(format!("the profile cannot be read to compare it: {problem}")),
+            None => Some("there is no profile to compare it with".to_owned()),
+        },
     };
-    found.require(right, || {
-        "filter of system calls: is not the planned one".to_owned()
-    });
+    if let Some(wrong) = wrong {
+        found.0.push(format!("filter of system calls: {wrong}"));
+    }
+}
+
+/// As engines and profiles write them.
+fn planned_capabilities(plan: &ContainerPlan) -> BTreeSet<String> {
+    let capabilities = plan.isolation.capabilities.iter();
+    capabilities
+        .map(|capability| format!("CAP_{capability}"))
+        .collect()
 }
 
 pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
@@ -197,7 +205,7 @@ mod tests {
     use serde_json::Value;
     use serde_json::json;
 
-    use super::super::fixture::{INSPECTIONS, MOUNTS, changed, differences, isolation, kernel, plan};
+    use super::super::fixture::{self, INSPECTIONS, MOUNTS, changed, differences, isolation, kernel, plan};
     use super::*;
     use crate::container::kernel::parse;
     use crate::spec::Isolation;
@@ -249,6 +257,47 @@ mod tests {
             assert!(
                 ignored.iter().any(|text| text.starts_with(named)),
                 "{named} {ignored:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_filter_is_there_and_is_the_planned_one_or_the_container_is_refused() {
+        let (right, wrong) = (fixture::filter("read"), fixture::filter("mount"));
+        let unread = || Some(Err("/p.json: permission denied".to_owned()));
+        let profile = || Seccomp::Profile("/p.json".into());
+        for (planned, is, read, good) in [
+            (profile(), Some(&right), Some(Ok(right.clone())), true),
+            (profile(), Some(&wrong), Some(Ok(right.clone())), false),
+            (profile(), None, Some(Ok(right.clone())), false),
+            (profile(), Some(&right), unread(), false),
+            (profile(), Some(&right), None, false),
+            (Seccomp::Sandbox, Some(&right), None, false),
+            (Seccomp::Default, Some(&wrong), None, true),
+            (Seccomp::Default, None, None, false),
+            (Seccomp::Unconfined, None, None, true),
+            (Seccomp::Unconfined, Some(&right), None, false),
+        ] {
+            let plan = ContainerPlan {
+                isolation: Isolation {
+                    seccomp: planned,
+                    ..isolation()
+                },
+                ..plan()
+            };
+            let facts = KernelFacts {
+                filter: is.cloned(),
+                profile: read,
+                ..kernel()
+            };
+            let mut found = Differences::default();
+            super::filter(&mut found, &plan, &facts);
+            assert_eq!(
+                found.0.is_empty(),
+                good,
+                "{:?} {:?}",
+                plan.isolation.seccomp,
+                found.0
             );
         }
     }

@@ -111,13 +111,13 @@ pub(super) fn kernel() -> KernelFacts {
         roots: BTreeMap::new(),
         disk: None,
         filter: Some(filter("read")),
-        profile: Some(filter("read")),
+        profile: Some(Ok(filter("read"))),
     }
 }
 
 /// A filter that permits the one `call`.
 pub(super) fn filter(call: &str) -> Filter {
-    let text = serde_json::json!({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": [call]}]});
+    let text = serde_json::json!({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": [call], "action": "SCMP_ACT_ALLOW"}]});
     serde_json::from_value(text).unwrap()
 }
 
