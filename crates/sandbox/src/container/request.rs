@@ -15,8 +15,8 @@ const ENGINES_FILE: &str = "/run/.containerenv";
 /// Microseconds over which the use of processors is counted.
 const PERIOD: i64 = 100_000;
 
-/// The body of the call that creates `plan`. What is `null` is the image's or the engine's choice.
-pub(super) fn body(plan: &ContainerPlan) -> Value {
+/// The body of the call that creates `plan` on an engine that is root's or not. What is `null` is the image's or the engine's choice.
+pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
     let isolation = &plan.isolation;
     let (namespace, networks) = network(&plan.network);
     let (users, ids) = users(isolation.user_namespace);
@@ -48,6 +48,8 @@ pub(super) fn body(plan: &ContainerPlan) -> Value {
         "mounts": mounts(plan),
         "overlay_volumes": plan.mounts.iter().filter_map(overlay).collect::<Vec<_>>(),
         "resource_limits": resources(plan),
+        // Podman 5 passes on its service's, which the kernel might spare. Without root, it may be too high to be lowered.
+        "oom_score_adj": of_root.then_some(0),
         "storage_opts": plan.disk.map(|bytes| json!({"size": bytes.to_string()})),
         "cap_drop": ["ALL"],
         "cap_add": isolation.capabilities.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -243,7 +245,7 @@ pub(super) mod tests {
     }
 
     fn check(plan: &ContainerPlan, expected: impl IntoIterator<Item = (&'static str, Value)>) {
-        let body = body(plan);
+        let body = body(plan, true);
         for (field, expected) in expected {
             assert_eq!(body.pointer(field), Some(&expected), "{field}");
         }
@@ -303,6 +305,7 @@ pub(super) mod tests {
                     json!({"quota": 50_000, "period": 100_000}),
                 ),
                 ("/resource_limits/pids", json!({"limit": 7})),
+                ("/oom_score_adj", json!(0)),
                 ("/storage_opts", json!({"size": "1048576"})),
                 ("/dns_server", json!(["10.199.0.2"])),
                 ("/init", json!(true)),
@@ -426,6 +429,11 @@ pub(super) mod tests {
             &plan(PlannedNetwork::Default, unfiltered),
             [("/seccomp_profile_path", json!("unconfined"))],
         );
+    }
+
+    #[test]
+    fn an_engine_without_root_is_not_asked_to_lower_a_score() {
+        assert_eq!(body(&a_plan(), false).get("oom_score_adj"), Some(&Value::Null));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(in crate::container) struct KernelFacts {
     /// The capabilities that any process of it can ever have, as a bit set.
     pub(in crate::container) bounding: u64,
     pub(in crate::container) no_new_privileges: bool,
+    /// How much sooner the kernel kills it for want of memory; below 0, later.
+    pub(in crate::container) oom_score_adj: i32,
     /// The names of its network interfaces.
     pub(in crate::container) interfaces: BTreeSet<String>,
     /// Whether any interface has an IPv6 address, loopback included.
@@ -73,6 +75,10 @@ pub(in crate::container) fn read(
             .and_then(|bits| u64::from_str_radix(bits, 16).ok())
             .ok_or("no CapBnd")?,
         no_new_privileges: field(&status, "NoNewPrivs").ok_or("no NoNewPrivs")? == "1",
+        oom_score_adj: text("oom_score_adj")?
+            .trim()
+            .parse()
+            .map_err(|_| "no oom_score_adj")?,
         interfaces: interfaces(&text("net/dev")?),
         has_ipv6: has_ipv6(&process.join("net/if_inet6"))
             .map_err(|error| format!("net/if_inet6: {error}"))?,
@@ -244,6 +250,7 @@ mod tests {
             ("uid_map", "         0     200000      65536\n"),
             ("gid_map", "         0     300000      65536\n"),
             ("limits", LIMITS),
+            ("oom_score_adj", "200\n"),
             ("mountinfo", "155 84 0:49 / / rw,relatime - overlay overlay rw\n"),
         ] {
             fs::write(process.join(name), text).unwrap();
@@ -284,6 +291,7 @@ Max pending signals       96365                96365                signals   \n
         let expected = KernelFacts {
             bounding: 0xeb,
             no_new_privileges: true,
+            oom_score_adj: 200,
             interfaces: BTreeSet::from(["eth0".to_owned(), "lo".to_owned()]),
             has_ipv6: false,
             forwards_ipv4: false,
@@ -351,7 +359,7 @@ Max pending signals       96365                96365                signals   \n
             )
             .is_err()
         );
-        for file in ["uid_map", "gid_map", "limits", "mountinfo"] {
+        for file in ["uid_map", "gid_map", "limits", "mountinfo", "oom_score_adj"] {
             let proc = fake("0f", STATUS, "", SNMP);
             fs::remove_file(proc.path().join("7").join(file)).unwrap();
             assert!(read(proc.path(), 7, "0f").is_err(), "{file}");

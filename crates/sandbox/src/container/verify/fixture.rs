@@ -97,6 +97,7 @@ pub(super) fn kernel() -> KernelFacts {
     KernelFacts {
         bounding: 0xeb,
         no_new_privileges: true,
+        oom_score_adj: 0,
         interfaces: ["eth0", "lo"].map(str::to_owned).into(),
         has_ipv6: false,
         forwards_ipv4: false,
