@@ -46,6 +46,8 @@ pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
         "netns": namespace,
         "networks": networks,
         "mounts": mounts(plan),
+        // What an image declares goes with the container, whatever the engine's configuration makes of it for others.
+        "image_volume_mode": "anonymous",
         "overlay_volumes": plan.mounts.iter().filter_map(overlay).collect::<Vec<_>>(),
         "resource_limits": resources(plan),
         // Podman 5 passes on its service's, which the kernel might spare. Without root, it may be too high to be lowered.
@@ -306,6 +308,7 @@ pub(super) mod tests {
                 ),
                 ("/resource_limits/pids", json!({"limit": 7})),
                 ("/oom_score_adj", json!(0)),
+                ("/image_volume_mode", json!("anonymous")),
                 ("/storage_opts", json!({"size": "1048576"})),
                 ("/dns_server", json!(["10.199.0.2"])),
                 ("/init", json!(true)),
