@@ -6,7 +6,7 @@
 use sandbox_workspace::overlay_folders;
 use serde_json::{Map, Value, json};
 
-use crate::spec::{Device, Isolation, Mount, Seccomp, Tmpfs, UserNamespace};
+use crate::spec::{Device, Isolation, Launch, Mount, Seccomp, Tmpfs, UserNamespace};
 
 use super::plan::{Attachment, ContainerPlan, PlannedNetwork};
 
@@ -42,6 +42,8 @@ pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
         // Output goes to whoever is attached; a driver would write it to the host's disk, so it has a bound or there is none.
         "log_configuration": {"driver": detachment.log_driver(), "size": detachment.log_limit},
         "sysctl": plan.sysctls,
+        // The engine's own file names the host; where there is one of ours, it need not be there at all.
+        "use_image_hosts": has_own_hosts(plan),
         "dns_server": plan.dns.map(|server| [server]),
         "netns": namespace,
         "networks": networks,
@@ -89,6 +91,11 @@ fn network(network: &PlannedNetwork) -> (Value, Value) {
         }
         PlannedNetwork::None | PlannedNetwork::Attached(_) => (json!({"nsmode": "none"}), Value::Null),
     }
+}
+
+fn has_own_hosts(plan: &ContainerPlan) -> bool {
+    let mut targets = plan.mounts.iter().map(Mount::container_path);
+    targets.any(|target| target == Launch::HOSTS_FILE)
 }
 
 /// With the whole range given, the engine needs no range of its own in `/etc/subuid`.
@@ -432,6 +439,15 @@ pub(super) mod tests {
             &plan(PlannedNetwork::Default, unfiltered),
             [("/seccomp_profile_path", json!("unconfined"))],
         );
+    }
+
+    #[test]
+    fn the_engines_hosts_file_is_left_out_where_there_is_one_of_ours() {
+        let mut plan = a_plan();
+        check(&plan, [("/use_image_hosts", json!(false))]);
+        plan.mounts
+            .push(Mount::read_only_at("/state/hosts", Launch::HOSTS_FILE));
+        check(&plan, [("/use_image_hosts", json!(true))]);
     }
 
     #[test]
