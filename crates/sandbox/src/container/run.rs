@@ -410,7 +410,9 @@ impl Handle {
         facts.filter = kernel::told_to_runtime(proc, process.monitor, &inspection.oci_config_path)
             .map_err(unverifiable)?;
         if let Seccomp::Profile(path) = &plan.isolation.seccomp {
-            facts.profile = Some(kernel::profile(path));
+            let writable = plan.mounts.iter().filter(|mount| !mount.read_only());
+            let resolver = Resolver::new(writable.map(Mount::host_path));
+            facts.profile = Some(kernel::profile(&resolver, path));
         }
         self.as_planned(verify::attached(plan, image, &inspection, &facts))?;
         Ok(inspection.state)

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use sandbox_files::host_path::Resolver;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -191,29 +192,32 @@ pub(in crate::container) fn told_to_runtime(
         seccomp: Option<Filter>,
     }
     let root = proc.join(monitor.to_string()).join("root");
-    let configuration: Configuration = read(&root.join(path.trim_start_matches('/')))?;
-    Ok(configuration.linux.seccomp)
-}
-
-/// The filter in the profile at `path`, where this program sees what the engine's service does.
-pub(in crate::container) fn profile(path: &Path) -> Result<Filter, String> {
-    read(path)
-}
-
-fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let path = root.join(path.trim_start_matches('/'));
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let mut text = String::new();
-    let file = File::open(path).map_err(|error| failed(&error))?;
+    let file = File::open(&path).map_err(|error| failed(&error))?;
     file.take(LARGEST)
         .read_to_string(&mut text)
         .map_err(|error| failed(&error))?;
     // A parser's message would quote the document, which holds environment variables.
-    serde_json::from_str(&text).map_err(|_| failed(&"not a configuration of a container"))
+    let configuration: Configuration =
+        serde_json::from_str(&text).map_err(|_| failed(&"not a configuration of a container"))?;
+    Ok(configuration.linux.seccomp)
+}
+
+/// The filter in the profile at `path`, where this program sees what the engine's service does. Below the folders that `resolver` knows as
+/// tasks', no link is followed.
+pub(in crate::container) fn profile(resolver: &Resolver, path: &Path) -> Result<Filter, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let found = resolver.find(path).and_then(|found| found.read(LARGEST));
+    let text = found.map_err(|error| failed(error.problem()))?;
+    serde_json::from_slice(&text).map_err(|_| failed(&"not a profile"))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -318,6 +322,33 @@ mod tests {
                 good,
                 "{capabilities:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_profile_is_a_regular_file_that_no_task_can_exchange() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let trusting = Resolver::default();
+        let wary = Resolver::new([dir.path()]);
+        fs::write(path("good"), PROFILE).unwrap();
+        symlink(path("good"), path("link")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), rustix::fs::Mode::RUSR).unwrap();
+        fs::write(path("bad"), "{}").unwrap();
+        for (name, resolver, problem) in [
+            ("good", &trusting, None),
+            ("good", &wary, None),
+            ("link", &trusting, None),
+            ("link", &wary, Some("symbolic link")),
+            ("pipe", &trusting, Some("not a regular file")),
+            ("bad", &trusting, Some("not a profile")),
+            ("none", &trusting, Some("No such file")),
+        ] {
+            let read = profile(resolver, &path(name));
+            match problem {
+                None => assert!(read.is_ok(), "{name}: {read:?}"),
+                Some(problem) => assert!(read.as_ref().unwrap_err().contains(problem), "{name}: {read:?}"),
+            }
         }
     }
 
