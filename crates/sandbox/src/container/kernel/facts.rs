@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
@@ -11,6 +12,7 @@ use sandbox_files::host_path::Identity;
 
 use super::filter::Filter;
 use super::mountinfo::{self, KernelMount};
+use super::node::Node;
 use super::process::Process;
 
 /// A soft limit and a hard one; `None` is unlimited.
@@ -46,6 +48,10 @@ pub(in crate::container) struct KernelFacts {
     pub(in crate::container) absent: BTreeSet<String>,
     /// What is mounted at the paths that were asked about, as far as something is there.
     pub(in crate::container) roots: BTreeMap<String, Identity>,
+    /// The devices at the paths that were asked about.
+    pub(in crate::container) nodes: BTreeMap<String, Node>,
+    /// The host's devices that were asked for, by where the container is to see them.
+    pub(in crate::container) planned_nodes: BTreeMap<String, Node>,
     /// Bytes that its root file system can come to, where somebody asked: see [`disk_bound`](super::disk_bound).
     pub(in crate::container) disk: Option<u64>,
     /// The filter of system calls that the runtime was told to load.
@@ -98,27 +104,45 @@ pub(in crate::container) fn read(
             .cloned()
             .collect(),
         roots: BTreeMap::new(),
+        nodes: BTreeMap::new(),
+        planned_nodes: BTreeMap::new(),
         disk: None,
         filter: None,
         profile: None,
     })
 }
 
-/// What is mounted at `targets` in the container of the process `pid`. Links are those of the container's own root.
+/// What is mounted at `targets` in the container of the process `pid`.
 pub(in crate::container) fn roots<'a>(
     proc: &Path,
     pid: u32,
     targets: impl Iterator<Item = &'a str>,
 ) -> io::Result<BTreeMap<String, Identity>> {
+    look_at(proc, pid, targets, |held| Identity::of(held).ok())
+}
+
+/// Those of `targets` in the container of the process `pid` that are devices.
+pub(in crate::container) fn nodes<'a>(
+    proc: &Path,
+    pid: u32,
+    targets: impl Iterator<Item = &'a str>,
+) -> io::Result<BTreeMap<String, Node>> {
+    look_at(proc, pid, targets, |held| Node::of(held).ok()?)
+}
+
+/// Links are those of the container's own root.
+fn look_at<'a, T>(
+    proc: &Path,
+    pid: u32,
+    targets: impl Iterator<Item = &'a str>,
+    look: impl Fn(OwnedFd) -> Option<T>,
+) -> io::Result<BTreeMap<String, T>> {
     let path = proc.join(pid.to_string()).join("root");
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let root = openat(CWD, path, flags | OFlags::DIRECTORY, Mode::empty())?;
-    let identity = |target: &str| {
-        let held = openat2(&root, target, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
-        Identity::of(held)
-    };
+    let open = |target: &str| openat2(&root, target, flags, Mode::empty(), ResolveFlags::IN_ROOT);
     Ok(targets
-        .filter_map(|target| Some((target.to_owned(), identity(target).ok()?)))
+        .filter_map(|target| Some((target.to_owned(), look(open(target).ok()?)?)))
         .collect())
 }
 
@@ -304,6 +328,8 @@ Max pending signals       96365                96365                signals   \n
             mounts: facts.mounts.clone(),
             absent: BTreeSet::from(["/nowhere".to_owned()]),
             roots: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            planned_nodes: BTreeMap::new(),
             disk: None,
             filter: None,
             profile: None,
@@ -318,6 +344,19 @@ Max pending signals       96365                96365                signals   \n
         ] {
             assert_eq!(facts.limits.get(&kind), Some(&limits), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn devices_are_known_by_their_numbers_in_the_containers_own_root() {
+        let proc = tempfile::tempdir().unwrap();
+        fs::create_dir(proc.path().join("7")).unwrap();
+        symlink("/dev", proc.path().join("7/root")).unwrap();
+        let found = nodes(proc.path(), 7, ["/null", "/", "/nothing"].into_iter()).unwrap();
+        assert_eq!(
+            found,
+            BTreeMap::from([("/null".to_owned(), Node::character((1, 3)))])
+        );
+        assert!(nodes(proc.path(), 8, std::iter::empty()).is_err());
     }
 
     #[test]

@@ -162,8 +162,7 @@ impl Rule {
 
 impl Condition {
     fn has_others(&self) -> bool {
-        let says_nothing =
-            |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+        let says_nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
         !self.others.values().all(says_nothing)
     }
 }

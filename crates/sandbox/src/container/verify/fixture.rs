@@ -110,6 +110,8 @@ pub(super) fn kernel() -> KernelFacts {
         mounts: kernel::parse(MOUNTS[0]).unwrap(),
         absent: BTreeSet::from(["/not-in-the-image".to_owned()]),
         roots: BTreeMap::new(),
+        nodes: BTreeMap::new(),
+        planned_nodes: BTreeMap::new(),
         disk: None,
         filter: Some(filter("read")),
         profile: Some(Ok(filter("read"))),
