@@ -7,22 +7,36 @@ use sandbox::{ByteSize, ContainerError, Cpus, Input, ResourceLimits, SandboxErro
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
     let bed = Bed::new().await;
+    let none = ResourceLimits::default;
+    // What the kernel says inside: in the files of version 1 of control groups, or in the one of version 2.
     let limits = [
         (
             "resource_limits.memory",
-            ResourceLimits::default().memory(ByteSize::mib(64)),
+            none().memory(ByteSize::mib(64)),
+            "cat memory/memory.limit_in_bytes || cat memory.max",
+            "67108864\n",
         ),
         (
             "resource_limits.cpus",
-            ResourceLimits::default().cpus(Cpus::new(0.5).unwrap()),
+            none().cpus(Cpus::new(0.5).unwrap()),
+            "echo $(cat cpu/cpu.cfs_quota_us cpu/cpu.cfs_period_us || cat cpu.max)",
+            "50000 100000\n",
         ),
-        ("resource_limits.pids_limit", ResourceLimits::default().pids(50)),
+        (
+            "resource_limits.pids_limit",
+            none().pids(50),
+            "cat pids/pids.max || cat pids.max",
+            "50\n",
+        ),
     ];
-    for (expected, limits) in limits {
-        let spec = bed.command("domains: []", &["true"]).limits(limits);
+    for (expected, limits, script, in_force) in limits {
+        let script = format!("cd /sys/fs/cgroup && {{ {script}; }} 2> /dev/null");
+        let spec = bed
+            .command("domains: []", &["bash", "-c", &script])
+            .limits(limits);
         let command = bed.sandbox.create_command(spec).expect("a good specification");
         match command.execute(Input::Empty).await {
-            Ok(result) => assert_eq!(result.exit_code, 0),
+            Ok(result) => assert_eq!(String::from_utf8_lossy(&result.stdout), in_force, "{expected}"),
             Err(SandboxError::Container(ContainerError::Unsupported { field, .. })) if field == expected => {
                 assert!(
                     Setting::of_this_run().is_rootless(),

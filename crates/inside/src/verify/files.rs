@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -70,6 +71,8 @@ pub(super) fn mounts_bounded(order: &Order) -> Observation {
             || order.writable.contains(target)
             || order.scratch.iter().any(|scratch| scratch.path == target)
             || order.devices.contains(target)
+            // Without root, engines mount the host's; which ones may be there is for another check.
+            || is_device(target)
     };
     let faults: Vec<String> = mounts
         .iter()
@@ -77,6 +80,11 @@ pub(super) fn mounts_bounded(order: &Order) -> Observation {
         .map(|mount| format!("{} ({}) is writable", mount.target, mount.file_system))
         .collect();
     Observation::without_faults(&faults, format!("{} mounts", mounts.len()))
+}
+
+fn is_device(path: &str) -> bool {
+    let kind = fs::symlink_metadata(path).map(|facts| facts.file_type());
+    kind.is_ok_and(|kind| kind.is_char_device() || kind.is_block_device())
 }
 
 pub(super) fn memory_bounded_files(order: &Order) -> Observation {

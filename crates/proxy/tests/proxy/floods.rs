@@ -79,7 +79,7 @@ async fn empty_frames_of_a_task_take_no_memory() {
 }
 
 /// Answers each connection with `speak`.
-async fn speaking<F>(port: u16, speak: impl Fn(TcpStream) -> F + Send + 'static) -> Ipv4Addr
+pub(crate) async fn speaking<F>(port: u16, speak: impl Fn(TcpStream) -> F + Send + 'static) -> Ipv4Addr
 where
     F: Future<Output = ()> + Send + 'static,
 {

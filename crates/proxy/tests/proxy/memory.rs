@@ -3,8 +3,12 @@
 use futures_util::future::join_all;
 use http::Request;
 use http_body_util::BodyExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsAcceptor;
 
-use crate::harness::{Answer, Setup, empty, get, peak_memory, streaming_body};
+use crate::floods::speaking;
+use crate::harness::{Answer, HTTPS, Pki, Setup, empty, get, peak_memory, streaming_body};
+use crate::reflected;
 
 /// What goes through, each way and for each protocol.
 const LARGE: usize = 128 * 1024 * 1024;
@@ -63,5 +67,66 @@ async fn large_bodies_and_many_streams_stay_below_the_bound() {
     let peak = peak_memory(process);
     assert!(peak < MOST, "{peak} kB");
     drop(stalled);
+    proxy.stop().await;
+}
+
+/// Of one stream of zstd with the largest window, 8 MiB: what decoders may take together is 64 MiB, and must not be more than that.
+const RESERVED: u64 = 17 * 1024;
+/// More than twice the window, so that it was moved. The last bytes may be held back: they could begin a secret.
+const DECODED: usize = 20 << 20;
+const READ: usize = 17 << 20;
+
+/// Answers with a frame of zstd that has the largest window, and does not end: blocks of one byte repeated, each of 128 KiB.
+async fn windows(pki: &Pki) -> std::net::Ipv4Addr {
+    let acceptor = TlsAcceptor::from(pki.server(&["a.example"], &["http/1.1"]));
+    speaking(HTTPS, move |stream| {
+        let acceptor = acceptor.clone();
+        async move {
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                return;
+            };
+            let _ = stream.read(&mut [0; 4096]).await;
+            let head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Encoding: zstd\r\n\r\n";
+            let frame = [0x28, 0xb5, 0x2f, 0xfd, 0, 13 << 3];
+            let blocks = [0x02, 0x00, 0x10, b'x'].repeat(DECODED >> 17);
+            let _ = stream.write_all(&[&head[..], &frame, &blocks].concat()).await;
+            let _ = stream.flush().await;
+            let _ = stream.read(&mut [0]).await;
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_decoders_of_zstd_take_is_reserved_for_them() {
+    let pki = Pki::new();
+    let address = windows(&pki).await;
+    let (setup, surrogate) = reflected::setup(pki, address, false);
+    let (proxy, process) = setup.start_process().await;
+    let before = peak_memory(process);
+    let mut held = Vec::new();
+    for expected in [true, true, true, false] {
+        let request = Request::get("/")
+            .header("host", "a.example")
+            .header("authorization", format!("Bearer {surrogate}"))
+            .body(empty())
+            .unwrap();
+        let mut client = proxy.http1("a.example").await;
+        let mut response = client.send_request(request).await.unwrap();
+        let mut length = 0;
+        while length < READ {
+            match response.body_mut().frame().await {
+                Some(Ok(frame)) => length += frame.into_data().map_or(0, |data| data.len()),
+                _ => break,
+            }
+        }
+        assert_eq!(length >= READ, expected, "{length}");
+        held.push((client, response));
+    }
+    let taken = peak_memory(process) - before;
+    // The control: three windows are there, at least.
+    assert!(taken > 3 * 8 * 1024, "{taken} kB");
+    assert!(taken < 4 * RESERVED, "{taken} kB");
+    drop(held);
     proxy.stop().await;
 }

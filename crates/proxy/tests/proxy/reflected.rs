@@ -24,7 +24,7 @@ async fn start(alpn: &[&str], allow_echo: bool) -> (Proxy, Upstream, String) {
 }
 
 /// A proxy that knows of a token for `a.example`, and the surrogate.
-fn setup(pki: Pki, upstream: Ipv4Addr, allow_echo: bool) -> (Setup, String) {
+pub(crate) fn setup(pki: Pki, upstream: Ipv4Addr, allow_echo: bool) -> (Setup, String) {
     let injection = Injection {
         scopes: vec![allowlist::HostPattern::new("a.example").unwrap()],
         headers: vec![HeaderPattern::new("authorization").unwrap()],

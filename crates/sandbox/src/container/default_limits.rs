@@ -30,7 +30,8 @@ pub(crate) async fn create(engine: &Engine, plan: &ContainerPlan) -> Result<Cont
 }
 
 async fn create_exactly(engine: &Engine, plan: &ContainerPlan) -> Result<ContainerId, EngineError> {
-    let created = engine.create_container(&plan.name, request::body(plan)).await;
+    let body = request::body(plan, engine.is_of_root());
+    let created = engine.create_container(&plan.name, body).await;
     created.map_err(|error| error.without(plan.env.variables().values()))
 }
 

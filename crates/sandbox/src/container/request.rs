@@ -6,7 +6,7 @@
 use sandbox_workspace::overlay_folders;
 use serde_json::{Map, Value, json};
 
-use crate::spec::{Device, Isolation, Mount, Seccomp, Tmpfs, UserNamespace};
+use crate::spec::{Device, Isolation, Launch, Mount, Seccomp, Tmpfs, UserNamespace};
 
 use super::plan::{Attachment, ContainerPlan, PlannedNetwork};
 
@@ -15,8 +15,8 @@ const ENGINES_FILE: &str = "/run/.containerenv";
 /// Microseconds over which the use of processors is counted.
 const PERIOD: i64 = 100_000;
 
-/// The body of the call that creates `plan`. What is `null` is the image's or the engine's choice.
-pub(super) fn body(plan: &ContainerPlan) -> Value {
+/// The body of the call that creates `plan` on an engine that is root's or not. What is `null` is the image's or the engine's choice.
+pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
     let isolation = &plan.isolation;
     let (namespace, networks) = network(&plan.network);
     let (users, ids) = users(isolation.user_namespace);
@@ -42,12 +42,18 @@ pub(super) fn body(plan: &ContainerPlan) -> Value {
         // Output goes to whoever is attached; a driver would write it to the host's disk, so it has a bound or there is none.
         "log_configuration": {"driver": detachment.log_driver(), "size": detachment.log_limit},
         "sysctl": plan.sysctls,
+        // The engine's own file names the host; where there is one of ours, it need not be there at all.
+        "use_image_hosts": has_own_hosts(plan),
         "dns_server": plan.dns.map(|server| [server]),
         "netns": namespace,
         "networks": networks,
         "mounts": mounts(plan),
+        // What an image declares goes with the container, whatever the engine's configuration makes of it for others.
+        "image_volume_mode": "anonymous",
         "overlay_volumes": plan.mounts.iter().filter_map(overlay).collect::<Vec<_>>(),
         "resource_limits": resources(plan),
+        // Podman 5 passes on its service's, which the kernel might spare. Without root, it may be too high to be lowered.
+        "oom_score_adj": of_root.then_some(0),
         "storage_opts": plan.disk.map(|bytes| json!({"size": bytes.to_string()})),
         "cap_drop": ["ALL"],
         "cap_add": isolation.capabilities.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -85,6 +91,11 @@ fn network(network: &PlannedNetwork) -> (Value, Value) {
         }
         PlannedNetwork::None | PlannedNetwork::Attached(_) => (json!({"nsmode": "none"}), Value::Null),
     }
+}
+
+fn has_own_hosts(plan: &ContainerPlan) -> bool {
+    let mut targets = plan.mounts.iter().map(Mount::container_path);
+    targets.any(|target| target == Launch::HOSTS_FILE)
 }
 
 /// With the whole range given, the engine needs no range of its own in `/etc/subuid`.
@@ -243,7 +254,7 @@ pub(super) mod tests {
     }
 
     fn check(plan: &ContainerPlan, expected: impl IntoIterator<Item = (&'static str, Value)>) {
-        let body = body(plan);
+        let body = body(plan, true);
         for (field, expected) in expected {
             assert_eq!(body.pointer(field), Some(&expected), "{field}");
         }
@@ -303,6 +314,8 @@ pub(super) mod tests {
                     json!({"quota": 50_000, "period": 100_000}),
                 ),
                 ("/resource_limits/pids", json!({"limit": 7})),
+                ("/oom_score_adj", json!(0)),
+                ("/image_volume_mode", json!("anonymous")),
                 ("/storage_opts", json!({"size": "1048576"})),
                 ("/dns_server", json!(["10.199.0.2"])),
                 ("/init", json!(true)),
@@ -426,6 +439,20 @@ pub(super) mod tests {
             &plan(PlannedNetwork::Default, unfiltered),
             [("/seccomp_profile_path", json!("unconfined"))],
         );
+    }
+
+    #[test]
+    fn the_engines_hosts_file_is_left_out_where_there_is_one_of_ours() {
+        let mut plan = a_plan();
+        check(&plan, [("/use_image_hosts", json!(false))]);
+        plan.mounts
+            .push(Mount::read_only_at("/state/hosts", Launch::HOSTS_FILE));
+        check(&plan, [("/use_image_hosts", json!(true))]);
+    }
+
+    #[test]
+    fn an_engine_without_root_is_not_asked_to_lower_a_score() {
+        assert_eq!(body(&a_plan(), false).get("oom_score_adj"), Some(&Value::Null));
     }
 
     #[test]

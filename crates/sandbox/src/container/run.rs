@@ -7,11 +7,11 @@ use std::time::Duration;
 use crate::engine::{
     ContainerId, ContainerState as State, Engine, EngineError, ImageFacts, Inspection, Output, Stdin,
 };
-use crate::spec::{Mount, Seccomp, StopSignal};
+use crate::spec::{Device, Mount, Seccomp, StopSignal};
 use sandbox_files::host_path::Resolver;
 
 use super::error::ContainerError;
-use super::kernel::{self, Process};
+use super::kernel::{self, Node, Process};
 use super::monitor::Monitor;
 use super::plan::ContainerPlan;
 use super::{default_limits, support, verify};
@@ -400,16 +400,26 @@ impl Handle {
         let (proc, pid) = (Path::new("/proc"), inspection.state.pid);
         let process = self.process(&inspection.state);
         let mut facts = kernel::read(proc, process, &plan.isolation.masked_paths).map_err(unverifiable)?;
+        support::standing(plan, &self.engine, &facts.controlled)?;
         let targets = plan.mounts.iter().map(Mount::container_path);
-        facts.roots = kernel::roots(proc, pid, targets)
-            .map_err(|error| unverifiable(format!("its root cannot be opened: {error}")))?;
+        let no_root = |error| unverifiable(format!("its root cannot be opened: {error}"));
+        facts.roots = kernel::roots(proc, pid, targets).map_err(no_root)?;
+        let devices = plan.isolation.devices.iter().filter_map(Device::node_paths);
+        facts.planned_nodes = devices
+            .filter_map(|(host, container)| Some((container.to_owned(), Node::at(host)?)))
+            .collect();
+        let mounted = facts.mounts.iter().map(|mount| mount.target.as_str());
+        let planned = facts.planned_nodes.keys().map(String::as_str);
+        facts.nodes = kernel::nodes(proc, pid, mounted.chain(planned)).map_err(no_root)?;
         if plan.disk.is_some() {
             facts.disk = kernel::disk_bound(Path::new("/"), pid, &facts.mounts);
         }
         facts.filter = kernel::told_to_runtime(proc, process.monitor, &inspection.oci_config_path)
             .map_err(unverifiable)?;
         if let Seccomp::Profile(path) = &plan.isolation.seccomp {
-            facts.profile = kernel::profile(path);
+            let writable = plan.mounts.iter().filter(|mount| !mount.read_only());
+            let resolver = Resolver::new(writable.map(Mount::host_path));
+            facts.profile = Some(kernel::profile(&resolver, path));
         }
         self.as_planned(verify::attached(plan, image, &inspection, &facts))?;
         Ok(inspection.state)

@@ -1,5 +1,6 @@
 //! What an engine cannot do of what a plan asks for: an error that names the field and a hint, where podman would leave it out.
 
+use std::collections::BTreeSet;
 use std::sync::Once;
 
 use crate::engine::{BindFacts, Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
@@ -56,21 +57,7 @@ pub(super) fn after_creation(
     is: &Inspection,
 ) -> Result<(), ContainerError> {
     if let Some(field) = ignored_limit(plan, &is.host_config) {
-        if !matches!(plan.labels.role(), Role::Proxy | Role::Build) {
-            return Err(ContainerError::Unsupported {
-                field,
-                engine: name(engine.capabilities()),
-                problem: "ignores it: it runs without root, and has no control groups of its own here"
-                    .to_owned(),
-                hint: EngineFacts::DELEGATION.to_owned(),
-            });
-        }
-        UNLIMITED.call_once(|| {
-            tracing::info!(
-                "the engine ignores limits of memory, processors and processes, also of the proxy; {}",
-                EngineFacts::DELEGATION
-            );
-        });
+        unlimited(plan, engine.capabilities(), field)?;
         (plan.memory, plan.nano_cpus, plan.pids) = (None, None, None);
     }
     if plan.disk.is_some()
@@ -111,6 +98,49 @@ pub(super) fn after_creation(
         }),
         _ => Ok(()),
     }
+}
+
+/// What is only known once a container stands: an engine without root that may make no control groups reports limits which nothing enforces.
+pub(super) fn standing(
+    plan: &ContainerPlan,
+    engine: &Engine,
+    controlled: &BTreeSet<&str>,
+) -> Result<(), ContainerError> {
+    uncontrolled_limit(plan, controlled).map_or(Ok(()), |field| unlimited(plan, engine.capabilities(), field))
+}
+
+/// An error, unless the limit is one of ours, which nobody asked for.
+fn unlimited(
+    plan: &ContainerPlan,
+    capabilities: &Capabilities,
+    field: &'static str,
+) -> Result<(), ContainerError> {
+    if !matches!(plan.labels.role(), Role::Proxy | Role::Build) {
+        return Err(ContainerError::Unsupported {
+            field,
+            engine: name(capabilities),
+            problem: "ignores it: its containers have no control groups of their own here".to_owned(),
+            hint: EngineFacts::DELEGATION.to_owned(),
+        });
+    }
+    UNLIMITED.call_once(|| {
+        tracing::info!(
+            "the engine ignores limits of memory, processors and processes, also of the proxy; {}",
+            EngineFacts::DELEGATION
+        );
+    });
+    Ok(())
+}
+
+/// The first limit that was asked for and whose controller has no control group of the container's own.
+fn uncontrolled_limit(plan: &ContainerPlan, controlled: &BTreeSet<&str>) -> Option<&'static str> {
+    [
+        ("resource_limits.memory", plan.memory.is_some(), "memory"),
+        ("resource_limits.cpus", plan.nano_cpus.is_some(), "cpu"),
+        ("resource_limits.pids_limit", plan.pids.is_some(), "pids"),
+    ]
+    .into_iter()
+    .find_map(|(field, asked, controller)| (asked && !controlled.contains(controller)).then_some(field))
 }
 
 /// The first limit that was asked for and that the container does not have at all.
@@ -240,6 +270,50 @@ mod tests {
         }
         "xfs".clone_into(&mut facts.storage_file_system);
         assert!(without_quotas(&facts, &capabilities).is_none());
+    }
+
+    #[test]
+    fn a_limit_without_a_control_group_is_an_error_that_names_the_field_and_the_fix() {
+        let limited = |memory, cpus, pids| ContainerPlan {
+            memory,
+            nano_cpus: cpus,
+            pids,
+            ..a_plan()
+        };
+        let all = BTreeSet::from(["memory", "cpu", "pids"]);
+        for (plan, controlled, expected) in [
+            (limited(None, None, None), BTreeSet::new(), None),
+            (limited(Some(1), Some(1), Some(1)), all, None),
+            (
+                limited(Some(1), None, None),
+                BTreeSet::new(),
+                Some("resource_limits.memory"),
+            ),
+            (
+                limited(Some(1), Some(1), None),
+                BTreeSet::from(["memory"]),
+                Some("resource_limits.cpus"),
+            ),
+            (
+                limited(None, None, Some(1)),
+                BTreeSet::from(["memory", "cpu"]),
+                Some("resource_limits.pids_limit"),
+            ),
+        ] {
+            assert_eq!(uncontrolled_limit(&plan, &controlled), expected, "{controlled:?}");
+        }
+        let capabilities = Capabilities::of_version("5.4.2");
+        let mut plan = limited(Some(1), None, None);
+        let text = unlimited(&plan, &capabilities, "resource_limits.memory")
+            .unwrap_err()
+            .to_string();
+        for part in ["resource_limits.memory", "podman 5.4.2", "loginctl enable-linger"] {
+            assert!(text.contains(part), "{text}");
+        }
+        for role in [Role::Proxy, Role::Build] {
+            plan.labels = plan.labels.with_role(role);
+            assert!(unlimited(&plan, &capabilities, "resource_limits.memory").is_ok());
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,7 @@ pub(crate) struct Engine {
     docker: Docker,
     libpod: Libpod,
     capabilities: Capabilities,
+    of_root: bool,
     /// The limits that the engine gives to containers that ask for none, looked up once for all clones.
     default_limits: Arc<OnceCell<Vec<LimitFacts>>>,
     filter: Option<Arc<Path>>,
@@ -68,11 +70,13 @@ impl Engine {
         let socket = address.socket().to_string_lossy();
         let docker = Docker::connect_with_unix(&socket, HEADERS_DEADLINE.as_secs(), &API)
             .map_err(|error| failed(error.into()))?;
-        tracing::debug!(engine = %address, %version, "connected");
+        let of_root = std::fs::metadata(address.socket()).is_ok_and(|socket| socket.uid() == 0);
+        tracing::debug!(engine = %address, %version, of_root, "connected");
         Ok(Self {
             docker,
             libpod,
             capabilities,
+            of_root,
             default_limits: Arc::default(),
             filter: None,
         })
@@ -92,6 +96,11 @@ impl Engine {
     /// What this engine is and what its version lacks.
     pub(crate) fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    /// Whether it is root's, as far as the owner of its socket tells.
+    pub(crate) fn is_of_root(&self) -> bool {
+        self.of_root
     }
 
     /// The limits that the engine gives to containers that ask for none, once somebody has looked.

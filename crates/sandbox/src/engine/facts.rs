@@ -15,6 +15,8 @@ pub struct EngineFacts {
     pub rootless: bool,
     /// The version of control groups: `v1` or `v2`.
     pub cgroup_version: String,
+    /// What makes its control groups: `systemd` or `cgroupfs`.
+    pub cgroup_manager: String,
     /// What makes its networks: `netavark` or `cni`.
     pub network_backend: String,
     /// What runs its containers, such as `crun`.
@@ -35,8 +37,9 @@ pub struct EngineFacts {
 
 impl EngineFacts {
     /// How an engine without root gets control groups, and with them limits of memory, processors and processes.
-    pub const DELEGATION: &str = "boot with version 2 of control groups and let systemd delegate them (`Delegate=cpu memory pids` for \
-                                  `user@.service`), use the engine of root, or leave the limit out";
+    pub const DELEGATION: &str = "boot with version 2 of control groups, start the engine's service in a systemd user session \
+                                  (`loginctl enable-linger USER`), and let systemd delegate control groups to it (`Delegate=cpu memory \
+                                  pids` for `user@.service`); or use the engine of root, or leave the limit out";
 }
 
 impl Engine {
@@ -66,6 +69,7 @@ struct Info {
 #[serde(default, rename_all = "camelCase")]
 struct Host {
     cgroup_version: String,
+    cgroup_manager: String,
     network_backend: String,
     oci_runtime: Runtime,
     kernel: String,
@@ -122,6 +126,7 @@ impl From<Info> for EngineFacts {
         Self {
             rootless: host.security.rootless,
             cgroup_version: host.cgroup_version,
+            cgroup_manager: host.cgroup_manager,
             network_backend: host.network_backend,
             runtime_version: host.oci_runtime.number(),
             runtime: host.oci_runtime.name,
@@ -143,7 +148,7 @@ mod tests {
 
     #[test]
     fn reads_what_both_versions_say_and_needs_nothing_of_it() {
-        let old = r#"{"host": {"cgroupVersion": "v1", "networkBackend": "netavark", "ociRuntime": {"name": "crun",
+        let old = r#"{"host": {"cgroupVersion": "v1", "cgroupManager": "cgroupfs", "networkBackend": "netavark", "ociRuntime": {"name": "crun",
             "version": "crun version 1.8.1\ncommit: f8a096be\n+SYSTEMD"}, "kernel": "6.1.0-37-amd64",
             "security": {"rootless": false, "seccompEnabled": true},
             "slirp4netns": {"executable": "/usr/bin/slirp4netns"}}, "store": {"graphDriverName": "overlay",
@@ -152,6 +157,7 @@ mod tests {
         let expected = EngineFacts {
             rootless: false,
             cgroup_version: "v1".to_owned(),
+            cgroup_manager: "cgroupfs".to_owned(),
             network_backend: "netavark".to_owned(),
             runtime: "crun".to_owned(),
             runtime_version: "1.8.1".to_owned(),

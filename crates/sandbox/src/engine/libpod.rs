@@ -28,16 +28,14 @@ pub(super) struct Libpod {
     socket: PathBuf,
 }
 
-/// An answer of any status.
-#[derive(Debug)]
+/// An answer of any status. It has no `Debug`: an inspection's has variables with secrets.
 pub(super) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
 }
 
-/// A call to be made.
-#[derive(Debug)]
+/// A call to be made. It has no `Debug`: the body that creates a container has variables with secrets.
 pub(super) struct Call<'a> {
     /// For errors: what is tried, and on what.
     pub(super) operation: &'static str,

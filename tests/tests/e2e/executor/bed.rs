@@ -4,12 +4,19 @@ use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
+use e2e_tests::setting::Setting;
 use sandbox::executor::{ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig};
-use sandbox::{Isolation, ResourceLimits};
+use sandbox::{ImageTag, Isolation, ResourceLimits};
 
 /// The defaults: for untrusted commands.
 pub(super) fn config(bed: &Bed) -> ExecutorConfig {
-    ExecutorConfig::new("exec", bed.image.clone()).limits(ResourceLimits::untrusted().timeout(DEADLINE))
+    image_config(bed.image.clone())
+}
+
+/// Likewise, in another image.
+pub(super) fn image_config(image: ImageTag) -> ExecutorConfig {
+    let limits = ResourceLimits::untrusted().timeout(DEADLINE);
+    ExecutorConfig::new("exec", image).limits(Setting::of_this_run().possible(limits))
 }
 
 /// The control: root on a root that can be written.

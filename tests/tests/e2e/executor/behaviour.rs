@@ -8,10 +8,10 @@ use std::time::Duration;
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
 use e2e_tests::setting::Setting;
-use sandbox::executor::{ExecOptions, ExecutorConfig, ExecutorMode, Workspace};
+use sandbox::executor::{ExecOptions, ExecutorMode, Workspace};
 use sandbox::{ContainerEnv, ImageSource, Input, Isolation, Mount};
 
-use super::bed::{config, executor, output, run, weak, within};
+use super::bed::{config, executor, image_config, output, run, weak, within};
 
 const MODES: [ExecutorMode; 2] = [ExecutorMode::Reuse, ExecutorMode::Fresh];
 
@@ -109,7 +109,7 @@ async fn sudo_gives_nothing() {
     );
     let source = ImageSource::build(dockerfile, BTreeMap::new());
     let image = bed.sandbox.ensure_image(&source).await.expect("an image");
-    let config = || ExecutorConfig::new("exec", image.clone());
+    let config = || image_config(image.clone());
     let hard = executor(&bed, config());
     assert_eq!(output(&hard, "sudo id -u").await, "1000\n");
     let touched = run(&hard, "sudo touch /root/x").await;
@@ -225,7 +225,7 @@ async fn an_image_needs_nothing_for_it() {
     let empty = ImageSource::build("FROM scratch\nCOPY x /x\n", files);
     let image = bed.sandbox.ensure_image(&empty).await.expect("an image");
     let probe = Mount::read_only_at(&Setting::of_this_run().probe, "/probe");
-    let executor = executor(&bed, ExecutorConfig::new("exec", image).mount(probe));
+    let executor = executor(&bed, image_config(image).mount(probe));
     let result = run(&executor, ["/probe", "addresses"]).await;
     assert!(
         result.is_success() && result.stdout_text().contains("outcome"),

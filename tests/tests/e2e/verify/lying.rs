@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use e2e_tests::bed::{self, Bed};
 use e2e_tests::setting::Setting;
 use sandbox::diagnostics::VerifySpec;
-use sandbox::{EngineAddress, Isolation, ResourceLimits};
+use sandbox::{EngineAddress, Isolation};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
+
+use super::report::untrusted_limits;
 
 /// How it lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,11 +80,7 @@ async fn an_engine_that_does_not_end_processes_or_reports_other_codes_is_detecte
         let mut config = bed::config(&bed::state_dir());
         config.engine = EngineAddress::unix(lying(lie, folder.path()));
         let bed = Bed::with(config).await;
-        let spec = VerifySpec::new(
-            bed.image.clone(),
-            Isolation::untrusted(),
-            ResourceLimits::untrusted(),
-        );
+        let spec = VerifySpec::new(bed.image.clone(), Isolation::untrusted(), untrusted_limits());
         match bed.sandbox.verify(spec).await {
             Ok(report) => {
                 let broken: Vec<&str> = report.broken().map(|finding| finding.check.id()).collect();

@@ -3,8 +3,14 @@
 use std::collections::BTreeMap;
 
 use e2e_tests::bed::{self, Bed};
-use sandbox::Network;
+use e2e_tests::setting::Setting;
 use sandbox::diagnostics::{VerifyReport, VerifySpec};
+use sandbox::{Network, ResourceLimits};
+
+/// The limits of what nobody vouches for, as far as the engine has any.
+pub(super) fn untrusted_limits() -> ResourceLimits {
+    Setting::of_this_run().possible(ResourceLimits::untrusted())
+}
 
 /// What is broken, with what was seen.
 pub(super) async fn broken(bed: &Bed, spec: VerifySpec) -> BTreeMap<&'static str, String> {

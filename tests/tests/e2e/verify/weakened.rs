@@ -11,12 +11,12 @@ use sandbox::isolation::{Capability, Device, HostEntry, Seccomp, Tmpfs, Ulimit, 
 use sandbox::{ByteSize, ImageSource, Isolation, Mount, Network, ResourceLimits};
 use tempfile::TempDir;
 
-use super::report::{broken, proxied};
+use super::report::{broken, proxied, untrusted_limits};
 
 type Broken = BTreeMap<&'static str, String>;
 
 async fn untrusted(bed: &Bed, made: Isolation) -> Broken {
-    let limits = ResourceLimits::untrusted();
+    let limits = untrusted_limits();
     let spec = VerifySpec::new(bed.image.clone(), Isolation::untrusted(), limits);
     broken(bed, spec.made_with(made, limits)).await
 }
@@ -105,7 +105,7 @@ async fn new_privileges_and_unfiltered_calls() {
             &["foreign_sockets_refused", "user_namespace_refused"],
         ),
     ] {
-        let limits = ResourceLimits::untrusted();
+        let limits = untrusted_limits();
         let spec = VerifySpec::new(bed.image.clone(), promised, limits).made_with(made, limits);
         only(&broken(&bed, spec).await, expected);
     }
@@ -122,7 +122,7 @@ async fn a_program_that_makes_root() {
         BTreeMap::new(),
     );
     let image = bed.sandbox.ensure_image(&source).await.expect("an image");
-    let limits = ResourceLimits::untrusted();
+    let limits = untrusted_limits();
     let promised = || VerifySpec::new(image.clone(), Isolation::untrusted(), limits);
     let made = Isolation {
         no_new_privileges: false,

@@ -51,3 +51,33 @@ impl Decoder for Zstd {
         BASE.saturating_add(usize::try_from(remembered).unwrap_or(usize::MAX))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame with a window of 8 MiB, without an end: blocks of one byte repeated, each of 128 KiB.
+    fn endless(blocks: usize) -> Vec<u8> {
+        let head = [0x28, 0xb5, 0x2f, 0xfd, 0, (WINDOW_LOG - 10) << 3];
+        let block = [0x02, 0x00, 0x10, b'x'];
+        [&head[..], &block.repeat(blocks)].concat()
+    }
+
+    #[test]
+    fn the_estimate_follows_what_comes_and_ends_at_twice_the_window() {
+        let encoded = endless(8 * 20);
+        let mut zstd = Zstd::new().unwrap();
+        assert_eq!(zstd.memory(), BASE);
+        let (mut read, mut written, mut piece) = (0, 0, vec![0; 32 * 1024]);
+        loop {
+            let step = zstd.step(&encoded[read..], &mut piece).unwrap();
+            (read, written) = (read + step.read, written + step.written);
+            assert_eq!(zstd.memory(), BASE + written.min(2 << WINDOW_LOG), "{written}");
+            if step.written == 0 && read == encoded.len() {
+                break;
+            }
+        }
+        assert_eq!(written, 20 << 20);
+        assert!(zstd.memory() <= 17 << 20, "what `reservation` says of it");
+    }
+}

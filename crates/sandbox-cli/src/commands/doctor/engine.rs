@@ -61,6 +61,12 @@ fn control_groups(facts: &EngineFacts) -> Check {
             "version 1: an engine without root ignores limits of memory, processors and processes",
             "boot with version 2 (`systemd.unified_cgroup_hierarchy=1`), or use the engine of root",
         ),
+        ("v2", true) if facts.cgroup_manager == "cgroupfs" => Check::warn(
+            name,
+            "version 2 without systemd: containers of an engine without root have none of their own, so limits of memory, processors and \
+             processes are an error",
+            EngineFacts::DELEGATION,
+        ),
         ("v1", false) => Check::ok(name, "version 1; out-of-memory kills are not always reported"),
         (version, _) => Check::ok(name, format!("version {}", version.trim_start_matches('v'))),
     }
@@ -302,6 +308,15 @@ mod tests {
             facts.rootless = true;
             "v1".clone_into(&mut facts.cgroup_version);
         });
+        let undelegated = facts(|facts| {
+            facts.rootless = true;
+            "cgroupfs".clone_into(&mut facts.cgroup_manager);
+        });
+        let delegated = facts(|facts| {
+            facts.rootless = true;
+            "systemd".clone_into(&mut facts.cgroup_manager);
+        });
+        let of_root = facts(|facts| "cgroupfs".clone_into(&mut facts.cgroup_manager));
         let guarded = facts(|facts| "runsc".clone_into(&mut facts.runtime));
         let unfiltered = facts(|facts| facts.seccomp = false);
         let stored = |driver: &str, system: &str| {
@@ -315,6 +330,9 @@ mod tests {
             (networks(&cni), Verdict::Fail),
             (control_groups(&good), Verdict::Ok),
             (control_groups(&unlimited), Verdict::Warn),
+            (control_groups(&undelegated), Verdict::Warn),
+            (control_groups(&delegated), Verdict::Ok),
+            (control_groups(&of_root), Verdict::Ok),
             (system_calls(&good), Verdict::Ok),
             (system_calls(&unfiltered), Verdict::Warn),
             (disk(&stored("overlay", "extfs")), Verdict::Warn),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
@@ -11,6 +12,7 @@ use sandbox_files::host_path::Identity;
 
 use super::filter::Filter;
 use super::mountinfo::{self, KernelMount};
+use super::node::Node;
 use super::process::Process;
 
 /// A soft limit and a hard one; `None` is unlimited.
@@ -22,6 +24,8 @@ pub(in crate::container) struct KernelFacts {
     /// The capabilities that any process of it can ever have, as a bit set.
     pub(in crate::container) bounding: u64,
     pub(in crate::container) no_new_privileges: bool,
+    /// How much sooner the kernel kills it for want of memory; below 0, later.
+    pub(in crate::container) oom_score_adj: i32,
     /// The names of its network interfaces.
     pub(in crate::container) interfaces: BTreeSet<String>,
     /// Whether any interface has an IPv6 address, loopback included.
@@ -37,17 +41,23 @@ pub(in crate::container) struct KernelFacts {
     /// The same of its groups.
     pub(in crate::container) groups: Vec<(u32, u32, u32)>,
     pub(in crate::container) limits: BTreeMap<UlimitKind, SoftAndHard>,
+    /// The controllers that have a control group of the container's own for it: `memory`, `cpu`, `pids`.
+    pub(in crate::container) controlled: BTreeSet<&'static str>,
     pub(in crate::container) mounts: Vec<KernelMount>,
     /// Those of the paths that were asked about that the container does not have.
     pub(in crate::container) absent: BTreeSet<String>,
     /// What is mounted at the paths that were asked about, as far as something is there.
     pub(in crate::container) roots: BTreeMap<String, Identity>,
+    /// The devices at the paths that were asked about.
+    pub(in crate::container) nodes: BTreeMap<String, Node>,
+    /// The host's devices that were asked for, by where the container is to see them.
+    pub(in crate::container) planned_nodes: BTreeMap<String, Node>,
     /// Bytes that its root file system can come to, where somebody asked: see [`disk_bound`](super::disk_bound).
     pub(in crate::container) disk: Option<u64>,
     /// The filter of system calls that the runtime was told to load.
     pub(in crate::container) filter: Option<Filter>,
-    /// The one that was asked for, where it can be read.
-    pub(in crate::container) profile: Option<Filter>,
+    /// The one that was asked for, where one was, or why it cannot be read.
+    pub(in crate::container) profile: Option<Result<Filter, String>>,
 }
 
 /// Reads the facts about `first`, which must be the container's. `asked` are paths of the container.
@@ -71,6 +81,10 @@ pub(in crate::container) fn read(
             .and_then(|bits| u64::from_str_radix(bits, 16).ok())
             .ok_or("no CapBnd")?,
         no_new_privileges: field(&status, "NoNewPrivs").ok_or("no NoNewPrivs")? == "1",
+        oom_score_adj: text("oom_score_adj")?
+            .trim()
+            .parse()
+            .map_err(|_| "no oom_score_adj")?,
         interfaces: interfaces(&text("net/dev")?),
         has_ipv6: has_ipv6(&process.join("net/if_inet6"))
             .map_err(|error| format!("net/if_inet6: {error}"))?,
@@ -82,6 +96,7 @@ pub(in crate::container) fn read(
         users: ids(&text("uid_map")?).ok_or("no uid_map")?,
         groups: ids(&text("gid_map")?).ok_or("no gid_map")?,
         limits: limits(&text("limits")?).ok_or("no limits")?,
+        controlled: first.controlled(proc),
         mounts: mountinfo::parse(&text("mountinfo")?).ok_or("no mountinfo")?,
         absent: asked
             .iter()
@@ -89,27 +104,45 @@ pub(in crate::container) fn read(
             .cloned()
             .collect(),
         roots: BTreeMap::new(),
+        nodes: BTreeMap::new(),
+        planned_nodes: BTreeMap::new(),
         disk: None,
         filter: None,
         profile: None,
     })
 }
 
-/// What is mounted at `targets` in the container of the process `pid`. Links are those of the container's own root.
+/// What is mounted at `targets` in the container of the process `pid`.
 pub(in crate::container) fn roots<'a>(
     proc: &Path,
     pid: u32,
     targets: impl Iterator<Item = &'a str>,
 ) -> io::Result<BTreeMap<String, Identity>> {
+    look_at(proc, pid, targets, |held| Identity::of(held).ok())
+}
+
+/// Those of `targets` in the container of the process `pid` that are devices.
+pub(in crate::container) fn nodes<'a>(
+    proc: &Path,
+    pid: u32,
+    targets: impl Iterator<Item = &'a str>,
+) -> io::Result<BTreeMap<String, Node>> {
+    look_at(proc, pid, targets, |held| Node::of(held).ok()?)
+}
+
+/// Links are those of the container's own root.
+fn look_at<'a, T>(
+    proc: &Path,
+    pid: u32,
+    targets: impl Iterator<Item = &'a str>,
+    look: impl Fn(OwnedFd) -> Option<T>,
+) -> io::Result<BTreeMap<String, T>> {
     let path = proc.join(pid.to_string()).join("root");
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let root = openat(CWD, path, flags | OFlags::DIRECTORY, Mode::empty())?;
-    let identity = |target: &str| {
-        let held = openat2(&root, target, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
-        Identity::of(held)
-    };
+    let open = |target: &str| openat2(&root, target, flags, Mode::empty(), ResolveFlags::IN_ROOT);
     Ok(targets
-        .filter_map(|target| Some((target.to_owned(), identity(target).ok()?)))
+        .filter_map(|target| Some((target.to_owned(), look(open(target).ok()?)?)))
         .collect())
 }
 
@@ -241,6 +274,7 @@ mod tests {
             ("uid_map", "         0     200000      65536\n"),
             ("gid_map", "         0     300000      65536\n"),
             ("limits", LIMITS),
+            ("oom_score_adj", "200\n"),
             ("mountinfo", "155 84 0:49 / / rw,relatime - overlay overlay rw\n"),
         ] {
             fs::write(process.join(name), text).unwrap();
@@ -281,6 +315,7 @@ Max pending signals       96365                96365                signals   \n
         let expected = KernelFacts {
             bounding: 0xeb,
             no_new_privileges: true,
+            oom_score_adj: 200,
             interfaces: BTreeSet::from(["eth0".to_owned(), "lo".to_owned()]),
             has_ipv6: false,
             forwards_ipv4: false,
@@ -289,9 +324,12 @@ Max pending signals       96365                96365                signals   \n
             users: vec![(0, 200_000, 65_536)],
             groups: vec![(0, 300_000, 65_536)],
             limits: facts.limits.clone(),
+            controlled: BTreeSet::new(),
             mounts: facts.mounts.clone(),
             absent: BTreeSet::from(["/nowhere".to_owned()]),
             roots: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            planned_nodes: BTreeMap::new(),
             disk: None,
             filter: None,
             profile: None,
@@ -306,6 +344,19 @@ Max pending signals       96365                96365                signals   \n
         ] {
             assert_eq!(facts.limits.get(&kind), Some(&limits), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn devices_are_known_by_their_numbers_in_the_containers_own_root() {
+        let proc = tempfile::tempdir().unwrap();
+        fs::create_dir(proc.path().join("7")).unwrap();
+        symlink("/dev", proc.path().join("7/root")).unwrap();
+        let found = nodes(proc.path(), 7, ["/null", "/", "/nothing"].into_iter()).unwrap();
+        assert_eq!(
+            found,
+            BTreeMap::from([("/null".to_owned(), Node::character((1, 3)))])
+        );
+        assert!(nodes(proc.path(), 8, std::iter::empty()).is_err());
     }
 
     #[test]
@@ -347,7 +398,7 @@ Max pending signals       96365                96365                signals   \n
             )
             .is_err()
         );
-        for file in ["uid_map", "gid_map", "limits", "mountinfo"] {
+        for file in ["uid_map", "gid_map", "limits", "mountinfo", "oom_score_adj"] {
             let proc = fake("0f", STATUS, "", SNMP);
             fs::remove_file(proc.path().join("7").join(file)).unwrap();
             assert!(read(proc.path(), 7, "0f").is_err(), "{file}");

@@ -3,50 +3,175 @@
 //! With no-new-privileges it is loaded in the last moment before the program, so the kernel has nothing to tell yet. What podman tells in
 //! an inspection is not what the runtime gets; this is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use sandbox_files::host_path::Resolver;
 use serde::Deserialize;
+use serde_json::Value;
 
 /// No configuration and no profile is near this size.
 const LARGEST: u64 = 16 << 20;
 
-/// A filter, as far as it is compared.
+/// A filter, as far as it is compared: what a runtime was told, or the profile that an engine makes that from.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::container) struct Filter {
     default_action: String,
     #[serde(default)]
-    syscalls: Vec<Rule>,
+    default_errno_ret: Option<u32>,
+    /// The name of the error, which only profiles have.
+    #[serde(default)]
+    default_errno: Option<String>,
+    #[serde(default)]
+    architectures: Option<BTreeSet<String>>,
+    /// The newer form of a profile's architectures.
+    #[serde(default)]
+    arch_map: Option<Vec<Architecture>>,
+    #[serde(default)]
+    syscalls: Option<Vec<Rule>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Architecture {
+    architecture: String,
+    #[serde(default)]
+    sub_architectures: Option<Vec<String>>,
+}
+
+/// What happens to some calls.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Rule {
     #[serde(default)]
-    names: BTreeSet<String>,
+    names: Option<BTreeSet<String>>,
     /// The older form of a profile.
     #[serde(default)]
     name: Option<String>,
+    action: String,
+    #[serde(default)]
+    args: Option<Vec<Argument>>,
+    #[serde(default)]
+    errno_ret: Option<u32>,
+    /// The name of the error, which only profiles have.
+    #[serde(default)]
+    errno: Option<String>,
+    /// Only profiles have conditions.
+    #[serde(default)]
+    includes: Option<Condition>,
+    #[serde(default)]
+    excludes: Option<Condition>,
+}
+
+/// What an argument of the call must be.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Argument {
+    index: u32,
+    value: u64,
+    #[serde(default)]
+    value_two: u64,
+    op: String,
+}
+
+/// Which containers a rule of a profile is for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+struct Condition {
+    #[serde(default)]
+    caps: Option<BTreeSet<String>>,
+    /// The machine's architecture, the kernel's version.
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
 }
 
 impl Filter {
-    /// Whether it is what a runtime is told of `profile`: rules for other architectures and for capabilities that the container lacks are
-    /// left out of it, and nothing is added.
-    pub(in crate::container) fn is_made_from(&self, profile: &Self) -> bool {
-        let calls = self.calls();
+    /// Whether it is what a runtime is told of `profile` for a container with `capabilities` (`CAP_…`). Each of its rules is one of the
+    /// profile's that is for such a container, and all of the profile's that are so are there; what depends on the architecture or the
+    /// version of the kernel may be missing.
+    pub(in crate::container) fn is_made_from(&self, profile: &Self, capabilities: &BTreeSet<String>) -> bool {
+        let (certain, possible): (Vec<_>, Vec<_>) = profile
+            .rules()
+            .filter_map(|rule| Some((rule, rule.is_for(capabilities)?)))
+            .partition(|&(_, is_certain)| is_certain);
+        let is_told = |rule: &Rule, call| self.rules().any(|told| told.is_made_from(rule) && told.has(call));
+        let is_of_profile = |told: &Rule, call| {
+            let mut rules = certain.iter().chain(&possible);
+            rules.any(|(rule, _)| told.is_made_from(rule) && rule.has(call))
+        };
+        let (is, planned) = (self.architectures(), profile.architectures());
         self.default_action == profile.default_action
-            && calls.is_subset(&profile.calls())
-            && calls.is_empty() == profile.calls().is_empty()
+            && is_error(
+                self.default_errno_ret,
+                profile.default_errno_ret,
+                profile.default_errno.as_deref(),
+            )
+            && is.is_subset(&planned)
+            && self
+                .rules()
+                .all(|told| told.calls().all(|call| is_of_profile(told, call)))
+            && certain
+                .iter()
+                .all(|(rule, _)| rule.calls().all(|call| is_told(rule, call)))
     }
 
-    fn calls(&self) -> BTreeSet<&str> {
-        let rules = self.syscalls.iter();
-        rules
-            .flat_map(|rule| rule.names.iter().chain(&rule.name))
-            .map(String::as_str)
-            .collect()
+    fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.syscalls.iter().flatten()
+    }
+
+    fn architectures(&self) -> BTreeSet<&str> {
+        let mapped = self.arch_map.iter().flatten().flat_map(|native| {
+            let others = native.sub_architectures.iter().flatten();
+            others.chain([&native.architecture])
+        });
+        let listed = self.architectures.iter().flatten();
+        listed.chain(mapped).map(String::as_str).collect()
+    }
+}
+
+impl Rule {
+    fn calls(&self) -> impl Iterator<Item = &str> {
+        let names = self.names.iter().flatten();
+        names.chain(&self.name).map(String::as_str)
+    }
+
+    fn has(&self, call: &str) -> bool {
+        let is_named = self.names.as_ref().is_some_and(|names| names.contains(call));
+        is_named || self.name.as_deref() == Some(call)
+    }
+
+    /// Whether it says of its calls what `profile` does of its own.
+    fn is_made_from(&self, profile: &Self) -> bool {
+        self.action == profile.action
+            && self.args.as_deref().unwrap_or_default() == profile.args.as_deref().unwrap_or_default()
+            && is_error(self.errno_ret, profile.errno_ret, profile.errno.as_deref())
+    }
+
+    /// Whether an engine takes it for a container with `capabilities`: `None` where it does not, false where more than these decides.
+    fn is_for(&self, capabilities: &BTreeSet<String>) -> Option<bool> {
+        let (includes, excludes) = (self.includes.as_ref(), self.excludes.as_ref());
+        let caps = |condition: Option<&Condition>| condition.and_then(|condition| condition.caps.clone());
+        let has_all = caps(includes).is_none_or(|caps| caps.is_subset(capabilities));
+        let has_none = caps(excludes).is_none_or(|caps| caps.is_disjoint(capabilities));
+        let is_certain = !includes.into_iter().chain(excludes).any(Condition::has_others);
+        (has_all && has_none).then_some(is_certain)
+    }
+}
+
+impl Condition {
+    fn has_others(&self) -> bool {
+        let says_nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+        !self.others.values().all(says_nothing)
+    }
+}
+
+/// Whether the error `is` is the one of a profile, which has a number, or a name that the engine looked up.
+fn is_error(is: Option<u32>, number: Option<u32>, name: Option<&str>) -> bool {
+    match name {
+        None | Some("") => is == number,
+        Some(_) => is.is_some_and(|number| number > 0),
     }
 }
 
@@ -66,52 +191,164 @@ pub(in crate::container) fn told_to_runtime(
         seccomp: Option<Filter>,
     }
     let root = proc.join(monitor.to_string()).join("root");
-    let configuration: Configuration = read(&root.join(path.trim_start_matches('/')))?;
-    Ok(configuration.linux.seccomp)
-}
-
-/// The filter in the profile at `path`, where this program sees what the engine's service does.
-pub(in crate::container) fn profile(path: &Path) -> Option<Filter> {
-    read(path).ok()
-}
-
-fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let path = root.join(path.trim_start_matches('/'));
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let mut text = String::new();
-    let file = File::open(path).map_err(|error| failed(&error))?;
+    let file = File::open(&path).map_err(|error| failed(&error))?;
     file.take(LARGEST)
         .read_to_string(&mut text)
         .map_err(|error| failed(&error))?;
     // A parser's message would quote the document, which holds environment variables.
-    serde_json::from_str(&text).map_err(|_| failed(&"not a configuration of a container"))
+    let configuration: Configuration =
+        serde_json::from_str(&text).map_err(|_| failed(&"not a configuration of a container"))?;
+    Ok(configuration.linux.seccomp)
+}
+
+/// The filter in the profile at `path`, where this program sees what the engine's service does. Below the folders that `resolver` knows as
+/// tasks', no link is followed.
+pub(in crate::container) fn profile(resolver: &Resolver, path: &Path) -> Result<Filter, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let found = resolver.find(path).and_then(|found| found.read(LARGEST));
+    let text = found.map_err(|error| failed(error.problem()))?;
+    serde_json::from_slice(&text).map_err(|_| failed(&"not a profile"))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
-    fn filter(action: &str, calls: &[&str]) -> Filter {
-        let text = serde_json::json!({"defaultAction": action, "syscalls": [{"names": calls, "action": "SCMP_ACT_ALLOW"}]});
-        serde_json::from_value(text).unwrap()
+    fn filter(text: &str) -> Filter {
+        serde_json::from_str(text).unwrap()
+    }
+
+    const PROFILE: &str = r#"{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 38, "defaultErrno": "", "comment": "",
+        "archMap": [{"architecture": "SCMP_ARCH_X86_64", "subArchitectures": ["SCMP_ARCH_X32"]}], "syscalls": [
+        {"names": ["read", "write"], "action": "SCMP_ACT_ALLOW", "args": [], "comment": "", "includes": {}, "excludes": {}},
+        {"name": "stat", "action": "SCMP_ACT_ALLOW", "args": null},
+        {"names": ["clone"], "action": "SCMP_ACT_ALLOW",
+            "args": [{"index": 0, "value": 7, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}], "excludes": {"caps": ["CAP_SYS_ADMIN"]}},
+        {"names": ["clone", "mount"], "action": "SCMP_ACT_ALLOW", "includes": {"caps": ["CAP_SYS_ADMIN"], "arches": []}},
+        {"names": ["arm_call"], "action": "SCMP_ACT_ALLOW", "includes": {"arches": ["arm64"]}},
+        {"names": ["keyctl"], "action": "SCMP_ACT_ERRNO", "errno": "EPERM", "errnoRet": null},
+        {"names": ["bpf"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]}"#;
+
+    /// What an engine makes of it.
+    const TOLD: &str = r#"{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 38, "architectures": ["SCMP_ARCH_X86_64"], "syscalls": [
+        {"names": ["read", "write"], "action": "SCMP_ACT_ALLOW"},
+        {"names": ["stat"], "action": "SCMP_ACT_ALLOW"},
+        {"names": ["clone"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 7, "op": "SCMP_CMP_MASKED_EQ"}]},
+        {"names": ["keyctl"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1},
+        {"names": ["bpf"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]}"#;
+
+    #[test]
+    fn a_filter_that_differs_from_its_profile_is_not_made_from_it() {
+        let profile = filter(PROFILE);
+        let nobody = BTreeSet::new();
+        for (from, to, good) in [
+            ("", "", true),
+            (r#"["read", "write"]"#, r#"["write", "read", "stat"]"#, true),
+            (r#"["bpf"]"#, r#"["bpf"], "args": []"#, true),
+            // Conditions that are not about capabilities are the engine's to judge.
+            (r#"["stat"]"#, r#"["stat", "arm_call"]"#, true),
+            (r#"["read", "write"]"#, r#"["read", "mount"]"#, false),
+            (r#"["read", "write"]"#, r#"["read"]"#, false),
+            (
+                r#"["bpf"], "action": "SCMP_ACT_ERRNO""#,
+                r#"["bpf"], "action": "SCMP_ACT_LOG""#,
+                false,
+            ),
+            (r#"["bpf"]"#, r#"["other"]"#, false),
+            (r#"["keyctl"]"#, r#"["keyctl", "clone"]"#, false),
+            (r#""value": 7"#, r#""value": 3"#, false),
+            (r#""index": 0"#, r#""index": 1"#, false),
+            ("MASKED_EQ", "NE", false),
+            (r#""value": 7"#, r#""value": 7, "valueTwo": 7"#, false),
+            (
+                r#", "args": [{"index": 0, "value": 7, "op": "SCMP_CMP_MASKED_EQ"}]"#,
+                "",
+                false,
+            ),
+            (r#"["stat"]"#, r#"["stat", "clone"]"#, false),
+            (r#""defaultErrnoRet": 38"#, r#""defaultErrnoRet": 1"#, false),
+            (
+                r#""defaultAction": "SCMP_ACT_ERRNO""#,
+                r#""defaultAction": "SCMP_ACT_ALLOW""#,
+                false,
+            ),
+            (
+                r#"["bpf"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1"#,
+                r#"["bpf"], "action": "SCMP_ACT_ERRNO", "errnoRet": 0"#,
+                false,
+            ),
+            (
+                r#"["keyctl"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1"#,
+                r#"["keyctl"], "action": "SCMP_ACT_ERRNO""#,
+                false,
+            ),
+            (
+                r#"["SCMP_ARCH_X86_64"]"#,
+                r#"["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"]"#,
+                false,
+            ),
+        ] {
+            assert!(TOLD.contains(from), "{from}");
+            let told = filter(&TOLD.replacen(from, to, 1));
+            assert_eq!(told.is_made_from(&profile, &nobody), good, "{from} -> {to}");
+        }
+        let nothing =
+            filter(r#"{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 38, "syscalls": null}"#);
+        assert!(!nothing.is_made_from(&profile, &nobody));
     }
 
     #[test]
-    fn a_filter_that_permits_more_than_its_profile_is_not_made_from_it() {
-        let profile = filter("SCMP_ACT_ERRNO", &["read", "write"]);
-        for (is, good) in [
-            (filter("SCMP_ACT_ERRNO", &["read", "write"]), true),
-            (filter("SCMP_ACT_ERRNO", &["read"]), true),
-            (filter("SCMP_ACT_ERRNO", &["read", "mount"]), false),
-            (filter("SCMP_ACT_ALLOW", &["read", "write"]), false),
-            (filter("SCMP_ACT_ERRNO", &[]), false),
+    fn a_rule_for_a_capability_is_there_exactly_for_who_has_it() {
+        let profile = filter(PROFILE);
+        let (nobody, admin) = (BTreeSet::new(), BTreeSet::from(["CAP_SYS_ADMIN".to_owned()]));
+        let restricted = filter(TOLD);
+        let conditional = r#"["clone"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 7, "op": "SCMP_CMP_MASKED_EQ"}]"#;
+        let free = filter(&TOLD.replace(conditional, r#"["clone", "mount"], "action": "SCMP_ACT_ALLOW""#));
+        for (told, capabilities, good) in [
+            (&restricted, &nobody, true),
+            (&restricted, &admin, false),
+            (&free, &nobody, false),
+            (&free, &admin, true),
         ] {
-            assert_eq!(is.is_made_from(&profile), good, "{is:?}");
+            assert_eq!(
+                told.is_made_from(&profile, capabilities),
+                good,
+                "{capabilities:?}"
+            );
         }
-        let older = r#"{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"name": "read"}]}"#;
-        let older: Filter = serde_json::from_str(older).unwrap();
-        assert!(older.is_made_from(&profile));
+    }
+
+    #[test]
+    fn a_profile_is_a_regular_file_that_no_task_can_exchange() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let trusting = Resolver::default();
+        let wary = Resolver::new([dir.path()]);
+        fs::write(path("good"), PROFILE).unwrap();
+        symlink(path("good"), path("link")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), rustix::fs::Mode::RUSR).unwrap();
+        fs::write(path("bad"), "{}").unwrap();
+        for (name, resolver, problem) in [
+            ("good", &trusting, None),
+            ("good", &wary, None),
+            ("link", &trusting, None),
+            ("link", &wary, Some("symbolic link")),
+            ("pipe", &trusting, Some("not a regular file")),
+            ("bad", &trusting, Some("not a profile")),
+            ("none", &trusting, Some("No such file")),
+        ] {
+            let read = profile(resolver, &path(name));
+            match problem {
+                None => assert!(read.is_ok(), "{name}: {read:?}"),
+                Some(problem) => assert!(read.as_ref().unwrap_err().contains(problem), "{name}: {read:?}"),
+            }
+        }
     }
 
     #[test]

@@ -7,14 +7,16 @@ mod disk;
 mod facts;
 mod filter;
 mod mountinfo;
+mod node;
 mod process;
 
 pub(super) use disk::disk_bound;
-pub(super) use facts::{KernelFacts, read, roots};
+pub(super) use facts::{KernelFacts, nodes, read, roots};
 #[cfg(test)]
 pub(super) use filter::Filter;
 pub(super) use filter::{profile, told_to_runtime};
 pub(super) use mountinfo::KernelMount;
 #[cfg(test)]
 pub(super) use mountinfo::parse;
+pub(super) use node::Node;
 pub(super) use process::Process;

@@ -1,6 +1,10 @@
 //! Whose a process is.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+
+/// The kernel's controllers that limits of memory, processors and processes are made of.
+const CONTROLLERS: [&str; 3] = ["memory", "cpu", "pids"];
 
 /// The first process of a container, as its engine numbers it.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +28,26 @@ impl Process<'_> {
         let parent = format!("PPid:\t{}", self.monitor);
         let is_child = || read("status").is_ok_and(|status| status.lines().any(|line| line == parent));
         in_group || (self.is_monitored(proc) && is_child())
+    }
+
+    /// Those of the controllers of memory, processors and processes that have a control group of the container's own for it. Limits are
+    /// those of this group; the engine reports them in any case.
+    pub(in crate::container) fn controlled(&self, proc: &Path) -> BTreeSet<&'static str> {
+        let groups =
+            std::fs::read_to_string(proc.join(self.pid.to_string()).join("cgroup")).unwrap_or_default();
+        // A number, the controllers and the group: in version 1 a line for each hierarchy, in version 2 one line without controllers.
+        let group_of = |controller: &str| {
+            let mut lines = groups
+                .lines()
+                .filter_map(|line| line.split_once(':')?.1.split_once(':'));
+            let (_, group) = lines.find(|(names, _)| names.split(',').any(|name| name == controller))?;
+            Some(group)
+        };
+        let is_own = |controller: &&str| {
+            let group = group_of(controller).or_else(|| group_of(""));
+            group.is_some_and(|group| group.contains(self.id))
+        };
+        CONTROLLERS.into_iter().filter(is_own).collect()
     }
 
     /// Whether the monitor is this container's.
@@ -79,6 +103,52 @@ mod tests {
                 "{group} {parent} {line:?}"
             );
             assert!(!process(8).is_of_container(proc.path()), "no such process");
+        }
+    }
+
+    #[test]
+    fn a_limit_needs_a_control_group_of_the_containers_own() {
+        let id = "0f".repeat(32);
+        let own = format!("/user.slice/libpod-{id}.scope/container");
+        let lines = |numbered: &[(&str, &str)]| {
+            let line = |(names, group): &(&str, &str)| format!("3:{names}:{group}\n");
+            numbered.iter().map(line).collect::<String>()
+        };
+        let all = ["memory", "cpu", "pids"];
+        for (groups, expected) in [
+            (lines(&[("", &own)]), &all[..]),
+            (lines(&[("", "/user.slice/session-1.scope")]), &[]),
+            (
+                lines(&[("cpu,cpuacct", &own), ("pids", &own), ("memory", &own), ("", "/")]),
+                &all,
+            ),
+            // What systemd counts without a controller limits nothing.
+            (
+                lines(&[
+                    ("name=systemd", &own),
+                    ("memory", "/"),
+                    ("pids", &own),
+                    ("cpu", "/"),
+                ]),
+                &["pids"],
+            ),
+            // Without a hierarchy of its own, a controller is the one of version 2.
+            (lines(&[("memory", "/"), ("", &own)]), &["cpu", "pids"]),
+            (String::new(), &[]),
+        ] {
+            let proc = tempfile::tempdir().unwrap();
+            fs::create_dir(proc.path().join("7")).unwrap();
+            fs::write(proc.path().join("7/cgroup"), &groups).unwrap();
+            let process = Process {
+                pid: 7,
+                monitor: 6,
+                id: &id,
+            };
+            assert_eq!(
+                process.controlled(proc.path()),
+                expected.iter().copied().collect(),
+                "{groups}"
+            );
         }
     }
 }

@@ -8,15 +8,11 @@ use crate::engine::{BindFacts, Inspection};
 use crate::spec::{Capability, Device, Seccomp, UserNamespace};
 
 use super::difference::Differences;
+use super::mounts::clean;
 
 pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspection) {
     let host = &is.host_config;
-    let keeps: BTreeSet<String> = plan
-        .isolation
-        .capabilities
-        .iter()
-        .map(|capability| format!("CAP_{capability}"))
-        .collect();
+    let keeps = planned_capabilities(plan);
     found.compare(
         "capabilities",
         &keeps,
@@ -96,7 +92,7 @@ pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &Bind
         let mut mounts = kernel.mounts.iter();
         mounts.any(|mount| mount.target == target && mount.root != "/")
     };
-    let are_mounts = kernel.users.iter().any(|&(_, outside, _)| outside != 0);
+    let are_mounts = are_mounts(kernel);
     let mut described = 0;
     let mut nodes = 0;
     for device in &plan.isolation.devices {
@@ -129,22 +125,74 @@ pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &Bind
 
 /// What the runtime was told; the engine does not tell which profile it took.
 fn filter(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
-    let right = match (&plan.isolation.seccomp, &kernel.filter) {
-        (Seccomp::Default, _) => true,
-        (Seccomp::Unconfined, is) => is.is_none(),
-        (Seccomp::Sandbox | Seccomp::Profile(_), is) => is.as_ref().is_some_and(|is| {
-            let profile = kernel.profile.as_ref();
-            profile.is_none_or(|profile| is.is_made_from(profile))
-        }),
+    let wrong = match (&plan.isolation.seccomp, &kernel.filter) {
+        (Seccomp::Unconfined, None) | (Seccomp::Default, Some(_)) => None,
+        (Seccomp::Unconfined, Some(_)) => Some("planned none, is one".to_owned()),
+        (_, None) => Some("there is none".to_owned()),
+        (Seccomp::Sandbox | Seccomp::Profile(_), Some(is)) => match &kernel.profile {
+            Some(Ok(profile)) => {
+                let right = is.is_made_from(profile, &planned_capabilities(plan));
+                (!right).then(|| "is not the planned one".to_owned())
+            }
+            Some(Err(problem)) => Some(format!("the profile cannot be read to compare it: {problem}")),
+            None => Some("there is no profile to compare it with".to_owned()),
+        },
+    };
+    if let Some(wrong) = wrong {
+        found.0.push(format!("filter of system calls: {wrong}"));
+    }
+}
+
+/// As engines and profiles write them.
+fn planned_capabilities(plan: &ContainerPlan) -> BTreeSet<String> {
+    let capabilities = plan.isolation.capabilities.iter();
+    capabilities
+        .map(|capability| format!("CAP_{capability}"))
+        .collect()
+}
+
+/// That each planned device is the host's, and that no other was mounted.
+fn nodes(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
+    let devices = &plan.isolation.devices;
+    for (host, container) in devices.iter().filter_map(Device::node_paths) {
+        let (planned, is) = (kernel.planned_nodes.get(container), kernel.nodes.get(container));
+        found.require(is.is_some() && is == planned, || {
+            let host = host.display();
+            format!("devices in the kernel: what is at `{container}` is not `{host}`")
+        });
+    }
+    // What lies at a mount is compared with the mounts.
+    let is_mount = |target: &str| {
+        plan.mounts
+            .iter()
+            .any(|mount| clean(mount.container_path()) == target)
+    };
+    let is_planned = |target: &str| kernel.planned_nodes.contains_key(target) || is_mount(target);
+    let nodes = kernel.nodes.iter();
+    let more: Vec<_> = nodes
+        .filter(|(target, node)| !is_planned(target) && !node.is_usual_at(target))
+        .map(|(target, _)| target.as_str())
+        .collect();
+    let described = devices.iter().filter(|device| device.node_paths().is_none());
+    // Whoever has the host's users makes nodes rather than mounting them, and tells what was made.
+    let right = match described.count() {
+        0 => more.is_empty(),
+        planned => more.len() >= planned || !are_mounts(kernel),
     };
     found.require(right, || {
-        "filter of system calls: is not the planned one".to_owned()
+        format!("devices in the kernel: beside the planned nodes it has {more:?}")
     });
+}
+
+/// Whether devices are mounts: nobody but the host's root makes nodes.
+fn are_mounts(kernel: &KernelFacts) -> bool {
+    kernel.users.iter().any(|&(_, outside, _)| outside != 0)
 }
 
 pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
     let isolation = &plan.isolation;
     filter(found, plan, kernel);
+    nodes(found, plan, kernel);
     let keeps: BTreeSet<String> = isolation
         .capabilities
         .iter()
@@ -194,12 +242,14 @@ fn outside(map: &[(u32, u32, u32)], inside: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::Value;
     use serde_json::json;
 
-    use super::super::fixture::{INSPECTIONS, MOUNTS, changed, differences, isolation, kernel, plan};
+    use super::super::fixture::{self, INSPECTIONS, MOUNTS, changed, differences, isolation, kernel, plan};
     use super::*;
-    use crate::container::kernel::parse;
+    use crate::container::kernel::{Node, parse};
     use crate::spec::Isolation;
 
     #[test]
@@ -254,6 +304,67 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_is_there_and_is_the_planned_one_or_the_container_is_refused() {
+        let (right, wrong) = (fixture::filter("read"), fixture::filter("mount"));
+        let unread = || Some(Err("/p.json: permission denied".to_owned()));
+        let profile = || Seccomp::Profile("/p.json".into());
+        for (planned, is, read, good) in [
+            (profile(), Some(&right), Some(Ok(right.clone())), true),
+            (profile(), Some(&wrong), Some(Ok(right.clone())), false),
+            (profile(), None, Some(Ok(right.clone())), false),
+            (profile(), Some(&right), unread(), false),
+            (profile(), Some(&right), None, false),
+            (Seccomp::Sandbox, Some(&right), None, false),
+            (Seccomp::Default, Some(&wrong), None, true),
+            (Seccomp::Default, None, None, false),
+            (Seccomp::Unconfined, None, None, true),
+            (Seccomp::Unconfined, Some(&right), None, false),
+        ] {
+            let plan = ContainerPlan {
+                isolation: Isolation {
+                    seccomp: planned,
+                    ..isolation()
+                },
+                ..plan()
+            };
+            let facts = KernelFacts {
+                filter: is.cloned(),
+                profile: read,
+                ..kernel()
+            };
+            let mut found = Differences::default();
+            super::filter(&mut found, &plan, &facts);
+            assert_eq!(
+                found.0.is_empty(),
+                good,
+                "{:?} {:?}",
+                plan.isolation.seccomp,
+                found.0
+            );
+        }
+    }
+
+    #[test]
+    fn a_device_that_nobody_asked_for_is_named() {
+        let (null, kvm) = (Node::character((1, 3)), Node::character((10, 232)));
+        for (target, node, good) in [
+            ("/dev/null", null, true),
+            ("/srv", null, true),
+            ("/rw", kvm, true),
+            ("/dev/kvm", kvm, false),
+            ("/dev/null", kvm, false),
+        ] {
+            let facts = KernelFacts {
+                nodes: BTreeMap::from([(target.to_owned(), node)]),
+                ..kernel()
+            };
+            let mut found = Differences::default();
+            nodes(&mut found, &plan(), &facts);
+            assert_eq!(found.0.is_empty(), good, "{:?}", found.0);
+        }
+    }
+
+    #[test]
     fn other_profiles_devices_and_runtimes_are_compared() {
         let filtered = ContainerPlan {
             isolation: Isolation {
@@ -265,29 +376,55 @@ mod tests {
         };
         let node = json!({"PathOnHost": "/dev/kvm", "PathInContainer": "/dev/kvm"});
         let described = json!({"PathOnHost": "/dev/x", "PathInContainer": "/dev/x"});
-        let unmapped = kernel();
-        // Without root, the engine mounts devices and tells none.
-        let line = "166 155 0:6 /kvm /dev/kvm rw,nosuid,noexec - devtmpfs devtmpfs rw\n";
-        let mapped = KernelFacts {
-            users: vec![(0, 1000, 1)],
-            mounts: parse(&format!("{}{line}", MOUNTS[1])).unwrap(),
+        let kvm = Node::character((10, 232));
+        let planned = BTreeMap::from([("/dev/kvm".to_owned(), kvm)]);
+        let unmapped = KernelFacts {
+            nodes: planned.clone(),
+            planned_nodes: planned.clone(),
             ..kernel()
         };
+        // Without root, the engine mounts devices and tells none.
+        let line = "166 155 0:6 /kvm /dev/kvm rw,nosuid,noexec - devtmpfs devtmpfs rw\n";
+        let mapped = |nodes: &[(&str, Node)]| KernelFacts {
+            users: vec![(0, 1000, 1)],
+            mounts: parse(&format!("{}{line}", MOUNTS[1])).unwrap(),
+            nodes: nodes
+                .iter()
+                .map(|&(path, node)| (path.to_owned(), node))
+                .collect(),
+            ..unmapped.clone()
+        };
+        let (null, zero) = (Node::character((1, 3)), Node::character((1, 5)));
+        let usual = [
+            ("/dev/null", null),
+            ("/dev/zero", zero),
+            ("/run/.containerenv", null),
+        ];
+        let right = mapped(&[("/dev/kvm", kvm), ("/dev/x", zero)]);
+        let alone = mapped(&[&usual[..], &[("/dev/kvm", kvm)]].concat());
+        let another = mapped(&[("/dev/kvm", null), ("/dev/x", zero)]);
         let bare = KernelFacts {
             users: vec![(0, 1000, 1)],
             ..kernel()
+        };
+        let made = KernelFacts {
+            nodes: BTreeMap::from([("/dev/kvm".to_owned(), null)]),
+            ..unmapped.clone()
         };
         for (devices, facts, good) in [
             (json!([node, described]), &unmapped, true),
             (json!([node]), &unmapped, false),
             (json!([described]), &unmapped, false),
             (json!([]), &unmapped, false),
-            (json!([]), &mapped, true),
+            (json!([node, described]), &made, false),
+            (json!([]), &right, true),
+            (json!([]), &alone, false),
+            (json!([]), &another, false),
             (json!([]), &bare, false),
         ] {
             let answer = changed(INSPECTIONS[1], "/HostConfig/Devices", devices);
             let found = differences(&filtered, answer, facts);
-            let named = found.iter().any(|text| text.starts_with("devices:"));
+            let named = found.iter().any(|text| text.starts_with("devices"));
             assert_eq!(named, !good, "{found:?}");
         }
     }

@@ -97,6 +97,7 @@ pub(super) fn kernel() -> KernelFacts {
     KernelFacts {
         bounding: 0xeb,
         no_new_privileges: true,
+        oom_score_adj: 0,
         interfaces: ["eth0", "lo"].map(str::to_owned).into(),
         has_ipv6: false,
         forwards_ipv4: false,
@@ -105,18 +106,21 @@ pub(super) fn kernel() -> KernelFacts {
         users: vec![(0, 0, u32::MAX)],
         groups: vec![(0, 0, u32::MAX)],
         limits: BTreeMap::from([(UlimitKind::Core, (Some(0), Some(0)))]),
+        controlled: BTreeSet::from(["memory", "cpu", "pids"]),
         mounts: kernel::parse(MOUNTS[0]).unwrap(),
         absent: BTreeSet::from(["/not-in-the-image".to_owned()]),
         roots: BTreeMap::new(),
+        nodes: BTreeMap::new(),
+        planned_nodes: BTreeMap::new(),
         disk: None,
         filter: Some(filter("read")),
-        profile: Some(filter("read")),
+        profile: Some(Ok(filter("read"))),
     }
 }
 
 /// A filter that permits the one `call`.
 pub(super) fn filter(call: &str) -> Filter {
-    let text = serde_json::json!({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": [call]}]});
+    let text = serde_json::json!({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": [call], "action": "SCMP_ACT_ALLOW"}]});
     serde_json::from_value(text).unwrap()
 }
 

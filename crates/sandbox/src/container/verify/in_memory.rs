@@ -45,10 +45,10 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
         .collect();
     for mount in last_ones(&kernel.mounts) {
         // Less than all of a file system is a file of the engine's, such as `/etc/hostname`, which lies on the host's `/run`. That of
-        // the engine's own network is its own affair. Below `/dev` it is a device: without root, engines mount the host's.
+        // the engine's own network is its own affair. A device has no content: without root, engines mount the host's.
         let whole = mount.root == "/";
         let exempt = bound.contains(&mount.target)
-            || (!whole && mount.target.starts_with("/dev/"))
+            || kernel.nodes.contains_key(&mount.target)
             || (plan.network == PlannedNetwork::Default && mount.target == "/etc/resolv.conf");
         let unbounded =
             mount.file_system == "tmpfs" && !mount.is_read_only() && !(whole && mount.size().is_some());
@@ -116,4 +116,34 @@ fn shared_memory(found: &mut Differences, planned: u64, kernel: &KernelFacts) {
             mount.size()
         )
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::fixture::{self, MOUNTS};
+    use super::*;
+    use crate::container::kernel::{Node, parse};
+
+    #[test]
+    fn a_file_of_the_hosts_below_dev_is_no_device() {
+        // Where the host is a container itself, its `/dev` is in memory.
+        let line = "166 155 0:6 /null /dev/null rw,nosuid,noexec - tmpfs tmpfs rw,mode=755\n";
+        let facts = |nodes| KernelFacts {
+            mounts: parse(&format!("{}{line}", MOUNTS[1])).unwrap(),
+            nodes,
+            ..fixture::kernel()
+        };
+        let device = BTreeMap::from([("/dev/null".to_owned(), Node::character((1, 3)))]);
+        for (facts, good) in [(facts(device), true), (facts(BTreeMap::new()), false)] {
+            let mut found = Differences::default();
+            kernel(&mut found, &fixture::plan(), &facts);
+            let named = found
+                .0
+                .iter()
+                .any(|text| text.contains("`/dev/null` have no bound"));
+            assert_eq!(named, !good, "{:?}", found.0);
+        }
+    }
 }

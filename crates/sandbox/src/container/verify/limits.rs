@@ -51,6 +51,11 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
             format!("disk: planned {planned} bytes, the kernel's bound is {is}")
         });
     }
+    // The host's own programs would be killed in its place.
+    let score = kernel.oom_score_adj;
+    found.require(score >= 0, || {
+        format!("OOM score in the kernel: planned 0 or more, is {score}")
+    });
     for limit in &plan.isolation.ulimits {
         found.compare(
             &format!("limit {} in the kernel", limit.kind.name()),
@@ -64,6 +69,19 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
 mod tests {
     use super::super::fixture;
     use super::*;
+
+    #[test]
+    fn a_container_that_the_kernel_spares_is_not_as_planned() {
+        for (score, good) in [(0, true), (200, true), (-1, false)] {
+            let facts = KernelFacts {
+                oom_score_adj: score,
+                ..fixture::kernel()
+            };
+            let mut found = Differences::default();
+            kernel(&mut found, &fixture::plan(), &facts);
+            assert_eq!(found.0.is_empty(), good, "{:?}", found.0);
+        }
+    }
 
     #[test]
     fn a_disk_without_a_bound_in_the_kernel_or_with_a_larger_one_is_not_as_planned() {

@@ -30,6 +30,14 @@ impl Device {
         }
     }
 
+    /// Where host and container see it; of a described one the description says that.
+    pub(crate) fn node_paths(&self) -> Option<(&Path, &str)> {
+        match self {
+            Self::Node { host, container } => Some((host, container)),
+            Self::Cdi(_) => None,
+        }
+    }
+
     pub(super) fn validate(&self) -> Result<(), InvalidSpec> {
         let good = match self {
             Self::Node { host, container } => {
