@@ -24,8 +24,6 @@ pub(crate) use own_files::OwnFiles;
 pub(crate) use plan::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
 pub(crate) use run::{Attached, Created, Exit, Handle, Running};
 
-pub(crate) use crate::engine::{Chunk, Output, Stdin};
-#[cfg(test)]
-pub(crate) use default_limits::create;
 #[cfg(test)]
 pub(crate) use request::tests::a_plan;
+pub(crate) use sandbox_podman::{Chunk, Output, Stdin};

@@ -2,10 +2,10 @@
 
 use std::sync::Once;
 
-use crate::engine::{BindFacts, Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
 use crate::program::SUPERVISE;
 use crate::reap::Role;
 use crate::spec::{Runtime, Seccomp, UserNamespace};
+use sandbox_podman::{BindFacts, Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
 
 use super::error::ContainerError;
 use super::plan::ContainerPlan;
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn storage_without_quotas_is_named_with_a_hint() {
-        let capabilities = Capabilities::of_version("5.4.2");
+        let capabilities = Capabilities::new("5.4.2".parse().unwrap());
         let mut facts = EngineFacts::default();
         "overlay".clone_into(&mut facts.storage_driver);
         "extfs".clone_into(&mut facts.storage_file_system);

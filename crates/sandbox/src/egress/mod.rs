@@ -6,6 +6,7 @@
 
 mod authority;
 mod blocking;
+mod bridge;
 mod endpoint;
 mod error;
 mod leftovers;
@@ -20,6 +21,7 @@ mod shared;
 mod subnet;
 mod trust;
 
+pub(crate) use bridge::stray_bridges;
 pub(crate) use endpoint::Endpoint;
 pub use error::ProxyError;
 pub(crate) use leftovers::{remove_shared, remove_unused_network};
@@ -31,8 +33,6 @@ pub(crate) use proxy::{PROGRAM as PROXY_PROGRAM, image_of as proxy_image};
 pub(crate) use remains::Remains;
 pub(crate) use running::{ProxyControl, RunningProxy};
 pub(crate) use shared::Egress;
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use trust::first_file;
 pub(crate) use trust::{
     BUILD_FOLDER as BUILD_TRUST_FOLDER, FOLDER as TRUST_FOLDER, variable_names as trust_variables,
 };

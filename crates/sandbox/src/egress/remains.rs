@@ -1,6 +1,6 @@
 //! What is to be removed of one task's egress.
 
-use crate::engine::Engine;
+use sandbox_podman::Engine;
 
 use super::ProxyError;
 

@@ -10,12 +10,12 @@ use sandbox_proxy_protocol::{Limits, Listen, PROTOCOL_VERSION, ReplacementMap, S
 use time::OffsetDateTime;
 
 use crate::config::SandboxConfig;
-use crate::engine::Engine;
 use crate::network_log::LogSink;
 use crate::program::StaticProgram;
 use crate::reap::Labels;
 use crate::spec::{NetworkSandboxConfig, ObjectId};
 use sandbox_files::FileLock;
+use sandbox_podman::Engine;
 
 use super::authority::RootAuthority;
 use super::blocking::blocking;

@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use crate::container::{Attached, Attachment, ContainerPlan, Created, Detachment, PlannedNetwork, Running};
 use crate::context::Shared;
 use crate::egress::{self, Endpoint, Opening, RunningProxy};
-use crate::engine::BuildNetwork;
 use crate::error::SandboxError;
 use crate::network_log::LogSink;
 use crate::reap::Role;
 use crate::spec::{ContainerEnv, Isolation, Network, NetworkSandboxConfig, ObjectId};
 use crate::task;
+use sandbox_podman::BuildNetwork;
 
 /// What the container does is wait: measured, its program has 3 MB.
 const MEMORY: u64 = 64 << 20;

@@ -8,10 +8,10 @@ use super::task_dir;
 use crate::container::{ContainerPlan, Created, Handle};
 use crate::context::Shared;
 use crate::egress::{Endpoint, Opening, RunningProxy};
-use crate::engine::Owner;
 use crate::error::SandboxError;
 use crate::spec::{Launch, Network, ObjectId, RunSpec};
 use crate::task::{self, Program};
+use sandbox_podman::Owner;
 
 /// A run whose container is there and filled; its process does not run.
 #[derive(Debug)]

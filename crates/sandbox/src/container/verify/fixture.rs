@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::stages::attached;
 use crate::container::kernel::{self, Filter, KernelFacts};
 use crate::container::plan::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
-use crate::engine::ImageFacts;
 use crate::reap::Labels;
 use crate::spec::{ContainerEnv, Isolation, Mount, Tmpfs, UlimitKind};
+use sandbox_podman::ImageFacts;
 
 /// What both tested engines said about containers made from [`plan`]: podman 4.3.1 and 5.4.2, after the attach.
 pub(super) const INSPECTIONS: [&str; 2] = [
@@ -86,7 +86,7 @@ pub(super) fn image() -> ImageFacts {
         labels: BTreeMap::new(),
         entrypoint: Vec::new(),
         command: vec!["/bin/bash".to_owned()],
-        env: ContainerEnv::default(),
+        env: std::collections::BTreeMap::new(),
         working_dir: String::new(),
         user: String::new(),
         architecture: "amd64".to_owned(),

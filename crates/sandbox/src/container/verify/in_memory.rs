@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::container::kernel::{KernelFacts, KernelMount};
 use crate::container::plan::{ContainerPlan, PlannedNetwork};
-use crate::engine::BindFacts;
 use crate::spec::Tmpfs;
+use sandbox_podman::BindFacts;
 
 use super::difference::Differences;
 use super::mounts::clean;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::container::kernel::KernelFacts;
 use crate::container::plan::{ContainerPlan, PlannedNetwork};
-use crate::engine::Inspection;
+use sandbox_podman::Inspection;
 
 use super::difference::Differences;
 

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::channel::Channel;
 use crate::container::{ContainerPlan, Created};
 use crate::egress::ProxyError;
-use crate::engine::Engine;
+use sandbox_podman::Engine;
 
 /// From the start document to the ready message. It takes milliseconds; a busy machine gets the rest.
 const DEADLINE: Duration = Duration::from_secs(10);
