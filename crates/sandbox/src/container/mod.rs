@@ -21,7 +21,7 @@ pub use error::ContainerError;
 pub(crate) use filter::write as write_filter;
 pub(crate) use image_probe::ImageProbe;
 pub(crate) use own_files::OwnFiles;
-pub(crate) use plan::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
+pub(crate) use plan::{Attachment, ContainerPlan, Detachment, Networks, PlannedNetwork};
 pub(crate) use run::{Attached, Created, Exit, Handle, Running};
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! What the tasks of one sandbox share: the root authority, the proxy's image, the network to the world.
 
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +9,7 @@ use sandbox_proxy_protocol::{Limits, Listen, PROTOCOL_VERSION, ReplacementMap, S
 use time::OffsetDateTime;
 
 use crate::config::SandboxConfig;
+use crate::container::{Attachment, Networks, PlannedNetwork};
 use crate::network_log::LogSink;
 use crate::program::StaticProgram;
 use crate::reap::Labels;
@@ -274,15 +274,20 @@ async fn upstream(config: &SandboxConfig) -> Result<Upstream, ProxyError> {
 }
 
 fn endpoint(network: String, address: Ipv4Addr, dns: Ipv4Addr, trust: &TrustFiles) -> Endpoint {
-    let sysctls: BTreeMap<String, String> = TASK_SYSCTLS
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into();
-    Endpoint {
+    let attachment = Attachment {
         network,
-        address,
-        dns,
+        address: Some(address),
+    };
+    Endpoint {
+        network: PlannedNetwork {
+            networks: Networks::Attached(vec![attachment]),
+            dns: Some(dns),
+            sysctls: TASK_SYSCTLS
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+        },
+        resolver: Some(format!("nameserver {dns}\n")),
         mounts: trust.mounts(),
         env: trust::variables(trust),
-        sysctls,
     }
 }

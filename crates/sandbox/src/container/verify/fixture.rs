@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::stages::attached;
 use crate::container::kernel::{self, Filter, KernelFacts};
-use crate::container::plan::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
+use crate::container::plan::{Attachment, ContainerPlan, Detachment, Networks, PlannedNetwork};
 use crate::reap::Labels;
 use crate::spec::{ContainerEnv, Isolation, Mount, Tmpfs, UlimitKind};
 use sandbox_podman::ImageFacts;
@@ -62,12 +62,14 @@ pub(super) fn plan() -> ContainerPlan {
             Mount::read_only_at("/state/hosts/0f", "/etc/hosts"),
             Mount::read_only_at("/state/hosts/1f", "/etc/hostname"),
         ],
-        network: PlannedNetwork::Attached(vec![Attachment {
-            network: "sandbox-conv-x".to_owned(),
-            address: Some([10, 199, 0, 3].into()),
-        }]),
-        dns: Some([10, 199, 0, 2].into()),
-        sysctls: owned(&sysctls),
+        network: PlannedNetwork {
+            networks: Networks::Attached(vec![Attachment {
+                network: "sandbox-conv-x".to_owned(),
+                address: Some([10, 199, 0, 3].into()),
+            }]),
+            dns: Some([10, 199, 0, 2].into()),
+            sysctls: owned(&sysctls),
+        },
         isolation: isolation(),
         memory: Some(64 << 20),
         nano_cpus: Some(500_000_000),

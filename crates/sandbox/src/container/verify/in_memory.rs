@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::container::kernel::{KernelFacts, KernelMount};
-use crate::container::plan::{ContainerPlan, PlannedNetwork};
+use crate::container::plan::{ContainerPlan, Networks};
 use crate::spec::Tmpfs;
 use sandbox_podman::BindFacts;
 
@@ -49,7 +49,7 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
         let whole = mount.root == "/";
         let exempt = bound.contains(&mount.target)
             || (!whole && mount.target.starts_with("/dev/"))
-            || (plan.network == PlannedNetwork::Default && mount.target == "/etc/resolv.conf");
+            || (plan.network.networks == Networks::Default && mount.target == "/etc/resolv.conf");
         let unbounded =
             mount.file_system == "tmpfs" && !mount.is_read_only() && !(whole && mount.size().is_some());
         found.require(exempt || !unbounded, || {

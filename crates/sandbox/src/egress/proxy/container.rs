@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::container::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
+use crate::container::{Attachment, ContainerPlan, Detachment, Networks, PlannedNetwork};
 use crate::reap::{Labels, Role};
 use crate::spec::{ContainerEnv, Isolation};
 
@@ -50,12 +50,13 @@ pub(in crate::egress) fn proxy_plan(place: Place<'_>, labels: &Labels) -> Contai
         env: ContainerEnv::default(),
         working_dir: None,
         mounts: Vec::new(),
-        network: PlannedNetwork::Attached(vec![egress, task]),
-        dns: None,
-        sysctls: SYSCTLS
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into_iter()
-            .collect(),
+        network: PlannedNetwork {
+            networks: Networks::Attached(vec![egress, task]),
+            dns: None,
+            sysctls: SYSCTLS
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+        },
         isolation: Isolation::proxy(),
         memory: Some(MEMORY),
         nano_cpus: None,
