@@ -1,7 +1,7 @@
 //! The way out of a task: a network of its own with nothing on it but the task and its proxy.
 //!
-//! [`Egress`] is what all tasks share. [`Egress::open`] makes one task's network and yields an [`Endpoint`]: that is all the rest of
-//! this crate knows about how traffic reaches the proxy. The proxy itself is started beside the task's container and becomes a
+//! [`Egress`] is what all tasks share. [`Egress::open`] makes one task's [`Link`](link::Link) and yields an [`Endpoint`]: that is all the
+//! rest of this crate knows about how traffic reaches the proxy. The proxy itself is started beside the task's container and becomes a
 //! [`RunningProxy`]. Addresses, networks and certificates are decided here and nowhere else.
 
 mod authority;
@@ -10,6 +10,7 @@ mod bridge;
 mod endpoint;
 mod error;
 mod leftovers;
+mod link;
 mod network;
 mod opening;
 mod prerequisites;
