@@ -32,9 +32,9 @@ impl Engine {
         Ok(Some(stays.cloned().collect()))
     }
 
-    /// The interfaces on the engine's host whose names begin with `beginning`. The process that listens on the socket is in the engine's network, unless it is not root's: such
-    /// an engine has its bridges in a network of their own. Each thread is asked: podman leaves the one that made a container's
-    /// network in there, and that may be the first.
+    /// The interfaces on the engine's host whose names begin with `beginning`. The process that listens on the socket is in the engine's
+    /// network, unless it is not root's: such an engine has its bridges in a network of their own. Each thread is asked: podman leaves the
+    /// one that made a container's network in there, and that may be the first.
     async fn bridges(&self, beginning: &str) -> Option<BTreeSet<String>> {
         let socket = self.libpod().socket();
         let service = UnixStream::connect(socket).await.ok()?.peer_cred().ok()?;

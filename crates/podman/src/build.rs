@@ -154,7 +154,8 @@ struct Aux {
 }
 
 impl Engine {
-    /// Builds an image and gives its id; `on_line` gets each line of output. The steps run under the engine's [profile](Engine::with_seccomp_profile).
+    /// Builds an image and returns its id; `on_line` gets each line of output. The steps run under the engine's
+    /// [profile](Engine::with_seccomp_profile).
     ///
     /// # Errors
     ///

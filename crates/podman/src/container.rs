@@ -56,12 +56,12 @@ pub struct ContainerSummary {
 }
 
 impl Engine {
-    /// Creates a container from the body of podman's own call. Nothing of it runs yet.
+    /// Creates the container `name` from `body`, podman's own `SpecGenerator` without a name. Nothing of it runs yet.
     ///
     /// # Errors
     ///
     /// As of every call: see [`EngineError`]; also when the answer names no container.
-    pub async fn create_container(&self, name: &str, body: Value) -> Result<ContainerId, EngineError> {
+    pub async fn create_container(&self, name: &str, mut body: Value) -> Result<ContainerId, EngineError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]
         struct Created {
@@ -70,6 +70,9 @@ impl Engine {
             warnings: Option<Vec<String>>,
         }
         const OPERATION: &str = "create container";
+        if let Some(fields) = body.as_object_mut() {
+            fields.insert("name".to_owned(), name.into());
+        }
         let path = "/containers/create".to_owned();
         let mut call = container_call(OPERATION, name, Method::POST, path);
         call.body = Some(body);
@@ -157,7 +160,8 @@ impl Engine {
             .await
     }
 
-    /// Likewise, for a container that is watched in another way: its end may be reported late, the end of the engine's service is not.
+    /// Likewise, for a caller that watches the container in another way: its end may be reported up to five seconds late, that of the
+    /// engine's service at once.
     ///
     /// # Errors
     ///

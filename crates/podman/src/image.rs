@@ -205,7 +205,7 @@ impl Engine {
         writer.flush().await.map_err(local)
     }
 
-    /// Loads the images of an archive and gives their names.
+    /// Loads the images of an archive and returns their names.
     ///
     /// # Errors
     ///

@@ -14,10 +14,10 @@ use crate::connection::{CALL_DEADLINE, Engine, IMAGE_DEADLINE, within};
 use crate::error::{Cause, EngineError};
 use crate::libpod::{Call, escape};
 
-/// Whose files become that are copied into a container.
+/// Who owns the files that are copied into a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// Who the archive says.
+    /// Whoever the archive names.
     OfArchive,
     /// The user of the container's process.
     ContainerUser,

@@ -18,9 +18,9 @@ pub(crate) async fn create(engine: &Engine, plan: &ContainerPlan) -> Result<Cont
         return Box::pin(create_exactly(engine, plan)).await;
     }
     let mut bare = plan.clone();
-    bare.name.push_str("-limits");
     bare.isolation.ulimits.clear();
-    let defaults = Box::pin(engine.default_limits(&bare.name, request::body(&bare))).await;
+    let name = format!("{}-limits", plan.name);
+    let defaults = Box::pin(engine.default_limits(&name, request::body(&bare))).await;
     let defaults = defaults.map_err(|error| without_values(error, plan))?;
     let missing = displaced(defaults)
         .into_iter()

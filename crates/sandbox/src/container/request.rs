@@ -15,14 +15,13 @@ const ENGINES_FILE: &str = "/run/.containerenv";
 /// Microseconds over which the use of processors is counted.
 const PERIOD: i64 = 100_000;
 
-/// The body of the call that creates `plan`. What is `null` is the image's or the engine's choice.
+/// The body of the call that creates `plan`, without the name. What is `null` is the image's or the engine's choice.
 pub(super) fn body(plan: &ContainerPlan) -> Value {
     let isolation = &plan.isolation;
     let (namespace, networks) = network(&plan.network.networks);
     let (users, ids) = users(isolation.user_namespace);
     let detachment = &plan.detachment;
     json!({
-        "name": plan.name,
         "image": plan.image,
         "entrypoint": plan.entrypoint,
         "command": plan.command,
