@@ -17,7 +17,7 @@ use crate::libpod::{Call, escape};
 /// Who owns the files that are copied into a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// Whoever the archive names.
+    /// The one that the archive names.
     OfArchive,
     /// The user of the container's process.
     ContainerUser,

@@ -1,4 +1,4 @@
-//! The names of our bridges. We choose them: a service that is killed leaves bridges that carry no label, and only the name tells whose they
+//! The names of our bridges. We choose them: a service that is killed leaves bridges that carry no label, and only the name says whose they
 //! were.
 
 use std::path::Path;

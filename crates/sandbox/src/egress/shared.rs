@@ -197,7 +197,7 @@ impl Inner {
         started
     }
 
-    /// What a proxy at one end of `link` is told of its task.
+    /// The start document of a proxy at one end of `link`.
     fn document(
         &self,
         link: &Link,
