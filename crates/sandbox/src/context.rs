@@ -12,11 +12,11 @@ use tracing::Instrument as _;
 use crate::config::SandboxConfig;
 use crate::container::OwnFiles;
 use crate::egress::{self, Egress};
-use crate::engine::Engine;
 use crate::error::SandboxError;
 use crate::reap::{InstanceLock, Labels, Role};
 use crate::spec::{ImageTag, ObjectId};
 use crate::stop_switch::StopSwitch;
+use sandbox_podman::Engine;
 
 /// What tasks need of their sandbox.
 pub(crate) struct Shared {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{self, Engine, EngineError};
+use sandbox_podman::{self as podman, Engine, EngineError};
 
 const OWNER: &str = "sandbox.image.owner";
 const KIND: &str = "sandbox.image.kind";
@@ -132,7 +132,7 @@ fn is_old(image: &ImageSummary, now: SystemTime, age: Duration) -> bool {
 }
 
 /// `None` for an image that somebody built on one of ours, or tagged for another purpose: it is not ours to list or remove.
-fn summary(image: engine::ImageSummary, prefix: &str) -> Option<ImageSummary> {
+fn summary(image: podman::ImageSummary, prefix: &str) -> Option<ImageSummary> {
     let label = image.labels.get(KIND)?;
     let kind = ImageKind::ALL.into_iter().find(|kind| kind.as_str() == label)?;
     let name = tag(prefix, kind, "");
@@ -162,8 +162,8 @@ fn summary(image: engine::ImageSummary, prefix: &str) -> Option<ImageSummary> {
 mod tests {
     use super::*;
 
-    fn engine_image(kind: &str, tags: &[&str]) -> engine::ImageSummary {
-        engine::ImageSummary {
+    fn engine_image(kind: &str, tags: &[&str]) -> podman::ImageSummary {
+        podman::ImageSummary {
             id: "sha256:1".to_owned(),
             tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
             created: SystemTime::UNIX_EPOCH,

@@ -46,7 +46,6 @@ mod config;
 mod container;
 mod context;
 mod egress;
-mod engine;
 mod error;
 pub mod executor;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -65,12 +64,12 @@ mod verify;
 
 pub use config::{EngineAddress, InvalidConfig, SandboxConfig, UpstreamConfig};
 pub use container::ContainerError;
-pub use engine::EngineError;
 pub use error::SandboxError;
 pub use program::ProgramError;
 pub use reap::LockError;
 pub use sandbox::Sandbox;
 pub use sandbox_files::host_path;
+pub use sandbox_podman::EngineError;
 pub use spec::{
     ByteSize, CommandSpec, ContainerEnv, Cpus, ImageSource, ImageTag, InvalidSpec, Isolation, Mount, Network,
     NetworkSandboxConfig, ResourceLimits, TaskSpec,
@@ -123,9 +122,9 @@ pub mod workspace {
 /// What the engine is and has, and whether a sandbox on it keeps its guarantees.
 pub mod diagnostics {
     pub use crate::egress::Prerequisites;
-    pub use crate::engine::{Capabilities, DiskLimits, EngineFacts, Version};
     pub use crate::error::VerifyError;
     pub use crate::reap::{Inventory, InventoryInstance, InventoryObject, ObjectKind, Role, SweepReport};
     pub use crate::verify::{ExpectedProgram, VerifyReport, VerifySpec};
     pub use sandbox_inside::{Category, Check, Finding};
+    pub use sandbox_podman::{Capabilities, DiskLimits, EngineFacts, Version};
 }

@@ -9,7 +9,6 @@ use crate::config::SandboxConfig;
 use crate::container;
 use crate::context::Shared;
 use crate::egress;
-use crate::engine::{Capabilities, Engine, EngineFacts};
 use crate::error::{ImageBuildError, SandboxError};
 use crate::executor::{Executor, ExecutorConfig};
 use crate::image::{self, ImageRequest, ImageTags};
@@ -19,6 +18,7 @@ use crate::runs::{self, Runs};
 use crate::spec::{CommandSpec, ImageSource, ImageTag, TaskSpec};
 use crate::task::{Command, Task, refuse_untrusted};
 use crate::verify::{self, VerifyReport, VerifySpec};
+use sandbox_podman::{Capabilities, Engine, EngineFacts};
 
 /// Runs tasks in containers of one engine. See the crate's example for its life. A clone is the same sandbox.
 #[derive(Debug, Clone)]
@@ -40,11 +40,11 @@ impl Sandbox {
     pub async fn start(config: SandboxConfig) -> Result<Self, SandboxError> {
         config.validate()?;
         let on_demand = config.on_demand;
-        let engine = Engine::connect(&config.engine)
+        let engine = Engine::connect(config.engine.socket())
             .await
             .map_err(|error| SandboxError::from(error).or_engine_not_running())?;
         let instance = InstanceLock::acquire(&config.state_dir)?;
-        let engine = engine.with_filter(&container::write_filter(&config.state_dir)?);
+        let engine = engine.with_seccomp_profile(&container::write_filter(&config.state_dir)?);
         let sandbox = Self {
             shared: Arc::new(Shared::new(config, engine, instance)),
             runs: Arc::default(),
@@ -251,7 +251,7 @@ impl Sandbox {
     ///
     /// When the engine fails.
     pub async fn stray_bridges(&self) -> Result<Option<Vec<String>>, SandboxError> {
-        Ok(self.shared.engine().stray_bridges().await?)
+        Ok(egress::stray_bridges(self.shared.engine()).await?)
     }
 
     /// Removes what dead instances left, and the egress network when no instance uses it. [`Sandbox::start`] removes the former too.

@@ -12,27 +12,8 @@ pub(crate) fn check_bans(source: &Source) -> Vec<Finding> {
         return Vec::new();
     }
     let mut findings = Vec::new();
-    findings.extend(foreign_interfaces(source));
     findings.extend(sleeps(source));
     findings.extend(ignored_tests(source));
-    findings
-}
-
-/// One folder or file names a foreign API; the rest of the code sees our own types.
-fn foreign_interfaces(source: &Source) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if !source.is_under("crates/sandbox/src/engine/") {
-        let lines = source.lines().filter(|(_, line)| names(line, "bollard"));
-        findings
-            .extend(lines.map(|(n, _)| source.finding(n, "only crates/sandbox/src/engine/ names bollard")));
-    }
-    if source.is_under("crates/sandbox/src/") && source.path != "crates/sandbox/src/engine/libpod.rs" {
-        let hyper = |line: &str| ["hyper", "hyper_util"].iter().any(|name| names(line, name));
-        let lines = source.lines().filter(|(_, line)| hyper(line));
-        findings.extend(
-            lines.map(|(n, _)| source.finding(n, "the sandbox names hyper only in engine/libpod.rs")),
-        );
-    }
     findings
 }
 
@@ -72,17 +53,6 @@ fn ignored_tests(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether code on this line uses the crate: as a word, outside a comment.
-fn names(line: &str, krate: &str) -> bool {
-    let code = line.split("//").next().unwrap_or_default();
-    code.match_indices(krate).any(|(at, _)| {
-        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '"' || c == '-';
-        let before = code.get(..at).and_then(|text| text.chars().next_back());
-        let after = code.get(at + krate.len()..).and_then(|text| text.chars().next());
-        !before.is_some_and(is_word) && !after.is_some_and(is_word)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::source::source;
@@ -97,38 +67,6 @@ mod tests {
         for (found, expected) in found.iter().zip(expected) {
             assert!(found.contains(expected), "{found:?} lacks {expected:?}");
         }
-    }
-
-    #[test]
-    fn bollard_stays_in_the_engine() {
-        check(
-            "crates/sandbox/src/engine/connect.rs",
-            "use bollard::Docker;",
-            &[],
-        );
-        check("crates/sandbox/src/task/agent.rs", "//! No bollard here.", &[]);
-        check(
-            "crates/sandbox/src/task/agent.rs",
-            "\nuse bollard::Docker;",
-            &["agent.rs:2: only crates"],
-        );
-        check(
-            "crates/proxy/src/x.rs",
-            "fn f(e: bollard::errors::Error)",
-            &["names bollard"],
-        );
-    }
-
-    #[test]
-    fn hyper_stays_in_libpod_and_in_the_proxy() {
-        check("crates/sandbox/src/engine/libpod.rs", "use hyper::Request;", &[]);
-        check("crates/proxy/src/server.rs", "use hyper::Request;", &[]);
-        check(
-            "crates/sandbox/src/engine/image.rs",
-            "use hyper_util::rt::TokioIo;",
-            &["engine/libpod.rs"],
-        );
-        check("crates/sandbox/src/spec/env.rs", "let hyperlink = 1;", &[]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The limits that an engine gives to containers that ask for none.
 
-use crate::engine::{ContainerId, Engine, EngineError, LimitFacts};
 use crate::spec::{Ulimit, UlimitKind};
+use sandbox_podman::{ContainerId, Engine, EngineError, LimitFacts};
 
 use super::plan::ContainerPlan;
 use super::request;
@@ -17,10 +17,11 @@ pub(crate) async fn create(engine: &Engine, plan: &ContainerPlan) -> Result<Cont
     if plan.isolation.ulimits.is_empty() || is_complete || engine.capabilities().keeps_default_limits() {
         return Box::pin(create_exactly(engine, plan)).await;
     }
-    let looked_up = engine.default_limits();
-    let defaults = looked_up
-        .get_or_try_init(|| Box::pin(look_up(engine, plan)))
-        .await?;
+    let mut bare = plan.clone();
+    bare.isolation.ulimits.clear();
+    let name = format!("{}-limits", plan.name);
+    let defaults = Box::pin(engine.default_limits(&name, request::body(&bare, engine.is_of_root()))).await;
+    let defaults = defaults.map_err(|error| without_values(error, plan))?;
     let missing = displaced(defaults)
         .into_iter()
         .filter(|limit| !is_given(limit.kind));
@@ -32,18 +33,11 @@ pub(crate) async fn create(engine: &Engine, plan: &ContainerPlan) -> Result<Cont
 async fn create_exactly(engine: &Engine, plan: &ContainerPlan) -> Result<ContainerId, EngineError> {
     let body = request::body(plan, engine.is_of_root());
     let created = engine.create_container(&plan.name, body).await;
-    created.map_err(|error| error.without(plan.env.variables().values()))
+    created.map_err(|error| without_values(error, plan))
 }
 
-/// A container without limits of its own is created, read and removed; nothing of it runs.
-async fn look_up(engine: &Engine, plan: &ContainerPlan) -> Result<Vec<LimitFacts>, EngineError> {
-    let mut bare = plan.clone();
-    bare.name.push_str("-limits");
-    bare.isolation.ulimits.clear();
-    let id = create_exactly(engine, &bare).await?;
-    let inspection = engine.inspect_container(id.as_str()).await;
-    engine.remove_container(id.as_str()).await?;
-    Ok(inspection?.host_config.ulimits)
+fn without_values(error: EngineError, plan: &ContainerPlan) -> EngineError {
+    error.without(plan.env.variables().values())
 }
 
 fn displaced(facts: &[LimitFacts]) -> Vec<Ulimit> {
@@ -61,7 +55,47 @@ fn displaced(facts: &[LimitFacts]) -> Vec<Ulimit> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::UnixListener;
+
     use super::*;
+    use crate::container::a_plan;
+    use crate::spec::ContainerEnv;
+
+    #[tokio::test]
+    async fn values_of_variables_that_the_engine_quotes_are_blotted_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("engine.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        tokio::spawn(async move {
+            let refused = r#"{"message":"bad variable TOKEN=hunter2"}"#;
+            for (status, body) in [("200 OK", "OK"), ("500 Internal Server Error", refused)] {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                assert!(stream.read_buf(&mut Vec::new()).await.unwrap() > 0);
+                let head = format!(
+                    "HTTP/1.1 {status}\r\nLibpod-Api-Version: 5.4.2\r\nContent-Length: {}",
+                    body.len()
+                );
+                stream
+                    .write_all(format!("{head}\r\n\r\n{body}").as_bytes())
+                    .await
+                    .unwrap();
+                // Closed with anything unread, the connection would be reset.
+                stream.read_to_end(&mut Vec::new()).await.unwrap();
+            }
+        });
+        let engine = Engine::connect(&socket).await.unwrap();
+        let plan = ContainerPlan {
+            env: ContainerEnv::default().with("TOKEN", "hunter2"),
+            ..a_plan()
+        };
+        let error = create(&engine, &plan).await.unwrap_err();
+        let text = format!("{error:?}");
+        assert!(
+            text.contains("bad variable TOKEN=") && !text.contains("hunter2"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn only_what_would_be_displaced_is_taken_over() {

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::engine::EngineError;
 use crate::spec::InvalidSpec;
+use sandbox_podman::EngineError;
 
 /// A container could not be launched, or is not what was asked for. It has been removed.
 #[derive(Debug, thiserror::Error)]

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use super::{ContainerError, ContainerPlan, Created, Detachment, PlannedNetwork};
-use crate::engine::{Engine, EngineError};
 use crate::reap::{Labels, Role};
 use crate::spec::{ContainerEnv, Isolation};
+use sandbox_podman::{Engine, EngineError};
 
 /// A container of the image that is created, read and removed, and never started: nothing of the image runs.
 #[derive(Debug)]
@@ -29,9 +29,7 @@ impl ImageProbe {
             env: ContainerEnv::default(),
             working_dir: None,
             mounts: Vec::new(),
-            network: PlannedNetwork::None,
-            dns: None,
-            sysctls: [].into(),
+            network: PlannedNetwork::default(),
             isolation: Isolation::proxy(),
             memory: None,
             nano_cpus: None,

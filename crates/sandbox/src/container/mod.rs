@@ -21,11 +21,9 @@ pub use error::ContainerError;
 pub(crate) use filter::write as write_filter;
 pub(crate) use image_probe::ImageProbe;
 pub(crate) use own_files::OwnFiles;
-pub(crate) use plan::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
+pub(crate) use plan::{Attachment, ContainerPlan, Detachment, Networks, PlannedNetwork};
 pub(crate) use run::{Attached, Created, Exit, Handle, Running};
 
-pub(crate) use crate::engine::{Chunk, Output, Stdin};
-#[cfg(test)]
-pub(crate) use default_limits::create;
 #[cfg(test)]
 pub(crate) use request::tests::a_plan;
+pub(crate) use sandbox_podman::{Chunk, Output, Stdin};

@@ -1,7 +1,7 @@
 //! Mounts that are copies: what the engine and the kernel say about their overlays.
 
-use crate::engine::MountFacts;
 use crate::spec::Mount;
+use sandbox_podman::MountFacts;
 use sandbox_workspace::overlay_folders;
 
 use super::kernel::KernelMount;

@@ -7,7 +7,6 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -37,8 +36,9 @@ impl OwnFiles {
         }
     }
 
-    /// The files of a launch whose name server is `dns`. Where the caller has a mount, there is none of ours.
-    pub(crate) fn of(&self, launch: &Launch, dns: Option<Ipv4Addr>) -> Result<Vec<Mount>, ContainerError> {
+    /// The files of a launch whose `/etc/resolv.conf` says `resolver`; `None` leaves it to the engine. Where the caller has a mount, there
+    /// is none of ours.
+    pub(crate) fn of(&self, launch: &Launch, resolver: Option<&str>) -> Result<Vec<Mount>, ContainerError> {
         let hostname = format!("{}\n", launch.isolation.hostname);
         let mut files = vec![
             (Launch::HOSTS_FILE, hosts(&launch.isolation)),
@@ -48,7 +48,7 @@ impl OwnFiles {
         if launch.isolation.runtime == Some(Runtime::Runsc) {
             files.push((ENGINES_FILE, String::new()));
         }
-        files.extend(dns.map(|server| ("/etc/resolv.conf", format!("nameserver {server}\n"))));
+        files.extend(resolver.map(|text| ("/etc/resolv.conf", text.to_owned())));
         files
             .into_iter()
             .filter(|(target, _)| !launch.has_mount_at(target))
@@ -120,9 +120,9 @@ mod tests {
         CommandSpec::new("c", image, ["true"]).isolation(isolation)
     }
 
-    fn texts(files: &OwnFiles, spec: &CommandSpec, dns: Option<Ipv4Addr>) -> Vec<(String, String)> {
+    fn texts(files: &OwnFiles, spec: &CommandSpec, resolver: Option<&str>) -> Vec<(String, String)> {
         files
-            .of(&spec.launch, dns)
+            .of(&spec.launch, resolver)
             .unwrap()
             .iter()
             .map(|mount| {
@@ -138,7 +138,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let files = OwnFiles::new(state.path());
         let isolation = Isolation {
-            hosts: vec![HostEntry::new("db.test", Ipv4Addr::new(10, 0, 0, 7))],
+            hosts: vec![HostEntry::new("db.test", [10, 0, 0, 7])],
             ..Isolation::agent()
         };
         let expected = [
@@ -148,7 +148,7 @@ mod tests {
         ]
         .map(|(path, text)| (path.to_owned(), text.to_owned()));
         let spec = launch(isolation);
-        assert_eq!(texts(&files, &spec, Some(Ipv4Addr::new(10, 199, 0, 2))), expected);
+        assert_eq!(texts(&files, &spec, Some("nameserver 10.199.0.2\n")), expected);
         assert_eq!(texts(&files, &spec, None), expected[..2]);
         let own = spec.mount(Mount::read_only_at("/srv/hosts", "/etc/hosts"));
         assert_eq!(texts(&files, &own, None), expected[1..2]);

@@ -21,9 +21,6 @@ pub(crate) struct ContainerPlan {
     pub(crate) working_dir: Option<String>,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) network: PlannedNetwork,
-    /// The only name server. `None`: the engine's choice.
-    pub(crate) dns: Option<Ipv4Addr>,
-    pub(crate) sysctls: BTreeMap<String, String>,
     pub(crate) isolation: Isolation,
     /// Bytes, without swap.
     pub(crate) memory: Option<u64>,
@@ -69,10 +66,20 @@ impl ContainerPlan {
     }
 }
 
+/// What a container has of networks. The engine is asked for it, and the kernel must show it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PlannedNetwork {
+    pub(crate) networks: Networks,
+    /// The only name server. `None`: the engine's choice.
+    pub(crate) dns: Option<Ipv4Addr>,
+    pub(crate) sysctls: BTreeMap<String, String>,
+}
+
 /// The networks of a container.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PlannedNetwork {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Networks {
     /// Loopback only.
+    #[default]
     None,
     /// The engine's default network.
     Default,

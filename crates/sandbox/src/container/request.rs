@@ -8,21 +8,21 @@ use serde_json::{Map, Value, json};
 
 use crate::spec::{Device, Isolation, Launch, Mount, Seccomp, Tmpfs, UserNamespace};
 
-use super::plan::{Attachment, ContainerPlan, PlannedNetwork};
+use super::plan::{Attachment, ContainerPlan, Networks};
 
 /// A file on the host's `/run`, which root in a container could fill without bound. Without a read-only root nothing else protects it.
 const ENGINES_FILE: &str = "/run/.containerenv";
 /// Microseconds over which the use of processors is counted.
 const PERIOD: i64 = 100_000;
 
-/// The body of the call that creates `plan` on an engine that is root's or not. What is `null` is the image's or the engine's choice.
+/// The body of the call that creates `plan` on an engine that is root's or not, without the name. What is `null` is the image's or the
+/// engine's choice.
 pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
     let isolation = &plan.isolation;
-    let (namespace, networks) = network(&plan.network);
+    let (namespace, networks) = network(&plan.network.networks);
     let (users, ids) = users(isolation.user_namespace);
     let detachment = &plan.detachment;
     json!({
-        "name": plan.name,
         "image": plan.image,
         "entrypoint": plan.entrypoint,
         "command": plan.command,
@@ -41,10 +41,10 @@ pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
         "healthconfig": {"Test": ["NONE"]},
         // Output goes to whoever is attached; a driver would write it to the host's disk, so it has a bound or there is none.
         "log_configuration": {"driver": detachment.log_driver(), "size": detachment.log_limit},
-        "sysctl": plan.sysctls,
+        "sysctl": plan.network.sysctls,
         // The engine's own file names the host; where there is one of ours, it need not be there at all.
         "use_image_hosts": has_own_hosts(plan),
-        "dns_server": plan.dns.map(|server| [server]),
+        "dns_server": plan.network.dns.map(|server| [server]),
         "netns": namespace,
         "networks": networks,
         "mounts": mounts(plan),
@@ -78,18 +78,18 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn network(network: &PlannedNetwork) -> (Value, Value) {
+fn network(networks: &Networks) -> (Value, Value) {
     let place = |Attachment { network, address }: &Attachment| {
         let place = address.map_or_else(|| json!({}), |address| json!({"static_ips": [address]}));
         (network.clone(), place)
     };
-    match network {
-        PlannedNetwork::Default => (Value::Null, Value::Null),
-        PlannedNetwork::Attached(attachments) if !attachments.is_empty() => {
+    match networks {
+        Networks::Default => (Value::Null, Value::Null),
+        Networks::Attached(attachments) if !attachments.is_empty() => {
             let networks: Map<String, Value> = attachments.iter().map(place).collect();
             (json!({"nsmode": "bridge"}), networks.into())
         }
-        PlannedNetwork::None | PlannedNetwork::Attached(_) => (json!({"nsmode": "none"}), Value::Null),
+        Networks::None | Networks::Attached(_) => (json!({"nsmode": "none"}), Value::Null),
     }
 }
 
@@ -219,17 +219,17 @@ fn device(device: &Device) -> Value {
 pub(super) mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::plan::Detachment;
+    use super::super::plan::{Detachment, PlannedNetwork};
     use super::*;
     use crate::reap::{InstanceLock, Labels};
     use crate::spec::{Capability, ContainerEnv, Sharing, Ulimit, UlimitKind};
 
     /// A plan for tests that need any.
     pub(crate) fn a_plan() -> ContainerPlan {
-        plan(PlannedNetwork::None, Isolation::agent())
+        plan(Networks::None, Isolation::agent())
     }
 
-    fn plan(network: PlannedNetwork, isolation: Isolation) -> ContainerPlan {
+    fn plan(networks: Networks, isolation: Isolation) -> ContainerPlan {
         let state = tempfile::tempdir().unwrap();
         ContainerPlan {
             name: "n".to_owned(),
@@ -239,9 +239,11 @@ pub(super) mod tests {
             env: ContainerEnv::default().with("A", "b=c"),
             working_dir: None,
             mounts: vec![Mount::read_only_at("/srv/a:b", "/data")],
-            network,
-            dns: None,
-            sysctls: BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "0".to_owned())]),
+            network: PlannedNetwork {
+                networks,
+                sysctls: BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "0".to_owned())]),
+                ..PlannedNetwork::default()
+            },
             isolation,
             memory: None,
             nano_cpus: None,
@@ -262,7 +264,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_task_gets_what_its_plan_says() {
-        let network = PlannedNetwork::Attached(vec![
+        let networks = Networks::Attached(vec![
             Attachment {
                 network: "inner".to_owned(),
                 address: Some([10, 199, 0, 3].into()),
@@ -272,15 +274,15 @@ pub(super) mod tests {
                 address: None,
             },
         ]);
-        let plan = ContainerPlan {
+        let mut plan = ContainerPlan {
             memory: Some(64 << 20),
             nano_cpus: Some(500_000_000),
             pids: Some(7),
             disk: Some(1 << 20),
-            dns: Some([10, 199, 0, 2].into()),
             stdin: true,
-            ..plan(network, Isolation::agent())
+            ..plan(networks, Isolation::agent())
         };
+        plan.network.dns = Some([10, 199, 0, 2].into());
         let bind = json!({"type": "bind", "source": "/srv/a:b", "destination": "/data", "options": ["ro", "rprivate"]});
         check(
             &plan,
@@ -356,7 +358,7 @@ pub(super) mod tests {
         };
         let range = json!([{"container_id": 0, "host_id": 200_000, "size": 65_536}]);
         check(
-            &plan(PlannedNetwork::None, isolation),
+            &plan(Networks::None, isolation),
             [
                 ("/cap_add", json!(["KILL"])),
                 ("/seccomp_profile_path", json!("/p.json")),
@@ -424,9 +426,9 @@ pub(super) mod tests {
             "/resource_limits",
         ];
         let nothing = nothing.map(|field| (field, Value::Null));
-        check(&plan(PlannedNetwork::Default, bare.clone()), nothing);
+        check(&plan(Networks::Default, bare.clone()), nothing);
         check(
-            &plan(PlannedNetwork::Default, bare),
+            &plan(Networks::Default, bare),
             [
                 ("/no_new_privileges", json!(false)),
                 ("/seccomp_profile_path", json!(null)),
@@ -436,7 +438,7 @@ pub(super) mod tests {
             ],
         );
         check(
-            &plan(PlannedNetwork::Default, unfiltered),
+            &plan(Networks::Default, unfiltered),
             [("/seccomp_profile_path", json!("unconfined"))],
         );
     }
@@ -498,14 +500,14 @@ pub(super) mod tests {
     #[test]
     fn without_a_network_nothing_is_attached() {
         let expected = [("/netns", json!({"nsmode": "none"})), ("/networks", json!(null))];
-        check(&plan(PlannedNetwork::None, Isolation::proxy()), expected.clone());
+        check(&plan(Networks::None, Isolation::proxy()), expected.clone());
         // An empty list is none and not the default.
         check(
-            &plan(PlannedNetwork::Attached(Vec::new()), Isolation::proxy()),
+            &plan(Networks::Attached(Vec::new()), Isolation::proxy()),
             expected,
         );
         check(
-            &plan(PlannedNetwork::None, Isolation::proxy()),
+            &plan(Networks::None, Isolation::proxy()),
             [
                 ("/cap_add", json!([])),
                 ("/read_only_filesystem", json!(true)),

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{
-    ContainerId, ContainerState as State, Engine, EngineError, ImageFacts, Inspection, Output, Stdin,
-};
 use crate::spec::{Device, Mount, Seccomp, StopSignal};
 use sandbox_files::host_path::Resolver;
+use sandbox_podman::{
+    ContainerId, ContainerState as State, Engine, EngineError, ImageFacts, Inspection, Output, Stdin,
+};
 
 use super::error::ContainerError;
 use super::kernel::{self, Node, Process};
@@ -97,7 +97,7 @@ impl Created {
                 .isolation
                 .clone()
                 .resolved(&image.user, &mounts)
-                .filtered(engine.filter()),
+                .filtered(engine.seccomp_profile()),
             mounts,
             ..plan.clone()
         };
@@ -482,20 +482,18 @@ fn resolve(mounts: &[Mount]) -> Result<Vec<Mount>, ContainerError> {
 
 /// What a failed launch means.
 fn explain(error: EngineError, program: &str, plan: &ContainerPlan, engine: &Engine) -> ContainerError {
-    match blame(error, program) {
-        ContainerError::Engine(error) => support::explain(error, plan, engine),
-        other => other,
-    }
+    let message = error.message().unwrap_or_default();
+    blame(message, program).unwrap_or_else(|| support::explain(error, plan, engine))
 }
 
 /// Whether the program is at fault. Both versions of podman pass on what their runtime (crun, runc) says about the executable; what it says
 /// about anything else, such as a mount that is not found, is the engine's error.
-fn blame(error: EngineError, program: &str) -> ContainerError {
-    let message = error.message().unwrap_or_default().to_ascii_lowercase();
+fn blame(message: &str, program: &str) -> Option<ContainerError> {
+    let message = message.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
     let program = program.to_owned();
     if says(&["executable file"]) && says(&["not found"]) {
-        ContainerError::ProgramNotFound { program }
+        Some(ContainerError::ProgramNotFound { program })
     } else if says(&[
         "open executable",
         "exec: ",
@@ -503,9 +501,9 @@ fn blame(error: EngineError, program: &str) -> ContainerError {
         "is not a regular file",
     ]) && says(&["permission denied", "not permitted", "exec format error"])
     {
-        ContainerError::ProgramNotExecutable { program }
+        Some(ContainerError::ProgramNotExecutable { program })
     } else {
-        error.into()
+        None
     }
 }
 
@@ -515,9 +513,9 @@ mod tests {
 
     #[test]
     fn only_what_a_runtime_says_about_the_executable_blames_the_program() {
-        let kind = |message: &str| match blame(EngineError::answered(500, message), "x") {
-            ContainerError::ProgramNotFound { .. } => 127,
-            ContainerError::ProgramNotExecutable { .. } => 126,
+        let kind = |message: &str| match blame(message, "x") {
+            Some(ContainerError::ProgramNotFound { .. }) => 127,
+            Some(ContainerError::ProgramNotExecutable { .. }) => 126,
             _ => 125,
         };
         for (message, expected) in [

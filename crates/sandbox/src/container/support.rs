@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Once;
 
-use crate::engine::{BindFacts, Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
 use crate::program::SUPERVISE;
 use crate::reap::Role;
 use crate::spec::{Runtime, Seccomp, UserNamespace};
+use sandbox_podman::{BindFacts, Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
 
 use super::error::ContainerError;
 use super::plan::ContainerPlan;
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn storage_without_quotas_is_named_with_a_hint() {
-        let capabilities = Capabilities::of_version("5.4.2");
+        let capabilities = Capabilities::new("5.4.2".parse().unwrap());
         let mut facts = EngineFacts::default();
         "overlay".clone_into(&mut facts.storage_driver);
         "extfs".clone_into(&mut facts.storage_file_system);
@@ -302,7 +302,7 @@ mod tests {
         ] {
             assert_eq!(uncontrolled_limit(&plan, &controlled), expected, "{controlled:?}");
         }
-        let capabilities = Capabilities::of_version("5.4.2");
+        let capabilities = Capabilities::new("5.4.2".parse().unwrap());
         let mut plan = limited(Some(1), None, None);
         let text = unlimited(&plan, &capabilities, "resource_limits.memory")
             .unwrap_err()

@@ -1,23 +1,39 @@
-//! What a task container has to be given, so that its traffic reaches its proxy and nothing else.
+//! What a container has to be given, so that its traffic reaches its proxy and nothing else.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use crate::spec::Mount;
+use crate::container::{Networks, PlannedNetwork};
+use crate::spec::{Mount, Network};
 
-/// All that the rest of this crate knows about a task's way out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// All that a container is given for its way out, and all that the rest of this crate knows of it: whatever the topology, a launch hands
+/// this to the plan of its container as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// The network to attach to.
-    pub(crate) network: String,
-    /// The task's address on it.
-    pub(crate) address: Ipv4Addr,
-    /// The name server of the container.
-    pub(crate) dns: Ipv4Addr,
+    /// Networks, name server and kernel settings without which the networks would have holes.
+    pub(crate) network: PlannedNetwork,
+    /// What `/etc/resolv.conf` says. `None`: what the engine writes.
+    pub(crate) resolver: Option<String>,
     /// Public certificates, read-only.
     pub(crate) mounts: Vec<Mount>,
-    /// Variables that make tools read those certificates.
+    /// Variables that make tools read those certificates. The caller's win over them.
     pub(crate) env: BTreeMap<String, String>,
-    /// Kernel settings without which the network would have holes.
-    pub(crate) sysctls: BTreeMap<String, String>,
+}
+
+impl Endpoint {
+    /// Of a container without a proxy: what `network` says, with the name server `dns`.
+    pub(crate) fn without_proxy(network: &Network, dns: Option<Ipv4Addr>) -> Self {
+        let networks = match network {
+            Network::Unrestricted => Networks::Default,
+            Network::Sandboxed(_) | Network::Disabled => Networks::None,
+        };
+        Self {
+            network: PlannedNetwork {
+                networks,
+                dns,
+                ..PlannedNetwork::default()
+            },
+            ..Self::default()
+        }
+    }
 }

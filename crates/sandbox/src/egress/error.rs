@@ -4,9 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::container::ContainerError;
-use crate::engine::EngineError;
 use crate::network_log::LogError;
 use crate::program::ProgramError;
+use sandbox_podman::EngineError;
 
 /// Why there is no way out for a task. A task never starts without one.
 #[derive(Debug, thiserror::Error)]

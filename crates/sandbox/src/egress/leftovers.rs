@@ -4,9 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::config::SandboxConfig;
-use crate::engine::Engine;
 use crate::reap::{Labels, others_alive};
 use sandbox_files::FileLock;
+use sandbox_podman::Engine;
 
 use super::ProxyError;
 use super::network::egress_name;

@@ -1,14 +1,16 @@
 //! The way out of a task: a network of its own with nothing on it but the task and its proxy.
 //!
-//! [`Egress`] is what all tasks share. [`Egress::open`] makes one task's network and yields an [`Endpoint`]: that is all the rest of
-//! this crate knows about how traffic reaches the proxy. The proxy itself is started beside the task's container and becomes a
+//! [`Egress`] is what all tasks share. [`Egress::open`] makes one task's [`Link`](link::Link) and yields an [`Endpoint`]: that is all the
+//! rest of this crate knows about how traffic reaches the proxy. The proxy itself is started beside the task's container and becomes a
 //! [`RunningProxy`]. Addresses, networks and certificates are decided here and nowhere else.
 
 mod authority;
 mod blocking;
+mod bridge;
 mod endpoint;
 mod error;
 mod leftovers;
+mod link;
 mod network;
 mod opening;
 mod prerequisites;
@@ -20,6 +22,7 @@ mod shared;
 mod subnet;
 mod trust;
 
+pub(crate) use bridge::stray_bridges;
 pub(crate) use endpoint::Endpoint;
 pub use error::ProxyError;
 pub(crate) use leftovers::{remove_shared, remove_unused_network};
@@ -31,8 +34,6 @@ pub(crate) use proxy::{PROGRAM as PROXY_PROGRAM, image_of as proxy_image};
 pub(crate) use remains::Remains;
 pub(crate) use running::{ProxyControl, RunningProxy};
 pub(crate) use shared::Egress;
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use trust::first_file;
 pub(crate) use trust::{
     BUILD_FOLDER as BUILD_TRUST_FOLDER, FOLDER as TRUST_FOLDER, variable_names as trust_variables,
 };

@@ -1,10 +1,10 @@
 //! The two networks: the one of a task, and the one to the world that all proxies share.
 
-use crate::engine::{Engine, NetworkPlan};
 use crate::reap::{Labels, Role, others_alive};
+use sandbox_podman::{Engine, NetworkRequest};
 
-use super::ProxyError;
 use super::subnet::Subnet;
+use super::{ProxyError, bridge};
 
 /// The name of the network to the world.
 pub(super) fn egress_name(prefix: &str) -> String {
@@ -17,8 +17,9 @@ pub(super) async fn ensure_egress(engine: &Engine, labels: &Labels) -> Result<()
     if engine.network_exists(&name).await? {
         return Ok(());
     }
-    let plan = NetworkPlan {
+    let plan = NetworkRequest {
         name: name.clone(),
+        bridge: bridge::fresh_name(engine),
         subnet: None,
         internal: false,
         labels: labels.with_role(Role::Egress).to_map(),
@@ -37,8 +38,9 @@ pub(super) async fn create_own_egress(
 ) -> Result<(), ProxyError> {
     let Some(name) = name else { return Ok(()) };
     let labels = labels.with_role(Role::Network).to_map();
-    let plan = NetworkPlan {
+    let plan = NetworkRequest {
         name: name.to_owned(),
+        bridge: bridge::fresh_name(engine),
         subnet: None,
         internal: false,
         labels,
@@ -70,8 +72,9 @@ pub(super) async fn create_task_network(
     name: String,
     labels: &Labels,
 ) -> Result<Subnet, ProxyError> {
-    let mut plan = NetworkPlan {
+    let mut plan = NetworkRequest {
         name,
+        bridge: bridge::fresh_name(engine),
         subnet: None,
         internal: true,
         labels: labels.with_role(Role::Network).to_map(),

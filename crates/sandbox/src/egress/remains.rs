@@ -1,11 +1,13 @@
 //! What is to be removed of one task's egress.
 
-use crate::engine::Engine;
+use sandbox_podman::Engine;
 
 use super::ProxyError;
+use super::network::egress_name;
+use crate::spec::ObjectId;
 
-/// The proxy's container, the task's network and, where the proxy has one of its own, that to the world, by name. Removing what is gone is done already, so this may be called in any
-/// state and more than once.
+/// The proxy's container, the task's network and, where the proxy has one of its own, that to the world, by name. Removing what is gone
+/// is done already, so this may be called in any state and more than once.
 #[derive(Debug, Clone)]
 pub(crate) struct Remains {
     pub(super) engine: Engine,
@@ -16,6 +18,17 @@ pub(crate) struct Remains {
 }
 
 impl Remains {
+    /// Of what is about to be made under the name `id`.
+    pub(super) fn named(engine: &Engine, prefix: &str, id: &ObjectId) -> Self {
+        let stable = engine.capabilities().has_stable_bridges();
+        Self {
+            engine: engine.clone(),
+            container: format!("{prefix}-proxy-{id}"),
+            network: format!("{prefix}-conv-{id}"),
+            own_egress: (!stable).then(|| format!("{}-{id}", egress_name(prefix))),
+        }
+    }
+
     /// Removes all of it. The task's container must be gone before: the engine does not remove a network that one is on.
     pub(crate) async fn remove(&self) -> Result<(), ProxyError> {
         self.remove_container().await?;

@@ -1,33 +1,27 @@
 //! What the tasks of one sandbox share: the root authority, the proxy's image, the network to the world.
 
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
-use sandbox_proxy_protocol::{Limits, Listen, PROTOCOL_VERSION, ReplacementMap, StartConfig, Upstream};
+use sandbox_proxy_protocol::{Limits, PROTOCOL_VERSION, ReplacementMap, StartConfig, Upstream};
 use time::OffsetDateTime;
 
 use crate::config::SandboxConfig;
-use crate::engine::Engine;
+use crate::container::Running;
 use crate::network_log::LogSink;
 use crate::program::StaticProgram;
 use crate::reap::Labels;
 use crate::spec::{NetworkSandboxConfig, ObjectId};
 use sandbox_files::FileLock;
+use sandbox_podman::Engine;
 
 use super::authority::RootAuthority;
 use super::blocking::blocking;
-use super::proxy::{self, Place};
-use super::trust::{self, TrustFiles, TrustStore};
-use super::{Endpoint, Opening, ProxyError, Remains, RunningProxy, leftovers, network, resolver};
-
-/// Closes the hole that an IPv6 link-local address of the host's bridge would be.
-const TASK_SYSCTLS: [(&str, &str); 2] = [
-    ("net.ipv6.conf.all.disable_ipv6", "1"),
-    ("net.ipv6.conf.default.disable_ipv6", "1"),
-];
+use super::link::Link;
+use super::proxy::{self, ChannelHandle, Place};
+use super::trust::{TrustFiles, TrustStore};
+use super::{Opening, ProxyError, Remains, RunningProxy, leftovers, network, resolver};
 
 /// How long a proxy serves without a sign of its owner, which gives one every other second.
 const OWNER_TIMEOUT_MS: u64 = 15_000;
@@ -145,20 +139,10 @@ impl Egress {
         config: &NetworkSandboxConfig,
         log: LogSink,
     ) -> Result<Opening, ProxyError> {
-        let inner = &self.inner;
-        let prefix = labels.owner();
-        let remains = Remains {
-            engine: inner.engine.clone(),
-            container: format!("{prefix}-proxy-{id}"),
-            network: format!("{prefix}-conv-{id}"),
-            own_egress: (!inner.engine.capabilities().has_stable_bridges())
-                .then(|| format!("{}-{id}", network::egress_name(prefix))),
-        };
-        let subnet = network::create_task_network(&inner.engine, remains.network.clone(), labels);
-        let egress = network::create_own_egress(&inner.engine, remains.own_egress.as_deref(), labels);
-        let (subnet, trust) = match tokio::join!(subnet, egress, trust) {
-            (Ok(subnet), Ok(()), Ok(trust)) => (subnet, trust),
-            (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
+        let remains = Remains::named(&self.inner.engine, labels.owner(), id);
+        let (link, trust) = match tokio::join!(Link::create(&remains, labels), trust) {
+            (Ok(link), Ok(trust)) => (link, trust),
+            (Err(error), _) | (_, Err(error)) => {
                 // Why it failed is worth more than that something is left, which is found by its labels.
                 if let Err(removal) = remains.remove().await {
                     tracing::warn!(error = %removal, network = %remains.network, "left behind; a sweep removes it");
@@ -166,13 +150,12 @@ impl Egress {
                 return Err(error);
             }
         };
-        let endpoint = endpoint(remains.network.clone(), subnet.task(), subnet.proxy(), &trust);
+        let endpoint = link.endpoint(&trust);
         let start = Start {
-            inner: Arc::clone(inner),
+            inner: Arc::clone(&self.inner),
             labels: labels.clone(),
             config: config.clone(),
-            address: subnet.proxy(),
-            remains: remains.clone(),
+            link,
             log,
         };
         Ok(Opening {
@@ -195,33 +178,39 @@ impl Egress {
     }
 }
 
-/// All that a proxy is started with.
-struct Start {
-    inner: Arc<Inner>,
-    labels: Labels,
-    config: NetworkSandboxConfig,
-    address: Ipv4Addr,
-    remains: Remains,
-    log: LogSink,
-}
+impl Inner {
+    /// Starts a proxy at one end of `link`, which waits until it is introduced to its task.
+    async fn start_proxy(&self, link: &Link, labels: &Labels) -> Result<Running, ProxyError> {
+        let remains = link.remains();
+        let place = Place {
+            name: remains.container.clone(),
+            image: &self.image,
+            networks: link.proxy_networks(),
+        };
+        let plan = proxy::proxy_plan(place, labels);
+        let started = proxy::start(&self.engine, &plan).await;
+        let shared = remains.own_egress.is_none();
+        if started.is_err() && shared && network::restore_egress(&self.engine, &self.labels).await? {
+            remains.remove_container().await?;
+            return proxy::start(&self.engine, &plan).await;
+        }
+        started
+    }
 
-impl Start {
-    async fn run(self) -> Result<RunningProxy, ProxyError> {
-        let Self {
-            inner,
-            labels,
-            config,
-            address,
-            remains,
-            log,
-        } = self;
-        let document = StartConfig {
+    /// The start document of a proxy at one end of `link`.
+    fn document(
+        &self,
+        link: &Link,
+        config: &NetworkSandboxConfig,
+        log: &LogSink,
+    ) -> Result<StartConfig, ProxyError> {
+        Ok(StartConfig {
             protocol: PROTOCOL_VERSION,
             policy: config.allowlist().clone(),
             replacements: ReplacementMap(config.secret_replacements().clone()),
-            authority: inner.root.intermediate(OffsetDateTime::now_utc())?,
-            listen: Listen::new(address),
-            upstream: inner.upstream.clone(),
+            authority: self.root.intermediate(OffsetDateTime::now_utc())?,
+            listen: link.listen(),
+            upstream: self.upstream.clone(),
             limits: Limits {
                 owner_timeout_ms: Some(OWNER_TIMEOUT_MS),
                 log_bytes: if log.is_bounded() {
@@ -231,24 +220,24 @@ impl Start {
                 },
                 ..Limits::default()
             },
-        };
-        let shared_egress = network::egress_name(labels.owner());
-        let place = Place {
-            name: remains.container.clone(),
-            image: &inner.image,
-            egress_network: remains.own_egress.as_deref().unwrap_or(&shared_egress),
-            task_network: &remains.network,
-            address,
-        };
-        let plan = proxy::proxy_plan(place, &labels);
-        let mut started = proxy::start(&inner.engine, &plan, &document).await;
-        let shared = remains.own_egress.is_none();
-        if started.is_err() && shared && network::restore_egress(&inner.engine, &inner.labels).await? {
-            remains.remove_container().await?;
-            started = proxy::start(&inner.engine, &plan, &document).await;
-        }
-        match started {
-            Ok(channel) => Ok(RunningProxy::new(channel.run(Some(log)), remains)),
+        })
+    }
+}
+
+/// All that a proxy is started with.
+struct Start {
+    inner: Arc<Inner>,
+    labels: Labels,
+    config: NetworkSandboxConfig,
+    link: Link,
+    log: LogSink,
+}
+
+impl Start {
+    async fn run(self) -> Result<RunningProxy, ProxyError> {
+        let remains = self.link.remains().clone();
+        match self.serve().await {
+            Ok(channel) => Ok(RunningProxy::new(channel, remains)),
             Err(error) => {
                 // The network stays for now: the task's container may be on it. What cannot be removed here is found by its
                 // labels, and the reason for the failure is worth more than that of the removal.
@@ -258,6 +247,13 @@ impl Start {
                 Err(error)
             }
         }
+    }
+
+    async fn serve(self) -> Result<ChannelHandle, ProxyError> {
+        let document = self.inner.document(&self.link, &self.config, &self.log)?;
+        let waiting = self.inner.start_proxy(&self.link, &self.labels).await?;
+        let channel = proxy::introduce(waiting, self.labels.context(), &document).await?;
+        Ok(channel.run(Some(self.log)))
     }
 }
 
@@ -271,18 +267,4 @@ async fn upstream(config: &SandboxConfig) -> Result<Upstream, ProxyError> {
         extra_roots_pem: config.upstream.extra_roots_pem.clone(),
         allow_addresses: config.upstream.allow_addresses.clone(),
     })
-}
-
-fn endpoint(network: String, address: Ipv4Addr, dns: Ipv4Addr, trust: &TrustFiles) -> Endpoint {
-    let sysctls: BTreeMap<String, String> = TASK_SYSCTLS
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into();
-    Endpoint {
-        network,
-        address,
-        dns,
-        mounts: trust.mounts(),
-        env: trust::variables(trust),
-        sysctls,
-    }
 }

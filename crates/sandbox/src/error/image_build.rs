@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::container::ContainerError;
-use crate::engine::EngineError;
 use crate::spec::Network;
+use sandbox_podman::EngineError;
 
 /// An image could not be built, found, saved or loaded.
 #[derive(Debug, thiserror::Error)]

@@ -7,10 +7,10 @@ use super::verify::VerifyError;
 use crate::config::InvalidConfig;
 use crate::container::ContainerError;
 use crate::egress::ProxyError;
-use crate::engine::EngineError;
 use crate::program::ProgramError;
 use crate::reap::LockError;
 use crate::spec::{ImageTag, InvalidSpec};
+use sandbox_podman::EngineError;
 use sandbox_session::SessionError;
 use sandbox_workspace::WorkspaceError;
 

@@ -8,8 +8,8 @@ use sandbox_inside::{Decoder, End, Frame};
 use tokio::sync::watch;
 
 use crate::container::Chunk;
-use crate::engine::EngineError;
 use crate::task::Capture;
+use sandbox_podman::EngineError;
 
 /// Most characters of the supervisor's own stderr that are kept.
 const LONGEST_STDERR: usize = 1024;

@@ -7,5 +7,4 @@
 mod seeds;
 
 pub use crate::egress::proxy_records;
-pub use crate::engine::engine_answer;
 pub use crate::executor::supervisor_frames;

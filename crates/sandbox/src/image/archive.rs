@@ -2,8 +2,8 @@
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::engine::Engine;
 use crate::error::ImageBuildError;
+use sandbox_podman::Engine;
 
 /// Writes one archive of the images `tags`, all their layers included.
 pub(crate) async fn save(

@@ -14,13 +14,13 @@ use crate::config::SandboxConfig;
 use crate::container::ImageProbe;
 use crate::context::Shared;
 use crate::egress::{self, ProxyError};
-use crate::engine::{BuildNetwork, BuildRequest, Engine, ImageFacts};
 use crate::error::{BuildReach, ImageBuildError, SandboxError};
 use crate::image_store::{ImageKind, is_overlay, labels, stands_on};
 use crate::network_log::LogSink;
 use crate::spec::{ImageSource, ImageTag, Network};
 use crate::task;
 use sandbox_files::FileLock;
+use sandbox_podman::{BuildNetwork, BuildRequest, Engine, ImageFacts};
 
 /// Lines of a failed build that its error quotes.
 const QUOTED_LINES: usize = 20;

@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use crate::container::{Attached, Attachment, ContainerPlan, Created, Detachment, PlannedNetwork, Running};
+use crate::container::{Attached, ContainerPlan, Created, Detachment, PlannedNetwork, Running};
 use crate::context::Shared;
-use crate::egress::{self, Endpoint, Opening, RunningProxy};
-use crate::engine::BuildNetwork;
+use crate::egress::{self, Opening, RunningProxy};
 use crate::error::SandboxError;
 use crate::network_log::LogSink;
 use crate::reap::Role;
 use crate::spec::{ContainerEnv, Isolation, Network, NetworkSandboxConfig, ObjectId};
 use crate::task;
+use sandbox_podman::BuildNetwork;
 
 /// What the container does is wait: measured, its program has 3 MB.
 const MEMORY: u64 = 64 << 20;
@@ -52,7 +52,7 @@ impl Steps {
         let id = ObjectId::random("build");
         let image = egress::proxy_image(shared.engine(), shared.config()).await?;
         let Some(network) = network else {
-            let holder = hold(shared, &id, &image, None).await?;
+            let holder = hold(shared, &id, &image, PlannedNetwork::default()).await?;
             return Ok(Self {
                 holder: holder.start().await?,
                 proxy: None,
@@ -67,7 +67,7 @@ impl Steps {
             proxy,
             remains,
         } = Box::pin(egress.open_for_build(&id, &labels, network, log)).await?;
-        let (holder, proxy) = tokio::join!(hold(shared, &id, &image, Some(&endpoint)), proxy);
+        let (holder, proxy) = tokio::join!(hold(shared, &id, &image, endpoint.network.clone()), proxy);
         let (holder, proxy) = task::pair(holder, proxy, &remains, Attached::remove).await?;
         let holder = match holder.start().await {
             Ok(holder) => holder,
@@ -79,7 +79,7 @@ impl Steps {
         Ok(Self {
             holder,
             proxy,
-            dns: endpoint.dns,
+            dns: endpoint.network.dns.unwrap_or(NOBODY),
             trust: endpoint.mounts.first().map(|mount| Trust {
                 folder: mount.host_path().to_owned(),
                 variables: endpoint.env.clone(),
@@ -109,20 +109,14 @@ async fn hold(
     shared: &Shared,
     id: &ObjectId,
     image: &str,
-    endpoint: Option<&Endpoint>,
+    network: PlannedNetwork,
 ) -> Result<Attached, SandboxError> {
-    let plan = plan(shared, id, image, endpoint);
+    let plan = plan(shared, id, image, network);
     Ok(Created::create(shared.engine(), &plan).await?.attach().await?)
 }
 
 /// A proxy that is never told to start: it reads its stdin until that ends.
-fn plan(shared: &Shared, id: &ObjectId, image: &str, endpoint: Option<&Endpoint>) -> ContainerPlan {
-    let attached = |endpoint: &Endpoint| {
-        PlannedNetwork::Attached(vec![Attachment {
-            network: endpoint.network.clone(),
-            address: Some(endpoint.address),
-        }])
-    };
+fn plan(shared: &Shared, id: &ObjectId, image: &str, network: PlannedNetwork) -> ContainerPlan {
     ContainerPlan {
         name: shared.object_name("build", id),
         image: image.to_owned(),
@@ -131,11 +125,7 @@ fn plan(shared: &Shared, id: &ObjectId, image: &str, endpoint: Option<&Endpoint>
         env: ContainerEnv::default(),
         working_dir: None,
         mounts: Vec::new(),
-        network: endpoint.map_or(PlannedNetwork::None, attached),
-        dns: endpoint.map(|endpoint| endpoint.dns),
-        sysctls: endpoint
-            .map(|endpoint| endpoint.sysctls.clone())
-            .unwrap_or_default(),
+        network,
         // The engine's own first process: orphans of the steps become its children, and it does not leave them there dead.
         isolation: Isolation {
             init: true,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Engine, EngineError};
+use sandbox_podman::{Engine, EngineError};
 
 use super::instance::{self, Liveness};
 use super::labels::{Labels, Role};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use serde::Serialize;
 
-use crate::engine::{Engine, EngineError};
+use sandbox_podman::{Engine, EngineError};
 
 use super::instance::{self, Liveness, LockPlace};
 use super::inventory::{Found, ObjectKind, find, find_instance};

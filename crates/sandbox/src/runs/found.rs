@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::plan::container_name;
 use crate::container::Handle;
 use crate::context::Shared;
-use crate::engine::{ContainerId, ContainerSummary, Engine, EngineError, SignalFact};
 use crate::error::RunError;
 use crate::error::SandboxError;
 use crate::reap::{Labels, Role};
 use crate::spec::{RunName, StopSignal};
+use sandbox_podman::{ContainerId, ContainerSummary, Engine, EngineError, SignalFact};
 
 /// How long the process of a run of another process may take to end; how long it was to have, only that one knows.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);

@@ -8,10 +8,10 @@ use super::task_dir;
 use crate::container::{ContainerPlan, Created, Handle};
 use crate::context::Shared;
 use crate::egress::{Endpoint, Opening, RunningProxy};
-use crate::engine::Owner;
 use crate::error::SandboxError;
 use crate::spec::{Launch, Network, ObjectId, RunSpec};
 use crate::task::{self, Program};
+use sandbox_podman::Owner;
 
 /// A run whose container is there and filled; its process does not run.
 #[derive(Debug)]
@@ -89,21 +89,18 @@ async fn create(
     };
     let labels = shared.labels(&launch.context);
     let name = container_name(shared.prefix(), spec.name.as_str());
-    let plan = |endpoint: Option<&Endpoint>| -> Result<ContainerPlan, SandboxError> {
+    let plan = |endpoint: &Endpoint| -> Result<ContainerPlan, SandboxError> {
         // As late as can be: a hook was called since they were checked, and networks take their time.
         let program = Program {
             mounts: task::resolved_mounts(shared.state_dir(), &launch.mounts)?,
             ..program
         };
-        let files = shared
-            .own_files()
-            .of(&launch, endpoint.map(|endpoint| endpoint.dns))?;
-        let mut plan = task::plan(shared, &launch, &id, &image, program, endpoint);
-        plan.mounts.extend(files);
+        let plan = task::plan(shared, &launch, &id, &image, program, endpoint)?;
         Ok(detached(plan, spec, name, &labels))
     };
     let Network::Sandboxed(config) = &launch.network else {
-        return Ok((Created::create(shared.engine(), &plan(None)?).await?, None));
+        let endpoint = Endpoint::without_proxy(&launch.network, launch.dns);
+        return Ok((Created::create(shared.engine(), &plan(&endpoint)?).await?, None));
     };
     let log = task::log_sink(&launch)?;
     let Opening {
@@ -111,7 +108,7 @@ async fn create(
         proxy,
         remains,
     } = Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
-    let created = async { Ok(Created::create(shared.engine(), &plan(Some(&endpoint))?).await?) };
+    let created = async { Ok(Created::create(shared.engine(), &plan(&endpoint)?).await?) };
     // Neither is dropped half done when the other fails: both are taken down again.
     let (created, proxy) = tokio::join!(created, proxy);
     task::pair(created, proxy, &remains, Created::remove).await

@@ -8,7 +8,7 @@ use futures_util::{Stream, StreamExt as _};
 use serde::Serialize;
 
 use crate::container::Chunk;
-use crate::engine::{Engine, EngineError};
+use sandbox_podman::{Engine, EngineError};
 
 /// What a run's output says when its set-up is done, unless you agree on something else with your image.
 ///

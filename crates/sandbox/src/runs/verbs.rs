@@ -15,13 +15,13 @@ use super::registry::{Registry, Stage};
 use super::{StopResult, found, stop, task_dir};
 use crate::container::Handle;
 use crate::context::Shared;
-use crate::engine::Owner;
 use crate::error::Moment;
 use crate::error::RunError;
 use crate::error::SandboxError;
 use crate::reap;
 use crate::spec::{RunName, RunSpec};
 use crate::task;
+use sandbox_podman::Owner;
 
 /// How a run ended.
 ///

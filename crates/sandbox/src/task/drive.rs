@@ -42,7 +42,7 @@ pub(crate) async fn drive<S>(
     sink: &mut impl Sink,
 ) -> Result<End, SandboxError>
 where
-    S: Stream<Item = Result<Chunk, crate::engine::EngineError>> + Send + Unpin,
+    S: Stream<Item = Result<Chunk, sandbox_podman::EngineError>> + Send + Unpin,
 {
     let refused = tokio::sync::Notify::new();
     let at_end = sink.at_end();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::container::{Attached, Attachment, ContainerPlan, Created, Detachment, PlannedNetwork, Running};
+use crate::container::{Attached, ContainerPlan, Created, Detachment, Running};
 use crate::context::Shared;
 use crate::egress::{Endpoint, Opening, ProxyError, RunningProxy};
 use crate::error::SandboxError;
@@ -68,7 +68,7 @@ pub(crate) async fn start(
             } = Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
             timings.network_ready_ms = elapsed_ms(since);
             let container = async {
-                let attached = attach(shared, launch, &id, &image, program, Some(&endpoint)).await;
+                let attached = attach(shared, launch, &id, &image, program, &endpoint).await;
                 (attached, elapsed_ms(since))
             };
             let proxy = async {
@@ -82,7 +82,8 @@ pub(crate) async fn start(
             undo::pair(attached, proxy, &remains, Attached::remove).await?
         }
         Network::Disabled | Network::Unrestricted => {
-            let attached = attach(shared, launch, &id, &image, program, None).await?;
+            let endpoint = Endpoint::without_proxy(&launch.network, launch.dns);
+            let attached = attach(shared, launch, &id, &image, program, &endpoint).await?;
             timings.container_ready_ms = elapsed_ms(since);
             (attached, None)
         }
@@ -136,48 +137,32 @@ async fn attach(
     id: &ObjectId,
     image: &str,
     program: Program,
-    endpoint: Option<&Endpoint>,
+    endpoint: &Endpoint,
 ) -> Result<Attached, SandboxError> {
-    let files = shared
-        .own_files()
-        .of(launch, endpoint.map(|endpoint| endpoint.dns))?;
-    let mut plan = plan(shared, launch, id, image, program, endpoint);
-    plan.mounts.extend(files);
+    let plan = plan(shared, launch, id, image, program, endpoint)?;
     Ok(Created::create(shared.engine(), &plan).await?.attach().await?)
 }
 
-/// The container of an execution. Pure: what is created is decided here and nowhere else.
+/// The container of an execution: what is created is decided here and nowhere else. Writes the files of ours that lie over the engine's.
 pub(crate) fn plan(
     shared: &Shared,
     launch: &Launch,
     id: &ObjectId,
     image: &str,
     program: Program,
-    endpoint: Option<&Endpoint>,
-) -> ContainerPlan {
-    let mut mounts = program.mounts;
+    endpoint: &Endpoint,
+) -> Result<ContainerPlan, SandboxError> {
+    let files = shared.own_files().of(launch, endpoint.resolver.as_deref())?;
+    let mounts = program.mounts.into_iter().chain(endpoint.mounts.iter().cloned());
     let mut env = launch.env.clone();
     if let Some(home) = &launch.isolation.home
         && !env.variables().contains_key("HOME")
     {
         env = env.with("HOME", home);
     }
-    let mut sysctls = std::collections::BTreeMap::new();
-    let network = match (endpoint, &launch.network) {
-        (Some(endpoint), _) => {
-            mounts.extend(endpoint.mounts.iter().cloned());
-            // What the caller says of a tool's trust is left alone.
-            env = ContainerEnv::new(endpoint.env.clone()).merge(env.variables());
-            sysctls.clone_from(&endpoint.sysctls);
-            PlannedNetwork::Attached(vec![Attachment {
-                network: endpoint.network.clone(),
-                address: Some(endpoint.address),
-            }])
-        }
-        (None, Network::Unrestricted) => PlannedNetwork::Default,
-        (None, _) => PlannedNetwork::None,
-    };
-    ContainerPlan {
+    // What the caller says of a tool's trust is left alone.
+    let env = ContainerEnv::new(endpoint.env.clone()).merge(env.variables());
+    Ok(ContainerPlan {
         name: shared.object_name("task", id),
         // The id, not the tag: whoever builds that tag anew meanwhile does not change what runs.
         image: image.to_owned(),
@@ -185,10 +170,8 @@ pub(crate) fn plan(
         command: program.command,
         env,
         working_dir: launch.working_dir.clone(),
-        mounts,
-        network,
-        dns: endpoint.map(|endpoint| endpoint.dns).or(launch.dns),
-        sysctls,
+        mounts: mounts.chain(files).collect(),
+        network: endpoint.network.clone(),
         isolation: launch.isolation.clone(),
         memory: launch.limits.memory.map(ByteSize::bytes),
         nano_cpus: launch.limits.cpus.map(Cpus::nano),
@@ -197,5 +180,5 @@ pub(crate) fn plan(
         labels: shared.labels(&launch.context).with_role(Role::Task),
         stdin: true,
         detachment: Detachment::default(),
-    }
+    })
 }

@@ -5,8 +5,8 @@
 
 use crate::container::Handle;
 use crate::egress::{ProxyError, Remains, RunningProxy};
-use crate::engine::EngineError;
 use crate::error::SandboxError;
+use sandbox_podman::EngineError;
 
 /// Takes the proxy of a removed container down, and its network.
 pub(crate) async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxError> {

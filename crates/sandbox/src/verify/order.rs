@@ -7,9 +7,9 @@ use sandbox_inside::{Check, Order, ProcessLimit, Scratch};
 
 use crate::context::Shared;
 use crate::egress;
-use crate::engine::ImageFacts;
 use crate::program::INSIDE;
 use crate::spec::{ByteSize, Capability, Device, Isolation, Launch, Mount, Network};
+use sandbox_podman::ImageFacts;
 
 use super::VerifySpec;
 use crate::error::VerifyError;
@@ -105,7 +105,7 @@ fn owned(has_proxy: bool) -> BTreeSet<String> {
 }
 
 fn variables(spec: &VerifySpec, image: &ImageFacts) -> BTreeSet<String> {
-    let named = spec.env.variables().keys().chain(image.env.variables().keys());
+    let named = spec.env.variables().keys().chain(image.env.keys());
     named
         .cloned()
         .chain(ENGINE_VARIABLES.map(str::to_owned))

@@ -6,12 +6,12 @@ use sandbox_inside::{Check, Finding};
 
 use crate::container::{Chunk, Running};
 use crate::context::Shared;
-use crate::engine::ImageFacts;
 use crate::error::{SandboxError, VerifyError};
 use crate::program::{INSIDE, readable};
 use crate::spec::{InvalidSpec, Isolation, Launch, Mount, ResourceLimits};
 use crate::stop_switch::StopSwitch;
 use crate::task::{self, Capture, End, Ended, Program, Sink, Started};
+use sandbox_podman::ImageFacts;
 
 use super::VerifySpec;
 use super::guarantee::checks;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::container::kernel::KernelFacts;
 use crate::container::plan::ContainerPlan;
-use crate::engine::{BindFacts, Inspection};
 use crate::spec::{Capability, Device, Seccomp, UserNamespace};
+use sandbox_podman::{BindFacts, Inspection};
 
 use super::difference::Differences;
 use super::mounts::clean;

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::stages::attached;
 use crate::container::kernel::{self, Filter, KernelFacts};
-use crate::container::plan::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
-use crate::engine::ImageFacts;
+use crate::container::plan::{Attachment, ContainerPlan, Detachment, Networks, PlannedNetwork};
 use crate::reap::Labels;
 use crate::spec::{ContainerEnv, Isolation, Mount, Tmpfs, UlimitKind};
+use sandbox_podman::ImageFacts;
 
 /// What both tested engines said about containers made from [`plan`]: podman 4.3.1 and 5.4.2, after the attach.
 pub(super) const INSPECTIONS: [&str; 2] = [
@@ -62,12 +62,14 @@ pub(super) fn plan() -> ContainerPlan {
             Mount::read_only_at("/state/hosts/0f", "/etc/hosts"),
             Mount::read_only_at("/state/hosts/1f", "/etc/hostname"),
         ],
-        network: PlannedNetwork::Attached(vec![Attachment {
-            network: "sandbox-conv-x".to_owned(),
-            address: Some([10, 199, 0, 3].into()),
-        }]),
-        dns: Some([10, 199, 0, 2].into()),
-        sysctls: owned(&sysctls),
+        network: PlannedNetwork {
+            networks: Networks::Attached(vec![Attachment {
+                network: "sandbox-conv-x".to_owned(),
+                address: Some([10, 199, 0, 3].into()),
+            }]),
+            dns: Some([10, 199, 0, 2].into()),
+            sysctls: owned(&sysctls),
+        },
         isolation: isolation(),
         memory: Some(64 << 20),
         nano_cpus: Some(500_000_000),
@@ -86,7 +88,7 @@ pub(super) fn image() -> ImageFacts {
         labels: BTreeMap::new(),
         entrypoint: Vec::new(),
         command: vec!["/bin/bash".to_owned()],
-        env: ContainerEnv::default(),
+        env: std::collections::BTreeMap::new(),
         working_dir: String::new(),
         user: String::new(),
         architecture: "amd64".to_owned(),

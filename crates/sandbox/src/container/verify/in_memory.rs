@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::container::kernel::{KernelFacts, KernelMount};
-use crate::container::plan::{ContainerPlan, PlannedNetwork};
-use crate::engine::BindFacts;
+use crate::container::plan::{ContainerPlan, Networks};
 use crate::spec::Tmpfs;
+use sandbox_podman::BindFacts;
 
 use super::difference::Differences;
 use super::mounts::clean;
@@ -49,7 +49,7 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
         let whole = mount.root == "/";
         let exempt = bound.contains(&mount.target)
             || kernel.nodes.contains_key(&mount.target)
-            || (plan.network == PlannedNetwork::Default && mount.target == "/etc/resolv.conf");
+            || (plan.network.networks == Networks::Default && mount.target == "/etc/resolv.conf");
         let unbounded =
             mount.file_system == "tmpfs" && !mount.is_read_only() && !(whole && mount.size().is_some());
         found.require(exempt || !unbounded, || {

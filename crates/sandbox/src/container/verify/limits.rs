@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::container::kernel::KernelFacts;
 use crate::container::plan::ContainerPlan;
-use crate::engine::BindFacts;
+use sandbox_podman::BindFacts;
 
 use super::difference::Differences;
 

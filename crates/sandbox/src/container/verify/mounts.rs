@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::container::kernel::{KernelFacts, KernelMount};
 use crate::container::overlay;
 use crate::container::plan::ContainerPlan;
-use crate::engine::{Inspection, MountFacts};
+use sandbox_podman::{Inspection, MountFacts};
 
 use super::difference::Differences;
 

@@ -3,30 +3,30 @@
 use std::collections::BTreeSet;
 
 use crate::container::kernel::KernelFacts;
-use crate::container::plan::{ContainerPlan, PlannedNetwork};
-use crate::engine::Inspection;
+use crate::container::plan::{ContainerPlan, Networks};
+use sandbox_podman::Inspection;
 
 use super::difference::Differences;
 
 pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspection) {
     let host = &is.host_config;
     let names: BTreeSet<&str> = is.network_settings.networks.keys().map(String::as_str).collect();
-    match &plan.network {
-        PlannedNetwork::None => {
+    match &plan.network.networks {
+        Networks::None => {
             found.compare("network", "none", host.network_mode.as_str());
             // Podman 5 calls the lack of a network one.
             found.require(names.iter().all(|&name| name == "none"), || {
                 format!("networks: planned none, is {names:?}")
             });
         }
-        PlannedNetwork::Default => {
+        Networks::Default => {
             let apart = matches!(
                 host.network_mode.split(':').next(),
                 Some("bridge" | "slirp4netns" | "pasta")
             );
             found.require(apart, || format!("network: is {:?}", host.network_mode));
         }
-        PlannedNetwork::Attached(attachments) => {
+        Networks::Attached(attachments) => {
             found.compare("network", "bridge", host.network_mode.as_str());
             let planned: BTreeSet<&str> = attachments
                 .iter()
@@ -35,12 +35,12 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspec
             found.compare("networks", &planned, &names);
         }
     }
-    let dns: Vec<String> = plan.dns.iter().map(ToString::to_string).collect();
+    let dns: Vec<String> = plan.network.dns.iter().map(ToString::to_string).collect();
     found.compare("name servers", &dns, &host.dns);
 }
 
 pub(super) fn addresses(found: &mut Differences, plan: &ContainerPlan, is: &Inspection) {
-    let PlannedNetwork::Attached(attachments) = &plan.network else {
+    let Networks::Attached(attachments) = &plan.network.networks else {
         return;
     };
     for attachment in attachments {
@@ -60,13 +60,14 @@ pub(super) fn addresses(found: &mut Differences, plan: &ContainerPlan, is: &Insp
 }
 
 fn has_no_ipv6(plan: &ContainerPlan) -> bool {
-    plan.sysctls
+    plan.network
+        .sysctls
         .get("net.ipv6.conf.all.disable_ipv6")
         .is_some_and(|value| value == "1")
 }
 
 pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
-    if plan.network == PlannedNetwork::None {
+    if plan.network.networks == Networks::None {
         found.compare(
             "interfaces",
             &BTreeSet::from(["lo".to_owned()]),
@@ -77,6 +78,7 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
         found.compare("IPv6 addresses", false, kernel.has_ipv6);
     }
     if plan
+        .network
         .sysctls
         .get("net.ipv4.ip_forward")
         .is_some_and(|value| value == "0")
@@ -94,11 +96,9 @@ mod tests {
 
     #[test]
     fn a_container_without_a_network_has_loopback_only() {
-        let plan = ContainerPlan {
-            network: PlannedNetwork::None,
-            dns: None,
-            ..plan()
-        };
+        let mut plan = plan();
+        plan.network.networks = Networks::None;
+        plan.network.dns = None;
         let lone = KernelFacts {
             interfaces: BTreeSet::from(["lo".to_owned()]),
             ..kernel()

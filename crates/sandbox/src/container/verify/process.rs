@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::container::plan::ContainerPlan;
-use crate::engine::{ImageFacts, Inspection, SignalFact};
+use sandbox_podman::{ImageFacts, Inspection, SignalFact};
 
 use super::difference::Differences;
 
@@ -97,11 +97,7 @@ fn environment(found: &mut Differences, plan: &ContainerPlan, image: &ImageFacts
     }
     for (name, value) in variables {
         let planned = plan.env.variables().contains_key(name) || ENGINE_VARIABLES.contains(&name);
-        let of_image = image
-            .env
-            .variables()
-            .get(name)
-            .is_some_and(|known| known == value);
+        let of_image = image.env.get(name).is_some_and(|known| known == value);
         found.require(planned || of_image, || {
             format!("environment: `{name}` was not planned")
         });

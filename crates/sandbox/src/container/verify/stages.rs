@@ -2,7 +2,7 @@
 
 use crate::container::kernel::KernelFacts;
 use crate::container::plan::ContainerPlan;
-use crate::engine::{ImageFacts, Inspection};
+use sandbox_podman::{ImageFacts, Inspection};
 
 use super::difference::Differences;
 use super::{confinement, in_memory, limits, mounts, network, process};

@@ -17,8 +17,8 @@ use tracing::Instrument as _;
 use super::lines::Lines;
 use super::stderr::ProxyLog;
 use crate::container::{Chunk, Output, Stdin};
-use crate::engine::EngineError;
 use crate::network_log::LogSink;
+use sandbox_podman::EngineError;
 
 /// How long a proxy may take to read a command, and to end after its stdin has ended.
 const PATIENCE: Duration = Duration::from_secs(3);

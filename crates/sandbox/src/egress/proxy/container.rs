@@ -1,8 +1,6 @@
 //! The plan of a proxy's container.
 
-use std::net::Ipv4Addr;
-
-use crate::container::{Attachment, ContainerPlan, Detachment, PlannedNetwork};
+use crate::container::{Attachment, ContainerPlan, Detachment, Networks, PlannedNetwork};
 use crate::reap::{Labels, Role};
 use crate::spec::{ContainerEnv, Isolation};
 
@@ -24,24 +22,12 @@ pub(in crate::egress) struct Place<'a> {
     pub(in crate::egress) name: String,
     /// The proxy image's tag.
     pub(in crate::egress) image: &'a str,
-    /// The network to the world.
-    pub(in crate::egress) egress_network: &'a str,
-    /// The task's network.
-    pub(in crate::egress) task_network: &'a str,
-    /// The proxy's address on the task's network.
-    pub(in crate::egress) address: Ipv4Addr,
+    /// To the world and to the task.
+    pub(in crate::egress) networks: Vec<Attachment>,
 }
 
 /// Nothing of what the proxy is told is in here: it all comes over its stdin.
 pub(in crate::egress) fn proxy_plan(place: Place<'_>, labels: &Labels) -> ContainerPlan {
-    let egress = Attachment {
-        network: place.egress_network.to_owned(),
-        address: None,
-    };
-    let task = Attachment {
-        network: place.task_network.to_owned(),
-        address: Some(place.address),
-    };
     ContainerPlan {
         name: place.name,
         image: place.image.to_owned(),
@@ -50,12 +36,13 @@ pub(in crate::egress) fn proxy_plan(place: Place<'_>, labels: &Labels) -> Contai
         env: ContainerEnv::default(),
         working_dir: None,
         mounts: Vec::new(),
-        network: PlannedNetwork::Attached(vec![egress, task]),
-        dns: None,
-        sysctls: SYSCTLS
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into_iter()
-            .collect(),
+        network: PlannedNetwork {
+            networks: Networks::Attached(place.networks),
+            dns: None,
+            sysctls: SYSCTLS
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+        },
         isolation: Isolation::proxy(),
         memory: Some(MEMORY),
         nano_cpus: None,

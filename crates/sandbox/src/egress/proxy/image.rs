@@ -9,10 +9,10 @@ use bytes::Bytes;
 use crate::config::SandboxConfig;
 use crate::egress::ProxyError;
 use crate::egress::blocking::blocking;
-use crate::engine::{BuildRequest, Engine};
 use crate::image_store::{self, ImageKind};
 use crate::program::StaticProgram;
 use sandbox_files::{FileLock, Replacement, create_folder};
+use sandbox_podman::{BuildRequest, Engine};
 
 /// Where the image has the program.
 pub(crate) const PROGRAM: &str = "/sandbox-proxy";

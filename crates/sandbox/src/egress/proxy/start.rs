@@ -1,4 +1,4 @@
-//! Starts a proxy: container, start document, ready.
+//! Starts a proxy in two steps: its container, and later the start document. In between it waits and does nothing.
 
 use std::time::Duration;
 
@@ -6,27 +6,31 @@ use sandbox_proxy_protocol::{PROTOCOL_VERSION, ProxyMessage, StartConfig, to_sec
 use tokio::time::timeout;
 
 use super::channel::Channel;
-use crate::container::{ContainerPlan, Created};
+use crate::container::{ContainerPlan, Created, Running};
 use crate::egress::ProxyError;
-use crate::engine::Engine;
+use sandbox_podman::Engine;
 
 /// From the start document to the ready message. It takes milliseconds; a busy machine gets the rest.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Returns when the proxy serves. On an error its container may be there.
-pub(in crate::egress) async fn start(
-    engine: &Engine,
-    plan: &ContainerPlan,
+/// Starts a proxy that waits for its start document.
+///
+/// It need not be known yet for which task: that, and all that the task may reach, is in the document. Its name and its labels stay what
+/// they are in `plan`, since podman changes neither: a proxy that is made before its task is known carries those of its instance alone.
+pub(in crate::egress) async fn start(engine: &Engine, plan: &ContainerPlan) -> Result<Running, ProxyError> {
+    let created = Created::create(engine, plan).await?;
+    Ok(created.attach().await?.start().await?)
+}
+
+/// Gives a proxy that waits its start document, and returns when it serves the execution context `context`. On an error its container
+/// is there, and may run.
+pub(in crate::egress) async fn introduce(
+    waiting: Running,
+    context: &str,
     config: &StartConfig,
 ) -> Result<Channel, ProxyError> {
-    let running = Created::create(engine, plan)
-        .await?
-        .attach()
-        .await?
-        .start()
-        .await?;
-    let mut channel = Channel::new(running.stdin, running.output, plan.labels.context());
-    let answer = timeout(DEADLINE, introduce(&mut channel, config)).await;
+    let mut channel = Channel::new(waiting.stdin, waiting.output, context);
+    let answer = timeout(DEADLINE, exchange(&mut channel, config)).await;
     let reason = match answer {
         Ok(Ok(())) => return Ok(channel),
         Ok(Err(reason)) => reason,
@@ -38,7 +42,7 @@ pub(in crate::egress) async fn start(
     })
 }
 
-async fn introduce(channel: &mut Channel, config: &StartConfig) -> Result<(), String> {
+async fn exchange(channel: &mut Channel, config: &StartConfig) -> Result<(), String> {
     let line = to_secret_line(config).map_err(|error| error.to_string())?;
     // A proxy that ended does not read; what it said is worth more than that.
     let sent = channel.send(&line).await;

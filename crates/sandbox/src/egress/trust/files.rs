@@ -15,10 +15,10 @@ use crate::container::ImageProbe;
 use crate::egress::ProxyError;
 use crate::egress::authority::{RootAuthority, certificates};
 use crate::egress::blocking::blocking;
-use crate::engine::Engine;
 use crate::reap::Labels;
 use crate::spec::Mount;
 use sandbox_files::{Replacement, create_folder, hex};
+use sandbox_podman::Engine;
 
 /// Our folder in the container.
 pub(crate) const FOLDER: &str = "/run/sandbox/trust";

@@ -9,8 +9,6 @@ mod environment;
 mod files;
 mod java;
 
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use bundle::first_file;
 pub(crate) use environment::names as variable_names;
 pub(super) use environment::variables;
 pub(crate) use files::{BUILD_FOLDER, FOLDER};

@@ -2,10 +2,10 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::engine::{Engine, Inspection, PathFacts};
 use crate::error::RunError;
 use crate::error::SandboxError;
 use crate::spec::RunName;
+use sandbox_podman::{Engine, Inspection, PathFacts};
 
 /// Where the kernel or the engine has its own.
 const OWN: [&str; 5] = ["/proc", "/sys", "/dev", "/etc/hosts", "/etc/resolv.conf"];

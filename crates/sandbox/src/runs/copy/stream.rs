@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 
 use super::place::{self, Covered};
 use super::source::Source;
-use crate::engine::{Engine, Owner};
 use crate::error::RunError;
 use crate::error::SandboxError;
 use crate::spec::RunName;
+use sandbox_podman::{Engine, Owner};
 
 /// Bytes of a piece; four of them may wait.
 const PIECE: usize = 128 << 10;

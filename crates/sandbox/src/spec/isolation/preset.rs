@@ -1,47 +1,10 @@
-//! Sets of choices that belong together.
+//! Sets of choices that differ from [`Isolation::agent`].
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use super::{Capability, Isolation, Seccomp, StopSignal, Tmpfs, Ulimit, UlimitKind, UserNamespace};
+use super::{Isolation, Tmpfs};
 
 impl Isolation {
-    /// For a coding agent that builds software and installs packages as root inside: root may act on all files of the container and
-    /// become another user, which package managers need, and end other users' processes. No raw sockets, no network settings, no
-    /// devices, no mounts, no more rights through set-user-id programs, no core dumps.
-    #[must_use]
-    pub fn agent() -> Self {
-        Self {
-            capabilities: [
-                Capability::CHOWN,
-                Capability::DAC_OVERRIDE,
-                Capability::FOWNER,
-                Capability::KILL,
-                Capability::SETGID,
-                Capability::SETUID,
-            ]
-            .into(),
-            no_new_privileges: true,
-            seccomp: Seccomp::Sandbox,
-            masked_paths: Vec::new(),
-            read_only_root: false,
-            tmpfs: Vec::new(),
-            shm_size: 64 << 20,
-            swap: 0,
-            ulimits: vec![Ulimit::fixed(UlimitKind::Core, 0)],
-            user: None,
-            home: None,
-            user_namespace: UserNamespace::Host,
-            runtime: None,
-            hostname: "sandbox".to_owned(),
-            hosts: Vec::new(),
-            devices: Vec::new(),
-            init: true,
-            stop_signal: StopSignal::Term,
-            stop_timeout: Duration::from_secs(5),
-        }
-    }
-
     /// For a command that nobody vouches for: user 1000, without any capability, on a root file system that it cannot write, with
     /// bounded folders in memory from which nothing can be executed.
     ///
@@ -79,15 +42,11 @@ impl Isolation {
     }
 }
 
-impl Default for Isolation {
-    /// [`Isolation::agent`].
-    fn default() -> Self {
-        Self::agent()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::super::{Seccomp, Ulimit, UlimitKind, UserNamespace};
     use super::*;
     use crate::spec::Mount;
 

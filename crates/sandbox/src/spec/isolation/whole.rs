@@ -1,11 +1,15 @@
 //! All of a container's confinement in one value.
+//!
+//! Everything about a field that needs no engine is in this file: what it is, its default, what is valid, how it is shown. Beside that
+//! `container/request.rs` asks the engine for it, and a module of `container/verify` finds it in force.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{
-    Capability, Device, HostEntry, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit, UserNamespace, rules,
+    Capability, Device, HostEntry, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit, UlimitKind, UserNamespace,
+    rules,
 };
 use crate::spec::{InvalidSpec, Mount};
 
@@ -74,6 +78,42 @@ pub struct Isolation {
 impl Isolation {
     /// What podman makes writable under a read-only root, with the bounds that it lacks.
     const UNBOUNDED: [(&str, u64); 3] = [("/tmp", 64 << 20), ("/run", 16 << 20), ("/var/tmp", 32 << 20)];
+
+    /// For a coding agent that builds software and installs packages as root inside: root may act on all files of the container and
+    /// become another user, which package managers need, and end other users' processes. No raw sockets, no network settings, no
+    /// devices, no mounts, no more rights through set-user-id programs, no core dumps.
+    #[must_use]
+    pub fn agent() -> Self {
+        Self {
+            capabilities: [
+                Capability::CHOWN,
+                Capability::DAC_OVERRIDE,
+                Capability::FOWNER,
+                Capability::KILL,
+                Capability::SETGID,
+                Capability::SETUID,
+            ]
+            .into(),
+            no_new_privileges: true,
+            seccomp: Seccomp::Sandbox,
+            masked_paths: Vec::new(),
+            read_only_root: false,
+            tmpfs: Vec::new(),
+            shm_size: 64 << 20,
+            swap: 0,
+            ulimits: vec![Ulimit::fixed(UlimitKind::Core, 0)],
+            user: None,
+            home: None,
+            user_namespace: UserNamespace::Host,
+            runtime: None,
+            hostname: "sandbox".to_owned(),
+            hosts: Vec::new(),
+            devices: Vec::new(),
+            init: true,
+            stop_signal: StopSignal::Term,
+            stop_timeout: Duration::from_secs(5),
+        }
+    }
 
     pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
         let invalid =
@@ -150,6 +190,82 @@ impl Isolation {
         }
     }
 
+    /// The flags of `podman run` that come closest, but those that a command line has elsewhere.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        let Self {
+            capabilities,
+            no_new_privileges,
+            seccomp,
+            masked_paths,
+            read_only_root,
+            tmpfs,
+            shm_size,
+            ulimits,
+            user,
+            user_namespace,
+            hosts,
+            devices,
+            init,
+            stop_signal,
+            // Elsewhere, or with no flag of their own.
+            runtime: _,
+            hostname: _,
+            swap: _,
+            home: _,
+            stop_timeout: _,
+        } = self;
+        let mut line = vec!["--cap-drop=all".to_owned()];
+        line.extend(
+            capabilities
+                .iter()
+                .map(|capability| format!("--cap-add={capability}")),
+        );
+        if *no_new_privileges {
+            line.push("--security-opt=no-new-privileges".to_owned());
+        }
+        match seccomp {
+            Seccomp::Default => {}
+            Seccomp::Sandbox => line.push("--security-opt=seccomp=sandbox.json".to_owned()),
+            Seccomp::Profile(path) => line.push(format!("--security-opt=seccomp={}", path.display())),
+            Seccomp::Unconfined => line.push("--security-opt=seccomp=unconfined".to_owned()),
+        }
+        if !masked_paths.is_empty() {
+            line.push(format!("--security-opt=mask={}", masked_paths.join(":")));
+        }
+        if *read_only_root {
+            line.push("--read-only".to_owned());
+        }
+        line.extend(
+            tmpfs
+                .iter()
+                .map(|tmpfs| format!("--tmpfs={}:size={},mode={:o}", tmpfs.path, tmpfs.size, tmpfs.mode)),
+        );
+        line.push(format!("--shm-size={shm_size}b"));
+        let ulimits = ulimits.iter();
+        line.extend(
+            ulimits.map(|limit| format!("--ulimit={}={}:{}", limit.kind.name(), limit.soft, limit.hard)),
+        );
+        line.extend(user.iter().map(|user| format!("--user={user}")));
+        if let UserNamespace::Private { first, size } = user_namespace {
+            line.push(format!("--uidmap=0:{first}:{size}"));
+            line.push(format!("--gidmap=0:{first}:{size}"));
+        }
+        line.extend(devices.iter().map(|device| match device {
+            Device::Node { host, container } => format!("--device={}:{container}", host.display()),
+            Device::Cdi(name) => format!("--device={name}"),
+        }));
+        line.extend(
+            hosts
+                .iter()
+                .map(|entry| format!("--add-host={}:{}", entry.name, entry.address)),
+        );
+        if *init {
+            line.push("--init".to_owned());
+        }
+        line.push(format!("--stop-signal={}", stop_signal.name()));
+        line
+    }
+
     /// The same with the sandbox's own profile named by the file that it is in.
     pub(crate) fn filtered(mut self, profile: Option<&std::path::Path>) -> Self {
         if let (Seccomp::Sandbox, Some(profile)) = (&self.seccomp, profile) {
@@ -181,5 +297,12 @@ impl Isolation {
             self.tmpfs.extend(bounded);
         }
         self
+    }
+}
+
+impl Default for Isolation {
+    /// [`Isolation::agent`].
+    fn default() -> Self {
+        Self::agent()
     }
 }

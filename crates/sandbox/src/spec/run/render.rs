@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::spec::{Device, Isolation, Network, Seccomp, UserNamespace};
+use crate::spec::Network;
 
 use super::{RunSpec, VolumeSpec};
 
@@ -62,7 +62,7 @@ fn command_line(spec: &RunSpec) -> Vec<String> {
     line.push(format!("--network={network}"));
     line.push("--log-driver=k8s-file".to_owned());
     line.push(format!("--log-opt=max-size={}", spec.log_limit.bytes()));
-    line.extend(confinement(&isolation));
+    line.extend(isolation.flags());
     line.extend(spec.memory.map(|memory| format!("--memory={memory}")));
     line.extend(
         spec.memory
@@ -79,53 +79,6 @@ fn command_line(spec: &RunSpec) -> Vec<String> {
     line.extend(spec.working_dir.iter().map(|dir| format!("--workdir={dir}")));
     line.push(spec.image.as_str().to_owned());
     line.extend(spec.command.iter().cloned());
-    line
-}
-
-fn confinement(isolation: &Isolation) -> Vec<String> {
-    let mut line = vec!["--cap-drop=all".to_owned()];
-    let capabilities = isolation.capabilities.iter();
-    line.extend(capabilities.map(|capability| format!("--cap-add={capability}")));
-    if isolation.no_new_privileges {
-        line.push("--security-opt=no-new-privileges".to_owned());
-    }
-    match &isolation.seccomp {
-        Seccomp::Default => {}
-        Seccomp::Sandbox => line.push("--security-opt=seccomp=sandbox.json".to_owned()),
-        Seccomp::Profile(path) => line.push(format!("--security-opt=seccomp={}", path.display())),
-        Seccomp::Unconfined => line.push("--security-opt=seccomp=unconfined".to_owned()),
-    }
-    if !isolation.masked_paths.is_empty() {
-        line.push(format!(
-            "--security-opt=mask={}",
-            isolation.masked_paths.join(":")
-        ));
-    }
-    if isolation.read_only_root {
-        line.push("--read-only".to_owned());
-    }
-    let tmpfs = isolation.tmpfs.iter();
-    line.extend(
-        tmpfs.map(|tmpfs| format!("--tmpfs={}:size={},mode={:o}", tmpfs.path, tmpfs.size, tmpfs.mode)),
-    );
-    line.push(format!("--shm-size={}b", isolation.shm_size));
-    let ulimits = isolation.ulimits.iter();
-    line.extend(ulimits.map(|limit| format!("--ulimit={}={}:{}", limit.kind.name(), limit.soft, limit.hard)));
-    line.extend(isolation.user.iter().map(|user| format!("--user={user}")));
-    if let UserNamespace::Private { first, size } = isolation.user_namespace {
-        line.push(format!("--uidmap=0:{first}:{size}"));
-        line.push(format!("--gidmap=0:{first}:{size}"));
-    }
-    line.extend(isolation.devices.iter().map(|device| match device {
-        Device::Node { host, container } => format!("--device={}:{container}", host.display()),
-        Device::Cdi(name) => format!("--device={name}"),
-    }));
-    let hosts = isolation.hosts.iter();
-    line.extend(hosts.map(|entry| format!("--add-host={}:{}", entry.name, entry.address)));
-    if isolation.init {
-        line.push("--init".to_owned());
-    }
-    line.push(format!("--stop-signal={}", isolation.stop_signal.name()));
     line
 }
 
@@ -161,7 +114,7 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{AnnotationKey, ContainerEnv, ImageTag};
+    use crate::spec::{AnnotationKey, ContainerEnv, ImageTag, Isolation};
 
     #[test]
     fn no_value_of_a_variable_is_shown_wherever_it_stands() {

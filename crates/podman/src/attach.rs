@@ -12,20 +12,22 @@ use bytes::Bytes;
 use futures_util::Stream;
 use tokio::io::AsyncWrite;
 
-use super::connection::{CALL_DEADLINE, Engine, within};
-use super::error::{Cause, EngineError};
+use crate::connection::{CALL_DEADLINE, Engine, within};
+use crate::error::{Cause, EngineError};
 
 /// A piece of output, as it arrived: at most 8 KiB, cut anywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Chunk {
+pub enum Chunk {
+    /// Of its stdout.
     Stdout(Bytes),
+    /// Of its stderr.
     Stderr(Bytes),
 }
 
 /// What the process writes, until it has ended. The order between stdout and stderr is not kept.
 ///
-/// The end of the stream may also mean that the engine's service died: only [`Engine::wait_container`] tells.
-pub(crate) struct Output {
+/// The end of the stream may also mean that the engine's service died: only [`Engine::wait_container`] says which.
+pub struct Output {
     container: String,
     frames: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>,
     ended: bool,
@@ -33,12 +35,16 @@ pub(crate) struct Output {
 
 /// What the process reads. Shutting it down is the end of the process's input. A process that ended, or closed its stdin, makes
 /// writing fail with `BrokenPipe`.
-pub(crate) struct Stdin(Pin<Box<dyn AsyncWrite + Send>>);
+pub struct Stdin(Pin<Box<dyn AsyncWrite + Send>>);
 
 impl Engine {
     /// Connects to the streams of a created container. Podman sets its network up for that: what the container is can be inspected
     /// afterwards, while its process does not run yet.
-    pub(crate) async fn attach_container(
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn attach_container(
         &self,
         container: &str,
         stdin: bool,
@@ -90,7 +96,7 @@ impl Stream for Output {
 }
 
 impl Output {
-    pub(super) fn new(
+    pub(crate) fn new(
         container: &str,
         frames: impl Stream<Item = Result<LogOutput, Error>> + Send + 'static,
     ) -> Self {

@@ -8,10 +8,10 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::connection::{CALL_DEADLINE, Engine, within};
-use super::error::{Cause, EngineError, printable};
-use super::inspection::Inspection;
-use super::libpod::{Call, escape};
+use crate::connection::{CALL_DEADLINE, Engine, within};
+use crate::error::{Cause, EngineError, printable};
+use crate::inspection::Inspection;
+use crate::libpod::{Call, escape};
 
 /// How long an engine sleeps before it looks again whether a container has ended, or whether the caller is still there: each look takes
 /// processor time, which adds up with many containers.
@@ -20,15 +20,18 @@ const SELDOM: &str = "5s";
 
 /// The id that the engine gave a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ContainerId(String);
+pub struct ContainerId(String);
 
 impl ContainerId {
-    /// An id that the engine told in a list.
-    pub(crate) fn listed(summary: &ContainerSummary) -> Self {
+    /// The id of a container in a list.
+    #[must_use]
+    pub fn listed(summary: &ContainerSummary) -> Self {
         Self(summary.id.clone())
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    /// Its hexadecimal digits.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 }
@@ -41,17 +44,24 @@ impl fmt::Display for ContainerId {
 
 /// A container in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ContainerSummary {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) labels: BTreeMap<String, String>,
+pub struct ContainerSummary {
+    /// The id.
+    pub id: String,
+    /// The name; the id where it has none.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
     /// `created`, `running`, `exited` and so on, as the engine calls it.
-    pub(crate) state: String,
+    pub state: String,
 }
 
 impl Engine {
-    /// Creates a container from the body of podman's own call. Nothing of it runs yet.
-    pub(crate) async fn create_container(&self, name: &str, body: Value) -> Result<ContainerId, EngineError> {
+    /// Creates the container `name` from `body`, podman's own `SpecGenerator` without a name. Nothing of it runs yet.
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`]; also when the answer names no container.
+    pub async fn create_container(&self, name: &str, mut body: Value) -> Result<ContainerId, EngineError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]
         struct Created {
@@ -60,6 +70,9 @@ impl Engine {
             warnings: Option<Vec<String>>,
         }
         const OPERATION: &str = "create container";
+        if let Some(fields) = body.as_object_mut() {
+            fields.insert("name".to_owned(), name.into());
+        }
         let path = "/containers/create".to_owned();
         let mut call = container_call(OPERATION, name, Method::POST, path);
         call.body = Some(body);
@@ -80,15 +93,23 @@ impl Engine {
     }
 
     /// What the engine says a container is.
-    pub(crate) async fn inspect_container(&self, container: &str) -> Result<Inspection, EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn inspect_container(&self, container: &str) -> Result<Inspection, EngineError> {
         let path = format!("/containers/{}/json", escape(container));
         self.libpod()
             .json(container_call("inspect container", container, Method::GET, path))
             .await
     }
 
-    /// Makes everything of a created container but its process: networks, mounts, limits. One that stands is done.
-    pub(crate) async fn set_up_container(&self, container: &str) -> Result<(), EngineError> {
+    /// Makes everything of a created container but its process: networks, mounts, limits. One that is set up already is done.
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn set_up_container(&self, container: &str) -> Result<(), EngineError> {
         let path = format!("/containers/{}/init", escape(container));
         let call = container_call("set up container", container, Method::POST, path);
         match self.libpod().call(call).await {
@@ -98,7 +119,11 @@ impl Engine {
     }
 
     /// Starts the process of a created container.
-    pub(crate) async fn start_container(&self, container: &str) -> Result<(), EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn start_container(&self, container: &str) -> Result<(), EngineError> {
         within(
             CALL_DEADLINE,
             "start container",
@@ -109,7 +134,11 @@ impl Engine {
     }
 
     /// Sends a signal to the first process of a container. Returns when SIGKILL has killed it.
-    pub(crate) async fn kill_container(&self, container: &str, signal: &str) -> Result<(), EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`]; a container that does not run is refused.
+    pub async fn kill_container(&self, container: &str, signal: &str) -> Result<(), EngineError> {
         let options = KillContainerOptionsBuilder::default().signal(signal).build();
         within(
             CALL_DEADLINE,
@@ -120,15 +149,24 @@ impl Engine {
         .await
     }
 
-    /// Waits for the end of a container, however long it takes, and tells its exit code.
-    pub(crate) async fn wait_container(&self, container: &str) -> Result<i64, EngineError> {
+    /// Waits for the end of a container, however long it takes, and returns its exit code.
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`], but there is no deadline. The process may still run then.
+    pub async fn wait_container(&self, container: &str) -> Result<i64, EngineError> {
         let woken = self.capabilities().wakes_waits();
         self.wait_looking(container, if woken { SELDOM } else { OFTEN })
             .await
     }
 
-    /// Likewise, for a container that is watched in another way: its end may be told late, the end of the engine's service is not.
-    pub(crate) async fn wait_container_watched(&self, container: &str) -> Result<i64, EngineError> {
+    /// Likewise, for a caller that watches the container in another way: its end may be reported up to five seconds late, that of the
+    /// engine's service at once.
+    ///
+    /// # Errors
+    ///
+    /// As of [`wait_container`](Self::wait_container).
+    pub async fn wait_container_watched(&self, container: &str) -> Result<i64, EngineError> {
         self.wait_looking(container, SELDOM).await
     }
 
@@ -153,7 +191,11 @@ impl Engine {
     }
 
     /// Removes a container and its anonymous volumes, in whatever state it is; one that is gone is done.
-    pub(crate) async fn remove_container(&self, container: &str) -> Result<(), EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn remove_container(&self, container: &str) -> Result<(), EngineError> {
         match self.try_remove(container).await {
             Err(error) if error.is_not_found() => Ok(()),
             // The engine's own clean-up of an exited container may have been in the way.
@@ -183,10 +225,11 @@ impl Engine {
     /// The containers that carry all of `labels` (`name=value`), in any state.
     ///
     /// Not through the Docker-compatible API: podman has states that its clients cannot read (`initialized`, `stopping`).
-    pub(crate) async fn list_containers(
-        &self,
-        labels: &[String],
-    ) -> Result<Vec<ContainerSummary>, EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn list_containers(&self, labels: &[String]) -> Result<Vec<ContainerSummary>, EngineError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]
         struct Listed {

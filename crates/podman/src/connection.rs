@@ -8,20 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::{ClientVersion, Docker};
+use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use crate::config::EngineAddress;
-
-use super::capabilities::{Capabilities, Version};
-use super::error::{Cause, EngineError, HEADERS_DEADLINE};
-use super::inspection::LimitFacts;
-use super::libpod::Libpod;
+use crate::capabilities::{Capabilities, Version};
+use crate::error::{Cause, EngineError, HEADERS_DEADLINE};
+use crate::inspection::LimitFacts;
+use crate::libpod::Libpod;
 
 /// How long a call may take that neither moves data nor waits for a container.
-pub(super) const CALL_DEADLINE: Duration = Duration::from_mins(2);
+pub(crate) const CALL_DEADLINE: Duration = Duration::from_mins(2);
 
 /// How long calls may take that move an image or build one.
-pub(super) const IMAGE_DEADLINE: Duration = Duration::from_hours(2);
+pub(crate) const IMAGE_DEADLINE: Duration = Duration::from_hours(2);
 
 /// A ping is answered within a millisecond; a service that is started by its socket needs longer.
 const PING_DEADLINE: Duration = Duration::from_secs(10);
@@ -34,22 +33,26 @@ const API: ClientVersion = ClientVersion {
 
 /// An engine. Cloning is cheap: all clones share connections.
 #[derive(Clone)]
-pub(crate) struct Engine {
+pub struct Engine {
     docker: Docker,
     libpod: Libpod,
     capabilities: Capabilities,
     of_root: bool,
     /// The limits that the engine gives to containers that ask for none, looked up once for all clones.
     default_limits: Arc<OnceCell<Vec<LimitFacts>>>,
-    filter: Option<Arc<Path>>,
+    seccomp_profile: Option<Arc<Path>>,
 }
 
 impl Engine {
-    /// Connects to the podman at `address`.
-    pub(crate) async fn connect(address: &EngineAddress) -> Result<Self, EngineError> {
-        let libpod = Libpod::new(address.socket());
+    /// Connects to the podman that listens on the unix socket `socket`, within ten seconds.
+    ///
+    /// # Errors
+    ///
+    /// When nothing answers, or something else than a podman that [is supported](Capabilities::is_supported).
+    pub async fn connect(socket: &Path) -> Result<Self, EngineError> {
+        let libpod = Libpod::new(socket);
         let headers = libpod.ping(PING_DEADLINE).await?;
-        let object = address.to_string();
+        let object = format!("unix://{}", socket.display());
         let failed = |cause| EngineError::new("connect to", object.as_str(), cause);
         let version: Version = headers
             .get("libpod-api-version")
@@ -67,57 +70,77 @@ impl Engine {
                 "podman {version} is too old; {oldest} or later is needed"
             ))));
         }
-        let socket = address.socket().to_string_lossy();
-        let docker = Docker::connect_with_unix(&socket, HEADERS_DEADLINE.as_secs(), &API)
+        let docker = Docker::connect_with_unix(&socket.to_string_lossy(), HEADERS_DEADLINE.as_secs(), &API)
             .map_err(|error| failed(error.into()))?;
-        let of_root = std::fs::metadata(address.socket()).is_ok_and(|socket| socket.uid() == 0);
-        tracing::debug!(engine = %address, %version, of_root, "connected");
+        let of_root = std::fs::metadata(socket).is_ok_and(|socket| socket.uid() == 0);
+        tracing::debug!(engine = %object, %version, of_root, "connected");
         Ok(Self {
             docker,
             libpod,
             capabilities,
             of_root,
             default_limits: Arc::default(),
-            filter: None,
+            seccomp_profile: None,
         })
     }
 
-    /// The same with the file of the sandbox's own filter of system calls, which its service reads.
-    pub(crate) fn with_filter(mut self, file: &Path) -> Self {
-        self.filter = Some(file.into());
+    /// The unix socket that it listens on.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        self.libpod.socket()
+    }
+
+    /// The same with a seccomp profile for the steps of builds: a file that the engine's service reads. Default: the engine's own.
+    #[must_use]
+    pub fn with_seccomp_profile(mut self, file: &Path) -> Self {
+        self.seccomp_profile = Some(file.into());
         self
     }
 
-    /// The file of the sandbox's own filter of system calls.
-    pub(crate) fn filter(&self) -> Option<&Path> {
-        self.filter.as_deref()
+    /// The seccomp profile of builds, which a caller may give its containers too.
+    #[must_use]
+    pub fn seccomp_profile(&self) -> Option<&Path> {
+        self.seccomp_profile.as_deref()
     }
 
     /// What this engine is and what its version lacks.
-    pub(crate) fn capabilities(&self) -> &Capabilities {
+    #[must_use]
+    pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
 
     /// Whether it is root's, as far as the owner of its socket tells.
-    pub(crate) fn is_of_root(&self) -> bool {
+    #[must_use]
+    pub fn is_of_root(&self) -> bool {
         self.of_root
     }
 
-    /// The limits that the engine gives to containers that ask for none, once somebody has looked.
-    pub(crate) fn default_limits(&self) -> &OnceCell<Vec<LimitFacts>> {
-        &self.default_limits
+    /// The limits that the engine gives to containers that ask for none. Looked up once for all clones: the container `name` is created
+    /// from `body`, inspected and removed; nothing of it runs.
+    ///
+    /// # Errors
+    ///
+    /// When one of these calls fails; the next caller looks again.
+    pub async fn default_limits(&self, name: &str, body: Value) -> Result<&[LimitFacts], EngineError> {
+        let look = async || {
+            let id = self.create_container(name, body).await?;
+            let inspection = self.inspect_container(id.as_str()).await;
+            self.remove_container(id.as_str()).await?;
+            Ok(inspection?.host_config.ulimits)
+        };
+        Ok(self.default_limits.get_or_try_init(look).await?)
     }
 
-    pub(super) fn docker(&self) -> &Docker {
+    pub(crate) fn docker(&self) -> &Docker {
         &self.docker
     }
 
     /// A client whose calls may take as long as an image needs.
-    pub(super) fn patient_docker(&self) -> Docker {
+    pub(crate) fn patient_docker(&self) -> Docker {
         self.docker.clone().with_timeout(IMAGE_DEADLINE)
     }
 
-    pub(super) fn libpod(&self) -> &Libpod {
+    pub(crate) fn libpod(&self) -> &Libpod {
         &self.libpod
     }
 }
@@ -132,7 +155,7 @@ impl fmt::Debug for Engine {
 }
 
 /// Gives a call of bollard's its deadline, and its failure a name.
-pub(super) async fn within<T>(
+pub(crate) async fn within<T>(
     deadline: Duration,
     operation: &'static str,
     object: &str,

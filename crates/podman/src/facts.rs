@@ -3,9 +3,9 @@
 use http::Method;
 use serde::Deserialize;
 
-use super::connection::{CALL_DEADLINE, Engine};
-use super::error::EngineError;
-use super::libpod::Call;
+use crate::connection::{CALL_DEADLINE, Engine};
+use crate::error::EngineError;
+use crate::libpod::Call;
 
 /// What the engine says about itself and its host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,13 +21,13 @@ pub struct EngineFacts {
     pub network_backend: String,
     /// What runs its containers, such as `crun`.
     pub runtime: String,
-    /// The version of that, such as `1.21`; empty where it tells none.
+    /// The version of that, such as `1.21`; empty where it is not known.
     pub runtime_version: String,
     /// The release of the kernel that the engine runs on, such as `6.12.85+deb13-amd64`.
     pub kernel: String,
     /// What keeps its images, such as `overlay`.
     pub storage_driver: String,
-    /// What its storage lies on, such as `xfs`, where the driver tells; empty otherwise.
+    /// What its storage lies on, such as `xfs`, where the driver says; empty otherwise.
     pub storage_file_system: String,
     /// Whether the kernel filters system calls.
     pub seccomp: bool,
@@ -44,7 +44,11 @@ impl EngineFacts {
 
 impl Engine {
     /// Asks for what the engine says about itself.
-    pub(crate) async fn facts(&self) -> Result<EngineFacts, EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn facts(&self) -> Result<EngineFacts, EngineError> {
         let object = self.libpod().socket().display().to_string();
         let call = Call {
             operation: "ask the engine at",

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::io;
 use std::time::SystemTime;
 
@@ -15,46 +16,66 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use crate::spec::ContainerEnv;
-
-use super::connection::{CALL_DEADLINE, Engine, IMAGE_DEADLINE, within};
-use super::error::{Cause, EngineError, printable};
+use crate::connection::{CALL_DEADLINE, Engine, IMAGE_DEADLINE, within};
+use crate::error::{Cause, EngineError, printable};
 
 /// How often a list is asked for while images go meanwhile.
 const LIST_ATTEMPTS: usize = 5;
 
-/// What we use of an image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ImageFacts {
+/// What an image is. `Debug` shows the names of its variables, never values.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ImageFacts {
     /// 64 hexadecimal digits.
-    pub(crate) id: String,
-    pub(crate) created: SystemTime,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) entrypoint: Vec<String>,
-    pub(crate) command: Vec<String>,
-    pub(crate) env: ContainerEnv,
+    pub id: String,
+    /// When it was made.
+    pub created: SystemTime,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// What is executed first; empty where it names nothing.
+    pub entrypoint: Vec<String>,
+    /// The default command, or the arguments of the entry point.
+    pub command: Vec<String>,
+    /// Its environment variables.
+    pub env: BTreeMap<String, String>,
     /// Empty: `/`.
-    pub(crate) working_dir: String,
+    pub working_dir: String,
     /// Empty: root.
-    pub(crate) user: String,
-    pub(crate) architecture: String,
+    pub user: String,
+    /// Such as `amd64`.
+    pub architecture: String,
 }
 
 /// An image in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ImageSummary {
+pub struct ImageSummary {
     /// 64 hexadecimal digits.
-    pub(crate) id: String,
-    pub(crate) tags: Vec<String>,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) created: SystemTime,
+    pub id: String,
+    /// Its names.
+    pub tags: Vec<String>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// When it was made.
+    pub created: SystemTime,
     /// Bytes, layers that other images share included.
-    pub(crate) size: u64,
+    pub size: u64,
+}
+
+impl fmt::Debug for ImageFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ImageFacts")
+            .field("id", &self.id)
+            .field("env", &self.env.keys())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Engine {
     /// The image of this name or id; `None` when there is none.
-    pub(crate) async fn image(&self, reference: &str) -> Result<Option<ImageFacts>, EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`]; also when `reference` cannot be a name of an image.
+    pub async fn image(&self, reference: &str) -> Result<Option<ImageFacts>, EngineError> {
         for _ in 1..LIST_ATTEMPTS {
             match self.image_once(reference).await {
                 // Podman 4 looks at all images for the history of one.
@@ -91,7 +112,11 @@ impl Engine {
     }
 
     /// The images that carry all of `labels` (`name=value`).
-    pub(crate) async fn list_images(&self, labels: &[String]) -> Result<Vec<ImageSummary>, EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn list_images(&self, labels: &[String]) -> Result<Vec<ImageSummary>, EngineError> {
         for _ in 1..LIST_ATTEMPTS {
             match self.list_images_once(labels).await {
                 Err(error) if error.is_image_race() => tracing::debug!(%error, "looking again"),
@@ -136,7 +161,11 @@ impl Engine {
     }
 
     /// Removes a name of an image, and the image with its last name; one that is gone is done.
-    pub(crate) async fn remove_image(&self, reference: &str) -> Result<(), EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`]; also when a container uses the image, or `reference` cannot be a name of one.
+    pub async fn remove_image(&self, reference: &str) -> Result<(), EngineError> {
         const OPERATION: &str = "remove image";
         check(OPERATION, reference)?;
         let options = RemoveImageOptionsBuilder::default().build();
@@ -154,7 +183,11 @@ impl Engine {
     }
 
     /// Writes the images `references`, with their names, to `writer` as one archive.
-    pub(crate) async fn export_images(
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`]; also when `writer` fails, or a reference cannot be a name of an image.
+    pub async fn export_images(
         &self,
         references: &[&str],
         writer: &mut (dyn AsyncWrite + Send + Unpin),
@@ -172,8 +205,12 @@ impl Engine {
         writer.flush().await.map_err(local)
     }
 
-    /// Loads the images of an archive and gives their names.
-    pub(crate) async fn load_images(
+    /// Loads the images of an archive and returns their names.
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`]; also when `reader` fails, or there is no image in the archive.
+    pub async fn load_images(
         &self,
         reader: impl AsyncRead + Send + Unpin + 'static,
     ) -> Result<Vec<String>, EngineError> {
@@ -233,7 +270,7 @@ fn pieces(
 }
 
 /// A reference becomes part of a request's path: nothing else may be in it.
-pub(super) fn check(operation: &'static str, reference: &str) -> Result<(), EngineError> {
+pub(crate) fn check(operation: &'static str, reference: &str) -> Result<(), EngineError> {
     let good = |c: char| c.is_ascii_alphanumeric() || "._/:@-".contains(c);
     if !reference.is_empty()
         && reference.chars().all(good)
@@ -257,7 +294,7 @@ fn address(reference: &str) -> Cow<'_, str> {
     }
 }
 
-pub(super) fn plain_id(id: &str) -> Option<String> {
+pub(crate) fn plain_id(id: &str) -> Option<String> {
     let digits = id.strip_prefix("sha256:").unwrap_or(id);
     (digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| digits.to_owned())
 }
@@ -276,6 +313,7 @@ fn facts(inspect: ImageInspect) -> Result<ImageFacts, &'static str> {
         env: variables
             .iter()
             .filter_map(|variable| variable.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
         working_dir: config.working_dir.unwrap_or_default(),
         user: config.user.unwrap_or_default(),
@@ -335,7 +373,10 @@ mod tests {
         };
         let facts_of_whole = facts(whole.clone()).unwrap();
         assert_eq!(facts_of_whole.id, "0f".repeat(32));
-        assert_eq!(facts_of_whole.env, ContainerEnv::default().with("A", "b=c"));
+        assert_eq!(
+            facts_of_whole.env,
+            BTreeMap::from([("A".to_owned(), "b=c".to_owned())])
+        );
         assert!(
             facts(ImageInspect {
                 id: None,

@@ -10,14 +10,14 @@ use futures_util::Stream;
 use http::Method;
 use serde::Deserialize;
 
-use super::connection::{CALL_DEADLINE, Engine, IMAGE_DEADLINE, within};
-use super::error::{Cause, EngineError};
-use super::libpod::{Call, escape};
+use crate::connection::{CALL_DEADLINE, Engine, IMAGE_DEADLINE, within};
+use crate::error::{Cause, EngineError};
+use crate::libpod::{Call, escape};
 
-/// Whose files become that are copied into a container.
+/// Who owns the files that are copied into a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owner {
-    /// Who the archive says.
+pub enum Owner {
+    /// The one that the archive names.
     OfArchive,
     /// The user of the container's process.
     ContainerUser,
@@ -25,12 +25,12 @@ pub(crate) enum Owner {
 
 /// What is at a path of a container, and where that is after all links.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PathFacts {
+pub enum PathFacts {
     /// A folder, or a link that leads to one.
     Folder(String),
     /// Something else, or a link that leads to it.
     Other(String),
-    /// A link that leads to nothing; a mount is nothing before the container stands.
+    /// A link that leads to nothing; a mount is nothing before the container is set up.
     DeadLink(String),
     /// Nothing.
     Missing,
@@ -45,7 +45,11 @@ struct PathStat {
 
 impl Engine {
     /// What is at `path` of a container.
-    pub(crate) async fn path_facts(&self, container: &str, path: &str) -> Result<PathFacts, EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn path_facts(&self, container: &str, path: &str) -> Result<PathFacts, EngineError> {
         const OPERATION: &str = "look at a path of container";
         const STAT: &str = "x-docker-container-path-stat";
         let object = format!("{container}:{path}");
@@ -76,7 +80,11 @@ impl Engine {
     }
 
     /// Unpacks a tar archive, given in pieces, in the folder `folder` of a container. A folder is never replaced by something else.
-    pub(crate) async fn upload(
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`]; also when `pieces` fail.
+    pub async fn upload(
         &self,
         container: &str,
         folder: &str,

@@ -1,4 +1,7 @@
-//! Any answers of the engine, for the fuzzers: see `fuzzing`.
+//! What the fuzzers run: any answers of the engine.
+//!
+//! Only there with the feature `fuzzing`, and in unit tests, which run every seed. A property that does not hold is a panic. The
+//! programs around it lie in the folder `fuzz` of the repository.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -16,9 +19,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, empty, sink};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{BuildRequest, Chunk, Engine, EngineError, NetworkPlan, Output};
-use crate::config::EngineAddress;
-use crate::egress::first_file;
+use crate::{BuildRequest, Chunk, Engine, EngineError, NetworkRequest, Output, first_file};
 
 const PING: &[u8] =
     b"HTTP/1.1 200 OK\r\nLibpod-Api-Version: 5.4.2\r\nConnection: close\r\nContent-Length: 2\r\n\r\nOK";
@@ -80,7 +81,7 @@ pub fn engine_answer(data: &[u8]) {
 }
 
 async fn asked(call: u8, sent: usize) -> Result<(), EngineError> {
-    let engine = Engine::connect(&EngineAddress::unix(&SOCKET.path)).await?;
+    let engine = Engine::connect(&SOCKET.path).await?;
     match call % 18 {
         0 => engine.inspect_container("0f").await.map(drop),
         1 => engine.wait_container("0f").await.map(drop),
@@ -119,9 +120,10 @@ async fn asked(call: u8, sent: usize) -> Result<(), EngineError> {
     }
 }
 
-fn network() -> NetworkPlan {
-    NetworkPlan {
+fn network() -> NetworkRequest {
+    NetworkRequest {
         name: "n".to_owned(),
+        bridge: "b".to_owned(),
         subnet: None,
         internal: true,
         labels: BTreeMap::new(),
@@ -227,4 +229,12 @@ fn check(error: &EngineError, is_inspection: bool) {
         !is_inspection || !text.contains(SECRET),
         "an error quotes the answer: {text}"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_seed_passes() {
+        fuzz_input::run_seeds("engine_answer", 30, super::engine_answer);
+    }
 }

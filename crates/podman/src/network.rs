@@ -8,29 +8,36 @@ use ipnet::{IpNet, Ipv4Net};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::bridge;
-use super::connection::{CALL_DEADLINE, Engine};
-use super::error::{Cause, EngineError};
-use super::libpod::{Call, escape};
+use crate::connection::{CALL_DEADLINE, Engine};
+use crate::error::{Cause, EngineError};
+use crate::libpod::{Call, escape};
 
 /// A network that is to be made: a bridge without a name server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NetworkPlan {
-    pub(crate) name: String,
+pub struct NetworkRequest {
+    /// Its name.
+    pub name: String,
+    /// The name of its bridge on the host, at most 15 bytes.
+    pub bridge: String,
     /// `None`: the engine picks one.
-    pub(crate) subnet: Option<Ipv4Net>,
+    pub subnet: Option<Ipv4Net>,
     /// No way out, and no address of the host on it.
-    pub(crate) internal: bool,
-    pub(crate) labels: BTreeMap<String, String>,
+    pub internal: bool,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// A network in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NetworkSummary {
-    pub(crate) name: String,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) subnets: Vec<IpNet>,
-    pub(crate) internal: bool,
+pub struct NetworkSummary {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its subnets.
+    pub subnets: Vec<IpNet>,
+    /// Whether it has no way out.
+    pub internal: bool,
 }
 
 /// A network as podman describes it.
@@ -58,10 +65,13 @@ struct Subnet {
 
 impl Engine {
     /// Makes a network and checks what the engine made of it; one that is not as planned is removed again.
-    pub(crate) async fn create_network(&self, plan: &NetworkPlan) -> Result<(), EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`]; also when the network is not as it was asked for.
+    pub async fn create_network(&self, plan: &NetworkRequest) -> Result<(), EngineError> {
         const OPERATION: &str = "create network";
-        let bridge = bridge::fresh_name(self.libpod().socket());
-        let body = Some(body(plan, &bridge));
+        let body = Some(body(plan));
         let described: Described = self
             .libpod()
             .json(Call {
@@ -69,9 +79,9 @@ impl Engine {
                 ..call(OPERATION, &plan.name, Method::POST, "/networks/create")
             })
             .await?;
-        let wrong = differences(plan, &bridge, &described);
+        let wrong = differences(plan, &described);
         if wrong.is_empty() {
-            tracing::debug!(network = %plan.name, bridge, subnet = ?plan.subnet, internal = plan.internal, "created");
+            tracing::debug!(network = %plan.name, bridge = %plan.bridge, subnet = ?plan.subnet, internal = plan.internal, "created");
             return Ok(());
         }
         self.remove_network(&plan.name).await?;
@@ -80,7 +90,11 @@ impl Engine {
     }
 
     /// Removes a network that no container is on; one that is gone is done.
-    pub(crate) async fn remove_network(&self, name: &str) -> Result<(), EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`]; also when a container is on it.
+    pub async fn remove_network(&self, name: &str) -> Result<(), EngineError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]
         struct Removal {
@@ -101,13 +115,17 @@ impl Engine {
             Some(error) => Err(EngineError::new(
                 OPERATION,
                 name,
-                Cause::Refused(super::error::printable(&error.to_string())),
+                Cause::Refused(crate::error::printable(&error.to_string())),
             )),
         }
     }
 
     /// Whether there is a network of this name.
-    pub(crate) async fn network_exists(&self, name: &str) -> Result<bool, EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn network_exists(&self, name: &str) -> Result<bool, EngineError> {
         let path = format!("/networks/{}/exists", escape(name));
         match self
             .libpod()
@@ -121,7 +139,11 @@ impl Engine {
     }
 
     /// The networks that carry all of `labels` (`name=value`).
-    pub(crate) async fn list_networks(&self, labels: &[String]) -> Result<Vec<NetworkSummary>, EngineError> {
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn list_networks(&self, labels: &[String]) -> Result<Vec<NetworkSummary>, EngineError> {
         let filters = escape(&json!({ "label": labels }).to_string());
         let path = format!("/networks/json?filters={filters}");
         let object = labels.join(" ");
@@ -150,11 +172,11 @@ fn call<'a>(operation: &'static str, object: &'a str, method: Method, path: impl
     }
 }
 
-fn body(plan: &NetworkPlan, bridge: &str) -> Value {
+fn body(plan: &NetworkRequest) -> Value {
     let mut body = json!({
         "name": plan.name,
         "driver": "bridge",
-        "network_interface": bridge,
+        "network_interface": plan.bridge,
         "internal": plan.internal,
         // A name server would be a process of the host that containers can reach, and an internal network without one gets no
         // address of the host.
@@ -171,7 +193,7 @@ fn body(plan: &NetworkPlan, bridge: &str) -> Value {
     body
 }
 
-fn differences(plan: &NetworkPlan, bridge: &str, described: &Described) -> Vec<&'static str> {
+fn differences(plan: &NetworkRequest, described: &Described) -> Vec<&'static str> {
     let subnets = &described.subnets;
     let planned_subnet = match plan.subnet {
         Some(planned) => matches!(subnets.as_slice(), [only] if only.subnet == IpNet::V4(planned)),
@@ -194,7 +216,7 @@ fn differences(plan: &NetworkPlan, bridge: &str, described: &Described) -> Vec<&
                 .all(|(name, value)| described.labels.get(name) == Some(value)),
             "labels",
         ),
-        (described.network_interface == bridge, "bridge"),
+        (described.network_interface == plan.bridge, "bridge"),
     ]
     .into_iter()
     .filter_map(|(right, field)| (!right).then_some(field))
@@ -205,9 +227,10 @@ fn differences(plan: &NetworkPlan, bridge: &str, described: &Described) -> Vec<&
 mod tests {
     use super::*;
 
-    fn plan() -> NetworkPlan {
-        NetworkPlan {
+    fn plan() -> NetworkRequest {
+        NetworkRequest {
             name: "n".to_owned(),
+            bridge: "sbx0".to_owned(),
             subnet: Some("10.199.0.0/28".parse().unwrap()),
             internal: true,
             labels: BTreeMap::from([("sandbox.owner".to_owned(), "sandbox".to_owned())]),
@@ -221,13 +244,13 @@ mod tests {
         })
     }
 
-    fn wrong(plan: &NetworkPlan, answer: Value) -> Vec<&'static str> {
-        differences(plan, "sbx0", &serde_json::from_value(answer).unwrap())
+    fn wrong(plan: &NetworkRequest, answer: Value) -> Vec<&'static str> {
+        differences(plan, &serde_json::from_value(answer).unwrap())
     }
 
     #[test]
     fn an_internal_network_gets_neither_a_name_server_nor_a_gateway() {
-        let body = body(&plan(), "sbx0");
+        let body = body(&plan());
         assert_eq!(body.pointer("/dns_enabled"), Some(&json!(false)));
         assert_eq!(
             body.pointer("/subnets"),
@@ -238,12 +261,12 @@ mod tests {
 
     #[test]
     fn a_network_with_a_way_out_is_kept_apart_from_others() {
-        let open = NetworkPlan {
+        let open = NetworkRequest {
             internal: false,
             subnet: None,
             ..plan()
         };
-        let body = body(&open, "sbx0");
+        let body = body(&open);
         assert_eq!(body.pointer("/options/isolate"), Some(&json!("true")));
         assert_eq!(body.pointer("/subnets"), None);
     }

@@ -63,13 +63,10 @@ impl Capabilities {
     /// The oldest podman that this crate is tested with.
     pub const OLDEST: Version = Version::new(4, 3);
 
-    pub(super) fn new(version: Version) -> Self {
+    /// Of an engine of this version.
+    #[must_use]
+    pub fn new(version: Version) -> Self {
         Self { version }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn of_version(text: &str) -> Self {
-        Self::new(text.parse().unwrap())
     }
 
     /// The engine's version.

@@ -5,9 +5,12 @@ use std::io;
 use std::time::Duration;
 
 /// How long the engine may take to begin an answer; bollard's own deadline.
-pub(super) const HEADERS_DEADLINE: Duration = Duration::from_mins(2);
+pub(crate) const HEADERS_DEADLINE: Duration = Duration::from_mins(2);
 
 /// A call to the engine that failed: what was tried, on which object, and why.
+///
+/// Every call fails when the engine cannot be reached, hangs up, does not answer in time (two minutes; two hours for what moves an image or
+/// builds one), answers with a failure, or answers what is not understood.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {operation} `{object}`")]
 pub struct EngineError {
@@ -18,7 +21,7 @@ pub struct EngineError {
 
 /// Why a call failed. None of these texts holds the value of an environment variable.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     #[error("the engine answered {status}: {message}")]
     Status { status: u16, message: String },
     #[error("the engine cannot be reached; is its service running?")]
@@ -36,7 +39,7 @@ pub(super) enum Cause {
 }
 
 impl EngineError {
-    pub(super) fn new(operation: &'static str, object: impl Into<String>, cause: Cause) -> Self {
+    pub(crate) fn new(operation: &'static str, object: impl Into<String>, cause: Cause) -> Self {
         Self {
             operation,
             object: object.into(),
@@ -45,12 +48,13 @@ impl EngineError {
     }
 
     /// For `map_err`: what bollard said about `operation` on `object`.
-    pub(super) fn call(operation: &'static str, object: &str) -> impl FnOnce(bollard::errors::Error) -> Self {
+    pub(crate) fn call(operation: &'static str, object: &str) -> impl FnOnce(bollard::errors::Error) -> Self {
         move |error| Self::new(operation, object, error.into())
     }
 
     /// A container whose process is still there long after SIGKILL.
-    pub(crate) fn unkillable(container: &str, after: Duration) -> Self {
+    #[must_use]
+    pub fn unkillable(container: &str, after: Duration) -> Self {
         Self::new(
             "kill container",
             container,
@@ -59,7 +63,8 @@ impl EngineError {
     }
 
     /// A container of which the engine cannot tell how its process ended.
-    pub(crate) fn end_unknown(container: &str, state: &str) -> Self {
+    #[must_use]
+    pub fn end_unknown(container: &str, state: &str) -> Self {
         Self::new(
             "wait for container",
             container,
@@ -100,7 +105,8 @@ impl EngineError {
     }
 
     /// Whether the engine stumbled over an image that somebody removed while it looked at all of them. Made again, the call succeeds.
-    pub(crate) fn is_image_race(&self) -> bool {
+    #[must_use]
+    pub fn is_image_race(&self) -> bool {
         let (Cause::Status { message: said, .. } | Cause::Refused(said)) = &*self.source else {
             return false;
         };
@@ -119,27 +125,18 @@ impl EngineError {
         matches!(*self.source, Cause::Deadline(_))
     }
 
-    #[cfg(test)]
-    pub(crate) fn answered(status: u16, message: &str) -> Self {
-        Self::new(
-            "do something with",
-            "x",
-            Cause::Status {
-                status,
-                message: message.to_owned(),
-            },
-        )
-    }
-
-    /// What the engine said.
-    pub(crate) fn message(&self) -> Option<&str> {
+    /// What the engine said, where it answered with a failure.
+    #[must_use]
+    pub fn message(&self) -> Option<&str> {
         match &*self.source {
             Cause::Status { message, .. } => Some(message),
             _ => None,
         }
     }
 
-    pub(crate) fn status(&self) -> Option<u16> {
+    /// The HTTP status of an answer that is a failure.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
         match *self.source {
             Cause::Status { status, .. } => Some(status),
             _ => None,
@@ -147,7 +144,8 @@ impl EngineError {
     }
 
     /// The same error with the texts in `secrets` blotted out of what the engine said.
-    pub(crate) fn without<'a>(mut self, secrets: impl IntoIterator<Item = &'a String>) -> Self {
+    #[must_use]
+    pub fn without<'a>(mut self, secrets: impl IntoIterator<Item = &'a String>) -> Self {
         if let Cause::Status { message, .. } | Cause::Answer(message) | Cause::Refused(message) =
             &mut *self.source
         {
@@ -186,7 +184,7 @@ impl From<bollard::errors::Error> for Cause {
 }
 
 /// Where a JSON document is wrong, without quoting it.
-pub(super) fn json_place(error: &serde_json::Error) -> String {
+pub(crate) fn json_place(error: &serde_json::Error) -> String {
     format!(
         "unexpected JSON at line {} column {} ({:?} error)",
         error.line(),
@@ -196,7 +194,7 @@ pub(super) fn json_place(error: &serde_json::Error) -> String {
 }
 
 /// What the engine says may quote what a container or an image said.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     const LONGEST: usize = 2000;
     text.trim()
         .chars()

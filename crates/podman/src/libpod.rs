@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
-use super::error::{Cause, EngineError, json_place, printable};
+use crate::error::{Cause, EngineError, json_place, printable};
 
 /// The oldest version of podman's own API; every podman since 4.0 serves it.
 const API: &str = "/v4.0.0/libpod";
@@ -24,43 +24,43 @@ const LONGEST_LINE: usize = 1024 * 1024;
 
 /// Podman's own API on a unix socket. Each call has a connection of its own.
 #[derive(Debug, Clone)]
-pub(super) struct Libpod {
+pub(crate) struct Libpod {
     socket: PathBuf,
 }
 
 /// An answer of any status. It has no `Debug`: an inspection's has variables with secrets.
-pub(super) struct Answer {
+pub(crate) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
 }
 
 /// A call to be made. It has no `Debug`: the body that creates a container has variables with secrets.
-pub(super) struct Call<'a> {
+pub(crate) struct Call<'a> {
     /// For errors: what is tried, and on what.
-    pub(super) operation: &'static str,
-    pub(super) object: &'a str,
-    pub(super) method: Method,
+    pub(crate) operation: &'static str,
+    pub(crate) object: &'a str,
+    pub(crate) method: Method,
     /// Below the API's root, with the query.
-    pub(super) path: String,
-    pub(super) body: Option<serde_json::Value>,
+    pub(crate) path: String,
+    pub(crate) body: Option<serde_json::Value>,
     /// `None` for calls that end when a container does.
-    pub(super) deadline: Option<Duration>,
+    pub(crate) deadline: Option<Duration>,
 }
 
 impl Libpod {
-    pub(super) fn new(socket: &Path) -> Self {
+    pub(crate) fn new(socket: &Path) -> Self {
         Self {
             socket: socket.to_owned(),
         }
     }
 
-    pub(super) fn socket(&self) -> &Path {
+    pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
     /// The answer to a ping; its headers tell what the engine is.
-    pub(super) async fn ping(&self, deadline: Duration) -> Result<HeaderMap, EngineError> {
+    pub(crate) async fn ping(&self, deadline: Duration) -> Result<HeaderMap, EngineError> {
         let object = self.socket.display().to_string();
         let call = Call {
             operation: "reach the engine at",
@@ -74,13 +74,13 @@ impl Libpod {
     }
 
     /// Makes a call and reads its answer. A status that is no success is an error.
-    pub(super) async fn call(&self, call: Call<'_>) -> Result<Bytes, EngineError> {
+    pub(crate) async fn call(&self, call: Call<'_>) -> Result<Bytes, EngineError> {
         let target = format!("{API}{}", call.path);
         Ok(self.exchange(&call, &target).await?.body)
     }
 
     /// Likewise, for an answer in JSON.
-    pub(super) async fn json<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T, EngineError> {
+    pub(crate) async fn json<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T, EngineError> {
         let (operation, object) = (call.operation, call.object.to_owned());
         let body = self.call(call).await?;
         serde_json::from_slice(&body)
@@ -88,7 +88,7 @@ impl Libpod {
     }
 
     /// The head of an answer: what is asked for, or that it is not there. Any other status is an error.
-    pub(super) async fn head(&self, call: Call<'_>) -> Result<(StatusCode, HeaderMap), EngineError> {
+    pub(crate) async fn head(&self, call: Call<'_>) -> Result<(StatusCode, HeaderMap), EngineError> {
         let target = format!("{API}{}", call.path);
         let answer = self.answer(&call, &target).await;
         answer
@@ -118,7 +118,7 @@ impl Libpod {
     }
 
     /// Sends `archive` to `target`, which need not be below the API's root, and hands on each line of the answer as it comes.
-    pub(super) async fn stream(
+    pub(crate) async fn stream(
         &self,
         call: Call<'_>,
         target: &str,
@@ -275,7 +275,7 @@ fn success(answer: Answer) -> Result<Answer, Cause> {
 }
 
 /// Makes `text` fit for a segment of a path or a value of a query.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let piece = |byte: u8| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             char::from(byte).to_string()

@@ -1,9 +1,8 @@
 //! Whether an engine can bound what a container writes to its root file system.
 
-use super::facts::EngineFacts;
+use crate::facts::EngineFacts;
 
-/// Whether an engine can bound what a container writes to its root file system, which
-/// [`ResourceLimits::disk`](crate::ResourceLimits::disk) asks for.
+/// Whether an engine can bound what a container writes to its root file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskLimits {
     /// It can.

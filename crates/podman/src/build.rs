@@ -12,10 +12,10 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::connection::{Engine, IMAGE_DEADLINE};
-use super::error::{Cause, EngineError, json_place, printable};
-use super::image::{check, plain_id};
-use super::libpod::{Call, escape};
+use crate::connection::{Engine, IMAGE_DEADLINE};
+use crate::error::{Cause, EngineError, json_place, printable};
+use crate::image::{check, plain_id};
+use crate::libpod::{Call, escape};
 
 const OPERATION: &str = "build image";
 /// The oldest version of the Docker-compatible API; every podman since 4.0 serves it.
@@ -25,7 +25,7 @@ const DROPPED: [&str; 3] = ["CAP_AUDIT_WRITE", "CAP_MKNOD", "CAP_NET_RAW"];
 
 /// The network of a build's steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum BuildNetwork {
+pub enum BuildNetwork {
     /// Loopback only.
     None,
     /// That of the engine's host.
@@ -41,24 +41,28 @@ pub(crate) enum BuildNetwork {
 
 /// An image that is to be built.
 #[derive(Debug, Clone)]
-pub(crate) struct BuildRequest {
-    pub(crate) tag: String,
+pub struct BuildRequest {
+    /// The name of the image.
+    pub tag: String,
     /// The context, with its `Dockerfile` at the top.
-    pub(crate) tar: Bytes,
-    pub(crate) no_cache: bool,
+    pub tar: Bytes,
+    /// Whether steps run again that an earlier build has run.
+    pub no_cache: bool,
     /// Whether no images are made in between: they stay, without a name, as long as another image has the same layers.
-    pub(crate) single_layer: bool,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) network: BuildNetwork,
+    pub single_layer: bool,
+    /// Labels of the image.
+    pub labels: BTreeMap<String, String>,
+    /// The network of the steps.
+    pub network: BuildNetwork,
     /// Folders of the host that `RUN --mount=type=bind,from=NAME` may name, by that name.
-    pub(crate) folders: BTreeMap<String, PathBuf>,
+    pub folders: BTreeMap<String, PathBuf>,
     /// What of the Dockerfile is not the author's, and what its output says instead.
-    pub(crate) shown_as: Vec<(String, String)>,
+    pub shown_as: Vec<(String, String)>,
 }
 
 impl BuildRequest {
     /// Without a network, folders or anything else that is not the Dockerfile's.
-    pub(crate) fn new(tag: impl Into<String>, tar: Bytes, labels: BTreeMap<String, String>) -> Self {
+    pub fn new(tag: impl Into<String>, tar: Bytes, labels: BTreeMap<String, String>) -> Self {
         Self {
             tag: tag.into(),
             tar,
@@ -76,7 +80,7 @@ impl BuildRequest {
         self.shown_as.iter().fold(text.to_owned(), replaced)
     }
 
-    fn query(&self, filter: Option<&str>) -> String {
+    fn query(&self, profile: Option<&str>) -> String {
         let mut query = vec![
             ("dockerfile", "Dockerfile".to_owned()),
             ("t", self.tag.clone()),
@@ -89,8 +93,8 @@ impl BuildRequest {
             ("labels", json!(self.labels).to_string()),
             ("dropcaps", json!(DROPPED).to_string()),
         ];
-        if let Some(filter) = filter {
-            query.push(("securityopt", json!([format!("seccomp={filter}")]).to_string()));
+        if let Some(profile) = profile {
+            query.push(("securityopt", json!([format!("seccomp={profile}")]).to_string()));
         }
         match self.network {
             BuildNetwork::Host => {}
@@ -150,16 +154,21 @@ struct Aux {
 }
 
 impl Engine {
-    /// Builds an image and gives its id; `on_line` gets each line of output. No step can use what the sandbox's filter refuses.
-    pub(crate) async fn build(
+    /// Builds an image and returns its id; `on_line` gets each line of output. The steps run under the engine's
+    /// [profile](Engine::with_seccomp_profile).
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`]; also when a step fails, or the build ends without an image.
+    pub async fn build(
         &self,
         request: BuildRequest,
         on_line: &mut (dyn FnMut(&str) + Send),
     ) -> Result<String, EngineError> {
         let failed = |cause| EngineError::new(OPERATION, request.tag.as_str(), cause);
         check(OPERATION, &request.tag)?;
-        let filter = self.filter().map(|path| path.to_string_lossy());
-        let target = format!("{TARGET}?{}", request.query(filter.as_deref()));
+        let profile = self.seccomp_profile().map(|path| path.to_string_lossy());
+        let target = format!("{TARGET}?{}", request.query(profile.as_deref()));
         let call = Call {
             operation: OPERATION,
             object: &request.tag,

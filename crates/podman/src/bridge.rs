@@ -1,0 +1,94 @@
+//! The bridges of networks. A service that is killed leaves bridges that carry no label: only their names, which the caller chose, say whose they are.
+
+use std::collections::BTreeSet;
+
+use http::Method;
+use serde::Deserialize;
+use tokio::net::UnixStream;
+
+use crate::connection::{CALL_DEADLINE, Engine};
+use crate::error::EngineError;
+use crate::libpod::Call;
+
+impl Engine {
+    /// The bridges whose names begin with `beginning` that are on the engine's host and belong to no network: what a service that was killed
+    /// left. `None` where the host's interfaces cannot be seen.
+    ///
+    /// # Errors
+    ///
+    /// When the engine does not list its networks.
+    pub async fn stray_bridges(&self, beginning: &str) -> Result<Option<Vec<String>>, EngineError> {
+        let Some(before) = self.bridges(beginning).await else {
+            return Ok(None);
+        };
+        let networks = self.network_bridges().await?;
+        // One that came or went meanwhile had its network.
+        let Some(after) = self.bridges(beginning).await else {
+            return Ok(None);
+        };
+        let stays = before
+            .intersection(&after)
+            .filter(|name| !networks.contains(*name));
+        Ok(Some(stays.cloned().collect()))
+    }
+
+    /// The interfaces on the engine's host whose names begin with `beginning`. The process that listens on the socket is in the engine's
+    /// network, unless it is not root's: such an engine has its bridges in a network of their own. Each thread is asked: podman leaves the
+    /// one that made a container's network in there, and that may be the first.
+    async fn bridges(&self, beginning: &str) -> Option<BTreeSet<String>> {
+        let socket = self.libpod().socket();
+        let service = UnixStream::connect(socket).await.ok()?.peer_cred().ok()?;
+        let service = (service.uid() == 0).then(|| service.pid())??;
+        let threads = std::fs::read_dir(format!("/proc/{service}/task")).ok()?;
+        let tables: Vec<String> = threads
+            .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("net/dev")).ok())
+            .collect();
+        (!tables.is_empty()).then(|| tables.iter().flat_map(|table| named(table, beginning)).collect())
+    }
+
+    /// The bridges of all networks of the engine.
+    async fn network_bridges(&self) -> Result<BTreeSet<String>, EngineError> {
+        #[derive(Deserialize)]
+        struct Listed {
+            #[serde(default)]
+            network_interface: String,
+        }
+        let call = Call {
+            operation: "list networks of",
+            object: "the engine",
+            method: Method::GET,
+            path: "/networks/json".to_owned(),
+            body: None,
+            deadline: Some(CALL_DEADLINE),
+        };
+        let found: Option<Vec<Listed>> = self.libpod().json(call).await?;
+        let networks = found.unwrap_or_default().into_iter();
+        Ok(networks.map(|network| network.network_interface).collect())
+    }
+}
+
+/// The interfaces in the kernel's table whose names begin with `beginning`.
+fn named(table: &str, beginning: &str) -> BTreeSet<String> {
+    let names = table
+        .lines()
+        .filter_map(|line| Some(line.split_once(':')?.0.trim()));
+    names
+        .filter(|name| name.starts_with(beginning))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_told_from_the_titles_of_the_table() {
+        let table = "Inter-|   Receive\n face |bytes\n    lo: 0 0\nsbx1a2b00000001: 5 6\n veth0: 1 2\nsbx1a2c00000002: 7 8\n";
+        assert_eq!(
+            named(table, "sbx1a2b"),
+            BTreeSet::from(["sbx1a2b00000001".to_owned()])
+        );
+        assert!(named("", "sbx").is_empty());
+    }
+}

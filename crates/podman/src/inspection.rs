@@ -1,0 +1,309 @@
+//! What the engine says a container is: the fields that we verify or use, and no other.
+//!
+//! Read from podman's own inspect, which names the capabilities of the process as they are. Every field is required: an engine
+//! that leaves one out gave no answer. `null` is how it writes an empty list.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Deserializer};
+
+/// A container as the engine describes it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Inspection {
+    /// The image's id, without `sha256:`.
+    pub image: String,
+    /// What is executed first: the engine's own PID 1 where one was asked for.
+    pub path: String,
+    /// What runs it: a name, or a path where the engine was given one.
+    #[serde(rename = "OCIRuntime")]
+    pub runtime: String,
+    /// Where the engine's service sees the configuration that it gave the runtime, once the container is set up.
+    #[serde(default, rename = "OCIConfigPath")]
+    pub oci_config_path: String,
+    /// The arguments of what is executed first.
+    #[serde(deserialize_with = "nullable")]
+    pub args: Vec<String>,
+    /// Its process.
+    pub state: ContainerState,
+    /// The capabilities that the process has, such as `CAP_CHOWN`.
+    #[serde(deserialize_with = "nullable")]
+    pub effective_caps: Vec<String>,
+    /// The capabilities that it can have.
+    #[serde(deserialize_with = "nullable")]
+    pub bounding_caps: Vec<String>,
+    /// Its mounts.
+    #[serde(deserialize_with = "nullable")]
+    pub mounts: Vec<MountFacts>,
+    /// Its networks.
+    pub network_settings: NetworkSettings,
+    /// What the process is given.
+    pub config: ConfigFacts,
+    /// How it is bound to its host and confined.
+    pub host_config: BindFacts,
+}
+
+impl Inspection {
+    /// The name of the program that runs it.
+    #[must_use]
+    pub fn runtime_name(&self) -> &str {
+        self.runtime.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// The process of a container.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ContainerState {
+    /// Such as `created`, `running` or `exited`.
+    pub status: String,
+    /// Whether a process was killed for want of memory.
+    #[serde(rename = "OOMKilled")]
+    pub oom_killed: bool,
+    /// As the engine's process namespace numbers it; 0 where there is no process.
+    pub pid: u32,
+    /// Likewise, of the process that holds its streams and writes down how it ended.
+    #[serde(default)]
+    pub conmon_pid: u32,
+    /// 0 before its end; negative where the engine does not know.
+    pub exit_code: i64,
+    /// The year 1 before its end.
+    finished_at: String,
+}
+
+impl ContainerState {
+    /// Whether the engine knows that the process has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        !self.is_running() && !self.finished_at.starts_with("0001-")
+    }
+
+    /// Whether the engine says that there is a process.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        matches!(self.status.as_str(), "running" | "paused" | "stopping")
+    }
+}
+
+/// A mount that is not part of the root file system's own.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct MountFacts {
+    /// `bind`, `volume`, `tmpfs` and so on.
+    #[serde(rename = "Type")]
+    pub kind: String,
+    /// What is mounted.
+    pub source: String,
+    /// Where in the container.
+    pub destination: String,
+    /// Whether it can be written.
+    #[serde(rename = "RW")]
+    pub writable: bool,
+    /// Of a volume.
+    #[serde(default)]
+    pub name: String,
+    /// Of a bind mount: how it is mounted, and of an overlay its folders.
+    #[serde(default, deserialize_with = "nullable")]
+    pub options: Vec<String>,
+}
+
+/// The networks a container is on.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NetworkSettings {
+    /// Absent for a container without any.
+    #[serde(default, deserialize_with = "nullable")]
+    pub networks: BTreeMap<String, NetworkFacts>,
+}
+
+/// The place of a container on a network.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct NetworkFacts {
+    /// `None` before the network is set up.
+    #[serde(rename = "IPAddress", deserialize_with = "address")]
+    pub address: Option<Ipv4Addr>,
+    /// Empty where the network has no IPv6.
+    #[serde(rename = "GlobalIPv6Address")]
+    pub ipv6_address: String,
+}
+
+/// What the process is given.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ConfigFacts {
+    /// Whom it runs as; empty: root.
+    pub user: String,
+    /// Environment variables, `NAME=value`.
+    #[serde(deserialize_with = "nullable")]
+    pub env: Vec<String>,
+    /// Where it starts.
+    pub working_dir: String,
+    /// Labels of the container.
+    #[serde(deserialize_with = "nullable")]
+    pub labels: BTreeMap<String, String>,
+    /// The engine's own and, unless it drops them, those that were asked for. Podman leaves out an empty list.
+    #[serde(default, deserialize_with = "nullable")]
+    pub annotations: BTreeMap<String, String>,
+    /// Whether it has a terminal.
+    pub tty: bool,
+    /// Whether it has a stdin.
+    pub open_stdin: bool,
+    /// The host name that it sees.
+    pub hostname: String,
+    /// What asks it to end.
+    pub stop_signal: SignalFact,
+}
+
+/// A signal, as one version or the other writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum SignalFact {
+    /// Such as 15.
+    Number(u64),
+    /// Such as `SIGTERM`.
+    Name(String),
+}
+
+impl fmt::Debug for ConfigFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self
+            .env
+            .iter()
+            .map(|variable| variable.split('=').next().unwrap_or_default())
+            .collect();
+        f.debug_struct("ConfigFacts")
+            .field("user", &self.user)
+            .field("env", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How the container is bound to its host and confined.
+#[expect(clippy::struct_excessive_bools, reason = "the engine's words, not ours")]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct BindFacts {
+    /// `none`, `bridge` and so on.
+    pub network_mode: String,
+    /// Whose process namespace it has; empty: its own.
+    pub pid_mode: String,
+    /// Whose IPC namespace it has.
+    pub ipc_mode: String,
+    /// Whose host name it has.
+    #[serde(rename = "UTSMode")]
+    pub uts_mode: String,
+    /// Whose user namespace it has; empty: the host's.
+    pub userns_mode: String,
+    /// Whether nothing confines it.
+    pub privileged: bool,
+    /// Whether the root file system is read-only.
+    pub readonly_rootfs: bool,
+    /// Left out by podman 4 when it is `false`.
+    #[serde(default)]
+    pub init: bool,
+    /// Whether it is removed when its process ends.
+    pub auto_remove: bool,
+    /// Whether all ports that the image names are published on the host.
+    pub publish_all_ports: bool,
+    /// The ports that are published on the host.
+    #[serde(deserialize_with = "nullable")]
+    pub port_bindings: BTreeMap<String, serde_json::Value>,
+    /// Options of seccomp, `SELinux` and so on.
+    #[serde(deserialize_with = "nullable")]
+    pub security_opt: Vec<String>,
+    /// Devices of the host.
+    #[serde(deserialize_with = "nullable")]
+    pub devices: Vec<DeviceFacts>,
+    /// More groups of the process.
+    #[serde(deserialize_with = "nullable")]
+    pub group_add: Vec<String>,
+    /// Containers whose volumes it has.
+    #[serde(deserialize_with = "nullable")]
+    pub volumes_from: Vec<String>,
+    /// Its name servers.
+    #[serde(deserialize_with = "nullable")]
+    pub dns: Vec<String>,
+    /// Lines of its hosts file.
+    #[serde(deserialize_with = "nullable")]
+    pub extra_hosts: Vec<String>,
+    /// Where its output goes.
+    pub log_config: LogFacts,
+    /// Bytes; 0: no limit.
+    pub memory: i64,
+    /// Bytes of memory and swap together; 0: no limit.
+    pub memory_swap: i64,
+    /// Billionths of a processor; 0: no limit.
+    pub nano_cpus: i64,
+    /// Processes and threads; 0: no limit.
+    pub pids_limit: i64,
+    /// File systems in memory: options by path.
+    #[serde(deserialize_with = "nullable")]
+    pub tmpfs: BTreeMap<String, String>,
+    /// Bytes of `/dev/shm`.
+    pub shm_size: i64,
+    /// Limits on each process.
+    #[serde(deserialize_with = "nullable")]
+    pub ulimits: Vec<LimitFacts>,
+    /// Absent without a user namespace.
+    #[serde(default, rename = "IDMappings")]
+    pub id_mappings: Option<IdMappings>,
+}
+
+/// A device of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct DeviceFacts {
+    /// Where it is on the host.
+    pub path_on_host: String,
+    /// Where it is in the container.
+    pub path_in_container: String,
+}
+
+/// A limit on each process.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct LimitFacts {
+    /// Such as `RLIMIT_NOFILE`.
+    pub name: String,
+    /// -1 is unlimited.
+    pub soft: i64,
+    /// Up to which the process may raise it.
+    pub hard: i64,
+}
+
+/// Who the users of a container are on the host: first number inside, first number outside, how many, with colons between.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct IdMappings {
+    /// Users.
+    #[serde(deserialize_with = "nullable")]
+    pub uid_map: Vec<String>,
+    /// Groups.
+    #[serde(deserialize_with = "nullable")]
+    pub gid_map: Vec<String>,
+}
+
+/// Where output goes besides to us.
+#[derive(Debug, Clone, Deserialize)]
+pub struct LogFacts {
+    /// `none`, `k8s-file` and so on.
+    #[serde(rename = "Type")]
+    pub driver: String,
+    /// The bound of its file, as people write it; `0B` where there is none.
+    #[serde(rename = "Size")]
+    pub bound: String,
+}
+
+fn nullable<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(value: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_default())
+}
+
+fn address<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Ipv4Addr>, D::Error> {
+    let text: Option<String> = nullable(value)?;
+    match text.as_deref() {
+        None | Some("") => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(serde::de::Error::custom),
+    }
+}
