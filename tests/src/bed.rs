@@ -115,10 +115,7 @@ impl Bed {
     pub async fn with(config: SandboxConfig) -> Self {
         let sandbox = Sandbox::start(config).await.expect("the sandbox starts");
         let source = ImageSource::existing(&Setting::of_this_run().clients_image);
-        let image = sandbox
-            .ensure_image(&source)
-            .await
-            .expect("the clients' image is there");
+        let image = sandbox.ensure_image(&source).await.expect("the clients' image is there");
         let instance = sandbox.instance_id().to_owned();
         Self {
             sandbox,
@@ -158,14 +155,12 @@ impl Bed {
 
     /// Runs the bash script `script`, which has `secrets`.
     pub async fn run_with(&self, secrets: &PreparedSecrets, allowlist: &str, script: &str) -> Ran {
-        self.run_spec(self.command_with(secrets, allowlist, &["bash", "-c", script]))
-            .await
+        self.run_spec(self.command_with(secrets, allowlist, &["bash", "-c", script])).await
     }
 
     /// Runs the bash script `script`.
     pub async fn run(&self, allowlist: &str, script: &str) -> Ran {
-        self.run_spec(self.command(allowlist, &["bash", "-c", script]))
-            .await
+        self.run_spec(self.command(allowlist, &["bash", "-c", script])).await
     }
 
     /// Runs a command.
@@ -213,10 +208,7 @@ impl Bed {
     /// When there is none.
     pub async fn container(&self, role: Role) -> String {
         let inventory = self.sandbox.inventory().await.expect("the engine answers");
-        let ours = inventory
-            .instances
-            .iter()
-            .find(|instance| instance.id == self.sandbox.instance_id());
+        let ours = inventory.instances.iter().find(|instance| instance.id == self.sandbox.instance_id());
         let object = ours.and_then(|instance| instance.objects.iter().find(|object| object.role == role));
         object.expect("a container with this role").name.clone()
     }

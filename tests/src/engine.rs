@@ -41,9 +41,8 @@ pub async fn raw_with(method: &str, target: &str, body: &Value) -> (u16, Bytes) 
 async fn send(method: &str, target: &str, body: Option<&Value>) -> (u16, Bytes) {
     let socket: PathBuf = Setting::of_this_run().engine.trim_start_matches("unix://").into();
     let stream = UnixStream::connect(socket).await.expect("the engine's socket");
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .expect("the engine speaks HTTP");
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("the engine speaks HTTP");
     tokio::spawn(connection);
     let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
     let request = Request::builder()
@@ -55,15 +54,7 @@ async fn send(method: &str, target: &str, body: Option<&Value>) -> (u16, Bytes) 
         .expect("a good request");
     let response = sender.send_request(request).await.expect("the engine answers");
     let status = response.status().as_u16();
-    (
-        status,
-        response
-            .into_body()
-            .collect()
-            .await
-            .expect("a whole answer")
-            .to_bytes(),
-    )
+    (status, response.into_body().collect().await.expect("a whole answer").to_bytes())
 }
 
 /// The same, for calls that must succeed and answer JSON.
@@ -73,11 +64,7 @@ async fn send(method: &str, target: &str, body: Option<&Value>) -> (u16, Bytes) 
 /// When the call fails.
 pub async fn json(method: &str, path: &str, body: Option<&Value>) -> Value {
     let (status, bytes) = call(method, path, body).await;
-    assert!(
-        (200..300).contains(&status),
-        "{method} {path}: {status} {}",
-        String::from_utf8_lossy(&bytes)
-    );
+    assert!((200..300).contains(&status), "{method} {path}: {status} {}", String::from_utf8_lossy(&bytes));
     serde_json::from_slice(&bytes).unwrap_or_default()
 }
 
@@ -86,12 +73,7 @@ pub async fn remove_containers(instance: &str) {
     let filter = format!("filters=%7B%22label%22%3A%5B%22sandbox.instance%3D{instance}%22%5D%7D");
     let list = json("GET", &format!("/containers/json?all=true&{filter}"), None).await;
     for name in names(&list, "Names") {
-        call(
-            "DELETE",
-            &format!("/containers/{name}?force=true&timeout=0"),
-            None,
-        )
-        .await;
+        call("DELETE", &format!("/containers/{name}?force=true&timeout=0"), None).await;
     }
 }
 
@@ -114,9 +96,7 @@ fn names(list: &Value, key: &str) -> Vec<String> {
         Some(Value::String(name)) => Some(name.clone()),
         _ => None,
     };
-    list.as_array()
-        .map(|entries| entries.iter().filter_map(name).collect())
-        .unwrap_or_default()
+    list.as_array().map(|entries| entries.iter().filter_map(name).collect()).unwrap_or_default()
 }
 
 /// Runs `script` in a container as the Docker-compatible API makes it of `host`, its `HostConfig`, and gives its output: shows what
@@ -175,11 +155,7 @@ pub async fn compatible(script: &str, body: &Value) -> Compatible {
     let log = ended(&id).await;
     let facts = json("GET", &format!("/containers/{id}/json"), None).await;
     remove(&id).await;
-    Compatible {
-        refusal: None,
-        output: unframed(&log),
-        facts,
-    }
+    Compatible { refusal: None, output: unframed(&log), facts }
 }
 
 /// Puts `more` into `whole`, object by object.
@@ -231,9 +207,7 @@ fn unframed(log: &[u8]) -> String {
 /// When the container cannot be run.
 pub async fn weakened(arguments: &[&str], overrides: &Value) -> String {
     let setting = Setting::of_this_run();
-    let command: Vec<&str> = std::iter::once("/probe")
-        .chain(arguments.iter().copied())
-        .collect();
+    let command: Vec<&str> = std::iter::once("/probe").chain(arguments.iter().copied()).collect();
     let mut spec = json!({
         "image": setting.clients_image,
         "command": command,
@@ -248,9 +222,7 @@ pub async fn weakened(arguments: &[&str], overrides: &Value) -> String {
     let log = finish(&created).await;
     // Each frame of the log has a head of eight bytes, none of which is `{`.
     let text = String::from_utf8_lossy(&log).into_owned();
-    text.find('{')
-        .and_then(|start| text.get(start..))
-        .map_or_else(|| text.clone(), str::to_owned)
+    text.find('{').and_then(|start| text.get(start..)).map_or_else(|| text.clone(), str::to_owned)
 }
 
 /// Runs a created container to its end, removes it, and gives its log.

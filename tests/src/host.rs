@@ -69,7 +69,5 @@ fn link_local(line: &str) -> Option<(Ipv6Addr, String)> {
     let mut fields = line.split_whitespace();
     let address = Ipv6Addr::from(u128::from_str_radix(fields.next()?, 16).ok()?);
     let name = fields.last()?;
-    address
-        .is_unicast_link_local()
-        .then(|| (address, name.to_owned()))
+    address.is_unicast_link_local().then(|| (address, name.to_owned()))
 }

@@ -33,33 +33,16 @@ impl S3 {
         let key = AwsKey::generate(temporary);
         let objects = tempfile::tempdir().expect("a folder");
         let domain = format!("s3.{region}.amazonaws.com");
-        let mut child = command(&key, &domain)
-            .arg(objects.path())
-            .spawn()
-            .expect("a shell");
+        let mut child = command(&key, &domain).arg(objects.path()).spawn().expect("a shell");
         let lifeline = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut lines = output.lines().map_while(Result::ok);
-        let address = lines
-            .find_map(|line| address(&line))
-            .expect("the S3 server listens");
+        let address = lines.find_map(|line| address(&line)).expect("the S3 server listens");
         // It must never wait for a reader.
         std::thread::spawn(move || lines.for_each(drop));
         let session_token = key.token.clone();
-        World::shared().delegate(
-            &domain,
-            Backend {
-                address,
-                session_token,
-            },
-        );
-        Self {
-            key,
-            region,
-            child,
-            lifeline,
-            _objects: objects,
-        }
+        World::shared().delegate(&domain, Backend { address, session_token });
+        Self { key, region, child, lifeline, _objects: objects }
     }
 
     /// The name of its service: requests go there, or to a bucket below it.

@@ -20,9 +20,7 @@ pub fn unique(prefix: &str, length: usize) -> String {
     std::fs::File::open("/dev/urandom")
         .and_then(|mut device| device.read_exact(&mut bytes))
         .expect("random bytes");
-    let letters = bytes
-        .iter()
-        .filter_map(|byte| alphabet.get(usize::from(*byte) % alphabet.len()));
+    let letters = bytes.iter().filter_map(|byte| alphabet.get(usize::from(*byte) % alphabet.len()));
     prefix.chars().chain(letters.copied()).collect()
 }
 
@@ -52,10 +50,8 @@ impl AwsKey {
     /// The key in the variables that every AWS client reads.
     #[must_use]
     pub fn variables(&self) -> Vec<(&'static str, String)> {
-        let mut variables = vec![
-            ("AWS_ACCESS_KEY_ID", self.id.clone()),
-            ("AWS_SECRET_ACCESS_KEY", self.secret.clone()),
-        ];
+        let mut variables =
+            vec![("AWS_ACCESS_KEY_ID", self.id.clone()), ("AWS_SECRET_ACCESS_KEY", self.secret.clone())];
         variables.extend(self.token.clone().map(|token| ("AWS_SESSION_TOKEN", token)));
         variables
     }
@@ -72,8 +68,7 @@ impl Secrets {
     /// Adds a secret, whose surrogate goes to `variable`.
     #[must_use]
     pub fn masked(mut self, variable: &str, value: &str, injection: Injection) -> Self {
-        self.masked
-            .push(MaskedSecret::new(variable, SecretValue::new(value), injection));
+        self.masked.push(MaskedSecret::new(variable, SecretValue::new(value), injection));
         self
     }
 
@@ -94,9 +89,7 @@ impl Secrets {
     /// When no host can match `scope`.
     #[must_use]
     pub fn lenient_aws(self, key: &AwsKey, scope: &str) -> Self {
-        self.aws_that(key, scope, |credential| {
-            credential.allow_foreign_credentials(true)
-        })
+        self.aws_that(key, scope, |credential| credential.allow_foreign_credentials(true))
     }
 
     fn aws_that(
@@ -136,14 +129,8 @@ impl Secrets {
 #[must_use]
 pub fn injection(scopes: &[&str], headers: &[&str]) -> Injection {
     Injection {
-        scopes: scopes
-            .iter()
-            .map(|scope| HostPattern::new(scope).expect("a host pattern"))
-            .collect(),
-        headers: headers
-            .iter()
-            .map(|header| HeaderPattern::new(header).expect("a header pattern"))
-            .collect(),
+        scopes: scopes.iter().map(|scope| HostPattern::new(scope).expect("a host pattern")).collect(),
+        headers: headers.iter().map(|header| HeaderPattern::new(header).expect("a header pattern")).collect(),
         ..Injection::default()
     }
 }

@@ -48,11 +48,7 @@ impl Setting {
     pub fn unique(&self, name: &str) -> String {
         let folder = self.folder.to_string_lossy();
         let tag = folder.rsplit('-').next().unwrap_or_default();
-        if name.ends_with(tag) {
-            name.to_owned()
-        } else {
-            format!("{name}-{tag}")
-        }
+        if name.ends_with(tag) { name.to_owned() } else { format!("{name}-{tag}") }
     }
 
     /// The setting of this run.
@@ -87,10 +83,7 @@ fn variable(name: &str) -> String {
         .unwrap_or_else(|| panic!("SANDBOX_E2E_{name} is not set; run the tests with `cargo xtask e2e`"))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one place that reads the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 fn optional(name: &str) -> Option<String> {
     std::env::var(format!("SANDBOX_E2E_{name}")).ok()
 }

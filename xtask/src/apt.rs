@@ -14,16 +14,9 @@ pub(crate) struct Needed {
 
 /// Makes sure that every program is there; installs the packages of those that are not.
 pub(crate) fn ensure(needed: &[Needed]) -> Result<()> {
-    let missing: Vec<_> = needed
-        .iter()
-        .filter(|n| process::find_program(n.program).is_none())
-        .map(|n| n.package)
-        .collect();
-    if missing.is_empty() {
-        Ok(())
-    } else {
-        install(&missing)
-    }
+    let missing: Vec<_> =
+        needed.iter().filter(|n| process::find_program(n.program).is_none()).map(|n| n.package).collect();
+    if missing.is_empty() { Ok(()) } else { install(&missing) }
 }
 
 /// Installs packages, saying so.

@@ -36,22 +36,14 @@ pub(crate) fn executables<'a>(args: impl IntoIterator<Item = &'a str>) -> Result
 
 /// The same, for any `cargo build`.
 pub(crate) fn executables_of(cargo: &mut Command) -> Result<BTreeMap<String, PathBuf>> {
-    cargo
-        .arg("--message-format=json-render-diagnostics")
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit());
-    let output = cargo
-        .output()
-        .with_context(|| format!("cannot start {}", process::describe(cargo)))?;
+    cargo.arg("--message-format=json-render-diagnostics").stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = cargo.output().with_context(|| format!("cannot start {}", process::describe(cargo)))?;
     // Errors are on stderr; stdout has only messages for programs.
     if !output.status.success() {
         bail!("{} ended with {}", process::describe(cargo), output.status);
     }
     let messages = String::from_utf8_lossy(&output.stdout);
-    Ok(messages
-        .lines()
-        .filter_map(|line| executable(&serde_json::from_str(line).ok()?))
-        .collect())
+    Ok(messages.lines().filter_map(|line| executable(&serde_json::from_str(line).ok()?)).collect())
 }
 
 /// A file of integration tests: `tests/NAME.rs` of a package.
@@ -62,13 +54,8 @@ pub(crate) struct IntegrationTest {
 
 /// The members of the workspace, as `cargo metadata` describes them.
 pub(crate) fn packages() -> Result<Vec<Value>> {
-    let text = process::output(&mut cargo([
-        "metadata",
-        "--format-version=1",
-        "--no-deps",
-        "--offline",
-    ]))
-    .or_else(|_| process::output(&mut cargo(["metadata", "--format-version=1", "--no-deps"])))?;
+    let text = process::output(&mut cargo(["metadata", "--format-version=1", "--no-deps", "--offline"]))
+        .or_else(|_| process::output(&mut cargo(["metadata", "--format-version=1", "--no-deps"])))?;
     let mut metadata: Value = serde_json::from_str(&text).context("cargo metadata printed no JSON")?;
     match metadata.get_mut("packages").map(Value::take) {
         Some(Value::Array(packages)) => Ok(packages),
@@ -82,24 +69,12 @@ pub(crate) fn integration_tests() -> Result<Vec<IntegrationTest>> {
 }
 
 fn integration_tests_of(package: &Value) -> Vec<IntegrationTest> {
-    let text = |value: &Value, key: &str| {
-        value
-            .get(key)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let targets = package
-        .get("targets")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
+    let text =
+        |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let targets = package.get("targets").and_then(Value::as_array).into_iter().flatten();
     targets
         .filter(|target| target.pointer("/kind/0").and_then(Value::as_str) == Some("test"))
-        .map(|target| IntegrationTest {
-            package: text(package, "name"),
-            name: text(target, "name"),
-        })
+        .map(|target| IntegrationTest { package: text(package, "name"), name: text(target, "name") })
         .collect()
 }
 
@@ -107,22 +82,15 @@ fn integration_tests_of(package: &Value) -> Vec<IntegrationTest> {
 ///
 /// The whole workspace selects the features, as it does for lints and tests, so that nothing is built twice.
 pub(crate) fn program(name: &str, profile: &[&str]) -> Result<PathBuf> {
-    let args = ["build", "--workspace", "--bin", name]
-        .into_iter()
-        .chain(profile.iter().copied());
-    executables(args)?
-        .remove(name)
-        .with_context(|| format!("cargo built no program {name}"))
+    let args = ["build", "--workspace", "--bin", name].into_iter().chain(profile.iter().copied());
+    executables(args)?.remove(name).with_context(|| format!("cargo built no program {name}"))
 }
 
 /// Builds one program so that it runs in an empty container, and puts it at `destination`.
 ///
 /// The explicit target keeps these objects apart from the ordinary build's: neither invalidates the other.
 pub(crate) fn static_program(package: &str, name: &str, profile: &[&str], destination: &Path) -> Result<()> {
-    install(
-        &build_static(&mut cargo(["build"]), &[], package, name, profile)?,
-        destination,
-    )
+    install(&build_static(&mut cargo(["build"]), &[], package, name, profile)?, destination)
 }
 
 /// Builds one static program with `cargo`; gives its content.
@@ -134,9 +102,7 @@ pub(crate) fn build_static(
     profile: &[&str],
 ) -> Result<Vec<u8>> {
     let target = static_target()?;
-    let all = ["-C", "target-feature=+crt-static"]
-        .into_iter()
-        .chain(flags.iter().map(String::as_str));
+    let all = ["-C", "target-feature=+crt-static"].into_iter().chain(flags.iter().map(String::as_str));
     cargo
         .args(["--package", package, "--bin", name, "--target", &target])
         .args(profile)
@@ -158,11 +124,7 @@ pub(crate) fn static_target() -> Result<String> {
     let architecture = host.split('-').next().unwrap_or_default();
     let musl = format!("{architecture}-unknown-linux-musl");
     let sysroot = process::output(command("rustc", ["--print", "sysroot"]).current_dir(workspace::root()))?;
-    let installed = Path::new(sysroot.trim())
-        .join("lib/rustlib")
-        .join(&musl)
-        .join("lib")
-        .is_dir();
+    let installed = Path::new(sysroot.trim()).join("lib/rustlib").join(&musl).join("lib").is_dir();
     if installed && process::find_program("musl-gcc").is_some() {
         return Ok(musl);
     }
@@ -189,9 +151,10 @@ fn asks_for_a_loader(elf: &[u8]) -> bool {
     const PT_INTERP: u32 = 3;
     let number = |at: usize, width: usize| -> Option<usize> {
         let bytes = elf.get(at..at + width)?;
-        bytes.iter().rev().try_fold(0_usize, |sum, byte| {
-            sum.checked_mul(256)?.checked_add(usize::from(*byte))
-        })
+        bytes
+            .iter()
+            .rev()
+            .try_fold(0_usize, |sum, byte| sum.checked_mul(256)?.checked_add(usize::from(*byte)))
     };
     let (Some(table), Some(size), Some(count)) = (number(0x20, 8), number(0x36, 2), number(0x38, 2)) else {
         return true;
@@ -230,10 +193,7 @@ mod tests {
         assert!(!asks_for_a_loader(&header));
         header[0x40] = 3;
         assert!(asks_for_a_loader(&header));
-        assert!(
-            asks_for_a_loader(b"#!/bin/sh"),
-            "a file that is not a program is not a static program"
-        );
+        assert!(asks_for_a_loader(b"#!/bin/sh"), "a file that is not a program is not a static program");
     }
 
     #[test]
@@ -241,10 +201,7 @@ mod tests {
         let package = serde_json::json!({"name": "p", "targets": [
             {"name": "p", "kind": ["lib"]}, {"name": "e2e", "kind": ["test"]}, {"name": "b", "kind": ["bench"]},
         ]});
-        let found: Vec<_> = integration_tests_of(&package)
-            .into_iter()
-            .map(|t| (t.package, t.name))
-            .collect();
+        let found: Vec<_> = integration_tests_of(&package).into_iter().map(|t| (t.package, t.name)).collect();
         assert_eq!(found, [("p".to_owned(), "e2e".to_owned())]);
     }
 
@@ -253,9 +210,6 @@ mod tests {
         let message =
             serde_json::json!({"reason": "compiler-artifact", "target": {"name": "x"}, "executable": "/t/x"});
         assert_eq!(executable(&message), Some(("x".into(), "/t/x".into())));
-        assert_eq!(
-            executable(&serde_json::json!({"target": {"name": "x"}, "executable": null})),
-            None
-        );
+        assert_eq!(executable(&serde_json::json!({"target": {"name": "x"}, "executable": null})), None);
     }
 }

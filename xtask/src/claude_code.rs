@@ -13,9 +13,7 @@ use crate::workspace;
 /// The program the user gave, else npm's for this machine's architecture, which is fetched once.
 pub(crate) fn program(given: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = given {
-        return path
-            .canonicalize()
-            .with_context(|| format!("there is no Claude Code at {}", path.display()));
+        return path.canonicalize().with_context(|| format!("there is no Claude Code at {}", path.display()));
     }
     let package = match std::env::consts::ARCH {
         "x86_64" => "@anthropic-ai/claude-code-linux-x64",
@@ -32,12 +30,7 @@ pub(crate) fn program(given: Option<&Path>) -> Result<PathBuf> {
 /// The program given, else `CLAUDE_BIN`, else `claude` on PATH, else npm's.
 pub(crate) fn installed_program(given: Option<&Path>) -> Result<PathBuf> {
     let named = std::env::var_os("CLAUDE_BIN").map(PathBuf::from);
-    let on_path = || {
-        process::find_program("claude")?
-            .canonicalize()
-            .ok()
-            .filter(|path| is_program(path))
-    };
+    let on_path = || process::find_program("claude")?.canonicalize().ok().filter(|path| is_program(path));
     match given.map(Path::to_path_buf).or(named).or_else(on_path) {
         Some(path) => program(Some(&path)),
         None => program(None),

@@ -19,19 +19,13 @@ pub(crate) struct Debian {
 }
 
 /// Manuals are not read inside these systems.
-const LEFT_OUT: [&str; 4] = [
-    "/usr/share/man/*",
-    "/usr/share/locale/*",
-    "/usr/share/info/*",
-    "/usr/share/doc/*",
-];
+const LEFT_OUT: [&str; 4] =
+    ["/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/doc/*"];
 
 impl Debian {
     /// The file system as a folder, made once per package list.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
-        let folder = workspace::state()
-            .join("roots")
-            .join(format!("{name}-{}", self.key()));
+        let folder = workspace::state().join("roots").join(format!("{name}-{}", self.key()));
         let complete = marker(&folder);
         if complete.exists() {
             return Ok(folder);
@@ -40,59 +34,40 @@ impl Debian {
             fs::remove_dir_all(&folder)
                 .with_context(|| format!("cannot remove the unfinished {}", folder.display()))?;
         }
-        step(
-            &format!("making a Debian {} system for {name}", self.suite),
-            || {
-                self.make(&folder)?;
-                fs::write(&complete, "").with_context(|| format!("cannot write {}", complete.display()))
-            },
-        )?;
+        step(&format!("making a Debian {} system for {name}", self.suite), || {
+            self.make(&folder)?;
+            fs::write(&complete, "").with_context(|| format!("cannot write {}", complete.display()))
+        })?;
         Ok(folder)
     }
 
     /// The file system as a tar, made once per package list and month.
     pub(crate) fn tar(&self, name: &str) -> Result<PathBuf> {
-        let file = workspace::state()
-            .join("images")
-            .join(format!("{name}-{}.tar", self.monthly_key()));
+        let file = workspace::state().join("images").join(format!("{name}-{}.tar", self.monthly_key()));
         if file.exists() {
             return Ok(file);
         }
-        step(
-            &format!("making the file system of {name}:{}", self.suite),
-            || {
-                let unfinished = file.with_extension("unfinished.tar");
-                self.make(&unfinished)?;
-                fs::rename(&unfinished, &file)
-                    .with_context(|| format!("cannot rename {}", unfinished.display()))
-            },
-        )?;
+        step(&format!("making the file system of {name}:{}", self.suite), || {
+            let unfinished = file.with_extension("unfinished.tar");
+            self.make(&unfinished)?;
+            fs::rename(&unfinished, &file).with_context(|| format!("cannot rename {}", unfinished.display()))
+        })?;
         Ok(file)
     }
 
     /// What the tar is made of; changes monthly, so that security updates arrive.
     pub(crate) fn monthly_key(&self) -> String {
-        let month = SystemTime::UNIX_EPOCH
-            .elapsed()
-            .map_or(0, |age| age.as_secs() / (30 * 24 * 3600));
+        let month = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_secs() / (30 * 24 * 3600));
         format!("{}-{month}", self.key())
     }
 
     fn key(&self) -> String {
-        let text = format!(
-            "{} {} {}",
-            self.suite,
-            self.packages.join(" "),
-            LEFT_OUT.join(" ")
-        );
+        let text = format!("{} {} {}", self.suite, self.packages.join(" "), LEFT_OUT.join(" "));
         format!("{:08x}", workspace::fingerprint(text.as_bytes()) >> 32)
     }
 
     fn make(&self, destination: &Path) -> Result<()> {
-        apt::ensure(&[Needed {
-            program: "mmdebstrap",
-            package: "mmdebstrap",
-        }])?;
+        apt::ensure(&[Needed { program: "mmdebstrap", package: "mmdebstrap" }])?;
         let parent = destination.parent().unwrap_or(destination);
         fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
         process::run_quietly(&mut self.mmdebstrap(destination))

@@ -18,14 +18,7 @@ impl StandIn {
     pub(crate) fn start() -> Result<Self> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut child = Command::new(cargo)
-            .args([
-                "run",
-                "--quiet",
-                "--package",
-                "test-world",
-                "--bin",
-                "messages-api",
-            ])
+            .args(["run", "--quiet", "--package", "test-world", "--bin", "messages-api"])
             .current_dir(workspace::root())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -33,16 +26,11 @@ impl StandIn {
             .context("cannot start the stand-in for the Messages API")?;
         let stdout = child.stdout.take().context("the stand-in has no stdout")?;
         let mut url = String::new();
-        BufReader::new(stdout)
-            .read_line(&mut url)
-            .context("cannot read the stand-in's address")?;
+        BufReader::new(stdout).read_line(&mut url).context("cannot read the stand-in's address")?;
         if url.trim().is_empty() {
             bail!("the stand-in for the Messages API ended without an address");
         }
-        Ok(Self {
-            child,
-            url: url.trim().to_owned(),
-        })
+        Ok(Self { child, url: url.trim().to_owned() })
     }
 
     /// What `ANTHROPIC_BASE_URL` must be.

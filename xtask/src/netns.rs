@@ -32,10 +32,7 @@ impl Pair {
     /// The pair of the engine called `engine` in this checkout.
     pub(crate) fn of(engine: &str) -> Self {
         let tag = workspace::tag();
-        Self {
-            host: format!("sbx-{tag}-{engine}-host"),
-            world: format!("sbx-{tag}-{engine}-world"),
-        }
+        Self { host: format!("sbx-{tag}-{engine}-host"), world: format!("sbx-{tag}-{engine}-world") }
     }
 
     /// The path that `nsenter --net=` and `setns` take.
@@ -46,14 +43,8 @@ impl Pair {
     /// Makes both namespaces and the cable between them, unless they are there and whole.
     pub(crate) fn ensure(&self) -> Result<()> {
         apt::ensure(&[
-            Needed {
-                program: "ip",
-                package: "iproute2",
-            },
-            Needed {
-                program: "nsenter",
-                package: "util-linux",
-            },
+            Needed { program: "ip", package: "iproute2" },
+            Needed { program: "nsenter", package: "util-linux" },
         ])?;
         if self.is_whole() {
             return Ok(());
@@ -66,21 +57,15 @@ impl Pair {
     pub(crate) fn remove(&self) {
         for name in [&self.host, &self.world] {
             if Self::path(name).exists() {
-                drop(process::run_quietly(&mut command(
-                    "ip",
-                    ["netns", "delete", name],
-                )));
+                drop(process::run_quietly(&mut command("ip", ["netns", "delete", name])));
             }
         }
     }
 
     fn is_whole(&self) -> bool {
         let address = |name: &str, wanted: &str| {
-            process::output(&mut command(
-                "ip",
-                ["-n", name, "-4", "address", "show", "dev", CABLE],
-            ))
-            .is_ok_and(|text| text.contains(wanted))
+            process::output(&mut command("ip", ["-n", name, "-4", "address", "show", "dev", CABLE]))
+                .is_ok_and(|text| text.contains(wanted))
         };
         address(&self.host, HOST_ADDRESS) && address(&self.world, &world_address(WORLD_ADDRESSES))
     }
@@ -89,29 +74,11 @@ impl Pair {
         let (host, world) = (self.host.as_str(), self.world.as_str());
         ip(&["netns", "add", host])?;
         ip(&["netns", "add", world])?;
-        ip(&[
-            "-n", world, "link", "add", CABLE, "type", "veth", "peer", "name", CABLE, "netns", host,
-        ])?;
+        ip(&["-n", world, "link", "add", CABLE, "type", "veth", "peer", "name", CABLE, "netns", host])?;
         for number in 1..=WORLD_ADDRESSES {
-            ip(&[
-                "-n",
-                world,
-                "address",
-                "add",
-                &format!("{}/24", world_address(number)),
-                "dev",
-                CABLE,
-            ])?;
+            ip(&["-n", world, "address", "add", &format!("{}/24", world_address(number)), "dev", CABLE])?;
         }
-        ip(&[
-            "-n",
-            host,
-            "address",
-            "add",
-            &format!("{HOST_ADDRESS}/24"),
-            "dev",
-            CABLE,
-        ])?;
+        ip(&["-n", host, "address", "add", &format!("{HOST_ADDRESS}/24"), "dev", CABLE])?;
         for name in [host, world] {
             ip(&["-n", name, "link", "set", "lo", "up"])?;
             ip(&["-n", name, "link", "set", CABLE, "up"])?;

@@ -17,16 +17,7 @@ pub(crate) fn unpacked(specifier: &str, name: &str) -> Result<PathBuf> {
     if package.join("package.json").is_file() {
         return Ok(package);
     }
-    apt::ensure(&[
-        Needed {
-            program: "npm",
-            package: "npm",
-        },
-        Needed {
-            program: "tar",
-            package: "tar",
-        },
-    ])?;
+    apt::ensure(&[Needed { program: "npm", package: "npm" }, Needed { program: "tar", package: "tar" }])?;
     let unfinished = workspace::state().join(format!("{name}.unfinished"));
     step(&format!("fetching {specifier} with npm pack"), || {
         drop(fs::remove_dir_all(&unfinished));
@@ -41,10 +32,7 @@ pub(crate) fn unpacked(specifier: &str, name: &str) -> Result<PathBuf> {
         fs::rename(&unfinished, &folder).with_context(|| format!("cannot place {}", folder.display()))
     })?;
     if !package.join("package.json").is_file() {
-        bail!(
-            "{specifier} unpacked to something without package.json in {}",
-            folder.display()
-        );
+        bail!("{specifier} unpacked to something without package.json in {}", folder.display());
     }
     Ok(package)
 }

@@ -30,13 +30,7 @@ pub(crate) fn resolved(options: &[&str]) -> Result<Vec<Package>> {
 }
 
 fn packages(metadata: &Value) -> Result<Vec<Package>> {
-    let list = |pointer| {
-        metadata
-            .pointer(pointer)
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-    };
+    let list = |pointer| metadata.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
     // Not all of the packages are for the platforms that were asked for; those that are have a node.
     let packages: Vec<Package> = list("/resolve/nodes")
         .filter_map(|node| {
@@ -61,18 +55,11 @@ fn packages(metadata: &Value) -> Result<Vec<Package>> {
 /// Neither build scripts nor tests are part of a program.
 fn linked(node: &Value) -> Vec<String> {
     let is_normal = |dependency: &&Value| {
-        let mut kinds = dependency
-            .get("dep_kinds")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
+        let mut kinds = dependency.get("dep_kinds").and_then(Value::as_array).into_iter().flatten();
         kinds.any(|kind| kind.get("kind").is_some_and(Value::is_null))
     };
     let dependencies = node.get("deps").and_then(Value::as_array).into_iter().flatten();
-    dependencies
-        .filter(is_normal)
-        .filter_map(|dependency| text(dependency, "pkg"))
-        .collect()
+    dependencies.filter(is_normal).filter_map(|dependency| text(dependency, "pkg")).collect()
 }
 
 fn text(value: &Value, key: &str) -> Option<String> {
@@ -106,10 +93,7 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|package| package.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
         assert_eq!(found[0].linked, ["b 2"]);
-        assert_eq!(
-            (found[0].license.as_deref(), found[1].license.as_deref()),
-            (Some("MIT"), None)
-        );
+        assert_eq!((found[0].license.as_deref(), found[1].license.as_deref()), (Some("MIT"), None));
         assert!(packages(&json!({})).is_err());
     }
 }

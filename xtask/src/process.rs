@@ -44,11 +44,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
-        bail!(
-            "{} ended with {}\n{stdout}{stderr}",
-            describe(command),
-            output.status
-        );
+        bail!("{} ended with {}\n{stdout}{stderr}", describe(command), output.status);
     }
     Ok(stdout)
 }
@@ -94,9 +90,7 @@ mod tests {
 
     #[test]
     fn a_failing_program_is_named_with_what_it_said() {
-        let error = output(&mut command("sh", ["-c", "echo said >&2; exit 3"]))
-            .unwrap_err()
-            .to_string();
+        let error = output(&mut command("sh", ["-c", "echo said >&2; exit 3"])).unwrap_err().to_string();
         assert!(
             error.contains("exit 3") && error.contains("said") && error.contains("exit status: 3"),
             "{error}"

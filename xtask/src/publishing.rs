@@ -9,15 +9,8 @@ use crate::cargo::{self, cargo};
 use crate::process;
 
 /// What `cargo metadata` has of a crate that can be found and used by others.
-const WANTED: [&str; 7] = [
-    "description",
-    "license",
-    "readme",
-    "keywords",
-    "categories",
-    "rust_version",
-    "edition",
-];
+const WANTED: [&str; 7] =
+    ["description", "license", "readme", "keywords", "categories", "rust_version", "edition"];
 
 /// Holds the manifests against what a registry asks for, and packs the crates as they would be uploaded.
 pub(crate) fn check() -> Result<()> {
@@ -30,10 +23,7 @@ pub(crate) fn check() -> Result<()> {
     if !faults.is_empty() {
         bail!("{}", faults.join("\n"));
     }
-    let names: Vec<_> = public
-        .iter()
-        .flat_map(|package| ["--package", text(package, "name")])
-        .collect();
+    let names: Vec<_> = public.iter().flat_map(|package| ["--package", text(package, "name")]).collect();
     // The workspace's own build compiles what is packed here. Other files than those of git are not packed.
     let pack = |offline: &[&str]| {
         let mut package = cargo(["package", "--quiet", "--no-verify", "--allow-dirty"]);

@@ -33,12 +33,8 @@ mod tests {
 
     #[test]
     fn durations_read_well() {
-        for (millis, expected) in [
-            (0, "0.0 s"),
-            (1_540, "1.5 s"),
-            (59_900, "59.9 s"),
-            (61_000, "1 min 01 s"),
-        ] {
+        for (millis, expected) in [(0, "0.0 s"), (1_540, "1.5 s"), (59_900, "59.9 s"), (61_000, "1 min 01 s")]
+        {
             assert_eq!(seconds(Duration::from_millis(millis)), expected);
         }
     }

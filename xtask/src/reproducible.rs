@@ -35,21 +35,14 @@ impl Folders {
 
     fn cargo(&self) -> Command {
         let mut cargo = cargo::cargo(["build"]);
-        cargo
-            .current_dir(&self.checkout)
-            .env("CARGO_HOME", &self.home)
-            .env("CARGO_TARGET_DIR", &self.target);
+        cargo.current_dir(&self.checkout).env("CARGO_HOME", &self.home).env("CARGO_TARGET_DIR", &self.target);
         cargo
     }
 
     /// Messages of a panic name files. The last that fits counts: the target folder usually lies in the checkout.
     fn hidden(&self) -> [String; 3] {
-        [
-            (&self.home, "/cargo"),
-            (&self.checkout, "/sandbox"),
-            (&self.target, "/target"),
-        ]
-        .map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()))
+        [(&self.home, "/cargo"), (&self.checkout, "/sandbox"), (&self.target, "/target")]
+            .map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()))
     }
 
     /// Builds a static program that is named as its package is.
@@ -72,9 +65,7 @@ pub(crate) fn check(names: &[&str]) -> Result<()> {
     let copy = Copy::make()?;
     for name in names {
         let first = step(&format!("building {name}"), || Folders::ours().build(name))?;
-        let second = step(&format!("building {name} in another folder"), || {
-            copy.folders.build(name)
-        })?;
+        let second = step(&format!("building {name} in another folder"), || copy.folders.build(name))?;
         if let Some(difference) = difference(&first, &second) {
             bail!("{name} depends on the folder that it is built in: {difference}");
         }
@@ -87,16 +78,10 @@ fn difference(one: &[u8], other: &[u8]) -> Option<String> {
     if one == other {
         return None;
     }
-    let place = one
-        .iter()
-        .zip(other)
-        .take_while(|(one, other)| one == other)
-        .count();
+    let place = one.iter().zip(other).take_while(|(one, other)| one == other).count();
     let shown = |bytes: &[u8]| {
         let part = bytes.get(place.saturating_sub(40)..).unwrap_or_default();
-        String::from_utf8_lossy(part.get(..80).unwrap_or(part))
-            .escape_debug()
-            .to_string()
+        String::from_utf8_lossy(part.get(..80).unwrap_or(part)).escape_debug().to_string()
     };
     Some(format!(
         "{} and {} bytes, which differ from byte {place} on: `{}` and `{}`",
@@ -169,10 +154,7 @@ mod tests {
     fn a_difference_is_shown_where_it_begins() {
         assert_eq!(difference(b"same", b"same"), None);
         let found = difference(b"built in /a/b", b"built in /c").unwrap();
-        assert!(
-            found.contains("13 and 11 bytes") && found.contains("from byte 10 on"),
-            "{found}"
-        );
+        assert!(found.contains("13 and 11 bytes") && found.contains("from byte 10 on"), "{found}");
         assert!(found.contains("`built in /a/b` and `built in /c`"), "{found}");
         assert!(difference(b"longer", b"long").unwrap().contains("from byte 4 on"));
     }

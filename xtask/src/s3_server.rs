@@ -20,14 +20,7 @@ pub(crate) fn program() -> Result<PathBuf> {
         return Ok(program);
     }
     step(&format!("building {PACKAGE} {VERSION}"), || {
-        let mut install = cargo([
-            "install",
-            "--quiet",
-            "--locked",
-            "--debug",
-            "--features",
-            "binary",
-        ]);
+        let mut install = cargo(["install", "--quiet", "--locked", "--debug", "--features", "binary"]);
         install
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             // It hashes whatever it is sent.

@@ -23,29 +23,21 @@ pub(crate) fn document(programs: &[PathBuf]) -> Result<Value> {
     let packages = packages::resolved(&["--filter-platform", &target])?;
     let path = workspace::root().join("Cargo.lock");
     let lock = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let files = programs
-        .iter()
-        .map(|program| file(program))
-        .collect::<Result<Vec<_>>>()?;
+    let files = programs.iter().map(|program| file(program)).collect::<Result<Vec<_>>>()?;
     Ok(bill(&shipped(&packages), &checksums(&lock), &files))
 }
 
 /// What is linked into the programs, at any depth, in the order of names.
 fn shipped(packages: &[Package]) -> Vec<&Package> {
-    let by_id: BTreeMap<&str, &Package> = packages
-        .iter()
-        .map(|package| (package.id.as_str(), package))
-        .collect();
+    let by_id: BTreeMap<&str, &Package> =
+        packages.iter().map(|package| (package.id.as_str(), package)).collect();
     let is_root = |package: &&Package| package.source.is_none() && SHIPPED.contains(&package.name.as_str());
     let mut left: Vec<&Package> = packages.iter().filter(is_root).collect();
     let mut seen: BTreeSet<&str> = left.iter().map(|package| package.id.as_str()).collect();
     let mut shipped = Vec::new();
     while let Some(package) = left.pop() {
         shipped.push(package);
-        let linked = package
-            .linked
-            .iter()
-            .filter_map(|id| by_id.get(id.as_str()).copied());
+        let linked = package.linked.iter().filter_map(|id| by_id.get(id.as_str()).copied());
         left.extend(linked.filter(|package| seen.insert(package.id.as_str())));
     }
     shipped.sort_by_key(|package| reference(package));
@@ -53,22 +45,14 @@ fn shipped(packages: &[Package]) -> Vec<&Package> {
 }
 
 fn bill(shipped: &[&Package], checksums: &BTreeMap<String, String>, files: &[Value]) -> Value {
-    let names: BTreeMap<&str, String> = shipped
-        .iter()
-        .map(|package| (package.id.as_str(), reference(package)))
-        .collect();
-    let components: Vec<Value> = shipped
-        .iter()
-        .map(|package| component(package, checksums))
-        .collect();
+    let names: BTreeMap<&str, String> =
+        shipped.iter().map(|package| (package.id.as_str(), reference(package))).collect();
+    let components: Vec<Value> = shipped.iter().map(|package| component(package, checksums)).collect();
     let dependencies: Vec<Value> = shipped
         .iter()
         .map(|package| {
-            let on: BTreeSet<&String> = package
-                .linked
-                .iter()
-                .filter_map(|id| names.get(id.as_str()))
-                .collect();
+            let on: BTreeSet<&String> =
+                package.linked.iter().filter_map(|id| names.get(id.as_str())).collect();
             json!({"ref": reference(package), "dependsOn": on})
         })
         .collect();
@@ -107,14 +91,7 @@ fn component(package: &Package, checksums: &BTreeMap<String, String>) -> Value {
         add("licenses", json!([{"expression": license.replace('/', " OR ")}]));
     }
     if package.source.is_some() {
-        add(
-            "purl",
-            json!(format!(
-                "pkg:cargo/{}@{}",
-                package.name,
-                package.version.replace('+', "%2B")
-            )),
-        );
+        add("purl", json!(format!("pkg:cargo/{}@{}", package.name, package.version.replace('+', "%2B"))));
     }
     if let Some(checksum) = checksums.get(&reference) {
         add("hashes", json!([{"alg": "SHA-256", "content": checksum}]));
@@ -129,10 +106,7 @@ fn reference(package: &Package) -> String {
 fn file(program: &Path) -> Result<Value> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let output = process::output(command("sha256sum", ["--"]).arg(program))?;
-    let hash = output
-        .split_whitespace()
-        .next()
-        .context("sha256sum printed nothing")?;
+    let hash = output.split_whitespace().next().context("sha256sum printed nothing")?;
     let hashes = json!([{"alg": "SHA-256", "content": hash}]);
     Ok(json!({"type": "file", "bom-ref": format!("file:{name}"), "name": name, "hashes": hashes}))
 }
@@ -140,9 +114,7 @@ fn file(program: &Path) -> Result<Value> {
 /// What the lock file says of each `NAME@VERSION`.
 fn checksums(lock: &str) -> BTreeMap<String, String> {
     let value = |block: &str, key: &str| {
-        let line = block
-            .lines()
-            .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+        let line = block.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
         line.map(|line| line.trim_matches('"').to_owned())
     };
     let package = |block: &str| {
@@ -177,17 +149,9 @@ mod tests {
             package("xtask", None, &["only-for-tests"]),
         ];
         let lock = "[[package]]\nname = \"a\"\nversion = \"1.0.0+x\"\nsource = \"x\"\nchecksum = \"00ff\"\n\n[[package]]\nname = \"b\"\n";
-        let bill = bill(
-            &shipped(&packages),
-            &checksums(lock),
-            &[json!({"name": "sandbox"})],
-        );
-        let names: Vec<&str> = bill["components"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(|it| it["name"].as_str())
-            .collect();
+        let bill = bill(&shipped(&packages), &checksums(lock), &[json!({"name": "sandbox"})]);
+        let names: Vec<&str> =
+            bill["components"].as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
         assert_eq!(names, ["a", "b", "sandbox-cli"]);
         assert_eq!(
             bill["components"][0],
@@ -198,10 +162,7 @@ mod tests {
             })
         );
         assert_eq!(bill["components"][2].get("purl"), None, "it is in no registry");
-        assert_eq!(
-            bill["dependencies"][0],
-            json!({"ref": "a@1.0.0+x", "dependsOn": ["b@1.0.0+x"]})
-        );
+        assert_eq!(bill["dependencies"][0], json!({"ref": "a@1.0.0+x", "dependsOn": ["b@1.0.0+x"]}));
     }
 
     #[test]
@@ -212,11 +173,7 @@ mod tests {
         assert!(SHIPPED.iter().all(|name| has(name)) && has("rustls") && has("bollard"));
         assert!(!has("proptest") && !has("libfuzzer-sys"));
         for component in components {
-            assert_eq!(
-                component.get("purl").is_some(),
-                component.get("hashes").is_some(),
-                "{component}"
-            );
+            assert_eq!(component.get("purl").is_some(), component.get("hashes").is_some(), "{component}");
         }
     }
 }

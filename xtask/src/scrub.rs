@@ -83,9 +83,6 @@ mod tests {
         let mut scrubber = Scrubber::default();
         scrubber.replace("/home/me/work", "/workspace");
         scrubber.replace("/home/me", "/root");
-        assert_eq!(
-            scrubber.scrub("/home/me/work/a /home/me/b"),
-            "/workspace/a /root/b"
-        );
+        assert_eq!(scrubber.scrub("/home/me/work/a /home/me/b"), "/workspace/a /root/b");
     }
 }

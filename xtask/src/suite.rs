@@ -99,11 +99,7 @@ fn lines_of(output: ChildStdout) -> Receiver<std::io::Result<Vec<u8>>> {
 
 /// `test result: ok. 3 passed; 0 failed; …`
 fn result_line(line: &str) -> Option<Tally> {
-    let numbers = line
-        .trim_start()
-        .strip_prefix("test result: ")?
-        .split_once(". ")?
-        .1;
+    let numbers = line.trim_start().strip_prefix("test result: ")?.split_once(". ")?.1;
     let mut tally = Tally::default();
     for part in numbers.split("; ") {
         match part.split_once(' ') {
@@ -123,47 +119,24 @@ mod tests {
     #[test]
     fn result_lines_are_counted() {
         let line = "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s";
-        assert_eq!(
-            result_line(line),
-            Some(Tally {
-                passed: 12,
-                failed: 3,
-                broken: 0
-            })
-        );
+        assert_eq!(result_line(line), Some(Tally { passed: 12, failed: 3, broken: 0 }));
         assert_eq!(result_line("test foo ... ok"), None);
     }
 
     #[test]
     fn nothing_run_is_not_good() {
         assert!(!Tally::default().is_good());
-        assert!(
-            Tally {
-                passed: 1,
-                ..Tally::default()
-            }
-            .is_good()
-        );
+        assert!(Tally { passed: 1, ..Tally::default() }.is_good());
     }
 
     #[test]
     fn a_program_that_ends_badly_counts_as_a_failure() {
         // The sink keeps the line from the terminal, where the suite around this test would count it.
         let mut sink = Vec::new();
-        let mut command = command(
-            "sh",
-            ["-c", "echo 'test result: ok. 2 passed; 0 failed; x'; exit 9"],
-        );
+        let mut command = command("sh", ["-c", "echo 'test result: ok. 2 passed; 0 failed; x'; exit 9"]);
         let tally = run_into(&mut command, &mut sink, SILENCE).unwrap();
         assert_eq!(sink, b"test result: ok. 2 passed; 0 failed; x\n");
-        assert_eq!(
-            tally,
-            Tally {
-                passed: 2,
-                failed: 0,
-                broken: 1
-            }
-        );
+        assert_eq!(tally, Tally { passed: 2, failed: 0, broken: 1 });
         assert_eq!(tally.line(), "2 passed, 1 failed");
     }
 

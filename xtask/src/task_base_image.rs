@@ -20,10 +20,7 @@ pub(crate) struct BaseImageArgs {
 /// What an image for tasks needs at least.
 pub(crate) const BASE: Image = Image {
     name: "sandbox-base",
-    debian: Debian {
-        suite: "bookworm",
-        packages: &["bash", "ca-certificates", "curl", "git"],
-    },
+    debian: Debian { suite: "bookworm", packages: &["bash", "ca-certificates", "curl", "git"] },
 };
 
 /// Every client whose trust in the CA and whose way through the proxy the end-to-end tests try.

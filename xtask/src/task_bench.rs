@@ -84,11 +84,7 @@ fn build() -> Result<Programs> {
         let args = ["build", "--workspace", "--release"];
         cargo::executables(args.into_iter().chain(programs.into_iter().flatten()))
     })?;
-    let mut take = |name: &str| {
-        built
-            .remove(name)
-            .with_context(|| format!("cargo built no program {name}"))
-    };
+    let mut take = |name: &str| built.remove(name).with_context(|| format!("cargo built no program {name}"));
     // Side by side, as they are shipped: a release looks for the proxy nowhere else.
     let folder = workspace::target().join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -96,10 +92,7 @@ fn build() -> Result<Programs> {
         sandbox: copy(&take("sandbox")?, &folder.join("sandbox"))?,
         bench_tasks: take("bench-tasks")?,
         bench_proxy: take("bench-proxy")?,
-        proxy: copy(
-            &task_proxy_image::build(&["--release"])?,
-            &folder.join("sandbox-proxy"),
-        )?,
+        proxy: copy(&task_proxy_image::build(&["--release"])?, &folder.join("sandbox-proxy"))?,
     })
 }
 
@@ -112,9 +105,7 @@ fn measure_tasks(args: &BenchArgs, programs: &Programs, engine: &PrivateEngine) 
     let mut bench = command(&programs.bench_tasks, ["--engine", &engine.socket().url()]);
     bench.args(["--image", &BASE.reference()]);
     bench.arg("--sandbox").arg(&programs.sandbox);
-    bench
-        .arg("--proxy-dir")
-        .arg(programs.proxy.parent().unwrap_or(Path::new(".")));
+    bench.arg("--proxy-dir").arg(programs.proxy.parent().unwrap_or(Path::new(".")));
     bench.args(["--rounds", if args.quick { "5" } else { "20" }]);
     measured(&mut bench)
 }
@@ -122,22 +113,12 @@ fn measure_tasks(args: &BenchArgs, programs: &Programs, engine: &PrivateEngine) 
 /// In a network namespace of its own, where the ports are free and nothing else has traffic.
 fn measure_proxy(args: &BenchArgs, programs: &Programs) -> Result<Value> {
     apt::ensure(&[
-        Needed {
-            program: "unshare",
-            package: "util-linux",
-        },
-        Needed {
-            program: "ip",
-            package: "iproute2",
-        },
+        Needed { program: "unshare", package: "util-linux" },
+        Needed { program: "ip", package: "iproute2" },
     ])?;
     // Local by route: were they addresses of an interface, the proxy would take the origin's for one of its own and refuse it.
     let script = "ip link set lo up && ip route add local 203.0.113.0/24 dev lo && exec \"$@\"";
-    let separation: &[&str] = if process::is_root() {
-        &["--net"]
-    } else {
-        &["--map-root-user", "--net"]
-    };
+    let separation: &[&str] = if process::is_root() { &["--net"] } else { &["--map-root-user", "--net"] };
     let mut bench = command("unshare", separation);
     bench.args(["sh", "-c", script, "sh"]).arg(&programs.bench_proxy);
     bench.arg("--program").arg(&programs.proxy);
@@ -154,9 +135,8 @@ fn measured(bench: &mut Command) -> Result<Value> {
 /// What the absolute numbers depend on.
 fn machine() -> Value {
     let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = information
-        .lines()
-        .find_map(|line| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim()));
+    let model =
+        information.lines().find_map(|line| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim()));
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let processors = std::thread::available_parallelism().map_or(0, usize::from);
     json!({"processor": model, "processors": processors, "kernel": kernel.trim()})

@@ -16,9 +16,6 @@ pub(crate) struct ClaudeBinArgs {
 
 /// Prints the program's path.
 pub(crate) fn run(args: &ClaudeBinArgs) -> Result<()> {
-    println!(
-        "{}",
-        claude_code::installed_program(args.claude_bin.as_deref())?.display()
-    );
+    println!("{}", claude_code::installed_program(args.claude_bin.as_deref())?.display());
     Ok(())
 }

@@ -37,12 +37,7 @@ pub(crate) struct DemoArgs {
 impl DemoArgs {
     /// As the tests show it: on a private engine, without an account.
     pub(crate) fn for_tests() -> Self {
-        Self {
-            podman: Some(Podman::Five),
-            image: None,
-            claude_bin: None,
-            stand_in: true,
-        }
+        Self { podman: Some(Podman::Five), image: None, claude_bin: None, stand_in: true }
     }
 }
 
@@ -61,11 +56,7 @@ struct Prepared {
 /// Shows it, and fails where it is not as it says.
 pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let begin = Instant::now();
-    let api = if std::env::var_os(KEY).is_some() && !args.stand_in {
-        Api::Real
-    } else {
-        Api::StandIn
-    };
+    let api = if std::env::var_os(KEY).is_some() && !args.stand_in { Api::Real } else { Api::StandIn };
     announce(api);
     let _lock = lock()?;
     let prepared = prepare(args)?;
@@ -101,9 +92,7 @@ fn announce(api: Api) {
 /// What fails fast comes first.
 fn prepare(args: &DemoArgs) -> Result<Prepared> {
     let socket = step("finding an engine", || task_engine::find_or_start(args.podman))?;
-    let claude = step("finding Claude Code", || {
-        claude_code::visible_program(args.claude_bin.as_deref())
-    })?;
+    let claude = step("finding Claude Code", || claude_code::visible_program(args.claude_bin.as_deref()))?;
     let image = step("finding an image for tasks", || image(&socket, args))?;
     let sandbox = step("building the sandbox command", || cargo::program("sandbox", &[]))?;
     task_proxy_image::build(&task_proxy_image::FOR_TESTS)?;
@@ -111,13 +100,7 @@ fn prepare(args: &DemoArgs) -> Result<Prepared> {
     step("building the stand-in for the internet", || {
         cargo::static_program("test-world", "stand-in", &[], &stand_in)
     })?;
-    Ok(Prepared {
-        socket,
-        image,
-        sandbox,
-        stand_in,
-        claude,
-    })
+    Ok(Prepared { socket, image, sandbox, stand_in, claude })
 }
 
 fn image(socket: &Socket, args: &DemoArgs) -> Result<String> {
@@ -132,15 +115,8 @@ fn show(prepared: &Prepared, api: Api) -> Result<()> {
     let stand_in = step("starting a stand-in for the internet, in a container", || {
         StandIn::start(&prepared.socket, &prepared.stand_in)
     })?;
-    say(format!(
-        "it answers for every name at {}, and will be removed at the end",
-        stand_in.address()
-    ));
-    let settings = Settings {
-        engine: &prepared.socket.url(),
-        image: &prepared.image,
-        stand_in: &stand_in,
-    };
+    say(format!("it answers for every name at {}, and will be removed at the end", stand_in.address()));
+    let settings = Settings { engine: &prepared.socket.url(), image: &prepared.image, stand_in: &stand_in };
     let project = Project::write(folder().join("project"), prepared.sandbox.clone(), api, &settings)?;
     heading("a project whose allowlist permits this");
     eprintln!("$ cd {}", project.folder().display());
@@ -171,10 +147,7 @@ fn show_requests(project: &Project) -> Result<()> {
     eprintln!("$ cat network.log");
     let log = project.network_log()?;
     block(&log);
-    for line in [
-        format!("allowed GET {ALLOWED} -> 200"),
-        format!("BLOCKED GET {BLOCKED} -> 403"),
-    ] {
+    for line in [format!("allowed GET {ALLOWED} -> 200"), format!("BLOCKED GET {BLOCKED} -> 403")] {
         if !log.contains(&line) {
             bail!("the network log lacks `{line}`");
         }
@@ -210,8 +183,7 @@ fn lock() -> Result<File> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let path = folder.join("lock");
     let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    file.lock()
-        .with_context(|| format!("cannot lock {}", path.display()))?;
+    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
     Ok(file)
 }
 

@@ -32,11 +32,7 @@ const DOCUMENTS: [&str; 8] = [
     "docs/configuration.md",
     "docs/network-log.md",
 ];
-const SHELLS: [(&str, &str); 3] = [
-    ("bash", "sandbox.bash"),
-    ("zsh", "_sandbox"),
-    ("fish", "sandbox.fish"),
-];
+const SHELLS: [(&str, &str); 3] = [("bash", "sandbox.bash"), ("zsh", "_sandbox"), ("fish", "sandbox.fish")];
 
 /// The bill of materials, in the archive.
 const SBOM: &str = "sandbox.cdx.json";
@@ -46,14 +42,10 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
     if args.verify {
         reproducible::check(&PROGRAMS)?;
     }
-    let sandbox = step("building the sandbox command", || {
-        cargo::program("sandbox", &["--release"])
-    })?;
+    let sandbox = step("building the sandbox command", || cargo::program("sandbox", &["--release"]))?;
     let name = format!("sandbox-{}-{}", env!("CARGO_PKG_VERSION"), cargo::host_target()?);
     // Another `dist` may be at work: each has a folder of its own, and the last archive counts.
-    let work = workspace::target()
-        .join("dist")
-        .join(format!("work-{}", std::process::id()));
+    let work = workspace::target().join("dist").join(format!("work-{}", std::process::id()));
     let packed = fill(&work.join(&name), &sandbox).and_then(|()| pack(&work, &name));
     let removed = fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()));
     println!("{}", packed?.display());
@@ -67,11 +59,7 @@ fn fill(folder: &Path, sandbox: &Path) -> Result<()> {
     // Side by side: the sandbox looks for the others beside itself.
     copy(sandbox, &folder.join("sandbox"))?;
     reproducible::build(&PROGRAMS, folder)?;
-    let shipped: Vec<PathBuf> = ["sandbox"]
-        .iter()
-        .chain(&PROGRAMS)
-        .map(|name| folder.join(name))
-        .collect();
+    let shipped: Vec<PathBuf> = ["sandbox"].iter().chain(&PROGRAMS).map(|name| folder.join(name)).collect();
     let sbom = serde_json::to_string_pretty(&sbom::document(&shipped)?)?;
     fs::write(folder.join(SBOM), sbom + "\n")?;
     for document in DOCUMENTS {
@@ -88,17 +76,8 @@ fn fill(folder: &Path, sandbox: &Path) -> Result<()> {
 fn pack(work: &Path, name: &str) -> Result<PathBuf> {
     let unfinished = work.join("unfinished");
     let archive = workspace::target().join("dist").join(format!("{name}.tar.gz"));
-    let mut tar = command(
-        "tar",
-        [
-            "--create",
-            "--gzip",
-            "--sort=name",
-            "--owner=0",
-            "--group=0",
-            "--numeric-owner",
-        ],
-    );
+    let mut tar =
+        command("tar", ["--create", "--gzip", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
     tar.args(["--mtime=@0", "--file"]).arg(&unfinished);
     tar.arg("--directory").arg(work).arg(name);
     step("packing", || process::run_quietly(tar.env("GZIP", "-n")))?;

@@ -228,24 +228,13 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
         let options = [&FOR_TESTS[..], &["--features", "attempts"]].concat();
         cargo::static_program(INSIDE, INSIDE, &options, &attempts)
     })?;
-    let forced_panic = step("building the programs that panic when they are asked to", || {
-        build_forced_panic()
-    })?;
+    let forced_panic =
+        step("building the programs that panic when they are asked to", || build_forced_panic())?;
     let sandbox = step("building the sandbox command", || cargo::program("sandbox", &[]))?;
     let tests = step("building the tests", build_tests)?;
     let examples = step("building the examples", build_examples)?;
     let proxy = task_proxy_image::build(&FOR_TESTS)?;
-    Ok(Programs {
-        tests,
-        examples,
-        sandbox,
-        proxy,
-        forced_panic,
-        attempts,
-        claude,
-        npm,
-        s3_server,
-    })
+    Ok(Programs { tests, examples, sandbox, proxy, forced_panic, attempts, claude, npm, s3_server })
 }
 
 /// The folder of the command and the proxy with the feature `forced-panic`. The command has to be built before the ordinary one, which
@@ -277,9 +266,7 @@ fn build_tests() -> Result<Vec<TestProgram>> {
     names
         .into_iter()
         .map(|name| {
-            let path = built
-                .remove(&name)
-                .with_context(|| format!("cargo built no test {name}"))?;
+            let path = built.remove(&name).with_context(|| format!("cargo built no test {name}"))?;
             Ok(TestProgram { name, path })
         })
         .collect()
@@ -288,9 +275,7 @@ fn build_tests() -> Result<Vec<TestProgram>> {
 /// The folder of the libraries' examples.
 fn build_examples() -> Result<PathBuf> {
     let built = cargo::executables(["build", "--workspace", "--examples"])?;
-    let example = built
-        .get("run_command")
-        .context("cargo built no example run_command")?;
+    let example = built.get("run_command").context("cargo built no example run_command")?;
     Ok(example.parent().unwrap_or(example).to_owned())
 }
 
@@ -307,9 +292,7 @@ fn on_private_engine(args: &E2eArgs, programs: &Programs, podman: Podman) -> Res
         runs_less: podman == Podman::Four && args.podman.each().contains(&Podman::Five),
     };
     let what = format!("podman {version} ({})", podman.name());
-    let tally = step(&format!("end-to-end tests on {what}"), || {
-        on_engine(args, programs, &under_test)
-    })?;
+    let tally = step(&format!("end-to-end tests on {what}"), || on_engine(args, programs, &under_test))?;
     say(format!("{what}: {}", tally.line()));
     if args.stop_engines {
         step(&format!("stopping {}", podman.name()), || engine.stop())?;
@@ -330,9 +313,7 @@ fn on_named_engine(args: &E2eArgs, programs: &Programs, socket: &str) -> Result<
         tests: Podman::Five.tests(),
         runs_less: false,
     };
-    step(&format!("end-to-end tests on podman {version}"), || {
-        on_engine(args, programs, &under_test)
-    })
+    step(&format!("end-to-end tests on podman {version}"), || on_engine(args, programs, &under_test))
 }
 
 fn prepare_images(socket: &Socket) -> Result<()> {
@@ -363,9 +344,7 @@ fn on_engine(args: &E2eArgs, programs: &Programs, under_test: &TestEngine<'_>) -
             None => command("env", ["--"]),
         };
         if let Some(engine) = under_test.user {
-            command.args(ordinary_user::become_on(
-                engine.pid().context("the engine has ended")?,
-            ));
+            command.args(ordinary_user::become_on(engine.pid().context("the engine has ended")?));
         }
         command.arg(&test.path).envs(environment.iter().cloned());
         let run = TestRun::begin(under_test.socket)?;
@@ -413,10 +392,7 @@ fn all_are_there<'a>(names: impl IntoIterator<Item = &'a &'a str>, tests: &[Stri
 /// The tests of a program without those of [`ON_ONE_VERSION`].
 fn of_both_versions(program: &Path) -> Result<Vec<String>> {
     let on_one = |test: &String| {
-        let below = |module: &&str| {
-            test.strip_prefix(*module)
-                .is_some_and(|rest| rest.starts_with("::"))
-        };
+        let below = |module: &&str| test.strip_prefix(*module).is_some_and(|rest| rest.starts_with("::"));
         ON_ONE_VERSION.iter().any(below)
     };
     let tests = tests_of(program)?.into_iter();
@@ -435,10 +411,7 @@ fn environment(programs: &Programs, under_test: &TestEngine<'_>) -> Vec<(&'stati
         ("SANDBOX_E2E_S3_SERVER", programs.s3_server.clone().into()),
         ("SANDBOX_E2E_PROXY_DIR", folder(&programs.proxy)),
         ("SANDBOX_E2E_SANDBOX_BIN", programs.sandbox.clone().into()),
-        (
-            "SANDBOX_E2E_FORCED_PANIC_DIR",
-            programs.forced_panic.clone().into(),
-        ),
+        ("SANDBOX_E2E_FORCED_PANIC_DIR", programs.forced_panic.clone().into()),
         ("SANDBOX_E2E_EXAMPLES", programs.examples.clone().into()),
         ("SANDBOX_E2E_PROBE", programs.attempts.clone().into()),
     ];
@@ -464,9 +437,7 @@ mod tests {
     #[test]
     fn every_module_on_the_list_is_there() {
         for module in ON_ONE_VERSION {
-            let path = workspace::root()
-                .join("tests/tests/e2e")
-                .join(module.replace("::", "/"));
+            let path = workspace::root().join("tests/tests/e2e").join(module.replace("::", "/"));
             assert!(path.is_dir() || path.with_extension("rs").is_file(), "{module}");
         }
     }

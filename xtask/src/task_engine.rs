@@ -42,17 +42,9 @@ pub(crate) fn find_or_start(podman: Option<Podman>) -> Result<Socket> {
 
 fn describe(engine: &PrivateEngine) {
     if let Some(pair) = engine.network() {
-        say(format!(
-            "network namespaces: {} (the engine's host), {} (the world)",
-            pair.host, pair.world
-        ));
+        say(format!("network namespaces: {} (the engine's host), {} (the world)", pair.host, pair.world));
     }
-    say(format!(
-        "podman's command line for it: {}",
-        engine.client().display()
-    ));
+    say(format!("podman's command line for it: {}", engine.client().display()));
     let version = engine.version_flag();
-    say(format!(
-        "it goes on running; to end it: cargo xtask engine{version} --stop"
-    ));
+    say(format!("it goes on running; to end it: cargo xtask engine{version} --stop"));
 }

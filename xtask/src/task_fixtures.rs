@@ -112,14 +112,10 @@ pub(crate) fn run(args: &FixturesArgs) -> Result<()> {
         .with_context(|| format!("cannot create {}", recorder.target.display()))?;
     let records = recorder.target.join("runs.json");
     let mut document = read_records(&records, args.only.is_some())?;
-    for run in runs().iter().filter(|run| {
-        args.only
-            .as_ref()
-            .is_none_or(|only| run.name.contains(only.as_str()))
-    }) {
-        let record = recorder
-            .record(run)
-            .with_context(|| format!("cannot record {}", run.name))?;
+    for run in
+        runs().iter().filter(|run| args.only.as_ref().is_none_or(|only| run.name.contains(only.as_str())))
+    {
+        let record = recorder.record(run).with_context(|| format!("cannot record {}", run.name))?;
         document.insert(run.name.clone(), record);
     }
     let document = json!({"claude_code_version": version.trim(), "runs": document});
@@ -146,38 +142,17 @@ fn runs() -> Vec<Run> {
         .collect();
     runs.extend([
         plain("text", "Hello."),
-        Run {
-            resumes: Some("text"),
-            ..plain("resume", "And again.")
-        },
+        Run { resumes: Some("text"), ..plain("resume", "And again.") },
         Run {
             flags: flags(&["--resume", "00000000-0000-0000-0000-000000000000"]),
             ..plain("resume-unknown", "Hello.")
         },
-        Run {
-            flags: flags(&["--max-turns", "2"]),
-            ..plain("max-turns", "Please scenario:tool-loop now.")
-        },
-        Run {
-            flags: flags(&["--no-such-flag"]),
-            ..plain("usage", "Hello.")
-        },
-        Run {
-            environment: Environment::OneRetry,
-            ..plain("retry", "Please scenario:overloaded-once now.")
-        },
-        Run {
-            environment: Environment::WithoutKey,
-            ..plain("not-logged-in", "Hello.")
-        },
-        Run {
-            environment: Environment::NoListener,
-            ..plain("connection-refused", "Hello.")
-        },
-        Run {
-            ending: Ending::Killed,
-            ..plain("killed", "Please scenario:slow now.")
-        },
+        Run { flags: flags(&["--max-turns", "2"]), ..plain("max-turns", "Please scenario:tool-loop now.") },
+        Run { flags: flags(&["--no-such-flag"]), ..plain("usage", "Hello.") },
+        Run { environment: Environment::OneRetry, ..plain("retry", "Please scenario:overloaded-once now.") },
+        Run { environment: Environment::WithoutKey, ..plain("not-logged-in", "Hello.") },
+        Run { environment: Environment::NoListener, ..plain("connection-refused", "Hello.") },
+        Run { ending: Ending::Killed, ..plain("killed", "Please scenario:slow now.") },
     ]);
     runs
 }
@@ -190,11 +165,7 @@ fn read_records(path: &Path, keep: bool) -> Result<serde_json::Map<String, Value
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let document: Value =
         serde_json::from_str(&text).with_context(|| format!("cannot parse {}", path.display()))?;
-    Ok(document
-        .get("runs")
-        .and_then(Value::as_object)
-        .cloned()
-        .unwrap_or_default())
+    Ok(document.get("runs").and_then(Value::as_object).cloned().unwrap_or_default())
 }
 
 struct Recorder {
@@ -248,11 +219,7 @@ impl Recorder {
             .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
             .env("ANTHROPIC_BASE_URL", url)
             .current_dir(work);
-        let retries = if run.environment == Environment::OneRetry {
-            "1"
-        } else {
-            "0"
-        };
+        let retries = if run.environment == Environment::OneRetry { "1" } else { "0" };
         command.env("CLAUDE_CODE_MAX_RETRIES", retries);
         if run.environment != Environment::WithoutKey {
             command.env("ANTHROPIC_API_KEY", "sk-ant-stand-in");
@@ -275,10 +242,7 @@ impl Recorder {
             let path = path.trim_end_matches('/');
             scrubber.replace(path, with);
             // Claude Code names its folders after the project's path.
-            scrubber.replace(
-                path.replace(|c: char| !c.is_ascii_alphanumeric(), "-"),
-                "-workspace",
-            );
+            scrubber.replace(path.replace(|c: char| !c.is_ascii_alphanumeric(), "-"), "-workspace");
         }
         scrubber.replace(url.trim_start_matches("http://"), "api.example");
         let output: String = lines.iter().map(|line| scrubber.scrub(line) + "\n").collect();
@@ -297,11 +261,8 @@ impl Recorder {
 
 /// Runs to the end, or to the kill; gives the lines of standard output and the exit code, `None` after a kill.
 fn watch(command: &mut Command, run: &Run) -> Result<(Vec<String>, Option<i32>)> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start Claude Code")?;
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start Claude Code")?;
     let lines = collect(&mut child, run);
     if lines.is_err() || run.ending == Ending::Killed {
         child.kill().context("cannot kill Claude Code")?;
@@ -318,10 +279,7 @@ fn collect(child: &mut Child, run: &Run) -> Result<Vec<String>> {
     let stdout = child.stdout.take().context("Claude Code has no stdout")?;
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
-        BufReader::new(stdout)
-            .lines()
-            .map_while(Result::ok)
-            .try_for_each(|line| sender.send(line))
+        BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
     });
     let mut lines = Vec::new();
     loop {
@@ -371,11 +329,7 @@ mod tests {
     fn names_are_unique_and_a_resumed_run_comes_first() {
         let mut seen = HashSet::new();
         for run in runs() {
-            assert!(
-                run.resumes.is_none_or(|earlier| seen.contains(earlier)),
-                "{}",
-                run.name
-            );
+            assert!(run.resumes.is_none_or(|earlier| seen.contains(earlier)), "{}", run.name);
             assert!(seen.insert(run.name.clone()), "{} twice", run.name);
         }
     }

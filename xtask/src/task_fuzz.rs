@@ -65,23 +65,14 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
         return Ok(());
     }
     if let Some(unknown) = args.targets.iter().find(|target| !known.contains(target)) {
-        bail!(
-            "there is no fuzz target {unknown}; there are {}",
-            known.join(", ")
-        );
+        bail!("there is no fuzz target {unknown}; there are {}", known.join(", "));
     }
-    let chosen = if args.targets.is_empty() {
-        &known
-    } else {
-        &args.targets
-    };
+    let chosen = if args.targets.is_empty() { &known } else { &args.targets };
     let programs = programs()?;
     let jobs = args.jobs.unwrap_or_else(processors);
     all(chosen, jobs, |target| {
         let program = program(&programs, target)?;
-        step(&format!("fuzzing {target} for {} s", args.seconds), || {
-            fuzz(target, program, args.seconds)
-        })
+        step(&format!("fuzzing {target} for {} s", args.seconds), || fuzz(target, program, args.seconds))
     })
 }
 
@@ -104,10 +95,7 @@ pub(crate) fn smoke() -> Result<()> {
 }
 
 fn programs() -> Result<BTreeMap<String, PathBuf>> {
-    apt::ensure(&[Needed {
-        program: "c++",
-        package: "g++",
-    }])?;
+    apt::ensure(&[Needed { program: "c++", package: "g++" }])?;
     step("building the fuzz targets", build)
 }
 
@@ -134,18 +122,14 @@ fn all(targets: &[String], jobs: NonZero<usize>, work: impl Fn(&str) -> Result<(
         Ok(())
     };
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs.get())
-            .map(|_| scope.spawn(one_after_the_other))
-            .collect();
+        let workers: Vec<_> = (0..jobs.get()).map(|_| scope.spawn(one_after_the_other)).collect();
         let results: Vec<Result<()>> = workers.into_iter().map(joined).collect();
         results.into_iter().collect()
     })
 }
 
 fn joined(worker: thread::ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
-    worker
-        .join()
-        .unwrap_or_else(|_| bail!("a thread of the fuzzer panicked"))
+    worker.join().unwrap_or_else(|_| bail!("a thread of the fuzzer panicked"))
 }
 
 /// The folder with everything that concerns fuzzing.
@@ -168,15 +152,8 @@ fn targets() -> Result<Vec<String>> {
 /// The programs, which share nothing with the ordinary build: naming the platform keeps the flags away from build scripts.
 fn build() -> Result<BTreeMap<String, PathBuf>> {
     let platform = cargo::host_target()?;
-    let mut build = cargo::cargo([
-        "build",
-        "--quiet",
-        "--locked",
-        "--release",
-        "--bins",
-        "--target",
-        &platform,
-    ]);
+    let mut build =
+        cargo::cargo(["build", "--quiet", "--locked", "--release", "--bins", "--target", &platform]);
     build
         .arg("--manifest-path")
         .arg(folder().join("Cargo.toml"))
@@ -227,10 +204,7 @@ enum Shown {
 
 fn watched(target: &str, fuzzer: &mut Command, shown: Shown) -> Result<()> {
     let instrumented = followed(target, fuzzer, shown).with_context(|| {
-        format!(
-            "{target} has a finding: the input lies in {}",
-            findings(target).display()
-        )
+        format!("{target} has a finding: the input lies in {}", findings(target).display())
     })?;
     if !instrumented {
         bail!("{target} has no coverage counters: it ran without coverage");
@@ -285,10 +259,7 @@ mod tests {
         for target in targets {
             assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
             assert!(folder().join("seeds").join(&target).is_dir(), "{target}");
-            assert!(
-                folder().join(format!("dictionaries/{target}.dict")).is_file(),
-                "{target}"
-            );
+            assert!(folder().join(format!("dictionaries/{target}.dict")).is_file(), "{target}");
         }
     }
 

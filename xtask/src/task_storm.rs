@@ -43,9 +43,7 @@ pub(crate) fn run(args: &StormArgs) -> Result<()> {
     let engine = PrivateEngine::new(Some(args.podman));
     let version = step(&format!("starting {}", args.podman.name()), || engine.ensure())?;
     ensure_image(engine.socket(), &BASE)?;
-    let sandbox = step("building the command", || {
-        cargo::program("sandbox", &["--package", "sandbox-cli"])
-    })?;
+    let sandbox = step("building the command", || cargo::program("sandbox", &["--package", "sandbox-cli"]))?;
     let proxy = task_proxy_image::build(&task_proxy_image::FOR_TESTS)?;
     let field = Field::new(&engine, sandbox, &proxy, &BASE.reference())?;
     let begun = Instant::now();

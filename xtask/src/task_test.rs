@@ -49,10 +49,7 @@ pub(crate) fn run(_: &TestArgs) -> Result<()> {
         Ok(())
     })?;
     step("demo", || task_demo::run(&DemoArgs::for_tests()))?;
-    say(format!(
-        "everything is in order after {}",
-        seconds(begin.elapsed())
-    ));
+    say(format!("everything is in order after {}", seconds(begin.elapsed())));
     println!("{}", tally.line());
     Ok(())
 }
@@ -64,17 +61,10 @@ fn lint() -> Result<()> {
 
 /// All that needs no engine. One selection of packages in every step, so that nothing is built twice.
 fn unit_tests() -> Result<Tally> {
-    let (ends, units): (Vec<_>, Vec<_>) = cargo::integration_tests()?
-        .into_iter()
-        .partition(|test| test.package == task_e2e::PACKAGE);
-    if let Some(twin) = ends
-        .iter()
-        .find(|end| units.iter().any(|unit| unit.name == end.name))
-    {
-        bail!(
-            "two packages have tests/{}.rs: one of them would run without its engine",
-            twin.name
-        );
+    let (ends, units): (Vec<_>, Vec<_>) =
+        cargo::integration_tests()?.into_iter().partition(|test| test.package == task_e2e::PACKAGE);
+    if let Some(twin) = ends.iter().find(|end| units.iter().any(|unit| unit.name == end.name)) {
+        bail!("two packages have tests/{}.rs: one of them would run without its engine", twin.name);
     }
     let mut command = cargo(["test", "--workspace", "--lib", "--bins"]);
     for unit in units {

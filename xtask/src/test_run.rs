@@ -40,10 +40,7 @@ impl<'a> TestRun<'a> {
     }
 
     fn make(parent: &Path, socket: &'a Socket) -> Result<Self> {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_nanos();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let seed = format!("{} {now}", std::process::id());
         let tag = workspace::fingerprint(seed.as_bytes()) & 0xffff_ffff;
         let folder = parent.join(format!("{PREFIX}{tag:08x}"));
@@ -56,19 +53,12 @@ impl<'a> TestRun<'a> {
             .with_context(|| format!("cannot make {}", fresh.display()))?;
         owner.try_lock().context("cannot lock a file of our own")?;
         fs::rename(&fresh, &folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        Ok(Self {
-            folder,
-            socket,
-            _owner: owner,
-        })
+        Ok(Self { folder, socket, _owner: owner })
     }
 
     /// The variables that keep the tests in the folder.
     pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 2] {
-        [
-            (VARIABLE, self.folder.clone()),
-            ("TMPDIR", self.folder.join("tmp")),
-        ]
+        [(VARIABLE, self.folder.clone()), ("TMPDIR", self.folder.join("tmp"))]
     }
 
     /// Removes the folder and all that was made from it.
@@ -109,10 +99,7 @@ fn is_run(parent: &Path, path: &Path) -> bool {
 /// Whether the folder's lock is free. One that cannot be judged counts as alive.
 fn is_dead(folder: &Path) -> bool {
     match File::open(folder.join(OWNER)) {
-        Ok(owner) => !matches!(
-            owner.try_lock(),
-            Err(TryLockError::WouldBlock | TryLockError::Error(_))
-        ),
+        Ok(owner) => !matches!(owner.try_lock(), Err(TryLockError::WouldBlock | TryLockError::Error(_))),
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
@@ -131,11 +118,7 @@ fn end_processes(folder: &Path) {
 
 fn processes(folder: &Path) -> Vec<String> {
     let mark = [VARIABLE.as_bytes(), b"=", folder.as_os_str().as_encoded_bytes()].concat();
-    let has_mark = |environment: &[u8]| {
-        environment
-            .split(|byte| *byte == 0)
-            .any(|variable| variable == mark)
-    };
+    let has_mark = |environment: &[u8]| environment.split(|byte| *byte == 0).any(|variable| variable == mark);
     fs::read_dir("/proc")
         .into_iter()
         .flatten()
@@ -151,21 +134,14 @@ fn processes(folder: &Path) -> Vec<String> {
 fn remove_objects(socket: &Socket, is_ours: impl Fn(&Path) -> bool) -> Result<()> {
     const FILTER: &str = "filters=%7B%22label%22%3A%5B%22sandbox.owner%22%5D%7D";
     let lists = [
-        (
-            format!("containers/json?all=true&{FILTER}"),
-            "containers",
-            "Id",
-            "Labels",
-        ),
+        (format!("containers/json?all=true&{FILTER}"), "containers", "Id", "Labels"),
         (format!("networks/json?{FILTER}"), "networks", "name", "labels"),
     ];
     for (list, kind, id, labels) in lists {
         let answer = socket.request("GET", &format!("/v4.0.0/libpod/{list}"))?.ok()?;
         let objects: Value = serde_json::from_str(&answer).context("the engine's list is no JSON")?;
         for object in objects.as_array().into_iter().flatten() {
-            let lock = object
-                .get(labels)
-                .and_then(|labels| labels.get("sandbox.lock")?.as_str());
+            let lock = object.get(labels).and_then(|labels| labels.get("sandbox.lock")?.as_str());
             let id = object.get(id).and_then(Value::as_str).unwrap_or_default();
             if lock.is_some_and(|lock| is_ours(Path::new(lock))) {
                 let target = format!("/v4.0.0/libpod/{kind}/{id}?force=true&timeout=0");
@@ -181,9 +157,7 @@ fn remove_objects(socket: &Socket, is_ours: impl Fn(&Path) -> bool) -> Result<()
 fn remove_folder(folder: &Path) -> Result<()> {
     let table = fs::read_to_string("/proc/self/mountinfo").context("cannot read our mounts")?;
     let mounts = table.lines().filter_map(|line| line.split(' ').nth(4));
-    let mut inside: Vec<&str> = mounts
-        .filter(|path| Path::new(path).starts_with(folder))
-        .collect();
+    let mut inside: Vec<&str> = mounts.filter(|path| Path::new(path).starts_with(folder)).collect();
     inside.reverse();
     for mount in inside {
         process::run_quietly(&mut command("umount", ["--lazy", mount]))?;
@@ -242,13 +216,7 @@ mod tests {
                     ["GET", ..] => networks.as_str(),
                     [_, target, ..] => {
                         removed.push(
-                            target
-                                .split(['?', '/'])
-                                .rev()
-                                .skip(1)
-                                .take(2)
-                                .collect::<Vec<_>>()
-                                .join(" of "),
+                            target.split(['?', '/']).rev().skip(1).take(2).collect::<Vec<_>>().join(" of "),
                         );
                         ""
                     }
@@ -288,12 +256,7 @@ mod tests {
             .spawn()
             .unwrap();
         let folder = run.folder.clone();
-        TestRun {
-            socket: &socket,
-            ..run
-        }
-        .end()
-        .unwrap();
+        TestRun { socket: &socket, ..run }.end().unwrap();
         assert!(!folder.exists());
         assert_eq!(removed(&socket, serving), ["0 of containers", "0 of networks"]);
         assert!(!child.wait().unwrap().success(), "it was ended");
@@ -320,12 +283,7 @@ mod tests {
         remove_dead(&parent.0, &socket).unwrap();
         assert!(!dead.exists() && unrelated.exists());
         assert!(alive.folder.join("tmp").is_dir());
-        let expected = [
-            "0 of containers",
-            "2 of containers",
-            "0 of networks",
-            "2 of networks",
-        ];
+        let expected = ["0 of containers", "2 of containers", "0 of networks", "2 of networks"];
         assert_eq!(removed(&socket, serving), expected);
     }
 }

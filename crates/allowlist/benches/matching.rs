@@ -49,18 +49,9 @@ fn patterns() -> Vec<(&'static str, String)> {
         ("two stars, miss at the end", "/*a*b".to_owned()),
         ("twenty stars, miss at the end", format!("/{}b", "*a".repeat(20))),
         ("200 stars, miss at the end", format!("/{}b", "*a".repeat(200))),
-        (
-            "long literal after a star, miss",
-            format!("/*{}b", "a".repeat(1000)),
-        ),
-        (
-            "classes between stars, miss",
-            format!("/{}[!a]", "*[a-z]".repeat(100)),
-        ),
-        (
-            "question marks after a star, miss",
-            format!("/*{}b", "?".repeat(1000)),
-        ),
+        ("long literal after a star, miss", format!("/*{}b", "a".repeat(1000))),
+        ("classes between stars, miss", format!("/{}[!a]", "*[a-z]".repeat(100))),
+        ("question marks after a star, miss", format!("/*{}b", "?".repeat(1000))),
     ]
 }
 
@@ -87,10 +78,7 @@ fn per_byte(length: usize, mut run: impl FnMut() -> bool) -> f64 {
 /// Prints a row and returns its last number over its first.
 fn report(name: &str, row: [f64; LENGTHS.len()]) -> f64 {
     let numbers: Vec<String> = row.iter().map(|number| format!("{number:>9.2}")).collect();
-    let ratio = row
-        .last()
-        .zip(row.first())
-        .map_or(0.0, |(last, first)| last / first);
+    let ratio = row.last().zip(row.first()).map_or(0.0, |(last, first)| last / first);
     println!("{name:<44}{} {ratio:>9.2}", numbers.join(" "));
     ratio
 }

@@ -27,21 +27,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("GET", "https://static.crates.example/serde/1.0.0/download", None),
         ("GET", "https://api.example/search?q=rust", None),
         ("POST", "https://api.example/repos/mine/issues", None),
-        (
-            "DELETE",
-            "https://api.example/repos/mine/issues/1",
-            Some(Reason::Method),
-        ),
-        (
-            "GET",
-            "https://api.example/repos/yours/issues",
-            Some(Reason::PathNotAllowed),
-        ),
-        (
-            "GET",
-            "https://api.example/repos/mine/%2e%2e/yours",
-            Some(Reason::Path),
-        ),
+        ("DELETE", "https://api.example/repos/mine/issues/1", Some(Reason::Method)),
+        ("GET", "https://api.example/repos/yours/issues", Some(Reason::PathNotAllowed)),
+        ("GET", "https://api.example/repos/mine/%2e%2e/yours", Some(Reason::Path)),
         ("GET", "https://evil.example/", Some(Reason::Host)),
     ];
     for (method, url, expected) in questions {

@@ -48,11 +48,7 @@ fn path_not_allowed(request: &Request) -> Denial {
 }
 
 fn host(request: &Request) -> Denial {
-    let message = format!(
-        "{} is not allowed: to allow it, add {}",
-        request.host(),
-        domain(request)
-    );
+    let message = format!("{} is not allowed: to allow it, add {}", request.host(), domain(request));
     let narrower = format!(", or for this path only {}", entry(request, false));
     Denial::of_policy(Reason::Host, message, &narrower)
 }
@@ -67,15 +63,8 @@ fn entry(request: &Request, with_method: bool) -> String {
     let shown: String = target.path().chars().take(PATH_SHOWN).collect();
     let cut = shown.len() < target.path().len() || target.query().is_some();
     let path = Pattern::escape(&shown) + if cut { "*" } else { "" };
-    let methods = if with_method {
-        format!(", methods: [{}]", request.method())
-    } else {
-        String::new()
-    };
+    let methods = if with_method { format!(", methods: [{}]", request.method()) } else { String::new() };
     // A JSON text is a YAML text too, whatever the path holds.
     let path = serde_json::Value::String(path);
-    format!(
-        "{{host: \"{}\", path: {path}{methods}}} to `url_prefixes`",
-        request.host()
-    )
+    format!("{{host: \"{}\", path: {path}{methods}}} to `url_prefixes`", request.host())
 }

@@ -87,10 +87,7 @@ impl Authority {
             ));
         }
         if bytes.iter().any(|byte| matches!(byte, b'[' | b']')) {
-            return Err(Denial::identity(
-                "the host is written in brackets",
-                "ask for the host by its name",
-            ));
+            return Err(Denial::identity("the host is written in brackets", "ask for the host by its name"));
         }
         let colon = bytes.iter().position(|byte| *byte == b':').unwrap_or(bytes.len());
         let (host, port) = bytes.split_at(colon);
@@ -103,16 +100,10 @@ impl Authority {
 /// A port in its one usual form: whoever writes it otherwise may be read otherwise too.
 fn read_port(digits: &[u8]) -> Result<u16, Denial> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(Denial::identity(
-            "what follows the `:` of the host is not a port",
-            "leave the port out",
-        ));
+        return Err(Denial::identity("what follows the `:` of the host is not a port", "leave the port out"));
     }
-    let port = std::str::from_utf8(digits)
-        .ok()
-        .and_then(|text| text.parse().ok());
-    port.filter(|_| digits.first() != Some(&b'0'))
-        .ok_or_else(Denial::port)
+    let port = std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
+    port.filter(|_| digits.first() != Some(&b'0')).ok_or_else(Denial::port)
 }
 
 #[cfg(test)]
@@ -152,10 +143,7 @@ mod tests {
             ("0x7f.1", Err(Reason::Identity)),
         ] {
             let read = Authority::from_wire(text.as_bytes());
-            let read = read
-                .as_ref()
-                .map(|a| (a.host().as_str(), a.port()))
-                .map_err(Denial::reason);
+            let read = read.as_ref().map(|a| (a.host().as_str(), a.port())).map_err(Denial::reason);
             assert_eq!(read, expected, "{text}");
         }
     }
@@ -163,14 +151,8 @@ mod tests {
     #[test]
     fn a_person_may_write_any_script() {
         let authority = Authority::from_user("Bücher.example:443".as_bytes()).unwrap();
-        assert_eq!(
-            (authority.host().as_str(), authority.port()),
-            ("xn--bcher-kva.example", Some(443))
-        );
-        assert_eq!(
-            Authority::from_user(b"b\xfccher.example").unwrap_err().reason(),
-            Reason::Identity
-        );
+        assert_eq!((authority.host().as_str(), authority.port()), ("xn--bcher-kva.example", Some(443)));
+        assert_eq!(Authority::from_user(b"b\xfccher.example").unwrap_err().reason(), Reason::Identity);
     }
 
     proptest! {

@@ -41,20 +41,12 @@ impl Denial {
     }
 
     fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-            file_at: None,
-        }
+        Self { reason, message: message.into(), file_at: None }
     }
 
     /// A denial that a change of the policy fixes: between `before` and `after` the message can name the file.
     pub(crate) fn of_policy(reason: Reason, before: String, after: &str) -> Self {
-        Self {
-            reason,
-            file_at: Some(before.len()),
-            message: before + after,
-        }
+        Self { reason, file_at: Some(before.len()), message: before + after }
     }
 
     /// A TLS connection without a host name to go by.
@@ -117,9 +109,6 @@ impl From<PathRefusal> for Denial {
             PathRefusal::ControlCharacter | PathRefusal::Backslash => "leave it out",
             PathRefusal::DotSegment => "write the path that is meant, without `.` and `..`",
         };
-        Self::new(
-            Reason::Path,
-            format!("{refusal}, so servers may read it in different ways: {fix}"),
-        )
+        Self::new(Reason::Path, format!("{refusal}, so servers may read it in different ways: {fix}"))
     }
 }

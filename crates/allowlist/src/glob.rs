@@ -27,9 +27,7 @@ impl Glob {
     /// Reads a pattern. Every text is one.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        Self {
-            pattern: Pattern::compile(text),
-        }
+        Self { pattern: Pattern::compile(text) }
     }
 
     /// Whether the pattern covers the whole of `text`.
@@ -123,13 +121,7 @@ mod tests {
 
     #[test]
     fn literals_are_what_is_no_wildcard() {
-        for (text, expected) in [
-            ("", ""),
-            ("a*b?c", "abc"),
-            ("a[b-d]e", "ae"),
-            ("*[a", "[a"),
-            ("a]", "a]"),
-        ] {
+        for (text, expected) in [("", ""), ("a*b?c", "abc"), ("a[b-d]e", "ae"), ("*[a", "[a"), ("a]", "a]")] {
             assert_eq!(Glob::new(text).literals().collect::<String>(), expected, "{text}");
         }
     }

@@ -82,10 +82,7 @@ impl HostName {
         if let Some(other) = bytes.iter().find(|byte| !is_host_byte(**byte)) {
             return Err(InvalidHost::Character(*other));
         }
-        let name: String = bytes
-            .iter()
-            .map(|byte| char::from(byte.to_ascii_lowercase()))
-            .collect();
+        let name: String = bytes.iter().map(|byte| char::from(byte.to_ascii_lowercase())).collect();
         if name.split('.').any(str::is_empty) {
             return Err(InvalidHost::EmptyLabel);
         }
@@ -96,10 +93,7 @@ impl HostName {
         if address.is_none() && name.rsplit('.').next().is_some_and(is_number) {
             return Err(InvalidHost::Number);
         }
-        Ok(Self {
-            name: name.into(),
-            address,
-        })
+        Ok(Self { name: name.into(), address })
     }
 
     /// Reads a host that a person typed: like [`HostName::from_wire`], and labels may be written in any script (UTS 46,
@@ -114,11 +108,7 @@ impl HostName {
         }
         let host = Self::from_wire(to_ascii(text)?.as_bytes())?;
         // Digits of other scripts would make an address that no client sends in that form.
-        if host.address.is_some() {
-            Err(InvalidHost::Number)
-        } else {
-            Ok(host)
-        }
+        if host.address.is_some() { Err(InvalidHost::Number) } else { Ok(host) }
     }
 
     /// The name as text.
@@ -163,12 +153,7 @@ impl fmt::Display for HostName {
 /// Converts labels of any script to A-labels; says nothing about which ASCII characters are fit for a host.
 pub(crate) fn to_ascii(text: &str) -> Result<Cow<'_, str>, InvalidHost> {
     Uts46::new()
-        .to_ascii(
-            text.as_bytes(),
-            AsciiDenyList::EMPTY,
-            Hyphens::Allow,
-            DnsLength::Ignore,
-        )
+        .to_ascii(text.as_bytes(), AsciiDenyList::EMPTY, Hyphens::Allow, DnsLength::Ignore)
         .map_err(|_| InvalidHost::International)
 }
 
@@ -205,11 +190,7 @@ mod tests {
             ("printer.local", false),
             ("nas.home.arpa", false),
         ] {
-            assert_eq!(
-                HostName::from_wire(name.as_bytes()).unwrap().is_loopback(),
-                expected,
-                "{name}"
-            );
+            assert_eq!(HostName::from_wire(name.as_bytes()).unwrap().is_loopback(), expected, "{name}");
         }
     }
 
@@ -258,11 +239,7 @@ mod tests {
         ];
         for (text, expected) in cases {
             let host = HostName::from_wire(text.as_bytes());
-            assert_eq!(
-                host.as_ref().map(HostName::as_str),
-                expected.as_ref().map(|s| *s),
-                "{text}"
-            );
+            assert_eq!(host.as_ref().map(HostName::as_str), expected.as_ref().map(|s| *s), "{text}");
         }
     }
 
@@ -289,10 +266,7 @@ mod tests {
 
     #[test]
     fn ipv4_is_known_as_such() {
-        assert_eq!(
-            HostName::from_wire(b"10.0.0.1").unwrap().is_ipv4(),
-            Some(Ipv4Addr::new(10, 0, 0, 1))
-        );
+        assert_eq!(HostName::from_wire(b"10.0.0.1").unwrap().is_ipv4(), Some(Ipv4Addr::new(10, 0, 0, 1)));
         assert_eq!(HostName::from_wire(b"10.0.0.example").unwrap().is_ipv4(), None);
     }
 

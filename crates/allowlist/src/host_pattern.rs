@@ -288,11 +288,7 @@ mod tests {
             "?".repeat(254),
             "*".repeat(4097),
         ] {
-            assert_eq!(
-                HostPattern::new(&text),
-                Err(R::Host(InvalidHost::TooLong)),
-                "{text}"
-            );
+            assert_eq!(HostPattern::new(&text), Err(R::Host(InvalidHost::TooLong)), "{text}");
         }
     }
 
@@ -306,11 +302,7 @@ mod tests {
             ("10.0.0.[1]x*", false),
             ("10.0.0.1", true),
         ] {
-            assert_eq!(
-                HostPattern::new(text).unwrap().matches(&address),
-                expected,
-                "{text}"
-            );
+            assert_eq!(HostPattern::new(text).unwrap().matches(&address), expected, "{text}");
         }
     }
 
@@ -324,11 +316,7 @@ mod tests {
             ("[A-C].example.com", "b.example.com", true),
         ] {
             let host = HostName::from_wire(host.as_bytes()).unwrap();
-            assert_eq!(
-                HostPattern::new(pattern).unwrap().matches(&host),
-                expected,
-                "{pattern} {host}"
-            );
+            assert_eq!(HostPattern::new(pattern).unwrap().matches(&host), expected, "{pattern} {host}");
         }
     }
 }

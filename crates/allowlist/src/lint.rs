@@ -53,29 +53,17 @@ impl Allowlist {
         let rules: Vec<&UrlRule> = self.url_rules().collect();
         let urls = HostIndex::new(self.url_rules().map(UrlRule::host));
         for (index, host) in self.domains().enumerate() {
-            let messages = host_breadth(host, true)
-                .into_iter()
-                .chain(shadowed_domain(&domains, index, host));
-            warnings.extend(messages.map(|message| Warning {
-                rule: Some((RuleKind::Domain, index)),
-                message,
-            }));
+            let messages = host_breadth(host, true).into_iter().chain(shadowed_domain(&domains, index, host));
+            warnings
+                .extend(messages.map(|message| Warning { rule: Some((RuleKind::Domain, index)), message }));
         }
         for (index, rule) in rules.iter().enumerate() {
             let messages = host_breadth(rule.host(), is_any_path(rule))
                 .into_iter()
                 .chain(path_pitfall(rule))
                 .chain(method_pitfall(rule))
-                .chain(shadowed_url(
-                    &domains,
-                    &urls,
-                    rules.get(..index).unwrap_or_default(),
-                    rule,
-                ));
-            warnings.extend(messages.map(|message| Warning {
-                rule: Some((RuleKind::Url, index)),
-                message,
-            }));
+                .chain(shadowed_url(&domains, &urls, rules.get(..index).unwrap_or_default(), rule));
+            warnings.extend(messages.map(|message| Warning { rule: Some((RuleKind::Url, index)), message }));
         }
         warnings
     }
@@ -93,25 +81,16 @@ fn shadowed_url(
             rule.host(),
         ));
     }
-    let covers = |other: usize| {
-        earlier
-            .get(other)
-            .is_some_and(|earlier| covers_rule(earlier, rule))
-    };
+    let covers = |other: usize| earlier.get(other).is_some_and(|earlier| covers_rule(earlier, rule));
     let (other, _) = urls.first_covering(rule.host(), |other, _| covers(other))?;
-    Some(format!(
-        "url_prefixes[{other}] allows all of this already: remove one"
-    ))
+    Some(format!("url_prefixes[{other}] allows all of this already: remove one"))
 }
 
 fn shadowed_domain(domains: &HostIndex<'_>, index: usize, host: &HostPattern) -> Option<String> {
     // Of two that are the same, the second is reported.
-    let (other, wide) = domains.first_covering(host, |other, wide| {
-        other < index || (other != index && wide != host)
-    })?;
-    Some(format!(
-        "`{host}` is covered by `{wide}` in domains[{other}] already: remove one"
-    ))
+    let (other, wide) =
+        domains.first_covering(host, |other, wide| other < index || (other != index && wide != host))?;
+    Some(format!("`{host}` is covered by `{wide}` in domains[{other}] already: remove one"))
 }
 
 /// The hosts of a list of rules. A policy has thousands of exact ones at times, and each covers nothing but itself.
@@ -123,10 +102,7 @@ struct HostIndex<'a> {
 impl<'a> HostIndex<'a> {
     fn new(hosts: impl Iterator<Item = &'a HostPattern>) -> Self {
         let (exact, wildcards): (Vec<_>, Vec<_>) = hosts.enumerate().partition(|(_, host)| host.is_exact());
-        let mut index = Self {
-            exact: BTreeMap::new(),
-            wildcards,
-        };
+        let mut index = Self { exact: BTreeMap::new(), wildcards };
         for (place, host) in exact {
             index.exact.entry(host.as_str()).or_default().push((place, host));
         }
@@ -155,17 +131,11 @@ fn host_breadth(host: &HostPattern, whole: bool) -> Option<String> {
         return None;
     }
     if text.bytes().all(|byte| matches!(byte, b'*' | b'.')) {
-        let extent = if whole {
-            "every host"
-        } else {
-            "this path on every host"
-        };
+        let extent = if whole { "every host" } else { "this path on every host" };
         return Some(format!("`{text}` allows {extent}: name the hosts that are meant"));
     }
     if looks_like_address(text) {
-        return Some(format!(
-            "`{text}` never matches an IPv4 address: name each address in full"
-        ));
+        return Some(format!("`{text}` never matches an IPv4 address: name each address in full"));
     }
     if text.ends_with('*') {
         let example = text.replace('*', "x.evil.example");
@@ -193,9 +163,7 @@ fn host_breadth(host: &HostPattern, whole: bool) -> Option<String> {
 fn looks_like_address(text: &str) -> bool {
     text.contains('.')
         && text.bytes().any(|byte| byte.is_ascii_digit())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || b".*?[]-!".contains(&byte))
+        && text.bytes().all(|byte| byte.is_ascii_digit() || b".*?[]-!".contains(&byte))
 }
 
 fn path_pitfall(rule: &UrlRule) -> Option<String> {
@@ -211,9 +179,7 @@ fn path_pitfall(rule: &UrlRule) -> Option<String> {
         ));
     }
     if path.ends_with('/') {
-        return Some(format!(
-            "`{path}` covers this one path only: write `{path}*` for everything below it"
-        ));
+        return Some(format!("`{path}` covers this one path only: write `{path}*` for everything below it"));
     }
     if wildcard_before_query(rule.path().pattern()) {
         return Some(format!(
@@ -249,10 +215,7 @@ fn is_any_path(rule: &UrlRule) -> bool {
 fn covers_rule(wide: &UrlRule, narrow: &UrlRule) -> bool {
     let methods = wide.methods().is_empty()
         || (!narrow.methods().is_empty()
-            && narrow
-                .methods()
-                .iter()
-                .all(|method| wide.methods().contains(method)));
+            && narrow.methods().iter().all(|method| wide.methods().contains(method)));
     methods
         && covers_host(wide.host(), narrow.host())
         && (is_any_path(wide) || covers(wide.path().pattern(), narrow.path().pattern()))
@@ -300,14 +263,8 @@ mod tests {
             "url_prefixes: [{host: a.example, path: '/x*', methods: [GET]}, {host: a.example, path: /x}]",
             &[],
         );
-        check(
-            "url_prefixes: [{host: a.example, path: '/*%3F*'}, {host: a.example, path: '/x[?]a=*'}]",
-            &[],
-        );
-        check(
-            "url_prefixes: [{host: a.example, path: '/*'}, {host: a.b.example}]",
-            &[],
-        );
+        check("url_prefixes: [{host: a.example, path: '/*%3F*'}, {host: a.example, path: '/x[?]a=*'}]", &[]);
+        check("url_prefixes: [{host: a.example, path: '/*'}, {host: a.b.example}]", &[]);
     }
 
     #[test]
@@ -327,25 +284,17 @@ mod tests {
 
     #[test]
     fn paths_and_methods() {
-        check(
-            "url_prefixes: [{host: a.b, path: /}]",
-            &["`/*` for everything below"],
-        );
+        check("url_prefixes: [{host: a.b, path: /}]", &["`/*` for everything below"]);
         check("url_prefixes: [{host: a.b, path: /x/}]", &["`/x/*`"]);
         check("url_prefixes: [{host: a.b, path: '/a%20b'}]", &["decoded path"]);
         check("url_prefixes: [{host: a.b, path: '/a%3fb'}]", &["upper case"]);
         check("url_prefixes: [{host: a.b, path: '/a?b=*'}]", &["`[?]`"]);
-        check(
-            "url_prefixes: [{host: a.b, methods: [trace]}]",
-            &["TRACE is never allowed"],
-        );
+        check("url_prefixes: [{host: a.b, methods: [trace]}]", &["TRACE is never allowed"]);
     }
 
     #[test]
     fn the_index_finds_what_looking_at_every_host_finds() {
-        let texts = [
-            "a.b", "*.b", "x.a.b", "a.b", "*.a.b", "*", "10.0.0.1", "*.b", "?.b", "10.*", "[ab].b",
-        ];
+        let texts = ["a.b", "*.b", "x.a.b", "a.b", "*.a.b", "*", "10.0.0.1", "*.b", "?.b", "10.*", "[ab].b"];
         let hosts: Vec<HostPattern> = texts.iter().map(|text| HostPattern::new(text).unwrap()).collect();
         let index = HostIndex::new(hosts.iter());
         for host in &hosts {
@@ -353,37 +302,18 @@ mod tests {
                 let counts = |place: usize, _: &HostPattern| place >= first;
                 let mut every = hosts.iter().enumerate().skip(first);
                 let expected = every.find(|(_, wide)| covers_host(wide, host));
-                assert_eq!(
-                    index.first_covering(host, counts),
-                    expected,
-                    "{host}, from {first}"
-                );
+                assert_eq!(index.first_covering(host, counts), expected, "{host}, from {first}");
             }
         }
     }
 
     #[test]
     fn shadowed_rules() {
-        check(
-            "domains: [a.b, A.B]",
-            &["domains[1]: `a.b` is covered by `a.b` in domains[0]"],
-        );
-        check(
-            "domains: [x.a.b, '*.a.b']",
-            &["domains[0]: `x.a.b` is covered by `*.a.b` in domains[1]"],
-        );
-        check(
-            "domains: ['*.x.a.b', '*.a.b']",
-            &["domains[0]: `*.x.a.b` is covered"],
-        );
-        check(
-            "domains: ['*.a.b']\nurl_prefixes: [{host: x.a.b, path: /y}]",
-            &["restrict nothing"],
-        );
-        check(
-            "domains: [10.0.0.1]\nurl_prefixes: [{host: '*.a.b', path: /y}]",
-            &[],
-        );
+        check("domains: [a.b, A.B]", &["domains[1]: `a.b` is covered by `a.b` in domains[0]"]);
+        check("domains: [x.a.b, '*.a.b']", &["domains[0]: `x.a.b` is covered by `*.a.b` in domains[1]"]);
+        check("domains: ['*.x.a.b', '*.a.b']", &["domains[0]: `*.x.a.b` is covered"]);
+        check("domains: ['*.a.b']\nurl_prefixes: [{host: x.a.b, path: /y}]", &["restrict nothing"]);
+        check("domains: [10.0.0.1]\nurl_prefixes: [{host: '*.a.b', path: /y}]", &[]);
         check(
             "url_prefixes: [{host: a.b, path: '/x*'}, {host: a.b, path: /x/y}]",
             &["url_prefixes[1]: url_prefixes[0]"],
@@ -392,9 +322,6 @@ mod tests {
             "url_prefixes: [{host: a.b, methods: [GET]}, {host: a.b, path: /x, methods: [get]}]",
             &["already"],
         );
-        check(
-            "url_prefixes: [{host: a.b, methods: [GET]}, {host: a.b, path: /x}]",
-            &[],
-        );
+        check("url_prefixes: [{host: a.b, methods: [GET]}, {host: a.b, path: /x}]", &[]);
     }
 }

@@ -24,9 +24,7 @@ impl Method {
             Ok(text) if !text.is_empty() && bytes.iter().all(|byte| is_token_byte(*byte)) => {
                 Ok(Self(text.into()))
             }
-            _ => Err(Denial::unreadable(
-                "the method is not a single word of letters: write one such as GET",
-            )),
+            _ => Err(Denial::unreadable("the method is not a single word of letters: write one such as GET")),
         }
     }
 
@@ -61,11 +59,7 @@ impl RuleMethod {
     ///
     /// Whatever is not made of letters and hyphens.
     pub fn new(text: &str) -> Result<Self, InvalidRule> {
-        if !text.is_empty()
-            && text
-                .bytes()
-                .all(|byte| byte.is_ascii_alphabetic() || byte == b'-')
-        {
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
             Ok(Self(text.to_ascii_uppercase().into()))
         } else {
             Err(InvalidRule::Method(text.to_owned()))
@@ -133,15 +127,7 @@ mod tests {
         for text in ["", "*", "GET,HEAD", "GET HEAD", "X_Y", "G3T", "é"] {
             assert_eq!(RuleMethod::new(text), Err(InvalidRule::Method(text.to_owned())));
         }
-        assert!(
-            RuleMethod::new("post")
-                .unwrap()
-                .matches(&Method::from_wire(b"PoSt").unwrap())
-        );
-        assert!(
-            !RuleMethod::new("post")
-                .unwrap()
-                .matches(&Method::from_wire(b"PUT").unwrap())
-        );
+        assert!(RuleMethod::new("post").unwrap().matches(&Method::from_wire(b"PoSt").unwrap()));
+        assert!(!RuleMethod::new("post").unwrap().matches(&Method::from_wire(b"PUT").unwrap()));
     }
 }

@@ -53,18 +53,12 @@ impl PathPattern {
         if let Some(refusal) = refusal_once_decoded(prefix.as_bytes(), pattern.is_exact()) {
             return Err(InvalidRule::Path(refusal));
         }
-        if pattern.reaches(&PathLanguage) {
-            Ok(Self { pattern })
-        } else {
-            Err(InvalidRule::UnreachablePath)
-        }
+        if pattern.reaches(&PathLanguage) { Ok(Self { pattern }) } else { Err(InvalidRule::UnreachablePath) }
     }
 
     /// The empty pattern.
     pub(crate) fn any() -> Self {
-        Self {
-            pattern: Pattern::compile(""),
-        }
+        Self { pattern: Pattern::compile("") }
     }
 
     /// Whether the pattern covers `target`, its query included.
@@ -156,10 +150,7 @@ impl Language for PathLanguage {
     }
 
     fn accepts(&self, state: PathState) -> bool {
-        matches!(
-            state,
-            PathState::SegmentStart | PathState::Segment | PathState::Query
-        )
+        matches!(state, PathState::SegmentStart | PathState::Segment | PathState::Query)
     }
 }
 
@@ -193,11 +184,7 @@ mod tests {
             "/a[?]x=/../y",
             "/100%",
         ] {
-            assert!(
-                PathPattern::new(text).is_ok(),
-                "{text}: {:?}",
-                PathPattern::new(text)
-            );
+            assert!(PathPattern::new(text).is_ok(), "{text}: {:?}", PathPattern::new(text));
         }
     }
 
@@ -259,11 +246,7 @@ mod tests {
             ("/a/b", "/a//b", false),
         ] {
             let target = Target::from_wire(target.as_bytes()).unwrap();
-            assert_eq!(
-                PathPattern::new(pattern).unwrap().matches(&target),
-                expected,
-                "{pattern} {target:?}"
-            );
+            assert_eq!(PathPattern::new(pattern).unwrap().matches(&target), expected, "{pattern} {target:?}");
         }
     }
 }

@@ -90,8 +90,7 @@ impl Allowlist {
     /// Whether some rule for `host` depends on the method, so that headers which override it must go.
     #[must_use]
     pub fn has_method_rules_for(&self, host: &HostName) -> bool {
-        self.url_rules()
-            .any(|rule| !rule.methods().is_empty() && rule.host().matches(host))
+        self.url_rules().any(|rule| !rule.methods().is_empty() && rule.host().matches(host))
     }
 
     /// Whether `host` is allowed by some of its paths only, so that headers which name another path must go.

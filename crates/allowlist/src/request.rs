@@ -26,12 +26,7 @@ impl Request {
     /// A denial with reason `no_sni` (an IPv4 address over TLS), `port`, `method_forbidden` or `address` (a name of the machine itself).
     pub fn new(scheme: Scheme, authority: Authority, method: Method, target: Target) -> Result<Self, Denial> {
         check(scheme, &authority, &method)?;
-        Ok(Self {
-            scheme,
-            host: authority.into_host(),
-            method,
-            target,
-        })
+        Ok(Self { scheme, host: authority.into_host(), method, target })
     }
 
     /// Reads a request as it came: host first, then port, method and path, so that the first fault is the one reported.
@@ -76,12 +71,7 @@ impl Request {
         let method = Method::from_wire(method)?;
         check(scheme, &authority, &method)?;
         let target = Target::from_wire(target)?;
-        Ok(Self {
-            scheme,
-            host: authority.into_host(),
-            method,
-            target,
-        })
+        Ok(Self { scheme, host: authority.into_host(), method, target })
     }
 }
 
@@ -118,13 +108,7 @@ mod tests {
             (Https, "10.0.0.1", "GET", "/", Some(Reason::NoSni)),
             (Https, "localhost", "GET", "/", Some(Reason::Address)),
             (Http, "a.LOCALHOST.", "GET", "/..", Some(Reason::Address)),
-            (
-                Https,
-                "a.example",
-                "CONNECT",
-                "a.example:443",
-                Some(Reason::MethodForbidden),
-            ),
+            (Https, "a.example", "CONNECT", "a.example:443", Some(Reason::MethodForbidden)),
             (Https, "a.example", "connect", "/", Some(Reason::MethodForbidden)),
             (Https, "a.example", "TRACE", "/..", Some(Reason::MethodForbidden)),
             (Https, "a.example", "OPTIONS", "*", Some(Reason::Path)),
@@ -134,11 +118,7 @@ mod tests {
             (Https, "a@b:1", "TRACE", "/..", Some(Reason::Identity)),
         ] {
             let read = Request::from_wire(scheme, authority.as_bytes(), method.as_bytes(), target.as_bytes());
-            assert_eq!(
-                read.err().map(|d| d.reason()),
-                expected,
-                "{scheme} {authority} {method} {target}"
-            );
+            assert_eq!(read.err().map(|d| d.reason()), expected, "{scheme} {authority} {method} {target}");
         }
     }
 }

@@ -112,10 +112,7 @@ impl UrlRule {
         Ok(Self {
             host: HostPattern::new(host)?,
             path: PathPattern::new(path)?,
-            methods: methods
-                .into_iter()
-                .map(RuleMethod::new)
-                .collect::<Result<_, _>>()?,
+            methods: methods.into_iter().map(RuleMethod::new).collect::<Result<_, _>>()?,
         })
     }
 
@@ -142,11 +139,7 @@ impl UrlRule {
         let target = request.target();
         if !self.path.matches(target) {
             let bare = target.query().is_some() && self.path.matches_without_query(target);
-            if bare {
-                Reach::PathWithoutQuery
-            } else {
-                Reach::Host
-            }
+            if bare { Reach::PathWithoutQuery } else { Reach::Host }
         } else if self.methods.is_empty()
             || self.methods.iter().any(|listed| listed.matches(request.method()))
         {

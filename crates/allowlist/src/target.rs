@@ -83,12 +83,7 @@ impl Target {
         }
         let matching_query_start = matching.len();
         matching.push_str(readable_query(query)?);
-        Ok(Self {
-            received: bytes.into(),
-            query_start,
-            matching: matching.into(),
-            matching_query_start,
-        })
+        Ok(Self { received: bytes.into(), query_start, matching: matching.into(), matching_query_start })
     }
 
     /// The bytes as they came, which are the bytes to forward.
@@ -200,11 +195,7 @@ fn decode_fully(path: &[u8]) -> Cow<'_, [u8]> {
 }
 
 fn escape(high: u8, low: u8) -> Option<u8> {
-    let digit = |byte: u8| {
-        char::from(byte)
-            .to_digit(16)
-            .and_then(|digit| u8::try_from(digit).ok())
-    };
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     Some(digit(high)? * 16 + digit(low)?)
 }
 
@@ -241,11 +232,7 @@ mod tests {
             ("/%25zz", "/%zz"),
         ] {
             let target = Target::from_wire(raw.as_bytes()).unwrap();
-            assert_eq!(
-                (target.for_matching(), target.as_received()),
-                (matching, raw.as_bytes()),
-                "{raw}"
-            );
+            assert_eq!((target.for_matching(), target.as_received()), (matching, raw.as_bytes()), "{raw}");
         }
     }
 

@@ -24,24 +24,15 @@ impl<'a> AbsoluteUrl<'a> {
     /// Splits a URL; none if it does not begin with `http://` or `https://`. Nothing else is checked.
     #[must_use]
     pub fn split(url: &'a [u8]) -> Option<Self> {
-        let (scheme, rest) = [(Scheme::Http, "http://"), (Scheme::Https, "https://")]
-            .into_iter()
-            .find_map(|(scheme, prefix)| {
+        let (scheme, rest) = [(Scheme::Http, "http://"), (Scheme::Https, "https://")].into_iter().find_map(
+            |(scheme, prefix)| {
                 let (start, rest) = url.split_at_checked(prefix.len())?;
-                start
-                    .eq_ignore_ascii_case(prefix.as_bytes())
-                    .then_some((scheme, rest))
-            })?;
-        let end = rest
-            .iter()
-            .position(|byte| matches!(byte, b'/' | b'?' | b'#'))
-            .unwrap_or(rest.len());
+                start.eq_ignore_ascii_case(prefix.as_bytes()).then_some((scheme, rest))
+            },
+        )?;
+        let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
-        Some(Self {
-            scheme,
-            authority,
-            rest,
-        })
+        Some(Self { scheme, authority, rest })
     }
 
     /// The scheme.
@@ -73,10 +64,7 @@ mod tests {
     #[test]
     fn split_table() {
         for (url, expected) in [
-            (
-                "https://example.com/a?b#c",
-                Some(("https", "example.com", "/a?b#c")),
-            ),
+            ("https://example.com/a?b#c", Some(("https", "example.com", "/a?b#c"))),
             ("HTTP://Example.com", Some(("http", "Example.com", "/"))),
             ("https://example.com?x", Some(("https", "example.com", "/?x"))),
             ("https://example.com#x", Some(("https", "example.com", "#x"))),
@@ -92,11 +80,7 @@ mod tests {
             let parts = AbsoluteUrl::split(url.as_bytes());
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
             let parts = parts.map(|u| (u.scheme().as_str(), text(u.authority()), text(&u.target())));
-            assert_eq!(
-                parts,
-                expected.map(|(s, a, t)| (s, a.to_owned(), t.to_owned())),
-                "{url}"
-            );
+            assert_eq!(parts, expected.map(|(s, a, t)| (s, a.to_owned(), t.to_owned())), "{url}");
         }
     }
 }

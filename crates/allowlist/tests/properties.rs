@@ -32,9 +32,7 @@ fn policy() -> impl Strategy<Value = Allowlist> {
     let domains = proptest::collection::vec(domain.prop_map(Rule::from), 0..4);
     let methods = proptest::collection::vec("[A-Za-z]{1,5}(-[a-z]{1,3})?", 0..3);
     let rule = (host(), path(), methods).prop_filter_map("rule", |(host, path, methods)| {
-        UrlRule::new(&host, &path, methods.iter().map(String::as_str))
-            .ok()
-            .map(Rule::from)
+        UrlRule::new(&host, &path, methods.iter().map(String::as_str)).ok().map(Rule::from)
     });
     (domains, proptest::collection::vec(rule, 0..4))
         .prop_map(|(domains, rules)| Allowlist::new(rules.into_iter().chain(domains)))

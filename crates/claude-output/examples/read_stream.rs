@@ -45,11 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     writeln!(out, "reply: {}", extract_response_text(&events))?;
     if let Some(usage) = extract_result_summary(&events).and_then(|summary| summary.usage) {
-        writeln!(
-            out,
-            "usage: {} tokens in, {} tokens out",
-            usage.input_tokens, usage.output_tokens
-        )?;
+        writeln!(out, "usage: {} tokens in, {} tokens out", usage.input_tokens, usage.output_tokens)?;
     }
     if let Some(error) = extract_error_summary(&events, "") {
         writeln!(out, "error: {error}")?;

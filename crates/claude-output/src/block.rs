@@ -82,11 +82,9 @@ impl ToolResult {
     pub fn text(&self) -> String {
         match &self.content {
             ToolResultContent::Text(text) => text.clone(),
-            ToolResultContent::Blocks(blocks) => blocks
-                .iter()
-                .filter_map(ContentBlock::as_text)
-                .collect::<Vec<_>>()
-                .join("\n"),
+            ToolResultContent::Blocks(blocks) => {
+                blocks.iter().filter_map(ContentBlock::as_text).collect::<Vec<_>>().join("\n")
+            }
         }
     }
 }
@@ -126,9 +124,9 @@ fn read_tool_result_content(content: Option<&Value>) -> Result<ToolResultContent
     match content {
         None => Ok(ToolResultContent::Text(String::new())),
         Some(Value::String(text)) => Ok(ToolResultContent::Text(text.clone())),
-        Some(Value::Array(blocks)) => Ok(ToolResultContent::Blocks(
-            blocks.iter().map(ContentBlock::read).collect(),
-        )),
+        Some(Value::Array(blocks)) => {
+            Ok(ToolResultContent::Blocks(blocks.iter().map(ContentBlock::read).collect()))
+        }
         Some(_) => Err(WrongType),
     }
 }
@@ -142,10 +140,7 @@ mod tests {
     #[test]
     fn known_blocks_are_typed() {
         let cases = [
-            (
-                json!({"type": "text", "text": "a", "citations": null}),
-                ContentBlock::Text("a".to_owned()),
-            ),
+            (json!({"type": "text", "text": "a", "citations": null}), ContentBlock::Text("a".to_owned())),
             (
                 json!({"type": "thinking", "thinking": "b", "signature": "s"}),
                 ContentBlock::Thinking("b".to_owned()),
@@ -194,9 +189,7 @@ mod tests {
     fn the_text_of_a_tool_result_skips_other_blocks() {
         let json = json!({"type": "tool_result", "tool_use_id": "t", "content": [
             {"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]});
-        let ContentBlock::ToolResult(result) = ContentBlock::read(&json) else {
-            panic!("{json}")
-        };
+        let ContentBlock::ToolResult(result) = ContentBlock::read(&json) else { panic!("{json}") };
         assert_eq!(result.text(), "a\nb");
     }
 }

@@ -10,21 +10,12 @@ const LINES: usize = 10;
 /// `None` where neither says anything. What a model or a tool wrote is never part of it.
 #[must_use]
 pub fn extract_error_summary(events: &[StreamEvent], stderr: &str) -> Option<String> {
-    events
-        .iter()
-        .rev()
-        .find_map(|event| event.as_result()?.error_text())
-        .or_else(|| last_lines(stderr))
+    events.iter().rev().find_map(|event| event.as_result()?.error_text()).or_else(|| last_lines(stderr))
 }
 
 fn last_lines(stderr: &str) -> Option<String> {
-    let mut lines: Vec<_> = stderr
-        .lines()
-        .rev()
-        .map(str::trim_end)
-        .filter(|line| !line.is_empty())
-        .take(LINES)
-        .collect();
+    let mut lines: Vec<_> =
+        stderr.lines().rev().map(str::trim_end).filter(|line| !line.is_empty()).take(LINES).collect();
     lines.reverse();
     Some(lines.join("\n")).filter(|text| !text.is_empty())
 }
@@ -56,11 +47,7 @@ mod tests {
         ];
         for (events, stderr, expected) in cases {
             let typed: Vec<StreamEvent> = serde_json::from_value(Value::Array(events.clone())).unwrap();
-            assert_eq!(
-                extract_error_summary(&typed, stderr).as_deref(),
-                expected,
-                "{events:?}"
-            );
+            assert_eq!(extract_error_summary(&typed, stderr).as_deref(), expected, "{events:?}");
         }
     }
 }

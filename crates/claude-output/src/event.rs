@@ -170,17 +170,11 @@ impl StreamEvent {
             ("unit", json!(unit.as_str())),
             ("head", json!(head)),
         ];
-        raw.into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect::<Map<_, _>>()
-            .into()
+        raw.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into()
     }
 
     fn text_field(&self, name: &str) -> Option<&str> {
-        self.raw
-            .get(name)
-            .and_then(Value::as_str)
-            .filter(|text| !text.is_empty())
+        self.raw.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 }
 
@@ -292,13 +286,8 @@ mod tests {
         let bad = json!({"type": "text", "text": 3});
         let event =
             json!({"type": "assistant", "message": {"content": [bad, {"type": "text", "text": "a"}]}});
-        let EventKind::Assistant(message) = kind(&event) else {
-            panic!("no message")
-        };
-        assert_eq!(
-            message.content,
-            [ContentBlock::Unknown(bad), ContentBlock::Text("a".to_owned())]
-        );
+        let EventKind::Assistant(message) = kind(&event) else { panic!("no message") };
+        assert_eq!(message.content, [ContentBlock::Unknown(bad), ContentBlock::Text("a".to_owned())]);
     }
 
     #[test]
@@ -323,10 +312,7 @@ mod tests {
             let read = parse_event(&serde_json::to_string(&event).unwrap()).unwrap();
             assert_eq!(read, event);
             let head = "head".to_owned();
-            assert_eq!(
-                read.kind(),
-                &EventKind::Truncated(TruncatedLine { limit: 9, unit, head })
-            );
+            assert_eq!(read.kind(), &EventKind::Truncated(TruncatedLine { limit: 9, unit, head }));
         }
     }
 }

@@ -45,15 +45,11 @@ impl<'a> Fields<'a> {
     /// A list of strings; empty where it is absent.
     pub(crate) fn strings(self, name: &str) -> Result<Vec<String>, WrongType> {
         let list = self.typed(name, Value::as_array)?.map_or(&[][..], Vec::as_slice);
-        list.iter()
-            .map(|item| item.as_str().map(str::to_owned).ok_or(WrongType))
-            .collect()
+        list.iter().map(|item| item.as_str().map(str::to_owned).ok_or(WrongType)).collect()
     }
 
     fn typed<T>(self, name: &str, read: impl FnOnce(&'a Value) -> Option<T>) -> Result<Option<T>, WrongType> {
-        self.value(name)
-            .map(|value| read(value).ok_or(WrongType))
-            .transpose()
+        self.value(name).map(|value| read(value).ok_or(WrongType)).transpose()
     }
 }
 
@@ -64,9 +60,7 @@ impl<'a> Fields<'a> {
     reason = "a cast from a float saturates, which is what is wanted"
 )]
 pub(crate) fn saturated(value: &Value) -> Option<u64> {
-    value
-        .as_u64()
-        .or_else(|| value.as_f64().map(|number| number as u64))
+    value.as_u64().or_else(|| value.as_f64().map(|number| number as u64))
 }
 
 #[cfg(test)]

@@ -47,17 +47,12 @@ impl MessageEvent {
 
     /// The text blocks that are not empty.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
-        self.content
-            .iter()
-            .filter_map(ContentBlock::as_text)
-            .filter(|text| !text.is_empty())
+        self.content.iter().filter_map(ContentBlock::as_text).filter(|text| !text.is_empty())
     }
 }
 
 /// The `usage` field of a message or of a result.
 pub(crate) fn read_usage(fields: Fields<'_>) -> Result<Option<Usage>, WrongType> {
     let usage = fields.value("usage").cloned();
-    usage
-        .map(|usage| serde_json::from_value(usage).map_err(|_| WrongType))
-        .transpose()
+    usage.map(|usage| serde_json::from_value(usage).map_err(|_| WrongType)).transpose()
 }

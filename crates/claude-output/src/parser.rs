@@ -76,20 +76,14 @@ impl EventParser {
     /// A parser that keeps lines of up to `limit` bytes, the line end not counted.
     #[must_use]
     pub fn with_line_limit(limit: usize) -> Self {
-        Self {
-            limit,
-            partial: Vec::new(),
-            position: Position::FirstLine,
-        }
+        Self { limit, partial: Vec::new(), position: Position::FirstLine }
     }
 
     /// Takes the next bytes and returns the lines that they complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<ParsedLine> {
         let mut lines = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let (piece, ends) = piece
-                .strip_suffix(b"\n")
-                .map_or((piece, false), |piece| (piece, true));
+            let (piece, ends) = piece.strip_suffix(b"\n").map_or((piece, false), |piece| (piece, true));
             lines.extend(self.extend_line(piece));
             if ends {
                 lines.extend(self.end_line());
@@ -214,31 +208,20 @@ mod tests {
             (b"\xef\xbb\xbf{\"type\":\"a\"}", vec![event(r#"{"type":"a"}"#)]),
             (b"\xef\xbb\xbf\n", vec![]),
             (b"a\n\xef\xbb\xbfb\n", vec![text("a"), text("\u{feff}b")]),
-            (
-                b"{\"type\":\"a\",\"x\":\"\xff\"}",
-                vec![event("{\"type\":\"a\",\"x\":\"\u{fffd}\"}")],
-            ),
+            (b"{\"type\":\"a\",\"x\":\"\xff\"}", vec![event("{\"type\":\"a\",\"x\":\"\u{fffd}\"}")]),
             (b"Prompt is too long\r\n", vec![text("Prompt is too long")]),
             (b"[1]\n3\n\"a\"", vec![text("[1]"), text("3"), text("\"a\"")]),
             (b"{\"type\":\"assis", vec![text("{\"type\":\"assis")]),
         ];
         for (bytes, expected) in cases {
-            assert_eq!(
-                parse(&mut EventParser::new(), bytes),
-                expected,
-                "{}",
-                String::from_utf8_lossy(bytes)
-            );
+            assert_eq!(parse(&mut EventParser::new(), bytes), expected, "{}", String::from_utf8_lossy(bytes));
         }
     }
 
     #[test]
     fn a_line_over_the_limit_is_one_marked_event() {
         let mut parser = EventParser::with_line_limit(16);
-        let lines = parse(
-            &mut parser,
-            b"0123456789abcdef\n0123456789abcdefg, and more\n{\"type\":\"a\"}\n",
-        );
+        let lines = parse(&mut parser, b"0123456789abcdef\n0123456789abcdefg, and more\n{\"type\":\"a\"}\n");
         let expected = [
             text("0123456789abcdef"),
             ParsedLine::Event(StreamEvent::truncated(16, LimitUnit::Bytes, "0123456789abcdef")),
@@ -251,9 +234,7 @@ mod tests {
     fn a_truncated_line_is_reported_before_it_ends_and_costs_no_memory() {
         let mut parser = EventParser::with_line_limit(4);
         let lines = parser.push(b"01234");
-        let [ParsedLine::Event(event)] = lines.as_slice() else {
-            panic!("{lines:?}")
-        };
+        let [ParsedLine::Event(event)] = lines.as_slice() else { panic!("{lines:?}") };
         assert!(matches!(event.kind(), EventKind::Truncated(_)));
         assert_eq!(parser.push(&[b'x'; 4096]), []);
         assert_eq!(parser.partial.capacity(), 0);
@@ -264,10 +245,7 @@ mod tests {
     fn a_line_of_very_many_values_is_marked_and_one_of_much_text_is_not() {
         let zeros = |count: usize| format!("{{\"a\":[{}0]}}", "0,".repeat(count - 1));
         let within = zeros(VALUE_LIMIT - 2);
-        assert_eq!(
-            parse(&mut EventParser::new(), within.as_bytes()),
-            [event(&within)]
-        );
+        assert_eq!(parse(&mut EventParser::new(), within.as_bytes()), [event(&within)]);
         let beyond = zeros(VALUE_LIMIT + 1);
         let marked = truncated(VALUE_LIMIT, LimitUnit::Values, beyond.as_bytes());
         assert_eq!(parse(&mut EventParser::new(), beyond.as_bytes()), [marked]);

@@ -14,11 +14,7 @@ pub fn extract_response_text(events: &[StreamEvent]) -> String {
         .filter_map(|event| event.as_result()?.result.as_deref())
         .filter(|text| !text.is_empty())
         .collect();
-    if results.is_empty() {
-        last_message(events).join("\n")
-    } else {
-        results.join("\n\n")
-    }
+    if results.is_empty() { last_message(events).join("\n") } else { results.join("\n\n") }
 }
 
 fn last_message(events: &[StreamEvent]) -> Vec<&str> {
@@ -29,10 +25,7 @@ fn last_message(events: &[StreamEvent]) -> Vec<&str> {
     if last.message_id.is_none() {
         return last.texts().collect();
     }
-    messages()
-        .filter(|message| message.message_id == last.message_id)
-        .flat_map(MessageEvent::texts)
-        .collect()
+    messages().filter(|message| message.message_id == last.message_id).flat_map(MessageEvent::texts).collect()
 }
 
 #[cfg(test)]
@@ -58,32 +51,14 @@ mod tests {
         let cases = [
             (vec![], ""),
             (vec![result(Some("a"))], "a"),
-            (
-                vec![
-                    result(Some("a")),
-                    result(Some("")),
-                    result(None),
-                    result(Some("b")),
-                ],
-                "a\n\nb",
-            ),
+            (vec![result(Some("a")), result(Some("")), result(None), result(Some("b"))], "a\n\nb"),
             (vec![says(Some("m"), None, "x"), result(Some("a"))], "a"),
             (vec![says(Some("m"), None, "x"), result(Some(""))], "x"),
             (vec![says(Some("m"), None, "x"), says(Some("n"), None, "y")], "y"),
-            (
-                vec![
-                    says(Some("m"), None, "x"),
-                    tool.clone(),
-                    says(Some("m"), None, "y"),
-                ],
-                "x\ny",
-            ),
+            (vec![says(Some("m"), None, "x"), tool.clone(), says(Some("m"), None, "y")], "x\ny"),
             (vec![says(Some("n"), None, "x"), tool], "x"),
             (vec![says(None, None, "x"), says(None, None, "y")], "y"),
-            (
-                vec![says(Some("m"), None, "x"), says(Some("s"), Some("t"), "y")],
-                "x",
-            ),
+            (vec![says(Some("m"), None, "x"), says(Some("s"), Some("t"), "y")], "x"),
             (vec![says(Some("m"), None, "x"), says(Some("n"), None, "")], "x"),
         ];
         for (events, expected) in cases {

@@ -72,11 +72,7 @@ impl ResultEvent {
             return None;
         }
         let text = self.result.clone().unwrap_or_default();
-        let text = if text.is_empty() {
-            self.errors.join("\n")
-        } else {
-            text
-        };
+        let text = if text.is_empty() { self.errors.join("\n") } else { text };
         Some(text).filter(|text| !text.is_empty())
     }
 }

@@ -14,9 +14,7 @@ pub fn extract_session_id(events: &[StreamEvent]) -> Option<&str> {
             |event: &&StreamEvent| event.event_type() == "system" && event.subtype() == Some("init");
         newest_first().filter(is_init).find_map(StreamEvent::session_id)
     };
-    result
-        .or_else(init)
-        .or_else(|| newest_first().find_map(StreamEvent::session_id))
+    result.or_else(init).or_else(|| newest_first().find_map(StreamEvent::session_id))
 }
 
 #[cfg(test)]
@@ -36,10 +34,7 @@ mod tests {
             (vec![json!({"type": "assistant", "session_id": ""})], None),
             (vec![other.clone()], Some("other")),
             (vec![init.clone(), other.clone()], Some("init")),
-            (
-                vec![init.clone(), result("a"), result("b"), other.clone()],
-                Some("b"),
-            ),
+            (vec![init.clone(), result("a"), result("b"), other.clone()], Some("b")),
             (vec![init, result("a"), result("")], Some("a")),
         ];
         for (events, expected) in cases {

@@ -61,12 +61,8 @@ pub fn extract_result_summary(events: &[StreamEvent]) -> Option<ResultSummary> {
 }
 
 fn add(summary: &mut ResultSummary, result: &ResultEvent, error: Option<ResultError>) {
-    summary.duration_ms = summary
-        .duration_ms
-        .saturating_add(result.duration_ms.unwrap_or_default());
-    summary.num_turns = summary
-        .num_turns
-        .saturating_add(result.num_turns.unwrap_or_default());
+    summary.duration_ms = summary.duration_ms.saturating_add(result.duration_ms.unwrap_or_default());
+    summary.num_turns = summary.num_turns.saturating_add(result.num_turns.unwrap_or_default());
     summary.total_cost_usd = result.total_cost_usd.or(summary.total_cost_usd);
     if let Some(usage) = &result.usage {
         summary.usage = Some(usage.clone());
@@ -107,10 +103,7 @@ mod tests {
 
     #[test]
     fn a_run_without_a_result_has_no_summary() {
-        assert_eq!(
-            summary(json!([{"type": "system", "subtype": "init", "session_id": "a"}])),
-            None
-        );
+        assert_eq!(summary(json!([{"type": "system", "subtype": "init", "session_id": "a"}])), None);
     }
 
     #[test]
@@ -123,10 +116,7 @@ mod tests {
         ]))
         .unwrap();
         assert_eq!((summary.duration_ms, summary.num_turns), (u64::MAX, 3));
-        assert_eq!(
-            (summary.total_cost_usd, summary.session_id.as_deref()),
-            (Some(0.3), Some("a"))
-        );
+        assert_eq!((summary.total_cost_usd, summary.session_id.as_deref()), (Some(0.3), Some("a")));
         assert_eq!(summary.usage.unwrap().input_tokens, 2);
         assert_eq!(summary.error, None);
     }

@@ -51,10 +51,7 @@ mod tests {
         let json = json!({"input_tokens": 3, "output_tokens": null, "service_tier": "standard"});
         let usage: Usage = serde_json::from_value(json).unwrap();
         assert_eq!((usage.input_tokens, usage.output_tokens), (3, 0));
-        assert_eq!(
-            usage.extra,
-            *json!({"service_tier": "standard"}).as_object().unwrap()
-        );
+        assert_eq!(usage.extra, *json!({"service_tier": "standard"}).as_object().unwrap());
     }
 
     #[test]

@@ -33,10 +33,7 @@ pub fn agent_stream(data: &[u8]) {
     let output = input.rest();
     let whole = read(limit, &[output]);
     for sizes in [sizes.as_slice(), &[1]] {
-        assert!(
-            read(limit, &pieces(output, sizes)) == whole,
-            "cuts change what comes out"
-        );
+        assert!(read(limit, &pieces(output, sizes)) == whole, "cuts change what comes out");
     }
     let lines = output.split(|byte| *byte == b'\n').count();
     assert!(whole.len() <= lines, "more came out than there are lines");
@@ -66,17 +63,11 @@ fn read(limit: usize, pieces: &[&[u8]]) -> Vec<ParsedLine> {
 
 fn check(event: &StreamEvent, limit: usize) {
     let stored = serde_json::to_string(event).unwrap_or_else(|error| panic!("{error}"));
-    assert!(
-        parse_event(&stored).ok().as_ref() == Some(event),
-        "an event reads back as another"
-    );
+    assert!(parse_event(&stored).ok().as_ref() == Some(event), "an event reads back as another");
     if let EventKind::Truncated(line) = event.kind() {
         // Claude Code, too, may write an event of this type, of any length.
         let is_ours = line.limit == limit as u64;
-        assert!(
-            !is_ours || line.head.len() <= LONGEST_QUOTE.max(limit),
-            "too much of a long line is quoted"
-        );
+        assert!(!is_ours || line.head.len() <= LONGEST_QUOTE.max(limit), "too much of a long line is quoted");
     }
 }
 

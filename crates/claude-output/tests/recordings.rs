@@ -49,117 +49,30 @@ fn record(name: &str) -> Value {
 }
 
 /// An API error as it is reported: terminal reason, status, Claude Code's name for it, its class, how its text begins.
-type Reported = (
-    &'static str,
-    Option<u16>,
-    Option<&'static str>,
-    &'static str,
-    &'static str,
-);
+type Reported = (&'static str, Option<u16>, Option<&'static str>, &'static str, &'static str);
 
 /// Every run that ended with an API error.
 const API_ERRORS: &[(&str, Reported)] = &[
-    (
-        "prompt-too-long",
-        (
-            "prompt_too_long",
-            Some(400),
-            None,
-            "invalid_request",
-            "Prompt is too long",
-        ),
-    ),
-    (
-        "request-too-large",
-        (
-            "image_error",
-            Some(413),
-            None,
-            "invalid_request",
-            "Request too large",
-        ),
-    ),
-    (
-        "unauthorized",
-        (
-            "api_error",
-            Some(401),
-            None,
-            "authentication_failed",
-            "Invalid API key",
-        ),
-    ),
-    (
-        "payment-required",
-        ("api_error", Some(402), None, "unknown", "API Error: 402"),
-    ),
+    ("prompt-too-long", ("prompt_too_long", Some(400), None, "invalid_request", "Prompt is too long")),
+    ("request-too-large", ("image_error", Some(413), None, "invalid_request", "Request too large")),
+    ("unauthorized", ("api_error", Some(401), None, "authentication_failed", "Invalid API key")),
+    ("payment-required", ("api_error", Some(402), None, "unknown", "API Error: 402")),
     (
         "forbidden",
-        (
-            "api_error",
-            Some(403),
-            None,
-            "authentication_failed",
-            "Failed to authenticate. API Error: 403",
-        ),
+        ("api_error", Some(403), None, "authentication_failed", "Failed to authenticate. API Error: 403"),
     ),
-    (
-        "no-credit",
-        (
-            "api_error",
-            Some(400),
-            None,
-            "billing_error",
-            "Credit balance is too low",
-        ),
-    ),
-    (
-        "not-logged-in",
-        ("api_error", None, None, "authentication_failed", "Not logged in"),
-    ),
-    (
-        "rate-limit",
-        (
-            "api_error",
-            Some(429),
-            None,
-            "rate_limit",
-            "API Error: Request rejected (429)",
-        ),
-    ),
-    (
-        "request-timeout",
-        ("api_error", Some(408), None, "unknown", "API Error: 408"),
-    ),
-    (
-        "server-error",
-        ("api_error", Some(500), None, "server_error", "API Error: 500"),
-    ),
-    (
-        "unavailable",
-        ("api_error", Some(503), None, "server_error", "API Error: 503"),
-    ),
-    (
-        "gateway-timeout",
-        ("api_error", Some(504), None, "server_error", "API Error: 504"),
-    ),
-    (
-        "overloaded",
-        ("api_error", Some(529), None, "server_error", "API Error: 529"),
-    ),
-    (
-        "error-mid-stream",
-        ("api_error", Some(529), None, "server_error", "API Error: 529"),
-    ),
+    ("no-credit", ("api_error", Some(400), None, "billing_error", "Credit balance is too low")),
+    ("not-logged-in", ("api_error", None, None, "authentication_failed", "Not logged in")),
+    ("rate-limit", ("api_error", Some(429), None, "rate_limit", "API Error: Request rejected (429)")),
+    ("request-timeout", ("api_error", Some(408), None, "unknown", "API Error: 408")),
+    ("server-error", ("api_error", Some(500), None, "server_error", "API Error: 500")),
+    ("unavailable", ("api_error", Some(503), None, "server_error", "API Error: 503")),
+    ("gateway-timeout", ("api_error", Some(504), None, "server_error", "API Error: 504")),
+    ("overloaded", ("api_error", Some(529), None, "server_error", "API Error: 529")),
+    ("error-mid-stream", ("api_error", Some(529), None, "server_error", "API Error: 529")),
     (
         "connection-refused",
-        (
-            "api_error",
-            None,
-            Some("connection_failed"),
-            "server_error",
-            "API Error: Connection refused",
-        ),
+        ("api_error", None, Some("connection_failed"), "server_error", "API Error: Connection refused"),
     ),
     (
         "drop",
@@ -183,83 +96,32 @@ const API_ERRORS: &[(&str, Reported)] = &[
     ),
     (
         "session-corrupted",
-        (
-            "api_error",
-            Some(400),
-            Some("tool_history_mismatch"),
-            "invalid_request",
-            "API Error: 400",
-        ),
+        ("api_error", Some(400), Some("tool_history_mismatch"), "invalid_request", "API Error: 400"),
     ),
-    (
-        "image-error",
-        (
-            "image_error",
-            Some(400),
-            None,
-            "invalid_request",
-            "Image was too large",
-        ),
-    ),
-    (
-        "conflict",
-        ("api_error", Some(409), None, "unknown", "API Error: 409"),
-    ),
-    (
-        "unprocessable",
-        ("api_error", Some(422), None, "unknown", "API Error: 422"),
-    ),
+    ("image-error", ("image_error", Some(400), None, "invalid_request", "Image was too large")),
+    ("conflict", ("api_error", Some(409), None, "unknown", "API Error: 409")),
+    ("unprocessable", ("api_error", Some(422), None, "unknown", "API Error: 422")),
     (
         "not-found",
-        (
-            "api_error",
-            Some(404),
-            None,
-            "model_not_found",
-            "There's an issue with the selected model",
-        ),
+        ("api_error", Some(404), None, "model_not_found", "There's an issue with the selected model"),
     ),
     (
         "not-json",
-        (
-            "api_error",
-            None,
-            None,
-            "unknown",
-            "API Error: API returned an empty or malformed response",
-        ),
+        ("api_error", None, None, "unknown", "API Error: API returned an empty or malformed response"),
     ),
-    (
-        "refusal",
-        ("api_error", None, None, "invalid_request", "API Error: "),
-    ),
+    ("refusal", ("api_error", None, None, "invalid_request", "API Error: ")),
 ];
 
 /// Every run that succeeded, with the text of its reply.
 const SUCCESSES: &[(&str, &str)] = &[
     ("text", "This is turn 1. You said: \"Hello.\"."),
-    (
-        "resume",
-        "This is turn 2. You said: \"Hello.\", then \"And again.\".",
-    ),
-    (
-        "retry",
-        "This is turn 1. You said: \"Please scenario:overloaded-once now.\".",
-    ),
-    (
-        "thinking",
-        "This is turn 1. You said: \"Please scenario:thinking now.\".",
-    ),
+    ("resume", "This is turn 2. You said: \"Hello.\", then \"And again.\"."),
+    ("retry", "This is turn 1. You said: \"Please scenario:overloaded-once now.\"."),
+    ("thinking", "This is turn 1. You said: \"Please scenario:thinking now.\"."),
     ("tool-use", "The tool printed: output of the tool"),
     ("subagent", "The subagent was called."),
-    (
-        "background",
-        "The subagent was called.\n\nThe subagent was called.",
-    ),
-    (
-        "quoted-error",
-        "Prompt is too long. API Error: 401 invalid x-api-key\nThat is what the log says.",
-    ),
+    ("background", "The subagent was called.\n\nThe subagent was called."),
+    ("quoted-error", "Prompt is too long. API Error: 401 invalid x-api-key\nThat is what the log says."),
     ("empty", ""),
 ];
 
@@ -290,11 +152,7 @@ fn every_line_is_an_event_of_a_known_kind_and_reads_back_equal() {
         for event in events(name) {
             assert_ne!(event.kind(), &EventKind::Unknown, "{name}: {event:?}");
             let written = serde_json::to_string(&event).unwrap();
-            assert_eq!(
-                serde_json::from_str::<StreamEvent>(&written).unwrap(),
-                event,
-                "{name}"
-            );
+            assert_eq!(serde_json::from_str::<StreamEvent>(&written).unwrap(), event, "{name}");
         }
     }
 }
@@ -310,10 +168,7 @@ fn api_errors_are_reported_by_result_and_class() {
         assert_eq!(error.api_error_status, *status, "{name}");
         assert_eq!(error.api_error.as_deref(), *api_error, "{name}");
         assert_eq!(error.class.as_deref(), Some(*class), "{name}");
-        assert!(
-            error.text.as_deref().unwrap().starts_with(text),
-            "{name}: {error:?}"
-        );
+        assert!(error.text.as_deref().unwrap().starts_with(text), "{name}: {error:?}");
         assert_eq!(extract_error_summary(&events, "noise"), error.text, "{name}");
         assert_eq!(record(name)["exit_code"], 1, "{name}");
         assert_eq!(record(name)["stderr"], "", "{name}");
@@ -327,22 +182,12 @@ fn successes_have_a_reply_a_session_and_usage() {
         let summary = extract_result_summary(&events).unwrap();
         assert_eq!(summary.error, None, "{name}");
         assert_eq!(extract_response_text(&events), *text, "{name}");
-        assert_eq!(
-            summary.session_id.as_deref(),
-            extract_session_id(&events),
-            "{name}"
-        );
-        assert!(
-            summary.session_id.is_some() && summary.num_turns >= 1 && summary.duration_ms > 0,
-            "{name}"
-        );
+        assert_eq!(summary.session_id.as_deref(), extract_session_id(&events), "{name}");
+        assert!(summary.session_id.is_some() && summary.num_turns >= 1 && summary.duration_ms > 0, "{name}");
         assert!(summary.total_cost_usd.unwrap() > 0.0, "{name}");
         let usage = summary.usage.unwrap();
         assert_eq!(usage.cache_read_input_tokens % 9000, 0, "{name}");
-        assert!(
-            usage.output_tokens >= 42 && usage.extra.contains_key("service_tier"),
-            "{name}"
-        );
+        assert!(usage.output_tokens >= 42 && usage.extra.contains_key("service_tier"), "{name}");
         assert_eq!(extract_error_summary(&events, ""), None, "{name}");
         assert_eq!(record(name)["exit_code"], 0, "{name}");
     }
@@ -351,10 +196,7 @@ fn successes_have_a_reply_a_session_and_usage() {
 #[test]
 fn several_results_add_up() {
     let events = events("background");
-    let durations: Vec<_> = events
-        .iter()
-        .filter_map(|event| event.as_result()?.duration_ms)
-        .collect();
+    let durations: Vec<_> = events.iter().filter_map(|event| event.as_result()?.duration_ms).collect();
     assert_eq!(durations.len(), 2);
     let summary = extract_result_summary(&events).unwrap();
     assert_eq!(summary.duration_ms, durations.iter().sum::<u64>());
@@ -394,10 +236,7 @@ fn an_unknown_session_is_reported_by_a_result_alone() {
         expected
     });
     assert_eq!(record("resume-unknown")["exit_code"], 1);
-    assert_eq!(
-        record("resume-unknown")["stderr"].as_str().map(str::trim),
-        Some(text)
-    );
+    assert_eq!(record("resume-unknown")["stderr"].as_str().map(str::trim), Some(text));
 }
 
 #[test]
@@ -406,10 +245,7 @@ fn a_wrong_flag_is_on_standard_error_only() {
     assert_eq!(events("usage"), []);
     assert_eq!(record["exit_code"], 1);
     let stderr = record["stderr"].as_str().unwrap();
-    assert_eq!(
-        extract_error_summary(&[], stderr).as_deref(),
-        Some("error: unknown option '--no-such-flag'")
-    );
+    assert_eq!(extract_error_summary(&[], stderr).as_deref(), Some("error: unknown option '--no-such-flag'"));
 }
 
 #[test]
@@ -436,35 +272,24 @@ fn a_tool_call_and_its_result_belong_together() {
         (call.name.as_str(), &call.input["command"]),
         ("Bash", &Value::from("echo output of the tool"))
     );
-    assert_eq!(
-        (&result.tool_use_id, result.text().as_str()),
-        (&call.id, "output of the tool")
-    );
+    assert_eq!((&result.tool_use_id, result.text().as_str()), (&call.id, "output of the tool"));
     assert!(!result.is_error);
 }
 
 #[test]
 fn a_subagents_events_are_distinguished_from_the_main_threads() {
     let events = events("subagent");
-    let of_subagent = events
-        .iter()
-        .filter(|event| event.parent_tool_use_id().is_some())
-        .count();
+    let of_subagent = events.iter().filter(|event| event.parent_tool_use_id().is_some()).count();
     assert!(of_subagent >= 2, "{of_subagent}");
-    let main: Vec<_> = events
-        .iter()
-        .filter_map(StreamEvent::as_main_assistant)
-        .flat_map(MessageEvent::texts)
-        .collect();
+    let main: Vec<_> =
+        events.iter().filter_map(StreamEvent::as_main_assistant).flat_map(MessageEvent::texts).collect();
     assert_eq!(main, ["The subagent was called."]);
 }
 
 #[test]
 fn the_start_says_model_tools_and_version() {
     let events = events("text");
-    let EventKind::System(system) = events[0].kind() else {
-        panic!("{:?}", events[0])
-    };
+    let EventKind::System(system) = events[0].kind() else { panic!("{:?}", events[0]) };
     let init = system.init.as_ref().unwrap();
     assert!(init.model.as_deref().unwrap().starts_with("claude-"));
     assert!(init.tools.iter().any(|tool| tool == "Bash"));

@@ -15,9 +15,7 @@ pub(crate) fn check(masked: &[MaskedSecret], signing: &[SigningCredential]) -> R
             return Err(no_scopes(&secret.variable));
         }
         if secret.injection.headers.is_empty() {
-            return Err(SecretError::NoHeaders {
-                credential: secret.variable.clone(),
-            });
+            return Err(SecretError::NoHeaders { credential: secret.variable.clone() });
         }
         check_value(&secret.variable, &secret.value)?;
     }
@@ -25,9 +23,7 @@ pub(crate) fn check(masked: &[MaskedSecret], signing: &[SigningCredential]) -> R
     for credential in signing {
         let key = &credential.key;
         if !names.insert(key.name.as_str()) {
-            return Err(SecretError::DuplicateName {
-                name: key.name.clone(),
-            });
+            return Err(SecretError::DuplicateName { name: key.name.clone() });
         }
         if key.scopes.is_empty() {
             return Err(no_scopes(&key.name));
@@ -45,14 +41,10 @@ fn check_variable<'a>(variable: &'a str, seen: &mut HashSet<&'a str>) -> Result<
     if variable.is_empty() || variable.contains(['=', '\0']) {
         // Whoever wrote `NAME=value` for the name shall not find the value in a log.
         let shown = variable.split(['=', '\0']).next().unwrap_or_default();
-        return Err(SecretError::VariableName {
-            variable: shown.to_owned(),
-        });
+        return Err(SecretError::VariableName { variable: shown.to_owned() });
     }
     if !seen.insert(variable) {
-        return Err(SecretError::DuplicateVariable {
-            variable: variable.to_owned(),
-        });
+        return Err(SecretError::DuplicateVariable { variable: variable.to_owned() });
     }
     Ok(())
 }
@@ -72,16 +64,13 @@ fn check_halves(key: &AwsAccessKey) -> Result<(), SecretError> {
     let halves = [&key.access_key_id, &key.secret_access_key];
     let empty = halves.iter().find(|half| half.value.is_empty());
     match empty {
-        Some(half) if halves.iter().any(|half| !half.value.is_empty()) => Err(SecretError::HalfKey {
-            name: key.name.clone(),
-            variable: half.name.clone(),
-        }),
+        Some(half) if halves.iter().any(|half| !half.value.is_empty()) => {
+            Err(SecretError::HalfKey { name: key.name.clone(), variable: half.name.clone() })
+        }
         _ => Ok(()),
     }
 }
 
 fn no_scopes(credential: &str) -> SecretError {
-    SecretError::NoScopes {
-        credential: credential.to_owned(),
-    }
+    SecretError::NoScopes { credential: credential.to_owned() }
 }

@@ -88,23 +88,13 @@ mod tests {
             SecretError::VariableName { variable: variable() },
             SecretError::DuplicateVariable { variable: variable() },
             SecretError::DuplicateName { name: variable() },
-            SecretError::NoScopes {
-                credential: variable(),
-            },
-            SecretError::NoHeaders {
-                credential: variable(),
-            },
+            SecretError::NoScopes { credential: variable() },
+            SecretError::NoHeaders { credential: variable() },
             SecretError::Nul { variable: variable() },
             SecretError::TooLong { variable: variable() },
             SecretError::TooShort { variable: variable() },
-            SecretError::HalfKey {
-                name: "AWS".to_owned(),
-                variable: variable(),
-            },
-            SecretError::HeaderPattern {
-                pattern: variable(),
-                fault: "too long",
-            },
+            SecretError::HalfKey { name: "AWS".to_owned(), variable: variable() },
+            SecretError::HeaderPattern { pattern: variable(), fault: "too long" },
             SecretError::UnknownPreset { name: variable() },
         ] {
             let message = error.to_string();

@@ -8,16 +8,8 @@ use crate::limits::HEADER_LIMIT;
 
 /// Headers that say where a message begins, ends or goes. Were one of them named as the carrier of a credential, foreign ones would be
 /// stripped from it, and the message with it.
-const FRAMING: [&str; 8] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+const FRAMING: [&str; 8] =
+    ["connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"];
 
 /// The name of a header, or a pattern over names (`*`, `?`, `[…]`), without regard to case.
 ///
@@ -53,10 +45,9 @@ impl HeaderPattern {
         let hyphened = (!text.contains('[')).then(|| Glob::new(&text.replace('_', "-")));
         match fault(&glob) {
             None => Ok(Self { glob, hyphened }),
-            Some(fault) => Err(SecretError::HeaderPattern {
-                pattern: text.chars().take(HEADER_LIMIT).collect(),
-                fault,
-            }),
+            Some(fault) => {
+                Err(SecretError::HeaderPattern { pattern: text.chars().take(HEADER_LIMIT).collect(), fault })
+            }
         }
     }
 
@@ -111,9 +102,7 @@ fn fault(glob: &Glob) -> Option<&'static str> {
     // Inside a class, brackets may stand for themselves; elsewhere the literals are checked one by one.
     let in_class = |character| matches!(character, '[' | ']');
     if glob.literals().any(|literal| !is_token(literal))
-        || text
-            .chars()
-            .any(|character| !is_token(character) && !in_class(character) && character != '?')
+        || text.chars().any(|character| !is_token(character) && !in_class(character) && character != '?')
     {
         return Some("only letters, digits and !#$%&'*+-.^_`|~ may stand in one");
     }
@@ -152,17 +141,9 @@ mod tests {
             ("x_`|~!#$%&'+.^", true, "x_`|~!#$%&'+.^", true),
         ] {
             let pattern = HeaderPattern::new(text).unwrap();
-            assert_eq!(
-                (pattern.is_exact(), pattern.matches(name)),
-                (exact, matches),
-                "{text} {name}"
-            );
+            assert_eq!((pattern.is_exact(), pattern.matches(name)), (exact, matches), "{text} {name}");
             assert_eq!(pattern.as_str(), text.to_ascii_lowercase());
-            assert_eq!(
-                HeaderPattern::new(pattern.as_str()),
-                Ok(pattern),
-                "reading again changes nothing"
-            );
+            assert_eq!(HeaderPattern::new(pattern.as_str()), Ok(pattern), "reading again changes nothing");
         }
     }
 

@@ -14,10 +14,6 @@ impl MaskedSecret {
     /// The secret `value`, whose surrogate the container has in the environment variable `variable`. If it is empty, so is the variable.
     #[must_use]
     pub fn new(variable: impl Into<String>, value: SecretValue, injection: Injection) -> Self {
-        Self {
-            variable: variable.into(),
-            value,
-            injection,
-        }
+        Self { variable: variable.into(), value, injection }
     }
 }

@@ -57,15 +57,9 @@ fn prepare_with(
 ) -> Result<PreparedSecrets, SecretError> {
     check(masked, signing)?;
     let parts = signing.iter().flat_map(SigningCredential::parts);
-    let real = masked
-        .iter()
-        .map(|secret| &secret.value)
-        .chain(parts.map(|part| &part.value));
-    let mut preparation = Preparation {
-        mint: Mint::new(real, rng),
-        env_vars: BTreeMap::new(),
-        replacements: BTreeMap::new(),
-    };
+    let real = masked.iter().map(|secret| &secret.value).chain(parts.map(|part| &part.value));
+    let mut preparation =
+        Preparation { mint: Mint::new(real, rng), env_vars: BTreeMap::new(), replacements: BTreeMap::new() };
     for secret in masked {
         preparation.mask(secret)?;
     }
@@ -87,33 +81,21 @@ struct Preparation<'a, R> {
 
 impl<R: CryptoRng> Preparation<'_, R> {
     fn mask(&mut self, secret: &MaskedSecret) -> Result<(), SecretError> {
-        let MaskedSecret {
-            variable,
-            value,
-            injection,
-        } = secret;
+        let MaskedSecret { variable, value, injection } = secret;
         if value.is_empty() {
             self.set(variable, "");
             return Ok(());
         }
         let surrogate = self.mint.surrogate(Form::Token, variable, value)?;
         self.set(variable, &surrogate);
-        let replacement = Replacement::Masked(MaskedReplacement {
-            value: value.clone(),
-            injection: injection.clone(),
-        });
+        let replacement =
+            Replacement::Masked(MaskedReplacement { value: value.clone(), injection: injection.clone() });
         self.replacements.insert(surrogate, replacement);
         Ok(())
     }
 
     fn sign(&mut self, credential: &SigningCredential) -> Result<(), SecretError> {
-        let AwsAccessKey {
-            access_key_id,
-            secret_access_key,
-            session_token,
-            scopes,
-            ..
-        } = &credential.key;
+        let AwsAccessKey { access_key_id, secret_access_key, session_token, scopes, .. } = &credential.key;
         let token = session_token.as_ref().filter(|token| !token.value.is_empty());
         if access_key_id.value.is_empty() {
             // So is the other half, which was checked; and a token without a key is worth nothing.

@@ -49,15 +49,8 @@ pub enum Preset {
 
 impl Preset {
     /// Every preset, in the order of the documentation.
-    pub const ALL: &[Self] = &[
-        Self::Github,
-        Self::Gitlab,
-        Self::Anthropic,
-        Self::Openai,
-        Self::Aws,
-        Self::Npm,
-        Self::Pypi,
-    ];
+    pub const ALL: &[Self] =
+        &[Self::Github, Self::Gitlab, Self::Anthropic, Self::Openai, Self::Aws, Self::Npm, Self::Pypi];
 
     /// How it is written in a configuration.
     #[must_use]
@@ -82,11 +75,7 @@ impl Preset {
         let table = self.table();
         Injection {
             scopes: hosts(table.scopes),
-            headers: table
-                .headers
-                .iter()
-                .filter_map(|text| HeaderPattern::new(text).ok())
-                .collect(),
+            headers: table.headers.iter().filter_map(|text| HeaderPattern::new(text).ok()).collect(),
             basic_user: table.basic_user.map(Glob::new),
             ..Injection::default()
         }
@@ -114,12 +103,7 @@ impl Preset {
     fn table(self) -> Table {
         match self {
             Self::Github => Table {
-                scopes: &[
-                    "github.com",
-                    "api.github.com",
-                    "uploads.github.com",
-                    "gist.github.com",
-                ],
+                scopes: &["github.com", "api.github.com", "uploads.github.com", "gist.github.com"],
                 headers: &["Authorization"],
                 basic_user: Some("x-*"),
             },
@@ -139,21 +123,9 @@ impl Preset {
                 // The API takes a key as either half; nothing may stand in the other.
                 basic_user: Some(""),
             },
-            Self::Aws => Table {
-                scopes: &[],
-                headers: &[],
-                basic_user: None,
-            },
-            Self::Npm => Table {
-                scopes: &[],
-                headers: &["Authorization"],
-                basic_user: Some(""),
-            },
-            Self::Pypi => Table {
-                scopes: &[],
-                headers: &["Authorization"],
-                basic_user: Some("__token__"),
-            },
+            Self::Aws => Table { scopes: &[], headers: &[], basic_user: None },
+            Self::Npm => Table { scopes: &[], headers: &["Authorization"], basic_user: Some("") },
+            Self::Pypi => Table { scopes: &[], headers: &["Authorization"], basic_user: Some("__token__") },
         }
     }
 }
@@ -163,9 +135,7 @@ impl FromStr for Preset {
 
     fn from_str(text: &str) -> Result<Self, SecretError> {
         let found = Self::ALL.iter().find(|preset| preset.name() == text);
-        found.copied().ok_or_else(|| SecretError::UnknownPreset {
-            name: text.to_owned(),
-        })
+        found.copied().ok_or_else(|| SecretError::UnknownPreset { name: text.to_owned() })
     }
 }
 
@@ -184,10 +154,7 @@ pub(crate) fn names() -> String {
 
 /// Every text is a pattern, which a test says; so none is left out.
 fn hosts(texts: &[&str]) -> Vec<HostPattern> {
-    texts
-        .iter()
-        .filter_map(|text| HostPattern::new(text).ok())
-        .collect()
+    texts.iter().filter_map(|text| HostPattern::new(text).ok()).collect()
 }
 
 #[cfg(test)]
@@ -286,9 +253,7 @@ mod tests {
     fn presets_without_hosts_ask_for_them() {
         for preset in Preset::ALL {
             let secret = MaskedSecret::new("TOKEN", SecretValue::new("x"), preset.injection());
-            let message = prepare_secrets(&[secret], &[])
-                .err()
-                .map(|error| error.to_string());
+            let message = prepare_secrets(&[secret], &[]).err().map(|error| error.to_string());
             let asks = message.is_some_and(|message| message.contains("name the hosts that get it"));
             let expected = matches!(preset, Preset::Aws | Preset::Npm | Preset::Pypi);
             assert_eq!(asks, expected, "{preset:?}");

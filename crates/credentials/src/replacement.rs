@@ -22,9 +22,7 @@ impl SecretReplacements {
 
     /// Each surrogate (of a signing credential: the surrogate of the access key id) and what takes its place.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Replacement)> {
-        self.0
-            .iter()
-            .map(|(surrogate, replacement)| (surrogate.as_str(), replacement))
+        self.0.iter().map(|(surrogate, replacement)| (surrogate.as_str(), replacement))
     }
 
     /// The surrogate of a credential whose real value is in `text`, if there is one: a party that gets the surrogate must not get the value
@@ -38,10 +36,7 @@ impl SecretReplacements {
             Replacement::Masked(masked) => is_present(&masked.value),
             Replacement::Signing(key) => {
                 let token = key.session_token.as_ref().map(|(token, _)| token);
-                [&key.access_key_id, &key.secret_access_key]
-                    .into_iter()
-                    .chain(token)
-                    .any(is_present)
+                [&key.access_key_id, &key.secret_access_key].into_iter().chain(token).any(is_present)
             }
         });
         entry.map(|(surrogate, _)| surrogate)

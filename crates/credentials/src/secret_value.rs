@@ -67,11 +67,7 @@ mod tests {
     #[test]
     fn debug_shows_nothing_not_even_nested_or_pretty() {
         let secret = SecretValue::new("hunter2");
-        for text in [
-            format!("{secret:?}"),
-            format!("{secret:#?}"),
-            format!("{:?}", Some(vec![secret])),
-        ] {
+        for text in [format!("{secret:?}"), format!("{secret:#?}"), format!("{:?}", Some(vec![secret]))] {
             assert!(text.contains("redacted") && !text.contains("hunter2"), "{text}");
         }
     }
@@ -87,11 +83,7 @@ mod tests {
             ("é", "é", true),
             ("é", "e\u{301}", false),
         ] {
-            assert_eq!(
-                SecretValue::new(left) == SecretValue::new(right),
-                expected,
-                "{left} {right}"
-            );
+            assert_eq!(SecretValue::new(left) == SecretValue::new(right), expected, "{left} {right}");
         }
     }
 

@@ -16,10 +16,7 @@ pub struct SecretVariable {
 impl SecretVariable {
     /// The variable `name` for `value`.
     pub fn new(name: impl Into<String>, value: SecretValue) -> Self {
-        Self {
-            name: name.into(),
-            value,
-        }
+        Self { name: name.into(), value }
     }
 }
 
@@ -49,10 +46,7 @@ impl SigningCredential {
     /// Signs requests with `key`.
     #[must_use]
     pub fn aws(key: AwsAccessKey) -> Self {
-        Self {
-            key,
-            allow_foreign_credentials: false,
-        }
+        Self { key, allow_foreign_credentials: false }
     }
 
     /// Whether requests to these hosts may carry another party's credential in `Authorization`, in a presigned URL or as a session
@@ -69,8 +63,6 @@ impl SigningCredential {
 
     /// Its parts.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &SecretVariable> {
-        [&self.key.access_key_id, &self.key.secret_access_key]
-            .into_iter()
-            .chain(&self.key.session_token)
+        [&self.key.access_key_id, &self.key.secret_access_key].into_iter().chain(&self.key.session_token)
     }
 }

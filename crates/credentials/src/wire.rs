@@ -25,10 +25,8 @@ impl ReplacementMap {
 
 impl Serialize for ReplacementMap {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(
-            self.iter()
-                .map(|(surrogate, replacement)| (surrogate, Entry::from(replacement))),
-        )
+        serializer
+            .collect_map(self.iter().map(|(surrogate, replacement)| (surrogate, Entry::from(replacement))))
     }
 }
 

@@ -57,12 +57,10 @@ impl FileLock {
 async fn wait(path: &Path, lock: fn(&File) -> io::Result<()>) -> io::Result<FileLock> {
     let file = open(path)?;
     let (sender, receiver) = oneshot::channel();
-    std::thread::Builder::new()
-        .name("file-lock".to_owned())
-        .spawn(move || {
-            // The waiter may be gone; the lock is then free again at once.
-            let _ = sender.send(lock(&file).map(|()| FileLock { _file: file }));
-        })?;
+    std::thread::Builder::new().name("file-lock".to_owned()).spawn(move || {
+        // The waiter may be gone; the lock is then free again at once.
+        let _ = sender.send(lock(&file).map(|()| FileLock { _file: file }));
+    })?;
     receiver.await.map_err(io::Error::other)?
 }
 
@@ -70,11 +68,7 @@ fn open(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         create_folder(folder, 0o700)?;
     }
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(path)
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]

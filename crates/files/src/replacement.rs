@@ -33,30 +33,19 @@ impl Replacement {
     /// A file for its owner alone, in a folder that the caller has locked.
     #[must_use]
     pub fn private() -> Self {
-        Self {
-            mode: 0o600,
-            is_durable: false,
-            writers: Writers::One,
-        }
+        Self { mode: 0o600, is_durable: false, writers: Writers::One }
     }
 
     /// A file with the permissions `mode` whose name follows from its content: every process writes the same.
     #[must_use]
     pub fn shared(mode: u32) -> Self {
-        Self {
-            mode,
-            is_durable: false,
-            writers: Writers::Many,
-        }
+        Self { mode, is_durable: false, writers: Writers::Many }
     }
 
     /// The same, on the disk before this returns.
     #[must_use]
     pub fn durable(self) -> Self {
-        Self {
-            is_durable: true,
-            ..self
-        }
+        Self { is_durable: true, ..self }
     }
 
     /// Puts a file with these bytes in the place of `path`. Blocks.
@@ -123,9 +112,8 @@ mod tests {
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort_unstable();
         names
     }

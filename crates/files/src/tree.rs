@@ -94,18 +94,12 @@ impl Tree {
     /// Opens the folder at `path`, whose own links are followed.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self {
-            root: openat(CWD, path, flags, Mode::empty())?,
-            path: path.to_owned(),
-        })
+        Ok(Self { root: openat(CWD, path, flags, Mode::empty())?, path: path.to_owned() })
     }
 
     /// The folder `relative` as a tree of its own.
     pub fn inner(&self, relative: &Path) -> io::Result<Self> {
-        Ok(Self {
-            root: self.folder(relative)?,
-            path: self.path.join(relative),
-        })
+        Ok(Self { root: self.folder(relative)?, path: self.path.join(relative) })
     }
 
     /// What it is, whatever it is called.
@@ -169,11 +163,7 @@ impl Tree {
         let folder = self.folder(relative)?;
         // Through its own entry, so that a folder is refused in which nothing can be opened.
         let facts = Facts::from(&statx(&folder, ".", AtFlags::empty(), StatxFlags::BASIC_STATS)?);
-        Ok(Listing {
-            entries: entries(&folder)?,
-            folder,
-            facts,
-        })
+        Ok(Listing { entries: entries(&folder)?, folder, facts })
     }
 
     /// Where the link `relative` leads.
@@ -237,11 +227,7 @@ impl Tree {
     }
 
     fn beneath(&self, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-        let relative = if relative.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            relative
-        };
+        let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         // The kernel gives up with EAGAIN when something is renamed on the way.
@@ -284,12 +270,7 @@ fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, Kind)>> {
 impl Listing {
     /// What `name` in it is; `None` when there is no such thing.
     pub fn facts_of(&self, name: &OsStr) -> io::Result<Option<Facts>> {
-        match statx(
-            &self.folder,
-            name,
-            AtFlags::SYMLINK_NOFOLLOW,
-            StatxFlags::BASIC_STATS,
-        ) {
+        match statx(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
             Ok(found) => Ok(Some(Facts::from(&found))),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
@@ -301,9 +282,7 @@ impl Listing {
 #[must_use]
 pub fn is_absence(error: &io::Error) -> bool {
     let known = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP];
-    known
-        .iter()
-        .any(|known| error.raw_os_error() == Some(known.raw_os_error()))
+    known.iter().any(|known| error.raw_os_error() == Some(known.raw_os_error()))
 }
 
 impl Facts {
@@ -372,29 +351,13 @@ mod tests {
         symlink(outside.path(), folder.path().join("way-out")).unwrap();
         symlink(outside.path().join("secret"), folder.path().join("link")).unwrap();
         fs::create_dir(folder.path().join("sub")).unwrap();
-        for path in [
-            "way-out/secret",
-            "link",
-            "../x",
-            "/etc/passwd",
-            "sub/../../x",
-            "way-out",
-        ] {
+        for path in ["way-out/secret", "link", "../x", "/etc/passwd", "sub/../../x", "way-out"] {
             assert!(tree.file(Path::new(path)).is_err(), "{path}");
             assert!(tree.folder(Path::new(path)).is_err(), "{path}");
         }
         assert_eq!(tree.facts(Path::new("way-out/secret")).unwrap(), None);
-        let kinds: Vec<Kind> = tree
-            .list(Path::new(""))
-            .unwrap()
-            .into_iter()
-            .map(|(_, kind)| kind)
-            .collect();
-        assert_eq!(
-            kinds,
-            [Kind::Link, Kind::Folder, Kind::Link],
-            "in the order of names"
-        );
+        let kinds: Vec<Kind> = tree.list(Path::new("")).unwrap().into_iter().map(|(_, kind)| kind).collect();
+        assert_eq!(kinds, [Kind::Link, Kind::Folder, Kind::Link], "in the order of names");
     }
 
     #[test]

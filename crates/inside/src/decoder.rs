@@ -81,28 +81,13 @@ mod tests {
         vec![
             Frame::Ready,
             Frame::Start { command, request },
-            Frame::Input {
-                command,
-                bytes: vec![0, 255],
-            },
+            Frame::Input { command, bytes: vec![0, 255] },
             Frame::EndOfInput { command },
-            Frame::Stdout {
-                command: u32::MAX,
-                bytes: vec![7; LARGEST_CHUNK],
-            },
-            Frame::Stderr {
-                command: 2,
-                bytes: Vec::new(),
-            },
-            Frame::Taken {
-                command,
-                bytes: u32::MAX,
-            },
+            Frame::Stdout { command: u32::MAX, bytes: vec![7; LARGEST_CHUNK] },
+            Frame::Stderr { command: 2, bytes: Vec::new() },
+            Frame::Taken { command, bytes: u32::MAX },
             Frame::Kill { command },
-            Frame::Ended {
-                command,
-                end: End::killed(),
-            },
+            Frame::Ended { command, end: End::killed() },
         ]
     }
 

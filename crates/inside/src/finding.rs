@@ -20,10 +20,6 @@ impl Finding {
     /// The result of `check`.
     #[must_use]
     pub fn new(check: Check, held: bool, detail: impl Into<String>) -> Self {
-        Self {
-            check,
-            held,
-            detail: detail.into(),
-        }
+        Self { check, held, detail: detail.into() }
     }
 }

@@ -20,9 +20,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "attempts")]
         words => attempts::make(words).map(|()| ExitCode::SUCCESS),
         #[cfg(not(feature = "attempts"))]
-        _ => Err(io::Error::other(
-            "this program runs inside of a sandbox; it is of no use elsewhere",
-        )),
+        _ => Err(io::Error::other("this program runs inside of a sandbox; it is of no use elsewhere")),
     };
     done.unwrap_or_else(|error| {
         // Of a subreaper, this is the command's stderr. When that fails too, there is no one to report it to.

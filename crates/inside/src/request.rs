@@ -60,16 +60,11 @@ impl Request {
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Run { env, .. } => f
-                .debug_struct("Run")
-                .field("env", &env.keys())
-                .finish_non_exhaustive(),
+            Self::Run { env, .. } => f.debug_struct("Run").field("env", &env.keys()).finish_non_exhaustive(),
             Self::Write { path } => f.debug_struct("Write").field("path", path).finish(),
-            Self::Read { path, limit } => f
-                .debug_struct("Read")
-                .field("path", path)
-                .field("limit", limit)
-                .finish(),
+            Self::Read { path, limit } => {
+                f.debug_struct("Read").field("path", path).field("limit", limit).finish()
+            }
         }
     }
 }

@@ -49,10 +49,7 @@ impl std::error::Error for Mismatch {}
 
 impl Error for Mismatch {
     fn custom<T: Display>(message: T) -> Self {
-        Self {
-            message: message.to_string(),
-            steps: None,
-        }
+        Self { message: message.to_string(), steps: None }
     }
 
     fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -90,11 +87,7 @@ impl Error for Mismatch {
     }
 
     fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {
-        Self::custom(format!(
-            "unknown key `{}`: use {}",
-            field.escape_debug(),
-            listed(known)
-        ))
+        Self::custom(format!("unknown key `{}`: use {}", field.escape_debug(), listed(known)))
     }
 
     fn missing_field(field: &'static str) -> Self {

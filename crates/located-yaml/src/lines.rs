@@ -31,14 +31,10 @@ pub(crate) fn position_of(text: &str, offset: usize) -> Position {
 pub(crate) fn second_document(text: &str) -> Position {
     let mut nothing_yet = true;
     for (index, line) in lines(text).enumerate() {
-        let marker = line
-            .strip_prefix("---")
-            .is_some_and(|rest| rest.chars().next().is_none_or(char::is_whitespace));
+        let marker =
+            line.strip_prefix("---").is_some_and(|rest| rest.chars().next().is_none_or(char::is_whitespace));
         if marker && !nothing_yet {
-            return Position {
-                line: index + 1,
-                column: 1,
-            };
+            return Position { line: index + 1, column: 1 };
         }
         let content = line.trim_start();
         nothing_yet &= !marker && (content.is_empty() || content.starts_with('#') || line.starts_with('%'));

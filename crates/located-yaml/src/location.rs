@@ -33,19 +33,12 @@ pub(crate) struct Source {
 
 impl Source {
     pub(crate) fn new(file: &str, text: &str, refuses_nul: bool) -> Self {
-        Self {
-            file: file.into(),
-            text: text.into(),
-            refuses_nul,
-        }
+        Self { file: file.into(), text: text.into(), refuses_nul }
     }
 
     /// What `steps` lead to.
     pub(crate) fn part(&self, steps: Vec<Step>) -> Location {
-        Location {
-            file: Arc::clone(&self.file),
-            origin: Origin::Part(Arc::clone(&self.text), steps),
-        }
+        Location { file: Arc::clone(&self.file), origin: Origin::Part(Arc::clone(&self.text), steps) }
     }
 }
 
@@ -53,10 +46,7 @@ impl Location {
     /// A place that is known already.
     #[must_use]
     pub fn new(file: &str, position: Position) -> Self {
-        Self {
-            file: file.into(),
-            origin: Origin::Known(position),
-        }
+        Self { file: file.into(), origin: Origin::Known(position) }
     }
 
     /// What `steps` lead to in the tree of `text`, which is that of `file`.
@@ -123,10 +113,7 @@ impl InvalidFile {
                 printable.push(c);
             }
         }
-        Self {
-            location: location.clone(),
-            message: printable,
-        }
+        Self { location: location.clone(), message: printable }
     }
 
     /// Where.

@@ -70,11 +70,7 @@ impl Budget {
 
     fn spend<E: Error>(&self, units: usize) -> Result<(), E> {
         self.0.set(self.0.get().saturating_sub(units));
-        if self.is_exhausted() {
-            Err(E::custom("the document is too large"))
-        } else {
-            Ok(())
-        }
+        if self.is_exhausted() { Err(E::custom("the document is too large")) } else { Ok(()) }
     }
 }
 
@@ -165,7 +161,5 @@ impl<'de> Visitor<'de> for NodeSeed<'_> {
 }
 
 fn integer(value: impl TryInto<i64>) -> Node {
-    value
-        .try_into()
-        .map_or(Node::Number(f64::INFINITY), Node::Integer)
+    value.try_into().map_or(Node::Number(f64::INFINITY), Node::Integer)
 }

@@ -18,9 +18,7 @@ const ALIAS_BUDGET: usize = 1 << 20;
 /// When the text is not YAML, holds more than one document, or its aliases expand to too much.
 pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
     let text = without_mark(text);
-    let unprintable = text
-        .char_indices()
-        .find(|(_, character)| !is_printable(*character));
+    let unprintable = text.char_indices().find(|(_, character)| !is_printable(*character));
     if let Some((offset, character)) = unprintable {
         return Err(Fault {
             position: position_of(text, offset),
@@ -55,9 +53,7 @@ pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
 /// The parser's message, with a hint for common mistakes.
 fn syntax_message(text: &str, error: &serde_yaml::Error) -> String {
     let words = without_places(&error.to_string());
-    let found = error
-        .location()
-        .and_then(|place| text.as_bytes().get(place.index()));
+    let found = error.location().and_then(|place| text.as_bytes().get(place.index()));
     let hint = match found {
         Some(b'\t') => "indent with spaces, not tabs",
         _ if words.contains("alias") || words.contains("anchor") => {

@@ -18,10 +18,9 @@ impl Position {
 
     /// Where the parser found a fault.
     pub(crate) fn of(error: &serde_yaml::Error) -> Self {
-        error.location().map_or(Self::START, |place| Self {
-            line: place.line().max(1),
-            column: place.column().max(1),
-        })
+        error
+            .location()
+            .map_or(Self::START, |place| Self { line: place.line().max(1), column: place.column().max(1) })
     }
 }
 

@@ -44,10 +44,7 @@ fn read_as<T: DeserializeOwned>(source: &Source, file: &str, text: &str) -> Resu
         Ok(Node::Null) => Node::Map(Vec::new()),
         Ok(node) => node,
         Err(fault) => {
-            return Err(InvalidFile::new(
-                &Location::new(file, fault.position),
-                fault.message,
-            ));
+            return Err(InvalidFile::new(&Location::new(file, fault.position), fault.message));
         }
     };
     Cursor::root(&node, Some(source))
@@ -76,21 +73,11 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn root(node: &'a Node, source: Option<&'a Source>) -> Self {
-        Self {
-            node,
-            source,
-            parent: None,
-            name: None,
-        }
+        Self { node, source, parent: None, name: None }
     }
 
     fn part<'b>(&'b self, node: &'b Node, step: Step, name: Option<&'b str>) -> Cursor<'b> {
-        Cursor {
-            node,
-            source: self.source,
-            parent: Some((self, step)),
-            name,
-        }
+        Cursor { node, source: self.source, parent: Some((self, step)), name }
     }
 
     /// The way to it from the root.
@@ -136,20 +123,16 @@ impl<'a> Cursor<'a> {
                 Err(Mismatch::custom(" must not have NUL characters: remove them"))
             }
             Node::Text(text) => visitor.visit_str(text),
-            Node::List(items) => visitor.visit_seq(Items {
-                list: self,
-                items: items.iter().enumerate(),
-            }),
+            Node::List(items) => visitor.visit_seq(Items { list: self, items: items.iter().enumerate() }),
             Node::Map(entries) => visitor.visit_map(Fields {
                 map: self,
                 entries: entries.iter().enumerate(),
                 seen: BTreeSet::new(),
                 value: None,
             }),
-            Node::Tagged(tag, value) => visitor.visit_enum(Variant {
-                name: tag,
-                value: Some(Cursor { node: value, ..*self }),
-            }),
+            Node::Tagged(tag, value) => {
+                visitor.visit_enum(Variant { name: tag, value: Some(Cursor { node: value, ..*self }) })
+            }
         }
     }
 
@@ -158,23 +141,16 @@ impl<'a> Cursor<'a> {
         match self.node {
             Node::Text(name) => visitor.visit_enum(Variant { name, value: None }),
             Node::Map(entries) => match entries.as_slice() {
-                [(Node::Text(name), value)] if !matches!(value, Node::Null) => visitor.visit_enum(Variant {
-                    name,
-                    value: Some(self.part(value, Step::Value(0), Some(name))),
-                }),
+                [(Node::Text(name), value)] if !matches!(value, Node::Null) => visitor
+                    .visit_enum(Variant { name, value: Some(self.part(value, Step::Value(0), Some(name))) }),
                 [_] => self.visit(visitor),
                 [] => Err(Mismatch::custom(" is empty: give it one entry")),
                 [_, (key, _), ..] => {
                     let message = format!("{} has more than one entry: keep one of them", self.subject());
-                    Err(self
-                        .part(key, Step::Key(1), None)
-                        .blame(Mismatch::custom(message)))
+                    Err(self.part(key, Step::Key(1), None).blame(Mismatch::custom(message)))
                 }
             },
-            _ => Err(Mismatch::invalid_type(
-                self.unexpected(),
-                &"a mapping with one entry",
-            )),
+            _ => Err(Mismatch::invalid_type(self.unexpected(), &"a mapping with one entry")),
         }
     }
 
@@ -323,10 +299,9 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Mismatch> {
         match self.value {
             Some(place) => place.give(seed),
-            None => Err(Mismatch::custom(format!(
-                "`{}` has no value: give it one",
-                self.name.escape_debug()
-            ))),
+            None => {
+                Err(Mismatch::custom(format!("`{}` has no value: give it one", self.name.escape_debug())))
+            }
         }
     }
 

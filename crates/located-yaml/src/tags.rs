@@ -47,10 +47,7 @@ pub(crate) fn unknown_tag(text: &str) -> Option<Fault> {
 /// The line of a `%TAG` directive.
 fn tag_directive(text: &str) -> Option<Position> {
     let index = text.lines().position(|line| line.starts_with("%TAG"))?;
-    Some(Position {
-        line: index + 1,
-        column: 1,
-    })
+    Some(Position { line: index + 1, column: 1 })
 }
 
 /// `text` with `!!name` and `!<name>` as `!-name`; `None` where there are none.
@@ -144,9 +141,6 @@ mod tests {
     #[test]
     fn the_tag_is_named() {
         let fault = unknown_tag("a: !!python/object/apply:os.system [b]").unwrap();
-        assert_eq!(
-            fault.message,
-            "unknown tag \"!!python/object/apply:os.system\": remove it"
-        );
+        assert_eq!(fault.message, "unknown tag \"!!python/object/apply:os.system\": remove it");
     }
 }

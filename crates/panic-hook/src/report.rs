@@ -77,20 +77,11 @@ mod tests {
         }
         for (way, said) in WAYS {
             let stderr = stderr(&start("withheld", way, "0"));
-            assert!(
-                stderr.contains("panicked at") && stderr.contains("report.rs:"),
-                "{way}: {stderr}"
-            );
+            assert!(stderr.contains("panicked at") && stderr.contains("report.rs:"), "{way}: {stderr}");
             assert!(stderr.contains(said), "{way}: {stderr}");
-            assert!(
-                !stderr.contains(&SECRET[4..]) && !stderr.contains("stack backtrace"),
-                "{way}: {stderr}"
-            );
+            assert!(!stderr.contains(&SECRET[4..]) && !stderr.contains("stack backtrace"), "{way}: {stderr}");
             let traced = self::stderr(&start("withheld", way, "full"));
-            assert!(
-                traced.contains("stack backtrace") && !traced.contains(&SECRET[4..]),
-                "{way}: {traced}"
-            );
+            assert!(traced.contains("stack backtrace") && !traced.contains(&SECRET[4..]), "{way}: {traced}");
         }
         // The control: Rust's own hook shows it.
         for way in ["slice", "format", "unwrap"] {
@@ -99,10 +90,7 @@ mod tests {
         }
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "how the program is distinguished from the test"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "how the program is distinguished from the test")]
     fn asked() -> Option<(String, String)> {
         let asked = std::env::var(PROGRAM).ok()?;
         let (hook, way) = asked.split_once(' ').expect("two words");
@@ -129,11 +117,7 @@ mod tests {
     fn start(hook: &str, way: &str, backtrace: &str) -> Output {
         let itself = std::env::current_exe().unwrap();
         let mut program = Command::new(itself);
-        program.args([
-            "--exact",
-            "report::tests::a_panic_says_where_and_shows_no_value",
-            "--nocapture",
-        ]);
+        program.args(["--exact", "report::tests::a_panic_says_where_and_shows_no_value", "--nocapture"]);
         program
             .env(PROGRAM, format!("{hook} {way}"))
             .env("RUST_BACKTRACE", backtrace)

@@ -24,10 +24,7 @@ impl Engine {
         const OPERATION: &str = "read files of container";
         let object = format!("{container}:{path}");
         let options = DownloadFromContainerOptionsBuilder::default().path(path).build();
-        let mut pieces = self
-            .docker()
-            .download_from_container(container, Some(options))
-            .boxed();
+        let mut pieces = self.docker().download_from_container(container, Some(options)).boxed();
         let mut archive = BytesMut::new();
         loop {
             match within(CALL_DEADLINE, OPERATION, &object, pieces.try_next()).await {
@@ -52,11 +49,8 @@ impl Engine {
 #[must_use]
 pub fn first_file(archive: &[u8]) -> Option<String> {
     let mut archive = tar::Archive::new(archive);
-    let file = archive
-        .entries()
-        .ok()?
-        .filter_map(Result::ok)
-        .find(|entry| entry.header().entry_type().is_file())?;
+    let file =
+        archive.entries().ok()?.filter_map(Result::ok).find(|entry| entry.header().entry_type().is_file())?;
     let mut text = Vec::new();
     file.take(LARGEST_FILE).read_to_end(&mut text).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
@@ -72,14 +66,10 @@ mod tests {
         let mut link = tar::Header::new_gnu();
         link.set_entry_type(tar::EntryType::Symlink);
         link.set_size(0);
-        builder
-            .append_link(&mut link, "cert.pem", "certs/ca-certificates.crt")
-            .unwrap();
+        builder.append_link(&mut link, "cert.pem", "certs/ca-certificates.crt").unwrap();
         let mut header = tar::Header::new_gnu();
         header.set_size(3);
-        builder
-            .append_data(&mut header, "ca-certificates.crt", &b"pem"[..])
-            .unwrap();
+        builder.append_data(&mut header, "ca-certificates.crt", &b"pem"[..]).unwrap();
         assert_eq!(first_file(&builder.into_inner().unwrap()).as_deref(), Some("pem"));
         assert_eq!(first_file(b"no archive"), None);
     }

@@ -58,14 +58,7 @@ impl Engine {
         let call = self.docker().attach_container(container, Some(options));
         let AttachContainerResults { output, input } =
             within(CALL_DEADLINE, "attach to container", container, call).await?;
-        Ok((
-            Stdin(input),
-            Output {
-                container: container.to_owned(),
-                frames: output,
-                ended: false,
-            },
-        ))
+        Ok((Stdin(input), Output { container: container.to_owned(), frames: output, ended: false }))
     }
 }
 
@@ -85,9 +78,9 @@ impl Stream for Output {
             // Podman 4 resets the connection of a process that ended without having read its input.
             Some(Err(Error::IOError { err })) if err.kind() == io::ErrorKind::ConnectionReset => None,
             None => None,
-            Some(Ok(LogOutput::StdIn { .. } | LogOutput::Console { .. })) => Some(Err(
-                self.failed(Cause::Answer("a frame of output belongs to no stream".to_owned()))
-            )),
+            Some(Ok(LogOutput::StdIn { .. } | LogOutput::Console { .. })) => {
+                Some(Err(self.failed(Cause::Answer("a frame of output belongs to no stream".to_owned()))))
+            }
             Some(Err(error)) => Some(Err(self.failed(error.into()))),
         };
         self.ended = true;
@@ -100,11 +93,7 @@ impl Output {
         container: &str,
         frames: impl Stream<Item = Result<LogOutput, Error>> + Send + 'static,
     ) -> Self {
-        Self {
-            container: container.to_owned(),
-            frames: Box::pin(frames),
-            ended: false,
-        }
+        Self { container: container.to_owned(), frames: Box::pin(frames), ended: false }
     }
 
     fn failed(&self, cause: Cause) -> EngineError {

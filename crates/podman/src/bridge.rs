@@ -26,9 +26,7 @@ impl Engine {
         let Some(after) = self.bridges(beginning).await else {
             return Ok(None);
         };
-        let stays = before
-            .intersection(&after)
-            .filter(|name| !networks.contains(*name));
+        let stays = before.intersection(&after).filter(|name| !networks.contains(*name));
         Ok(Some(stays.cloned().collect()))
     }
 
@@ -69,13 +67,8 @@ impl Engine {
 
 /// The interfaces in the kernel's table whose names begin with `beginning`.
 fn named(table: &str, beginning: &str) -> BTreeSet<String> {
-    let names = table
-        .lines()
-        .filter_map(|line| Some(line.split_once(':')?.0.trim()));
-    names
-        .filter(|name| name.starts_with(beginning))
-        .map(str::to_owned)
-        .collect()
+    let names = table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+    names.filter(|name| name.starts_with(beginning)).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -85,10 +78,7 @@ mod tests {
     #[test]
     fn interfaces_are_told_from_the_titles_of_the_table() {
         let table = "Inter-|   Receive\n face |bytes\n    lo: 0 0\nsbx1a2b00000001: 5 6\n veth0: 1 2\nsbx1a2c00000002: 7 8\n";
-        assert_eq!(
-            named(table, "sbx1a2b"),
-            BTreeSet::from(["sbx1a2b00000001".to_owned()])
-        );
+        assert_eq!(named(table, "sbx1a2b"), BTreeSet::from(["sbx1a2b00000001".to_owned()]));
         assert!(named("", "sbx").is_empty());
     }
 }

@@ -112,17 +112,12 @@ impl BuildRequest {
         }
         if !self.folders.is_empty() {
             let folder = |path: &PathBuf| json!({"IsURL": false, "IsImage": false, "Value": path, "DownloadedCache": ""});
-            let folders: BTreeMap<&String, Value> = self
-                .folders
-                .iter()
-                .map(|(name, path)| (name, folder(path)))
-                .collect();
+            let folders: BTreeMap<&String, Value> =
+                self.folders.iter().map(|(name, path)| (name, folder(path))).collect();
             query.push(("additionalbuildcontexts", json!(folders).to_string()));
         }
-        let pairs: Vec<String> = query
-            .iter()
-            .map(|(name, value)| format!("{name}={}", escape(value)))
-            .collect();
+        let pairs: Vec<String> =
+            query.iter().map(|(name, value)| format!("{name}={}", escape(value))).collect();
         pairs.join("&")
     }
 }
@@ -194,9 +189,7 @@ impl Engine {
             id = said.aux.and_then(|aux| aux.id).or(id.take());
             Ok(())
         };
-        self.libpod()
-            .stream(call, &target, request.tar.clone(), &mut on_answer)
-            .await?;
+        self.libpod().stream(call, &target, request.tar.clone(), &mut on_answer).await?;
         lines.finish(&mut on_line);
         id.as_deref()
             .and_then(plain_id)
@@ -263,23 +256,15 @@ mod tests {
     #[test]
     fn the_query_says_where_the_steps_run_in_podmans_own_words() {
         let query = |network| {
-            let request = BuildRequest {
-                network,
-                ..BuildRequest::new("localhost/x:1", Bytes::new(), BTreeMap::new())
-            };
+            let request =
+                BuildRequest { network, ..BuildRequest::new("localhost/x:1", Bytes::new(), BTreeMap::new()) };
             request.query(Some("/state/filter.json"))
         };
         let none = query(BuildNetwork::None);
         assert!(none.contains("networkmode=NetworkDisabled&nsoptions="), "{none}");
-        assert!(
-            none.contains(&escape(r#"["seccomp=/state/filter.json"]"#)),
-            "{none}"
-        );
+        assert!(none.contains(&escape(r#"["seccomp=/state/filter.json"]"#)), "{none}");
         assert!(!query(BuildNetwork::Host).contains("nsoptions"));
-        let joined = query(BuildNetwork::Joined {
-            pid: 7,
-            dns: Ipv4Addr::new(10, 0, 0, 2),
-        });
+        let joined = query(BuildNetwork::Joined { pid: 7, dns: Ipv4Addr::new(10, 0, 0, 2) });
         let both = r#"[{"Host":false,"Name":"network","Path":"/proc/7/ns/net"},{"Host":false,"Name":"pid","Path":"/proc/7/ns/pid"}]"#;
         assert!(joined.contains(&escape(both)), "{joined}");
         assert!(joined.contains(&escape(r#"["10.0.0.2"]"#)), "{joined}");

@@ -16,11 +16,7 @@ pub struct Version {
 
 impl Version {
     const fn new(major: u32, minor: u32) -> Self {
-        Self {
-            major,
-            minor,
-            patch: 0,
-        }
+        Self { major, minor, patch: 0 }
     }
 }
 
@@ -36,17 +32,9 @@ impl FromStr for Version {
     /// Reads `5.4.2`, and what a distribution or a developer appends: `5.5.0-dev`, `4.3.1+ds1`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let core = text.split(['-', '+', '~']).next().unwrap_or_default();
-        let numbers: Vec<u32> = core
-            .split('.')
-            .map(str::parse)
-            .collect::<Result<_, _>>()
-            .map_err(|_| ())?;
+        let numbers: Vec<u32> = core.split('.').map(str::parse).collect::<Result<_, _>>().map_err(|_| ())?;
         match *numbers.as_slice() {
-            [major, minor] => Ok(Self {
-                major,
-                minor,
-                patch: 0,
-            }),
+            [major, minor] => Ok(Self { major, minor, patch: 0 }),
             [major, minor, patch] => Ok(Self { major, minor, patch }),
             _ => Err(()),
         }

@@ -26,10 +26,7 @@ pub(crate) const IMAGE_DEADLINE: Duration = Duration::from_hours(2);
 const PING_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Every podman since 4.0 serves this version of the Docker-compatible API, whatever it calls its own.
-const API: ClientVersion = ClientVersion {
-    major_version: 1,
-    minor_version: 41,
-};
+const API: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
 
 /// An engine. Cloning is cheap: all clones share connections.
 #[derive(Clone)]

@@ -99,9 +99,7 @@ impl Engine {
     /// As of every call: see [`EngineError`].
     pub async fn inspect_container(&self, container: &str) -> Result<Inspection, EngineError> {
         let path = format!("/containers/{}/json", escape(container));
-        self.libpod()
-            .json(container_call("inspect container", container, Method::GET, path))
-            .await
+        self.libpod().json(container_call("inspect container", container, Method::GET, path)).await
     }
 
     /// Makes everything of a created container but its process: networks, mounts, limits. One that is set up already is done.
@@ -124,13 +122,8 @@ impl Engine {
     ///
     /// As of every call: see [`EngineError`].
     pub async fn start_container(&self, container: &str) -> Result<(), EngineError> {
-        within(
-            CALL_DEADLINE,
-            "start container",
-            container,
-            self.docker().start_container(container, None),
-        )
-        .await
+        within(CALL_DEADLINE, "start container", container, self.docker().start_container(container, None))
+            .await
     }
 
     /// Sends a signal to the first process of a container. Returns when SIGKILL has killed it.
@@ -156,8 +149,7 @@ impl Engine {
     /// As of every call: see [`EngineError`], but there is no deadline. The process may still run then.
     pub async fn wait_container(&self, container: &str) -> Result<i64, EngineError> {
         let woken = self.capabilities().wakes_waits();
-        self.wait_looking(container, if woken { SELDOM } else { OFTEN })
-            .await
+        self.wait_looking(container, if woken { SELDOM } else { OFTEN }).await
     }
 
     /// Likewise, for a caller that watches the container in another way: its end may be reported up to five seconds late, that of the
@@ -178,16 +170,9 @@ impl Engine {
         let mut call = container_call(OPERATION, container, Method::POST, path);
         call.deadline = None;
         let body = self.libpod().call(call).await?;
-        std::str::from_utf8(&body)
-            .ok()
-            .and_then(|text| text.trim().parse().ok())
-            .ok_or_else(|| {
-                EngineError::new(
-                    OPERATION,
-                    container,
-                    Cause::Answer("it is no exit code".to_owned()),
-                )
-            })
+        std::str::from_utf8(&body).ok().and_then(|text| text.trim().parse().ok()).ok_or_else(|| {
+            EngineError::new(OPERATION, container, Cause::Answer("it is no exit code".to_owned()))
+        })
     }
 
     /// Removes a container and its anonymous volumes, in whatever state it is; one that is gone is done.
@@ -209,10 +194,7 @@ impl Engine {
     }
 
     async fn try_remove(&self, container: &str) -> Result<(), EngineError> {
-        let options = RemoveContainerOptionsBuilder::default()
-            .force(true)
-            .v(true)
-            .build();
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         within(
             CALL_DEADLINE,
             "remove container",
@@ -242,10 +224,8 @@ impl Engine {
         let filters = escape(&json!({ "label": labels }).to_string());
         let object = labels.join(" ");
         let path = format!("/containers/json?all=true&filters={filters}");
-        let found: Option<Vec<Listed>> = self
-            .libpod()
-            .json(container_call(OPERATION, &object, Method::GET, path))
-            .await?;
+        let found: Option<Vec<Listed>> =
+            self.libpod().json(container_call(OPERATION, &object, Method::GET, path)).await?;
         let summary = |found: Listed| ContainerSummary {
             name: found.names.into_iter().next().unwrap_or_else(|| found.id.clone()),
             id: found.id,
@@ -257,12 +237,5 @@ impl Engine {
 }
 
 fn container_call<'a>(operation: &'static str, container: &'a str, method: Method, path: String) -> Call<'a> {
-    Call {
-        operation,
-        object: container,
-        method,
-        path,
-        body: None,
-        deadline: Some(CALL_DEADLINE),
-    }
+    Call { operation, object: container, method, path, body: None, deadline: Some(CALL_DEADLINE) }
 }

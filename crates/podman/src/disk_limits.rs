@@ -50,34 +50,10 @@ mod tests {
     #[test]
     fn only_some_storage_has_quotas() {
         for (driver, system, rootless, limits, storage) in [
-            (
-                "overlay",
-                "extfs",
-                false,
-                DiskLimits::Impossible,
-                "overlay on extfs",
-            ),
-            (
-                "overlay",
-                "btrfs",
-                false,
-                DiskLimits::Impossible,
-                "overlay on btrfs",
-            ),
-            (
-                "overlay",
-                "xfs",
-                false,
-                DiskLimits::WithProjectQuotas,
-                "overlay on xfs",
-            ),
-            (
-                "overlay",
-                "xfs",
-                true,
-                DiskLimits::Impossible,
-                "overlay on xfs without root",
-            ),
+            ("overlay", "extfs", false, DiskLimits::Impossible, "overlay on extfs"),
+            ("overlay", "btrfs", false, DiskLimits::Impossible, "overlay on btrfs"),
+            ("overlay", "xfs", false, DiskLimits::WithProjectQuotas, "overlay on xfs"),
+            ("overlay", "xfs", true, DiskLimits::Impossible, "overlay on xfs without root"),
             ("btrfs", "", false, DiskLimits::Possible, "btrfs"),
             ("btrfs", "", true, DiskLimits::Impossible, "btrfs without root"),
             ("vfs", "", false, DiskLimits::Impossible, "vfs"),

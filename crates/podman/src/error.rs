@@ -40,11 +40,7 @@ pub(crate) enum Cause {
 
 impl EngineError {
     pub(crate) fn new(operation: &'static str, object: impl Into<String>, cause: Cause) -> Self {
-        Self {
-            operation,
-            object: object.into(),
-            source: Box::new(cause),
-        }
+        Self { operation, object: object.into(), source: Box::new(cause) }
     }
 
     /// For `map_err`: what bollard said about `operation` on `object`.
@@ -162,10 +158,9 @@ impl From<bollard::errors::Error> for Cause {
     fn from(error: bollard::errors::Error) -> Self {
         use bollard::errors::Error;
         match error {
-            Error::DockerResponseServerError { status_code, message } => Self::Status {
-                status: status_code,
-                message: printable(&message),
-            },
+            Error::DockerResponseServerError { status_code, message } => {
+                Self::Status { status: status_code, message: printable(&message) }
+            }
             Error::DockerStreamError { error } => Self::Refused(printable(&error)),
             Error::RequestTimeoutError => Self::Deadline(HEADERS_DEADLINE),
             Error::SocketNotFoundError(path) => Self::Unreachable(format!("no socket at {path}").into()),
@@ -199,13 +194,7 @@ pub(crate) fn printable(text: &str) -> String {
     text.trim()
         .chars()
         .take(LONGEST)
-        .flat_map(|c| {
-            if c.is_control() {
-                c.escape_default().collect()
-            } else {
-                vec![c]
-            }
-        })
+        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
         .collect()
 }
 
@@ -214,28 +203,16 @@ mod tests {
     use super::*;
 
     fn status(status: u16, message: &str) -> EngineError {
-        EngineError::new(
-            "create network",
-            "n",
-            Cause::Status {
-                status,
-                message: message.to_owned(),
-            },
-        )
+        EngineError::new("create network", "n", Cause::Status { status, message: message.to_owned() })
     }
 
     #[test]
     fn what_both_versions_of_the_engine_say_is_told_apart() {
         let name4 = status(500, "network name n already used: network already exists");
         let name5 = status(409, "network name n already used: network already exists");
-        let subnet = status(
-            500,
-            "subnet 10.0.0.0/28 is already used on the host or by another config",
-        );
-        let container = status(
-            500,
-            "creating container storage: the container name \"x\" is already in use by 0f",
-        );
+        let subnet = status(500, "subnet 10.0.0.0/28 is already used on the host or by another config");
+        let container =
+            status(500, "creating container storage: the container name \"x\" is already in use by 0f");
         let gone = status(404, "unable to find network with name or ID n: network not found");
         let other = status(500, "disk full");
         for (error, name, in_subnet, not_found) in [
@@ -256,18 +233,9 @@ mod tests {
 
     #[test]
     fn an_image_that_goes_meanwhile_is_no_failure_for_good() {
-        let status = |status, message: &str| Cause::Status {
-            status,
-            message: message.to_owned(),
-        };
+        let status = |status, message: &str| Cause::Status { status, message: message.to_owned() };
         for (cause, expected) in [
-            (
-                status(
-                    500,
-                    "reading image \"1\": locating image with ID \"1\": image not known",
-                ),
-                true,
-            ),
+            (status(500, "reading image \"1\": locating image with ID \"1\": image not known"), true),
             (
                 Cause::Refused(
                     "checking if cached image exists: getting top layer info: layer not known".to_owned(),
@@ -289,10 +257,7 @@ mod tests {
             status(500, &printable("bad env TOKEN=hunter2\n\u{1b}[31m")).without([&"hunter2".to_owned()]);
         assert_eq!(error.message(), Some("bad env TOKEN=[…]\\n\\u{1b}[31m"));
         let secret = serde_json::from_str::<Vec<u8>>("[\"hunter2\"]").unwrap_err();
-        assert!(
-            secret.to_string().contains("hunter2"),
-            "the reason for json_place"
-        );
+        assert!(secret.to_string().contains("hunter2"), "the reason for json_place");
         assert!(!json_place(&secret).contains("hunter2"));
     }
 }

@@ -138,10 +138,7 @@ impl From<Info> for EngineFacts {
             storage_driver: store.graph_driver_name,
             storage_file_system: store.graph_status.backing_file_system,
             seccomp: host.security.seccomp_enabled,
-            rootless_network_programs: programs
-                .into_iter()
-                .filter(|program| !program.is_empty())
-                .collect(),
+            rootless_network_programs: programs.into_iter().filter(|program| !program.is_empty()).collect(),
         }
     }
 }
@@ -177,9 +174,6 @@ mod tests {
         let facts = EngineFacts::from(serde_json::from_str::<Info>(new).unwrap());
         assert!(facts.rootless);
         assert_eq!(facts.rootless_network_programs, ["/usr/bin/pasta"]);
-        assert_eq!(
-            EngineFacts::from(serde_json::from_str::<Info>("{}").unwrap()),
-            EngineFacts::default()
-        );
+        assert_eq!(EngineFacts::from(serde_json::from_str::<Info>("{}").unwrap()), EngineFacts::default());
     }
 }

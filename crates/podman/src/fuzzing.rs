@@ -46,12 +46,7 @@ fn made() -> std::io::Result<Socket> {
         let _inside = runtime.enter();
         UnixListener::bind(&path)?
     };
-    Ok(Socket {
-        _folder: folder,
-        path,
-        listener,
-        runtime,
-    })
+    Ok(Socket { _folder: folder, path, listener, runtime })
 }
 
 /// The first byte chooses the call, the second one the head of the answer, the next ones how the body is cut; the rest is the body.
@@ -152,10 +147,7 @@ fn answer(head: u8, body: &[u8], sizes: &[usize]) -> Vec<Vec<u8>> {
             let filled = pieces(body, sizes).into_iter().filter(|piece| !piece.is_empty());
             let chunk = |piece: &[u8]| [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
             let chunks = filled.map(chunk);
-            return iter::once(begin)
-                .chain(chunks)
-                .chain([b"0\r\n\r\n".to_vec()])
-                .collect();
+            return iter::once(begin).chain(chunks).chain([b"0\r\n\r\n".to_vec()]).collect();
         }
         // As the streams of a container.
         2 => {
@@ -225,10 +217,7 @@ fn check(error: &EngineError, is_inspection: bool) {
     let text = chain.map(ToString::to_string).collect::<Vec<_>>().join(": ");
     assert!(text.len() <= LONGEST_ERROR, "an error of {} bytes", text.len());
     assert!(!text.chars().any(char::is_control), "an error says {text:?}");
-    assert!(
-        !is_inspection || !text.contains(SECRET),
-        "an error quotes the answer: {text}"
-    );
+    assert!(!is_inspection || !text.contains(SECRET), "an error quotes the answer: {text}");
 }
 
 #[cfg(test)]

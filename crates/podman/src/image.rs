@@ -90,21 +90,12 @@ impl Engine {
         const OPERATION: &str = "inspect image";
         check(OPERATION, reference)?;
         let address = address(reference);
-        match within(
-            CALL_DEADLINE,
-            OPERATION,
-            reference,
-            self.docker().inspect_image(&address),
-        )
-        .await
-        {
+        match within(CALL_DEADLINE, OPERATION, reference, self.docker().inspect_image(&address)).await {
             Ok(inspect) => match facts(inspect) {
                 Ok(facts) => Ok(Some(facts)),
-                Err(problem) => Err(EngineError::new(
-                    OPERATION,
-                    reference,
-                    Cause::Answer(problem.to_owned()),
-                )),
+                Err(problem) => {
+                    Err(EngineError::new(OPERATION, reference, Cause::Answer(problem.to_owned())))
+                }
             },
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
@@ -131,13 +122,8 @@ impl Engine {
         let object = labels.join(" ");
         let filters = HashMap::from([("label".to_owned(), labels.to_vec())]);
         let options = ListImagesOptionsBuilder::default().filters(&filters).build();
-        let found = within(
-            CALL_DEADLINE,
-            OPERATION,
-            &object,
-            self.docker().list_images(Some(options)),
-        )
-        .await?;
+        let found =
+            within(CALL_DEADLINE, OPERATION, &object, self.docker().list_images(Some(options))).await?;
         let summary = |found: bollard::models::ImageSummary| {
             Some(ImageSummary {
                 id: plain_id(&found.id)?,
@@ -147,17 +133,13 @@ impl Engine {
                 size: u64::try_from(found.size).ok()?,
             })
         };
-        found
-            .into_iter()
-            .map(summary)
-            .collect::<Option<_>>()
-            .ok_or_else(|| {
-                EngineError::new(
-                    OPERATION,
-                    object,
-                    Cause::Answer("an image lacks its id, time or size".to_owned()),
-                )
-            })
+        found.into_iter().map(summary).collect::<Option<_>>().ok_or_else(|| {
+            EngineError::new(
+                OPERATION,
+                object,
+                Cause::Answer("an image lacks its id, time or size".to_owned()),
+            )
+        })
     }
 
     /// Removes a name of an image, and the image with its last name; one that is gone is done.
@@ -217,16 +199,10 @@ impl Engine {
         const OPERATION: &str = "load images from";
         const OBJECT: &str = "archive";
         let options = ImportImageOptionsBuilder::default().quiet(true).build();
-        let mut answers = self
-            .patient_docker()
-            .import_image_stream(options, pieces(reader), None)
-            .boxed();
+        let mut answers = self.patient_docker().import_image_stream(options, pieces(reader), None).boxed();
         let mut tags = Vec::new();
         let load = async {
-            while let Some(BuildInfo {
-                stream, error_detail, ..
-            }) = answers.try_next().await?
-            {
+            while let Some(BuildInfo { stream, error_detail, .. }) = answers.try_next().await? {
                 if let Some(message) = error_detail.and_then(|detail| detail.message) {
                     return Err(bollard::errors::Error::DockerStreamError { error: message });
                 }
@@ -249,12 +225,7 @@ fn loaded(line: &str) -> Vec<String> {
         .strip_prefix("Loaded image(s): ")
         .or_else(|| line.strip_prefix("Loaded image: "))
         .unwrap_or_default();
-    names
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect()
+    names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// A reader as a stream of pieces.
@@ -373,44 +344,11 @@ mod tests {
         };
         let facts_of_whole = facts(whole.clone()).unwrap();
         assert_eq!(facts_of_whole.id, "0f".repeat(32));
-        assert_eq!(
-            facts_of_whole.env,
-            BTreeMap::from([("A".to_owned(), "b=c".to_owned())])
-        );
-        assert!(
-            facts(ImageInspect {
-                id: None,
-                ..whole.clone()
-            })
-            .is_err()
-        );
-        assert!(
-            facts(ImageInspect {
-                id: Some("sha256:0f".to_owned()),
-                ..whole.clone()
-            })
-            .is_err()
-        );
-        assert!(
-            facts(ImageInspect {
-                created: None,
-                ..whole.clone()
-            })
-            .is_err()
-        );
-        assert!(
-            facts(ImageInspect {
-                created: Some("yesterday".to_owned()),
-                ..whole.clone()
-            })
-            .is_err()
-        );
-        assert!(
-            facts(ImageInspect {
-                config: None,
-                ..whole
-            })
-            .is_err()
-        );
+        assert_eq!(facts_of_whole.env, BTreeMap::from([("A".to_owned(), "b=c".to_owned())]));
+        assert!(facts(ImageInspect { id: None, ..whole.clone() }).is_err());
+        assert!(facts(ImageInspect { id: Some("sha256:0f".to_owned()), ..whole.clone() }).is_err());
+        assert!(facts(ImageInspect { created: None, ..whole.clone() }).is_err());
+        assert!(facts(ImageInspect { created: Some("yesterday".to_owned()), ..whole.clone() }).is_err());
+        assert!(facts(ImageInspect { config: None, ..whole }).is_err());
     }
 }

@@ -168,15 +168,9 @@ pub enum SignalFact {
 
 impl fmt::Debug for ConfigFacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self
-            .env
-            .iter()
-            .map(|variable| variable.split('=').next().unwrap_or_default())
-            .collect();
-        f.debug_struct("ConfigFacts")
-            .field("user", &self.user)
-            .field("env", &names)
-            .finish_non_exhaustive()
+        let names: Vec<_> =
+            self.env.iter().map(|variable| variable.split('=').next().unwrap_or_default()).collect();
+        f.debug_struct("ConfigFacts").field("user", &self.user).field("env", &names).finish_non_exhaustive()
     }
 }
 

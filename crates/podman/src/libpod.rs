@@ -50,9 +50,7 @@ pub(crate) struct Call<'a> {
 
 impl Libpod {
     pub(crate) fn new(socket: &Path) -> Self {
-        Self {
-            socket: socket.to_owned(),
-        }
+        Self { socket: socket.to_owned() }
     }
 
     pub(crate) fn socket(&self) -> &Path {
@@ -102,17 +100,15 @@ impl Libpod {
 
     async fn exchange(&self, call: &Call<'_>, target: &str) -> Result<Answer, EngineError> {
         let answer = self.answer(call, target).await;
-        answer
-            .and_then(success)
-            .map_err(|cause| EngineError::new(call.operation, call.object, cause))
+        answer.and_then(success).map_err(|cause| EngineError::new(call.operation, call.object, cause))
     }
 
     async fn answer(&self, call: &Call<'_>, target: &str) -> Result<Answer, Cause> {
         let exchange = self.send(call, target);
         match call.deadline {
-            Some(deadline) => tokio::time::timeout(deadline, exchange)
-                .await
-                .unwrap_or(Err(Cause::Deadline(deadline))),
+            Some(deadline) => {
+                tokio::time::timeout(deadline, exchange).await.unwrap_or(Err(Cause::Deadline(deadline)))
+            }
             None => exchange.await,
         }
     }
@@ -127,24 +123,19 @@ impl Libpod {
     ) -> Result<(), EngineError> {
         let exchange = async {
             let request = request(&call.method, target, "application/x-tar", archive)?;
-            self.exchange_on(request, |response| read_lines(response, on_line))
-                .await
+            self.exchange_on(request, |response| read_lines(response, on_line)).await
         };
         let streamed = match call.deadline {
-            Some(deadline) => tokio::time::timeout(deadline, exchange)
-                .await
-                .unwrap_or(Err(Cause::Deadline(deadline))),
+            Some(deadline) => {
+                tokio::time::timeout(deadline, exchange).await.unwrap_or(Err(Cause::Deadline(deadline)))
+            }
             None => exchange.await,
         };
         streamed.map_err(|cause| EngineError::new(call.operation, call.object, cause))
     }
 
     async fn send(&self, call: &Call<'_>, target: &str) -> Result<Answer, Cause> {
-        let body = call
-            .body
-            .as_ref()
-            .map(|body| Bytes::from(body.to_string()))
-            .unwrap_or_default();
+        let body = call.body.as_ref().map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let request = request(&call.method, target, "application/json", body)?;
         self.exchange_on(request, whole).await
     }
@@ -158,9 +149,8 @@ impl Libpod {
     where
         F: Future<Output = Result<T, Cause>>,
     {
-        let stream = UnixStream::connect(&self.socket)
-            .await
-            .map_err(|error| Cause::Unreachable(Box::new(error)))?;
+        let stream =
+            UnixStream::connect(&self.socket).await.map_err(|error| Cause::Unreachable(Box::new(error)))?;
         let hung_up = |error: hyper::Error| Cause::HungUp(Box::new(error));
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(hung_up)?;
         let exchange = async {
@@ -194,16 +184,8 @@ fn request(
 
 async fn whole(response: Response<Incoming>) -> Result<Answer, Cause> {
     let (head, body) = response.into_parts();
-    let body = Limited::new(body, LARGEST_ANSWER)
-        .collect()
-        .await
-        .map_err(broken_body)?
-        .to_bytes();
-    Ok(Answer {
-        status: head.status,
-        headers: head.headers,
-        body,
-    })
+    let body = Limited::new(body, LARGEST_ANSWER).collect().await.map_err(broken_body)?.to_bytes();
+    Ok(Answer { status: head.status, headers: head.headers, body })
 }
 
 async fn read_lines(
@@ -218,10 +200,8 @@ async fn read_lines(
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Cause::HungUp(Box::new(error)))?;
         let mut rest: &[u8] = frame.data_ref().map_or(&[], |data| data);
-        while let Some((line, after)) = rest
-            .iter()
-            .position(|byte| *byte == b'\n')
-            .and_then(|end| rest.split_at_checked(end + 1))
+        while let Some((line, after)) =
+            rest.iter().position(|byte| *byte == b'\n').and_then(|end| rest.split_at_checked(end + 1))
         {
             begun.extend_from_slice(line);
             on_line(&begun)?;
@@ -230,9 +210,7 @@ async fn read_lines(
         }
         begun.extend_from_slice(rest);
         if begun.len() > LONGEST_LINE {
-            return Err(Cause::Answer(format!(
-                "a line of it is longer than {LONGEST_LINE} bytes"
-            )));
+            return Err(Cause::Answer(format!("a line of it is longer than {LONGEST_LINE} bytes")));
         }
     }
     if begun.is_empty() { Ok(()) } else { on_line(&begun) }
@@ -240,11 +218,7 @@ async fn read_lines(
 
 /// What cannot be parsed is an answer; what ends too early is none.
 fn unreadable(error: hyper::Error) -> Cause {
-    if error.is_parse() {
-        Cause::Answer(format!("no HTTP: {error}"))
-    } else {
-        Cause::HungUp(Box::new(error))
-    }
+    if error.is_parse() { Cause::Answer(format!("no HTTP: {error}")) } else { Cause::HungUp(Box::new(error)) }
 }
 
 fn broken_body(error: Box<dyn std::error::Error + Send + Sync>) -> Cause {
@@ -268,10 +242,7 @@ fn success(answer: Answer) -> Result<Answer, Cause> {
         Ok(failure) => printable(&failure.message),
         Err(_) => printable(&String::from_utf8_lossy(&answer.body)),
     };
-    Err(Cause::Status {
-        status: answer.status.as_u16(),
-        message,
-    })
+    Err(Cause::Status { status: answer.status.as_u16(), message })
 }
 
 /// Makes `text` fit for a segment of a path or a value of a query.

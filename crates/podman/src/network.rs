@@ -74,10 +74,7 @@ impl Engine {
         let body = Some(body(plan));
         let described: Described = self
             .libpod()
-            .json(Call {
-                body,
-                ..call(OPERATION, &plan.name, Method::POST, "/networks/create")
-            })
+            .json(Call { body, ..call(OPERATION, &plan.name, Method::POST, "/networks/create") })
             .await?;
         let wrong = differences(plan, &described);
         if wrong.is_empty() {
@@ -102,14 +99,11 @@ impl Engine {
         }
         const OPERATION: &str = "remove network";
         let path = format!("/networks/{}", escape(name));
-        let removals: Vec<Removal> = match self
-            .libpod()
-            .json(call(OPERATION, name, Method::DELETE, path))
-            .await
-        {
-            Err(error) if error.is_not_found() => return Ok(()),
-            other => other?,
-        };
+        let removals: Vec<Removal> =
+            match self.libpod().json(call(OPERATION, name, Method::DELETE, path)).await {
+                Err(error) if error.is_not_found() => return Ok(()),
+                other => other?,
+            };
         match removals.into_iter().find_map(|removal| removal.err) {
             None => Ok(()),
             Some(error) => Err(EngineError::new(
@@ -127,11 +121,7 @@ impl Engine {
     /// As of every call: see [`EngineError`].
     pub async fn network_exists(&self, name: &str) -> Result<bool, EngineError> {
         let path = format!("/networks/{}/exists", escape(name));
-        match self
-            .libpod()
-            .call(call("look for network", name, Method::GET, path))
-            .await
-        {
+        match self.libpod().call(call("look for network", name, Method::GET, path)).await {
             Ok(_) => Ok(true),
             Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error),
@@ -147,10 +137,8 @@ impl Engine {
         let filters = escape(&json!({ "label": labels }).to_string());
         let path = format!("/networks/json?filters={filters}");
         let object = labels.join(" ");
-        let found: Option<Vec<Described>> = self
-            .libpod()
-            .json(call("list networks with", &object, Method::GET, path))
-            .await?;
+        let found: Option<Vec<Described>> =
+            self.libpod().json(call("list networks with", &object, Method::GET, path)).await?;
         let summary = |found: Described| NetworkSummary {
             name: found.name,
             labels: found.labels,
@@ -162,14 +150,7 @@ impl Engine {
 }
 
 fn call<'a>(operation: &'static str, object: &'a str, method: Method, path: impl Into<String>) -> Call<'a> {
-    Call {
-        operation,
-        object,
-        method,
-        path: path.into(),
-        body: None,
-        deadline: Some(CALL_DEADLINE),
-    }
+    Call { operation, object, method, path: path.into(), body: None, deadline: Some(CALL_DEADLINE) }
 }
 
 fn body(plan: &NetworkRequest) -> Value {
@@ -206,16 +187,8 @@ fn differences(plan: &NetworkRequest, described: &Described) -> Vec<&'static str
         (!described.dns_enabled, "dns"),
         (!described.ipv6_enabled, "ipv6"),
         (planned_subnet, "subnet"),
-        (
-            !plan.internal || subnets.iter().all(|subnet| subnet.gateway.is_none()),
-            "gateway",
-        ),
-        (
-            plan.labels
-                .iter()
-                .all(|(name, value)| described.labels.get(name) == Some(value)),
-            "labels",
-        ),
+        (!plan.internal || subnets.iter().all(|subnet| subnet.gateway.is_none()), "gateway"),
+        (plan.labels.iter().all(|(name, value)| described.labels.get(name) == Some(value)), "labels"),
         (described.network_interface == plan.bridge, "bridge"),
     ]
     .into_iter()
@@ -252,20 +225,13 @@ mod tests {
     fn an_internal_network_gets_neither_a_name_server_nor_a_gateway() {
         let body = body(&plan());
         assert_eq!(body.pointer("/dns_enabled"), Some(&json!(false)));
-        assert_eq!(
-            body.pointer("/subnets"),
-            Some(&json!([{"subnet": "10.199.0.0/28"}]))
-        );
+        assert_eq!(body.pointer("/subnets"), Some(&json!([{"subnet": "10.199.0.0/28"}])));
         assert_eq!(body.pointer("/options"), None);
     }
 
     #[test]
     fn a_network_with_a_way_out_is_kept_apart_from_others() {
-        let open = NetworkRequest {
-            internal: false,
-            subnet: None,
-            ..plan()
-        };
+        let open = NetworkRequest { internal: false, subnet: None, ..plan() };
         let body = body(&open);
         assert_eq!(body.pointer("/options/isolate"), Some(&json!("true")));
         assert_eq!(body.pointer("/subnets"), None);
@@ -281,17 +247,9 @@ mod tests {
             ("dns_enabled", json!(true), "dns"),
             ("ipv6_enabled", json!(true), "ipv6"),
             ("subnets", json!([{"subnet": "10.0.0.0/8"}]), "subnet"),
-            (
-                "subnets",
-                json!([{"subnet": "10.199.0.0/28"}, {"subnet": "10.198.0.0/28"}]),
-                "subnet",
-            ),
+            ("subnets", json!([{"subnet": "10.199.0.0/28"}, {"subnet": "10.198.0.0/28"}]), "subnet"),
             ("subnets", json!([]), "subnet"),
-            (
-                "subnets",
-                json!([{"subnet": "10.199.0.0/28", "gateway": "10.199.0.1"}]),
-                "gateway",
-            ),
+            ("subnets", json!([{"subnet": "10.199.0.0/28", "gateway": "10.199.0.1"}]), "gateway"),
             ("labels", json!({}), "labels"),
             ("network_interface", json!("podman1"), "bridge"),
         ] {

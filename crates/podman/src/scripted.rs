@@ -25,11 +25,7 @@ impl Script {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("engine.sock");
         let listener = UnixListener::bind(&socket).unwrap();
-        let mut answers = answers
-            .into_iter()
-            .map(Into::into)
-            .collect::<Vec<Vec<u8>>>()
-            .into_iter();
+        let mut answers = answers.into_iter().map(Into::into).collect::<Vec<Vec<u8>>>().into_iter();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 if let Some(answer) = answers.next() {
@@ -38,10 +34,7 @@ impl Script {
                 }
             }
         });
-        Self {
-            _folder: folder,
-            socket,
-        }
+        Self { _folder: folder, socket }
     }
 
     async fn connect(&self) -> Result<Engine, EngineError> {
@@ -62,10 +55,7 @@ async fn read_request(stream: &mut UnixStream) -> String {
     loop {
         let text = String::from_utf8_lossy(&request).to_ascii_lowercase();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head
-                .lines()
-                .find_map(|line| line.strip_prefix("content-length: "))
-                .unwrap_or("0");
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
             if body.len() >= length.parse().unwrap() {
                 return text;
             }
@@ -97,16 +87,10 @@ async fn only_a_podman_of_a_known_version_is_connected_to() {
         (PING.to_owned(), None),
         (pong("Libpod-API-Version: 4.3.1\r\n"), None),
         (pong(""), Some("is this podman's socket")),
-        (
-            pong("Libpod-Api-Version: new\r\n"),
-            Some("is this podman's socket"),
-        ),
+        (pong("Libpod-Api-Version: new\r\n"), Some("is this podman's socket")),
         (pong("Libpod-Api-Version: 4.2.9\r\n"), Some("too old")),
         (pong("Libpod-Api-Version: 3.4.4\r\n"), Some("too old")),
-        (
-            json("500 Internal Server Error", r#"{"message":"broken"}"#),
-            Some("answered 500: broken"),
-        ),
+        (json("500 Internal Server Error", r#"{"message":"broken"}"#), Some("answered 500: broken")),
         ("SSH-2.0-OpenSSH_9.2\r\n".to_owned(), Some("not understood")),
         ("HTTP/1.1 200 OK\r\nLibpod-Ap".to_owned(), Some("hung up")),
         (String::new(), Some("hung up")),
@@ -137,10 +121,7 @@ async fn an_engine_that_says_nothing_meets_the_deadline() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("engine.sock");
     let _listener = UnixListener::bind(&socket).unwrap();
-    let error = Libpod::new(&socket)
-        .ping(Duration::from_millis(20))
-        .await
-        .unwrap_err();
+    let error = Libpod::new(&socket).ping(Duration::from_millis(20)).await.unwrap_err();
     assert!(error.is_deadline(), "{error:?}");
 }
 
@@ -164,11 +145,9 @@ async fn an_exit_code_is_a_number_or_an_error() {
 
 #[tokio::test]
 async fn an_engine_looks_often_for_an_end_only_where_nothing_else_tells_it() {
-    for (version, watched, expected) in [
-        ("5.4.2", false, "interval=5s"),
-        ("4.3.1", false, "interval=10ms"),
-        ("4.3.1", true, "interval=5s"),
-    ] {
+    for (version, watched, expected) in
+        [("5.4.2", false, "interval=5s"), ("4.3.1", false, "interval=10ms"), ("4.3.1", true, "interval=5s")]
+    {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("engine.sock");
         let listener = UnixListener::bind(&socket).unwrap();
@@ -198,18 +177,13 @@ async fn an_engine_that_dies_during_the_wait_is_told_as_such() {
     let (_script, engine) =
         Script::engine_then("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
     let error = engine.wait_container("0f").await.unwrap_err();
-    assert!(
-        error.is_unreachable() && chain(&error).contains("hung up"),
-        "{error:?}"
-    );
+    assert!(error.is_unreachable() && chain(&error).contains("hung up"), "{error:?}");
 }
 
 #[tokio::test]
 async fn an_inspection_that_is_not_understood_is_an_error_without_its_content() {
-    let endless = format!(
-        "HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n{}",
-        " ".repeat(33 * 1024 * 1024)
-    );
+    let endless =
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n{}", " ".repeat(33 * 1024 * 1024));
     for answer in [
         json("200 OK", "{}"),
         json("200 OK", "[]"),
@@ -220,40 +194,18 @@ async fn an_inspection_that_is_not_understood_is_an_error_without_its_content() 
     ] {
         let (_script, engine) = Script::engine_then(answer).await;
         let error = engine.inspect_container("0f").await.unwrap_err();
-        assert!(
-            !chain(&error).contains("hunter2") && !format!("{error:?}").contains("hunter2"),
-            "{error:?}"
-        );
+        assert!(!chain(&error).contains("hunter2") && !format!("{error:?}").contains("hunter2"), "{error:?}");
     }
 }
 
 #[tokio::test]
 async fn a_container_without_an_id_was_not_created() {
-    for body in [
-        "{}",
-        r#"{"Id":"","Warnings":[]}"#,
-        r#"{"Id":"../x","Warnings":[]}"#,
-        "null",
-        "{",
-    ] {
+    for body in ["{}", r#"{"Id":"","Warnings":[]}"#, r#"{"Id":"../x","Warnings":[]}"#, "null", "{"] {
         let (_script, engine) = Script::engine_then(json("201 Created", body)).await;
-        assert!(
-            engine
-                .create_container("n", serde_json::Value::Null)
-                .await
-                .is_err(),
-            "{body}"
-        );
+        assert!(engine.create_container("n", serde_json::Value::Null).await.is_err(), "{body}");
     }
     let (_script, engine) = Script::engine_then(json("201 Created", r#"{"Id":"0f","Warnings":["x"]}"#)).await;
-    assert_eq!(
-        engine
-            .create_container("n", serde_json::Value::Null)
-            .await
-            .unwrap()
-            .as_str(),
-        "0f"
-    );
+    assert_eq!(engine.create_container("n", serde_json::Value::Null).await.unwrap().as_str(), "0f");
 }
 
 #[tokio::test]
@@ -269,18 +221,8 @@ async fn a_network_that_is_not_as_planned_is_removed_and_an_error() {
         "subnets":[{"subnet":"10.199.0.0/28","gateway":"10.199.0.1"}]}"#;
     let removed = json("200 OK", r#"[{"Name":"n","Err":null}]"#);
     let script = Script::new([PING.to_owned(), json("200 OK", leaky), removed]);
-    let error = script
-        .connect()
-        .await
-        .unwrap()
-        .create_network(&plan)
-        .await
-        .unwrap_err();
-    assert!(
-        chain(&error).contains("internal, dns, gateway"),
-        "{}",
-        chain(&error)
-    );
+    let error = script.connect().await.unwrap().create_network(&plan).await.unwrap_err();
+    assert!(chain(&error).contains("internal, dns, gateway"), "{}", chain(&error));
 }
 
 #[tokio::test]
@@ -290,13 +232,7 @@ async fn removing_a_network_reads_the_answer_and_not_only_its_status() {
         (json("404 Not Found", r#"{"message":"network not found"}"#), true),
         (json("200 OK", r#"[{"Name":"n","Err":"in use"}]"#), false),
         (json("200 OK", "OK"), false),
-        (
-            json(
-                "500 Internal Server Error",
-                r#"{"message":"network is being used"}"#,
-            ),
-            false,
-        ),
+        (json("500 Internal Server Error", r#"{"message":"network is being used"}"#), false),
     ] {
         let (_script, engine) = Script::engine_then(answer.clone()).await;
         assert_eq!(engine.remove_network("n").await.is_ok(), good, "{answer:?}");
@@ -320,11 +256,7 @@ async fn output_of(frames: &[Vec<u8>]) -> Vec<Result<Chunk, EngineError>> {
 async fn output_comes_by_stream_and_ends_with_the_connection() {
     let chunks = output_of(&[frame(1, "out"), frame(2, "err"), frame(1, "")]).await;
     let chunks: Vec<Chunk> = chunks.into_iter().map(Result::unwrap).collect();
-    let expected = [
-        Chunk::Stdout("out".into()),
-        Chunk::Stderr("err".into()),
-        Chunk::Stdout(Bytes::new()),
-    ];
+    let expected = [Chunk::Stdout("out".into()), Chunk::Stderr("err".into()), Chunk::Stdout(Bytes::new())];
     assert_eq!(chunks, expected);
 }
 
@@ -337,10 +269,7 @@ async fn output_that_is_not_framed_or_breaks_off_is_an_error_and_the_end() {
         vec![frame(1, "ok"), vec![1, 0, 0]],
     ] {
         let chunks = output_of(&frames).await;
-        assert!(
-            matches!(chunks.as_slice(), [Ok(Chunk::Stdout(_)), Err(_)]),
-            "{frames:?}: {chunks:?}"
-        );
+        assert!(matches!(chunks.as_slice(), [Ok(Chunk::Stdout(_)), Err(_)]), "{frames:?}: {chunks:?}");
     }
 }
 
@@ -376,10 +305,7 @@ async fn a_build_that_ends_without_an_image_has_failed() {
     let request = BuildRequest::new("localhost/x:1", Bytes::new(), std::collections::BTreeMap::new());
     let id = "0f".repeat(32);
     for (body, good) in [
-        (
-            format!("{{\"stream\":\"STEP 1\\n\"}}\n{{\"aux\":{{\"ID\":\"sha256:{id}\"}}}}\n"),
-            true,
-        ),
+        (format!("{{\"stream\":\"STEP 1\\n\"}}\n{{\"aux\":{{\"ID\":\"sha256:{id}\"}}}}\n"), true),
         ("{\"stream\":\"STEP 1\\n\"}\n".to_owned(), false),
         ("{\"aux\":{\"ID\":\"latest\"}}\n".to_owned(), false),
         (
@@ -417,10 +343,7 @@ async fn containers_are_listed_in_states_that_only_podman_has() {
     let (_script, engine) = Script::engine_then(json("200 OK", body)).await;
     let found = engine.list_containers(&["x=y".to_owned()]).await.unwrap();
     assert_eq!(
-        found
-            .iter()
-            .map(|found| (found.name.as_str(), found.state.as_str()))
-            .collect::<Vec<_>>(),
+        found.iter().map(|found| (found.name.as_str(), found.state.as_str())).collect::<Vec<_>>(),
         [("a", "initialized"), ("0e", "")]
     );
     for body in ["[{}]", r#"[{"Id":"0f"}]"#, "{}", ""] {

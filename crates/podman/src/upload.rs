@@ -94,11 +94,7 @@ impl Engine {
         let options = UploadToContainerOptionsBuilder::default()
             .path(folder)
             .no_overwrite_dir_non_dir("true")
-            .copy_uidgid(if owner == Owner::ContainerUser {
-                "true"
-            } else {
-                "false"
-            })
+            .copy_uidgid(if owner == Owner::ContainerUser { "true" } else { "false" })
             .build();
         let object = format!("{container}:{folder}");
         let docker = self.patient_docker();

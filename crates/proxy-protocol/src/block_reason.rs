@@ -71,10 +71,7 @@ mod tests {
         ] {
             assert_eq!(reason.as_str(), name);
             assert_eq!(serde_json::to_value(reason).unwrap(), name);
-            assert_eq!(
-                serde_json::from_value::<BlockReason>(name.into()).unwrap(),
-                reason
-            );
+            assert_eq!(serde_json::from_value::<BlockReason>(name.into()).unwrap(), reason);
         }
         assert!(serde_json::from_str::<BlockReason>("\"no_such_reason\"").is_err());
     }

@@ -59,12 +59,7 @@ impl Listen {
     /// The standard ports on `address`.
     #[must_use]
     pub fn new(address: Ipv4Addr) -> Self {
-        Self {
-            address,
-            http_port: 80,
-            https_port: 443,
-            dns_port: 53,
-        }
+        Self { address, http_port: 80, https_port: 443, dns_port: 53 }
     }
 }
 

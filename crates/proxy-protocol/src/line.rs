@@ -66,11 +66,7 @@ impl From<serde_json::Error> for LineError {
             Category::Eof => LineFault::CutShort,
             Category::Io => LineFault::Write,
         };
-        Self {
-            fault,
-            line: error.line(),
-            column: error.column(),
-        }
+        Self { fault, line: error.line(), column: error.column() }
     }
 }
 

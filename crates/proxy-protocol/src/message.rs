@@ -8,10 +8,7 @@ use crate::Record;
 /// A line from the proxy.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all messages are records, and none is kept"
-)]
+#[expect(clippy::large_enum_variant, reason = "nearly all messages are records, and none is kept")]
 pub enum ProxyMessage {
     /// Every socket is bound and the policy is in force.
     Ready {

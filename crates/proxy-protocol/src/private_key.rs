@@ -36,9 +36,6 @@ mod tests {
 
     #[test]
     fn debug_shows_nothing_of_the_key() {
-        assert_eq!(
-            format!("{:?}", PrivateKeyPem::new("MIGH".to_owned())),
-            "PrivateKeyPem(redacted)"
-        );
+        assert_eq!(format!("{:?}", PrivateKeyPem::new("MIGH".to_owned())), "PrivateKeyPem(redacted)");
     }
 }

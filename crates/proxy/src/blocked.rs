@@ -16,10 +16,7 @@ pub(crate) struct Blocked {
 impl Blocked {
     /// The message is one sentence, free of details of the machine.
     pub(crate) fn new(reason: impl Into<BlockReason>, message: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            message: message.into(),
-        }
+        Self { reason: reason.into(), message: message.into() }
     }
 
     /// The reason, for programs.

@@ -54,11 +54,7 @@ impl Column {
 
 impl std::fmt::Display for Column {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0 == 0 {
-            Ok(())
-        } else {
-            write!(f, " at column {}", self.0)
-        }
+        if self.0 == 0 { Ok(()) } else { write!(f, " at column {}", self.0) }
     }
 }
 
@@ -79,9 +75,7 @@ pub(crate) struct Control<R> {
 impl<R: AsyncRead + Unpin> Control<R> {
     /// Reads from `input`.
     pub(crate) fn new(input: R) -> Self {
-        Self {
-            input: BufReader::new(input),
-        }
+        Self { input: BufReader::new(input) }
     }
 
     /// The first line.
@@ -207,10 +201,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_start_document_is_read() {
-        let config = Control::new(start_document(PROTOCOL_VERSION, "").as_bytes())
-            .start()
-            .await
-            .unwrap();
+        let config = Control::new(start_document(PROTOCOL_VERSION, "").as_bytes()).start().await.unwrap();
         assert_eq!(config.limits, sandbox_proxy_protocol::Limits::default());
         assert_eq!(config.authority.private_key_pem.expose(), SECRET);
         assert!(!format!("{config:?}").contains(SECRET));
@@ -223,14 +214,8 @@ mod tests {
             (String::new(), "ended before"),
             (good.trim_end().to_owned(), "ended before"),
             ("\n".to_owned(), "failed to read the start document"),
-            (
-                format!("\"{SECRET}\"\n"),
-                "failed to read the start document at column",
-            ),
-            (
-                good.replace("certificate_pem", SECRET),
-                "failed to read the start document at column",
-            ),
+            (format!("\"{SECRET}\"\n"), "failed to read the start document at column"),
+            (good.replace("certificate_pem", SECRET), "failed to read the start document at column"),
             (
                 good.replace("\"c\"", &format!("[\"{SECRET}\"]")),
                 "failed to read the start document at column",
@@ -240,10 +225,7 @@ mod tests {
                 "failed to read the start document at column",
             ),
             // A later version may have other keys: what counts is said first.
-            (
-                start_document(99, ",\"unknown\":1"),
-                "protocol version 99, this proxy has",
-            ),
+            (start_document(99, ",\"unknown\":1"), "protocol version 99, this proxy has"),
         ];
         for (input, expected) in cases {
             let error = Control::new(input.as_bytes()).start().await.unwrap_err();
@@ -257,11 +239,10 @@ mod tests {
     async fn an_owner_that_falls_silent_cuts_the_task_off_until_it_speaks_again() {
         let (sender, mut receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let (mut owner, input) = tokio::io::duplex(64);
-        let following = tokio::spawn(async move {
-            Control::new(input)
-                .follow(&sender, Some(Duration::from_secs(10)))
-                .await
-        });
+        let following =
+            tokio::spawn(
+                async move { Control::new(input).follow(&sender, Some(Duration::from_secs(10))).await },
+            );
         let began = tokio::time::Instant::now();
         // Half a line is no sign of life, and is not lost.
         owner.write_all(b"{\"command\":").await.unwrap();
@@ -277,10 +258,7 @@ mod tests {
     #[tokio::test]
     async fn a_line_without_end_is_refused() {
         let endless = tokio::io::repeat(b' ');
-        assert!(matches!(
-            Control::new(endless).start().await,
-            Err(ControlError::TooLong)
-        ));
+        assert!(matches!(Control::new(endless).start().await, Err(ControlError::TooLong)));
     }
 
     #[tokio::test]
@@ -300,19 +278,13 @@ mod tests {
         let (sender, receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let before = receiver.borrow().allowlist.clone();
         let lines = "{\"command\":\"set_policy\",\"policy\":{\"domains\":[\"a.example\"]}}\n";
-        Control::new(lines.as_bytes())
-            .follow(&sender, None)
-            .await
-            .unwrap();
+        Control::new(lines.as_bytes()).follow(&sender, None).await.unwrap();
         assert_ne!(*receiver.borrow().allowlist, *before);
         assert!(!receiver.borrow().quarantined);
 
         // A quarantine outlives a new policy. What was cut off at the end is not followed.
         let lines = "{\"command\":\"quarantine\"}\n{\"command\":\"set_policy\",\"policy\":{}}\n{\"comm";
-        Control::new(lines.as_bytes())
-            .follow(&sender, None)
-            .await
-            .unwrap();
+        Control::new(lines.as_bytes()).follow(&sender, None).await.unwrap();
         assert_eq!(*receiver.borrow().allowlist, *before);
         assert!(receiver.borrow().quarantined);
     }

@@ -21,9 +21,7 @@ mod tests {
     use super::*;
 
     fn lines(headers: &HeaderMap) -> String {
-        let lines = headers
-            .iter()
-            .map(|(name, value)| format!("{name}={}", value.to_str().unwrap()));
+        let lines = headers.iter().map(|(name, value)| format!("{name}={}", value.to_str().unwrap()));
         lines.collect::<Vec<_>>().join(" ")
     }
 

@@ -45,10 +45,7 @@ pub(crate) struct Frames {
 impl Frames {
     /// The first frame begins behind so many bytes.
     pub(crate) fn behind(bytes: usize) -> Self {
-        Self {
-            payload: bytes,
-            ..Self::default()
-        }
+        Self { payload: bytes, ..Self::default() }
     }
 
     /// Whether the next byte is the first of a frame.
@@ -94,11 +91,7 @@ impl Frames {
                 break;
             }
             // To the beginning of the next frame, or to the end.
-            let step = if at.payload > 0 {
-                at.payload
-            } else {
-                HEAD - at.come
-            };
+            let step = if at.payload > 0 { at.payload } else { HEAD - at.come };
             let (passed, after) = rest.split_at_checked(step).unwrap_or((rest, &[]));
             let Ok(()) = at.follow(passed, |_| Ok::<(), Infallible>(()));
             rest = after;
@@ -114,11 +107,7 @@ mod tests {
     use super::*;
 
     fn frame(kind: u8, length: u8) -> Vec<u8> {
-        [
-            &[0, 0, length, kind, 0, 0, 0, 0, 1],
-            vec![7; length.into()].as_slice(),
-        ]
-        .concat()
+        [&[0, 0, length, kind, 0, 0, 0, 0, 1], vec![7; length.into()].as_slice()].concat()
     }
 
     #[test]

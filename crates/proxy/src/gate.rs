@@ -36,12 +36,7 @@ impl Gate {
     ///
     /// The policy's denial; during a quarantine, or while the records are not read, a denial that says so.
     pub(crate) fn admit(&self, request: Request) -> Result<Permit, Blocked> {
-        let LivePolicy {
-            allowlist,
-            quarantined,
-            unattended,
-            ..
-        } = self.policy.borrow().clone();
+        let LivePolicy { allowlist, quarantined, unattended, .. } = self.policy.borrow().clone();
         if quarantined {
             return Err(Blocked::new(
                 BlockReason::Quarantine,
@@ -59,12 +54,7 @@ impl Gate {
                 let method_counts = allowlist.has_method_rules_for(request.host());
                 // Rules for whole hosts are looked at first.
                 let path_counts = rule.kind == RuleKind::Url && allowlist.has_path_rules_for(request.host());
-                Ok(Permit {
-                    request,
-                    rule,
-                    method_counts,
-                    path_counts,
-                })
+                Ok(Permit { request, rule, method_counts, path_counts })
             }
             Decision::Deny(denial) => Err(denial.into()),
         }

@@ -22,12 +22,8 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 ];
 
 /// Headers by which some servers take another method than that of the request line.
-const METHOD_OVERRIDE: [&str; 4] = [
-    "x-http-method-override",
-    "x-http-method",
-    "x-method-override",
-    "x-method",
-];
+const METHOD_OVERRIDE: [&str; 4] =
+    ["x-http-method-override", "x-http-method", "x-method-override", "x-method"];
 
 /// Headers by which some servers, or frameworks behind them, take another path than that of the request line: IIS and its rewrite
 /// modules, Symfony, Zend, nginx's and Traefik's requests for authorization, Envoy.
@@ -148,9 +144,7 @@ pub(crate) fn trailers(received: &HeaderMap, unwanted: &[HeaderName]) -> HeaderM
             || is_among(name, &NO_TRAILER)
             || is_method_override(name)
             || is_path_override(name)
-            || unwanted
-                .iter()
-                .any(|unwanted| is_same(name.as_str(), unwanted.as_str()));
+            || unwanted.iter().any(|unwanted| is_same(name.as_str(), unwanted.as_str()));
         !dropped
     })
 }
@@ -203,9 +197,7 @@ pub(crate) fn after_chunks(received: &HeaderMap, kept: &HeaderMap) -> Option<Hea
 /// Whether the request asks to become a WebSocket, and nothing else.
 pub(crate) fn asks_for_websocket(headers: &HeaderMap) -> bool {
     let mut upgrades = headers.get_all(UPGRADE).iter();
-    let websocket = upgrades
-        .next()
-        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    let websocket = upgrades.next().is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
     websocket && upgrades.next().is_none() && connection_options(headers).contains(&UPGRADE)
 }
 
@@ -259,10 +251,8 @@ fn joined_cookies(headers: &HeaderMap) -> Option<HeaderValue> {
 }
 
 fn wants_trailers(headers: &HeaderMap) -> bool {
-    let mut codings = headers
-        .get_all(TE)
-        .iter()
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let mut codings =
+        headers.get_all(TE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     codings.any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
 }
 
@@ -270,21 +260,13 @@ fn wants_trailers(headers: &HeaderMap) -> bool {
 fn connection_options(headers: &HeaderMap) -> Vec<HeaderName> {
     let lines = headers.get_all(CONNECTION).iter();
     let options = lines.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    options
-        .filter_map(|option| HeaderName::from_bytes(option.trim_ascii()).ok())
-        .collect()
+    options.filter_map(|option| HeaderName::from_bytes(option.trim_ascii()).ok()).collect()
 }
 
 /// Whether a message without this header would be another message.
 fn is_essential(name: &HeaderName) -> bool {
-    const ESSENTIAL: [&str; 6] = [
-        "host",
-        "content-length",
-        "content-type",
-        "content-encoding",
-        "authorization",
-        "cookie",
-    ];
+    const ESSENTIAL: [&str; 6] =
+        ["host", "content-length", "content-type", "content-encoding", "authorization", "cookie"];
     ESSENTIAL.contains(&name.as_str())
 }
 
@@ -305,16 +287,11 @@ mod tests {
     }
 
     fn lines(map: &HeaderMap) -> Vec<String> {
-        map.iter()
-            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
-            .collect()
+        map.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
     }
 
-    const PLAIN: RequestRules = RequestRules {
-        strip_method_override: false,
-        strip_path_override: false,
-        websocket: false,
-    };
+    const PLAIN: RequestRules =
+        RequestRules { strip_method_override: false, strip_path_override: false, websocket: false };
 
     #[test]
     fn order_and_duplicates_survive() {
@@ -332,19 +309,9 @@ mod tests {
             ("beta", "b"),
         ]);
         let kept = request_headers(&headers, PLAIN).unwrap();
-        let expected = [
-            "host: a",
-            "accept: 1",
-            "accept: 2",
-            "te: trailers",
-            "zeta: z",
-            "beta: b",
-        ];
+        let expected = ["host: a", "accept: 1", "accept: 2", "te: trailers", "zeta: z", "beta: b"];
         assert_eq!(lines(&kept), expected);
-        let websocket = RequestRules {
-            websocket: true,
-            ..PLAIN
-        };
+        let websocket = RequestRules { websocket: true, ..PLAIN };
         let headers = map(&[
             ("a", "1"),
             ("connection", "keep-alive"),
@@ -354,13 +321,7 @@ mod tests {
             ("c", "3"),
         ]);
         let kept = request_headers(&headers, websocket).unwrap();
-        let expected = [
-            "a: 1",
-            "connection: Upgrade",
-            "b: 2",
-            "upgrade: websocket",
-            "c: 3",
-        ];
+        let expected = ["a: 1", "connection: Upgrade", "b: 2", "upgrade: websocket", "c: 3"];
         assert_eq!(lines(&kept), expected);
     }
 
@@ -379,26 +340,17 @@ mod tests {
         let expected = ["a: 1", "transfer-encoding: chunked", "b: 2", "b: 4", "c: 3"];
         assert_eq!(lines(&with_chunks(&kept, next.as_ref())), expected);
         // The last one, or one that was never there: an HTTP/2 client has none.
-        for received in [
-            map(&[("b", "2"), ("a", "1"), ("transfer-encoding", "chunked")]),
-            kept.clone(),
-        ] {
+        for received in [map(&[("b", "2"), ("a", "1"), ("transfer-encoding", "chunked")]), kept.clone()] {
             assert_eq!(after_chunks(&received, &kept), None);
         }
-        assert_eq!(
-            lines(&with_chunks(&map(&[("a", "1")]), None)),
-            ["a: 1", "transfer-encoding: chunked"]
-        );
+        assert_eq!(lines(&with_chunks(&map(&[("a", "1")]), None)), ["a: 1", "transfer-encoding: chunked"]);
     }
 
     #[test]
     fn a_connection_header_cannot_remove_what_matters() {
         for name in ["host", "Content-Length", "authorization", "cookie"] {
             let mut headers = map(&[("host", "a")]);
-            headers.append(
-                CONNECTION,
-                HeaderValue::from_str(&format!("close, {name}")).unwrap(),
-            );
+            headers.append(CONNECTION, HeaderValue::from_str(&format!("close, {name}")).unwrap());
             assert!(request_headers(&headers, PLAIN).is_none(), "{name}");
         }
     }
@@ -413,10 +365,7 @@ mod tests {
             ("a", "b"),
         ]);
         assert_eq!(request_headers(&headers, PLAIN).unwrap().len(), 5);
-        let strict = RequestRules {
-            strip_method_override: true,
-            ..PLAIN
-        };
+        let strict = RequestRules { strip_method_override: true, ..PLAIN };
         assert_eq!(lines(&request_headers(&headers, strict).unwrap()), ["a: b"]);
     }
 
@@ -430,10 +379,7 @@ mod tests {
         ]);
         assert!(overrides_path(&headers));
         assert_eq!(request_headers(&headers, PLAIN).unwrap().len(), 4);
-        let strict = RequestRules {
-            strip_path_override: true,
-            ..PLAIN
-        };
+        let strict = RequestRules { strip_path_override: true, ..PLAIN };
         let kept = request_headers(&headers, strict).unwrap();
         assert_eq!(lines(&kept), ["x-forwarded-for: a"]);
         assert!(!overrides_path(&kept));
@@ -450,10 +396,7 @@ mod tests {
             (&["gzip"], true),
             (&["identity"], true),
         ] {
-            let headers = codings
-                .iter()
-                .map(|coding| ("transfer-encoding", *coding))
-                .collect::<Vec<_>>();
+            let headers = codings.iter().map(|coding| ("transfer-encoding", *coding)).collect::<Vec<_>>();
             assert_eq!(is_recoded(&map(&headers)), expected, "{codings:?}");
         }
     }
@@ -474,15 +417,9 @@ mod tests {
             ("x-sum", "1"),
             ("x-key", "1"),
         ]);
-        assert_eq!(
-            lines(&trailers(&received, &[])),
-            ["grpc-status: 0", "x-sum: 1", "x-key: 1"]
-        );
+        assert_eq!(lines(&trailers(&received, &[])), ["grpc-status: 0", "x-sum: 1", "x-key: 1"]);
         let named = [HeaderName::from_static("x_key")];
-        assert_eq!(
-            lines(&trailers(&received, &named)),
-            ["grpc-status: 0", "x-sum: 1"]
-        );
+        assert_eq!(lines(&trailers(&received, &named)), ["grpc-status: 0", "x-sum: 1"]);
     }
 
     #[test]
@@ -500,20 +437,14 @@ mod tests {
             lines(&response_headers(&headers)),
             ["trailer: grpc-status", "set-cookie: a", "set-cookie: b"]
         );
-        assert_eq!(
-            lines(&response_headers(&map(&[("content-length", "3")]))),
-            ["content-length: 3"]
-        );
+        assert_eq!(lines(&response_headers(&map(&[("content-length", "3")]))), ["content-length: 3"]);
     }
 
     #[test]
     fn shapes() {
         let headers = map(&[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")]);
         let host = HeaderValue::from_static("h");
-        assert_eq!(
-            lines(&for_http1(&headers, &host)),
-            ["host: h", "cookie: a=1; b=2", "x: y"]
-        );
+        assert_eq!(lines(&for_http1(&headers, &host)), ["host: h", "cookie: a=1; b=2", "x: y"]);
         let headers = map(&[("x", "y"), ("host", "H.")]);
         assert_eq!(lines(&for_http1(&headers, &host)), ["x: y", "host: H."]);
         assert_eq!(lines(&for_http2(&headers)), ["x: y"]);
@@ -523,21 +454,11 @@ mod tests {
     fn only_a_plain_websocket_is_an_upgrade() {
         let cases: &[(&[(&str, &str)], bool)] = &[
             (&[("connection", "Upgrade"), ("upgrade", "WebSocket")], true),
-            (
-                &[("connection", "keep-alive, upgrade"), ("upgrade", "websocket")],
-                true,
-            ),
+            (&[("connection", "keep-alive, upgrade"), ("upgrade", "websocket")], true),
             (&[("upgrade", "websocket")], false),
             (&[("connection", "upgrade"), ("upgrade", "h2c")], false),
             (&[("connection", "upgrade"), ("upgrade", "websocket, h2c")], false),
-            (
-                &[
-                    ("connection", "upgrade"),
-                    ("upgrade", "websocket"),
-                    ("upgrade", "h2c"),
-                ],
-                false,
-            ),
+            (&[("connection", "upgrade"), ("upgrade", "websocket"), ("upgrade", "h2c")], false),
         ];
         for (lines, expected) in cases {
             let mut headers = HeaderMap::new();

@@ -23,11 +23,7 @@ pub(crate) struct LimitCounter {
 impl LimitCounter {
     /// Nothing counted yet. `limit` is a field name of [`sandbox_proxy_protocol::Limits`].
     pub(crate) fn new(limit: &'static str) -> Self {
-        Self {
-            limit,
-            count: AtomicU64::new(0),
-            grown: Notify::new(),
-        }
+        Self { limit, count: AtomicU64::new(0), grown: Notify::new() }
     }
 
     /// The limit was reached once more.
@@ -52,13 +48,7 @@ impl LimitCounter {
         if count == 0 {
             return;
         }
-        if recorder
-            .try_record(Event::Limit {
-                limit: self.limit.to_owned(),
-                count,
-            })
-            .is_err()
-        {
+        if recorder.try_record(Event::Limit { limit: self.limit.to_owned(), count }).is_err() {
             // Kept for the next record.
             self.count.fetch_add(count, Ordering::Relaxed);
             self.grown.notify_one();

@@ -40,17 +40,12 @@ struct Queue {
 pub(crate) fn begin(level: LevelFilter) -> io::Result<Logging> {
     let (lines, waiting) = sync_channel(QUEUE);
     let (end, ended) = sync_channel(0);
-    let queue = Queue {
-        lines,
-        dropped: Arc::default(),
-    };
+    let queue = Queue { lines, dropped: Arc::default() };
     let dropped = Arc::clone(&queue.dropped);
-    std::thread::Builder::new()
-        .name("log".to_owned())
-        .spawn(move || {
-            write_lines(&waiting, &dropped);
-            drop(end);
-        })?;
+    std::thread::Builder::new().name("log".to_owned()).spawn(move || {
+        write_lines(&waiting, &dropped);
+        drop(end);
+    })?;
     let writer = queue.clone();
     let layer = fmt::layer()
         .json()

@@ -16,23 +16,18 @@ use tracing_subscriber::filter::LevelFilter;
 fn main() -> ExitCode {
     withhold_panic_messages();
     if let Err(error) = no_core_dumps() {
-        let _ = writeln!(
-            std::io::stderr(),
-            "sandbox-proxy: failed to turn core dumps off: {error}"
-        );
+        let _ = writeln!(std::io::stderr(), "sandbox-proxy: failed to turn core dumps off: {error}");
         return ExitCode::FAILURE;
     }
     let Some(level) = level() else {
         let _ = writeln!(std::io::stderr(), "usage: sandbox-proxy [error|warn|info|debug]");
         return ExitCode::FAILURE;
     };
-    let ended = logging::begin(level)
-        .map_err(|error| error.to_string())
-        .and_then(|logging| {
-            let ended = run();
-            logging.finish();
-            ended
-        });
+    let ended = logging::begin(level).map_err(|error| error.to_string()).and_then(|logging| {
+        let ended = run();
+        logging.finish();
+        ended
+    });
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -45,9 +40,7 @@ fn main() -> ExitCode {
 
 /// The level of the command line; `None` where that is none.
 fn level() -> Option<LevelFilter> {
-    std::env::args()
-        .nth(1)
-        .map_or(Some(LevelFilter::WARN), |level| level.parse().ok())
+    std::env::args().nth(1).map_or(Some(LevelFilter::WARN), |level| level.parse().ok())
 }
 
 fn run() -> Result<(), String> {

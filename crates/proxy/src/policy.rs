@@ -21,12 +21,7 @@ pub(crate) struct LivePolicy {
 impl LivePolicy {
     /// The policy that a proxy starts with.
     pub(crate) fn new(allowlist: Allowlist) -> Self {
-        Self {
-            allowlist: Arc::new(allowlist),
-            quarantined: false,
-            unattended: false,
-            cuts: 0,
-        }
+        Self { allowlist: Arc::new(allowlist), quarantined: false, unattended: false, cuts: 0 }
     }
 
     /// Refuses everything from now on, and cuts what is in progress.

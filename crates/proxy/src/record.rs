@@ -69,11 +69,7 @@ impl LogBudget {
         ];
         let texts: u64 = texts.into_iter().map(weight).sum();
         let bytes = REST.saturating_add(texts.saturating_mul(2));
-        self.0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                left.checked_sub(bytes)
-            })
-            .is_ok()
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
 }
 
@@ -158,32 +154,19 @@ fn stamp(mut event: Event) -> ProxyMessage {
 fn texts_of(event: &mut Event) -> Vec<(&mut String, usize)> {
     match event {
         Event::TaskStart | Event::Limit { .. } => Vec::new(),
-        Event::Dns {
-            kind: _,
-            name,
-            answer: _,
-        } => vec![(name, 2 * NAME)],
+        Event::Dns { kind: _, name, answer: _ } => vec![(name, 2 * NAME)],
         Event::Request(request) => {
-            let mut texts = vec![
-                (&mut request.method, NAME),
-                (&mut request.host, NAME),
-                (&mut request.target, TEXT),
-            ];
+            let mut texts =
+                vec![(&mut request.method, NAME), (&mut request.host, NAME), (&mut request.target, TEXT)];
             texts.extend(request.error.as_mut().map(|error| (error, NAME)));
             texts.extend(request.region.as_mut().map(|region| (region, NAME)));
             texts
         }
-        Event::RequestOpen(open) => vec![
-            (&mut open.method, NAME),
-            (&mut open.host, NAME),
-            (&mut open.target, TEXT),
-        ],
+        Event::RequestOpen(open) => {
+            vec![(&mut open.method, NAME), (&mut open.host, NAME), (&mut open.target, TEXT)]
+        }
         Event::Tunnel(tunnel) => vec![(&mut tunnel.host, NAME), (&mut tunnel.target, TEXT)],
-        Event::TlsRefused {
-            server_name,
-            alert,
-            reason: _,
-        } => {
+        Event::TlsRefused { server_name, alert, reason: _ } => {
             let texts = server_name.iter_mut().chain([alert]);
             texts.map(|text| (text, NAME)).collect()
         }
@@ -215,9 +198,7 @@ mod tests {
     use super::*;
 
     fn warning(text: &str) -> Event {
-        Event::Warning {
-            text: text.to_owned(),
-        }
+        Event::Warning { text: text.to_owned() }
     }
 
     #[tokio::test(start_paused = true)]
@@ -253,24 +234,14 @@ mod tests {
         };
         let plain = request("/x");
         let log = LogBudget::new(3 * (REST + 2 * (3 + 9 + 2)));
-        assert_eq!(
-            [(); 5].map(|()| log.take(&plain)),
-            [true, true, true, false, false]
-        );
+        assert_eq!([(); 5].map(|()| log.take(&plain)), [true, true, true, false, false]);
         for text in ["/plain?x=1", "\"", "\n\\", "é", "\u{10ffff}"] {
             let json = serde_json::to_string(text).unwrap().len() - 2;
             let escaped: usize = text.chars().map(|c| c.escape_unicode().count()).sum();
             assert!(weight(text) >= json as u64, "{text:?}");
-            assert!(
-                text.starts_with('/') || weight(text) >= escaped as u64,
-                "{text:?}"
-            );
+            assert!(text.starts_with('/') || weight(text) >= escaped as u64, "{text:?}");
         }
-        assert_eq!(
-            weight(&"é".repeat(TEXT * 2)),
-            12 * TEXT as u64,
-            "it is cut before it is written"
-        );
+        assert_eq!(weight(&"é".repeat(TEXT * 2)), 12 * TEXT as u64, "it is cut before it is written");
         assert!(LogBudget::new(0).take(&plain).eq(&false) && !LogBudget::new(REST).take(&plain));
     }
 
@@ -284,22 +255,14 @@ mod tests {
         drop(recorder);
         let mut output = Vec::new();
         records.write_to(&mut output).await.unwrap();
-        let lines: Vec<ProxyMessage> = output
-            .split_inclusive(|byte| *byte == b'\n')
-            .map(|line| from_line(line).unwrap())
-            .collect();
-        let [
-            ProxyMessage::Ready { protocol: 1 },
-            ProxyMessage::Record(first),
-            ProxyMessage::Record(second),
-        ] = &lines[..]
+        let lines: Vec<ProxyMessage> =
+            output.split_inclusive(|byte| *byte == b'\n').map(|line| from_line(line).unwrap()).collect();
+        let [ProxyMessage::Ready { protocol: 1 }, ProxyMessage::Record(first), ProxyMessage::Record(second)] =
+            &lines[..]
         else {
             panic!("{lines:?}");
         };
-        assert_eq!(
-            (&first.event, &second.event),
-            (&Event::TaskStart, &warning("line\nbreak"))
-        );
+        assert_eq!((&first.event, &second.event), (&Event::TaskStart, &warning("line\nbreak")));
         assert!(first.at_ms > 1_700_000_000_000 && second.at_ms >= first.at_ms);
     }
 
@@ -339,16 +302,10 @@ mod tests {
                 name: long.clone(),
                 answer: sandbox_proxy_protocol::DnsAnswer::Nodata,
             },
-            Event::TlsRefused {
-                server_name: Some(long.clone()),
-                alert: long.clone(),
-                reason: None,
-            },
+            Event::TlsRefused { server_name: Some(long.clone()), alert: long.clone(), reason: None },
         ];
         for event in events {
-            let ProxyMessage::Record(mut record) = stamp(event) else {
-                panic!("no record")
-            };
+            let ProxyMessage::Record(mut record) = stamp(event) else { panic!("no record") };
             for (text, most) in texts_of(&mut record.event) {
                 assert!(text.len() <= most + '…'.len_utf8() && text.ends_with('…'));
             }

@@ -95,9 +95,7 @@ where
     let mut ended = live(Control::new(input), &recorder, stop).await;
     if let Err(error) = &ended {
         // A full queue means that the host no longer reads.
-        let _ = recorder.send(ProxyMessage::Failed {
-            reason: reason(error),
-        });
+        let _ = recorder.send(ProxyMessage::Failed { reason: reason(error) });
     }
     drop(recorder);
     let drain_timeout = match ended {
@@ -155,15 +153,7 @@ async fn begin(
     config: StartConfig,
     recorder: &Recorder,
 ) -> Result<(watch::Sender<LivePolicy>, JoinSet<()>, watch::Sender<bool>), ProxyError> {
-    let StartConfig {
-        protocol: _,
-        policy,
-        replacements,
-        authority,
-        listen,
-        upstream,
-        limits,
-    } = config;
+    let StartConfig { protocol: _, policy, replacements, authority, listen, upstream, limits } = config;
     let leaves = LeafIssuer::new(&authority, limits.leaf_certificates)?;
     drop(authority);
     let upstream_tls = tls::upstream_config(&upstream.extra_roots_pem)?;
@@ -175,21 +165,17 @@ async fn begin(
         https: bind_tcp("HTTPS", &listen, listen.https_port).await?,
     };
     let dns_address = SocketAddr::new(listen.address.into(), listen.dns_port);
-    let dns = DnsSockets::bind(dns_address)
-        .await
-        .map_err(|source| ProxyError::Bind {
-            service: "DNS",
-            address: dns_address,
-            source,
-        })?;
+    let dns = DnsSockets::bind(dns_address).await.map_err(|source| ProxyError::Bind {
+        service: "DNS",
+        address: dns_address,
+        source,
+    })?;
 
     let (live_policy, policy) = watch::channel(LivePolicy::new(policy));
     let (stop, stopped) = watch::channel(false);
     let mut services = JoinSet::new();
     // The queue is empty: both fit.
-    let _ = recorder.send(ProxyMessage::Ready {
-        protocol: PROTOCOL_VERSION,
-    });
+    let _ = recorder.send(ProxyMessage::Ready { protocol: PROTOCOL_VERSION });
     let _ = recorder.try_record(Event::TaskStart);
     let queries_per_second = limits.dns_queries_per_second;
     services.spawn(dns.serve(
@@ -216,13 +202,7 @@ async fn begin(
 
 async fn bind_tcp(service: &'static str, listen: &Listen, port: u16) -> Result<TcpListener, ProxyError> {
     let address = SocketAddr::new(listen.address.into(), port);
-    TcpListener::bind(address)
-        .await
-        .map_err(|source| ProxyError::Bind {
-            service,
-            address,
-            source,
-        })
+    TcpListener::bind(address).await.map_err(|source| ProxyError::Bind { service, address, source })
 }
 
 /// Ends when the value is true, or can no longer become so.
@@ -269,12 +249,7 @@ mod tests {
             let ended = tokio::spawn(run_until(input, output, stop));
             let (messages, mut commands) = tokio::io::split(owner);
             commands.write_all(start_line(&listen).as_bytes()).await.unwrap();
-            Self {
-                listen,
-                commands,
-                messages: BufReader::new(messages),
-                ended,
-            }
+            Self { listen, commands, messages: BufReader::new(messages), ended }
         }
 
         async fn message(&mut self) -> Option<ProxyMessage> {
@@ -284,21 +259,10 @@ mod tests {
         }
 
         async fn ready(&mut self) {
-            assert!(matches!(
-                self.message().await,
-                Some(ProxyMessage::Ready {
-                    protocol: PROTOCOL_VERSION
-                })
-            ));
+            assert!(matches!(self.message().await, Some(ProxyMessage::Ready { protocol: PROTOCOL_VERSION })));
             let first = self.message().await;
             assert!(
-                matches!(
-                    first,
-                    Some(ProxyMessage::Record(Record {
-                        event: Event::TaskStart,
-                        ..
-                    }))
-                ),
+                matches!(first, Some(ProxyMessage::Record(Record { event: Event::TaskStart, .. }))),
                 "{first:?}"
             );
         }
@@ -309,9 +273,7 @@ mod tests {
         let mut params = rcgen::CertificateParams::default();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
         params.distinguished_name = rcgen::DistinguishedName::new();
-        params
-            .distinguished_name
-            .push(rcgen::DnType::CommonName, "test authority");
+        params.distinguished_name.push(rcgen::DnType::CommonName, "test authority");
         let certificate = params.self_signed(&key).unwrap().pem();
         let config = StartConfig {
             protocol: PROTOCOL_VERSION,
@@ -336,19 +298,12 @@ mod tests {
     fn listen(last: u8) -> Listen {
         let process = std::process::id().to_be_bytes();
         let address = Ipv4Addr::new(127, process[2] | 1, process[3], last);
-        Listen {
-            address,
-            http_port: 8080,
-            https_port: 8443,
-            dns_port: 8053,
-        }
+        Listen { address, http_port: 8080, https_port: 8443, dns_port: 8053 }
     }
 
     async fn ask(listen: &Listen) {
         let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        udp.send_to(QUERY, (listen.address, listen.dns_port))
-            .await
-            .unwrap();
+        udp.send_to(QUERY, (listen.address, listen.dns_port)).await.unwrap();
         let mut answer = [0; 512];
         let length = udp.recv(&mut answer).await.unwrap();
         assert!(answer[..length].ends_with(&listen.address.octets()));
@@ -361,27 +316,15 @@ mod tests {
         ask(&driven.listen).await;
         let record = driven.message().await;
         assert!(
-            matches!(
-                record,
-                Some(ProxyMessage::Record(Record {
-                    event: Event::Dns { .. },
-                    ..
-                }))
-            ),
+            matches!(record, Some(ProxyMessage::Record(Record { event: Event::Dns { .. }, .. }))),
             "{record:?}"
         );
-        driven
-            .commands
-            .write_all(to_line(&Command::Quarantine {}).unwrap().as_bytes())
-            .await
-            .unwrap();
+        driven.commands.write_all(to_line(&Command::Quarantine {}).unwrap().as_bytes()).await.unwrap();
         driven.commands.shutdown().await.unwrap();
         driven.ended.await.unwrap().unwrap();
         let listen = driven.listen.clone();
         assert!(
-            TcpStream::connect((listen.address, listen.http_port))
-                .await
-                .is_err(),
+            TcpStream::connect((listen.address, listen.http_port)).await.is_err(),
             "nothing listens any more"
         );
         // The same sockets can be bound again.
@@ -418,43 +361,23 @@ mod tests {
     #[tokio::test]
     async fn a_taken_port_is_said() {
         let listen = listen(3);
-        let _taken = TcpListener::bind((listen.address, listen.https_port))
-            .await
-            .unwrap();
+        let _taken = TcpListener::bind((listen.address, listen.https_port)).await.unwrap();
         let mut driven = Driven::start(listen.clone(), std::future::pending()).await;
-        let Some(ProxyMessage::Failed { reason }) = driven.message().await else {
-            panic!("not failed")
-        };
-        let expected = format!(
-            "failed to listen for HTTPS on {}:8443: Address already in use",
-            listen.address
-        );
+        let Some(ProxyMessage::Failed { reason }) = driven.message().await else { panic!("not failed") };
+        let expected =
+            format!("failed to listen for HTTPS on {}:8443: Address already in use", listen.address);
         assert!(reason.starts_with(&expected), "{reason}");
-        assert!(matches!(
-            driven.ended.await.unwrap(),
-            Err(ProxyError::Bind { service: "HTTPS", .. })
-        ));
+        assert!(matches!(driven.ended.await.unwrap(), Err(ProxyError::Bind { service: "HTTPS", .. })));
     }
 
     #[tokio::test]
     async fn a_broken_command_ends_it() {
         let mut driven = Driven::start(listen(4), std::future::pending()).await;
         driven.ready().await;
-        driven
-            .commands
-            .write_all(b"{\"command\":\"quarantin\"}\n")
-            .await
-            .unwrap();
-        assert!(matches!(
-            driven.message().await,
-            Some(ProxyMessage::Failed { .. })
-        ));
+        driven.commands.write_all(b"{\"command\":\"quarantin\"}\n").await.unwrap();
+        assert!(matches!(driven.message().await, Some(ProxyMessage::Failed { .. })));
         assert!(matches!(driven.ended.await.unwrap(), Err(ProxyError::Control(_))));
-        assert!(
-            TcpStream::connect((driven.listen.address, driven.listen.http_port))
-                .await
-                .is_err()
-        );
+        assert!(TcpStream::connect((driven.listen.address, driven.listen.http_port)).await.is_err());
     }
 
     #[tokio::test]
@@ -481,13 +404,8 @@ mod tests {
         let mut output = Vec::new();
         let (owner, proxy) = tokio::io::duplex(64 * 1024);
         let error = run(line.as_bytes(), proxy).await.unwrap_err();
-        tokio::io::AsyncReadExt::read_to_end(&mut BufReader::new(owner), &mut output)
-            .await
-            .unwrap();
+        tokio::io::AsyncReadExt::read_to_end(&mut BufReader::new(owner), &mut output).await.unwrap();
         let shown = format!("{error} {error:?} {}", String::from_utf8(output).unwrap());
-        assert!(
-            shown.contains("private key") && !shown.contains(&secret),
-            "{shown}"
-        );
+        assert!(shown.contains("private key") && !shown.contains(&secret), "{shown}");
     }
 }

@@ -84,13 +84,7 @@ pub(crate) async fn serve(
     drop(listeners);
     stop.send_replace(true);
     let drained = async { while connections.join_next().await.is_some() {} };
-    if timeout(
-        Duration::from_millis(server.shared.context.limits.drain_ms),
-        drained,
-    )
-    .await
-    .is_err()
-    {
+    if timeout(Duration::from_millis(server.shared.context.limits.drain_ms), drained).await.is_err() {
         connections.shutdown().await;
     }
     server.flush();
@@ -119,11 +113,7 @@ impl Server {
 
     /// Counts that were not recorded yet.
     fn flush(&self) {
-        for counter in [
-            &self.shared.refused_requests,
-            &self.refused_connections,
-            &self.late_clients,
-        ] {
+        for counter in [&self.shared.refused_requests, &self.refused_connections, &self.late_clients] {
             counter.flush(&self.shared.context.recorder);
         }
     }
@@ -172,16 +162,9 @@ impl Server {
             Ok(Handshake::Gone) => return,
             Err(_elapsed) => return self.late_clients.add(),
         };
-        let Accepted {
-            stream,
-            server_name,
-            http2,
-        } = *accepted;
-        let client = Arc::new(Client::new(
-            Arc::clone(&self.shared),
-            Scheme::Https,
-            Some(server_name.clone()),
-        ));
+        let Accepted { stream, server_name, http2 } = *accepted;
+        let client =
+            Arc::new(Client::new(Arc::clone(&self.shared), Scheme::Https, Some(server_name.clone())));
         match http::serve(client, stream, http2, stopped).await {
             ConnectionEnd::Closed => {}
             ConnectionEnd::Silent => self.late_clients.add(),
@@ -196,21 +179,11 @@ impl Server {
     }
 
     fn record(&self, refusal: Refusal) {
-        let Refusal {
-            server_name,
-            alert,
-            reason,
-            distrust,
-        } = refusal;
+        let Refusal { server_name, alert, reason, distrust } = refusal;
         let name = server_name.clone().unwrap_or_else(|| "-".to_owned());
         let mut events = Vec::new();
         if distrust
-            && self
-                .explained
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .put(name.clone(), ())
-                .is_none()
+            && self.explained.lock().unwrap_or_else(PoisonError::into_inner).put(name.clone(), ()).is_none()
         {
             let text = format!(
                 "a client in the task does not trust the sandbox's certificate authority, so it cannot reach {name} ({alert}): \
@@ -218,14 +191,7 @@ impl Server {
             );
             events.push(Event::Warning { text });
         }
-        events.insert(
-            0,
-            Event::TlsRefused {
-                server_name,
-                alert,
-                reason,
-            },
-        );
+        events.insert(0, Event::TlsRefused { server_name, alert, reason });
         for event in events {
             if self.shared.context.recorder.try_record(event).is_err() {
                 tracing::warn!("a refused handshake could not be recorded");

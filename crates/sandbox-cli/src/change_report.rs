@@ -12,21 +12,10 @@ use crate::printer::sanitize_name;
 /// A change for people. Names come from the task.
 pub(crate) fn line(change: &Change) -> String {
     let path = sanitize_name(&change.path.display().to_string());
-    let slash = if change.entry == EntryKind::Folder {
-        "/"
-    } else {
-        ""
-    };
+    let slash = if change.entry == EntryKind::Folder { "/" } else { "" };
     let mark = if change.conflict { '!' } else { ' ' };
-    let held = change
-        .held_back
-        .map(|held| format!(" (held back: {})", held.as_str()))
-        .unwrap_or_default();
-    let privileged = if change.privileged {
-        " (set-user-id is dropped)"
-    } else {
-        ""
-    };
+    let held = change.held_back.map(|held| format!(" (held back: {})", held.as_str())).unwrap_or_default();
+    let privileged = if change.privileged { " (set-user-id is dropped)" } else { "" };
     format!("{}{mark} {path}{slash}{held}{privileged}", change.kind.letter())
 }
 
@@ -48,11 +37,7 @@ pub(crate) struct ChangeReport {
 pub(crate) fn reports(changes: &[Change]) -> Vec<ChangeReport> {
     let report = |change: &Change| ChangeReport {
         path: change.path.display().to_string(),
-        path_bytes: change
-            .path
-            .to_str()
-            .is_none()
-            .then(|| percent_encoded(&change.path)),
+        path_bytes: change.path.to_str().is_none().then(|| percent_encoded(&change.path)),
         change: match change.kind {
             ChangeKind::Added => "added",
             ChangeKind::Modified => "modified",

@@ -20,9 +20,8 @@ pub(crate) fn prepare(
         };
         match others {
             0 => failure,
-            _ => failure.with_hint(format!(
-                "there are {others} more like it: `sandbox config check` shows them all"
-            )),
+            _ => failure
+                .with_hint(format!("there are {others} more like it: `sandbox config check` shows them all")),
         }
     })
 }
@@ -41,9 +40,7 @@ pub(crate) fn report(
     for entry in &credentials.signing {
         let variables = entry.variables().join(", ");
         let hosts = shown(&entry.scopes);
-        printer.note(format_args!(
-            "{variables} are masked; requests are signed again for {hosts}"
-        ));
+        printer.note(format_args!("{variables} are masked; requests are signed again for {hosts}"));
     }
     for advice in credentials.advice(environment, policy) {
         printer.warning(format_args!("{}: {}", advice.location, advice.message));

@@ -31,10 +31,7 @@ impl Failure {
 
     /// The command line asks for what cannot be.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self {
-            status: ExitStatus::Usage,
-            ..Self::new(message)
-        }
+        Self { status: ExitStatus::Usage, ..Self::new(message) }
     }
 
     /// For `map_err`: what was tried on which object.
@@ -44,10 +41,7 @@ impl Failure {
 
     /// Says what to do about it.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: Some(hint.into()),
-            ..self
-        }
+        Self { hint: Some(hint.into()), ..self }
     }
 
     /// How the program ends.
@@ -94,9 +88,7 @@ impl<E: Error + Send + Sync + 'static> From<E> for Failure {
 
 impl Failure {
     fn of(error: anyhow::Error) -> Self {
-        let cause = error
-            .chain()
-            .find_map(|cause| cause.downcast_ref::<SandboxError>());
+        let cause = error.chain().find_map(|cause| cause.downcast_ref::<SandboxError>());
         let (status, hint) = match cause {
             Some(cause) => (status_of(cause), hint_for(cause)),
             None => (ExitStatus::Infrastructure, None),
@@ -118,17 +110,11 @@ fn hint_for(error: &SandboxError) -> Option<String> {
         SandboxError::ImageBuild(ImageBuildError::NotFound { .. }) => {
             "`podman images` lists what is there; `sandbox image build` makes an image of .sandbox/container/Dockerfile"
         }
-        SandboxError::ImageBuild(ImageBuildError::Failed {
-            reach: BuildReach::Nothing,
-            ..
-        }) => {
+        SandboxError::ImageBuild(ImageBuildError::Failed { reach: BuildReach::Nothing, .. }) => {
             "the steps of the build reach nothing: write what they need, such as `domains: [\"*.debian.org\"]`, to \
              .sandbox/build-allowlist.yaml, or to the file that `build.allowlist` names"
         }
-        SandboxError::ImageBuild(ImageBuildError::Failed {
-            reach: BuildReach::Allowed,
-            ..
-        }) => {
+        SandboxError::ImageBuild(ImageBuildError::Failed { reach: BuildReach::Allowed, .. }) => {
             "`sandbox logs` shows what the build was refused; .sandbox/build-allowlist.yaml, or the file that `build.allowlist` names, \
              says what it may reach"
         }
@@ -187,15 +173,11 @@ mod tests {
 
     #[test]
     fn programs_that_cannot_run_have_the_codes_of_a_shell() {
-        let missing = ContainerError::ProgramNotFound {
-            program: "x".to_owned(),
-        };
+        let missing = ContainerError::ProgramNotFound { program: "x".to_owned() };
         let failure = Failure::from(SandboxError::from(missing));
         assert_eq!(failure.status().code(), 127);
         assert!(failure.hint().is_some());
-        let forbidden = ContainerError::ProgramNotExecutable {
-            program: "x".to_owned(),
-        };
+        let forbidden = ContainerError::ProgramNotExecutable { program: "x".to_owned() };
         assert_eq!(Failure::from(SandboxError::from(forbidden)).status().code(), 126);
         assert_eq!(Failure::from(SandboxError::Busy).status().code(), 125);
         assert_eq!(Failure::usage("x").status().code(), 2);
@@ -205,11 +187,7 @@ mod tests {
     fn a_missing_program_has_a_hint_for_users_of_the_command() {
         let (name, problem) = ("sandbox-inside", "there is none".to_owned());
         let failure = Failure::from(SandboxError::from(ProgramError::Unusable { name, problem }));
-        assert!(
-            failure
-                .hint()
-                .is_some_and(|hint| hint.contains("SANDBOX_PROXY_DIR"))
-        );
+        assert!(failure.hint().is_some_and(|hint| hint.contains("SANDBOX_PROXY_DIR")));
     }
 
     #[test]

@@ -16,17 +16,13 @@ const DEEPEST: usize = 256;
 ///
 /// Symbolic links are refused: one in a repository could lead anywhere on this machine.
 pub(crate) fn read(folder: &Found) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
-    let mut walk = Walk {
-        files: BTreeMap::new(),
-        bytes: 0,
-    };
-    walk.folder(folder, "", 0)
-        .map_err(|failure| match failure.hint() {
-            Some(_) => failure,
-            None => failure.with_hint(
-                "give the image a folder of its own with --context, or with `context` in the configuration",
-            ),
-        })?;
+    let mut walk = Walk { files: BTreeMap::new(), bytes: 0 };
+    walk.folder(folder, "", 0).map_err(|failure| match failure.hint() {
+        Some(_) => failure,
+        None => failure.with_hint(
+            "give the image a folder of its own with --context, or with `context` in the configuration",
+        ),
+    })?;
     walk.files.remove("Dockerfile");
     Ok(walk.files)
 }
@@ -42,9 +38,7 @@ impl Walk {
             let entry = folder.child(&name)?;
             let refused =
                 |why: &str| Failure::new(format!("`{}` in the build context {why}", entry.path().display()));
-            let name = name
-                .into_string()
-                .map_err(|_| refused("has a name that is not UTF-8"))?;
+            let name = name.into_string().map_err(|_| refused("has a name that is not UTF-8"))?;
             let name = format!("{prefix}{name}");
             if entry.is_folder() {
                 if depth == DEEPEST {
@@ -93,10 +87,7 @@ mod tests {
             fs::write(dir.path().join(path), path).unwrap();
         }
         let files = read(dir.path()).unwrap();
-        assert_eq!(
-            files.keys().collect::<Vec<_>>(),
-            ["a/Dockerfile", "a/b/two", "one"]
-        );
+        assert_eq!(files.keys().collect::<Vec<_>>(), ["a/Dockerfile", "a/b/two", "one"]);
     }
 
     #[test]

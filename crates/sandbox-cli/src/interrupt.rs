@@ -57,11 +57,7 @@ impl Interrupts {
             let is_ignored = ignored & (1 << (interrupt.number() - 1)) != 0;
             (!is_ignored).then(|| signal(interrupt.kind())).transpose()
         });
-        Ok(Self {
-            hang_up: hang_up?,
-            interrupt: interrupt?,
-            terminate: terminate?,
-        })
+        Ok(Self { hang_up: hang_up?, interrupt: interrupt?, terminate: terminate? })
     }
 
     /// The next one. Dropping the future loses none.
@@ -86,8 +82,7 @@ async fn received(signal: &mut Option<Signal>) {
 /// The signals that the process ignores, one bit each.
 fn ignored_mask(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or_default()
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -96,10 +91,7 @@ mod tests {
 
     #[test]
     fn what_nohup_ignored_is_read_from_the_kernels_table() {
-        assert_eq!(
-            ignored_mask("Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n"),
-            0x1001
-        );
+        assert_eq!(ignored_mask("Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n"), 0x1001);
         assert_eq!(ignored_mask("nothing"), 0);
     }
 }

@@ -76,12 +76,7 @@ pub(crate) async fn on_stage<T>(
     });
     let ended = match prepared {
         Ok(Ok(image)) => {
-            let stage = Stage {
-                sandbox: &sandbox,
-                image,
-                run: run.path(),
-                interrupts: &mut interrupts,
-            };
+            let stage = Stage { sandbox: &sandbox, image, run: run.path(), interrupts: &mut interrupts };
             work(stage).await.map(Ok)
         }
         Ok(Err(interrupt)) => Ok(Err(interrupt)),
@@ -135,9 +130,7 @@ async fn prepare(
         Ok(())
     };
     let image = sandbox.ensure_image(
-        ImageRequest::new(&settings.image)
-            .network_log_dir(run)
-            .on_line(|line| printer.progress(line)),
+        ImageRequest::new(&settings.image).network_log_dir(run).on_line(|line| printer.progress(line)),
     );
     let (swept, (), image) = tokio::try_join!(sandbox.sweep(), shared, image)?;
     if !swept.instances.is_empty() {

@@ -51,12 +51,8 @@ impl LogTap {
             |follower: io::Result<LogFollower>| follower.map_err(Failure::doing("follow the network log"));
         if let Some(path) = &wanted.file {
             let (mut text, mut json) = (open(resolver, path)?, open(resolver, &json_path(path))?);
-            copies.push(Copy::start(follow(log.follow())?, move |line| {
-                writeln!(text, "{line}")
-            }));
-            copies.push(Copy::start(follow(log.follow_json())?, move |line| {
-                writeln!(json, "{line}")
-            }));
+            copies.push(Copy::start(follow(log.follow())?, move |line| writeln!(text, "{line}")));
+            copies.push(Copy::start(follow(log.follow_json())?, move |line| writeln!(json, "{line}")));
         }
         if wanted.live {
             copies.push(Copy::start(follow(log.follow())?, move |line| {
@@ -83,10 +79,7 @@ impl Copy {
     fn start(follower: LogFollower, write: impl FnMut(&str) -> io::Result<()> + Send + 'static) -> Self {
         let (end, ended) = oneshot::channel::<()>();
         let follower = follower.until(async move { drop(ended.await) });
-        Self {
-            end,
-            task: tokio::spawn(copy(follower, write)),
-        }
+        Self { end, task: tokio::spawn(copy(follower, write)) }
     }
 }
 
@@ -99,10 +92,7 @@ async fn copy(mut follower: LogFollower, mut write: impl FnMut(&str) -> io::Resu
 
 fn open(resolver: &Resolver, path: &Path) -> Result<File, Failure> {
     let opened = resolver.append(path, LOG_MODE);
-    opened.map_err(Failure::doing(format!(
-        "open the network log `{}`",
-        path.display()
-    )))
+    opened.map_err(Failure::doing(format!("open the network log `{}`", path.display())))
 }
 
 /// Where the JSON of the log `text` goes: the same name with `.jsonl` after it.
@@ -121,21 +111,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let run = dir.path().join("run");
         std::fs::create_dir(&run).unwrap();
-        let wanted = LogCopies {
-            file: Some(dir.path().join("net.log")),
-            live: false,
-        };
+        let wanted = LogCopies { file: Some(dir.path().join("net.log")), live: false };
         let tap = LogTap::start(&run, &wanted, &Resolver::default(), Printer::new(0, true)).unwrap();
         std::fs::write(run.join("network-sandbox.log"), "one\ntwo\n").unwrap();
         std::fs::write(run.join("network-sandbox.jsonl"), "{}\n").unwrap();
         tap.finish(Printer::new(0, true)).await;
-        assert_eq!(
-            std::fs::read_to_string(dir.path().join("net.log")).unwrap(),
-            "one\ntwo\n"
-        );
-        assert_eq!(
-            std::fs::read_to_string(dir.path().join("net.log.jsonl")).unwrap(),
-            "{}\n"
-        );
+        assert_eq!(std::fs::read_to_string(dir.path().join("net.log")).unwrap(), "one\ntwo\n");
+        assert_eq!(std::fs::read_to_string(dir.path().join("net.log.jsonl")).unwrap(), "{}\n");
     }
 }

@@ -55,10 +55,7 @@ impl Style {
 impl Printer {
     /// For this process; `no_colour` is what the environment asks for.
     pub(crate) fn new(verbosity: u8, no_colour: bool) -> Self {
-        let stream = |terminal: bool| Stream {
-            terminal,
-            colour: terminal && !no_colour,
-        };
+        let stream = |terminal: bool| Stream { terminal, colour: terminal && !no_colour };
         Self {
             verbosity,
             stdout: stream(io::stdout().is_terminal()),
@@ -101,20 +98,13 @@ impl Printer {
     /// The same for data that something else wrote to stdout.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
     pub(crate) fn has_written(self, written: io::Result<()>) -> bool {
-        written
-            .map_err(|error| STDOUT_FAULT.get_or_init(|| error))
-            .is_ok()
+        written.map_err(|error| STDOUT_FAULT.get_or_init(|| error)).is_ok()
     }
 
     /// How the program ends whose command came to `status`: it did not succeed if what it had to say was lost.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
     pub(crate) fn ending(self, status: ExitStatus) -> Result<ExitStatus, Failure> {
-        ending(
-            status,
-            STDOUT_FAULT
-                .get()
-                .map(|error| io::Error::new(error.kind(), error)),
-        )
+        ending(status, STDOUT_FAULT.get().map(|error| io::Error::new(error.kind(), error)))
     }
 
     /// `text` as it is to look on stdout.
@@ -124,11 +114,7 @@ impl Printer {
 
     /// `text` for stdout: on a terminal, nothing in it moves the cursor or changes its colours.
     pub(crate) fn sanitize(self, text: &str) -> String {
-        if self.stdout.terminal {
-            sanitize(text)
-        } else {
-            text.to_owned()
-        }
+        if self.stdout.terminal { sanitize(text) } else { text.to_owned() }
     }
 
     /// A line of stderr that is always shown.
@@ -140,10 +126,7 @@ impl Printer {
     /// A line about where we are.
     pub(crate) fn progress(self, text: &str) {
         if self.shows_progress() {
-            to_stderr(&format!(
-                "{}\n",
-                styled(self.stderr.colour, Style::Faint, sanitize(text))
-            ));
+            to_stderr(&format!("{}\n", styled(self.stderr.colour, Style::Faint, sanitize(text))));
         }
     }
 
@@ -204,22 +187,13 @@ fn ending(status: ExitStatus, fault: Option<io::Error>) -> Result<ExitStatus, Fa
 }
 
 fn failure_text(colour: bool, failure: &Failure) -> String {
-    let mut text = format!(
-        "{} {}\n",
-        styled(colour, Style::Bad, "error:"),
-        sanitize(&failure.to_string())
-    );
+    let mut text = format!("{} {}\n", styled(colour, Style::Bad, "error:"), sanitize(&failure.to_string()));
     for cause in failure.causes() {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  caused by: {}", sanitize(&cause));
     }
     if let Some(hint) = failure.hint() {
-        let _ = writeln!(
-            text,
-            "{} {}",
-            styled(colour, Style::Good, "hint:"),
-            sanitize(hint)
-        );
+        let _ = writeln!(text, "{} {}", styled(colour, Style::Good, "hint:"), sanitize(hint));
     }
     text
 }
@@ -241,9 +215,7 @@ fn styled(colour: bool, style: Style, text: impl Display) -> String {
 /// What moves a cursor, and what shows text in another order than it has or hides it, as the escapes that programmers write. Line ends and tabs
 /// stay, and what joins letters, which many scripts need.
 pub(crate) fn sanitize(text: &str) -> String {
-    escaped(text, |c| {
-        matches!(c, '\n' | '\t' | '\u{200c}' | '\u{200d}') || !is_invisible(c)
-    })
+    escaped(text, |c| matches!(c, '\n' | '\t' | '\u{200c}' | '\u{200d}') || !is_invisible(c))
 }
 
 /// [`sanitize`], for a name that another party chose: it is one line, and has no other spelling that looks the same.
@@ -297,10 +269,7 @@ mod tests {
 
     #[test]
     fn a_terminal_is_never_sent_what_a_container_made_up() {
-        assert_eq!(
-            sanitize("a\x1b[2Jb\r\u{9b}c\n\td"),
-            "a\\u{1b}[2Jb\\r\\u{9b}c\n\td"
-        );
+        assert_eq!(sanitize("a\x1b[2Jb\r\u{9b}c\n\td"), "a\\u{1b}[2Jb\\r\\u{9b}c\n\td");
         for hidden in [
             '\u{ad}',
             '\u{61c}',

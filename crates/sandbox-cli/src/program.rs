@@ -53,10 +53,7 @@ fn ended(result: Result<ExitStatus, Failure>, printer: Printer) -> ExitCode {
 /// What this program holds of real credentials is not to land in a file when it is killed. Where the kernel does not let us, the
 /// program is as good as any other.
 fn no_core_dumps() {
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _ = setrlimit(Resource::Core, none);
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
@@ -74,7 +71,8 @@ fn start(cli: Cli, environment: &Environment, printer: Printer) -> Result<ExitSt
     runtime.shutdown_background();
     // Rust's code for a panic, 101, could be the command's own.
     ended.unwrap_or_else(|_panic| {
-        Err(Failure::new("the sandbox panicked, which is a fault in it")
-            .with_hint("what it left on the engine goes with the next run; please report the place that is named above"))
+        Err(Failure::new("the sandbox panicked, which is a fault in it").with_hint(
+            "what it left on the engine goes with the next run; please report the place that is named above",
+        ))
     })
 }

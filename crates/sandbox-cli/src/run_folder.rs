@@ -28,10 +28,7 @@ impl RunFolder {
         create_folder(logs, 0o700).map_err(doing(logs))?;
         remove_old(logs, KEPT - 1);
         let path = logs.join(id(OffsetDateTime::now_utc(), std::process::id()));
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .map_err(doing(&path))?;
+        DirBuilder::new().mode(0o700).create(&path).map_err(doing(&path))?;
         let lock = FileLock::exclusive_blocking(&path.join(LOCK)).map_err(doing(&path))?;
         Ok(Self { path, _lock: lock })
     }
@@ -53,12 +50,9 @@ pub(crate) fn ids(logs: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(logs) else {
         return Vec::new();
     };
-    let folders = entries
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let mut ids: Vec<String> = folders
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
+    let folders =
+        entries.filter_map(Result::ok).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut ids: Vec<String> = folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     ids.sort_unstable();
     ids
 }

@@ -21,10 +21,7 @@ pub(crate) fn report(tampered: &[TamperedPath], root: &Path, printer: Printer) {
             "{more} more protected paths were changed and dealt with in the same way; -v lists them"
         ));
         if printer.verbosity() > 0 {
-            moved
-                .iter()
-                .skip(MOST_SHOWN)
-                .for_each(|thing| printer.message(line(thing, root)));
+            moved.iter().skip(MOST_SHOWN).for_each(|thing| printer.message(line(thing, root)));
         }
     }
     if moved.iter().any(|thing| thing.moved_to.is_some()) {
@@ -35,10 +32,8 @@ pub(crate) fn report(tampered: &[TamperedPath], root: &Path, printer: Printer) {
 
 /// What was left in place: a line for files, and one for sockets.
 fn group(left: &[&TamperedPath], root: &Path, printer: Printer) {
-    let (sockets, files): (Vec<&TamperedPath>, Vec<&TamperedPath>) = left
-        .iter()
-        .copied()
-        .partition(|thing| thing.kind == TamperKind::Socket);
+    let (sockets, files): (Vec<&TamperedPath>, Vec<&TamperedPath>) =
+        left.iter().copied().partition(|thing| thing.kind == TamperKind::Socket);
     if !files.is_empty() {
         printer.message(format_args!(
             "the task changed files that tools read by themselves: {}",
@@ -84,11 +79,7 @@ fn line(thing: &TamperedPath, root: &Path) -> String {
             "the task set set-user-id or set-group-id bits on `{path}`, and they could not be removed: {problem}"
         ),
         (_, Some(to), _) => {
-            let restored = if thing.restored {
-                "; what was there before is there again"
-            } else {
-                ""
-            };
+            let restored = if thing.restored { "; what was there before is there again" } else { "" };
             let to = sanitize_name(&to.display().to_string());
             format!(
                 "the task wrote `{path}`, which programs of this machine follow on their own; it was moved to `{to}`{restored}"

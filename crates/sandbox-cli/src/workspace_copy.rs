@@ -77,19 +77,11 @@ impl CopySummary {
             Ok(Some(changes.unwrap_or_default()))
         };
         match changes() {
-            Ok(None) => Self {
-                in_use: true,
-                ..Self::default()
-            },
-            Ok(Some(changes)) => Self {
-                pending: changes.len(),
-                held_back: held(&changes).len(),
-                ..Self::default()
-            },
-            Err(error) => Self {
-                error: Some(error.to_string()),
-                ..Self::default()
-            },
+            Ok(None) => Self { in_use: true, ..Self::default() },
+            Ok(Some(changes)) => {
+                Self { pending: changes.len(), held_back: held(&changes).len(), ..Self::default() }
+            }
+            Err(error) => Self { error: Some(error.to_string()), ..Self::default() },
         }
     }
 }
@@ -97,24 +89,12 @@ impl CopySummary {
 impl fmt::Display for CopySummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self {
-                error: Some(error), ..
-            } => write!(f, "Unreadable: {error}"),
+            Self { error: Some(error), .. } => write!(f, "Unreadable: {error}"),
             Self { in_use: true, .. } => f.write_str("In use by a run"),
             Self { pending: 0, .. } => f.write_str("None"),
-            Self {
-                pending,
-                held_back: 0,
-                ..
-            } => write!(f, "{}, see `sandbox diff`", paths(*pending)),
-            Self {
-                pending, held_back, ..
-            } => {
-                write!(
-                    f,
-                    "{}, {held_back} held back, see `sandbox diff`",
-                    paths(*pending)
-                )
+            Self { pending, held_back: 0, .. } => write!(f, "{}, see `sandbox diff`", paths(*pending)),
+            Self { pending, held_back, .. } => {
+                write!(f, "{}, {held_back} held back, see `sandbox diff`", paths(*pending))
             }
         }
     }
@@ -165,8 +145,7 @@ impl<'a> CopyOfRun<'a> {
     }
 
     fn ask(&self, found: &str) -> Result<Pending, Failure> {
-        self.printer
-            .warning(format_args!("{found}; `sandbox diff` shows them"));
+        self.printer.warning(format_args!("{found}; `sandbox diff` shows them"));
         loop {
             self.printer
                 .message("apply them now (a), go on with them (c), throw them away (d), or quit (q)?");
@@ -257,11 +236,7 @@ impl<'a> CopyOfRun<'a> {
             }
             _ => printer.message(format_args!(
                 "{} in the copy: sandbox diff, sandbox apply, sandbox discard",
-                if count == 1 {
-                    "1 path differs".to_owned()
-                } else {
-                    format!("{count} paths differ")
-                }
+                if count == 1 { "1 path differs".to_owned() } else { format!("{count} paths differ") }
             )),
         }
     }
@@ -278,10 +253,7 @@ impl<'a> CopyOfRun<'a> {
     }
 
     fn options(&self) -> ApplyOptions {
-        ApplyOptions {
-            protection: self.protection.clone(),
-            ..ApplyOptions::default()
-        }
+        ApplyOptions { protection: self.protection.clone(), ..ApplyOptions::default() }
     }
 
     fn opened(&self) -> Result<Option<WorkspaceCopy>, Failure> {
@@ -292,13 +264,7 @@ impl<'a> CopyOfRun<'a> {
 impl WorkspaceReport {
     /// Of a run that changed nothing in a copy.
     pub(crate) fn new(mode: WorkspaceMode) -> Self {
-        Self {
-            mode: mode.as_str(),
-            applied: 0,
-            pending: 0,
-            held_back: Vec::new(),
-            error: None,
-        }
+        Self { mode: mode.as_str(), applied: 0, pending: 0, held_back: Vec::new(), error: None }
     }
 
     /// Whether changes of the task should be in the work tree, and are not.
@@ -381,17 +347,9 @@ fn listed(held: &[Change]) -> Vec<ChangeReport> {
 }
 
 fn paths(count: usize) -> String {
-    if count == 1 {
-        "1 changed path".to_owned()
-    } else {
-        format!("{count} changed paths")
-    }
+    if count == 1 { "1 changed path".to_owned() } else { format!("{count} changed paths") }
 }
 
 fn held_back(count: usize) -> String {
-    if count == 1 {
-        "1 change is held back".to_owned()
-    } else {
-        format!("{count} changes are held back")
-    }
+    if count == 1 { "1 change is held back".to_owned() } else { format!("{count} changes are held back") }
 }

@@ -54,9 +54,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         config.upstream.allow_addresses = vec![addresses.parse()?];
     }
     let key = std::env::var_os("ANTHROPIC_API_KEY").ok_or("ANTHROPIC_API_KEY is not set")?;
-    let key = key
-        .into_string()
-        .map_err(|_| "ANTHROPIC_API_KEY is not valid UTF-8")?;
+    let key = key.into_string().map_err(|_| "ANTHROPIC_API_KEY is not valid UTF-8")?;
 
     let mut terminated = signal(SignalKind::terminate())?;
     let sandbox = Sandbox::start(config).await?;
@@ -74,9 +72,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stopped = async move {
         terminated.recv().await;
     };
-    axum::serve(listener, router(gateway))
-        .with_graceful_shutdown(stopped)
-        .await?;
+    axum::serve(listener, router(gateway)).with_graceful_shutdown(stopped).await?;
     // Stops what still runs, and leaves nothing on the engine.
     sandbox.shutdown().await?;
     Ok(())
@@ -132,10 +128,7 @@ async fn create(
 ) -> Result<StatusCode, Failure> {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     if id.is_empty() || id.len() > 40 || !id.bytes().all(is_plain) {
-        return Err(Failure::new(
-            StatusCode::BAD_REQUEST,
-            "use up to 40 small letters and digits",
-        ));
+        return Err(Failure::new(StatusCode::BAD_REQUEST, "use up to 40 small letters and digits"));
     }
     let policy = Allowlist::from_yaml(&new.allowlist, "allowlist").map_err(Failure::bad_request)?;
     // The container gets a surrogate; its proxy puts the key into requests to the API.
@@ -152,16 +145,10 @@ async fn create(
         .network(Network::Sandboxed(network))
         .network_log_dir(dir.join("log"))
         .limits(ResourceLimits::default().timeout(Duration::from_secs(new.timeout_s)));
-    let conversation = Conversation {
-        task: gateway.sandbox.create_task(spec)?,
-        progress: Arc::default(),
-    };
+    let conversation = Conversation { task: gateway.sandbox.create_task(spec)?, progress: Arc::default() };
     match lock(&gateway.conversations).entry(id) {
         // What it runs would have no owner.
-        Entry::Occupied(_) => Err(Failure::new(
-            StatusCode::CONFLICT,
-            "there is such a conversation already",
-        )),
+        Entry::Occupied(_) => Err(Failure::new(StatusCode::CONFLICT, "there is such a conversation already")),
         Entry::Vacant(free) => {
             free.insert(conversation);
             Ok(StatusCode::CREATED)
@@ -176,15 +163,9 @@ async fn ask(State(gateway): Shared, Path(id): Path<String>, text: String) -> Re
     {
         let mut progress = lock(&progress);
         if progress.running {
-            return Err(Failure::new(
-                StatusCode::CONFLICT,
-                "it is answering; wait or stop it",
-            ));
+            return Err(Failure::new(StatusCode::CONFLICT, "it is answering; wait or stop it"));
         }
-        *progress = Progress {
-            running: true,
-            ..Progress::default()
-        };
+        *progress = Progress { running: true, ..Progress::default() };
     }
     tokio::spawn(follow(task.execute(prompt), progress));
     Ok(StatusCode::ACCEPTED)

@@ -13,11 +13,7 @@ use sandbox::{CommandSpec, ImageSource, Input, Network, NetworkSandboxConfig, Sa
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let mut next = |name: &str| {
-        arguments
-            .next()
-            .ok_or_else(|| format!("the argument {name} is missing"))
-    };
+    let mut next = |name: &str| arguments.next().ok_or_else(|| format!("the argument {name} is missing"));
     let (engine, state_dir, proxy_dir) = (next("ENGINE")?.parse()?, next("STATE_DIR")?, next("PROXY_DIR")?);
     let (image, host) = (next("IMAGE")?, next("HOST")?);
     let command: Vec<String> = arguments.collect();

@@ -14,11 +14,7 @@ use sandbox::{ImageSource, Sandbox, SandboxConfig};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let mut next = |name: &str| {
-        arguments
-            .next()
-            .ok_or_else(|| format!("the argument {name} is missing"))
-    };
+    let mut next = |name: &str| arguments.next().ok_or_else(|| format!("the argument {name} is missing"));
     let (engine, state_dir, proxy_dir) = (next("ENGINE")?.parse()?, next("STATE_DIR")?, next("PROXY_DIR")?);
     let image = next("IMAGE")?;
 
@@ -28,10 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let image = sandbox.ensure_image(&ImageSource::existing(image)).await?;
     let executor = sandbox.create_executor(ExecutorConfig::new("example", image))?;
     for line in arguments {
-        let options = ExecOptions {
-            timeout: Some(Duration::from_mins(20)),
-            ..ExecOptions::default()
-        };
+        let options = ExecOptions { timeout: Some(Duration::from_mins(20)), ..ExecOptions::default() };
         let result = executor.execute(line, options).await?;
         std::io::stdout().write_all(&result.stdout)?;
         std::io::stderr().write_all(&result.stderr)?;

@@ -101,9 +101,7 @@ impl Shared {
 
     pub(crate) async fn image_id(&self, tag: &ImageTag) -> Result<String, SandboxError> {
         let facts = self.engine.image(tag.as_str()).await?;
-        facts
-            .map(|facts| facts.id)
-            .ok_or_else(|| SandboxError::NoImage(tag.clone()))
+        facts.map(|facts| facts.id).ok_or_else(|| SandboxError::NoImage(tag.clone()))
     }
 
     /// The files that tell a container its name, its neighbours and its name server.

@@ -57,14 +57,10 @@ pub struct ImageSummary {
 /// The labels of an image; an overlay names the id of what it stands on.
 pub(crate) fn labels(prefix: &str, kind: ImageKind, lower: Option<&str>) -> BTreeMap<String, String> {
     // An overlay inherits what the lower layer has, so every label is set each time.
-    [
-        (OWNER, prefix),
-        (KIND, kind.as_str()),
-        (LOWER, lower.unwrap_or_default()),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    .collect()
+    [(OWNER, prefix), (KIND, kind.as_str()), (LOWER, lower.unwrap_or_default())]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// The tag of an image of ours. It says `localhost`, because an engine takes a name without a registry for one of a registry.
@@ -74,9 +70,7 @@ pub(crate) fn tag(prefix: &str, kind: ImageKind, sha256: &str) -> String {
 
 /// Whether an image with `labels` is an overlay on the image with the id `lower`.
 pub(crate) fn stands_on(labels: &BTreeMap<String, String>, lower: &str) -> bool {
-    labels
-        .get(KIND)
-        .is_some_and(|kind| kind == ImageKind::Overlay.as_str())
+    labels.get(KIND).is_some_and(|kind| kind == ImageKind::Overlay.as_str())
         && labels.get(LOWER).is_some_and(|known| known == lower)
 }
 
@@ -84,18 +78,14 @@ pub(crate) fn stands_on(labels: &BTreeMap<String, String>, lower: &str) -> bool 
 pub(crate) fn is_overlay(name: &str, labels: &BTreeMap<String, String>, prefix: &str) -> bool {
     let bare = name.strip_prefix("localhost/").unwrap_or(name);
     bare.starts_with(&format!("{prefix}-{}:", ImageKind::Overlay.as_str()))
-        && labels
-            .get(KIND)
-            .is_some_and(|kind| kind == ImageKind::Overlay.as_str())
+        && labels.get(KIND).is_some_and(|kind| kind == ImageKind::Overlay.as_str())
 }
 
 /// The images of `prefix`, oldest first.
 pub(crate) async fn list(engine: &Engine, prefix: &str) -> Result<Vec<ImageSummary>, EngineError> {
     let found = engine.list_images(&[format!("{OWNER}={prefix}")]).await?;
-    let mut images: Vec<ImageSummary> = found
-        .into_iter()
-        .filter_map(|image| summary(image, prefix))
-        .collect();
+    let mut images: Vec<ImageSummary> =
+        found.into_iter().filter_map(|image| summary(image, prefix)).collect();
     images.sort_by_key(|image| image.created);
     Ok(images)
 }
@@ -109,16 +99,8 @@ pub(crate) async fn prune(
     let now = SystemTime::now();
     let mut removed = Vec::new();
     // The newest first: an overlay goes before what it stands on.
-    for image in list(engine, prefix)
-        .await?
-        .into_iter()
-        .rev()
-        .filter(|image| is_old(image, now, age))
-    {
-        match engine
-            .remove_image(image.tag.as_deref().unwrap_or(&image.id))
-            .await
-        {
+    for image in list(engine, prefix).await?.into_iter().rev().filter(|image| is_old(image, now, age)) {
+        match engine.remove_image(image.tag.as_deref().unwrap_or(&image.id)).await {
             Ok(()) => removed.push(image),
             Err(error) if error.is_conflict() => tracing::debug!(id = image.id, "image is in use"),
             Err(error) => return Err(error),
@@ -137,11 +119,7 @@ fn summary(image: podman::ImageSummary, prefix: &str) -> Option<ImageSummary> {
     let kind = ImageKind::ALL.into_iter().find(|kind| kind.as_str() == label)?;
     let name = tag(prefix, kind, "");
     let real = |tag: &String| tag != "<none>:<none>";
-    let mut tags = image
-        .tags
-        .into_iter()
-        .filter(real)
-        .map(|tag| tag.starts_with(&name).then_some(tag));
+    let mut tags = image.tags.into_iter().filter(real).map(|tag| tag.starts_with(&name).then_some(tag));
     let tag = match tags.next() {
         None => None,
         Some(first) => Some(first?),
@@ -149,13 +127,7 @@ fn summary(image: podman::ImageSummary, prefix: &str) -> Option<ImageSummary> {
     if tags.any(|other| other.is_none()) {
         return None;
     }
-    Some(ImageSummary {
-        id: image.id,
-        tag,
-        kind,
-        created: image.created,
-        size: image.size,
-    })
+    Some(ImageSummary { id: image.id, tag, kind, created: image.created, size: image.size })
 }
 
 #[cfg(test)]
@@ -168,21 +140,14 @@ mod tests {
             tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
             created: SystemTime::UNIX_EPOCH,
             size: 0,
-            labels: BTreeMap::from([
-                (OWNER.to_owned(), "p".to_owned()),
-                (KIND.to_owned(), kind.to_owned()),
-            ]),
+            labels: BTreeMap::from([(OWNER.to_owned(), "p".to_owned()), (KIND.to_owned(), kind.to_owned())]),
         }
     }
 
     #[test]
     fn only_images_that_bear_our_names_alone_are_ours() {
         for (kind, tags, expected) in [
-            (
-                "repo",
-                vec!["localhost/p-repo:1"],
-                Some(Some("localhost/p-repo:1")),
-            ),
+            ("repo", vec!["localhost/p-repo:1"], Some(Some("localhost/p-repo:1"))),
             ("overlay", vec!["elsewhere.example/library/p-overlay:1"], None),
             ("repo", vec![], Some(None)),
             ("repo", vec!["<none>:<none>"], Some(None)),
@@ -192,11 +157,7 @@ mod tests {
             ("overlay", vec!["localhost/p-repo:1"], None),
         ] {
             let found = summary(engine_image(kind, &tags), "p").map(|image| image.tag);
-            assert_eq!(
-                found,
-                expected.map(|tag| tag.map(str::to_owned)),
-                "{kind} {tags:?}"
-            );
+            assert_eq!(found, expected.map(|tag| tag.map(str::to_owned)), "{kind} {tags:?}");
         }
     }
 
@@ -217,14 +178,8 @@ mod tests {
 
     #[test]
     fn an_overlay_knows_what_it_stands_on() {
-        assert!(stands_on(
-            &labels("p", ImageKind::Overlay, Some("sha256:1")),
-            "sha256:1"
-        ));
-        assert!(!stands_on(
-            &labels("p", ImageKind::Overlay, Some("sha256:1")),
-            "sha256:2"
-        ));
+        assert!(stands_on(&labels("p", ImageKind::Overlay, Some("sha256:1")), "sha256:1"));
+        assert!(!stands_on(&labels("p", ImageKind::Overlay, Some("sha256:1")), "sha256:2"));
         assert!(!stands_on(&labels("p", ImageKind::Repo, None), ""));
     }
 }

@@ -45,10 +45,7 @@ impl Sandbox {
             .map_err(|error| SandboxError::from(error).or_engine_not_running())?;
         let instance = InstanceLock::acquire(&config.state_dir)?;
         let engine = engine.with_seccomp_profile(&container::write_filter(&config.state_dir)?);
-        let sandbox = Self {
-            shared: Arc::new(Shared::new(config, engine, instance)),
-            runs: Arc::default(),
-        };
+        let sandbox = Self { shared: Arc::new(Shared::new(config, engine, instance)), runs: Arc::default() };
         if !on_demand {
             // Neither is dropped half done when the other fails.
             let (swept, prepared) = tokio::join!(sandbox.remove_left(), sandbox.prepare());
@@ -135,11 +132,7 @@ impl Sandbox {
             ImageSource::Build { .. } => String::new(),
             ImageSource::Existing(name) => {
                 let image = self.shared.engine().image(name).await?;
-                image
-                    .ok_or_else(|| ImageBuildError::NotFound {
-                        name: name.escape_debug().to_string(),
-                    })?
-                    .id
+                image.ok_or_else(|| ImageBuildError::NotFound { name: name.escape_debug().to_string() })?.id
             }
         };
         Ok(image::tags(self.shared.prefix(), source, &id))
@@ -294,12 +287,7 @@ impl Sandbox {
         self.shared.stop_all().await;
         self.shared.wait_for_take_downs().await;
         self.runs.release();
-        reap::remove_instance(
-            self.shared.engine(),
-            self.shared.prefix(),
-            self.shared.instance_id(),
-        )
-        .await?;
+        reap::remove_instance(self.shared.engine(), self.shared.prefix(), self.shared.instance_id()).await?;
         self.shared.stop_egress().await
     }
 }

@@ -27,10 +27,7 @@ struct Current {
 
 impl StopSwitch {
     pub(crate) fn new() -> Self {
-        Self(watch::Sender::new(Current {
-            number: 0,
-            phase: Phase::Idle,
-        }))
+        Self(watch::Sender::new(Current { number: 0, phase: Phase::Idle }))
     }
 
     /// Begins an execution; the guard ends it, whatever becomes of it.
@@ -43,11 +40,7 @@ impl StopSwitch {
             }
             idle
         });
-        if begun {
-            Ok(RunGuard(Arc::clone(self)))
-        } else {
-            Err(SandboxError::Busy)
-        }
+        if begun { Ok(RunGuard(Arc::clone(self))) } else { Err(SandboxError::Busy) }
     }
 
     /// Asks a running execution to stop and waits until it has ended. Returns whether there was one.

@@ -46,10 +46,7 @@ impl MissingEvents {
 
 impl Budget {
     pub(super) fn new() -> Self {
-        Self {
-            events: EVENTS,
-            reserve: RESERVE,
-        }
+        Self { events: EVENTS, reserve: RESERVE }
     }
 
     /// Whether an event is kept whose JSON has so many bytes. After the first that is not, only those are that report how the run ended: what
@@ -115,9 +112,7 @@ mod tests {
 
     /// How many of the same event are kept, until one is not.
     fn kept_of(budget: &mut Budget, text: &str) -> u64 {
-        (0..100_000)
-            .find(|_| !kept(budget, text))
-            .expect("there is a limit")
+        (0..100_000).find(|_| !kept(budget, text)).expect("there is a limit")
     }
 
     #[test]
@@ -128,39 +123,21 @@ mod tests {
         let zeros = count(&format!(r#"{{"type":"x","a":[{}0]}}"#, "0,".repeat(999)));
         assert!(zeros * 1_000 * VALUE <= ROOM && zeros > 10, "{zeros}");
         let objects = count(&format!(r#"{{"type":"x","a":[{}0]}}"#, r#"{"a":0},"#.repeat(99)));
-        assert!(
-            objects * 100 * OBJECT <= ROOM + OBJECT && objects > 5,
-            "{objects}"
-        );
+        assert!(objects * 100 * OBJECT <= ROOM + OBJECT && objects > 5, "{objects}");
         let text = count(&format!(r#"{{"type":"x","a":"{}"}}"#, "a".repeat(1 << 14)));
-        assert!(
-            (55..64).contains(&text),
-            "the control: text counts as itself: {text}"
-        );
+        assert!((55..64).contains(&text), "the control: text counts as itself: {text}");
     }
 
     #[test]
     fn beyond_the_limit_only_final_events_are_kept_and_not_without_end() {
         let mut budget = Budget::of(ROOM, ROOM / 8);
-        kept_of(
-            &mut budget,
-            &format!(r#"{{"type":"x","a":"{}"}}"#, "a".repeat(1 << 16)),
-        );
-        assert!(
-            !kept(&mut budget, r#"{"type":"x"}"#),
-            "what is missing is one piece"
-        );
+        kept_of(&mut budget, &format!(r#"{{"type":"x","a":"{}"}}"#, "a".repeat(1 << 16)));
+        assert!(!kept(&mut budget, r#"{"type":"x"}"#), "what is missing is one piece");
         let error = r#"{"type":"assistant","is_api_error_message":true,"error":"rate_limit","message":{"content":[]}}"#;
         assert!(kept(&mut budget, error));
-        assert!(!kept(
-            &mut budget,
-            r#"{"type":"assistant","message":{"content":[]}}"#
-        ));
+        assert!(!kept(&mut budget, r#"{"type":"assistant","message":{"content":[]}}"#));
         let result = format!(r#"{{"type":"result","result":"{}"}}"#, "a".repeat(1 << 14));
         assert_eq!(kept_of(&mut budget, &result), 7);
-        assert!(
-            kept(&mut budget, r#"{"type":"result"}"#),
-            "the control: a small one"
-        );
+        assert!(kept(&mut budget, r#"{"type":"result"}"#), "the control: a small one");
     }
 }

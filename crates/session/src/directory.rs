@@ -34,10 +34,7 @@ impl SessionDirectory {
     pub(super) fn open(path: &Path) -> Result<Option<Self>, SessionError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(file) => Ok(Some(Self {
-                file: file.into(),
-                path: path.to_owned(),
-            })),
+            Ok(file) => Ok(Some(Self { file: file.into(), path: path.to_owned() })),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(io_error("open", path, error.into())),
         }
@@ -57,10 +54,9 @@ impl SessionDirectory {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.file, CLAUDE, flags, Mode::empty()) {
             Ok(_) => Ok(()),
-            Err(Errno::LOOP | Errno::NOTDIR) => Err(SessionError::Tampered {
-                path: self.path.join(CLAUDE),
-                expected: "folder",
-            }),
+            Err(Errno::LOOP | Errno::NOTDIR) => {
+                Err(SessionError::Tampered { path: self.path.join(CLAUDE), expected: "folder" })
+            }
             Err(error) => Err(self.io_error("open", CLAUDE, error)),
         }
     }
@@ -71,9 +67,7 @@ impl SessionDirectory {
         let file = file.ok_or_else(|| self.io_error("lock", LOCK, Errno::NOENT))?;
         FileLock::try_exclusive_on(file)
             .map_err(|source| io_error("lock", &self.path.join(LOCK), source))?
-            .ok_or_else(|| SessionError::Busy {
-                path: self.path.clone(),
-            })
+            .ok_or_else(|| SessionError::Busy { path: self.path.clone() })
     }
 
     /// The bytes of a file; `None` where there is none.
@@ -82,8 +76,7 @@ impl SessionDirectory {
             return Ok(None);
         };
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)
-            .map_err(|source| io_error("read", &self.path.join(name), source))?;
+        file.read_to_end(&mut bytes).map_err(|source| io_error("read", &self.path.join(name), source))?;
         Ok(Some(bytes))
     }
 
@@ -107,10 +100,7 @@ impl SessionDirectory {
 
     /// Opens a regular file for its owner alone; `None` where there is none.
     fn open_file(&self, name: &str, flags: OFlags) -> Result<Option<File>, SessionError> {
-        let tampered = || SessionError::Tampered {
-            path: self.path.join(name),
-            expected: "file",
-        };
+        let tampered = || SessionError::Tampered { path: self.path.join(name), expected: "file" };
         // Without NONBLOCK, opening a pipe would wait for its other end.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(&self.file, name, flags, Mode::RUSR | Mode::WUSR) {
@@ -119,14 +109,8 @@ impl SessionDirectory {
             Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => return Err(tampered()),
             Err(error) => return Err(self.io_error("open", name, error)),
         };
-        let metadata = file
-            .metadata()
-            .map_err(|source| io_error("read", &self.path.join(name), source))?;
-        if metadata.is_file() {
-            Ok(Some(file))
-        } else {
-            Err(tampered())
-        }
+        let metadata = file.metadata().map_err(|source| io_error("read", &self.path.join(name), source))?;
+        if metadata.is_file() { Ok(Some(file)) } else { Err(tampered()) }
     }
 
     fn io_error(&self, operation: &'static str, name: &str, error: Errno) -> SessionError {
@@ -135,11 +119,7 @@ impl SessionDirectory {
 }
 
 pub(super) fn io_error(operation: &'static str, path: &Path, source: io::Error) -> SessionError {
-    SessionError::Io {
-        operation,
-        path: path.to_owned(),
-        source,
-    }
+    SessionError::Io { operation, path: path.to_owned(), source }
 }
 
 #[cfg(test)]
@@ -193,16 +173,10 @@ mod tests {
         rustix::fs::mknodat(&directory.file, "pipe", rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
 
         for name in ["context.json", "folder", "pipe"] {
-            assert!(
-                matches!(directory.read(name), Err(SessionError::Tampered { .. })),
-                "{name}"
-            );
+            assert!(matches!(directory.read(name), Err(SessionError::Tampered { .. })), "{name}");
         }
         assert!(matches!(directory.lock(), Err(SessionError::Tampered { .. })));
-        assert!(matches!(
-            directory.create_claude(),
-            Err(SessionError::Tampered { .. })
-        ));
+        assert!(matches!(directory.create_claude(), Err(SessionError::Tampered { .. })));
         directory.replace("context.json", b"{}").unwrap();
         assert_eq!(directory.read("context.json").unwrap().unwrap(), b"{}");
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");

@@ -89,25 +89,16 @@ impl Journal {
     /// A line without its end was being written when the writer was killed. So was the last line, if it cannot be read: a loss of
     /// power may leave anything there. Such a line before good ones is damage.
     pub(super) fn parse(bytes: &[u8]) -> Result<Option<Self>, String> {
-        let mut lines = bytes
-            .split_inclusive(|byte| *byte == b'\n')
-            .filter_map(|line| line.strip_suffix(b"\n"));
+        let mut lines =
+            bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
         let Some(first) = lines.next() else {
             return Ok(None);
         };
         let header: Header = serde_json::from_slice(first).map_err(|error| format!("line 1: {error}"))?;
         if header.journal != VERSION {
-            return Err(format!(
-                "its version is {}, and {VERSION} is the one known",
-                header.journal
-            ));
+            return Err(format!("its version is {}, and {VERSION} is the one known", header.journal));
         }
-        let mut journal = Self {
-            header,
-            events: Vec::new(),
-            missing: MissingEvents::default(),
-            end: None,
-        };
+        let mut journal = Self { header, events: Vec::new(), missing: MissingEvents::default(), end: None };
         let mut torn = None;
         for (number, line) in (2..).zip(lines) {
             match (parse_line(line), torn.take()) {
@@ -130,9 +121,9 @@ enum Parsed {
 
 fn parse_line(line: &[u8]) -> Result<Parsed, String> {
     match serde_json::from_slice(line).map_err(|error| error.to_string())? {
-        ReadLine::Event(text) => parse_event(text.get())
-            .map(Parsed::Event)
-            .map_err(|error| error.to_string()),
+        ReadLine::Event(text) => {
+            parse_event(text.get()).map(Parsed::Event).map_err(|error| error.to_string())
+        }
         ReadLine::Missing(missing) => Ok(Parsed::Missing(missing)),
         ReadLine::End(end) => Ok(Parsed::End(end)),
     }
@@ -143,11 +134,7 @@ impl JournalFile {
     pub(super) fn create(directory: &SessionDirectory, header: &Header) -> Result<Self, SessionError> {
         let line = line_of(header).map_err(|source| error_of(directory, source))?;
         let file = directory.replace(JOURNAL, &line)?;
-        Ok(Self {
-            file,
-            length: line.len() as u64,
-            synced: Instant::now(),
-        })
+        Ok(Self { file, length: line.len() as u64, synced: Instant::now() })
     }
 
     /// Appends an event.
@@ -157,8 +144,7 @@ impl JournalFile {
         event: &StreamEvent,
     ) -> Result<u64, SessionError> {
         let due = event.as_result().is_some() || self.synced.elapsed() >= SYNC_INTERVAL;
-        self.append(&Line::Event(event), due)
-            .map_err(|source| error_of(directory, source))
+        self.append(&Line::Event(event), due).map_err(|source| error_of(directory, source))
     }
 
     /// Appends how much was not kept so far; the last such line counts.
@@ -167,8 +153,7 @@ impl JournalFile {
         directory: &SessionDirectory,
         missing: &MissingEvents,
     ) -> Result<u64, SessionError> {
-        self.append(&Line::Missing(missing), false)
-            .map_err(|source| error_of(directory, source))
+        self.append(&Line::Missing(missing), false).map_err(|source| error_of(directory, source))
     }
 
     /// Appends the end of the reply, whose events are left out: they are there already.
@@ -177,8 +162,7 @@ impl JournalFile {
         directory: &SessionDirectory,
         reply: &SessionReply,
     ) -> Result<u64, SessionError> {
-        self.append(&Line::End(reply), true)
-            .map_err(|source| error_of(directory, source))
+        self.append(&Line::End(reply), true).map_err(|source| error_of(directory, source))
     }
 
     /// Writes a line at once and returns its length. After a failure the line counts as not written: it is cut off, and in any case
@@ -218,11 +202,7 @@ fn error_of(directory: &SessionDirectory, source: io::Error) -> SessionError {
 impl JournalFile {
     /// A journal that cannot be written, as on a full disk.
     pub(super) fn read_only(path: &std::path::Path) -> Self {
-        Self {
-            file: File::open(path).unwrap(),
-            length: 0,
-            synced: Instant::now(),
-        }
+        Self { file: File::open(path).unwrap(), length: 0, synced: Instant::now() }
     }
 }
 
@@ -268,10 +248,7 @@ mod tests {
             assert!(read(&text).unwrap_err().contains("line "), "{text}");
         }
         let newer = HEADER.replacen('1', "7", 1);
-        assert_eq!(
-            read(&format!("{newer}\n")),
-            Err("its version is 7, and 1 is the one known".to_owned())
-        );
+        assert_eq!(read(&format!("{newer}\n")), Err("its version is 7, and 1 is the one known".to_owned()));
     }
 
     #[test]

@@ -65,10 +65,7 @@ pub struct SessionReply {
     #[serde(deserialize_with = "events")]
     pub events: Vec<StreamEvent>,
     /// Events that were not kept, since there were too many; not in the file where there are none.
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "MissingEvents::is_none"
-    )]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "MissingEvents::is_none")]
     pub missing: MissingEvents,
     /// Fields that this version does not know. They are kept.
     #[serde(flatten)]
@@ -83,11 +80,7 @@ impl SessionMetadata {
     #[must_use]
     pub fn session_id_for_resume(&self) -> Option<&str> {
         let mut refused: Vec<&str> = Vec::new();
-        let named = self
-            .replies
-            .iter()
-            .rev()
-            .filter(|reply| is_plain(&reply.session_id));
+        let named = self.replies.iter().rev().filter(|reply| is_plain(&reply.session_id));
         for reply in named {
             let id = reply.session_id.as_str();
             if refused.contains(&id) {
@@ -105,9 +98,7 @@ impl SessionMetadata {
     #[must_use]
     pub fn last_successful_response(&self) -> Option<&str> {
         let answers = self.replies.iter().rev().filter(|reply| !reply.is_error);
-        answers
-            .map(|reply| reply.response_text.as_str())
-            .find(|text| !text.is_empty())
+        answers.map(|reply| reply.response_text.as_str()).find(|text| !text.is_empty())
     }
 }
 
@@ -159,19 +150,14 @@ fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 /// file, and a container could make its own session unreadable.
 fn events<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<StreamEvent>, D::Error> {
     let texts: Vec<Box<RawValue>> = null_as_default(deserializer)?;
-    texts
-        .iter()
-        .map(|text| parse_event(text.get()).map_err(D::Error::custom))
-        .collect()
+    texts.iter().map(|text| parse_event(text.get()).map_err(D::Error::custom)).collect()
 }
 
 /// An event that the parser takes and that, one level deeper, it would not.
 #[cfg(test)]
 pub(super) fn deepest_event() -> String {
     let nested = |depth: usize| format!(r#"{{"type":"x","a":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
-    let depth = (1..1_000)
-        .rev()
-        .find(|depth| parse_event(&nested(*depth)).is_ok());
+    let depth = (1..1_000).rev().find(|depth| parse_event(&nested(*depth)).is_ok());
     nested(depth.unwrap())
 }
 
@@ -192,11 +178,7 @@ mod tests {
     }
 
     fn session(replies: Vec<SessionReply>) -> SessionMetadata {
-        SessionMetadata {
-            execution_context_id: "c".to_owned(),
-            replies,
-            ..SessionMetadata::default()
-        }
+        SessionMetadata { execution_context_id: "c".to_owned(), replies, ..SessionMetadata::default() }
     }
 
     const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"b"}"#;
@@ -209,11 +191,7 @@ mod tests {
         let cases: [(&str, Vec<SessionReply>, Option<&str>); 9] = [
             ("no replies", vec![], None),
             ("no id", vec![reply("", false, "x", &[])], None),
-            (
-                "the newest",
-                vec![reply("a", false, "x", &[]), reply("b", false, "y", &[])],
-                Some("b"),
-            ),
+            ("the newest", vec![reply("a", false, "x", &[]), reply("b", false, "y", &[])], Some("b")),
             (
                 "the newest that has one",
                 vec![reply("a", false, "x", &[]), reply("", true, "", &[])],
@@ -239,11 +217,7 @@ mod tests {
                 vec![reply("b", true, "", &[REFUSED]), reply("d", false, "x", &[])],
                 Some("d"),
             ),
-            (
-                "an option",
-                vec![reply("a", false, "x", &[]), reply("--help", false, "x", &[])],
-                Some("a"),
-            ),
+            ("an option", vec![reply("a", false, "x", &[]), reply("--help", false, "x", &[])], Some("a")),
         ];
         for (name, replies, expected) in cases {
             assert_eq!(session(replies).session_id_for_resume(), expected, "{name}");
@@ -253,17 +227,10 @@ mod tests {
     #[test]
     fn odd_session_ids_are_not_passed_on() {
         for id in ["-p", "a b", "a\n", "a/../b", "ä", &"a".repeat(129)] {
-            assert_eq!(
-                session(vec![reply(id, false, "x", &[])]).session_id_for_resume(),
-                None,
-                "{id:?}"
-            );
+            assert_eq!(session(vec![reply(id, false, "x", &[])]).session_id_for_resume(), None, "{id:?}");
         }
         for id in ["7a1c", "0b6e2c1e-94ab-4b25-a0a5-6d0f1f0f9c11", "_a-b"] {
-            assert_eq!(
-                session(vec![reply(id, false, "x", &[])]).session_id_for_resume(),
-                Some(id)
-            );
+            assert_eq!(session(vec![reply(id, false, "x", &[])]).session_id_for_resume(), Some(id));
         }
     }
 
@@ -315,10 +282,7 @@ mod tests {
         }
         let session = session(vec![reply("b", false, "", &[&nested(depth)])]);
         let json = serde_json::to_string(&session).unwrap();
-        assert!(
-            serde_json::from_str::<Value>(&json).is_err(),
-            "the case is too shallow to show anything"
-        );
+        assert!(serde_json::from_str::<Value>(&json).is_err(), "the case is too shallow to show anything");
         assert_eq!(serde_json::from_str::<SessionMetadata>(&json).unwrap(), session);
     }
 }

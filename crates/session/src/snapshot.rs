@@ -60,10 +60,7 @@ impl Snapshot {
             refuse_other_context(directory, id, found)?;
         }
         let Some(journal) = journal else {
-            return Ok(metadata.map(|metadata| Self {
-                metadata,
-                journal: JournalState::Absent,
-            }));
+            return Ok(metadata.map(|metadata| Self { metadata, journal: JournalState::Absent }));
         };
         let mut metadata = metadata.unwrap_or_else(|| empty(id));
         let state = match journal.end {
@@ -71,44 +68,26 @@ impl Snapshot {
             None => JournalState::Open(journal.header.reply),
         };
         merge(&mut metadata, journal).map_err(|reason| damaged(directory, JOURNAL, reason))?;
-        Ok(Some(Self {
-            metadata,
-            journal: state,
-        }))
+        Ok(Some(Self { metadata, journal: state }))
     }
 }
 
 /// A session in which nothing has happened.
 pub(super) fn empty(id: &str) -> SessionMetadata {
-    SessionMetadata {
-        execution_context_id: id.to_owned(),
-        ..SessionMetadata::default()
-    }
+    SessionMetadata { execution_context_id: id.to_owned(), ..SessionMetadata::default() }
 }
 
 fn read_metadata(directory: &SessionDirectory) -> Result<Option<SessionMetadata>, SessionError> {
     let error = |name, error: serde_json::Error| damaged(directory, name, error.to_string());
     if let Some(bytes) = directory.read(CONTEXT)? {
-        return serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|source| error(CONTEXT, source));
+        return serde_json::from_slice(&bytes).map(Some).map_err(|source| error(CONTEXT, source));
     }
     let Some(bytes) = directory.read(OLDER)? else {
         return Ok(None);
     };
     let older: OlderMetadata = serde_json::from_slice(&bytes).map_err(|source| error(OLDER, source))?;
-    let OlderMetadata {
-        task_id: execution_context_id,
-        model,
-        replies,
-        extra,
-    } = older;
-    Ok(Some(SessionMetadata {
-        execution_context_id,
-        model,
-        replies,
-        extra,
-    }))
+    let OlderMetadata { task_id: execution_context_id, model, replies, extra } = older;
+    Ok(Some(SessionMetadata { execution_context_id, model, replies, extra }))
 }
 
 fn refuse_other_context(
@@ -131,12 +110,7 @@ fn refuse_other_context(
 /// It is the next one after a kill between the journal's first line and the file's refresh, else one that the file has: the same, or
 /// an older state of it, or, where a loss of power took the end of the journal, a newer one.
 fn merge(metadata: &mut SessionMetadata, journal: Journal) -> Result<(), String> {
-    let Journal {
-        header,
-        events,
-        missing,
-        end,
-    } = journal;
+    let Journal { header, events, missing, end } = journal;
     if header.reply == metadata.replies.len() {
         metadata.replies.push(SessionReply {
             timestamp: header.timestamp.clone(),
@@ -149,10 +123,7 @@ fn merge(metadata: &mut SessionMetadata, journal: Journal) -> Result<(), String>
         .get_mut(header.reply)
         .filter(|reply| reply.timestamp == header.timestamp && reply.request_text == header.request_text)
         .ok_or_else(|| {
-            format!(
-                "it continues the reply of {}, which is not in {CONTEXT}",
-                header.timestamp
-            )
+            format!("it continues the reply of {}, which is not in {CONTEXT}", header.timestamp)
         })?;
     update(reply, events, missing, end);
     Ok(())
@@ -182,8 +153,5 @@ fn update(
 }
 
 fn damaged(directory: &SessionDirectory, name: &str, reason: String) -> SessionError {
-    SessionError::Damaged {
-        path: directory.path().join(name),
-        reason,
-    }
+    SessionError::Damaged { path: directory.path().join(name), reason }
 }

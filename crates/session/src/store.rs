@@ -31,10 +31,7 @@ impl SessionStore {
     ) -> Result<Self, SessionError> {
         let path = session_dir.as_ref().to_owned();
         SessionDirectory::create(&path)?.create_claude()?;
-        Ok(Self {
-            path,
-            execution_context_id: execution_context_id.into(),
-        })
+        Ok(Self { path, execution_context_id: execution_context_id.into() })
     }
 
     /// The session's history, with the events of a running reply so far; `None` before the first execution.
@@ -57,9 +54,7 @@ impl SessionStore {
     ///
     /// As [`load`](Self::load).
     pub fn session_id_for_resume(&self) -> Result<Option<String>, SessionError> {
-        Ok(self
-            .load()?
-            .and_then(|session| session.session_id_for_resume().map(str::to_owned)))
+        Ok(self.load()?.and_then(|session| session.session_id_for_resume().map(str::to_owned)))
     }
 
     /// See [`SessionMetadata::last_successful_response`].
@@ -68,9 +63,7 @@ impl SessionStore {
     ///
     /// As [`load`](Self::load).
     pub fn last_successful_response(&self) -> Result<Option<String>, SessionError> {
-        Ok(self
-            .load()?
-            .and_then(|session| session.last_successful_response().map(str::to_owned)))
+        Ok(self.load()?.and_then(|session| session.last_successful_response().map(str::to_owned)))
     }
 
     /// The model that the context uses, where it was chosen.
@@ -145,10 +138,8 @@ mod tests {
         assert_eq!(fixture.store.session_id_for_resume().unwrap(), None);
         assert_eq!(fixture.store.last_successful_response().unwrap(), None);
         assert_eq!(fixture.store.model().unwrap(), None);
-        let names: Vec<_> = fs::read_dir(fixture.directory.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
+        let names: Vec<_> =
+            fs::read_dir(fixture.directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["claude"]);
         assert!(fixture.store.claude_dir().is_dir());
     }
@@ -161,15 +152,9 @@ mod tests {
         )]);
         fixture.store.set_model("opus").unwrap();
         assert_eq!(fixture.store.model().unwrap().as_deref(), Some("opus"));
-        assert_eq!(
-            fixture.store.session_id_for_resume().unwrap().as_deref(),
-            Some("s")
-        );
+        assert_eq!(fixture.store.session_id_for_resume().unwrap().as_deref(), Some("s"));
         let writer = fixture.store.begin("hi").unwrap();
-        assert!(matches!(
-            fixture.store.set_model("sonnet"),
-            Err(SessionError::Busy { .. })
-        ));
+        assert!(matches!(fixture.store.set_model("sonnet"), Err(SessionError::Busy { .. })));
         drop(writer);
         let context = fixture.context();
         assert_eq!(context["effort"], "high");
@@ -182,19 +167,11 @@ mod tests {
     fn an_older_session_is_carried_over_and_left_as_it_is() {
         let older = json!({"task_id": "c", "model": "opus", "note": 1, "replies": [{"session_id": "s", "response_text": "x", "is_error": false}]});
         let fixture = Fixture::new(&[("session.json", &older)]);
-        assert_eq!(
-            fixture.store.session_id_for_resume().unwrap().as_deref(),
-            Some("s")
-        );
+        assert_eq!(fixture.store.session_id_for_resume().unwrap().as_deref(), Some("s"));
         let mut writer = fixture.store.begin("hi").unwrap();
-        writer
-            .add(parse_event(r#"{"type":"system","session_id":"t"}"#).unwrap())
-            .unwrap();
+        writer.add(parse_event(r#"{"type":"system","session_id":"t"}"#).unwrap()).unwrap();
         drop(writer);
-        assert_eq!(
-            fixture.store.session_id_for_resume().unwrap().as_deref(),
-            Some("t")
-        );
+        assert_eq!(fixture.store.session_id_for_resume().unwrap().as_deref(), Some("t"));
         let context = fixture.context();
         assert_eq!(context["execution_context_id"], "c");
         assert_eq!(context["note"], 1);
@@ -213,10 +190,7 @@ mod tests {
             ("context.json", "{"),
             ("context.json", "[]"),
             ("context.json", r#"{"replies":[]}"#),
-            (
-                "context.json",
-                r#"{"execution_context_id":"c","replies":[{"events":["x"]}]}"#,
-            ),
+            ("context.json", r#"{"execution_context_id":"c","replies":[{"events":["x"]}]}"#),
             ("session.json", "{"),
             ("context.journal.jsonl", "{}\n"),
             (
@@ -250,18 +224,12 @@ mod tests {
 
     #[test]
     fn the_session_of_another_context_is_refused() {
-        for (name, key) in [
-            ("context.json", "execution_context_id"),
-            ("session.json", "task_id"),
-        ] {
+        for (name, key) in [("context.json", "execution_context_id"), ("session.json", "task_id")] {
             let fixture = Fixture::new(&[(name, &json!({key: "d", "replies": []}))]);
             assert!(
                 matches!(fixture.store.load(), Err(SessionError::OtherContext { found, .. }) if found == "d")
             );
-            assert!(matches!(
-                fixture.store.begin("hi"),
-                Err(SessionError::OtherContext { .. })
-            ));
+            assert!(matches!(fixture.store.begin("hi"), Err(SessionError::OtherContext { .. })));
         }
     }
 
@@ -271,10 +239,7 @@ mod tests {
         let other = SessionStore::open(fixture.directory.path(), "c").unwrap();
         let writer = fixture.store.begin("a").unwrap();
         let error = other.begin("b").unwrap_err();
-        assert!(
-            error.to_string().contains("is in use by another execution"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("is in use by another execution"), "{error}");
         drop(writer);
         other.begin("b").unwrap();
     }

@@ -95,29 +95,17 @@ impl SessionWriter {
         let directory = SessionDirectory::create(path)?;
         let lock = directory.lock()?;
         let snapshot = Snapshot::read(&directory, execution_context_id)?;
-        let Some(Snapshot {
-            mut metadata,
-            journal,
-        }) = snapshot
-        else {
+        let Some(Snapshot { mut metadata, journal }) = snapshot else {
             // A journal without a first line is all that can be left.
             directory.remove(JOURNAL)?;
-            return Ok(Self {
-                directory,
-                lock,
-                metadata: empty(execution_context_id),
-            });
+            return Ok(Self { directory, lock, metadata: empty(execution_context_id) });
         };
         if let JournalState::Open(reply) = journal
             && let Some(reply) = metadata.replies.get_mut(reply)
         {
             reply.interrupt();
         }
-        let writer = Self {
-            directory,
-            lock,
-            metadata,
-        };
+        let writer = Self { directory, lock, metadata };
         if journal != JournalState::Absent {
             writer.write()?;
             writer.directory.remove(JOURNAL)?;
@@ -135,11 +123,7 @@ impl SessionWriter {
 
     /// Adds a reply that has only its question.
     pub(super) fn begin(self, request_text: &str, began: SystemTime) -> Result<ReplyWriter, SessionError> {
-        let Self {
-            directory,
-            lock,
-            metadata,
-        } = self;
+        let Self { directory, lock, metadata } = self;
         let reply = SessionReply {
             timestamp: rfc3339(began),
             request_text: request_text.to_owned(),
@@ -225,11 +209,7 @@ impl ReplyWriter {
         self.written += ended?;
         self.refresh()?;
         self.directory.remove(JOURNAL)?;
-        tracing::debug!(
-            bytes = self.written,
-            events = self.reply.events.len(),
-            "session reply written"
-        );
+        tracing::debug!(bytes = self.written, events = self.reply.events.len(), "session reply written");
         Ok(self.reply)
     }
 
@@ -259,10 +239,8 @@ impl ReplyWriter {
 
     /// Writes `context.json` with the reply as it is.
     fn refresh(&mut self) -> Result<(), SessionError> {
-        let bytes = self
-            .session
-            .to_json(&self.reply)
-            .map_err(|source| json_error(&self.directory, source))?;
+        let bytes =
+            self.session.to_json(&self.reply).map_err(|source| json_error(&self.directory, source))?;
         self.directory.replace(CONTEXT, &bytes)?;
         self.size = bytes.len() as u64;
         self.written += self.size;
@@ -273,19 +251,9 @@ impl ReplyWriter {
 
 impl Frame {
     fn new(metadata: SessionMetadata) -> serde_json::Result<Self> {
-        let SessionMetadata {
-            execution_context_id,
-            model,
-            replies,
-            extra,
-        } = metadata;
+        let SessionMetadata { execution_context_id, model, replies, extra } = metadata;
         let replies = replies.iter().map(to_raw_value).collect::<Result<_, _>>()?;
-        Ok(Self {
-            execution_context_id,
-            model,
-            replies,
-            extra,
-        })
+        Ok(Self { execution_context_id, model, replies, extra })
     }
 
     fn to_json(&self, running: &SessionReply) -> serde_json::Result<Vec<u8>> {
@@ -320,9 +288,7 @@ fn json_length(value: &impl Serialize) -> serde_json::Result<u64> {
 fn rfc3339(instant: SystemTime) -> String {
     let instant = OffsetDateTime::from(instant);
     // Only years of more than four digits have no such form.
-    instant
-        .format(&Rfc3339)
-        .unwrap_or_else(|_| instant.unix_timestamp().to_string())
+    instant.format(&Rfc3339).unwrap_or_else(|_| instant.unix_timestamp().to_string())
 }
 
 fn json_error(directory: &SessionDirectory, source: serde_json::Error) -> SessionError {

@@ -38,10 +38,7 @@ pub enum WorkspaceError {
         problem: String,
     },
     /// A step failed, and what was done before it was undone.
-    #[error(
-        "failed to apply the change of `{}`; everything is as it was before",
-        sanitized(path)
-    )]
+    #[error("failed to apply the change of `{}`; everything is as it was before", sanitized(path))]
     RolledBack {
         /// Relative to the work tree.
         path: PathBuf,
@@ -62,32 +59,20 @@ pub enum WorkspaceError {
 
 impl WorkspaceError {
     pub(super) fn new(operation: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io {
-            operation,
-            path: path.to_owned(),
-            source,
-        }
+        Self::Io { operation, path: path.to_owned(), source }
     }
 
     pub(super) fn unreadable(path: &Path, problem: impl Into<String>) -> Self {
-        Self::Unreadable {
-            path: path.to_owned(),
-            problem: problem.into(),
-        }
+        Self::Unreadable { path: path.to_owned(), problem: problem.into() }
     }
 }
 
 fn whereabouts(kept: Option<&Path>) -> String {
-    kept.map(|kept| format!("; what it replaced is in `{}`", sanitized(kept)))
-        .unwrap_or_default()
+    kept.map(|kept| format!("; what it replaced is in `{}`", sanitized(kept))).unwrap_or_default()
 }
 
 fn shown(paths: &[PathBuf]) -> String {
-    let names: Vec<String> = paths
-        .iter()
-        .take(20)
-        .map(|path| format!("`{}`", sanitized(path)))
-        .collect();
+    let names: Vec<String> = paths.iter().take(20).map(|path| format!("`{}`", sanitized(path))).collect();
     let more = if paths.len() > names.len() { ", …" } else { "" };
     names.join(", ") + more
 }
@@ -112,15 +97,8 @@ mod tests {
             WorkspaceError::Busy { tree: path() },
             WorkspaceError::Conflict { paths },
             WorkspaceError::unreadable(&path(), "x"),
-            WorkspaceError::RolledBack {
-                path: path(),
-                source: source(),
-            },
-            WorkspaceError::HalfDone {
-                path: path(),
-                kept: Some(path()),
-                source: source(),
-            },
+            WorkspaceError::RolledBack { path: path(), source: source() },
+            WorkspaceError::HalfDone { path: path(), kept: Some(path()), source: source() },
         ];
         for error in errors {
             let text = error.to_string();

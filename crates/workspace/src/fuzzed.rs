@@ -81,11 +81,7 @@ fn repository(tree: &Path, configuration: &[u8]) -> io::Result<()> {
     ];
     for (name, content) in files {
         let path = tree.join(".git").join(name);
-        OpenOptions::new()
-            .create_new(true)
-            .write(true)
-            .open(path)?
-            .write_all(content)?;
+        OpenOptions::new().create_new(true).write(true).open(path)?.write_all(content)?;
     }
     Ok(())
 }
@@ -102,10 +98,7 @@ fn check_text(text: &[u8]) {
         assert!(after.last().is_some_and(is_planted), "a setting is not found");
     }
     for planted in [planted, [text, INCLUDED.as_bytes()].concat()] {
-        assert!(
-            !git_config::is_harmless(&planted, &[], |_| true),
-            "what runs programs is called harmless"
-        );
+        assert!(!git_config::is_harmless(&planted, &[], |_| true), "what runs programs is called harmless");
         assert!(
             !git_config::are_plain_modules(&planted),
             "what runs programs is called a list of submodules"

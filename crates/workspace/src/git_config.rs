@@ -24,11 +24,7 @@ impl Setting {
     /// `is_work_tree` says whether `core.worktree` names a folder of the same tree that points back to this repository.
     pub(super) fn is_descriptive(&self, is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
         let value = self.value.as_slice();
-        match (
-            self.section.as_str(),
-            self.subsection.is_some(),
-            self.key.as_str(),
-        ) {
+        match (self.section.as_str(), self.subsection.is_some(), self.key.as_str()) {
             ("core", false, "worktree") => is_work_tree(value),
             ("remote", true, "url" | "pushurl")
             | ("branch", true, "remote" | "pushremote")
@@ -78,15 +74,9 @@ fn is_plain_key(section: &str, has_subsection: bool, key: &str) -> bool {
         ("user" | "author" | "committer", false) => matches!(key, "name" | "email"),
         ("extensions", false) => matches!(key, "objectformat" | "refstorage"),
         ("init", false) => key == "defaultbranch",
-        ("remote", true) => matches!(
-            key,
-            "fetch" | "push" | "tagopt" | "prune" | "mirror" | "gh-resolved"
-        ),
+        ("remote", true) => matches!(key, "fetch" | "push" | "tagopt" | "prune" | "mirror" | "gh-resolved"),
         ("branch", true) => matches!(key, "merge" | "rebase" | "description" | "vscode-merge-base"),
-        ("submodule", _) => matches!(
-            key,
-            "active" | "branch" | "path" | "shallow" | "ignore" | "recurse"
-        ),
+        ("submodule", _) => matches!(key, "active" | "branch" | "path" | "shallow" | "ignore" | "recurse"),
         ("pull", false) => matches!(key, "rebase" | "ff"),
         ("push", false) => matches!(key, "default" | "autosetupremote"),
         ("fetch", false) => matches!(key, "prune" | "prunetags"),
@@ -109,9 +99,7 @@ fn is_plain_url(url: &[u8]) -> bool {
 pub(super) fn is_harmless(text: &[u8], known: &[u8], is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
     let known: BTreeSet<Setting> = settings(known).unwrap_or_default().into_iter().collect();
     settings(text).is_some_and(|settings| {
-        settings
-            .iter()
-            .all(|setting| known.contains(setting) || setting.is_descriptive(&is_work_tree))
+        settings.iter().all(|setting| known.contains(setting) || setting.is_descriptive(&is_work_tree))
     })
 }
 
@@ -126,10 +114,8 @@ pub(super) fn are_plain_modules(text: &[u8]) -> bool {
     };
     settings(text).is_some_and(|settings| {
         settings.iter().all(|setting| {
-            let is_climbing = |name: &Vec<u8>| {
-                name.split(|byte| matches!(byte, b'/' | b'\\'))
-                    .any(|part| part == b"..")
-            };
+            let is_climbing =
+                |name: &Vec<u8>| name.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| part == b"..");
             setting.section == "submodule"
                 && is_plain(setting)
                 && !setting.subsection.as_ref().is_some_and(is_climbing)
@@ -149,9 +135,7 @@ pub(super) fn settings(text: &[u8]) -> Option<Vec<Setting>> {
 /// refuse it.
 pub(super) fn settings_up_to_nul(text: &[u8]) -> Option<Vec<Setting>> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    let mut reader = Reader {
-        bytes: text.iter().peekable(),
-    };
+    let mut reader = Reader { bytes: text.iter().peekable() };
     let mut settings = Vec::new();
     // What precedes the first section is in none.
     let mut head = (String::new(), None);
@@ -165,12 +149,7 @@ pub(super) fn settings_up_to_nul(text: &[u8]) -> Option<Vec<Setting>> {
                 let (key, mut value) = reader.setting(byte)?;
                 let end = value.iter().position(|byte| *byte == 0);
                 value.truncate(end.unwrap_or(value.len()));
-                settings.push(Setting {
-                    section,
-                    subsection,
-                    key,
-                    value,
-                });
+                settings.push(Setting { section, subsection, key, value });
             }
             _ => return None,
         }
@@ -376,10 +355,7 @@ mod tests {
         let before = "[core]\n\tfsmonitor = true\n[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n";
         let after = format!("{CLONED}{before}");
         assert!(is_harmless(&after, before) && !is_harmless(&after, ""));
-        assert!(!is_harmless(
-            &after.replace("fsmonitor = true", "fsmonitor = ./x"),
-            before
-        ));
+        assert!(!is_harmless(&after.replace("fsmonitor = true", "fsmonitor = ./x"), before));
     }
 
     #[test]
@@ -428,9 +404,7 @@ mod tests {
 
     #[test]
     fn modules_may_say_where_they_come_from_and_no_more() {
-        assert!(are_plain_modules(
-            b"[submodule \"a/b\"]\n path = a/b\n url = ../b.git\n branch = main\n"
-        ));
+        assert!(are_plain_modules(b"[submodule \"a/b\"]\n path = a/b\n url = ../b.git\n branch = main\n"));
         for text in [
             "[submodule \"a\"]\n update = !sh",
             "[submodule \"../a\"]\n path = a",

@@ -132,10 +132,7 @@ pub(super) fn followed(
         }
         rules
     });
-    let included = rules
-        .included
-        .iter()
-        .map(|path| (path.clone(), Role::Configuration));
+    let included = rules.included.iter().map(|path| (path.clone(), Role::Configuration));
     let mut followed: BTreeMap<PathBuf, Role> = included.collect();
     let named = rules.of.iter().flat_map(|(source, rules)| {
         let bases = bases.get(source).into_iter().flatten();
@@ -166,9 +163,7 @@ fn bases(
         bases.entry(source).or_default().insert(base);
     };
     add(Source::User, root.to_owned());
-    let folders = repositories
-        .iter()
-        .filter(|path| path.file_name() == Some(OsStr::new(".git")));
+    let folders = repositories.iter().filter(|path| path.file_name() == Some(OsStr::new(".git")));
     for git in folders.chain(links) {
         let work_tree = git.parent().unwrap_or(Path::new(""));
         let base = root.join(work_tree);
@@ -181,10 +176,7 @@ fn bases(
         add(Source::Inside(repository.clone()), root.join(repository));
     }
     // The repository that the tree is a part of.
-    let above = root
-        .ancestors()
-        .skip(1)
-        .find(|folder| folder.join(".git").symlink_metadata().is_ok());
+    let above = root.ancestors().skip(1).find(|folder| folder.join(".git").symlink_metadata().is_ok());
     if let Some(above) = above {
         add(Source::User, above.to_owned());
         let git = above.join(".git");
@@ -239,11 +231,8 @@ fn outside_pointer(folder: &Path, text: &[u8], prefix: &[u8]) -> Option<Pointer>
 /// A file of the host outside of the tree.
 fn outside_text(path: &Path) -> Option<Vec<u8>> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
-    let file = fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(i32::try_from(nonblocking).ok()?)
-        .open(path)
-        .ok()?;
+    let file =
+        fs::OpenOptions::new().read(true).custom_flags(i32::try_from(nonblocking).ok()?).open(path).ok()?;
     if !file.metadata().ok()?.is_file() {
         return None;
     }
@@ -267,8 +256,7 @@ impl Rules {
         if *source == Source::User {
             pending.push("/etc/gitconfig".into());
             pending.extend(
-                home.iter()
-                    .flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]),
+                home.iter().flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]),
             );
         }
         let mut seen = BTreeSet::new();
@@ -281,9 +269,7 @@ impl Rules {
                 Ok(inner) => follow(tree, inner).end.and_then(|end| text(tree, &end)),
                 Err(_) => outside_text(&file),
             };
-            let settings = text
-                .and_then(|text| git_config::settings_up_to_nul(&text))
-                .unwrap_or_default();
+            let settings = text.and_then(|text| git_config::settings_up_to_nul(&text)).unwrap_or_default();
             for setting in &settings {
                 if let Some(included) = included(setting, &file, home.as_deref()) {
                     if let Some(inner) = in_tree(tree, &included) {
@@ -326,48 +312,29 @@ fn in_tree(tree: &Tree, path: &Path) -> Option<PathBuf> {
     }
     let inner = plain.strip_prefix(tree.path()).map(Path::to_owned).ok();
     // By another name of the tree, as through a link above it.
-    inner.or_else(|| {
-        path.canonicalize()
-            .ok()?
-            .strip_prefix(tree.path())
-            .map(Path::to_owned)
-            .ok()
-    })
+    inner.or_else(|| path.canonicalize().ok()?.strip_prefix(tree.path()).map(Path::to_owned).ok())
 }
 
 /// The configuration that `setting` of `file` includes. Conditions may hold at another time.
 fn included(setting: &Setting, file: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let includes = setting.is("include", "path") || (setting.section == "includeif" && setting.key == "path");
-    (includes && !setting.value.is_empty()).then(|| {
-        file.parent()
-            .unwrap_or(Path::new("/"))
-            .join(expanded(&setting.value, home))
-    })
+    (includes && !setting.value.is_empty())
+        .then(|| file.parent().unwrap_or(Path::new("/")).join(expanded(&setting.value, home)))
 }
 
 fn rules_of(setting: &Setting, home: Option<&Path>) -> Vec<Rule> {
     if setting.is("core", "hookspath") || setting.is("init", "templatedir") {
-        return vec![Rule {
-            role: Role::Hooks,
-            path: expanded(&setting.value, home),
-            if_file: false,
-        }];
+        return vec![Rule { role: Role::Hooks, path: expanded(&setting.value, home), if_file: false }];
     }
     let is_include = matches!(setting.section.as_str(), "include" | "includeif");
-    let is_data = DATA
-        .iter()
-        .any(|(section, key)| setting.section == *section && setting.key == *key);
+    let is_data = DATA.iter().any(|(section, key)| setting.section == *section && setting.key == *key);
     if is_include || is_data || setting.is_descriptive(|_| true) {
         return Vec::new();
     }
     let is_command = setting.section != "alias" || setting.value.starts_with(b"!");
     words(&setting.value)
         .filter(|word| is_command || word.contains(&b'/'))
-        .map(|word| Rule {
-            role: Role::Program,
-            path: expanded(word, home),
-            if_file: !word.contains(&b'/'),
-        })
+        .map(|word| Rule { role: Role::Program, path: expanded(word, home), if_file: !word.contains(&b'/') })
         .collect()
 }
 
@@ -418,10 +385,7 @@ mod tests {
             let repositories = repositories.iter().map(PathBuf::from).collect();
             let links: Vec<PathBuf> = links.iter().map(PathBuf::from).collect();
             let (_, followed) = followed(&tree, &repositories, &links, None);
-            followed
-                .into_iter()
-                .map(|(path, role)| (path.display().to_string(), role))
-                .collect()
+            followed.into_iter().map(|(path, role)| (path.display().to_string(), role)).collect()
         }
     }
 
@@ -432,10 +396,7 @@ mod tests {
         bed.write("tools/watch", "x");
         bed.write("build.sh", "x");
         bed.write("src/x", "x");
-        bed.write(
-            ".gitconfig",
-            "[core]\n sshCommand = tools/ssh -v\n[blame]\n ignoreRevsFile = revs\n",
-        );
+        bed.write(".gitconfig", "[core]\n sshCommand = tools/ssh -v\n[blame]\n ignoreRevsFile = revs\n");
         bed.write(
             ".git/config",
             &format!(
@@ -466,17 +427,11 @@ mod tests {
 
     #[test]
     fn a_configuration_that_is_odd_and_that_git_reads_is_followed() {
-        for odd in [
-            "# \0\n[core]\n hooksPath = h",
-            "x = y\n[.z]\n[core]\n hooksPath = h\\",
-        ] {
+        for odd in ["# \0\n[core]\n hooksPath = h", "x = y\n[.z]\n[core]\n hooksPath = h\\"] {
             let bed = Bed::new();
             bed.write(".git/config", odd);
             let found = bed.followed(&[".git"], &[]);
-            assert!(
-                found.contains(&("h".to_owned(), Role::Hooks)),
-                "{odd:?}: {found:?}"
-            );
+            assert!(found.contains(&("h".to_owned(), Role::Hooks)), "{odd:?}: {found:?}");
         }
     }
 

@@ -83,10 +83,8 @@ pub(super) fn guard(
             continue;
         };
         let full = tree.path().join(path);
-        mounts.push(Over {
-            mount: Mount::read_only_at(&full, target).of(guard.identity),
-            hides: full.clone(),
-        });
+        mounts
+            .push(Over { mount: Mount::read_only_at(&full, target).of(guard.identity), hides: full.clone() });
         for place in other_places(tree, path, others) {
             guard.has_other_way = true;
             mounts.extend(place.map(|(hides, target)| Over {
@@ -103,17 +101,12 @@ pub(super) fn guard(
         );
     }
     let git = Path::new(".git");
-    if guards
-        .iter()
-        .any(|guard| guard.path.starts_with(git) && guard.path != git)
+    if guards.iter().any(|guard| guard.path.starts_with(git) && guard.path != git)
         && let Some(target) = target(container_path, git)
         && let Ok(identity) = tree.held(git).and_then(Identity::of)
     {
         let full = tree.path().join(git);
-        mounts.push(Over {
-            mount: Mount::read_write(&full, target).of(identity),
-            hides: full,
-        });
+        mounts.push(Over { mount: Mount::read_write(&full, target).of(identity), hides: full });
     }
     (guards, mounts)
 }
@@ -165,9 +158,7 @@ fn importance(before: &Inventory, protection: &Protection, path: &Path, role: Ro
     let mut parts = path.components();
     let is_in_own_git = parts.next() == Some(Component::Normal(".git".as_ref()));
     let is_at_the_top = parts.next().is_none();
-    let is_rules = path
-        .file_name()
-        .is_some_and(|name| name == ".sandbox" || name == ".airut");
+    let is_rules = path.file_name().is_some_and(|name| name == ".sandbox" || name == ".airut");
     // Linked work trees and submodules come and go.
     let comes_and_goes = role == Role::Pointer && !is_at_the_top;
     if is_at_the_top && (is_rules || protection.is_named(path)) || protection.is_path(path) {
@@ -219,12 +210,7 @@ fn identity(path: &Path) -> Option<Identity> {
 impl Guard {
     fn open(tree: &Tree, path: &Path) -> io::Result<Self> {
         let held = tree.held(path)?;
-        Ok(Self {
-            path: path.to_owned(),
-            identity: Identity::of(&held)?,
-            has_other_way: false,
-            _held: held,
-        })
+        Ok(Self { path: path.to_owned(), identity: Identity::of(&held)?, has_other_way: false, _held: held })
     }
 
     /// Whether nothing but a program of the host can have changed it: it is still where it was, and there is no other way to it. A

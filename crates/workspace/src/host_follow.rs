@@ -58,9 +58,7 @@ impl HostFollows {
         for path in links {
             let way = follow(tree, &path);
             found.paths.extend(way.links);
-            found
-                .paths
-                .extend(way.end.filter(|end| !end.as_os_str().is_empty()));
+            found.paths.extend(way.end.filter(|end| !end.as_os_str().is_empty()));
             found.paths.insert(path);
         }
         found
@@ -73,9 +71,6 @@ impl HostFollows {
 
     /// Whether something that is followed lies in the folder `path`.
     pub(super) fn has_within(&self, path: &Path) -> bool {
-        self.paths
-            .range(path.to_owned()..)
-            .next()
-            .is_some_and(|found| found.starts_with(path))
+        self.paths.range(path.to_owned()..).next().is_some_and(|found| found.starts_with(path))
     }
 }

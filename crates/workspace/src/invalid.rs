@@ -11,10 +11,7 @@ pub struct InvalidSpec {
 impl InvalidSpec {
     /// The value `field` is refused because of `problem`, which says what to write instead.
     pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self {
-            field: field.into(),
-            problem: problem.into(),
-        }
+        Self { field: field.into(), problem: problem.into() }
     }
 
     /// The field that is wrong, as it is called in `sandbox.yaml`.

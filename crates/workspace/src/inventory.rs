@@ -129,13 +129,7 @@ struct Survey<'a> {
 
 impl<'a> Survey<'a> {
     fn new(tree: &'a Tree, protection: &'a Protection, before: Option<&'a Inventory>) -> Self {
-        Self {
-            tree,
-            protection,
-            before,
-            found: Inventory::default(),
-            room: MOST_KEPT,
-        }
+        Self { tree, protection, before, found: Inventory::default(), room: MOST_KEPT }
     }
 
     fn finish(mut self) -> Inventory {
@@ -248,19 +242,12 @@ impl<'a> Survey<'a> {
     /// Adds what git follows because of its configuration.
     fn follow_git(&mut self) {
         let found = &self.found;
-        let links: Vec<PathBuf> = found
-            .tops
-            .keys()
-            .filter(|path| path.file_name() == Some(OsStr::new(".git")))
-            .cloned()
-            .collect();
+        let links: Vec<PathBuf> =
+            found.tops.keys().filter(|path| path.file_name() == Some(OsStr::new(".git"))).cloned().collect();
         let known = self.before.map(|before| &before.rules);
         let (rules, followed) = git_follow::followed(self.tree, &found.repositories, &links, known);
         self.found.rules = rules;
-        let before = self
-            .before
-            .map(|before| before.followed.clone())
-            .unwrap_or_default();
+        let before = self.before.map(|before| before.followed.clone()).unwrap_or_default();
         for (path, role) in followed.into_iter().chain(before) {
             self.add_followed(path, role);
         }
@@ -296,11 +283,7 @@ impl<'a> Survey<'a> {
 
     fn add_end(&mut self, path: PathBuf, role: Role) {
         let is_around_others = path.as_os_str().is_empty()
-            || self
-                .found
-                .repositories
-                .iter()
-                .any(|repository| repository.starts_with(&path));
+            || self.found.repositories.iter().any(|repository| repository.starts_with(&path));
         if is_around_others {
             tracing::debug!(path = %path.display().to_string().escape_debug(), "too much is in it to be protected");
             return;
@@ -321,9 +304,7 @@ impl<'a> Survey<'a> {
             Err(error) => error,
         };
         let closed = Closed::new(self.tree, folder, &error);
-        if self
-            .before
-            .is_some_and(|before| before.closed.get(folder) != Some(&closed))
+        if self.before.is_some_and(|before| before.closed.get(folder) != Some(&closed))
             && self.tree.grant(folder, LIST_AND_ENTER).is_ok()
             && let Ok(listing) = self.tree.listing(folder)
         {
@@ -350,39 +331,26 @@ pub(super) fn protected(protection: &Protection, folder: &Path, entries: &[(OsSt
         let of_repository = is_repository.then(|| role_in_repository(name)).flatten();
         of_repository
             .or_else(|| is_gits_own.then(|| role_in_git(folder, name, kind)).flatten())
-            .or_else(|| {
-                protection
-                    .has_defaults()
-                    .then(|| role_in_work_tree(name, kind))
-                    .flatten()
-            })
+            .or_else(|| protection.has_defaults().then(|| role_in_work_tree(name, kind)).flatten())
             .or_else(|| {
                 (protection.covers(folder, name) && !is_in_packages(folder, name)).then_some(Role::Listed)
             })
     };
     Protected {
         is_repository,
-        roles: entries
-            .iter()
-            .filter_map(|(name, kind)| Some((name.clone(), role(name, *kind)?)))
-            .collect(),
+        roles: entries.iter().filter_map(|(name, kind)| Some((name.clone(), role(name, *kind)?))).collect(),
     }
 }
 
 /// Whether a path is among packages, where only what Python runs by itself counts.
 pub(super) fn is_in_packages(folder: &Path, name: &OsStr) -> bool {
     let runs_by_itself = || {
-        Path::new(name)
-            .extension()
-            .is_some_and(|extension| extension == "pth")
+        Path::new(name).extension().is_some_and(|extension| extension == "pth")
             || name == "sitecustomize.py"
             || name == "usercustomize.py"
     };
-    let is_in = |names: &[&str]| {
-        folder
-            .components()
-            .any(|part| names.iter().any(|known| part.as_os_str() == *known))
-    };
+    let is_in =
+        |names: &[&str]| folder.components().any(|part| names.iter().any(|known| part.as_os_str() == *known));
     is_in(&PACKAGES) && !(folder.file_name() == Some(OsStr::new("site-packages")) && runs_by_itself())
 }
 
@@ -481,11 +449,7 @@ mod tests {
         }
         symlink("/tmp", root.join("src/.vscode")).unwrap();
         let inventory = Inventory::take(&Tree::open(root).unwrap(), &Protection::default());
-        let leaves: Vec<&str> = inventory
-            .leaves
-            .keys()
-            .map(|path| path.to_str().unwrap())
-            .collect();
+        let leaves: Vec<&str> = inventory.leaves.keys().map(|path| path.to_str().unwrap()).collect();
         let expected = [
             ".envrc",
             ".git/config",
@@ -499,20 +463,11 @@ mod tests {
             "sub/.git",
         ];
         assert_eq!(leaves, expected);
-        let repositories: Vec<&str> = inventory
-            .repositories
-            .iter()
-            .map(|path| path.to_str().unwrap())
-            .collect();
+        let repositories: Vec<&str> =
+            inventory.repositories.iter().map(|path| path.to_str().unwrap()).collect();
         assert_eq!(
             repositories,
-            [
-                ".git",
-                ".git/modules/sub",
-                ".git/worktrees/w",
-                "bare",
-                "node_modules/x/.git"
-            ]
+            [".git", ".git/modules/sub", ".git/worktrees/w", "bare", "node_modules/x/.git"]
         );
 
         let nothing = Inventory::take(&Tree::open(root).unwrap(), &Protection::none());

@@ -81,13 +81,11 @@ pub(super) fn is_harmless_pointer(
 pub(super) fn is_harmless_text(role: Role, path: &Path, text: &[u8]) -> bool {
     match role {
         Role::Modules => git_config::are_plain_modules(text),
-        Role::Steps if path.file_name() == Some(OsStr::new("strategy")) => text
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'\n')),
+        Role::Steps if path.file_name() == Some(OsStr::new("strategy")) => {
+            text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'\n'))
+        }
         Role::Steps => text.split(|byte| *byte == b'\n').all(|line| {
-            let mut words = line
-                .split(u8::is_ascii_whitespace)
-                .filter(|word| !word.is_empty());
+            let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
             !matches!(words.next(), Some(b"x" | b"exec"))
         }),
         _ => false,
@@ -108,11 +106,7 @@ mod tests {
             ("strategy", "ort\n", true),
             ("strategy", "../../evil\n", false),
         ] {
-            assert_eq!(
-                is_harmless_text(Role::Steps, Path::new(name), text.as_bytes()),
-                expected,
-                "{text}"
-            );
+            assert_eq!(is_harmless_text(Role::Steps, Path::new(name), text.as_bytes()), expected, "{text}");
         }
     }
 }

@@ -45,10 +45,7 @@ struct Index {
 }
 
 static INDEX: LazyLock<Index> = LazyLock::new(|| {
-    let mut index = Index {
-        exact: BTreeMap::new(),
-        patterns: Vec::new(),
-    };
+    let mut index = Index { exact: BTreeMap::new(), patterns: Vec::new() };
     for row in KNOWN {
         for pattern in row.names {
             let pattern = Pattern::of(pattern);
@@ -79,18 +76,12 @@ impl Pattern {
             Some((start, end)) => (start, Some(end)),
             None => (name, None),
         };
-        Self {
-            folders: parts.collect(),
-            start,
-            end,
-        }
+        Self { folders: parts.collect(), start, end }
     }
 
     fn matches(&self, folder: &Path, name: &str) -> bool {
         let matches_name = match self.end {
-            Some(end) => name
-                .strip_prefix(self.start)
-                .is_some_and(|rest| rest.ends_with(end)),
+            Some(end) => name.strip_prefix(self.start).is_some_and(|rest| rest.ends_with(end)),
             None => name == self.start,
         };
         let mut around = folder.components().rev();
@@ -100,21 +91,11 @@ impl Pattern {
 }
 
 const fn guarded(tool: &'static str, names: &'static [&'static str], source: &'static str) -> KnownFile {
-    KnownFile {
-        tool,
-        treatment: Treatment::Guarded,
-        names,
-        source,
-    }
+    KnownFile { tool, treatment: Treatment::Guarded, names, source }
 }
 
 const fn reported(tool: &'static str, names: &'static [&'static str], source: &'static str) -> KnownFile {
-    KnownFile {
-        tool,
-        treatment: Treatment::Reported,
-        names,
-        source,
-    }
+    KnownFile { tool, treatment: Treatment::Reported, names, source }
 }
 
 const KNOWN: &[KnownFile] = &[
@@ -169,38 +150,18 @@ const KNOWN: &[KnownFile] = &[
         ],
         "https://typicode.github.io/husky/how-to.html",
     ),
-    guarded(
-        "overcommit",
-        &[".overcommit.yml"],
-        "https://github.com/sds/overcommit#configuration",
-    ),
-    guarded(
-        "captainhook",
-        &["captainhook.json"],
-        "https://docs.captainhook.info/configure.html",
-    ),
+    guarded("overcommit", &[".overcommit.yml"], "https://github.com/sds/overcommit#configuration"),
+    guarded("captainhook", &["captainhook.json"], "https://docs.captainhook.info/configure.html"),
     guarded(
         "mercurial",
         &[".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath"],
         "https://www.mercurial-scm.org/doc/hgrc.5.html",
     ),
-    guarded(
-        "sapling",
-        &[".sl/config"],
-        "https://sapling-scm.com/docs/introduction/",
-    ),
-    guarded(
-        "jujutsu",
-        &[".jj/repo/config.toml"],
-        "https://docs.jj-vcs.dev/latest/config/",
-    ),
+    guarded("sapling", &[".sl/config"], "https://sapling-scm.com/docs/introduction/"),
+    guarded("jujutsu", &[".jj/repo/config.toml"], "https://docs.jj-vcs.dev/latest/config/"),
     // What shells run when a user enters a folder.
     guarded("direnv", &[".envrc"], "https://direnv.net/man/direnv.1.html"),
-    guarded(
-        "autoenv",
-        &[".autoenv", ".autoenv.zsh"],
-        "https://github.com/hyperupcall/autoenv",
-    ),
+    guarded("autoenv", &[".autoenv", ".autoenv.zsh"], "https://github.com/hyperupcall/autoenv"),
     guarded(
         "mise",
         &[
@@ -217,104 +178,48 @@ const KNOWN: &[KnownFile] = &[
         "https://mise.jdx.dev/configuration.html",
     ),
     // Editors.
-    guarded(
-        "Visual Studio Code",
-        &[".vscode"],
-        "https://code.visualstudio.com/docs/editor/workspace-trust",
-    ),
+    guarded("Visual Studio Code", &[".vscode"], "https://code.visualstudio.com/docs/editor/workspace-trust"),
     guarded(
         "development containers",
         &[".devcontainer", ".devcontainer.json"],
         "https://containers.dev/implementors/spec/",
     ),
-    guarded(
-        "JetBrains",
-        &[".idea", ".fleet"],
-        "https://www.jetbrains.com/help/idea/project-security.html",
-    ),
-    guarded(
-        "Zed",
-        &[".zed"],
-        "https://zed.dev/docs/configuring-zed#project-settings",
-    ),
-    guarded(
-        "Helix",
-        &[".helix"],
-        "https://docs.helix-editor.com/configuration.html",
-    ),
+    guarded("JetBrains", &[".idea", ".fleet"], "https://www.jetbrains.com/help/idea/project-security.html"),
+    guarded("Zed", &[".zed"], "https://zed.dev/docs/configuring-zed#project-settings"),
+    guarded("Helix", &[".helix"], "https://docs.helix-editor.com/configuration.html"),
     guarded(
         "Vim and Neovim",
         &[".exrc", ".nvimrc", ".nvim.lua", ".lvimrc"],
         "https://neovim.io/doc/user/options.html#'exrc'",
     ),
-    reported(
-        "Vim",
-        &[".vimrc", ".gvimrc"],
-        "https://vimhelp.org/options.txt.html#%27exrc%27",
-    ),
+    reported("Vim", &[".vimrc", ".gvimrc"], "https://vimhelp.org/options.txt.html#%27exrc%27"),
     guarded(
         "Emacs",
         &[".dir-locals.el", ".dir-locals-2.el"],
         "https://www.gnu.org/software/emacs/manual/html_node/emacs/Directory-Variables.html",
     ),
     // Agents.
-    guarded(
-        "Claude Code",
-        &[".claude", ".mcp.json"],
-        "https://code.claude.com/docs/en/settings",
-    ),
-    guarded(
-        "Codex",
-        &[".codex", ".agents"],
-        "https://developers.openai.com/codex/config-basic",
-    ),
+    guarded("Claude Code", &[".claude", ".mcp.json"], "https://code.claude.com/docs/en/settings"),
+    guarded("Codex", &[".codex", ".agents"], "https://developers.openai.com/codex/config-basic"),
     guarded("Cursor", &[".cursor"], "https://cursor.com/docs/context/rules"),
-    guarded(
-        "Gemini CLI",
-        &[".gemini"],
-        "https://geminicli.com/docs/get-started/configuration/",
-    ),
+    guarded("Gemini CLI", &[".gemini"], "https://geminicli.com/docs/get-started/configuration/"),
     guarded(
         "OpenCode",
         &[".opencode", "opencode.json", "opencode.jsonc"],
         "https://opencode.ai/docs/config/",
     ),
     guarded("Kiro", &[".kiro"], "https://kiro.dev/docs/hooks/"),
-    guarded(
-        "Windsurf",
-        &[".windsurf"],
-        "https://docs.windsurf.com/windsurf/cascade/workflows",
-    ),
-    guarded(
-        "Continue",
-        &[".continue", ".continuerc.json"],
-        "https://docs.continue.dev/reference",
-    ),
+    guarded("Windsurf", &[".windsurf"], "https://docs.windsurf.com/windsurf/cascade/workflows"),
+    guarded("Continue", &[".continue", ".continuerc.json"], "https://docs.continue.dev/reference"),
     guarded(
         "Aider",
         &[".aider.conf.yml", ".aider.model.settings.yml"],
         "https://aider.chat/docs/config/aider_conf.html",
     ),
-    guarded(
-        "Roo Code",
-        &[".roo", ".roomodes"],
-        "https://docs.roocode.com/features/custom-modes",
-    ),
-    guarded(
-        "Qwen Code",
-        &[".qwen"],
-        "https://qwenlm.github.io/qwen-code-docs/",
-    ),
-    guarded(
-        "Crush",
-        &["crush.json", ".crush.json"],
-        "https://github.com/charmbracelet/crush",
-    ),
-    guarded(
-        "Amazon Q",
-        &[".amazonq"],
-        "https://docs.aws.amazon.com/amazonq/latest/qdeveloper-ug/",
-    ),
+    guarded("Roo Code", &[".roo", ".roomodes"], "https://docs.roocode.com/features/custom-modes"),
+    guarded("Qwen Code", &[".qwen"], "https://qwenlm.github.io/qwen-code-docs/"),
+    guarded("Crush", &["crush.json", ".crush.json"], "https://github.com/charmbracelet/crush"),
+    guarded("Amazon Q", &[".amazonq"], "https://docs.aws.amazon.com/amazonq/latest/qdeveloper-ug/"),
     reported(
         "agents (instructions)",
         &[
@@ -352,26 +257,12 @@ const KNOWN: &[KnownFile] = &[
         &[".yarnrc.yml", ".yarnrc", ".yarn/releases", ".yarn/plugins"],
         "https://yarnpkg.com/configuration/yarnrc",
     ),
-    reported(
-        "pnpm",
-        &[".pnpmfile.cjs", ".pnpmfile.mjs"],
-        "https://pnpm.io/pnpmfile",
-    ),
+    reported("pnpm", &[".pnpmfile.cjs", ".pnpmfile.mjs"], "https://pnpm.io/pnpmfile"),
     reported("Bun", &["bunfig.toml"], "https://bun.com/docs/runtime/bunfig"),
-    reported(
-        "asdf",
-        &[".tool-versions"],
-        "https://asdf-vm.com/manage/configuration.html",
-    ),
+    reported("asdf", &[".tool-versions"], "https://asdf-vm.com/manage/configuration.html"),
     reported(
         "Python",
-        &[
-            "pyvenv.cfg",
-            "sitecustomize.py",
-            "usercustomize.py",
-            "site-packages/*.pth",
-            "dist-packages/*.pth",
-        ],
+        &["pyvenv.cfg", "sitecustomize.py", "usercustomize.py", "site-packages/*.pth", "dist-packages/*.pth"],
         "https://docs.python.org/3/library/site.html",
     ),
     reported(
@@ -380,21 +271,9 @@ const KNOWN: &[KnownFile] = &[
         "https://docs.gradle.org/current/userguide/gradle_wrapper.html",
     ),
     reported("Maven", &[".mvn"], "https://maven.apache.org/configure.html"),
-    reported(
-        "Bazel",
-        &[".bazelrc", ".bazeliskrc", "tools/bazel"],
-        "https://bazel.build/run/bazelrc",
-    ),
-    reported(
-        "Bundler",
-        &[".bundle/config"],
-        "https://bundler.io/man/bundle-config.1.html",
-    ),
-    reported(
-        "Ruby",
-        &[".irbrc", ".pryrc"],
-        "https://docs.ruby-lang.org/en/master/IRB.html",
-    ),
+    reported("Bazel", &[".bazelrc", ".bazeliskrc", "tools/bazel"], "https://bazel.build/run/bazelrc"),
+    reported("Bundler", &[".bundle/config"], "https://bundler.io/man/bundle-config.1.html"),
+    reported("Ruby", &[".irbrc", ".pryrc"], "https://docs.ruby-lang.org/en/master/IRB.html"),
     reported(
         "R",
         &[".Rprofile", ".Renviron"],
@@ -449,10 +328,7 @@ mod tests {
             ("hgrc", None),
             ("x/.cargo/config.toml", Some(Treatment::Reported)),
             ("config.toml", None),
-            (
-                ".venv/lib/python3.12/site-packages/a.pth",
-                Some(Treatment::Reported),
-            ),
+            (".venv/lib/python3.12/site-packages/a.pth", Some(Treatment::Reported)),
             ("model.pth", None),
             ("b.gitlab-ci.yml", None),
             ("model/site-packages/x.py", None),
@@ -465,11 +341,7 @@ mod tests {
     fn every_row_has_its_source_and_no_name_is_there_twice() {
         let mut names = std::collections::BTreeSet::new();
         for row in KNOWN {
-            assert!(
-                row.source.starts_with("https://") || row.source == "README.md",
-                "{}",
-                row.tool
-            );
+            assert!(row.source.starts_with("https://") || row.source == "README.md", "{}", row.tool);
             for name in row.names {
                 assert!(names.insert(*name), "{name}");
                 assert!(name.matches('*').count() <= 1 && !name.starts_with('/'), "{name}");

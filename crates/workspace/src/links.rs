@@ -123,11 +123,7 @@ mod tests {
         ] {
             let way = follow(&tree, Path::new(path));
             let found: Vec<&str> = way.links.iter().map(|it| it.to_str().unwrap()).collect();
-            assert_eq!(
-                (found.as_slice(), way.end.as_deref()),
-                (links, end.map(Path::new)),
-                "{path}"
-            );
+            assert_eq!((found.as_slice(), way.end.as_deref()), (links, end.map(Path::new)), "{path}");
         }
         assert_eq!(follow(&tree, Path::new("self")).end, None);
     }

@@ -45,10 +45,7 @@ impl Mount {
 
     /// Mounts `host_path` at `container_path`; writing fails.
     pub fn read_only_at(host_path: impl Into<PathBuf>, container_path: impl Into<String>) -> Self {
-        Self {
-            read_only: true,
-            ..Self::read_write(host_path, container_path)
-        }
+        Self { read_only: true, ..Self::read_write(host_path, container_path) }
     }
 
     /// Mounts a copy-on-write view of the folder `host_path`: what the task writes is kept in `copy_dir`, and `host_path` stays as it
@@ -60,10 +57,7 @@ impl Mount {
         container_path: impl Into<String>,
         copy_dir: impl Into<PathBuf>,
     ) -> Self {
-        Self {
-            copy_dir: Some(copy_dir.into()),
-            ..Self::read_write(host_path, container_path)
-        }
+        Self { copy_dir: Some(copy_dir.into()), ..Self::read_write(host_path, container_path) }
     }
 
     /// Keeps the host safe from what a task plants in it. Default: nothing does. On a mount that is read-only or a copy it does
@@ -113,10 +107,7 @@ impl Mount {
     /// Whether something is held for the host while a container has it, and done when that has ended.
     #[must_use]
     pub fn is_guarded(&self) -> bool {
-        let is_protected = self
-            .protection
-            .as_ref()
-            .is_some_and(|protection| !protection.is_none());
+        let is_protected = self.protection.as_ref().is_some_and(|protection| !protection.is_none());
         self.copy_dir.is_some() || (is_protected && self.is_writable_folder())
     }
 
@@ -129,10 +120,7 @@ impl Mount {
     /// The same mount, of which the kernel has to show this very file or folder.
     #[must_use]
     pub fn of(self, identity: Identity) -> Self {
-        Self {
-            identity: Some(identity),
-            ..self
-        }
+        Self { identity: Some(identity), ..self }
     }
 
     /// What its path leads to by `resolver`, which follows no link that a task can have made.
@@ -144,20 +132,14 @@ impl Mount {
         resolver.find(&self.host_path).map_err(|error| {
             let path = self.host_path.display();
             let what = if error.is_not_found() { "found" } else { "mounted" };
-            InvalidSpec::new(
-                "mounts",
-                format!("`{path}` cannot be {what}: {}", error.problem()),
-            )
+            InvalidSpec::new("mounts", format!("`{path}` cannot be {what}: {}", error.problem()))
         })
     }
 
     /// The same mount of another path of the host.
     #[must_use]
     pub fn with_host_path(&self, host_path: PathBuf) -> Self {
-        Self {
-            host_path,
-            ..self.clone()
-        }
+        Self { host_path, ..self.clone() }
     }
 
     /// The same mount of what its host path leads to now, by `resolver`.
@@ -183,9 +165,7 @@ impl Mount {
         if tree.identity()? == judged {
             Ok(tree)
         } else {
-            Err(io::Error::other(
-                "another folder has taken its place since it was checked",
-            ))
+            Err(io::Error::other("another folder has taken its place since it was checked"))
         }
     }
 
@@ -200,19 +180,13 @@ impl Mount {
         }
         Err(InvalidSpec::new(
             "mounts",
-            format!(
-                "a part of `{}` became a symbolic link after it was checked",
-                self.host_path.display()
-            ),
+            format!("a part of `{}` became a symbolic link after it was checked", self.host_path.display()),
         ))
     }
 
     fn real_host_path(&self) -> Result<PathBuf, InvalidSpec> {
         self.host_path.canonicalize().map_err(|error| {
-            InvalidSpec::new(
-                "mounts",
-                format!("`{}` cannot be found: {error}", self.host_path.display()),
-            )
+            InvalidSpec::new("mounts", format!("`{}` cannot be found: {error}", self.host_path.display()))
         })
     }
 
@@ -240,10 +214,7 @@ impl Mount {
             ));
         }
         if !self.host_path.is_absolute() {
-            return invalid(format!(
-                "`{}` must be an absolute path of the host",
-                self.host_path.display()
-            ));
+            return invalid(format!("`{}` must be an absolute path of the host", self.host_path.display()));
         }
         if !self.host_path.exists() {
             return invalid(format!(
@@ -254,9 +225,7 @@ impl Mount {
         if let Some(protection) = &self.protection {
             protection.validate()?;
         }
-        self.copy_dir
-            .as_deref()
-            .map_or(Ok(()), |dir| self.validate_copy(dir))
+        self.copy_dir.as_deref().map_or(Ok(()), |dir| self.validate_copy(dir))
     }
 
     /// Both paths become options of an overlay, whose grammar has no quotes that every engine passes on.
@@ -265,9 +234,7 @@ impl Mount {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let (source, target) = (real(&self.host_path), real(dir));
         for path in [&source, &target] {
-            let plain = path
-                .to_str()
-                .is_some_and(|path| !path.contains([':', ',', '\\', '"', '\n']));
+            let plain = path.to_str().is_some_and(|path| !path.contains([':', ',', '\\', '"', '\n']));
             if !plain || !path.is_absolute() {
                 return invalid(format!(
                     "`{}` cannot be used for a copy: its path must be absolute, and hold no `:`, `,`, `\\` and `\"`",
@@ -295,9 +262,7 @@ impl Mount {
 fn is_plain_absolute(path: &Path) -> bool {
     path.is_absolute()
         && path != Path::new("/")
-        && path
-            .components()
-            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+        && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
 }
 
 impl FromStr for Mount {
@@ -342,14 +307,8 @@ mod tests {
 
     #[test]
     fn a_missing_source_is_an_error_because_the_engine_would_create_it() {
-        let error = Mount::read_write("/no/such/folder", "/data")
-            .validate()
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("/no/such/folder") && error.contains("create it"),
-            "{error}"
-        );
+        let error = Mount::read_write("/no/such/folder", "/data").validate().unwrap_err().to_string();
+        assert!(error.contains("/no/such/folder") && error.contains("create it"), "{error}");
     }
 
     #[test]
@@ -357,13 +316,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path().join("tree");
         std::fs::create_dir(&tree).unwrap();
-        for (dir, good) in [
-            ("copy", true),
-            ("tree/copy", false),
-            ("", false),
-            ("a:b", false),
-            ("a,b", false),
-        ] {
+        for (dir, good) in [("copy", true), ("tree/copy", false), ("", false), ("a:b", false), ("a,b", false)]
+        {
             let mount = Mount::copy_on_write(&tree, "/w", folder.path().join(dir));
             assert_eq!(mount.validate().is_ok(), good, "{dir}");
         }

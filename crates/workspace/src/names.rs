@@ -52,10 +52,7 @@ impl Names {
         let mut rest = self.0.as_slice();
         while !rest.is_empty() {
             let (before, after) = rest.split_at(rest.len() / 2);
-            let begin = before
-                .iter()
-                .rposition(|byte| *byte == 0)
-                .map_or(0, |zero| zero + 1);
+            let begin = before.iter().rposition(|byte| *byte == 0).map_or(0, |zero| zero + 1);
             let length = after.iter().position(|byte| *byte == 0).unwrap_or(after.len());
             let end = before.len() + length;
             let name = rest.get(begin..end).unwrap_or_default();
@@ -114,10 +111,7 @@ mod tests {
         }
         Names::write(&tree, folder.path()).unwrap();
         let names = Names::read(folder.path()).unwrap();
-        let paths: Vec<&Path> = names
-            .iter()
-            .map(|name| Path::new(OsStr::from_bytes(name)))
-            .collect();
+        let paths: Vec<&Path> = names.iter().map(|name| Path::new(OsStr::from_bytes(name))).collect();
         assert_eq!(paths.len(), 19);
         assert!(paths.is_sorted(), "{paths:?}");
         for path in paths {

@@ -41,11 +41,7 @@ impl Protection {
     /// Protects nothing.
     #[must_use]
     pub fn none() -> Self {
-        Self {
-            defaults: false,
-            names: Vec::new(),
-            paths: Vec::new(),
-        }
+        Self { defaults: false, names: Vec::new(), paths: Vec::new() }
     }
 
     /// Protects these paths too. One without a slash means every file or folder of that name, at any depth; one with a slash is
@@ -99,9 +95,7 @@ impl Protection {
 
     /// The same of a folder that `folder` is or lies in.
     pub(super) fn reports_all_in(&self, folder: &Path) -> Option<&'static KnownFile> {
-        folder
-            .ancestors()
-            .find_map(|part| self.reports(part.parent()?, part.file_name()?))
+        folder.ancestors().find_map(|part| self.reports(part.parent()?, part.file_name()?))
     }
 
     /// Whether the caller named this path, or all that are called so.
@@ -116,20 +110,13 @@ impl Protection {
     }
 
     pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
-        let paths = self
-            .names
-            .iter()
-            .map(Path::new)
-            .chain(self.paths.iter().map(PathBuf::as_path));
+        let paths = self.names.iter().map(Path::new).chain(self.paths.iter().map(PathBuf::as_path));
         for path in paths {
             let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
             if path.as_os_str().is_empty() || !plain {
                 return Err(InvalidSpec::new(
                     "protected_paths",
-                    format!(
-                        "`{}` must be relative to the mount, without `.` and `..`",
-                        path.display()
-                    ),
+                    format!("`{}` must be relative to the mount, without `.` and `..`", path.display()),
                 ));
             }
         }
@@ -139,11 +126,7 @@ impl Protection {
 
 impl Default for Protection {
     fn default() -> Self {
-        Self {
-            defaults: true,
-            names: Vec::new(),
-            paths: Vec::new(),
-        }
+        Self { defaults: true, names: Vec::new(), paths: Vec::new() }
     }
 }
 
@@ -163,29 +146,16 @@ mod tests {
             ("a/ci", "deploy.sh", false),
             ("", "envrc", false),
         ] {
-            assert_eq!(
-                protection.covers(Path::new(folder), OsStr::new(name)),
-                covered,
-                "{folder}/{name}"
-            );
+            assert_eq!(protection.covers(Path::new(folder), OsStr::new(name)), covered, "{folder}/{name}");
         }
     }
 
     #[test]
     fn paths_that_leave_the_mount_are_refused() {
-        for (path, good) in [
-            ("a/b", true),
-            ("a", true),
-            ("../a", false),
-            ("/a/b", false),
-            ("", false),
-            (".", false),
-        ] {
-            assert_eq!(
-                Protection::none().with([path]).validate().is_ok(),
-                good,
-                "{path:?}"
-            );
+        for (path, good) in
+            [("a/b", true), ("a", true), ("../a", false), ("/a/b", false), ("", false), (".", false)]
+        {
+            assert_eq!(Protection::none().with([path]).validate().is_ok(), good, "{path:?}");
         }
         assert!(Protection::default().validate().is_ok() && Protection::none().is_none());
     }

@@ -41,11 +41,7 @@ pub(super) struct Quarantine {
 
 impl Quarantine {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self {
-            folder,
-            next: Cell::new(0),
-            room: Cell::new(MOST_COPIED),
-        }
+        Self { folder, next: Cell::new(0), room: Cell::new(MOST_COPIED) }
     }
 
     /// Moves `path`, which is not a folder, out of `tree`, and returns where it is now. What is too large to be copied to another file system
@@ -76,27 +72,17 @@ impl Quarantine {
     /// A free place that shows where a thing came from, as far as names can that a task made up.
     fn place(&self, path: &Path) -> io::Result<PathBuf> {
         if self.next.get() == 0 {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(&self.folder)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         }
         let flat: String = path
             .to_string_lossy()
             .chars()
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || matches!(c, '.' | '-') {
-                    c
-                } else {
-                    '_'
-                }
-            })
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-') { c } else { '_' })
             .take(120)
             .collect();
         loop {
             let number = self.next.get();
-            self.next
-                .set(number.checked_add(1).ok_or(io::ErrorKind::AlreadyExists)?);
+            self.next.set(number.checked_add(1).ok_or(io::ErrorKind::AlreadyExists)?);
             let place = self.folder.join(format!("{number}-{flat}"));
             if fs::symlink_metadata(&place).is_err() {
                 return Ok(place);
@@ -125,11 +111,7 @@ impl Quarantine {
         match facts.kind {
             Kind::File if facts.size <= LARGEST_COPY.min(self.room.get()) => {
                 let mut original = tree.file(path)?.take(facts.size);
-                let mut copy = OpenOptions::new()
-                    .write(true)
-                    .create_new(true)
-                    .mode(0o600)
-                    .open(to)?;
+                let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
                 self.room.set(self.room.get().saturating_sub(facts.size));
                 io::copy(&mut original, &mut copy).map(drop)
             }
@@ -161,11 +143,7 @@ fn rename_in_place(tree: &Tree, path: &Path) -> io::Result<PathBuf> {
 /// Takes the permission to execute it away. What belongs to another user keeps it, and is moved away all the same.
 fn disarm(at: &Path) {
     let disarmed = fs::symlink_metadata(at).and_then(|found| {
-        if found.is_file() {
-            fs::set_permissions(at, Permissions::from_mode(0o600))
-        } else {
-            Ok(())
-        }
+        if found.is_file() { fs::set_permissions(at, Permissions::from_mode(0o600)) } else { Ok(()) }
     });
     if let Err(error) = disarmed {
         tracing::warn!(path = %at.display(), %error, "what was moved away may still be executable");
@@ -174,10 +152,7 @@ fn disarm(at: &Path) {
 
 /// Puts back what was at `path` before, where nothing is now.
 pub(super) fn restore(tree: &Tree, path: &Path, before: &Leaf) -> io::Result<()> {
-    let content = before
-        .content
-        .as_ref()
-        .ok_or_else(|| io::Error::other("it was too large to be kept"))?;
+    let content = before.content.as_ref().ok_or_else(|| io::Error::other("it was too large to be kept"))?;
     make_folders(tree, path.parent().unwrap_or(Path::new("")))?;
     let (folder, name) = tree.parent(path)?;
     match content {
@@ -224,9 +199,7 @@ pub(super) fn remove_empty(tree: &Tree, top: &Path) {
             // Fails for what is not empty.
             let removed = unlinkat(&parent, name, AtFlags::REMOVEDIR);
             if removed == Err(Errno::ACCESS)
-                && tree
-                    .grant(folder.parent().unwrap_or(Path::new("")), CHANGE)
-                    .is_ok()
+                && tree.grant(folder.parent().unwrap_or(Path::new("")), CHANGE).is_ok()
             {
                 let _ = unlinkat(&parent, name, AtFlags::REMOVEDIR);
             }

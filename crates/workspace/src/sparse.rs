@@ -87,18 +87,10 @@ mod tests {
         let begun = Instant::now();
         for (one, other, expected) in [
             (file(LARGE, &[]), file(LARGE, &[]), true),
-            (
-                file(LARGE, &[(LARGE - 1, b"x")]),
-                file(LARGE, &[(LARGE - 1, b"x")]),
-                true,
-            ),
+            (file(LARGE, &[(LARGE - 1, b"x")]), file(LARGE, &[(LARGE - 1, b"x")]), true),
             (file(LARGE, &[(LARGE / 2, b"x")]), file(LARGE, &[]), false),
             (file(LARGE, &[(123_456, &zeros)]), file(LARGE, &[]), true),
-            (
-                file(200_000, &[(70_000, b"a")]),
-                file(200_000, &[(70_000, b"b")]),
-                false,
-            ),
+            (file(200_000, &[(70_000, b"a")]), file(200_000, &[(70_000, b"b")]), false),
             (file(3, &[(0, b"abc")]), file(3, &[(0, b"abc")]), true),
             (file(3, &[]), file(4, &[]), false),
             (file(0, &[]), file(0, &[]), true),

@@ -48,12 +48,7 @@ impl TamperedPath {
             Ok(to) => (Some(to), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        Self {
-            moved_to,
-            restored,
-            problem,
-            ..Self::left(path, TamperKind::Followed)
-        }
+        Self { moved_to, restored, problem, ..Self::left(path, TamperKind::Followed) }
     }
 
     pub(super) fn deleted(path: PathBuf, restored: io::Result<()>) -> Self {
@@ -73,13 +68,7 @@ impl TamperedPath {
 
     /// Something that was left where it is.
     pub(super) fn left(path: PathBuf, kind: TamperKind) -> Self {
-        Self {
-            path,
-            kind,
-            moved_to: None,
-            restored: false,
-            problem: None,
-        }
+        Self { path, kind, moved_to: None, restored: false, problem: None }
     }
 
     /// A folder that may hide something.
@@ -111,7 +100,5 @@ pub(crate) fn path_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::
 
 #[expect(clippy::ref_option, reason = "serde's signature")]
 fn some_path_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
-    path.as_ref()
-        .map(|path| path.to_string_lossy())
-        .serialize(serializer)
+    path.as_ref().map(|path| path.to_string_lossy()).serialize(serializer)
 }

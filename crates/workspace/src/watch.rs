@@ -80,29 +80,17 @@ impl Watch {
             let (guards, read_only) = guards::guard(&tree, &before, protection, place, &others);
             over.extend(read_only);
             over.extend(guards::cover(&tree, place, before.sockets.keys()));
-            watched.push(WatchedMount {
-                tree,
-                protection: protection.clone(),
-                before,
-                guards,
-                begun,
-            });
+            watched.push(WatchedMount { tree, protection: protection.clone(), before, guards, begun });
         }
         // Where the caller mounts something else, there is nothing to guard.
         over.retain(|over| !mounts.iter().any(|mount| is_under(over, mount)));
         for over in over {
             // Two mounts may lead to the same place of the same tree.
-            if mounts
-                .iter()
-                .all(|mount| mount.container_path() != over.mount.container_path())
-            {
+            if mounts.iter().all(|mount| mount.container_path() != over.mount.container_path()) {
                 mounts.push(over.mount);
             }
         }
-        let watch = Self {
-            mounts: watched,
-            quarantine,
-        };
+        let watch = Self { mounts: watched, quarantine };
         Ok((mounts, watch))
     }
 
@@ -119,11 +107,8 @@ impl Watch {
     /// Compares, moves tampered paths away, and returns them, the newest first. Blocks.
     pub(super) fn end(self) -> Vec<TamperedPath> {
         let quarantine = Quarantine::new(self.quarantine);
-        let mut findings: Vec<Finding> = self
-            .mounts
-            .iter()
-            .flat_map(|mount| mount.clean(&quarantine))
-            .collect();
+        let mut findings: Vec<Finding> =
+            self.mounts.iter().flat_map(|mount| mount.clean(&quarantine)).collect();
         findings.sort_by_key(|(changed, _)| Reverse(*changed));
         findings.into_iter().map(|(_, tampered)| tampered).collect()
     }
@@ -132,18 +117,12 @@ impl Watch {
 fn now() -> (i64, u32) {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let since = since.saturating_sub(TICK);
-    (
-        i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-        since.subsec_nanos(),
-    )
+    (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
 /// Whether `mount` hides what `over`, of another mount, would be over.
 fn is_under(over: &Over, mount: &Mount) -> bool {
-    let (place, other) = (
-        Path::new(over.mount.container_path()),
-        Path::new(mount.container_path()),
-    );
+    let (place, other) = (Path::new(over.mount.container_path()), Path::new(mount.container_path()));
     let own = over.hides.starts_with(mount.host_path());
     place == other || (!own && place.starts_with(other))
 }
@@ -163,10 +142,7 @@ impl WatchedMount {
             closed.is_reachable && !is_guarded(path) && self.before.closed.get(*path) != Some(*closed)
         });
         findings.extend(unseen.map(|(path, closed)| {
-            (
-                (i64::MAX, 0),
-                TamperedPath::unseen(self.tree.path().join(path), &closed.problem),
-            )
+            ((i64::MAX, 0), TamperedPath::unseen(self.tree.path().join(path), &closed.problem))
         }));
         for top in now.tops.keys().filter(|top| !self.before.tops.contains_key(*top)) {
             quarantine::remove_empty(&self.tree, top);
@@ -214,10 +190,7 @@ impl WatchedMount {
     fn copies_of_known_files(&self) -> BTreeMap<&OsStr, Vec<&Leaf>> {
         let mut copies: BTreeMap<&OsStr, Vec<&Leaf>> = BTreeMap::new();
         for (path, leaf) in &self.before.leaves {
-            let is_copied = matches!(
-                leaf.role,
-                Role::Hooks | Role::Listed | Role::Program | Role::Modules
-            );
+            let is_copied = matches!(leaf.role, Role::Hooks | Role::Listed | Role::Program | Role::Modules);
             if let (true, Some(Content::File(_)), Some(name)) = (is_copied, &leaf.content, path.file_name()) {
                 copies.entry(name).or_default().push(leaf);
             }
@@ -262,10 +235,7 @@ impl WatchedMount {
         };
         let restored = |(path, leaf): (&PathBuf, &Leaf)| {
             let restored = quarantine::restore(&self.tree, path, leaf);
-            (
-                (i64::MAX, 0),
-                TamperedPath::deleted(self.tree.path().join(path), restored),
-            )
+            ((i64::MAX, 0), TamperedPath::deleted(self.tree.path().join(path), restored))
         };
         self.before.leaves.iter().filter(is_gone).map(restored).collect()
     }
@@ -277,15 +247,8 @@ impl WatchedMount {
                 return facts.stamp.changed >= self.begun;
             }
             // What is made in a folder with set-group-id has it too.
-            let is_inherited = path
-                .parent()
-                .is_some_and(|parent| now.privileged.contains_key(parent));
-            !is_inherited
-                && !self
-                    .before
-                    .privileged
-                    .values()
-                    .any(|known| known.is_same_file(facts))
+            let is_inherited = path.parent().is_some_and(|parent| now.privileged.contains_key(parent));
+            !is_inherited && !self.before.privileged.values().any(|known| known.is_same_file(facts))
         };
         let revoke = |(path, facts): (&PathBuf, &Facts)| {
             let revoked = match self.tree.revoke(path, PRIVILEGES) {

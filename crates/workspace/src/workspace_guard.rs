@@ -77,9 +77,7 @@ impl WorkspaceGuard {
     #[must_use]
     pub fn unseen(&self, problem: &str) -> Vec<TamperedPath> {
         let roots = self.watch.roots();
-        roots
-            .map(|root| TamperedPath::unseen(root.to_owned(), problem))
-            .collect()
+        roots.map(|root| TamperedPath::unseen(root.to_owned(), problem)).collect()
     }
 }
 

@@ -44,12 +44,7 @@ impl Sample {
     /// Where the numbers lie.
     #[must_use]
     pub fn spread(&self) -> Spread {
-        Spread {
-            p10: self.quantile(10),
-            median: self.median(),
-            p90: self.quantile(90),
-            count: self.0.len(),
-        }
+        Spread { p10: self.quantile(10), median: self.median(), p90: self.quantile(90), count: self.0.len() }
     }
 }
 
@@ -66,18 +61,10 @@ mod tests {
     #[test]
     fn quantiles_are_members_of_the_sample() {
         let sample: Sample = (0..=10).rev().map(f64::from).collect();
-        let spread = Spread {
-            p10: 1.0,
-            median: 5.0,
-            p90: 9.0,
-            count: 11,
-        };
+        let spread = Spread { p10: 1.0, median: 5.0, p90: 9.0, count: 11 };
         assert_eq!(sample.spread(), spread);
         for (hundredths, expected) in [(0, 0.0), (100, 10.0), (1000, 10.0)] {
-            assert!(
-                (sample.quantile(hundredths) - expected).abs() < f64::EPSILON,
-                "{hundredths}"
-            );
+            assert!((sample.quantile(hundredths) - expected).abs() < f64::EPSILON, "{hundredths}");
         }
     }
 

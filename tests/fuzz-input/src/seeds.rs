@@ -13,9 +13,7 @@ const SPECIAL: &[u8] = b"\0\n\r\t \"'\\/.,:;=#[]{}<>-~\x7f\x80\xef\xff";
 ///
 /// When `target` does, and when there is no seed.
 pub fn run_seeds(name: &str, changed: u32, target: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fuzz/seeds")
-        .join(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(name);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
@@ -35,10 +33,7 @@ fn mutant(seed: &[u8], random: &mut u64) -> Vec<u8> {
     let mut data = seed.to_vec();
     for _ in 0..=below(random, 3) {
         let at = below(random, data.len() + 1);
-        let special = SPECIAL
-            .get(below(random, SPECIAL.len()))
-            .copied()
-            .unwrap_or_default();
+        let special = SPECIAL.get(below(random, SPECIAL.len())).copied().unwrap_or_default();
         match below(random, 5) {
             0 => data.truncate(at),
             1 => data.insert(at, special),

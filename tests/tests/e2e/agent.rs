@@ -18,10 +18,7 @@ fn context(bed: &Bed) -> Value {
 async fn outcome_of(prompt: &str) -> (Outcome, String) {
     let bed = Bed::new().await;
     let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
-    let result = task
-        .execute(Prompt::new(prompt))
-        .await
-        .expect("the sandbox works");
+    let result = task.execute(Prompt::new(prompt)).await.expect("the sandbox works");
     let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).unwrap_or_default();
     let facts = format!(
         "exit {} summary {:?}\nstdout {}\nstderr {}\nlog {log}",
@@ -51,10 +48,7 @@ async fn two_turns_the_second_resumes_the_first() {
     assert!(live > 1 && live == first.events.len(), "{live} events");
     let resume = task.session_store().session_id_for_resume().expect("a session");
     assert_eq!(resume, first.session_id);
-    let second = task
-        .execute(Prompt::new("which word?").resume(resume))
-        .await
-        .expect("the sandbox works");
+    let second = task.execute(Prompt::new("which word?").resume(resume)).await.expect("the sandbox works");
     assert_eq!(second.outcome, Outcome::Success, "{:?}", second.error_summary);
     assert!(
         second.response_text.contains("heliotrope"),
@@ -69,16 +63,10 @@ async fn two_turns_the_second_resumes_the_first() {
     assert_eq!(replies[0]["response_text"], first.response_text.as_str());
     assert_eq!(replies[1]["response_text"], second.response_text.as_str());
     assert!(replies.iter().all(|reply| {
-        reply["is_error"] == false
-            && reply["events"]
-                .as_array()
-                .is_some_and(|events| !events.is_empty())
+        reply["is_error"] == false && reply["events"].as_array().is_some_and(|events| !events.is_empty())
     }));
     let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).expect("a log");
-    assert!(
-        log.contains("allowed POST https://api.anthropic.com/v1/messages"),
-        "{log}"
-    );
+    assert!(log.contains("allowed POST https://api.anthropic.com/v1/messages"), "{log}");
     bed.close().await;
 }
 
@@ -87,15 +75,10 @@ async fn a_tool_call_runs_in_the_container_on_the_mounted_workspace() {
     let bed = Bed::new().await;
     let workspace = bed.folder().join("workspace");
     std::fs::create_dir(&workspace).expect("a folder");
-    let spec = bed
-        .agent()
-        .mount(Mount::read_write(&workspace, "/workspace"))
-        .working_dir("/workspace");
+    let spec = bed.agent().mount(Mount::read_write(&workspace, "/workspace")).working_dir("/workspace");
     let task = bed.sandbox.create_task(spec).expect("a good task");
     let result = task
-        .execute(Prompt::new(
-            "scenario:tool-use\ncommand: echo made by a tool > made.txt && cat made.txt",
-        ))
+        .execute(Prompt::new("scenario:tool-use\ncommand: echo made by a tool > made.txt && cat made.txt"))
         .await
         .expect("the sandbox works");
     assert_eq!(result.outcome, Outcome::Success, "{:?}", result.error_summary);
@@ -126,14 +109,8 @@ async fn events_arrive_live_and_killing_the_container_keeps_what_there_is() {
     let context = context(&bed);
     assert_eq!(context["replies"][0]["session_id"], id.as_str());
     assert_eq!(context["replies"][0]["is_error"], true);
-    assert_eq!(
-        context["replies"][0]["events"].as_array().map(Vec::len),
-        Some(result.events.len())
-    );
-    assert_eq!(
-        task.session_store().session_id_for_resume().expect("a session"),
-        Some(id)
-    );
+    assert_eq!(context["replies"][0]["events"].as_array().map(Vec::len), Some(result.events.len()));
+    assert_eq!(task.session_store().session_id_for_resume().expect("a session"), Some(id));
     bed.close().await;
 }
 
@@ -155,14 +132,8 @@ async fn stopping_a_task_is_an_outcome_and_a_second_execution_at_once_is_refused
 async fn the_time_limit_is_an_outcome() {
     let bed = Bed::new().await;
     let limits = ResourceLimits::default().timeout(Duration::from_secs(4));
-    let task: Task = bed
-        .sandbox
-        .create_task(bed.agent().limits(limits))
-        .expect("a good task");
-    let result = task
-        .execute(Prompt::new("scenario:hang"))
-        .await
-        .expect("a timeout is an outcome");
+    let task: Task = bed.sandbox.create_task(bed.agent().limits(limits)).expect("a good task");
+    let result = task.execute(Prompt::new("scenario:hang")).await.expect("a timeout is an outcome");
     assert_eq!(result.outcome, Outcome::Timeout);
     assert!(result.session_id.is_some());
     bed.close().await;
@@ -196,10 +167,7 @@ async fn an_api_that_the_allowlist_does_not_permit_is_an_authentication_failure_
     let bed = Bed::new().await;
     let spec = bed.agent().network(e2e_tests::bed::network("domains: []"));
     let task = bed.sandbox.create_task(spec).expect("a good task");
-    let result = task
-        .execute(Prompt::new("hello"))
-        .await
-        .expect("the sandbox works");
+    let result = task.execute(Prompt::new("hello")).await.expect("the sandbox works");
     assert_eq!(
         result.outcome,
         Outcome::AuthenticationFailed,
@@ -207,9 +175,6 @@ async fn an_api_that_the_allowlist_does_not_permit_is_an_authentication_failure_
         result.error_summary
     );
     let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).expect("a log");
-    assert!(
-        log.contains("BLOCKED POST https://api.anthropic.com/v1/messages"),
-        "{log}"
-    );
+    assert!(log.contains("BLOCKED POST https://api.anthropic.com/v1/messages"), "{log}");
     bed.close().await;
 }

@@ -23,11 +23,7 @@ async fn expect(script: &str, expected: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn curl_with_and_without_its_environment() {
     expect("curl -sS https://open.test/", "hello from open.test").await;
-    expect(
-        "env -i PATH=$PATH curl -sS https://open.test/",
-        "hello from open.test",
-    )
-    .await;
+    expect("env -i PATH=$PATH curl -sS https://open.test/", "hello from open.test").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,11 +39,7 @@ async fn wget_and_openssl() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn git_over_https() {
-    expect(
-        "cd /tmp && git clone -q https://git.test/demo.git && cat demo/greeting.txt",
-        "hello",
-    )
-    .await;
+    expect("cd /tmp && git clone -q https://git.test/demo.git && cat demo/greeting.txt", "hello").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,9 +98,5 @@ async fn npm_installs_a_package() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_without_our_root_a_client_refuses_the_proxy() {
-    expect(
-        "curl -sS --cacert /dev/null --capath /nowhere https://open.test/ 2>&1",
-        "certificate",
-    )
-    .await;
+    expect("curl -sS --cacert /dev/null --capath /nowhere https://open.test/ 2>&1", "certificate").await;
 }

@@ -43,9 +43,7 @@ END = b'\r\nConnection: close\r\n\r\n'
 
 async fn python(policy: &str, program: &str) -> (Vec<String>, String) {
     let bed = Bed::new().await;
-    let ran = bed
-        .run(policy, &format!("python3 - <<'EOF'\n{RAW}\n{program}\nEOF"))
-        .await;
+    let ran = bed.run(policy, &format!("python3 - <<'EOF'\n{RAW}\n{program}\nEOF")).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     bed.close().await;
     (ran.stdout.lines().map(str::to_owned).collect(), ran.log)
@@ -65,10 +63,7 @@ for host in ('open.test', 'OPEN.test.', 'open.test..', 'open\u3002test', 'open\u
     .await;
     let (good, bad) = statuses.split_at(2);
     assert_eq!(good, ["200", "200"], "{log}");
-    assert!(
-        bad.iter().all(|status| status == "400" || status == "403"),
-        "{bad:?}\n{log}"
-    );
+    assert!(bad.iter().all(|status| status == "400" || status == "403"), "{bad:?}\n{log}");
     assert_eq!(bad.len(), 13);
 }
 
@@ -92,9 +87,8 @@ print(tls(b'GET https://victim.test/ HTTP/1.1\r\nHost: open.test' + END))
 ",
     )
     .await;
-    let expected = [
-        "200", "200", "421", "403", "200", "200", "421", "403", "200 200", "200 421", "400", "421",
-    ];
+    let expected =
+        ["200", "200", "421", "403", "200", "200", "421", "403", "200 200", "200 421", "400", "421"];
     assert_eq!(statuses, expected, "{log}");
     assert!(World::shared().seen("victim.test").is_empty());
 }
@@ -164,27 +158,15 @@ print(plain(b'CONNECT open.test:443 HTTP/1.1\r\nHost: open.test:443\r\nProxy-Aut
 print(tls(b'CONNECT open.test:443 HTTP/1.1\r\nHost: open.test\r\nProxy-Authorization: Bearer ' + token + END))
 print(tls(b'GET /proxied HTTP/1.1\r\nHost: open.test\r\nAuthorization: Bearer ' + token + b'\r\nProxy-Authorization: Bearer ' + token + END))
 ";
-    let ran = bed
-        .run_with(
-            &secrets,
-            POLICY,
-            &format!("python3 - <<'EOF'\n{RAW}\n{program}\nEOF"),
-        )
-        .await;
+    let ran = bed.run_with(&secrets, POLICY, &format!("python3 - <<'EOF'\n{RAW}\n{program}\nEOF")).await;
     assert_eq!(ran.stdout, "403\n403\n200\n", "{}{}", ran.stderr, ran.log);
     let seen = World::shared().seen("open.test");
-    let seen = seen
-        .iter()
-        .find(|seen| seen.target == "/proxied")
-        .expect("the control arrived");
+    let seen = seen.iter().find(|seen| seen.target == "/proxied").expect("the control arrived");
     let named = |name: &str| {
         let mut headers = seen.headers.iter();
         headers.any(|(other, _)| other.eq_ignore_ascii_case(name))
     };
-    assert!(
-        named("authorization") && !named("proxy-authorization"),
-        "{seen:?}"
-    );
+    assert!(named("authorization") && !named("proxy-authorization"), "{seen:?}");
     bed.close().await;
 }
 
@@ -205,10 +187,7 @@ for host in (b'a.sub.test:443', b'a.sub.test:80', b'a.sub.test:8443'):
     let (good, bad) = statuses.split_at(2);
     assert_eq!(good, ["200", "200"], "{log}");
     let (bad, over_tls) = bad.split_at(10);
-    assert!(
-        bad.iter().all(|status| status == "400" || status == "403"),
-        "{bad:?}\n{log}"
-    );
+    assert!(bad.iter().all(|status| status == "400" || status == "403"), "{bad:?}\n{log}");
     assert_eq!(over_tls, ["200", "403", "403"], "{log}");
 }
 
@@ -253,24 +232,11 @@ async fn a_relay_within_the_task_leads_no_further_than_the_task() {
     let script = format!("{RELAY}\npython3 /tmp/relay.py https://open.test/ https://evil.test/ {outside}");
     let ran = bed.run(POLICY, &script).await;
     let lines: Vec<&str> = ran.stdout.lines().collect();
-    assert_eq!(
-        lines,
-        ["200 200", "403 200", "000 504"],
-        "{}{}",
-        ran.stderr,
-        ran.log
-    );
+    assert_eq!(lines, ["200 200", "403 200", "000 504"], "{}{}", ran.stderr, ran.log);
     let script = format!("{RELAY}\npython3 /tmp/relay.py {outside}");
-    let free = bed
-        .command(POLICY, &["bash", "-c", &script])
-        .network(Network::Unrestricted);
+    let free = bed.command(POLICY, &["bash", "-c", &script]).network(Network::Unrestricted);
     let control = bed.run_spec(free).await;
-    assert!(
-        control.stdout.ends_with(" 200\n"),
-        "{}{}",
-        control.stdout,
-        control.stderr
-    );
+    assert!(control.stdout.ends_with(" 200\n"), "{}{}", control.stdout, control.stderr);
     bed.close().await;
 }
 
@@ -322,10 +288,9 @@ async fn no_protocol_on_top_of_a_socket_and_no_second_set_of_system_calls() {
         ran.stderr
     );
     // Without the filter the kernel itself answers. Whether it has the modules, and x32, is its own affair.
-    let free = bed.command(POLICY, &["bash", "-c", CALLS]).isolation(Isolation {
-        seccomp: Seccomp::Unconfined,
-        ..Isolation::agent()
-    });
+    let free = bed
+        .command(POLICY, &["bash", "-c", CALLS])
+        .isolation(Isolation { seccomp: Seccomp::Unconfined, ..Isolation::agent() });
     let control = bed.run_spec(free).await;
     for name in ["ulp ", "ulp-high ", "encap ", "encap-high "] {
         let mut lines = control.stdout.lines();
@@ -361,16 +326,11 @@ curl -gsS -o /dev/null --http2 'https://part.test/public/x?q=\"<b>\"' -w '%{http
 curl -gsS -o /dev/null 'https://part.test/private?q=\"<c>\"' -w '%{http_code}\\n'";
     let ran = bed.run(POLICY, script).await;
     let lines: Vec<&str> = ran.stdout.lines().collect();
-    let [first, second, _, fourth, last] = lines.as_slice() else {
-        panic!("{}{}", ran.stdout, ran.stderr)
-    };
+    let [first, second, _, fourth, last] = lines.as_slice() else { panic!("{}{}", ran.stdout, ran.stderr) };
     assert_eq!((*first, *second, *last), ("200", "200", "403"), "{}", ran.log);
     // The origin is free to refuse raw quotes; it is asked.
     let asked = |query: &str| {
-        !ran.log_lines(&format!(
-            "allowed GET https://part.test/public/x?q=\"<{query}>\" -> "
-        ))
-        .is_empty()
+        !ran.log_lines(&format!("allowed GET https://part.test/public/x?q=\"<{query}>\" -> ")).is_empty()
     };
     assert!(asked("a"), "{}", ran.log);
     // The proxy cannot read it over HTTP/2: curl comes again over HTTP/1.1.
@@ -389,17 +349,11 @@ curl -sS -o /dev/null -H 'X-Original-URL: /admin' https://open.test/whole";
     let ran = bed.run(POLICY, script).await;
     let named = |host: &str, target: &str| {
         let seen = World::shared().seen(host);
-        let seen = seen
-            .iter()
-            .find(|seen| seen.target == target)
-            .expect("it arrived");
+        let seen = seen.iter().find(|seen| seen.target == target).expect("it arrived");
         seen.headers.iter().any(|(_, value)| value == "/admin")
     };
     assert!(!named("part.test", "/public/hidden"), "{}", ran.log);
-    assert!(
-        named("open.test", "/whole"),
-        "the control: every path is allowed there"
-    );
+    assert!(named("open.test", "/whole"), "the control: every path is allowed there");
     assert!(ran.log.contains("override the path"), "{}", ran.log);
     bed.close().await;
 }

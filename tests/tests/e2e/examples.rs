@@ -6,10 +6,7 @@ use e2e_tests::setting::Setting;
 
 fn run(example: &str, arguments: &[&str]) -> String {
     let program = Setting::of_this_run().examples.join(example);
-    let output = Command::new(&program)
-        .args(arguments)
-        .output()
-        .expect("the example was built");
+    let output = Command::new(&program).args(arguments).output().expect("the example was built");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{example}: {stderr}");
     String::from_utf8(output.stdout).expect("text")
@@ -41,8 +38,5 @@ fn a_command_runs_in_a_sandbox() {
     ];
     let printed = run("run_command", &arguments);
     assert!(printed.contains("exit code 0"), "{printed}");
-    assert!(
-        printed.contains("BLOCKED GET https://blocked.example/ -> 403 [reason: host]"),
-        "{printed}"
-    );
+    assert!(printed.contains("BLOCKED GET https://blocked.example/ -> 403 [reason: host]"), "{printed}");
 }

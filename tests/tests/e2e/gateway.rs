@@ -46,21 +46,13 @@ impl Gateway {
         let stdout = process.stdout.take().expect("a pipe");
         BufReader::new(stdout).read_line(&mut line).expect("a line");
         let address = line.trim_end().strip_prefix("listening on ");
-        Self {
-            address: address.expect("an address").to_owned(),
-            process,
-            state,
-        }
+        Self { address: address.expect("an address").to_owned(), process, state }
     }
 
     fn call(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut connection = TcpStream::connect(&self.address).expect("the gateway listens");
         connection.set_read_timeout(Some(DEADLINE)).expect("a time");
-        let kind = if body.starts_with('{') {
-            "application/json"
-        } else {
-            "text/plain"
-        };
+        let kind = if body.starts_with('{') { "application/json" } else { "text/plain" };
         write!(
             connection,
             "{method} /conversations/{path} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
@@ -122,9 +114,7 @@ impl Gateway {
     }
 
     fn outcome(&self, id: &str) -> Value {
-        let ended = self.until(id, |progress| {
-            progress.get("running") == Some(&Value::Bool(false))
-        });
+        let ended = self.until(id, |progress| progress.get("running") == Some(&Value::Bool(false)));
         assert_eq!(ended.get("error"), Some(&Value::Null), "{ended}");
         ended.pointer("/result/outcome").cloned().unwrap_or_default()
     }
@@ -157,18 +147,12 @@ fn policy_and_quarantine_hold(gateway: &Gateway, id: &str) {
     assert_eq!(gateway.call("POST", &format!("{id}/quarantine"), "").0, 200);
     let cut = gateway.log(id).len();
     let (status, refused) = gateway.call("PUT", &format!("{id}/policy"), open);
-    assert!(
-        status == 409 && refused.contains("quarantined"),
-        "{status} {refused}"
-    );
+    assert!(status == 409 && refused.contains("quarantined"), "{status} {refused}");
     let quarantined = "BLOCKED GET https://open.test/ -> 403 [reason: quarantine]";
     let first = gateway.until_logged(id, cut, quarantined);
     gateway.until_logged(id, first, quarantined);
     let after = gateway.log(id);
-    assert!(
-        after.get(first..).is_some_and(|new| !new.contains(allowed)),
-        "{after}"
-    );
+    assert!(after.get(first..).is_some_and(|new| !new.contains(allowed)), "{after}");
 }
 
 fn converse() -> Gateway {
@@ -183,11 +167,7 @@ fn converse() -> Gateway {
     assert_eq!(gateway.create("stopped", 300), 409, "it is not replaced");
     policy_and_quarantine_hold(&gateway, "stopped");
     assert_eq!(gateway.call("POST", "stopped/stop", ""), (200, "true".to_owned()));
-    for (id, outcome) in [
-        ("answered", "success"),
-        ("late", "timeout"),
-        ("stopped", "stopped"),
-    ] {
+    for (id, outcome) in [("answered", "success"), ("late", "timeout"), ("stopped", "stopped")] {
         assert_eq!(gateway.outcome(id), outcome, "{id}");
     }
     let log = gateway.log("answered");
@@ -197,12 +177,6 @@ fn converse() -> Gateway {
     let pid = rustix::process::Pid::from_child(&gateway.process);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("our own child");
     assert!(gateway.process.wait().expect("our own child").success());
-    assert!(
-        gateway
-            .state
-            .path()
-            .join("conversations/answered/session/context.json")
-            .exists()
-    );
+    assert!(gateway.state.path().join("conversations/answered/session/context.json").exists());
     gateway
 }

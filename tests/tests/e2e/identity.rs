@@ -33,9 +33,7 @@ def tls(request, sni='open.test'):
 
 async fn statuses(program: &str) -> (Vec<String>, String) {
     let bed = Bed::new().await;
-    let ran = bed
-        .run(POLICY, &format!("python3 - <<'EOF'\n{RAW}\n{program}\nEOF"))
-        .await;
+    let ran = bed.run(POLICY, &format!("python3 - <<'EOF'\n{RAW}\n{program}\nEOF")).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     bed.close().await;
     (ran.stdout.lines().map(str::to_owned).collect(), ran.log)
@@ -79,9 +77,7 @@ for request in (
     .await;
     assert_eq!(
         statuses,
-        [
-            "400", "400", "400", "400", "400", "400", "400", "403", "403", "403", "403"
-        ],
+        ["400", "400", "400", "400", "400", "400", "400", "403", "403", "403", "403"],
         "{log}"
     );
 }
@@ -99,16 +95,9 @@ for path in (b'/repos/ours/x', b'/repos/ours/../theirs', b'/repos/ours/%2e%2e/th
     .await;
     let (first, rest) = statuses.split_first().expect("answers");
     assert_eq!(first, "200", "{log}");
-    assert!(
-        rest.iter().all(|status| status == "403" || status == "400"),
-        "{statuses:?}\n{log}"
-    );
+    assert!(rest.iter().all(|status| status == "403" || status == "400"), "{statuses:?}\n{log}");
     assert_eq!(
-        World::shared()
-            .seen("repo.test")
-            .iter()
-            .filter(|seen| seen.target != "/repos/ours/x")
-            .count(),
+        World::shared().seen("repo.test").iter().filter(|seen| seen.target != "/repos/ours/x").count(),
         0
     );
 }
@@ -140,9 +129,7 @@ async fn a_connection_without_a_servers_name_is_refused() {
         .await;
     assert_ne!(ran.stdout.trim(), "0", "{}", ran.stdout);
     assert!(
-        ran.log_lines("BLOCKED TLS - -> ")
-            .iter()
-            .any(|line| line.ends_with("[reason: no_sni]")),
+        ran.log_lines("BLOCKED TLS - -> ").iter().any(|line| line.ends_with("[reason: no_sni]")),
         "{}",
         ran.log
     );

@@ -22,34 +22,23 @@ impl Workshop {
         let state = tempfile::tempdir().expect("a folder");
         let mut config = bed::config(state.path());
         prefix.clone_into(&mut config.prefix);
-        let sandbox = Sandbox::start(config.clone().on_demand())
-            .await
-            .expect("the engine answers");
+        let sandbox = Sandbox::start(config.clone().on_demand()).await.expect("the engine answers");
         // What an earlier run left that did not come to its end.
         sandbox.prune_images(Duration::ZERO).await.expect("old images go");
-        Self {
-            config,
-            sandbox,
-            _state: state,
-        }
+        Self { config, sandbox, _state: state }
     }
 
     /// Another instance, as another process would be one, to which no image is fresh that is older than `age`.
     async fn with_age(&self, age: Duration) -> Sandbox {
         let mut config = self.config.clone();
         config.max_image_age = age;
-        Sandbox::start(config.on_demand())
-            .await
-            .expect("the engine answers")
+        Sandbox::start(config.on_demand()).await.expect("the engine answers")
     }
 
     async fn close(self) {
         // A container that is still being taken down holds its image.
         self.sandbox.shutdown().await.expect("nothing is left");
-        self.sandbox
-            .prune_images(Duration::ZERO)
-            .await
-            .expect("old images go");
+        self.sandbox.prune_images(Duration::ZERO).await.expect("old images go");
         let left = self.sandbox.list_images().await.expect("the engine answers");
         assert!(left.is_empty(), "{left:?}");
     }
@@ -69,10 +58,7 @@ async fn run(sandbox: &Sandbox, image: &ImageTag, command: &[&str]) -> (i64, Str
     let command = CommandSpec::new("image", image.clone(), command.iter().copied());
     let command = sandbox.create_command(command).expect("a good command");
     let result = command.execute(Input::Empty).await.expect("the sandbox works");
-    (
-        result.exit_code,
-        String::from_utf8_lossy(&result.stdout).into_owned(),
-    )
+    (result.exit_code, String::from_utf8_lossy(&result.stdout).into_owned())
 }
 
 /// An image that is another each time it is built without a cache, and that holds `file`. Each test has a content of its own: what
@@ -88,10 +74,7 @@ fn stamped(file: &str) -> ImageSource {
 }
 
 fn files(files: &[(&str, &[u8])]) -> BTreeMap<String, Vec<u8>> {
-    files
-        .iter()
-        .map(|(path, content)| ((*path).to_owned(), content.to_vec()))
-        .collect()
+    files.iter().map(|(path, content)| ((*path).to_owned(), content.to_vec())).collect()
 }
 
 fn steps(lines: &[String]) -> usize {
@@ -103,18 +86,9 @@ async fn built_once_and_again_when_what_it_is_made_of_changes() {
     let workshop = Workshop::new("e2e-image-cache").await;
     let sandbox = &workshop.sandbox;
     let (first, lines) = ensure(sandbox, &stamped("one")).await;
-    assert!(
-        steps(&lines) > 0,
-        "the control: a build says what it does: {lines:?}"
-    );
-    assert_eq!(
-        run(sandbox, &first, &["cat", "/file"]).await,
-        (0, "one".to_owned())
-    );
-    assert_eq!(
-        run(sandbox, &first, &["sh", "-c", "echo $IS_SANDBOX"]).await,
-        (0, "1\n".to_owned())
-    );
+    assert!(steps(&lines) > 0, "the control: a build says what it does: {lines:?}");
+    assert_eq!(run(sandbox, &first, &["cat", "/file"]).await, (0, "one".to_owned()));
+    assert_eq!(run(sandbox, &first, &["sh", "-c", "echo $IS_SANDBOX"]).await, (0, "1\n".to_owned()));
 
     let (second, lines) = ensure(sandbox, &stamped("one")).await;
     assert_eq!((&second, lines.len()), (&first, 0), "{lines:?}");
@@ -123,10 +97,7 @@ async fn built_once_and_again_when_what_it_is_made_of_changes() {
 
     let (changed, lines) = ensure(sandbox, &stamped("two")).await;
     assert!(changed != first && steps(&lines) > 0, "{lines:?}");
-    assert_eq!(
-        run(sandbox, &changed, &["cat", "/file"]).await,
-        (0, "two".to_owned())
-    );
+    assert_eq!(run(sandbox, &changed, &["cat", "/file"]).await, (0, "two".to_owned()));
     workshop.close().await;
 }
 
@@ -140,10 +111,7 @@ async fn what_is_too_old_is_rebuilt_with_the_overlay_on_it() {
     assert_eq!(again, tag, "the name is made from the content");
     assert!(steps(&lines) > 0, "{lines:?}");
     let (_, new) = run(&rebuilding, &again, &["cat", "/stamp"]).await;
-    assert_ne!(
-        new, old,
-        "no layer came from the engine's cache, and the overlay is based on the new image"
-    );
+    assert_ne!(new, old, "no layer came from the engine's cache, and the overlay is based on the new image");
     rebuilding.shutdown().await.expect("nothing is left");
     workshop.close().await;
 }
@@ -175,11 +143,7 @@ async fn two_who_want_one_image_at_once_build_it_once() {
     let ((first, one), (second, two)) =
         tokio::join!(ensure(&workshop.sandbox, &source), ensure(&other, &source));
     assert_eq!(first, second);
-    assert_eq!(
-        [&one, &two].iter().filter(|lines| steps(lines) > 0).count(),
-        1,
-        "{one:?}\n{two:?}"
-    );
+    assert_eq!([&one, &two].iter().filter(|lines| steps(lines) > 0).count(), 1, "{one:?}\n{two:?}");
     other.shutdown().await.expect("nothing is left");
     workshop.close().await;
 }
@@ -192,10 +156,7 @@ async fn many_different_images_at_once() {
     let built = futures_util::future::join_all(sources.iter().map(|source| ensure(sandbox, source))).await;
     for (number, (tag, lines)) in built.iter().enumerate() {
         assert!(steps(lines) > 0, "{number}: {lines:?}");
-        assert_eq!(
-            run(sandbox, tag, &["cat", "/file"]).await,
-            (0, format!("many-{number}"))
-        );
+        assert_eq!(run(sandbox, tag, &["cat", "/file"]).await, (0, format!("many-{number}")));
     }
     workshop.close().await;
 }
@@ -203,10 +164,8 @@ async fn many_different_images_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_that_fails_shows_its_output() {
     let workshop = Workshop::new("e2e-image-fails").await;
-    let dockerfile = format!(
-        "FROM {}\nRUN echo before; echo the-reason >&2; exit 3\n",
-        Setting::of_this_run().image
-    );
+    let dockerfile =
+        format!("FROM {}\nRUN echo before; echo the-reason >&2; exit 3\n", Setting::of_this_run().image);
     let mut lines = Vec::new();
     let source = ImageSource::build(dockerfile, BTreeMap::new());
     let error = workshop
@@ -215,18 +174,10 @@ async fn a_build_that_fails_shows_its_output() {
         .await
         .unwrap_err()
         .to_string();
-    assert!(
-        error.contains("before") && error.contains("the-reason"),
-        "{error}"
-    );
+    assert!(error.contains("before") && error.contains("the-reason"), "{error}");
     assert!(lines.iter().any(|line| line.contains("the-reason")), "{lines:?}");
     let missing = ImageSource::existing("localhost/no-such-image:latest");
-    let error = workshop
-        .sandbox
-        .ensure_image(&missing)
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = workshop.sandbox.ensure_image(&missing).await.unwrap_err().to_string();
     assert!(error.contains("localhost/no-such-image:latest"), "{error}");
     workshop.close().await;
 }
@@ -253,22 +204,13 @@ async fn what_was_saved_is_loaded_and_not_built_again() {
     let tags = sandbox.image_tags(&stamped("saved")).await.expect("tags");
     let repo = tags.repo.expect("it is built here");
     let mut archive = Vec::new();
-    sandbox
-        .save_images(&[&repo, &tags.overlay], &mut archive)
-        .await
-        .expect("an archive");
+    sandbox.save_images(&[&repo, &tags.overlay], &mut archive).await.expect("an archive");
     let removed = sandbox.prune_images(Duration::ZERO).await.expect("images go");
     for tag in [&repo, &tags.overlay] {
-        assert!(
-            removed.iter().any(|image| image.tag.as_ref() == Some(tag)),
-            "{tag}: {removed:?}"
-        );
+        assert!(removed.iter().any(|image| image.tag.as_ref() == Some(tag)), "{tag}: {removed:?}");
     }
 
-    let mut loaded = sandbox
-        .load_images(std::io::Cursor::new(archive))
-        .await
-        .expect("the archive is good");
+    let mut loaded = sandbox.load_images(std::io::Cursor::new(archive)).await.expect("the archive is good");
     loaded.sort_unstable();
     assert!(
         loaded.iter().any(|name| name.contains(&repo))

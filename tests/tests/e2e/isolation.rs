@@ -27,10 +27,7 @@ async fn probe(bed: &Bed, arguments: &str) -> String {
 
 /// An outcome of the probe that shows that something answered.
 fn answered(outcome: &str) -> bool {
-    assert!(
-        outcome.contains("\"outcome\""),
-        "the probe said nothing of use: {outcome}"
-    );
+    assert!(outcome.contains("\"outcome\""), "the probe said nothing of use: {outcome}");
     outcome.contains("\"reached\"") || outcome.contains("\"refused\"")
 }
 
@@ -94,10 +91,7 @@ async fn with_link_local(bed: &Bed, port: u16) -> Vec<String> {
     let command = bed.sandbox.create_command(spec).expect("a good command");
     let (writer, reader) = tokio::io::duplex(4096);
     let feeding = tokio::spawn(feed_link_local(writer));
-    let result = command
-        .execute(Input::Reader(Box::new(reader)))
-        .await
-        .expect("the sandbox works");
+    let result = command.execute(Input::Reader(Box::new(reader))).await.expect("the sandbox works");
     assert_eq!(result.exit_code, 0);
     let output = String::from_utf8_lossy(&result.stdout);
     let tried = feeding.await.expect("the addresses");
@@ -113,23 +107,16 @@ async fn feed_link_local(mut writer: tokio::io::DuplexStream) -> usize {
     let deadline = Instant::now() + DEADLINE;
     let bridges = loop {
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let mut addresses = tokio::task::spawn_blocking(host::link_local_addresses)
-            .await
-            .expect("the host's addresses");
+        let mut addresses =
+            tokio::task::spawn_blocking(host::link_local_addresses).await.expect("the host's addresses");
         addresses.retain(|(_, name)| name.starts_with("podman"));
         if !addresses.is_empty() {
             break addresses;
         }
-        assert!(
-            Instant::now() < deadline,
-            "the host's bridge has a link-local address"
-        );
+        assert!(Instant::now() < deadline, "the host's bridge has a link-local address");
     };
     for (address, _) in &bridges {
-        writer
-            .write_all(format!("{address}\n").as_bytes())
-            .await
-            .expect("the task reads");
+        writer.write_all(format!("{address}\n").as_bytes()).await.expect("the task reads");
     }
     bridges.len()
 }
@@ -202,32 +189,14 @@ async fn udp_and_icmp_to_the_outside_arrive_nowhere() {
         Ipv4Addr::new(203, 0, 113, 10),
     );
     let ran = bed.run(POLICY, &script).await;
-    assert_eq!(
-        ran.stdout.matches("\"outcome\"").count(),
-        5,
-        "each attempt was made: {}",
-        ran.stdout
-    );
+    assert_eq!(ran.stdout.matches("\"outcome\"").count(), 5, "each attempt was made: {}", ran.stdout);
     assert_eq!((sink.count(), echoes.count()), (0, 0), "{}", ran.stdout);
 
-    let spec = bed
-        .command(POLICY, &["bash", "-c", &script])
-        .network(Network::Unrestricted);
+    let spec = bed.command(POLICY, &["bash", "-c", &script]).network(Network::Unrestricted);
     let control = bed.run_spec(spec).await;
-    assert!(
-        sink.count() > 0,
-        "the control reaches the sink: {}",
-        control.stdout
-    );
-    let outcome = engine::weakened(
-        &["icmp", &SINK.to_string(), "3"],
-        &json!({"cap_add": ["NET_RAW"]}),
-    )
-    .await;
-    assert!(
-        echoes.count() > 0,
-        "the control: with a raw socket the echo arrives: {outcome}"
-    );
+    assert!(sink.count() > 0, "the control reaches the sink: {}", control.stdout);
+    let outcome = engine::weakened(&["icmp", &SINK.to_string(), "3"], &json!({"cap_add": ["NET_RAW"]})).await;
+    assert!(echoes.count() > 0, "the control: with a raw socket the echo arrives: {outcome}");
     bed.close().await;
 }
 
@@ -283,30 +252,18 @@ async fn names_never_leave_and_only_the_proxy_answers() {
 /probe dns 203.0.113.10:53 open.test 1 --tcp";
     let ran = bed.run(POLICY, script).await;
     let lines: Vec<&str> = ran.stdout.lines().collect();
-    assert!(
-        lines[0].contains("rcode 0 answers 1 address 10.199."),
-        "{}",
-        ran.stdout
-    );
+    assert!(lines[0].contains("rcode 0 answers 1 address 10.199."), "{}", ran.stdout);
     assert!(
         lines[1].contains("rcode 0 answers 0") && lines[2].contains("rcode 0 answers 0"),
         "{}",
         ran.stdout
     );
     assert!(!answered(lines[3]) && !answered(lines[4]), "{}", ran.stdout);
-    assert_eq!(
-        ran.log_lines("DNS TXT c2VjcmV0.exfiltrate.test -> NODATA").len(),
-        1,
-        "{}",
-        ran.log
-    );
+    assert_eq!(ran.log_lines("DNS TXT c2VjcmV0.exfiltrate.test -> NODATA").len(), 1, "{}", ran.log);
     let spec = bed
         .command(POLICY, &["/probe", "dns", "203.0.113.10:53", "open.test", "1"])
         .network(Network::Unrestricted);
-    assert!(
-        answered(&bed.run_spec(spec).await.stdout),
-        "the control reaches the world's name server"
-    );
+    assert!(answered(&bed.run_spec(spec).await.stdout), "the control reaches the world's name server");
     bed.close().await;
 }
 
@@ -349,16 +306,10 @@ async fn conversation(bed: &Bed, script: &str) -> String {
     let command = bed.sandbox.create_command(spec).expect("a good command");
     let mut execution = command.execute(Input::Reader(Box::new(reader)));
     let printed = read_until(&mut execution, |output| output.contains('\n')).await;
-    let own = printed
-        .lines()
-        .next()
-        .expect("the task prints its proxy's address");
+    let own = printed.lines().next().expect("the task prints its proxy's address");
     let _ = addresses.send(own.to_owned());
     loop {
-        let other = others
-            .recv()
-            .await
-            .expect("the other task prints its proxy's address");
+        let other = others.recv().await.expect("the other task prints its proxy's address");
         if other != own {
             let line = format!("{other}\n");
             writer.write_all(line.as_bytes()).await.expect("the task reads");
@@ -379,10 +330,7 @@ async fn neither_the_root_key_nor_the_tasks_key_is_in_reach() {
     assert_eq!(ran.stdout, "0\n0\nmounted\n", "{}", ran.stderr);
     let key = std::fs::read_to_string(bed::state_dir().join("authority/root.pem"))
         .is_ok_and(|text| text.contains("PRIVATE KEY"));
-    assert!(
-        key,
-        "the control: the root key is in the state folder of the host"
-    );
+    assert!(key, "the control: the root key is in the state folder of the host");
     bed.close().await;
 }
 
@@ -396,16 +344,11 @@ async fn when_the_proxy_is_killed_all_traffic_stops() {
     let (mut writer, reader) = tokio::io::duplex(64);
     let mut execution = command.execute(Input::Reader(Box::new(reader)));
     let before = read_until(&mut execution, |output| output.contains("before")).await;
-    assert!(
-        before.contains("before"),
-        "a first request went through: {before}"
-    );
+    assert!(before.contains("before"), "a first request went through: {before}");
     let proxy = bed.container(Role::Proxy).await;
     engine::call("POST", &format!("/containers/{proxy}/kill?signal=KILL"), None).await;
     writer.write_all(b"go\n").await.expect("the task reads");
-    let result = execution
-        .await
-        .expect("a dead proxy is not a failure of the command");
+    let result = execution.await.expect("a dead proxy is not a failure of the command");
     let output = String::from_utf8_lossy(&result.stdout);
     assert!(output.contains("end") && !output.contains("after"), "{output}");
     assert!(!output.contains("\"reached\""), "{output}");

@@ -1,8 +1,5 @@
 //! The end-to-end tests; `cargo xtask e2e` runs them. One module a subject.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests start the programs that they test"
-)]
+#![expect(clippy::disallowed_methods, reason = "tests start the programs that they test")]
 
 mod agent;
 mod clients;

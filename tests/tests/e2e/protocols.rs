@@ -19,13 +19,7 @@ async fn http_2_is_spoken_on_both_sides() {
         )
         .await;
     assert_eq!(ran.stdout, "2 200", "{}", ran.stderr);
-    assert_eq!(
-        World::shared()
-            .seen("h2.test")
-            .first()
-            .map(|seen| seen.version.as_str()),
-        Some("HTTP/2.0")
-    );
+    assert_eq!(World::shared().seen("h2.test").first().map(|seen| seen.version.as_str()), Some("HTTP/2.0"));
     bed.close().await;
 }
 
@@ -44,12 +38,7 @@ asyncio.run(main())
 EOF";
     let ran = bed.run(POLICY, script).await;
     assert_eq!(ran.stdout, "one\ntwo\n", "{}{}", ran.stderr, ran.log);
-    assert_eq!(
-        ran.log_lines("allowed GET https://open.test/ws -> 101").len(),
-        1,
-        "{}",
-        ran.log
-    );
+    assert_eq!(ran.log_lines("allowed GET https://open.test/ws -> 101").len(), 1, "{}", ran.log);
     let refused = bed.run("domains: []", script).await;
     assert!(refused.stderr.contains("403"), "{}", refused.stderr);
     bed.close().await;
@@ -59,10 +48,7 @@ EOF";
 async fn the_first_server_sent_event_arrives_while_the_stream_is_open() {
     let bed = Bed::new().await;
     let name = format!("stream-{}", std::process::id());
-    let spec = bed.command(
-        POLICY,
-        &["bash", "-c", &format!("curl -sSN https://open.test/sse/{name}")],
-    );
+    let spec = bed.command(POLICY, &["bash", "-c", &format!("curl -sSN https://open.test/sse/{name}")]);
     let command = bed.sandbox.create_command(spec).expect("a good command");
     let mut execution = command.execute(Input::Empty);
     // The second event is sent only once the first has arrived here: were it held back, this test would time out.
@@ -70,10 +56,7 @@ async fn the_first_server_sent_event_arrives_while_the_stream_is_open() {
     World::shared().release(&name);
     let result = execution.await.expect("the sandbox works");
     assert!(!result.timed_out);
-    assert_eq!(
-        String::from_utf8_lossy(&result.stdout),
-        "data: first\n\ndata: second\n\n"
-    );
+    assert_eq!(String::from_utf8_lossy(&result.stdout), "data: first\n\ndata: second\n\n");
     bed.close().await;
 }
 
@@ -110,16 +93,11 @@ echo done; sleep 3600"
     let command = bed.sandbox.create_command(spec).expect("a good command");
     let mut execution = command.execute(Input::Empty);
     let reading = read_until(&mut execution, |output| output.contains("done"));
-    let output = tokio::time::timeout(DEADLINE, reading)
-        .await
-        .expect("four gibibytes in time");
+    let output = tokio::time::timeout(DEADLINE, reading).await.expect("four gibibytes in time");
     let peak = proxy_peak_memory(&bed).await;
     command.stop().await;
     assert!(execution.await.is_ok_and(|result| result.stopped));
-    assert_eq!(
-        output,
-        format!("{gibibyte}\n{gibibyte}\n{gibibyte}\n{gibibyte}\ndone\n")
-    );
+    assert_eq!(output, format!("{gibibyte}\n{gibibyte}\n{gibibyte}\n{gibibyte}\ndone\n"));
     assert!(peak < 40 * 1024, "the proxy's peak was {peak} KiB");
     bed.close().await;
 }
@@ -128,14 +106,8 @@ echo done; sleep 3600"
 pub(crate) async fn proxy_peak_memory(bed: &Bed) -> u64 {
     let proxy = bed.container(Role::Proxy).await;
     let facts = engine::json("GET", &format!("/containers/{proxy}/json"), None).await;
-    let pid = facts
-        .pointer("/State/Pid")
-        .and_then(serde_json::Value::as_u64)
-        .expect("a pid");
+    let pid = facts.pointer("/State/Pid").and_then(serde_json::Value::as_u64).expect("a pid");
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the proxy's process");
-    let peak = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .expect("a peak");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
     peak.trim().trim_end_matches(" kB").parse().expect("a number")
 }

@@ -26,19 +26,9 @@ async fn an_allowed_request_reaches_the_origin_and_is_logged() {
     let ran = bed.run(POLICY, &curl("https://open.test/hello")).await;
     assert_eq!(ran.stdout, "hello from open.test\n\n200\n", "{}", ran.stderr);
     let lines: Vec<&str> = ran.log.lines().collect();
-    let [start, dns @ .., last] = lines.as_slice() else {
-        panic!("{}", ran.log)
-    };
-    assert!(
-        start.starts_with("=== TASK START 20") && start.ends_with("Z ==="),
-        "{start}"
-    );
-    assert!(
-        dns.iter()
-            .any(|line| line.starts_with("DNS A open.test -> 10.199.")),
-        "{}",
-        ran.log
-    );
+    let [start, dns @ .., last] = lines.as_slice() else { panic!("{}", ran.log) };
+    assert!(start.starts_with("=== TASK START 20") && start.ends_with("Z ==="), "{start}");
+    assert!(dns.iter().any(|line| line.starts_with("DNS A open.test -> 10.199.")), "{}", ran.log);
     assert!(dns.contains(&"DNS AAAA open.test -> NODATA"), "{}", ran.log);
     assert_eq!(*last, "allowed GET https://open.test/hello -> 200");
     bed.close().await;
@@ -56,22 +46,13 @@ async fn what_no_rule_allows_gets_403_with_the_reason_and_the_fix() {
     ]
     .join("\n");
     let ran = bed.run(POLICY, &script).await;
-    for (reason, host) in [
-        ("host", "evil.test"),
-        ("path_not_allowed", "api.test"),
-        ("method", "api.test"),
-    ] {
-        let body = ran
-            .stdout
-            .lines()
-            .find(|line| line.contains(&format!("\"reason\":\"{reason}\"")));
+    for (reason, host) in [("host", "evil.test"), ("path_not_allowed", "api.test"), ("method", "api.test")] {
+        let body = ran.stdout.lines().find(|line| line.contains(&format!("\"reason\":\"{reason}\"")));
         let body: serde_json::Value = serde_json::from_str(body.expect(reason)).expect("a JSON body");
         assert_eq!(body["error"], "blocked_by_network_allowlist");
         assert_eq!(body["host"], host);
         assert!(
-            body["message"]
-                .as_str()
-                .is_some_and(|text| text.contains("network-allowlist.yaml")),
+            body["message"].as_str().is_some_and(|text| text.contains("network-allowlist.yaml")),
             "{body}"
         );
     }
@@ -96,13 +77,7 @@ async fn an_upstream_that_fails_is_502_with_the_reason_and_an_error_line() {
     let script =
         ["down.test", "nx.test", "wrong-certificate.test"].map(|host| curl(&format!("https://{host}/api")));
     let ran = bed.run(POLICY, &script.join("\n")).await;
-    assert_eq!(
-        ran.stdout.matches("\n502\n").count(),
-        3,
-        "{}{}",
-        ran.stdout,
-        ran.log
-    );
+    assert_eq!(ran.stdout.matches("\n502\n").count(), 3, "{}{}", ran.stdout, ran.log);
     for (host, words) in [
         ("down.test", "Connection refused"),
         ("nx.test", "Name or service not known"),
@@ -120,13 +95,7 @@ async fn a_name_that_leads_to_a_private_address_is_refused() {
     let script =
         ["private.test", "loopback.test", "metadata.test"].map(|host| curl(&format!("http://{host}/")));
     let ran = bed.run(POLICY, &script.join("\n")).await;
-    assert_eq!(
-        ran.stdout.matches("\n403\n").count(),
-        3,
-        "{}{}",
-        ran.stdout,
-        ran.log
-    );
+    assert_eq!(ran.stdout.matches("\n403\n").count(), 3, "{}{}", ran.stdout, ran.log);
     assert_eq!(ran.log_lines("[reason: address]").len(), 3, "{}", ran.log);
     bed.close().await;
 }
@@ -139,8 +108,7 @@ async fn the_control_without_an_exception_even_the_world_is_refused() {
     let ran = bed.run(POLICY, &curl("https://open.test/")).await;
     assert!(ran.stdout.ends_with("\n403\n"), "{}", ran.stdout);
     assert_eq!(
-        ran.log_lines("BLOCKED GET https://open.test/ -> 403 [reason: address]")
-            .len(),
+        ran.log_lines("BLOCKED GET https://open.test/ -> 403 [reason: address]").len(),
         1,
         "{}",
         ran.log
@@ -151,9 +119,7 @@ async fn the_control_without_an_exception_even_the_world_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redirect_to_a_host_that_is_not_allowed_ends_there() {
     let bed = Bed::new().await;
-    let ran = bed
-        .run(POLICY, &curl("-L https://open.test/redirect/elsewhere.test/x"))
-        .await;
+    let ran = bed.run(POLICY, &curl("-L https://open.test/redirect/elsewhere.test/x")).await;
     assert!(ran.stdout.ends_with("\n403\n"), "{}", ran.stdout);
     assert!(World::shared().seen("elsewhere.test").is_empty());
     bed.close().await;
@@ -182,9 +148,7 @@ EOF";
     let ran = bed.run(POLICY, script).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     for line in ran.log.lines() {
-        let known = ["=== TASK START", "DNS ", "BLOCKED "]
-            .iter()
-            .any(|start| line.starts_with(start));
+        let known = ["=== TASK START", "DNS ", "BLOCKED "].iter().any(|start| line.starts_with(start));
         assert!(known && line.chars().all(|c| !c.is_control()), "forged: {line:?}");
     }
     assert!(!ran.log.contains("\nallowed"), "{}", ran.log);

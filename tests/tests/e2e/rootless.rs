@@ -22,40 +22,23 @@ async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
             "echo $(cat cpu/cpu.cfs_quota_us cpu/cpu.cfs_period_us || cat cpu.max)",
             "50000 100000\n",
         ),
-        (
-            "resource_limits.pids_limit",
-            none().pids(50),
-            "cat pids/pids.max || cat pids.max",
-            "50\n",
-        ),
+        ("resource_limits.pids_limit", none().pids(50), "cat pids/pids.max || cat pids.max", "50\n"),
     ];
     for (expected, limits, script, in_force) in limits {
         let script = format!("cd /sys/fs/cgroup && {{ {script}; }} 2> /dev/null");
-        let spec = bed
-            .command("domains: []", &["bash", "-c", &script])
-            .limits(limits);
+        let spec = bed.command("domains: []", &["bash", "-c", &script]).limits(limits);
         let command = bed.sandbox.create_command(spec).expect("a good specification");
         match command.execute(Input::Empty).await {
             Ok(result) => assert_eq!(String::from_utf8_lossy(&result.stdout), in_force, "{expected}"),
             Err(SandboxError::Container(ContainerError::Unsupported { field, .. })) if field == expected => {
-                assert!(
-                    Setting::of_this_run().is_rootless(),
-                    "an engine of root has control groups"
-                );
+                assert!(Setting::of_this_run().is_rootless(), "an engine of root has control groups");
             }
             other => panic!("{expected}: {other:?}"),
         }
     }
     // No limits were asked for: it runs, and its limits on processes are in force.
-    let ran = bed
-        .run("domains: [open.test]", "ulimit -Hc; curl -sS https://open.test/x")
-        .await;
-    assert!(
-        ran.stdout.starts_with("0\nhello from open.test"),
-        "{} {}",
-        ran.stdout,
-        ran.stderr
-    );
+    let ran = bed.run("domains: [open.test]", "ulimit -Hc; curl -sS https://open.test/x").await;
+    assert!(ran.stdout.starts_with("0\nhello from open.test"), "{} {}", ran.stdout, ran.stderr);
     bed.close().await;
 }
 

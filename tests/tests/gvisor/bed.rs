@@ -6,10 +6,7 @@ use sandbox::{CommandSpec, Isolation, Network};
 
 /// `preset`, in gVisor or not at all.
 pub(super) fn in_gvisor(preset: Isolation) -> Isolation {
-    Isolation {
-        runtime: Some(Runtime::Runsc),
-        ..preset
-    }
+    Isolation { runtime: Some(Runtime::Runsc), ..preset }
 }
 
 /// A command without a network, in gVisor or not at all.

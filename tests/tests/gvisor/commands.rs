@@ -16,19 +16,11 @@ async fn a_command_has_a_kernel_of_its_own_its_streams_and_its_exit_code() {
     let _hook = hook::stays().await;
     let bed = Bed::new().await;
     let script = "dmesg | grep -c 'Starting gVisor'; cat /proc/version; cat; echo complaint >&2; exit 3";
-    let command = bed
-        .sandbox
-        .create_command(spec(&bed, script))
-        .expect("a good command");
-    let result = command
-        .execute(Input::Bytes(b"from stdin\n".to_vec()))
-        .await
-        .expect("the sandbox works");
+    let command = bed.sandbox.create_command(spec(&bed, script)).expect("a good command");
+    let result = command.execute(Input::Bytes(b"from stdin\n".to_vec())).await.expect("the sandbox works");
     let stdout = String::from_utf8_lossy(&result.stdout);
     let lines: Vec<&str> = stdout.lines().collect();
-    let [started, version, input] = lines.as_slice() else {
-        panic!("{stdout}")
-    };
+    let [started, version, input] = lines.as_slice() else { panic!("{stdout}") };
     assert_eq!((*started, *input), ("1", "from stdin"));
     // The control: any other container says what the host says.
     let of_host = fs::read_to_string("/proc/version").expect("a kernel");
@@ -42,12 +34,10 @@ async fn a_time_limit_ends_what_ignores_signals() {
     let _hook = hook::stays().await;
     let bed = Bed::new().await;
     let script = "trap '' TERM INT; setsid sleep 300 & echo before; while true; do sleep 300; done";
-    let spec = spec(&bed, script)
-        .limits(ResourceLimits::default().timeout(Duration::from_secs(3)))
-        .isolation(Isolation {
-            stop_timeout: Duration::from_secs(1),
-            ..super::bed::in_gvisor(Isolation::agent())
-        });
+    let spec =
+        spec(&bed, script).limits(ResourceLimits::default().timeout(Duration::from_secs(3))).isolation(
+            Isolation { stop_timeout: Duration::from_secs(1), ..super::bed::in_gvisor(Isolation::agent()) },
+        );
     let begun = Instant::now();
     let ran = bed.run_spec(spec).await;
     assert!(ran.result.timed_out, "{ran:?}");
@@ -74,15 +64,10 @@ async fn mounts_are_what_was_asked_for() {
     let ran = bed.run_spec(spec).await;
     assert_eq!(ran.stdout, "of the host\n", "{}", ran.stderr);
     assert!(!kept.join("new").exists());
-    assert_eq!(
-        fs::read_to_string(shared.join("file")).expect("a file"),
-        "changed\n"
-    );
+    assert_eq!(fs::read_to_string(shared.join("file")).expect("a file"), "changed\n");
     assert!(shared.join("new").exists());
     // The control: without the demand, podman's own file on the host's `/run` is open there.
-    let control = bed
-        .run("domains: []", "echo x > /run/.containerenv && echo written")
-        .await;
+    let control = bed.run("domains: []", "echo x > /run/.containerenv && echo written").await;
     assert_eq!(control.stdout, "written\n", "{}", control.stderr);
     bed.close().await;
 }
@@ -93,23 +78,15 @@ async fn gvisor_is_had_when_demanded_and_nothing_else_is() {
     let bed = Bed::new().await;
     assert_eq!(run(&bed, "echo ran").await.stdout, "ran\n");
     for other in [Runtime::Crun, Runtime::Runc, Runtime::Krun] {
-        let demanding = spec(&bed, "true").isolation(Isolation {
-            runtime: Some(other),
-            ..Isolation::agent()
-        });
+        let demanding =
+            spec(&bed, "true").isolation(Isolation { runtime: Some(other), ..Isolation::agent() });
         let command = bed.sandbox.create_command(demanding).expect("a good command");
-        let error = command
-            .execute(Input::Empty)
-            .await
-            .expect_err("this engine has only gVisor");
+        let error = command.execute(Input::Empty).await.expect_err("this engine has only gVisor");
         let text = error.to_string();
         assert!(
             matches!(
                 error,
-                SandboxError::Container(ContainerError::Unsupported {
-                    field: "isolation.runtime",
-                    ..
-                })
+                SandboxError::Container(ContainerError::Unsupported { field: "isolation.runtime", .. })
             ),
             "{text}"
         );

@@ -19,10 +19,7 @@ fn executor(bed: &Bed, isolation: Isolation) -> Executor {
 }
 
 async fn run(executor: &Executor, command: &str) -> ExecResult {
-    executor
-        .execute(command, ExecOptions::default())
-        .await
-        .expect("the infrastructure works")
+    executor.execute(command, ExecOptions::default()).await.expect("the infrastructure works")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,10 +44,7 @@ async fn a_timeout_ends_a_command_and_keeps_what_was_written() {
     let bed = Bed::new().await;
     let executor = executor(&bed, in_gvisor(Isolation::untrusted()));
     let line = "setsid sleep 300 & echo started; sleep 300";
-    let options = ExecOptions {
-        timeout: Some(Duration::from_secs(5)),
-        ..ExecOptions::default()
-    };
+    let options = ExecOptions { timeout: Some(Duration::from_secs(5)), ..ExecOptions::default() };
     let result = executor.execute(line, options).await.expect("a result");
     assert!(result.timed_out && result.exit_code == 124, "{result:?}");
     assert_eq!(result.stdout_text(), "started\n");
@@ -65,9 +59,7 @@ async fn a_command_that_kills_the_supervisor_ends_its_container_and_the_next_has
     let _hook = hook::stays().await;
     let bed = Bed::new().await;
     let executor = executor(&bed, in_gvisor(Isolation::untrusted()));
-    let killed = executor
-        .execute("kill -9 1; sleep 60", ExecOptions::default())
-        .await;
+    let killed = executor.execute("kill -9 1; sleep 60", ExecOptions::default()).await;
     let error = killed.expect_err("its container ended").to_string();
     assert!(error.starts_with("the container of the command ended"), "{error}");
     assert_eq!(run(&executor, "echo next").await.stdout_text(), "next\n");
@@ -85,16 +77,10 @@ async fn without_the_demand_there_is_an_error_that_says_so() {
         .await
         .expect_err("an executor has to know of gVisor");
     let text = error.to_string();
-    assert!(
-        text.contains("isolation.runtime") && text.contains("a container for each command"),
-        "{text}"
-    );
+    assert!(text.contains("isolation.runtime") && text.contains("a container for each command"), "{text}");
     drop(executor);
     let shared = ExecutorConfig::new("exec", bed.image.clone()).isolation(in_gvisor(Isolation::untrusted()));
-    let error = bed
-        .sandbox
-        .create_executor(shared)
-        .expect_err("commands would share a container");
+    let error = bed.sandbox.create_executor(shared).expect_err("commands would share a container");
     assert!(error.to_string().contains("ExecutorMode::Fresh"), "{error}");
     bed.close().await;
 }

@@ -35,10 +35,6 @@ async fn too_much_memory_ends_the_container() {
     assert_ne!(ran.code, 0, "{ran:?}");
     assert_eq!(ran.stdout, "");
     let control = limited(&bed, script, ResourceLimits::default()).await;
-    assert_eq!(
-        (control.code, &*control.stdout),
-        (0, "314572800\n"),
-        "{control:?}"
-    );
+    assert_eq!((control.code, &*control.stdout), (0, "314572800\n"), "{control:?}");
     bed.close().await;
 }

@@ -16,12 +16,7 @@ async fn what_is_allowed_passes_what_is_not_is_refused_and_both_are_logged() {
         .command("domains: [open.test]", &["bash", "-c", script])
         .isolation(in_gvisor(sandbox::Isolation::agent()));
     let ran = bed.run_spec(spec).await;
-    assert!(
-        ran.stdout.starts_with("hello from open.test\n\n200\n"),
-        "{} {}",
-        ran.stdout,
-        ran.stderr
-    );
+    assert!(ran.stdout.starts_with("hello from open.test\n\n200\n"), "{} {}", ran.stdout, ran.stderr);
     // Without IPv6 there is nothing between these lines.
     assert!(ran.stdout.ends_with("\n403\nno way\n"), "{}", ran.stdout);
     for line in [
@@ -42,10 +37,8 @@ async fn an_engine_without_the_hook_is_an_error_and_not_a_network_with_ipv6() {
     assert_eq!(alone.stdout, "ran\n");
     let spec = spec(&bed, "echo ran").network(bed::network("domains: [open.test]"));
     let command = bed.sandbox.create_command(spec).expect("a good command");
-    let error = command
-        .execute(Input::Empty)
-        .await
-        .expect_err("neither the container nor its proxy is as planned");
+    let error =
+        command.execute(Input::Empty).await.expect_err("neither the container nor its proxy is as planned");
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(&error);
     while let Some(inner) = cause {

@@ -24,11 +24,8 @@ async fn check(bed: &Bed, isolation: Isolation, limits: ResourceLimits, network:
     let spec = VerifySpec::new(bed.image.clone(), in_gvisor(isolation), limits).network(network);
     let report = bed.sandbox.verify(spec).await.expect("the sandbox works");
     let broken: BTreeSet<&str> = report.broken().map(|finding| finding.check.id()).collect();
-    let expected: BTreeSet<&str> = ALWAYS
-        .into_iter()
-        .chain(["user_namespace_refused"])
-        .chain(more.iter().copied())
-        .collect();
+    let expected: BTreeSet<&str> =
+        ALWAYS.into_iter().chain(["user_namespace_refused"]).chain(more.iter().copied()).collect();
     let details: Vec<_> = report.broken().collect();
     assert_eq!(broken, expected, "{details:#?}");
     assert!(report.findings.len() > 40, "{}", report.findings.len());
@@ -40,14 +37,7 @@ async fn the_guarantees_for_an_agent_that_do_not_hold_are_these() {
     let bed = Bed::new().await;
     let network = bed::network("domains: [open.test]");
     let more = ["cgroup_readonly", "proc_sys_readonly"];
-    check(
-        &bed,
-        Isolation::agent(),
-        ResourceLimits::default(),
-        network,
-        &more,
-    )
-    .await;
+    check(&bed, Isolation::agent(), ResourceLimits::default(), network, &more).await;
     bed.close().await;
 }
 

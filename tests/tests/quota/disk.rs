@@ -12,9 +12,7 @@ const FILL: &str = "said=$(head -c 256M /dev/zero 2>&1 > /fill); echo \"${said##
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_fills_its_limit_and_nothing_else() {
     let bed = Bed::new().await;
-    let limited = bed
-        .run_spec(bounded(&bed, &["bash", "-c", FILL], 64 * MIB).await)
-        .await;
+    let limited = bed.run_spec(bounded(&bed, &["bash", "-c", FILL], 64 * MIB).await).await;
     assert_eq!(limited.code, 0, "{limited:?}");
     let lines: Vec<&str> = limited.stdout.lines().collect();
     let ["exceeded", size, "after"] = lines.as_slice() else {
@@ -38,9 +36,7 @@ async fn a_full_task_does_not_disturb_another() {
     let (input, held) = tokio::io::duplex(64);
     let mut full = command.execute(Input::Reader(Box::new(held)));
     let said = read_until(&mut full, |output| output.contains("full")).await;
-    let other = bed
-        .run("domains: []", "head -c 64M /dev/zero > /x && stat -c %s /x")
-        .await;
+    let other = bed.run("domains: []", "head -c 64M /dev/zero > /x && stat -c %s /x").await;
     drop(input);
     let ended = full.await;
     assert_eq!(said, "full\n", "{ended:?}");
@@ -75,9 +71,6 @@ async fn a_limit_that_the_image_exceeds_is_an_error_with_the_field() {
     let command = bed.sandbox.create_command(spec).expect("a good command");
     let error = command.execute(Input::Empty).await.expect_err("no room");
     let text = error.to_string();
-    assert!(
-        text.contains("resource_limits.disk") && text.contains("the image counts"),
-        "{text}"
-    );
+    assert!(text.contains("resource_limits.disk") && text.contains("the image counts"), "{text}");
     bed.close().await;
 }

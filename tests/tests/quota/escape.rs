@@ -26,18 +26,12 @@ async fn no_subvolume_can_be_made_beside_the_quota() {
     let command = ["python3", "-c", SUBVOLUME];
     let spec = bounded(&bed, &command, 32 * MIB).await;
     let refused = bed.run_spec(spec.clone()).await;
-    assert_eq!(
-        refused.stdout, "Function not implemented\nDisk quota exceeded\nFalse\n",
-        "{refused:?}"
-    );
+    assert_eq!(refused.stdout, "Function not implemented\nDisk quota exceeded\nFalse\n", "{refused:?}");
 
     // A profile of the caller's own is trusted; this one trusts everybody.
     let profile = bed.folder().join("open.json");
     std::fs::write(&profile, r#"{"defaultAction": "SCMP_ACT_ALLOW"}"#).expect("a profile");
-    let open = Isolation {
-        seccomp: Seccomp::Profile(profile),
-        ..Isolation::agent()
-    };
+    let open = Isolation { seccomp: Seccomp::Profile(profile), ..Isolation::agent() };
     let control = bed.run_spec(spec.isolation(open)).await;
     assert_eq!(control.stdout, "True\n", "the control: {control:?}");
     bed.close().await;
@@ -55,21 +49,14 @@ async fn an_image_with_a_volume_is_an_error() {
         Some(&serde_json::json!({"image": image, "command": ["true"]})),
     )
     .await;
-    let id = created
-        .get("Id")
-        .and_then(serde_json::Value::as_str)
-        .expect("an id");
+    let id = created.get("Id").and_then(serde_json::Value::as_str).expect("an id");
     let (repository, tag) = reference.rsplit_once(':').expect("a tag");
     let commit = format!("/commit?container={id}&repo={repository}&tag={tag}&changes=VOLUME%20/scratch");
     engine::json("POST", &commit, None).await;
     engine::call("DELETE", &format!("/containers/{id}?force=true&timeout=0"), None).await;
 
     let source = sandbox::ImageSource::existing(&reference);
-    let image = bed
-        .sandbox
-        .ensure_image(&source)
-        .await
-        .expect("the image is there");
+    let image = bed.sandbox.ensure_image(&source).await.expect("the image is there");
     let spec = |disk| {
         CommandSpec::new("volume", image.clone(), ["true"]).limits(ResourceLimits::default().disk(disk))
     };
@@ -77,14 +64,9 @@ async fn an_image_with_a_volume_is_an_error() {
         let command = bed.sandbox.create_command(spec).expect("a good command");
         async move { command.execute(Input::Empty).await }
     };
-    let error = run(spec(Some(ByteSize::gib(2))))
-        .await
-        .expect_err("the volume has no limit");
+    let error = run(spec(Some(ByteSize::gib(2)))).await.expect_err("the volume has no limit");
     let text = error.to_string();
-    assert!(
-        text.contains("resource_limits.disk") && text.contains("/scratch"),
-        "{text}"
-    );
+    assert!(text.contains("resource_limits.disk") && text.contains("/scratch"), "{text}");
     let control = run(spec(None)).await.expect("the control");
     assert_eq!(control.exit_code, 0);
     engine::call("DELETE", &format!("/images/{reference}?force=true"), None).await;

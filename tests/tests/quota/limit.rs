@@ -10,16 +10,11 @@ pub(super) const MIB: u64 = 1 << 20;
 /// `command` as an agent, with room for `room` bytes beside the image.
 pub(super) async fn bounded(bed: &Bed, command: &[&str], room: u64) -> CommandSpec {
     let disk = ByteSize::new(image_size(bed.image.as_str()).await + room);
-    bed.command("domains: []", command)
-        .limits(ResourceLimits::default().disk(disk))
+    bed.command("domains: []", command).limits(ResourceLimits::default().disk(disk))
 }
 
 /// Bytes of an image that the engine has, with all its layers.
 pub(super) async fn image_size(image: &str) -> u64 {
     let path = format!("/images/{image}/json");
-    engine::json("GET", &path, None)
-        .await
-        .get("Size")
-        .and_then(Value::as_u64)
-        .expect("a size")
+    engine::json("GET", &path, None).await.get("Size").and_then(Value::as_u64).expect("a size")
 }

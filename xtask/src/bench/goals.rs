@@ -21,12 +21,7 @@ const GOALS: [(&str, &str, &str, Bound); 6] = [
         " MB",
         Bound::AtMost(40.0),
     ),
-    (
-        "the proxy's memory at its peak, under load",
-        "proxy/peak_kib / 976.5625",
-        " MB",
-        Bound::AtMost(40.0),
-    ),
+    ("the proxy's memory at its peak, under load", "proxy/peak_kib / 976.5625", " MB", Bound::AtMost(40.0)),
     (
         "start on a copy of a work tree of 10,000 files, over one on a plain mount",
         "tasks/tree_copy_ms/median / tasks/tree_plain_ms/median",
@@ -65,10 +60,7 @@ pub(crate) fn markdown(measured: &Value) -> Result<(String, bool)> {
         };
         all &= reached;
         let verdict = if reached { "reached" } else { "MISSED" };
-        let _ = writeln!(
-            text,
-            "| {what} | {value:.2}{unit} | {word} {bound}{unit} | {verdict} |"
-        );
+        let _ = writeln!(text, "| {what} | {value:.2}{unit} | {word} {bound}{unit} | {verdict} |");
     }
     Ok((text, all))
 }
@@ -102,14 +94,8 @@ mod tests {
         let (text, all) = markdown(&measured(105.0)).unwrap();
         assert!(all && !text.contains("MISSED"), "{text}");
         let (text, all) = markdown(&measured(106.0)).unwrap();
-        assert!(
-            !all && text.contains("| 1.06× | at most 1.05× | MISSED |"),
-            "{text}"
-        );
+        assert!(!all && text.contains("| 1.06× | at most 1.05× | MISSED |"), "{text}");
         assert!(demand(false).is_err() && demand(true).is_ok());
-        assert!(
-            markdown(&json!({})).is_err(),
-            "what was not measured was not reached"
-        );
+        assert!(markdown(&json!({})).is_err(), "what was not measured was not reached");
     }
 }

@@ -116,11 +116,6 @@ mod tests {
     fn a_number_that_is_missing_is_an_error_not_a_gap() {
         let mut measured = measured();
         measured.pointer_mut("/tasks/command_ms").unwrap().take();
-        assert!(
-            markdown(&measured)
-                .unwrap_err()
-                .to_string()
-                .contains("tasks/command_ms/median")
-        );
+        assert!(markdown(&measured).unwrap_err().to_string().contains("tasks/command_ms/median"));
     }
 }

@@ -111,10 +111,7 @@ impl Project {
 
     fn command(&self) -> Command {
         let mut sandbox = process::command(&self.sandbox, ["--trust"]);
-        sandbox
-            .current_dir(&self.folder)
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit());
+        sandbox.current_dir(&self.folder).stdin(Stdio::null()).stderr(Stdio::inherit());
         // Private engines see nothing of the user's home, and what the demo leaves stays in the checkout.
         sandbox.env("XDG_STATE_HOME", self.folder.with_file_name("state"));
         // The project masks it, so that every run has to know it.
@@ -128,16 +125,11 @@ impl Project {
 
     fn output(&self, sandbox: &mut Command) -> Result<String> {
         command_line(&self.folder, sandbox);
-        let output = sandbox
-            .output()
-            .with_context(|| format!("cannot start {}", process::describe(sandbox)))?;
+        let output =
+            sandbox.output().with_context(|| format!("cannot start {}", process::describe(sandbox)))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {
-            bail!(
-                "{} ended with {}\n{text}",
-                process::describe(sandbox),
-                output.status
-            );
+            bail!("{} ended with {}\n{text}", process::describe(sandbox), output.status);
         }
         Ok(text)
     }

@@ -12,10 +12,8 @@ pub(crate) fn heading(text: &str) {
 
 /// The command as a newcomer would type it, with paths of the checkout made relative.
 pub(crate) fn command_line(folder: &Path, command: &Command) {
-    let words: Vec<_> = command
-        .get_args()
-        .map(|word| quoted(&relative(folder, &word.to_string_lossy())))
-        .collect();
+    let words: Vec<_> =
+        command.get_args().map(|word| quoted(&relative(folder, &word.to_string_lossy()))).collect();
     eprintln!("$ sandbox {}", words.join(" "));
 }
 

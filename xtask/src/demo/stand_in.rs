@@ -34,13 +34,7 @@ impl StandIn {
         remove(socket, &name).context("cannot remove what an earlier demo left")?;
         let (subnet, address) = create_network(socket, &name)?;
         // From here on, every way out removes both.
-        let mut stand_in = Self {
-            socket: socket.clone(),
-            name,
-            subnet,
-            address,
-            authority: String::new(),
-        };
+        let mut stand_in = Self { socket: socket.clone(), name, subnet, address, authority: String::new() };
         stand_in.create_container(&image)?;
         stand_in.authority = stand_in.await_certificate()?;
         Ok(stand_in)
@@ -89,10 +83,8 @@ impl StandIn {
 
     /// The certificate is the first thing the stand-in prints, and it listens by then.
     fn await_certificate(&self) -> Result<String> {
-        let target = format!(
-            "/v4.0.0/libpod/containers/{}/logs?follow=true&stdout=true&stderr=true",
-            self.name
-        );
+        let target =
+            format!("/v4.0.0/libpod/containers/{}/logs?follow=true&stdout=true&stderr=true", self.name);
         let mut log = self.socket.follow("GET", &target)?;
         let mut text = String::new();
         while !text.ends_with(END_OF_CERTIFICATE) {
@@ -108,9 +100,7 @@ impl StandIn {
 impl Drop for StandIn {
     fn drop(&mut self) {
         if let Err(error) = remove(&self.socket, &self.name) {
-            say(format!(
-                "cannot remove the stand-in; the next demo will try again: {error:#}"
-            ));
+            say(format!("cannot remove the stand-in; the next demo will try again: {error:#}"));
         }
     }
 }
@@ -150,9 +140,7 @@ fn create_network(socket: &Socket, name: &str) -> Result<(String, Ipv4Addr)> {
 
 fn address_in(subnet: &str) -> Result<Ipv4Addr> {
     let (base, _) = subnet.split_once('/').context("the subnet has no length")?;
-    let base: Ipv4Addr = base
-        .parse()
-        .with_context(|| format!("{subnet} is no IPv4 subnet"))?;
+    let base: Ipv4Addr = base.parse().with_context(|| format!("{subnet} is no IPv4 subnet"))?;
     Ok(Ipv4Addr::from(u32::from(base) + PLACE))
 }
 
@@ -165,8 +153,7 @@ fn next_frame(log: &mut impl Read) -> Result<Option<String>> {
     log.read_exact(&mut head[1..])?;
     let [.., a, b, c, d] = head;
     let mut piece = Vec::new();
-    log.take(u32::from_be_bytes([a, b, c, d]).into())
-        .read_to_end(&mut piece)?;
+    log.take(u32::from_be_bytes([a, b, c, d]).into()).read_to_end(&mut piece)?;
     Ok(Some(String::from_utf8_lossy(&piece).into_owned()))
 }
 

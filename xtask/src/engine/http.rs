@@ -48,22 +48,16 @@ impl Socket {
     /// A request whose body is a JSON document.
     pub(crate) fn send_json(&self, method: &str, target: &str, document: &Value) -> Result<Answer> {
         let text = document.to_string();
-        let payload = Payload {
-            kind: "application/json",
-            length: text.len() as u64,
-            bytes: Box::new(text.as_bytes()),
-        };
+        let payload =
+            Payload { kind: "application/json", length: text.len() as u64, bytes: Box::new(text.as_bytes()) };
         self.exchange(method, target, payload)
     }
 
     /// A request whose body is a file.
     pub(crate) fn send_file(&self, method: &str, target: &str, file: &Path) -> Result<Answer> {
         let open = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let payload = Payload {
-            kind: "application/x-tar",
-            length: open.metadata()?.len(),
-            bytes: Box::new(open),
-        };
+        let payload =
+            Payload { kind: "application/x-tar", length: open.metadata()?.len(), bytes: Box::new(open) };
         self.exchange(method, target, payload)
     }
 
@@ -117,11 +111,7 @@ struct Payload<'a> {
 
 impl Payload<'_> {
     fn empty() -> Self {
-        Self {
-            kind: "application/json",
-            length: 0,
-            bytes: Box::new(io::empty()),
-        }
+        Self { kind: "application/json", length: 0, bytes: Box::new(io::empty()) }
     }
 }
 
@@ -150,19 +140,13 @@ fn header(head: &str, name: &str) -> Option<String> {
 }
 
 fn parse_answer(text: &str) -> Result<Answer> {
-    let (head, body) = text
-        .split_once("\r\n\r\n")
-        .context("the answer has no end of head")?;
+    let (head, body) = text.split_once("\r\n\r\n").context("the answer has no end of head")?;
     let status = head
         .split_whitespace()
         .nth(1)
         .and_then(|code| code.parse().ok())
         .context("the answer has no status")?;
-    Ok(Answer {
-        status,
-        head: head.to_owned(),
-        body: body.to_owned(),
-    })
+    Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
 }
 
 #[cfg(test)]
@@ -174,17 +158,8 @@ mod tests {
         let answer =
             parse_answer("HTTP/1.0 404 Not Found\r\nLibpod-API-Version: 5.4.2\r\n\r\nno such image").unwrap();
         assert_eq!((answer.status, answer.body.as_str()), (404, "no such image"));
-        assert_eq!(
-            header(&answer.head, "libpod-api-version").as_deref(),
-            Some("5.4.2")
-        );
-        assert!(
-            answer
-                .ok()
-                .unwrap_err()
-                .to_string()
-                .contains("404: no such image")
-        );
+        assert_eq!(header(&answer.head, "libpod-api-version").as_deref(), Some("5.4.2"));
+        assert!(answer.ok().unwrap_err().to_string().contains("404: no such image"));
     }
 
     #[test]
@@ -202,11 +177,7 @@ mod tests {
             ("tcp://h:1", None),
             ("", None),
         ] {
-            assert_eq!(
-                Socket::parse(text).map(|s| s.url()).as_deref(),
-                expected,
-                "{text}"
-            );
+            assert_eq!(Socket::parse(text).map(|s| s.url()).as_deref(), expected, "{text}");
         }
     }
 }

@@ -107,12 +107,7 @@ impl Separation {
             Self::Mounts => [OWN_MOUNTS, OWN_STATE].concat(),
             Self::User => String::new(),
         };
-        format!(
-            "{before}{}\nexec {}{}{SERVE}\n",
-            storage.mount(),
-            self.podman(),
-            runtime.flags()
-        )
+        format!("{before}{}\nexec {}{}{SERVE}\n", storage.mount(), self.podman(), runtime.flags())
     }
 
     /// A script that runs podman's command line where the engine runs, with the engine's storage.
@@ -126,9 +121,7 @@ impl Separation {
         runtime: Runtime,
         storage: Storage,
     ) -> String {
-        let network = network
-            .map(|path| format!("--net='{}' ", path.display()))
-            .unwrap_or_default();
+        let network = network.map(|path| format!("--net='{}' ", path.display())).unwrap_or_default();
         let enter = match self {
             Self::Root | Self::OrdinaryUser | Self::Mounts => {
                 format!("nsenter --target \"$(cat \"$STATE/pid\")\" --mount {network}-- ")
@@ -206,10 +199,7 @@ impl Storage {
         if self == Self::Folder || disk.exists() {
             return Ok(());
         }
-        apt::ensure(&[Needed {
-            program: "mkfs.btrfs",
-            package: "btrfs-progs",
-        }])?;
+        apt::ensure(&[Needed { program: "mkfs.btrfs", package: "btrfs-progs" }])?;
         let unfinished = state.join("disk.unfinished");
         File::create(&unfinished)
             .and_then(|file| file.set_len(Self::DISK))
@@ -222,11 +212,7 @@ impl Storage {
 /// Overlay storage cannot lie on an overlay, as inside a container.
 fn folder_driver(state: &Path) -> &'static str {
     let kind = process::output(command("stat", ["-f", "-c", "%T"]).arg(state));
-    if kind.is_ok_and(|kind| kind.trim() == "overlayfs") {
-        "vfs"
-    } else {
-        "overlay"
-    }
+    if kind.is_ok_and(|kind| kind.trim() == "overlayfs") { "vfs" } else { "overlay" }
 }
 
 /// Writes the engine's containers.conf and gives its path.
@@ -265,23 +251,14 @@ fn capped_limits() -> Option<Limits> {
     }
     let text = fs::read_to_string("/proc/self/limits").ok()?;
     // podman 4 lowers its own hard limit on processes to the kernel's `pid_max` before it starts a container.
-    let pid_max = fs::read_to_string("/proc/sys/kernel/pid_max")
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
+    let pid_max = fs::read_to_string("/proc/sys/kernel/pid_max").ok()?.trim().parse().ok()?;
     let processes = hard_limit(&text, "Max processes").min(pid_max);
-    Some(Limits {
-        files: hard_limit(&text, "Max open files"),
-        processes,
-    })
+    Some(Limits { files: hard_limit(&text, "Max open files"), processes })
 }
 
 fn hard_limit(text: &str, name: &str) -> u64 {
     const PODMAN_ASKS_FOR: u64 = 1_048_576;
-    let hard = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.split_whitespace().nth(1)?.parse().ok());
+    let hard = text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().nth(1)?.parse().ok());
     hard.unwrap_or(PODMAN_ASKS_FOR).min(PODMAN_ASKS_FOR)
 }
 
@@ -301,17 +278,8 @@ mod tests {
 
     #[test]
     fn limits_are_configured_only_where_they_must_be() {
-        let with = configuration(
-            Path::new("/n"),
-            Some(Limits {
-                files: 7,
-                processes: 8,
-            }),
-        );
-        assert!(
-            with.contains("default_ulimits = [\"nofile=7:7\", \"nproc=8:8\"]\n"),
-            "{with}"
-        );
+        let with = configuration(Path::new("/n"), Some(Limits { files: 7, processes: 8 }));
+        assert!(with.contains("default_ulimits = [\"nofile=7:7\", \"nproc=8:8\"]\n"), "{with}");
         assert!(!configuration(Path::new("/n"), None).contains("ulimits"));
     }
 }

@@ -27,11 +27,7 @@ fn await_detached(state: &Path) {
     let deadline = Instant::now() + Duration::from_secs(10);
     let disk = state.join("disk.img").display().to_string();
     // The name of a file in a namespace that is going away begins at the mount that it was in.
-    let is_attached = || {
-        backing_files()
-            .iter()
-            .any(|(_, file)| disk.ends_with(file.as_str()))
-    };
+    let is_attached = || backing_files().iter().any(|(_, file)| disk.ends_with(file.as_str()));
     while Instant::now() < deadline && is_attached() {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -39,9 +35,7 @@ fn await_detached(state: &Path) {
 
 fn find(state: &Path, network: Option<&Path>) -> Vec<u32> {
     let own = namespace("self", "mnt");
-    let wanted_network = network
-        .and_then(|path| fs::metadata(path).ok())
-        .map(|data| data.ino());
+    let wanted_network = network.and_then(|path| fs::metadata(path).ok()).map(|data| data.ino());
     let state = format!("{}/", state.display());
     let mut sources = loop_devices(&state);
     sources.push(state);
@@ -63,9 +57,7 @@ fn find(state: &Path, network: Option<&Path>) -> Vec<u32> {
 }
 
 fn namespace(process: &str, kind: &str) -> Option<u64> {
-    fs::metadata(format!("/proc/{process}/ns/{kind}"))
-        .ok()
-        .map(|data| data.ino())
+    fs::metadata(format!("/proc/{process}/ns/{kind}")).ok().map(|data| data.ino())
 }
 
 fn mounts_from(process: &str, sources: &[String]) -> bool {
@@ -91,10 +83,7 @@ fn backing_files() -> Vec<(String, String)> {
         .filter_map(|entry| {
             let entry = entry.ok()?;
             let file = fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
-            Some((
-                entry.file_name().to_string_lossy().into_owned(),
-                file.trim_end().to_owned(),
-            ))
+            Some((entry.file_name().to_string_lossy().into_owned(), file.trim_end().to_owned()))
         })
         .collect()
 }

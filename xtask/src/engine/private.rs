@@ -179,9 +179,7 @@ impl PrivateEngine {
         let pid: u32 = fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()?;
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         // The kernel gives process numbers out again: only one that serves our socket is ours.
-        String::from_utf8_lossy(&line)
-            .contains(&self.socket.url())
-            .then_some(pid)
+        String::from_utf8_lossy(&line).contains(&self.socket.url()).then_some(pid)
     }
 
     /// Starts the engine unless it runs; gives its version.
@@ -219,30 +217,20 @@ impl PrivateEngine {
         self.write_client()?;
         let log = self.state.join("service.log");
         let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        launch
-            .stdin(Stdio::null())
-            .stderr(output.try_clone()?)
-            .stdout(output);
+        launch.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output);
         // A group of its own: Ctrl-C in the terminal that started it does not end it.
         let mut child = launch.process_group(0).spawn()?;
         fs::write(self.pid_file(), child.id().to_string())?;
         let version = self.await_ping(&mut child, &log)?;
         // What an engine that was killed had running is dead; only its names are still taken.
         self.remove_containers();
-        say(format!(
-            "podman {version} serves {} ({})",
-            self.socket.url(),
-            seconds(begin.elapsed())
-        ));
+        say(format!("podman {version} serves {} ({})", self.socket.url(), seconds(begin.elapsed())));
         Ok(version)
     }
 
     /// Every program in the chain replaces itself by the next, so that the child's number becomes the engine's.
     fn launch_command(&self) -> Result<Command> {
-        apt::ensure(&[Needed {
-            program: "unshare",
-            package: "util-linux",
-        }])?;
+        apt::ensure(&[Needed { program: "unshare", package: "util-linux" }])?;
         let separation = self.separation();
         let script = separation.script(self.runtime(), self.storage());
         let mut launch = match self.network() {
@@ -253,14 +241,9 @@ impl PrivateEngine {
             None if separation == Separation::Mounts => command("unshare", ["--mount", "sh", "-c", &script]),
             None => command("sh", ["-c", &script]),
         };
-        launch.env_clear().env(
-            "PATH",
-            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        );
+        launch.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         launch.envs(
-            ["HOME", "XDG_RUNTIME_DIR"]
-                .into_iter()
-                .filter_map(|name| Some((name, std::env::var_os(name)?))),
+            ["HOME", "XDG_RUNTIME_DIR"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))),
         );
         match self.podman {
             Some(podman) => launch.env("NEW_ROOT", Self::own_root(podman)?),
@@ -304,10 +287,7 @@ impl PrivateEngine {
     /// The Debian system that an engine of a named version runs in.
     fn own_root(podman: Podman) -> Result<PathBuf> {
         if !process::is_root() {
-            bail!(
-                "a private {} needs root, for mount and network namespaces",
-                podman.name()
-            );
+            bail!("a private {} needs root, for mount and network namespaces", podman.name());
         }
         let root = podman.root()?;
         // Containers ask the world for names, never the machine's own resolver.
@@ -344,10 +324,7 @@ impl PrivateEngine {
     /// Ends whatever an engine has left, also one that was killed.
     fn clean_up(&self) {
         if let Some(pid) = self.pid() {
-            drop(process::run_quietly(&mut command(
-                "kill",
-                ["-TERM", &pid.to_string()],
-            )));
+            drop(process::run_quietly(&mut command("kill", ["-TERM", &pid.to_string()])));
             await_end(pid, Duration::from_secs(5));
         }
         let network = self.network().map(|pair| Pair::path(&pair.host));
@@ -368,11 +345,7 @@ impl PrivateEngine {
             return;
         };
         let list: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-        for id in list
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|container| container.get("Id")?.as_str())
+        for id in list.as_array().into_iter().flatten().filter_map(|container| container.get("Id")?.as_str())
         {
             let target = format!("/v4.0.0/libpod/containers/{id}?force=true&timeout=0");
             drop(self.socket.request("DELETE", &target));
@@ -384,8 +357,7 @@ impl PrivateEngine {
         let file = self.client();
         let network = self.network().map(|pair| Pair::path(&pair.host));
         let text =
-            self.separation()
-                .client_script(&self.state, network.as_deref(), self.runtime(), self.storage());
+            self.separation().client_script(&self.state, network.as_deref(), self.runtime(), self.storage());
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
         Ok(())
@@ -401,9 +373,7 @@ impl PrivateEngine {
         serve.arg(busybox).args(["nc", "-ll", "-p"]);
         serve.args([port.to_string().as_str(), "-e", "/bin/true"]);
         let child = serve.stdin(Stdio::null()).spawn();
-        child
-            .map(HostService)
-            .context("cannot put up a service of the host")
+        child.map(HostService).context("cannot put up a service of the host")
     }
 
     /// The `podman` for people.
@@ -420,8 +390,7 @@ impl PrivateEngine {
         fs::create_dir_all(&self.state).with_context(|| format!("cannot make {}", self.state.display()))?;
         let path = self.state.join("lock");
         let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        file.lock()
-            .with_context(|| format!("cannot lock {}", path.display()))?;
+        file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
         Ok(file)
     }
 }
@@ -438,9 +407,8 @@ impl Drop for HostService {
 
 /// podman and what it needs for bridges, for an engine on the machine itself.
 fn install_podman() -> Result<()> {
-    let netavark = ["/usr/libexec/podman", "/usr/lib/podman"]
-        .iter()
-        .any(|f| Path::new(f).join("netavark").exists());
+    let netavark =
+        ["/usr/libexec/podman", "/usr/lib/podman"].iter().any(|f| Path::new(f).join("netavark").exists());
     if process::find_program("podman").is_some() && netavark {
         return Ok(());
     }
@@ -460,11 +428,7 @@ fn install_podman() -> Result<()> {
 
 /// Only the owner of an engine reaches its socket.
 fn socket_folder(podman: Option<Podman>) -> PathBuf {
-    let owner = if podman.is_some_and(Podman::is_rootless) {
-        "-user"
-    } else {
-        ""
-    };
+    let owner = if podman.is_some_and(Podman::is_rootless) { "-user" } else { "" };
     PathBuf::from(format!("/tmp/sbx-{}{owner}", workspace::tag()))
 }
 

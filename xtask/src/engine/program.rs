@@ -23,9 +23,7 @@ pub(crate) fn ensure_program_image(socket: &Socket, name: &str, program: &Path) 
         let target = format!("/v4.0.0/libpod/images/import?reference={reference}");
         let imported = socket.send_file("POST", &target, &tar)?.ok();
         drop(fs::remove_file(&tar));
-        imported
-            .map(drop)
-            .with_context(|| format!("cannot import {reference}"))
+        imported.map(drop).with_context(|| format!("cannot import {reference}"))
     })?;
     Ok(reference)
 }
@@ -33,10 +31,7 @@ pub(crate) fn ensure_program_image(socket: &Socket, name: &str, program: &Path) 
 fn archive(name: &str, program: &Path) -> Result<std::path::PathBuf> {
     let file = workspace::state().join(format!("{name}.tar"));
     let folder = program.parent().context("the program has no folder")?;
-    let mut tar = command(
-        "tar",
-        ["--create", "--owner=0", "--group=0", "--numeric-owner", "--file"],
-    );
+    let mut tar = command("tar", ["--create", "--owner=0", "--group=0", "--numeric-owner", "--file"]);
     tar.arg(&file).arg("--directory").arg(folder);
     tar.arg(program.file_name().context("the program has no name")?);
     fs::create_dir_all(workspace::state())?;

@@ -82,11 +82,7 @@ fn faulty(field: &Field, number: u32) -> Result<(String, Output)> {
     let socket = Faulty::listen(field.socket_at("faulty.sock"), field.socket.path(), fault, at)?;
     let mut run = field.sandbox_on(socket.path(), &["run", "--", "echo", "whole"]);
     let output = output_within(run.stdout(Stdio::piped()).stderr(Stdio::piped()), TIMEOUT)?;
-    let what = if socket.seen() > at {
-        format!("{fault:?}")
-    } else {
-        format!("{fault:?} after the end")
-    };
+    let what = if socket.seen() > at { format!("{fault:?}") } else { format!("{fault:?} after the end") };
     Ok((format!("{what}: call {at}"), output))
 }
 
@@ -94,10 +90,7 @@ fn faulty(field: &Field, number: u32) -> Result<(String, Output)> {
 fn unwell(field: &Field, number: u32, random: &mut Random) -> Result<(String, Output)> {
     let mut service = Service::start(field)?;
     let run = field
-        .sandbox_on(
-            &service.socket,
-            &["run", "--", "bash", "-c", "sleep 1; echo whole"],
-        )
+        .sandbox_on(&service.socket, &["run", "--", "bash", "-c", "sleep 1; echo whole"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
@@ -150,10 +143,7 @@ impl Service {
 
     fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
-        drop(process::run_quietly(&mut command(
-            "kill",
-            [&format!("-{name}"), &id],
-        )));
+        drop(process::run_quietly(&mut command("kill", [&format!("-{name}"), &id])));
     }
 }
 

@@ -53,11 +53,7 @@ impl Faulty {
         let listener =
             UnixListener::bind(&path).with_context(|| format!("cannot listen at {}", path.display()))?;
         let (ended, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
-        let faulty = Self {
-            path,
-            ended: Arc::clone(&ended),
-            seen: Arc::clone(&seen),
-        };
+        let faulty = Self { path, ended: Arc::clone(&ended), seen: Arc::clone(&seen) };
         let engine = engine.to_owned();
         std::thread::spawn(move || {
             while let Ok((client, _)) = listener.accept() {

@@ -43,12 +43,7 @@ impl Field {
         let field = Self {
             socket: engine.socket().clone(),
             engine: engine.pid().context("the engine does not run")?,
-            network: Pair::path(
-                &engine
-                    .network()
-                    .context("the engine has no network of its own")?
-                    .host,
-            ),
+            network: Pair::path(&engine.network().context("the engine has no network of its own")?.host),
             client: engine.client(),
             folder: workspace::state().join("storm"),
             sandbox,
@@ -97,21 +92,12 @@ impl Field {
         let script = ["--", "bash", "-c", "echo begun; sleep 0.2; echo ended"].map(str::to_owned);
         let (name, mut words) = match number % 4 {
             0 => ("run", vec!["run".to_owned()]),
-            1 => (
-                "run --workspace copy",
-                ["run", "--workspace", "copy"].map(str::to_owned).into(),
-            ),
+            1 => ("run --workspace copy", ["run", "--workspace", "copy"].map(str::to_owned).into()),
             2 => ("exec", vec!["exec".to_owned()]),
             _ => {
                 let at = |name: &str| self.folder.join(name).display().to_string();
-                let words = [
-                    "agent",
-                    "--claude-bin",
-                    &at("claude"),
-                    "--session-dir",
-                    &at("session"),
-                    "hello",
-                ];
+                let words =
+                    ["agent", "--claude-bin", &at("claude"), "--session-dir", &at("session"), "hello"];
                 return ("agent", words.map(str::to_owned).into());
             }
         };
@@ -122,9 +108,7 @@ impl Field {
     /// Runs `sandbox run -- true` on the engine itself; why it went wrong, if it did.
     pub(super) fn next_run(&self) -> Result<Option<String>> {
         let output = output_within(
-            self.sandbox(&["run", "--", "echo", "whole"])
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped()),
+            self.sandbox(&["run", "--", "echo", "whole"]).stdout(Stdio::piped()).stderr(Stdio::piped()),
             Duration::from_mins(5),
         )?;
         let well = output.status.success() && output.stdout == b"whole\n";
@@ -137,10 +121,7 @@ impl Field {
     /// Starts a task that goes on until it is asked to end.
     pub(super) fn bystander(&self) -> Result<Child> {
         let script = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.1; done";
-        let mut child = self
-            .sandbox(&["run", "--", "bash", "-c", script])
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut child = self.sandbox(&["run", "--", "bash", "-c", script]).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let stdout = child.stdout.take().context("a pipe")?;
         BufReader::new(stdout).read_line(&mut line)?;
@@ -179,10 +160,7 @@ pub(super) fn output_within(command: &mut Command, limit: Duration) -> Result<Ou
     let (done, waiting) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
         if waiting.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-            drop(process::run_quietly(&mut process::command(
-                "kill",
-                ["-KILL", &id.to_string()],
-            )));
+            drop(process::run_quietly(&mut process::command("kill", ["-KILL", &id.to_string()])));
         }
     });
     let output = child.wait_with_output()?;

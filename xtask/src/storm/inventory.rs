@@ -32,10 +32,7 @@ impl Inventory {
             ("mounts", lines(&format!("{engine}/mountinfo"))),
             ("interfaces", printed(field, &["cat", "/proc/self/net/dev"])),
             ("network namespaces", entries(&format!("{engine}/root/run/netns"))),
-            (
-                "rules",
-                printed(field, &["nft", "list", "ruleset"]) + printed(field, &["iptables-save"]),
-            ),
+            ("rules", printed(field, &["nft", "list", "ruleset"]) + printed(field, &["iptables-save"])),
             ("monitors", monitors(&engine)),
         ];
         Ok(Self {
@@ -87,18 +84,13 @@ impl Inventory {
                 self.descriptors
             ),
         );
-        report.row(
-            "files of the state folder",
-            format!("{} → {}", before.files, self.files),
-        );
+        report.row("files of the state folder", format!("{} → {}", before.files, self.files));
     }
 }
 
 fn labelled(field: &Field, path: &str) -> Result<u64> {
     let filters = format!("filters=%7B%22label%22%3A%5B%22sandbox.owner%3D{PREFIX}%22%5D%7D");
-    let answer = field
-        .socket
-        .request("GET", &format!("/v4.0.0/libpod/{path}{filters}"))?;
+    let answer = field.socket.request("GET", &format!("/v4.0.0/libpod/{path}{filters}"))?;
     let list: Value = serde_json::from_str(&answer.ok()?)?;
     Ok(list.as_array().map_or(0, Vec::len) as u64)
 }
@@ -113,23 +105,15 @@ fn entries(path: &str) -> u64 {
 
 fn status(process: &str, field: &str) -> u64 {
     let text = fs::read_to_string(format!("{process}/status")).unwrap_or_default();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
     number.unwrap_or(0)
 }
 
 /// Lines that `program` prints among the engine's files, in the network of its bridges.
 fn printed(field: &Field, program: &[&str]) -> u64 {
-    let mut enter = command(
-        "nsenter",
-        ["--target", &field.engine.to_string(), "--mount", "--root"],
-    );
-    enter
-        .arg(format!("--net={}", field.network.display()))
-        .arg("--")
-        .args(program);
+    let mut enter = command("nsenter", ["--target", &field.engine.to_string(), "--mount", "--root"]);
+    enter.arg(format!("--net={}", field.network.display())).arg("--").args(program);
     process::output(&mut enter).unwrap_or_default().lines().count() as u64
 }
 
@@ -143,10 +127,7 @@ fn monitors(engine: &str) -> u64 {
     let is_monitor = |process: &Path| {
         fs::read(process.join("comm")).is_ok_and(|name| name == b"conmon\n") && namespace(process) == own
     };
-    processes
-        .filter_map(Result::ok)
-        .filter(|entry| is_monitor(&entry.path()))
-        .count() as u64
+    processes.filter_map(Result::ok).filter(|entry| is_monitor(&entry.path())).count() as u64
 }
 
 fn files(folder: &Path) -> u64 {

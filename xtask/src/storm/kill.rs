@@ -13,14 +13,7 @@ use super::inventory::Inventory;
 use super::report::{Report, spread};
 
 /// What `-vv` says at steps of a task: a kill right after each.
-const STEPS: [&str; 6] = [
-    "instance lock",
-    "created",
-    "started",
-    "ended",
-    "removed",
-    "connected",
-];
+const STEPS: [&str; 6] = ["instance lock", "created", "started", "ended", "removed", "connected"];
 
 /// How many are killed together at a random moment.
 const TOGETHER: u32 = 3;
@@ -52,15 +45,11 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
         left += u32::from(remains.count("containers") > before.count("containers"));
         let begun = Instant::now();
         if let Some(problem) = field.next_run()? {
-            report.fault(format!(
-                "the run after {name} was killed at {moment} failed: {problem}"
-            ));
+            report.fault(format!("the run after {name} was killed at {moment} failed: {problem}"));
         }
         next.push(begun.elapsed().as_secs_f64());
         if let Some(problem) = broken_session(field) {
-            report.fault(format!(
-                "the session after {name} was killed at {moment}: {problem}"
-            ));
+            report.fault(format!("the session after {name} was killed at {moment}: {problem}"));
         }
     }
     // What an engine was asked to make before the kill may come after the sweep.
@@ -120,10 +109,7 @@ fn kill_after(field: &Field, together: &[Vec<String>], delay: Duration) -> Resul
 
 /// Kills it when it says that it did `step`; whether that was before its end.
 fn kill_at(field: &Field, words: &[String], step: &str) -> Result<bool> {
-    let verbose: Vec<&str> = ["-vv"]
-        .into_iter()
-        .chain(words.iter().map(String::as_str))
-        .collect();
+    let verbose: Vec<&str> = ["-vv"].into_iter().chain(words.iter().map(String::as_str)).collect();
     let mut child = field.sandbox(&verbose).stderr(Stdio::piped()).spawn()?;
     let stderr = BufReader::new(child.stderr.take().context("a pipe")?);
     for line in stderr.lines() {
@@ -144,7 +130,5 @@ fn kill(child: &mut Child) -> Result<bool> {
 /// What is wrong with the session that killed agents leave.
 fn broken_session(field: &Field) -> Option<String> {
     let text = fs::read_to_string(field.session().join("context.json")).ok()?;
-    serde_json::from_str::<Value>(&text)
-        .err()
-        .map(|error| error.to_string())
+    serde_json::from_str::<Value>(&text).err().map(|error| error.to_string())
 }

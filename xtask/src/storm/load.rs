@@ -34,10 +34,7 @@ fn at_once(field: &Field, count: u32, report: &mut Report) -> Result<()> {
         children.push(field.sandbox(&["run", "--", "true"]).spawn()?);
     }
     let good = ended_well(children, Some(0))?;
-    report.row(
-        "at once",
-        format!("{good} of {count} good in {:.1} s", begun.elapsed().as_secs_f64()),
-    );
+    report.row("at once", format!("{good} of {count} good in {:.1} s", begun.elapsed().as_secs_f64()));
     if good != count {
         report.fault(format!("{} of {count} at once failed", count - good));
     }
@@ -78,10 +75,7 @@ fn idle(field: &Field, count: u32, before: &Inventory, report: &mut Report) -> R
     std::thread::sleep(span);
     let ticks = processor(field.engine).saturating_sub(used);
     let tenths = ticks * 10 / span.as_secs();
-    report.row(
-        "idle",
-        format!("{count}, started in {:.0} s", started.as_secs_f64()),
-    );
+    report.row("idle", format!("{count}, started in {:.0} s", started.as_secs_f64()));
     report.row(
         "engine with them",
         format!(
@@ -90,9 +84,7 @@ fn idle(field: &Field, count: u32, before: &Inventory, report: &mut Report) -> R
             tenths % 10,
             during.resident >> 10,
             during.descriptors,
-            during
-                .count("interfaces")
-                .saturating_sub(before.count("interfaces")),
+            during.count("interfaces").saturating_sub(before.count("interfaces")),
             during.count("mounts").saturating_sub(before.count("mounts")),
         ),
     );
@@ -101,21 +93,12 @@ fn idle(field: &Field, count: u32, before: &Inventory, report: &mut Report) -> R
         if task.try_wait()?.is_some() {
             report.fault("an idle task ended by itself");
         }
-        drop(process::run_quietly(&mut command(
-            "kill",
-            ["-TERM", &task.id().to_string()],
-        )));
+        drop(process::run_quietly(&mut command("kill", ["-TERM", &task.id().to_string()])));
     }
     let good = ended_well(tasks, Some(143))?;
-    report.row(
-        "all ended at once",
-        format!("{good} of {count} in {:.1} s", begun.elapsed().as_secs_f64()),
-    );
+    report.row("all ended at once", format!("{good} of {count} in {:.1} s", begun.elapsed().as_secs_f64()));
     if good != count {
-        report.fault(format!(
-            "{} of {count} idle tasks did not end when asked to",
-            count - good
-        ));
+        report.fault(format!("{} of {count} idle tasks did not end when asked to", count - good));
     }
     Ok(())
 }
@@ -133,9 +116,5 @@ fn processor(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name may hold blanks; the fields after it do not.
     let fields = text.rsplit(") ").next().unwrap_or_default().split(' ');
-    fields
-        .skip(11)
-        .take(2)
-        .filter_map(|ticks| ticks.parse::<u64>().ok())
-        .sum()
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }

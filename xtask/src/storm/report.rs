@@ -37,18 +37,9 @@ impl Report {
 /// The median and the 95th percentile of `times`, in seconds.
 pub(super) fn spread(mut times: Vec<f64>) -> String {
     times.sort_by(f64::total_cmp);
-    let at = |percent: usize| {
-        times
-            .get(times.len().saturating_sub(1) * percent / 100)
-            .copied()
-            .unwrap_or(0.0)
-    };
-    format!(
-        "median {:.2} s, p95 {:.2} s, longest {:.2} s",
-        at(50),
-        at(95),
-        at(100)
-    )
+    let at =
+        |percent: usize| times.get(times.len().saturating_sub(1) * percent / 100).copied().unwrap_or(0.0);
+    format!("median {:.2} s, p95 {:.2} s, longest {:.2} s", at(50), at(95), at(100))
 }
 
 #[cfg(test)]
@@ -59,13 +50,7 @@ mod tests {
     fn a_table_has_a_row_for_each_figure() {
         let mut report = Report::default();
         report.row("tasks", "3 of 3");
-        assert_eq!(
-            report.markdown("5.4.2"),
-            "| | podman 5.4.2 |\n|---|---|\n| tasks | 3 of 3 |\n"
-        );
-        assert_eq!(
-            spread(vec![3.0, 1.0, 2.0]),
-            "median 2.00 s, p95 2.00 s, longest 3.00 s"
-        );
+        assert_eq!(report.markdown("5.4.2"), "| | podman 5.4.2 |\n|---|---|\n| tasks | 3 of 3 |\n");
+        assert_eq!(spread(vec![3.0, 1.0, 2.0]), "median 2.00 s, p95 2.00 s, longest 3.00 s");
     }
 }

@@ -20,31 +20,11 @@ const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
 const RULES: [Rule; 19] = [
-    Rule {
-        package: "allowlist",
-        may_use: &["located-yaml"],
-        never_links: PURE,
-    },
-    Rule {
-        package: "located-yaml",
-        may_use: &[],
-        never_links: PURE,
-    },
-    Rule {
-        package: "claude-output",
-        may_use: &["fuzz-input"],
-        never_links: PURE,
-    },
-    Rule {
-        package: "sandbox-credentials",
-        may_use: &["allowlist"],
-        never_links: PURE,
-    },
-    Rule {
-        package: "sandbox-panic-hook",
-        may_use: &[],
-        never_links: PURE,
-    },
+    Rule { package: "allowlist", may_use: &["located-yaml"], never_links: PURE },
+    Rule { package: "located-yaml", may_use: &[], never_links: PURE },
+    Rule { package: "claude-output", may_use: &["fuzz-input"], never_links: PURE },
+    Rule { package: "sandbox-credentials", may_use: &["allowlist"], never_links: PURE },
+    Rule { package: "sandbox-panic-hook", may_use: &[], never_links: PURE },
     Rule {
         package: "sandbox-proxy-protocol",
         may_use: &["allowlist", "sandbox-credentials"],
@@ -61,16 +41,8 @@ const RULES: [Rule; 19] = [
         ],
         never_links: &["bollard", "aws-lc-rs", "openssl"],
     },
-    Rule {
-        package: "sandbox-inside",
-        may_use: &[],
-        never_links: PURE,
-    },
-    Rule {
-        package: "sandbox-files",
-        may_use: &[],
-        never_links: &["hyper", "rustls", "bollard"],
-    },
+    Rule { package: "sandbox-inside", may_use: &[], never_links: PURE },
+    Rule { package: "sandbox-files", may_use: &[], never_links: &["hyper", "rustls", "bollard"] },
     Rule {
         package: "sandbox-workspace",
         may_use: &["fuzz-input", "sandbox-files"],
@@ -81,11 +53,7 @@ const RULES: [Rule; 19] = [
         may_use: &["claude-output", "sandbox-files"],
         never_links: &["hyper", "rustls", "bollard"],
     },
-    Rule {
-        package: "sandbox-podman",
-        may_use: &["fuzz-input"],
-        never_links: &["rustls", "openssl"],
-    },
+    Rule { package: "sandbox-podman", may_use: &["fuzz-input"], never_links: &["rustls", "openssl"] },
     Rule {
         package: "sandbox",
         may_use: &[
@@ -115,26 +83,14 @@ const RULES: [Rule; 19] = [
         ],
         never_links: &["rustls", "openssl"],
     },
-    Rule {
-        package: "fuzz-input",
-        may_use: &[],
-        never_links: PURE,
-    },
-    Rule {
-        package: "xtask",
-        may_use: &[],
-        never_links: &["tokio"],
-    },
+    Rule { package: "fuzz-input", may_use: &[], never_links: PURE },
+    Rule { package: "xtask", may_use: &[], never_links: &["tokio"] },
     Rule {
         package: "e2e-tests",
         may_use: &["sandbox", "allowlist", "test-world"],
         never_links: &["openssl"],
     },
-    Rule {
-        package: "test-world",
-        may_use: &[],
-        never_links: &["bollard", "aws-lc-rs", "openssl"],
-    },
+    Rule { package: "test-world", may_use: &[], never_links: &["bollard", "aws-lc-rs", "openssl"] },
     Rule {
         package: "benchmarks",
         may_use: &["sandbox", "allowlist", "sandbox-proxy-protocol", "test-world"],
@@ -145,26 +101,14 @@ const RULES: [Rule; 19] = [
 /// Foreign interfaces and the packages that may depend on them: the others see the types of these.
 const INTERFACES: [(&str, &[&str]); 2] = [
     ("bollard", &["sandbox-podman"]),
-    (
-        "hyper",
-        &[
-            "sandbox-podman",
-            "sandbox-proxy",
-            "test-world",
-            "e2e-tests",
-            "benchmarks",
-        ],
-    ),
+    ("hyper", &["sandbox-podman", "sandbox-proxy", "test-world", "e2e-tests", "benchmarks"]),
 ];
 
 /// Reads the workspace and compares it with the rules.
 pub(crate) fn check_arrows() -> Result<Vec<Finding>> {
     let members = cargo::packages()?;
     let mut findings = direct(&members);
-    for rule in RULES
-        .iter()
-        .filter(|rule| members.iter().any(|member| name(member) == rule.package))
-    {
+    for rule in RULES.iter().filter(|rule| members.iter().any(|member| name(member) == rule.package)) {
         let linked = linked(rule.package)?;
         findings.extend(forbidden(rule, &linked));
     }
@@ -173,10 +117,7 @@ pub(crate) fn check_arrows() -> Result<Vec<Finding>> {
 
 fn direct(members: &[Value]) -> Vec<Finding> {
     let ours: BTreeSet<&str> = members.iter().map(name).collect();
-    members
-        .iter()
-        .flat_map(|member| direct_of(member, &ours))
-        .collect()
+    members.iter().flat_map(|member| direct_of(member, &ours)).collect()
 }
 
 fn direct_of(member: &Value, ours: &BTreeSet<&str>) -> Vec<Finding> {
@@ -188,11 +129,7 @@ fn direct_of(member: &Value, ours: &BTreeSet<&str>) -> Vec<Finding> {
             "no dependency rule covers this package; add one to xtask's tidy",
         )];
     };
-    let dependencies = member
-        .get("dependencies")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
+    let dependencies = member.get("dependencies").and_then(Value::as_array).into_iter().flatten();
     dependencies
         // Tests may look at what a crate itself may not.
         .filter(|dependency| dependency.get("kind").and_then(Value::as_str) != Some("dev"))
@@ -213,33 +150,16 @@ fn forbidden(rule: &Rule, linked: &BTreeSet<String>) -> Vec<Finding> {
     found
         .map(|name| {
             let how = format!("cargo tree -p {} -e normal -i {name}", rule.package);
-            Finding::whole(
-                &manifest,
-                format!("{} must not link {name}; see `{how}`", rule.package),
-            )
+            Finding::whole(&manifest, format!("{} must not link {name}; see `{how}`", rule.package))
         })
         .collect()
 }
 
 /// Everything that ends up in the package, with the features that it alone selects.
 fn linked(package: &str) -> Result<BTreeSet<String>> {
-    let args = [
-        "tree",
-        "--package",
-        package,
-        "--edges",
-        "normal",
-        "--prefix",
-        "none",
-        "--format",
-        "{p}",
-    ];
+    let args = ["tree", "--package", package, "--edges", "normal", "--prefix", "none", "--format", "{p}"];
     let text = process::output(&mut cargo(args))?;
-    Ok(text
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .map(str::to_owned)
-        .collect())
+    Ok(text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
 }
 
 fn name(value: &Value) -> &str {
@@ -253,10 +173,7 @@ mod tests {
     use super::*;
 
     fn findings(members: &Value) -> Vec<String> {
-        direct(members.as_array().unwrap())
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        direct(members.as_array().unwrap()).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -297,11 +214,7 @@ mod tests {
             let rule = RULES.iter().find(|rule| rule.package == package).unwrap();
             forbidden(rule, &linked)
         };
-        assert!(
-            of("allowlist")[0]
-                .to_string()
-                .contains("allowlist must not link tokio")
-        );
+        assert!(of("allowlist")[0].to_string().contains("allowlist must not link tokio"));
         assert!(of("sandbox").is_empty());
     }
 }

@@ -24,11 +24,7 @@ fn sleeps(source: &Source) -> Vec<Finding> {
     let lines: Vec<_> = source.lines().collect();
     let explained = |number: usize| {
         let from = number.saturating_sub(4);
-        lines
-            .iter()
-            .take(number)
-            .skip(from)
-            .any(|(_, line)| line.contains(SLEEP_REASON))
+        lines.iter().take(number).skip(from).any(|(_, line)| line.contains(SLEEP_REASON))
     };
     lines
         .iter()
@@ -36,12 +32,7 @@ fn sleeps(source: &Source) -> Vec<Finding> {
             !is_comment(line) && (line.contains("thread::sleep") || line.contains("time::sleep"))
         })
         .filter(|(number, _)| !explained(*number))
-        .map(|(n, _)| {
-            source.finding(
-                *n,
-                format!("await an event, or say why not with `{SLEEP_REASON} …`"),
-            )
-        })
+        .map(|(n, _)| source.finding(*n, format!("await an event, or say why not with `{SLEEP_REASON} …`")))
         .collect()
 }
 
@@ -59,10 +50,7 @@ mod tests {
     use super::*;
 
     fn check(path: &str, text: &str, expected: &[&str]) {
-        let found: Vec<_> = check_bans(&source(path, text))
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let found: Vec<_> = check_bans(&source(path, text)).iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), expected.len(), "{path} {text:?}: {found:?}");
         for (found, expected) in found.iter().zip(expected) {
             assert!(found.contains(expected), "{found:?} lacks {expected:?}");
@@ -71,21 +59,13 @@ mod tests {
 
     #[test]
     fn sleeps_need_a_reason() {
-        check(
-            "crates/proxy/src/x.rs",
-            "tokio::time::sleep(d).await",
-            &["await an event"],
-        );
+        check("crates/proxy/src/x.rs", "tokio::time::sleep(d).await", &["await an event"]);
         check(
             "crates/proxy/src/x.rs",
             "// tidy: sleep: the deadline itself\ntokio::time::sleep(d).await",
             &[],
         );
-        check(
-            "crates/proxy/src/x.rs",
-            "// tidy: sleep: far\n\n\n\n\nthread::sleep(d)",
-            &["x.rs:6:"],
-        );
+        check("crates/proxy/src/x.rs", "// tidy: sleep: far\n\n\n\n\nthread::sleep(d)", &["x.rs:6:"]);
         check("xtask/src/x.rs", "thread::sleep(d)", &[]);
     }
 

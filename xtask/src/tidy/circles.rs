@@ -11,15 +11,9 @@ type Module<'a> = Vec<&'a str>;
 pub(crate) fn check_circles(sources: &[Source]) -> Vec<Finding> {
     let is_ours = |source: &&Source| source.is_rust() && source.path.contains("/src/") && !source.is_test();
     let all: BTreeMap<Module<'_>, &Source> = sources.iter().filter(is_ours).map(|s| (module(s), s)).collect();
-    let tests: Vec<Module<'_>> = all
-        .iter()
-        .flat_map(|(module, source)| tests_in(module, source))
-        .collect();
+    let tests: Vec<Module<'_>> = all.iter().flat_map(|(module, source)| tests_in(module, source)).collect();
     let mut graph: BTreeMap<Module<'_>, BTreeSet<Module<'_>>> = BTreeMap::new();
-    for (user, source) in all
-        .iter()
-        .filter(|(user, _)| !tests.iter().any(|test| user.starts_with(test)))
-    {
+    for (user, source) in all.iter().filter(|(user, _)| !tests.iter().any(|test| user.starts_with(test))) {
         for used in uses(user, source) {
             let shared = user.iter().zip(&used).take_while(|(a, b)| a == b).count();
             let pair = (user.get(..=shared), used.get(..=shared));
@@ -36,28 +30,20 @@ pub(crate) fn check_circles(sources: &[Source]) -> Vec<Finding> {
         *found.entry(folder.unwrap_or_default()).or_default() += 1;
     }
     let message = |count| format!("{count} modules use each other in circles");
-    found
-        .into_iter()
-        .map(|(folder, count)| Finding::whole(&folder, message(count)))
-        .collect()
+    found.into_iter().map(|(folder, count)| Finding::whole(&folder, message(count))).collect()
 }
 
 fn module(source: &Source) -> Module<'_> {
     let names = source.path.trim_end_matches(".rs").split('/');
-    names
-        .filter(|name| !["lib", "main", "mod", "src"].contains(name))
-        .collect()
+    names.filter(|name| !["lib", "main", "mod", "src"].contains(name)).collect()
 }
 
 /// The modules that only tests and fuzzers have.
 fn tests_in<'a>(parent: &[&'a str], source: &'a Source) -> Vec<Module<'a>> {
     let lines = source.text.lines().zip(source.text.lines().skip(1));
     let tests = lines.filter(|(above, _)| above.starts_with("#[cfg(") && above.contains("test"));
-    let names = tests.filter_map(|(_, line)| {
-        line.trim_start_matches("pub ")
-            .strip_prefix("mod ")?
-            .strip_suffix(';')
-    });
+    let names =
+        tests.filter_map(|(_, line)| line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';'));
     names.map(|name| [parent, &[name]].concat()).collect()
 }
 
@@ -67,10 +53,7 @@ fn uses<'a>(module: &[&'a str], source: &'a Source) -> Vec<Module<'a>> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let krate = if module.first() == Some(&"crates") { 2 } else { 1 };
     let mut used = Vec::new();
-    for (start, root) in ["crate::", "super::"]
-        .iter()
-        .flat_map(|root| program.match_indices(root))
-    {
+    for (start, root) in ["crate::", "super::"].iter().flat_map(|root| program.match_indices(root)) {
         let (before, mut rest) = program.split_at(start);
         let line = before.rsplit('\n').next().unwrap_or_default();
         if line.contains("//") || line.ends_with(is_name) {
@@ -87,10 +70,7 @@ fn uses<'a>(module: &[&'a str], source: &'a Source) -> Vec<Module<'a>> {
         }
         let (path, rest) = rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()));
         at.extend(path.split("::").filter(|name| !name.is_empty()));
-        let group = rest
-            .strip_prefix('{')
-            .and_then(|rest| rest.split('}').next())
-            .unwrap_or_default();
+        let group = rest.strip_prefix('{').and_then(|rest| rest.split('}').next()).unwrap_or_default();
         used.extend(
             group
                 .split(',')
@@ -116,13 +96,9 @@ mod tests {
     use super::*;
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let sources: Vec<Source> = files
-            .iter()
-            .map(|(path, text)| source(&format!("crates/x/src/{path}.rs"), text))
-            .collect();
-        let all = check_circles(&sources)
-            .into_iter()
-            .map(|finding| finding.to_string());
+        let sources: Vec<Source> =
+            files.iter().map(|(path, text)| source(&format!("crates/x/src/{path}.rs"), text)).collect();
+        let all = check_circles(&sources).into_iter().map(|finding| finding.to_string());
         all.filter(|text| text.starts_with("crates/x")).collect()
     }
 
@@ -130,16 +106,10 @@ mod tests {
     fn a_circle_is_found_however_it_is_written_and_in_every_folder() {
         for (a, b) in [
             ("use crate::b::X;", "use super::a::Y;"),
-            (
-                "use crate::{\n    c::Z,\n    b::{self, X},\n};",
-                "fn f() { crate::a::g() }",
-            ),
+            ("use crate::{\n    c::Z,\n    b::{self, X},\n};", "fn f() { crate::a::g() }"),
         ] {
             let found = found(&[("a", a), ("b", b), ("c", "")]);
-            assert!(
-                matches!(found.as_slice(), [one] if one.contains("crates/x: 2 modules")),
-                "{found:?}"
-            );
+            assert!(matches!(found.as_slice(), [one] if one.contains("crates/x: 2 modules")), "{found:?}");
         }
         let inner = [
             ("f/mod", "mod a;\nmod b;\npub use a::X;"),
@@ -159,18 +129,10 @@ mod tests {
     #[test]
     fn tests_and_comments_use_what_they_like() {
         let a = ("a", "use crate::b::X;");
-        for b in [
-            "// crate::a",
-            "\n#[cfg(test)]\nuse crate::a::X;",
-            "let x = other_crate::a;",
-        ] {
+        for b in ["// crate::a", "\n#[cfg(test)]\nuse crate::a::X;", "let x = other_crate::a;"] {
             assert_eq!(found(&[a, ("b", b)]), Vec::<String>::new(), "{b}");
         }
-        let helper = [
-            a,
-            ("b", "#[cfg(test)]\nmod helper;"),
-            ("b/helper", "use crate::a::X;"),
-        ];
+        let helper = [a, ("b", "#[cfg(test)]\nmod helper;"), ("b/helper", "use crate::a::X;")];
         assert_eq!(found(&helper), Vec::<String>::new());
     }
 }

@@ -7,13 +7,7 @@ use crate::process;
 /// Asks cargo whether it would change the file.
 pub(crate) fn check_locks() -> Vec<Finding> {
     let manifest = "fuzz/Cargo.toml";
-    let arguments = [
-        "metadata",
-        "--format-version=1",
-        "--locked",
-        "--manifest-path",
-        manifest,
-    ];
+    let arguments = ["metadata", "--format-version=1", "--locked", "--manifest-path", manifest];
     match process::output(&mut cargo(arguments)) {
         Ok(_) => Vec::new(),
         Err(error) => vec![Finding::whole(

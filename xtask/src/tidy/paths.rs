@@ -163,10 +163,7 @@ mod tests {
         assert_eq!(found(good), 0);
         assert_eq!(found(&good.replace("| 3 |", "| 2 |")), 1);
         assert_eq!(found(""), 1);
-        assert_eq!(
-            found(&format!("{good}| `crates/sandbox/src/gone.rs` | 1 | ours |\n")),
-            1
-        );
+        assert_eq!(found(&format!("{good}| `crates/sandbox/src/gone.rs` | 1 | ours |\n")), 1);
         assert_eq!(check_paths(&[]).len(), 1);
         assert_eq!(occurrences("fs::reopen(fs::open(", "fs::open("), 1);
     }

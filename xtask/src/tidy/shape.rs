@@ -7,9 +7,8 @@ const FILE_CEILING: usize = 600;
 /// How the library of a crate that can be published opens.
 const README: &str = "#![doc = include_str!(\"../README.md\")]";
 /// Names that say where code was put, not what it is.
-const EMPTY_NAMES: [&str; 9] = [
-    "utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "stuff",
-];
+const EMPTY_NAMES: [&str; 9] =
+    ["utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "stuff"];
 
 /// Everything this module checks.
 pub(crate) fn check_shape(source: &Source) -> Vec<Finding> {
@@ -33,10 +32,7 @@ fn opening(source: &Source) -> Option<Finding> {
 fn size(source: &Source) -> Option<Finding> {
     let lines = source.program_lines().count();
     (lines > FILE_CEILING).then(|| {
-        Finding::whole(
-            &source.path,
-            format!("{lines} lines before the tests; the ceiling is {FILE_CEILING}"),
-        )
+        Finding::whole(&source.path, format!("{lines} lines before the tests; the ceiling is {FILE_CEILING}"))
     })
 }
 
@@ -62,10 +58,7 @@ fn facade(source: &Source) -> Vec<Finding> {
         .program_lines()
         .filter(|(_, line)| !is_comment(line) && (function_name(line).is_some() || line.starts_with("impl")))
         .map(|(number, _)| {
-            source.finding(
-                number,
-                "a façade holds docs, declarations and re-exports, no code",
-            )
+            source.finding(number, "a façade holds docs, declarations and re-exports, no code")
         })
         .collect()
 }
@@ -76,11 +69,7 @@ fn function_name(line: &str) -> Option<&str> {
         return None;
     }
     if let Some(after) = rest.strip_prefix("pub") {
-        rest = after
-            .strip_prefix('(')
-            .and_then(|r| r.split_once(')'))
-            .map_or(after, |(_, r)| r)
-            .trim_start();
+        rest = after.strip_prefix('(').and_then(|r| r.split_once(')')).map_or(after, |(_, r)| r).trim_start();
     }
     for word in ["default ", "const ", "async ", "unsafe ", "extern \"C\" "] {
         rest = rest.strip_prefix(word).unwrap_or(rest);
@@ -95,18 +84,12 @@ mod tests {
     use super::*;
 
     fn messages(path: &str, text: &str) -> Vec<String> {
-        check_shape(&source(path, text))
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        check_shape(&source(path, text)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_good_file_passes() {
-        assert_eq!(
-            messages("crates/a/src/name.rs", "//! Names.\n\nfn one() {}\n"),
-            Vec::<String>::new()
-        );
+        assert_eq!(messages("crates/a/src/name.rs", "//! Names.\n\nfn one() {}\n"), Vec::<String>::new());
     }
 
     #[test]
@@ -125,21 +108,12 @@ mod tests {
 
     #[test]
     fn names_must_say_something() {
-        for path in [
-            "a/src/utils.rs",
-            "a/src/common/x.rs",
-            "a/src/net_helpers.rs",
-            "crates/x-common/src/x.rs",
-        ] {
-            assert!(
-                messages(path, "//! X.\n")[0].contains("name the concept"),
-                "{path}"
-            );
+        for path in
+            ["a/src/utils.rs", "a/src/common/x.rs", "a/src/net_helpers.rs", "crates/x-common/src/x.rs"]
+        {
+            assert!(messages(path, "//! X.\n")[0].contains("name the concept"), "{path}");
         }
-        assert_eq!(
-            messages("a/src/commonwealth.rs", "//! X.\n"),
-            Vec::<String>::new()
-        );
+        assert_eq!(messages("a/src/commonwealth.rs", "//! X.\n"), Vec::<String>::new());
     }
 
     #[test]

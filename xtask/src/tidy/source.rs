@@ -36,19 +36,13 @@ impl fmt::Display for Finding {
 impl Finding {
     /// About a file as a whole, or about something that lies in no file's line.
     pub(super) fn whole(path: &str, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line: 0,
-            message: message.into(),
-        }
+        Self { path: path.to_owned(), line: 0, message: message.into() }
     }
 }
 
 impl Source {
     pub(super) fn is_rust(&self) -> bool {
-        Path::new(&self.path)
-            .extension()
-            .is_some_and(|extension| extension == "rs")
+        Path::new(&self.path).extension().is_some_and(|extension| extension == "rs")
     }
 
     pub(super) fn is_under(&self, folder: &str) -> bool {
@@ -58,9 +52,7 @@ impl Source {
     /// Whether the whole file is a test, a benchmark or an example.
     pub(super) fn is_test(&self) -> bool {
         self.is_under("tests/")
-            || ["/tests/", "/benches/", "/examples/"]
-                .iter()
-                .any(|folder| self.path.contains(folder))
+            || ["/tests/", "/benches/", "/examples/"].iter().any(|folder| self.path.contains(folder))
             || self.path.ends_with("/tests.rs")
     }
 
@@ -71,18 +63,11 @@ impl Source {
 
     /// All lines, numbered from one.
     pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line))
+        self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
     pub(super) fn finding(&self, line: usize, message: impl Into<String>) -> Finding {
-        Finding {
-            path: self.path.clone(),
-            line,
-            message: message.into(),
-        }
+        Finding { path: self.path.clone(), line, message: message.into() }
     }
 }
 
@@ -94,25 +79,15 @@ pub(super) fn is_comment(line: &str) -> bool {
 /// Every text file that is in the repository, or would be with the next commit.
 pub(crate) fn sources() -> Result<Vec<Source>> {
     let root = workspace::root();
-    let mut git = command(
-        "git",
-        ["ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-    );
+    let mut git = command("git", ["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);
     let listed = process::output(git.current_dir(&root))?;
-    let read = |path: &str| {
-        Some(Source {
-            path: path.to_owned(),
-            text: fs::read_to_string(root.join(path)).ok()?,
-        })
-    };
+    let read =
+        |path: &str| Some(Source { path: path.to_owned(), text: fs::read_to_string(root.join(path)).ok()? });
     // What is listed and cannot be read as text is deleted or binary: no rule applies to it.
     Ok(listed.split_terminator('\0').filter_map(read).collect())
 }
 
 #[cfg(test)]
 pub(super) fn source(path: &str, text: &str) -> Source {
-    Source {
-        path: path.to_owned(),
-        text: text.to_owned(),
-    }
+    Source { path: path.to_owned(), text: text.to_owned() }
 }

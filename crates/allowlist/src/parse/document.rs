@@ -14,10 +14,7 @@ use crate::rule::Rule;
 use crate::rule::UrlRule;
 
 #[derive(Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "a mapping with the keys `domains` and `url_prefixes`"
-)]
+#[serde(deny_unknown_fields, expecting = "a mapping with the keys `domains` and `url_prefixes`")]
 struct Document {
     #[serde(default)]
     domains: Vec<HostPattern>,

@@ -36,17 +36,11 @@ impl Allowlist {
 fn parse(text: &str) -> Result<Node, (Position, String)> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let node = Node::deserialize(&mut deserializer).map_err(|error| {
-        let message = format!(
-            "not valid JSON: {}: correct it there or just before",
-            words(&error)
-        );
+        let message = format!("not valid JSON: {}: correct it there or just before", words(&error));
         (position(text, &error), message)
     })?;
     deserializer.end().map_err(|error| {
-        (
-            position(text, &error),
-            "a second document begins here: keep one JSON object in a file".to_owned(),
-        )
+        (position(text, &error), "a second document begins here: keep one JSON object in a file".to_owned())
     })?;
     Ok(node)
 }
@@ -62,11 +56,8 @@ fn words(error: &serde_json::Error) -> String {
 
 /// The parser counts bytes, and column 0 for the end of a text that ends with a line break.
 fn position(text: &str, error: &serde_json::Error) -> Position {
-    let line_start: usize = text
-        .split_inclusive('\n')
-        .take(error.line().saturating_sub(1))
-        .map(str::len)
-        .sum();
+    let line_start: usize =
+        text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     position_of(text, line_start + error.column().saturating_sub(1))
 }
 

@@ -32,10 +32,7 @@ impl Class {
 
     /// Whether the class has `character` as a member.
     pub(crate) fn matches(&self, character: char) -> bool {
-        let listed = self
-            .ranges
-            .iter()
-            .any(|(low, high)| (*low..=*high).contains(&character));
+        let listed = self.ranges.iter().any(|(low, high)| (*low..=*high).contains(&character));
         listed != self.negated
     }
 
@@ -51,12 +48,7 @@ impl Class {
         loop {
             match rest {
                 [] => break,
-                [
-                    Part::Character(low),
-                    Part::Hyphen,
-                    Part::Character(high),
-                    tail @ ..,
-                ] => {
+                [Part::Character(low), Part::Hyphen, Part::Character(high), tail @ ..] => {
                     ranges.push((*low, *high));
                     rest = tail;
                 }
@@ -79,13 +71,11 @@ fn parts(body: &[char]) -> Vec<Part> {
     let mut chunks = chunks(body);
     // From the end, so that what is left of a dropped range is compared with the chunk before it.
     for right in (1..chunks.len()).rev() {
-        let reversed = match (
-            chunks.get(right - 1).and_then(|c| c.last()),
-            chunks.get(right).and_then(|c| c.first()),
-        ) {
-            (Some(low), Some(high)) => low > high,
-            _ => false,
-        };
+        let reversed =
+            match (chunks.get(right - 1).and_then(|c| c.last()), chunks.get(right).and_then(|c| c.first())) {
+                (Some(low), Some(high)) => low > high,
+                _ => false,
+            };
         if reversed {
             let dropped = chunks.remove(right);
             if let Some(left) = chunks.get_mut(right - 1) {
@@ -109,10 +99,7 @@ fn chunks(body: &[char]) -> Vec<Vec<char>> {
     let mut chunks: Vec<Vec<char>> = Vec::new();
     let mut start = 0;
     let mut search_from = if body.first() == Some(&'!') { 2 } else { 1 };
-    while let Some(found) = body
-        .get(search_from..)
-        .and_then(|rest| rest.iter().position(|c| *c == '-'))
-    {
+    while let Some(found) = body.get(search_from..).and_then(|rest| rest.iter().position(|c| *c == '-')) {
         let hyphen = search_from + found;
         chunks.push(body.get(start..hyphen).unwrap_or_default().to_vec());
         start = hyphen + 1;

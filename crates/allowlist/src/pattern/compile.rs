@@ -44,12 +44,7 @@ impl Pattern {
         }
         let exact = tokens.iter().all(|t| matches!(t, Token::Literal(_))) && !stars.contains(&true);
         let tables = Tables::new(&tokens, &stars, exact);
-        Self {
-            source: source.into(),
-            tokens,
-            stars,
-            tables,
-        }
+        Self { source: source.into(), tokens, stars, tables }
     }
 
     /// The text it was compiled from.

@@ -26,11 +26,7 @@ impl Tables {
             return Self::default();
         }
         let words = stars.len().div_ceil(WORD);
-        let mut tables = Self {
-            words,
-            hits: Vec::with_capacity(words * ASCII),
-            stars: vec![0; words],
-        };
+        let mut tables = Self { words, hits: Vec::with_capacity(words * ASCII), stars: vec![0; words] };
         for code in 0..128_u8 {
             let mut row = vec![0; words];
             fill(&mut row, tokens, char::from(code));
@@ -91,11 +87,7 @@ fn advance(state: &mut [u64], hits: &[u64], stars: &[u64]) -> bool {
 }
 
 fn fill(row: &mut [u64], tokens: &[Token], character: char) {
-    for (index, _) in tokens
-        .iter()
-        .enumerate()
-        .filter(|(_, token)| token.matches(character))
-    {
+    for (index, _) in tokens.iter().enumerate().filter(|(_, token)| token.matches(character)) {
         set(row, index);
     }
 }
@@ -107,8 +99,7 @@ fn set(row: &mut [u64], bit: usize) {
 }
 
 fn is_set(row: &[u64], bit: usize) -> bool {
-    row.get(bit / WORD)
-        .is_some_and(|word| word & (1 << (bit % WORD)) != 0)
+    row.get(bit / WORD).is_some_and(|word| word & (1 << (bit % WORD)) != 0)
 }
 
 #[cfg(test)]
@@ -203,11 +194,7 @@ mod tests {
     #[test]
     fn agrees_with_python() {
         for (pattern, text, expected) in PYTHON {
-            assert_eq!(
-                Pattern::compile(pattern).matches(text),
-                *expected,
-                "{pattern:?} against {text:?}"
-            );
+            assert_eq!(Pattern::compile(pattern).matches(text), *expected, "{pattern:?} against {text:?}");
         }
     }
 
@@ -216,10 +203,7 @@ mod tests {
         for length in [62, 63, 64, 65, 127, 128, 129, 200] {
             let text = "ab".repeat(length);
             let pattern = Pattern::compile(&format!("{text}*"));
-            assert!(
-                pattern.matches(&text) && pattern.matches(&format!("{text}x")),
-                "{length}"
-            );
+            assert!(pattern.matches(&text) && pattern.matches(&format!("{text}x")), "{length}");
             assert!(!pattern.matches(&text[1..]), "{length}");
             let pattern = Pattern::compile(&format!("*{}", "?".repeat(length)));
             assert!(pattern.matches(&"é".repeat(length)) && pattern.matches(&"é".repeat(length + 1)));

@@ -68,8 +68,5 @@ impl Pattern {
 
 fn with_neighbours(character: char) -> impl Iterator<Item = char> {
     let code = u32::from(character);
-    [code.checked_sub(1), Some(code), code.checked_add(1)]
-        .into_iter()
-        .flatten()
-        .filter_map(char::from_u32)
+    [code.checked_sub(1), Some(code), code.checked_add(1)].into_iter().flatten().filter_map(char::from_u32)
 }

@@ -26,13 +26,8 @@ url_prefixes:
 }
 
 fn decide(policy: &Allowlist, method: &str, host: &str, target: &str) -> Result<(RuleKind, usize), Denial> {
-    let request = Request::from_wire(
-        Scheme::Http,
-        host.as_bytes(),
-        method.as_bytes(),
-        target.as_bytes(),
-    )
-    .unwrap();
+    let request =
+        Request::from_wire(Scheme::Http, host.as_bytes(), method.as_bytes(), target.as_bytes()).unwrap();
     match policy.decide(&request) {
         Decision::Allow(rule) => Ok((rule.kind, rule.index)),
         Decision::Deny(denial) => Err(denial),
@@ -75,10 +70,7 @@ fn decisions() {
 fn an_empty_policy_allows_nothing() {
     let policy = Allowlist::default();
     assert!(policy.is_empty());
-    assert_eq!(
-        decide(&policy, "GET", "a.example", "/").unwrap_err().reason(),
-        Reason::Host
-    );
+    assert_eq!(decide(&policy, "GET", "a.example", "/").unwrap_err().reason(), Reason::Host);
 }
 
 /// Pasting what a message proposes allows the request it was given for.
@@ -95,19 +87,12 @@ fn messages_name_the_file_and_an_entry_that_works() {
     ] {
         let denial = decide(&policy, method, host, target).unwrap_err();
         let message = denial.message_naming("some/policy.yaml");
-        assert!(
-            message.contains(" in some/policy.yaml") && !message.contains('\n'),
-            "{message}"
-        );
+        assert!(message.contains(" in some/policy.yaml") && !message.contains('\n'), "{message}");
         let start = message.find("{host").expect(&message);
         let end = message.find(" to `url_prefixes`").expect(&message);
         let entry = &message[start..end];
         let proposed = Allowlist::from_yaml(&format!("url_prefixes: [{entry}]"), "proposal").expect(&message);
-        assert_eq!(
-            decide(&proposed, method, host, target),
-            Ok((RuleKind::Url, 0)),
-            "{message}"
-        );
+        assert_eq!(decide(&proposed, method, host, target), Ok((RuleKind::Url, 0)), "{message}");
     }
 }
 

@@ -56,21 +56,16 @@ fn a_masked_secret_becomes_a_variable_and_an_entry() {
     assert_ne!(surrogate, TOKEN);
     assert!(surrogate.starts_with("ghp_") && surrogate.len() == TOKEN.len());
     let entries: Vec<_> = prepared.replacements().iter().collect();
-    let expected = Replacement::Masked(MaskedReplacement {
-        value: SecretValue::new(TOKEN),
-        injection: injection(),
-    });
+    let expected =
+        Replacement::Masked(MaskedReplacement { value: SecretValue::new(TOKEN), injection: injection() });
     assert_eq!(entries, [(surrogate.as_str(), &expected)]);
     assert_eq!(prepared.replacements().clone(), prepared.into_replacements());
 }
 
 #[test]
 fn a_signing_credential_becomes_three_variables_and_one_entry() {
-    let credential = temporary(
-        aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]),
-        "TOKEN",
-        "IQoJb3JpZ2luX2VjEJr",
-    );
+    let credential =
+        temporary(aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]), "TOKEN", "IQoJb3JpZ2luX2VjEJr");
     let prepared = prepare_secrets(&[], &[credential]).unwrap();
     let variables = prepared.env_vars();
     assert_eq!(variables["ID"].len(), KEY_ID.len());
@@ -83,10 +78,7 @@ fn a_signing_credential_becomes_three_variables_and_one_entry() {
         access_key_id: SecretValue::new(KEY_ID),
         secret_access_key: SecretValue::new(SECRET_KEY),
         surrogate_secret_access_key: variables["KEY"].clone(),
-        session_token: Some((
-            SecretValue::new("IQoJb3JpZ2luX2VjEJr"),
-            variables["TOKEN"].clone(),
-        )),
+        session_token: Some((SecretValue::new("IQoJb3JpZ2luX2VjEJr"), variables["TOKEN"].clone())),
         scopes: hosts(&["*.amazonaws.com"]),
         allow_foreign_credentials: false,
     });
@@ -136,10 +128,7 @@ fn an_empty_session_token_is_none() {
 #[test]
 fn the_same_value_gets_two_surrogates() {
     let prepared = prepare_secrets(&[masked("GH_TOKEN", TOKEN), masked("GITHUB_TOKEN", TOKEN)], &[]).unwrap();
-    assert_ne!(
-        prepared.env_vars()["GH_TOKEN"],
-        prepared.env_vars()["GITHUB_TOKEN"]
-    );
+    assert_ne!(prepared.env_vars()["GH_TOKEN"], prepared.env_vars()["GITHUB_TOKEN"]);
     assert_eq!(prepared.replacements().iter().count(), 2);
 }
 
@@ -157,19 +146,9 @@ fn one_variable_takes_one_secret() {
     for (secrets, credentials) in [
         (vec![masked("X", "a"), masked("X", "b")], vec![]),
         (vec![masked("X", "a"), masked("X", "")], vec![]),
-        (
-            vec![masked("X", "a")],
-            vec![aws("AWS", ["X", "KEY"], [KEY_ID, SECRET_KEY])],
-        ),
+        (vec![masked("X", "a")], vec![aws("AWS", ["X", "KEY"], [KEY_ID, SECRET_KEY])]),
         (vec![], vec![aws("AWS", ["X", "X"], [KEY_ID, SECRET_KEY])]),
-        (
-            vec![masked("X", "a")],
-            vec![temporary(
-                aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]),
-                "X",
-                "",
-            )],
-        ),
+        (vec![masked("X", "a")], vec![temporary(aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]), "X", "")]),
     ] {
         assert_eq!(error(&secrets, &credentials), expected);
     }
@@ -177,10 +156,8 @@ fn one_variable_takes_one_secret() {
 
 #[test]
 fn two_signing_credentials_have_two_names() {
-    let credentials = [
-        aws("AWS", ["A", "B"], [KEY_ID, SECRET_KEY]),
-        aws("AWS", ["C", "D"], [KEY_ID, SECRET_KEY]),
-    ];
+    let credentials =
+        [aws("AWS", ["A", "B"], [KEY_ID, SECRET_KEY]), aws("AWS", ["C", "D"], [KEY_ID, SECRET_KEY])];
     assert_eq!(
         error(&[], &credentials),
         "there are two signing credentials `AWS`: give each a name of its own"
@@ -189,17 +166,11 @@ fn two_signing_credentials_have_two_names() {
 
 #[test]
 fn variables_must_be_names_and_a_value_in_one_is_not_shown() {
-    for (variable, shown) in [
-        ("", "``"),
-        ("=", "``"),
-        ("GH_TOKEN=hunter2", "`GH_TOKEN`"),
-        ("A\0hunter2", "`A`"),
-    ] {
+    for (variable, shown) in
+        [("", "``"), ("=", "``"), ("GH_TOKEN=hunter2", "`GH_TOKEN`"), ("A\0hunter2", "`A`")]
+    {
         let message = error(&[masked(variable, "x")], &[]);
-        assert!(
-            message.starts_with(shown) && !message.contains("hunter2"),
-            "{message}"
-        );
+        assert!(message.starts_with(shown) && !message.contains("hunter2"), "{message}");
     }
     let message = error(&[], &[aws("AWS", ["ID", "B=C"], [KEY_ID, SECRET_KEY])]);
     assert!(message.starts_with("`B` is not a valid name"), "{message}");
@@ -255,10 +226,7 @@ fn values_that_no_header_holds_are_errors_that_do_not_show_them() {
             (error(&[], &[signing(KEY_ID, &value, "t")]), "`KEY`"),
             (error(&[], &[signing(KEY_ID, SECRET_KEY, &value)]), "`X`"),
         ] {
-            assert!(
-                message.contains(expected) && message.contains(variable),
-                "{message}"
-            );
+            assert!(message.contains(expected) && message.contains(variable), "{message}");
             assert!(!message.contains("hunter2") && message.len() < 200, "{message}");
         }
     }
@@ -268,26 +236,17 @@ fn values_that_no_header_holds_are_errors_that_do_not_show_them() {
 fn nothing_of_a_value_beyond_ascii_stays_and_one_without_letters_is_an_error() {
     let prepared = prepare_secrets(&[masked("X", "пароль-доступа")], &[]).unwrap();
     let surrogate = &prepared.env_vars()["X"];
-    assert!(
-        surrogate.is_ascii() && surrogate.chars().nth(6) == Some('-'),
-        "{surrogate}"
-    );
+    assert!(surrogate.is_ascii() && surrogate.chars().nth(6) == Some('-'), "{surrogate}");
     for value in ["----", "ghp_"] {
         let message = error(&[masked("X", value)], &[]);
-        assert!(
-            message.contains("`X` has too few letters and digits"),
-            "{message}"
-        );
+        assert!(message.contains("`X` has too few letters and digits"), "{message}");
     }
 }
 
 #[test]
 fn a_real_value_is_found_in_other_texts() {
-    let credentials = [temporary(
-        aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]),
-        "TOKEN",
-        "session-token-value",
-    )];
+    let credentials =
+        [temporary(aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]), "TOKEN", "session-token-value")];
     let secrets = [masked("GH_TOKEN", TOKEN), masked("PIN", "1234567")];
     let prepared = prepare_secrets(&secrets, &credentials).unwrap();
     let (env, replacements) = (prepared.env_vars(), prepared.replacements());
@@ -309,11 +268,8 @@ fn a_real_value_is_found_in_other_texts() {
 #[test]
 fn debug_shows_no_value() {
     let secrets = [masked("GH_TOKEN", TOKEN)];
-    let credentials = [temporary(
-        aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]),
-        "TOKEN",
-        "session-token-value",
-    )];
+    let credentials =
+        [temporary(aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]), "TOKEN", "session-token-value")];
     let prepared = prepare_secrets(&secrets, &credentials).unwrap();
     let entries: Vec<_> = prepared.replacements().iter().collect();
     let shown = format!("{secrets:?} {credentials:?} {prepared:?} {entries:?}");

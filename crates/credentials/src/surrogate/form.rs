@@ -64,10 +64,7 @@ impl Form {
 
 /// The known prefix of a token, maybe none, and what follows.
 fn split_prefix(value: &str) -> (&str, &str) {
-    let length = PREFIXES
-        .iter()
-        .find(|prefix| value.starts_with(**prefix))
-        .map_or(0, |prefix| prefix.len());
+    let length = PREFIXES.iter().find(|prefix| value.starts_with(**prefix)).map_or(0, |prefix| prefix.len());
     value.split_at(length)
 }
 
@@ -151,9 +148,7 @@ mod tests {
     #[test]
     fn no_prefix_hides_behind_a_shorter_one() {
         for (index, prefix) in PREFIXES.iter().enumerate() {
-            let shadow = PREFIXES[..index]
-                .iter()
-                .find(|earlier| prefix.starts_with(**earlier));
+            let shadow = PREFIXES[..index].iter().find(|earlier| prefix.starts_with(**earlier));
             assert_eq!(shadow, None, "{prefix}");
         }
     }
@@ -186,10 +181,7 @@ mod tests {
             (Class::Digit, "0123456789"),
             (Class::HexLower, "0123456789abcdef"),
             (Class::HexUpper, "0123456789ABCDEF"),
-            (
-                Class::Any,
-                "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-            ),
+            (Class::Any, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"),
         ] {
             let mut rng = rng();
             let drawn: BTreeSet<char> = (0..5000).map(|_| class.draw(&mut rng)).collect();
@@ -215,9 +207,7 @@ mod tests {
         let surrogate = Form::Token.draw(value, &mut rng());
         assert!(surrogate.chars().all(|c| "0123456789abcdef-".contains(c)));
         let kept_letters = value.chars().zip(surrogate.chars());
-        let crossed = kept_letters
-            .filter(|(old, new)| old.is_ascii_digit() != new.is_ascii_digit())
-            .count();
+        let crossed = kept_letters.filter(|(old, new)| old.is_ascii_digit() != new.is_ascii_digit()).count();
         assert!(crossed > 0, "digits and letters are one class");
     }
 
@@ -233,11 +223,7 @@ mod tests {
             ("abcdefghijklmnop", 16),
             ("abcdefghijklmnopq", 17),
         ] {
-            assert_eq!(
-                Form::Token.draw(value, &mut rng()).chars().count(),
-                expected,
-                "{value}"
-            );
+            assert_eq!(Form::Token.draw(value, &mut rng()).chars().count(), expected, "{value}");
             let key = Form::Key.draw(value, &mut rng());
             assert_eq!(key.chars().count(), value.chars().count(), "{value}");
         }

@@ -20,11 +20,7 @@ pub(crate) struct Mint<'a, R> {
 impl<'a, R: CryptoRng> Mint<'a, R> {
     /// A mint for the task that has the secrets `real`.
     pub(crate) fn new(real: impl IntoIterator<Item = &'a SecretValue>, rng: &'a mut R) -> Self {
-        Self {
-            real: real.into_iter().map(SecretValue::expose).collect(),
-            minted: HashSet::new(),
-            rng,
-        }
+        Self { real: real.into_iter().map(SecretValue::expose).collect(), minted: HashSet::new(), rng }
     }
 
     /// A surrogate for `value`, which goes to `variable`.
@@ -41,9 +37,7 @@ impl<'a, R: CryptoRng> Mint<'a, R> {
                 return Ok(surrogate);
             }
         }
-        Err(SecretError::TooShort {
-            variable: variable.to_owned(),
-        })
+        Err(SecretError::TooShort { variable: variable.to_owned() })
     }
 }
 
@@ -86,11 +80,7 @@ mod tests {
     impl TryCryptoRng for Stuck {}
 
     fn stuck(until: u32) -> Stuck {
-        Stuck {
-            draws: 0,
-            until,
-            then: StdRng::seed_from_u64(7),
-        }
+        Stuck { draws: 0, until, then: StdRng::seed_from_u64(7) }
     }
 
     /// What a generator that is stuck draws for twenty lower-case letters.
@@ -129,9 +119,7 @@ mod tests {
             let value = SecretValue::new(text);
             let mut rng = StdRng::seed_from_u64(1);
             let mut mint = Mint::new([&value], &mut rng);
-            let expected = SecretError::TooShort {
-                variable: "KEY".to_owned(),
-            };
+            let expected = SecretError::TooShort { variable: "KEY".to_owned() };
             assert_eq!(mint.surrogate(Form::Key, "KEY", &value), Err(expected), "{text}");
             assert!(
                 mint.surrogate(Form::Token, "KEY", &value).is_err(),
@@ -145,9 +133,8 @@ mod tests {
         let value = SecretValue::new("7");
         let mut rng = StdRng::seed_from_u64(1);
         let mut mint = Mint::new([&value], &mut rng);
-        let minted: HashSet<String> = (0..9)
-            .map(|_| mint.surrogate(Form::Key, "KEY", &value).unwrap())
-            .collect();
+        let minted: HashSet<String> =
+            (0..9).map(|_| mint.surrogate(Form::Key, "KEY", &value).unwrap()).collect();
         assert_eq!(minted.len(), 9);
         assert!(!minted.contains("7"));
         assert!(mint.surrogate(Form::Key, "KEY", &value).is_err());

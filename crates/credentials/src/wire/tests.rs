@@ -103,11 +103,7 @@ fn a_signing_entry_may_allow_foreign_credentials() {
 
 #[test]
 fn optional_fields_may_be_missing_or_null() {
-    let keys = [
-        "session_token",
-        "surrogate_session_token",
-        "surrogate_secret_access_key",
-    ];
+    let keys = ["session_token", "surrogate_session_token", "surrogate_secret_access_key"];
     for remove in [true, false] {
         let document = signing(|entry| {
             for key in keys {
@@ -122,13 +118,7 @@ fn optional_fields_may_be_missing_or_null() {
         let (_, Replacement::Signing(entry)) = only(&replacements) else {
             panic!("a key became a masked secret");
         };
-        assert_eq!(
-            (
-                entry.session_token.as_ref(),
-                entry.surrogate_secret_access_key.as_str()
-            ),
-            (None, "")
-        );
+        assert_eq!((entry.session_token.as_ref(), entry.surrogate_secret_access_key.as_str()), (None, ""));
         let written = serde_json::to_value(&replacements).unwrap();
         assert!(keys.iter().all(|key| written["id-surrogate"].get(*key).is_none()));
     }
@@ -185,10 +175,7 @@ fn what_is_no_entry_is_refused() {
         signing(set("allow_foreign_credentials", json!("hunter2"))),
     ] {
         let message = read(&document).expect_err(&document.to_string());
-        assert!(
-            message.starts_with("the replacement map is malformed"),
-            "{message}"
-        );
+        assert!(message.starts_with("the replacement map is malformed"), "{message}");
     }
     let twice = r#"{"a": {"value": "x", "value": "y", "scopes": [], "headers": []}}"#;
     assert!(serde_json::from_str::<ReplacementMap>(twice).is_err());
@@ -284,14 +271,7 @@ fn injections() -> impl Strategy<Value = Injection> {
     let basic_user = prop::option::of(any::<String>().prop_map(|text| Glob::new(&text)));
     (scopes(), headers, basic_user, any::<[bool; 3]>()).prop_map(|(scopes, headers, basic_user, flags)| {
         let [allow_foreign_credentials, allow_plaintext, allow_echo] = flags;
-        Injection {
-            scopes,
-            headers,
-            basic_user,
-            allow_foreign_credentials,
-            allow_plaintext,
-            allow_echo,
-        }
+        Injection { scopes, headers, basic_user, allow_foreign_credentials, allow_plaintext, allow_echo }
     })
 }
 

@@ -40,10 +40,7 @@ pub enum PathProblem {
 
 impl PathError {
     pub(super) fn new(path: &Path, problem: impl Into<PathProblem>) -> Self {
-        Self {
-            path: path.to_owned(),
-            source: problem.into(),
-        }
+        Self { path: path.to_owned(), source: problem.into() }
     }
 
     /// The path that was named.

@@ -33,11 +33,7 @@ pub fn remember(state_dir: &Path, path: &Path) -> io::Result<()> {
         return Ok(());
     }
     create_folder(state_dir, 0o700)?;
-    let mut file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(state_dir.join(FILE))?;
+    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(state_dir.join(FILE))?;
     // In one write: another sandbox may add to it at the same time.
     file.write_all(&[b"\0", path.as_os_str().as_bytes(), b"\0"].concat())
 }
@@ -53,10 +49,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let state = state.path().join("sandbox");
         assert_eq!(writable_folders(&state).unwrap(), Vec::<PathBuf>::new());
-        let (app, odd) = (
-            Path::new("/srv/app"),
-            Path::new(OsStr::from_bytes(b"/srv/\xff\nx")),
-        );
+        let (app, odd) = (Path::new("/srv/app"), Path::new(OsStr::from_bytes(b"/srv/\xff\nx")));
         for path in [app, odd, app] {
             remember(&state, path).unwrap();
         }

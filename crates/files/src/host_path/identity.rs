@@ -26,9 +26,6 @@ impl Identity {
 
 impl From<&Statx> for Identity {
     fn from(found: &Statx) -> Self {
-        Self {
-            device: (found.stx_dev_major, found.stx_dev_minor),
-            inode: found.stx_ino,
-        }
+        Self { device: (found.stx_dev_major, found.stx_dev_minor), inode: found.stx_ino }
     }
 }

@@ -141,8 +141,7 @@ impl Resolver {
             }
             Walked::Missing { parent, name } => {
                 let new = openat(&parent.held, &name, flags | NEW, Mode::from_raw_mode(mode));
-                new.map(File::from)
-                    .map_err(|error| PathError::new(path, io::Error::from(error)))
+                new.map(File::from).map_err(|error| PathError::new(path, io::Error::from(error)))
             }
         }
     }
@@ -176,11 +175,7 @@ impl Resolver {
         let mut walk = Walk {
             resolver: self,
             named: path,
-            root: Step {
-                untrusted: self.writable.contains(&identity),
-                name: OsString::new(),
-                held,
-            },
+            root: Step { untrusted: self.writable.contains(&identity), name: OsString::new(), held },
             steps: Vec::new(),
             pending: VecDeque::new(),
             links: 0,
@@ -191,10 +186,7 @@ impl Resolver {
 }
 
 /// Makes a file that nothing else can have made meanwhile.
-const NEW: OFlags = OFlags::CREATE
-    .union(OFlags::EXCL)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
+const NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A walk on its way.
 struct Walk<'a> {
@@ -215,10 +207,7 @@ impl Walk<'_> {
             }
             let held = match openat(&self.last().held, &name, HELD, Mode::empty()) {
                 Err(Errno::NOENT) if self.pending.is_empty() => {
-                    return Ok(Walked::Missing {
-                        parent: self.into_last(),
-                        name,
-                    });
+                    return Ok(Walked::Missing { parent: self.into_last(), name });
                 }
                 held => held.map_err(|error| self.failed(io::Error::from(error)))?,
             };
@@ -228,11 +217,7 @@ impl Walk<'_> {
             let untrusted = self.last().untrusted || self.resolver.writable.contains(&Identity::from(&facts));
             match FileType::from_raw_mode(u32::from(facts.stx_mode)) {
                 FileType::Symlink => self.follow(&held, &name)?,
-                FileType::Directory => self.steps.push(Step {
-                    held,
-                    name,
-                    untrusted,
-                }),
+                FileType::Directory => self.steps.push(Step { held, name, untrusted }),
                 _ if !self.pending.is_empty() => return Err(self.failed(io::Error::from(Errno::NOTDIR))),
                 kind => {
                     return Ok(Walked::Found(Found {
@@ -403,8 +388,7 @@ impl Found {
     /// When it is not a folder, or something has that name.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> Result<File, PathError> {
         let new = openat(&self.held, name, OFlags::RDWR | NEW, Mode::from_raw_mode(mode));
-        new.map(File::from)
-            .map_err(|error| PathError::new(&self.path.join(name), io::Error::from(error)))
+        new.map(File::from).map_err(|error| PathError::new(&self.path.join(name), io::Error::from(error)))
     }
 
     /// Gives the file `from` in this folder the name `to`, in the place of what has that name.
@@ -489,15 +473,8 @@ impl Found {
         }
         // What is open without any right can be opened for more under this name alone.
         let name = format!("/proc/self/fd/{}", self.held.as_raw_fd());
-        let opened = openat(
-            CWD,
-            name,
-            flags | OFlags::NONBLOCK | OFlags::CLOEXEC,
-            Mode::empty(),
-        );
-        opened
-            .map(File::from)
-            .map_err(|error| PathError::new(&self.named, io::Error::from(error)))
+        let opened = openat(CWD, name, flags | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
+        opened.map(File::from).map_err(|error| PathError::new(&self.named, io::Error::from(error)))
     }
 }
 
@@ -508,12 +485,7 @@ impl AsFd for Found {
 }
 
 fn parent_of(folder: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    Ok(openat(
-        folder,
-        "..",
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?)
+    Ok(openat(folder, "..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 #[cfg(test)]

@@ -38,9 +38,8 @@ pub(super) fn names(host: &str, count: u32) -> io::Result<String> {
 /// of them are closed or `seconds` are over. Returns how many the peer closed.
 pub(super) fn slow(host: &str, port: u16, count: u32, seconds: u64) -> io::Result<String> {
     let address = resolve(host, port)?;
-    let mut open = (0..count)
-        .map(|_| TcpStream::connect_timeout(&address, TIMEOUT))
-        .collect::<io::Result<Vec<_>>>()?;
+    let mut open =
+        (0..count).map(|_| TcpStream::connect_timeout(&address, TIMEOUT)).collect::<io::Result<Vec<_>>>()?;
     let begun = Instant::now();
     let bytes = match port {
         443 => hello(host),
@@ -68,10 +67,7 @@ fn is_open(mut stream: &TcpStream, byte: u8) -> bool {
 }
 
 fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
-    (host, port)
-        .to_socket_addrs()?
-        .next()
-        .ok_or_else(|| ErrorKind::NotFound.into())
+    (host, port).to_socket_addrs()?.next().ok_or_else(|| ErrorKind::NotFound.into())
 }
 
 /// The type of the records of a handshake.

@@ -9,11 +9,7 @@ const DEADLINE: Duration = Duration::from_secs(3);
 /// Asks a name server for the type with the number `kind`: 1 is A, 16 is TXT, 28 is AAAA.
 pub(super) fn ask(server: SocketAddr, name: &str, kind: u16, tcp: bool) -> io::Result<String> {
     let query = query(name, kind);
-    let answer = if tcp {
-        over_tcp(server, &query)?
-    } else {
-        over_udp(server, &query)?
-    };
+    let answer = if tcp { over_tcp(server, &query)? } else { over_udp(server, &query)? };
     Ok(describe(&answer))
 }
 

@@ -57,10 +57,7 @@ fn end(operation: &str, path: &Path, done: io::Result<()>) -> End {
     match done {
         Ok(()) => End::Exited(0),
         Err(error) => End::Failed {
-            problem: format!(
-                "cannot {operation} `{}`: {error}",
-                path.display().to_string().escape_debug()
-            ),
+            problem: format!("cannot {operation} `{}`: {error}", path.display().to_string().escape_debug()),
         },
     }
 }
@@ -93,9 +90,7 @@ mod tests {
             (Path::new("/dev/zero"), 100, "not a regular file"),
             (Path::new("/no/such/file"), 100, "cannot read `/no/such/file`"),
         ] {
-            let End::Failed { problem } = read(path, limit) else {
-                panic!("{}", path.display())
-            };
+            let End::Failed { problem } = read(path, limit) else { panic!("{}", path.display()) };
             assert!(problem.contains(expected), "{problem}");
         }
     }

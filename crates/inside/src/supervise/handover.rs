@@ -35,12 +35,7 @@ pub(super) fn give(
     if !borrowed.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(&borrowed));
     }
-    sendmsg(
-        &*socket,
-        &[IoSlice::new(&length)],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
-    )?;
+    sendmsg(&*socket, &[IoSlice::new(&length)], &mut ancillary, SendFlags::NOSIGNAL)?;
     let mut rest = Handover(json.into());
     rest.resume(socket)?;
     Ok(rest)
@@ -96,9 +91,7 @@ mod tests {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let (reader, mut writer) = io::pipe().unwrap();
-        let request = Request::Write {
-            path: "/tmp/x".to_owned(),
-        };
+        let request = Request::Write { path: "/tmp/x".to_owned() };
         let rest = give(&mut ours, &request, Some(&reader.into())).unwrap();
         assert!(rest.is_done());
         let (taken, input) = take(&mut theirs).unwrap();
@@ -106,9 +99,7 @@ mod tests {
         writer.write_all(b"hello").unwrap();
         drop(writer);
         let mut text = String::new();
-        io::PipeReader::from(input.unwrap())
-            .read_to_string(&mut text)
-            .unwrap();
+        io::PipeReader::from(input.unwrap()).read_to_string(&mut text).unwrap();
         assert_eq!(text, "hello");
 
         give(&mut ours, &request, None).unwrap();
@@ -121,9 +112,7 @@ mod tests {
     fn a_long_request_arrives_in_pieces_and_a_reader_that_stalls_blocks_no_other() {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let request = Request::Write {
-            path: "/x".repeat(1 << 20),
-        };
+        let request = Request::Write { path: "/x".repeat(1 << 20) };
         let mut rest = give(&mut ours, &request, None).unwrap();
         assert!(!rest.is_done(), "no socket takes 2 MiB");
         let reading = std::thread::spawn(move || take(&mut theirs).unwrap().0);

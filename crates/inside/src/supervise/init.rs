@@ -53,14 +53,8 @@ impl Supervisor {
         let mut sources = vec![(Ready::Control, PollFd::new(&stdin, PollFlags::IN))];
         for (&command, running) in &self.commands {
             let readers = [
-                (
-                    Ready::Stdout(command),
-                    running.stdout.as_ref().map(|pipe| pipe.as_fd()),
-                ),
-                (
-                    Ready::Stderr(command),
-                    running.stderr.as_ref().map(|pipe| pipe.as_fd()),
-                ),
+                (Ready::Stdout(command), running.stdout.as_ref().map(|pipe| pipe.as_fd())),
+                (Ready::Stderr(command), running.stderr.as_ref().map(|pipe| pipe.as_fd())),
             ];
             if let Some(pipe) = running.pending_input() {
                 sources.push((Ready::Input(command), PollFd::new(pipe, PollFlags::OUT)));
@@ -68,11 +62,8 @@ impl Supervisor {
             for (ready, pipe) in readers {
                 sources.extend(pipe.map(|pipe| (ready, PollFd::from_borrowed_fd(pipe, PollFlags::IN))));
             }
-            let flags = if running.is_handing_over() {
-                PollFlags::IN | PollFlags::OUT
-            } else {
-                PollFlags::IN
-            };
+            let flags =
+                if running.is_handing_over() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             sources.push((Ready::Report(command), PollFd::new(&running.report, flags)));
         }
         let (sources, mut waited): (Vec<Ready>, Vec<PollFd<'_>>) = sources.into_iter().unzip();
@@ -136,10 +127,7 @@ impl Supervisor {
                 }
                 Err(error) => {
                     let problem = format!("cannot start a process: {error}");
-                    send(&Frame::Ended {
-                        command,
-                        end: End::Failed { problem },
-                    })?;
+                    send(&Frame::Ended { command, end: End::Failed { problem } })?;
                 }
             },
             Frame::Input { command, bytes } => {
@@ -158,9 +146,7 @@ impl Supervisor {
             | Frame::Stderr { .. }
             | Frame::Taken { .. }
             | Frame::Ended { .. } => {
-                return Err(io::Error::other(
-                    "the sandbox sent a frame that only the supervisor sends",
-                ));
+                return Err(io::Error::other("the sandbox sent a frame that only the supervisor sends"));
             }
         }
         Ok(())
@@ -181,10 +167,7 @@ impl Supervisor {
         for bytes in Running::rest(&mut running.stderr) {
             send(&Frame::Stderr { command, bytes })?;
         }
-        send(&Frame::Ended {
-            command,
-            end: running.result(),
-        })
+        send(&Frame::Ended { command, end: running.result() })
     }
 }
 

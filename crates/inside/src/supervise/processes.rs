@@ -133,9 +133,6 @@ mod tests {
             assert_eq!(parent(stat.as_bytes()), expected, "{stat:?}");
         }
         let own = fs::read("/proc/self/stat").unwrap();
-        assert_eq!(
-            parent(&own),
-            rustix::process::getppid().map(rustix::process::Pid::as_raw_pid)
-        );
+        assert_eq!(parent(&own), rustix::process::getppid().map(rustix::process::Pid::as_raw_pid));
     }
 }

@@ -122,8 +122,7 @@ impl Running {
             Ok(0) => true,
             Ok(read) => {
                 let room = LONGEST_REPORT.saturating_sub(self.reported.len());
-                self.reported
-                    .extend_from_slice(bytes.get(..read.min(room)).unwrap_or_default());
+                self.reported.extend_from_slice(bytes.get(..read.min(room)).unwrap_or_default());
                 false
             }
             Err(error) => !is_transient(&error),
@@ -219,17 +218,11 @@ pub(super) fn chunk(pipe: &mut Option<PipeReader>) -> Option<Vec<u8>> {
 
 /// Whether the other end is gone.
 fn has_gone(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-    )
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 fn is_transient(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-    )
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 #[cfg(test)]

@@ -23,12 +23,7 @@ pub(super) fn run() -> io::Result<()> {
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (request, input) = handover::take(&mut socket)?;
     let end = match request {
-        Request::Run {
-            command,
-            env,
-            working_dir,
-            input: _,
-        } => {
+        Request::Run { command, env, working_dir, input: _ } => {
             let start = |line: &[String]| {
                 let mut command = command_of(line, input.as_ref())?;
                 command.envs(&env);
@@ -37,15 +32,9 @@ pub(super) fn run() -> io::Result<()> {
                 }
                 command.spawn().map(|child| Pid::from_child(&child))
             };
-            match working_dir
-                .as_deref()
-                .filter(|folder| !Path::new(folder).is_dir())
-            {
+            match working_dir.as_deref().filter(|folder| !Path::new(folder).is_dir()) {
                 Some(folder) => End::Failed {
-                    problem: format!(
-                        "the working directory `{}` is not a folder",
-                        folder.escape_debug()
-                    ),
+                    problem: format!("the working directory `{}` is not a folder", folder.escape_debug()),
                 },
                 None => run_line(&command, start),
             }
@@ -59,13 +48,11 @@ pub(super) fn run() -> io::Result<()> {
 fn run_line(line: &CommandLine, start: impl Fn(&[String]) -> io::Result<Pid>) -> End {
     let lines: Vec<Vec<String>> = match line {
         CommandLine::Program(words) => vec![words.clone()],
-        CommandLine::Shell(text) => SHELLS
-            .map(|shell| vec![shell.to_owned(), "-c".to_owned(), text.clone()])
-            .to_vec(),
+        CommandLine::Shell(text) => {
+            SHELLS.map(|shell| vec![shell.to_owned(), "-c".to_owned(), text.clone()]).to_vec()
+        }
     };
-    let mut failure = End::NotFound {
-        program: String::new(),
-    };
+    let mut failure = End::NotFound { program: String::new() };
     for words in &lines {
         match start(words) {
             Ok(main) => return End::Exited(wait_for(main)),
@@ -101,9 +88,7 @@ fn not_started(program: String, error: &io::Error) -> End {
         (_, Some(number)) if number == rustix::io::Errno::NOEXEC.raw_os_error() => {
             End::NotExecutable { program }
         }
-        _ => End::Failed {
-            problem: format!("cannot start `{}`: {error}", program.escape_debug()),
-        },
+        _ => End::Failed { problem: format!("cannot start `{}`: {error}", program.escape_debug()) },
     }
 }
 

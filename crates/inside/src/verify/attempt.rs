@@ -17,12 +17,7 @@ pub(crate) fn attempt(name: &str, arguments: &[&str]) -> ExitCode {
             Ok(())
         }
         "memory" => {
-            take(
-                arguments
-                    .first()
-                    .and_then(|bytes| bytes.parse().ok())
-                    .unwrap_or_default(),
-            );
+            take(arguments.first().and_then(|bytes| bytes.parse().ok()).unwrap_or_default());
             Ok(())
         }
         "outlive" => outlive(arguments.is_empty()),

@@ -35,31 +35,20 @@ pub(super) fn attempt_as(path: &Path, user: u32, name: &str) -> io::Result<Ended
     run(command(path).uid(user).gid(user).arg("attempt").arg(name))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "inside of the container there is no engine to ask"
-)]
+#[expect(clippy::disallowed_methods, reason = "inside of the container there is no engine to ask")]
 fn command(path: &Path) -> Command {
     Command::new(path)
 }
 
 fn run(command: &mut Command) -> io::Result<Ended> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let status = await_end(&mut child)?;
     let mut output = String::new();
     if let Some(mut stdout) = child.stdout.take() {
         // What is printed is a line or two: no pipe was ever full.
         let _ = stdout.read_to_string(&mut output);
     }
-    Ok(Ended {
-        code: status.code(),
-        signal: status.signal(),
-        output: output.trim().to_owned(),
-    })
+    Ok(Ended { code: status.code(), signal: status.signal(), output: output.trim().to_owned() })
 }
 
 fn await_end(child: &mut Child) -> io::Result<std::process::ExitStatus> {

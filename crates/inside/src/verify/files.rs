@@ -31,13 +31,7 @@ pub(super) fn usr_readonly() -> Observation {
 fn read_only(folder: &str) -> Observation {
     let path = Path::new(folder).join("sandbox-verify-write");
     let attempt = if Path::new(folder).is_dir() {
-        kernel(
-            OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(&path)
-                .map(drop),
-        )
+        kernel(OpenOptions::new().write(true).create_new(true).open(&path).map(drop))
     } else {
         kernel(fs::create_dir(folder))
     };
@@ -92,22 +86,15 @@ pub(super) fn memory_bounded_files(order: &Order) -> Observation {
         Ok(mounts) => mounts,
         Err(error) => return Observation::unknown("the mounts", error),
     };
-    let in_memory: Vec<&Mount> = mounts
-        .iter()
-        .filter(|mount| mount.is_writable() && mount.is_in_memory())
-        .collect();
+    let in_memory: Vec<&Mount> =
+        mounts.iter().filter(|mount| mount.is_writable() && mount.is_in_memory()).collect();
     let unbounded = in_memory
         .iter()
         .filter(|mount| !mount.options.iter().any(|option| option.starts_with("size=")))
         .map(|mount| Observation::broken(format!("{} has no size", mount.target)));
     let too_large = order.scratch.iter().map(bounded);
-    let shared = (order.shm_size > 0).then(|| {
-        bounded(&Scratch {
-            path: "/dev/shm".to_owned(),
-            size: order.shm_size,
-            exec: false,
-        })
-    });
+    let shared = (order.shm_size > 0)
+        .then(|| bounded(&Scratch { path: "/dev/shm".to_owned(), size: order.shm_size, exec: false }));
     let seen = Observation::all(unbounded.chain(too_large).chain(shared));
     if seen.detail.is_empty() {
         return Observation::held("there is none");
@@ -221,9 +208,6 @@ fn holds(path: &Path, mark: &[u8], depth: u32, looked_at: &mut u32, faults: &mut
     let read = File::open(path).and_then(|file| file.take(8 << 20).read_to_end(&mut text));
     *looked_at += 1;
     if read.is_err() || text.windows(mark.len()).any(|window| window == mark) {
-        faults.push(format!(
-            "{} holds a private key, or cannot be read",
-            path.display()
-        ));
+        faults.push(format!("{} holds a private key, or cannot be read", path.display()));
     }
 }

@@ -33,10 +33,8 @@ pub(super) fn processes_own() -> Observation {
         Ok(entries) => entries,
         Err(error) => return Observation::unknown("/proc", error),
     };
-    let mut numbers: Vec<u32> = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
+    let mut numbers: Vec<u32> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     numbers.sort_unstable();
     let own = std::process::id();
     let strange: Vec<String> = numbers
@@ -49,11 +47,7 @@ pub(super) fn processes_own() -> Observation {
 
 fn cannot_write(path: &str) -> Observation {
     // Nothing is written: that the kernel opens it is enough to know.
-    Observation::refused(
-        path,
-        kernel(OpenOptions::new().write(true).open(path)),
-        NOT_WRITABLE,
-    )
+    Observation::refused(path, kernel(OpenOptions::new().write(true).open(path)), NOT_WRITABLE)
 }
 
 pub(super) fn proc_sys_readonly() -> Observation {
@@ -83,19 +77,12 @@ pub(super) fn sys_readonly() -> Observation {
         kernel(fs::create_dir("/sys/sandbox-verify")),
         NOT_WRITABLE,
     );
-    summary(
-        paths.map(cannot_write).into_iter().chain([below]),
-        paths.len() + 1,
-    )
+    summary(paths.map(cannot_write).into_iter().chain([below]), paths.len() + 1)
 }
 
 fn summary(parts: impl IntoIterator<Item = Observation>, count: usize) -> Observation {
     let seen = Observation::all(parts);
-    if seen.held {
-        Observation::held(format!("{count} attempts"))
-    } else {
-        seen
-    }
+    if seen.held { Observation::held(format!("{count} attempts")) } else { seen }
 }
 
 /// Version 2 of control groups is one tree; version 1 has one for each controller.
@@ -115,18 +102,8 @@ pub(super) fn cgroup_readonly() -> Observation {
         if attempt.is_ok() {
             let _ = fs::remove_dir(&path);
         }
-        parts.push(Observation::refused(
-            &path.display().to_string(),
-            attempt,
-            NOT_WRITABLE,
-        ));
-        for file in [
-            "cgroup.procs",
-            "memory.max",
-            "memory.limit_in_bytes",
-            "pids.max",
-            "release_agent",
-        ] {
+        parts.push(Observation::refused(&path.display().to_string(), attempt, NOT_WRITABLE));
+        for file in ["cgroup.procs", "memory.max", "memory.limit_in_bytes", "pids.max", "release_agent"] {
             let path = folder.join(file);
             if path.exists() {
                 parts.push(cannot_write(&path.display().to_string()));
@@ -163,9 +140,7 @@ fn says_something(path: &Path) -> bool {
         }
         Ok(_) => {
             let mut byte = [0];
-            File::open(path)
-                .and_then(|mut file| file.read(&mut byte))
-                .is_ok_and(|count| count > 0)
+            File::open(path).and_then(|mut file| file.read(&mut byte)).is_ok_and(|count| count > 0)
         }
         Err(_) => false,
     }
@@ -189,10 +164,8 @@ pub(super) fn devices_minimal(order: &Order) -> Observation {
         Ok(entries) => entries,
         Err(error) => return Observation::unknown("/dev", error),
     };
-    let names: Vec<String> = entries
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
+    let names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     let strange: Vec<String> = names
         .iter()
         .filter(|name| *name != "zero" && !HARMLESS.contains(&name.as_str()))

@@ -32,10 +32,7 @@ pub(super) fn seccomp_filter() -> Observation {
         let _ = personality::set(before);
     }
     Observation::all([
-        Observation {
-            held: mode == "2",
-            detail: format!("Seccomp {mode}"),
-        },
+        Observation { held: mode == "2", detail: format!("Seccomp {mode}") },
         Observation::refused("personality(ADDR_NO_RANDOMIZE)", attempt, FILTERED),
     ])
 }
@@ -111,11 +108,7 @@ pub(super) fn mount_refused() -> Observation {
 
 /// With permission, the error is that there is no such folder.
 pub(super) fn pivot_root_refused() -> Observation {
-    Observation::refused(
-        "pivot_root",
-        pivot_root("/sandbox-verify-none", "/sandbox-verify-none"),
-        FILTERED,
-    )
+    Observation::refused("pivot_root", pivot_root("/sandbox-verify-none", "/sandbox-verify-none"), FILTERED)
 }
 
 /// To where it is already.

@@ -22,9 +22,7 @@ pub(super) fn process_limits(order: &Order) -> Observation {
     };
     let mut faults = Vec::new();
     for limit in &order.limits {
-        let columns = table
-            .lines()
-            .find_map(|line| line.strip_prefix(limit.title.as_str()));
+        let columns = table.lines().find_map(|line| line.strip_prefix(limit.title.as_str()));
         let is: Vec<&str> = columns.unwrap_or_default().split_whitespace().take(2).collect();
         if is != [limit.soft.to_string(), limit.hard.to_string()] {
             faults.push(format!(
@@ -98,9 +96,9 @@ fn by_whose_limit(in_force: Option<u64>, limit: u64, taken: &str) -> Observation
         Some(in_force) if in_force <= limit => {
             Observation::held(format!("{taken}, by the container's own limit"))
         }
-        Some(in_force) => Observation::broken(format!(
-            "{taken}, but not by the container's own limit, which is {in_force}"
-        )),
+        Some(in_force) => {
+            Observation::broken(format!("{taken}, but not by the container's own limit, which is {in_force}"))
+        }
         None => Observation::held(format!("{taken}; by whose limit cannot be seen")),
     }
 }
@@ -140,21 +138,10 @@ mod tests {
 
     #[test]
     fn the_cause_of_a_kill_follows_from_the_limit_in_force() {
-        assert_eq!(
-            (bytes("max\n"), bytes("4096\n"), bytes("")),
-            (Some(u64::MAX), Some(4096), None)
-        );
-        for (in_force, held) in [
-            (Some(4096), true),
-            (Some(4097), false),
-            (bytes("max"), false),
-            (None, true),
-        ] {
-            assert_eq!(
-                by_whose_limit(in_force, 4096, "killed").held,
-                held,
-                "{in_force:?}"
-            );
+        assert_eq!((bytes("max\n"), bytes("4096\n"), bytes("")), (Some(u64::MAX), Some(4096), None));
+        for (in_force, held) in [(Some(4096), true), (Some(4097), false), (bytes("max"), false), (None, true)]
+        {
+            assert_eq!(by_whose_limit(in_force, 4096, "killed").held, held, "{in_force:?}");
         }
     }
 }

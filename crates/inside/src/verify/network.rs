@@ -24,17 +24,10 @@ pub(super) fn interfaces_bounded(order: &Order) -> Observation {
         Ok(text) => text,
         Err(error) => return Observation::unknown("the interfaces", error),
     };
-    let names: Vec<&str> = text
-        .lines()
-        .skip(2)
-        .filter_map(|line| line.split_once(':'))
-        .map(|(name, _)| name.trim())
-        .collect();
+    let names: Vec<&str> =
+        text.lines().skip(2).filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim()).collect();
     let others = names.iter().filter(|name| **name != "lo").count();
-    Observation {
-        held: others == usize::from(order.has_proxy),
-        detail: names.join(", "),
-    }
+    Observation { held: others == usize::from(order.has_proxy), detail: names.join(", ") }
 }
 
 /// A line a route: interface, destination and gateway in hexadecimal.
@@ -49,9 +42,7 @@ pub(super) fn no_route_out() -> Observation {
         if let [interface, destination, gateway, ..] = columns.as_slice()
             && (*destination == "00000000" || *gateway != "00000000")
         {
-            faults.push(format!(
-                "a route through {interface} to {destination} by {gateway}"
-            ));
+            faults.push(format!("a route through {interface} to {destination} by {gateway}"));
         }
     }
     Observation::without_faults(&faults, format!("{} routes", text.lines().skip(1).count()))
@@ -60,11 +51,8 @@ pub(super) fn no_route_out() -> Observation {
 /// Loopback may have its own where there is no other interface.
 pub(super) fn ipv6_absent() -> Observation {
     let text = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
-    let others: Vec<String> = text
-        .lines()
-        .filter(|line| line.split_whitespace().last() != Some("lo"))
-        .map(str::to_owned)
-        .collect();
+    let others: Vec<String> =
+        text.lines().filter(|line| line.split_whitespace().last() != Some("lo")).map(str::to_owned).collect();
     Observation::without_faults(&others, "none")
 }
 
@@ -77,11 +65,7 @@ pub(super) fn ipv6_stays_off(order: &Order) -> Observation {
         return Observation::broken("it is on");
     }
     let attempt = kernel(fs::OpenOptions::new().write(true).open(path).map(drop));
-    Observation::refused(
-        path,
-        attempt,
-        &[Errno::EROFS, Errno::EACCES, Errno::EPERM, Errno::ENOENT],
-    )
+    Observation::refused(path, attempt, &[Errno::EROFS, Errno::EACCES, Errno::EPERM, Errno::ENOENT])
 }
 
 fn tcp(address: Ipv4Addr, port: u16) -> nix::Result<()> {
@@ -105,11 +89,7 @@ fn udp(address: Ipv4Addr, port: u16) -> nix::Result<()> {
 
 pub(super) fn tcp_out_refused() -> Observation {
     Observation::all([443, 22].map(|port| {
-        Observation::refused(
-            &format!("TCP to {OUTSIDE}:{port}"),
-            tcp_at_once(OUTSIDE, port),
-            NO_WAY,
-        )
+        Observation::refused(&format!("TCP to {OUTSIDE}:{port}"), tcp_at_once(OUTSIDE, port), NO_WAY)
     }))
 }
 
@@ -132,27 +112,19 @@ pub(super) fn ping_out_refused() -> Observation {
 }
 
 pub(super) fn metadata_refused() -> Observation {
-    Observation::refused(
-        &format!("TCP to {METADATA}:80"),
-        tcp_at_once(METADATA, 80),
-        NO_WAY,
-    )
+    Observation::refused(&format!("TCP to {METADATA}:80"), tcp_at_once(METADATA, 80), NO_WAY)
 }
 
 pub(super) fn resolvers_refused() -> Observation {
-    let mut parts: Vec<Observation> = [
-        OUTSIDE,
-        Ipv4Addr::new(10, 88, 0, 1),
-        Ipv4Addr::new(169, 254, 1, 1),
-    ]
-    .into_iter()
-    .flat_map(|server| {
-        [
-            Observation::refused(&format!("UDP to {server}:53"), udp(server, 53), NO_WAY),
-            Observation::refused(&format!("TCP to {server}:53"), tcp_at_once(server, 53), NO_WAY),
-        ]
-    })
-    .collect();
+    let mut parts: Vec<Observation> = [OUTSIDE, Ipv4Addr::new(10, 88, 0, 1), Ipv4Addr::new(169, 254, 1, 1)]
+        .into_iter()
+        .flat_map(|server| {
+            [
+                Observation::refused(&format!("UDP to {server}:53"), udp(server, 53), NO_WAY),
+                Observation::refused(&format!("TCP to {server}:53"), tcp_at_once(server, 53), NO_WAY),
+            ]
+        })
+        .collect();
     let count = name_servers().len();
     if count > 1 {
         parts.push(Observation::broken(format!("{count} name servers")));
@@ -162,9 +134,7 @@ pub(super) fn resolvers_refused() -> Observation {
 
 fn name_servers() -> Vec<IpAddr> {
     let text = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    text.lines()
-        .filter_map(|line| line.strip_prefix("nameserver")?.trim().parse().ok())
-        .collect()
+    text.lines().filter_map(|line| line.strip_prefix("nameserver")?.trim().parse().ok()).collect()
 }
 
 /// The proxy, which is the only name server.
@@ -219,11 +189,9 @@ pub(super) fn proxy_answers() -> Observation {
             Observation::held("what is not permitted is refused")
         }
         Ok(status) => Observation::broken(format!("answered {status:?} to what is not permitted")),
-        Err(error) => Observation::broken(format!(
-            "the proxy does not answer: {} ({})",
-            error,
-            errno(&error)
-        )),
+        Err(error) => {
+            Observation::broken(format!("the proxy does not answer: {} ({})", error, errno(&error)))
+        }
     };
     Observation::all([name, page])
 }
@@ -241,10 +209,7 @@ fn resolve(server: Ipv4Addr) -> io::Result<Option<Ipv4Addr>> {
     let answer = answer.get(..length).unwrap_or_default();
     // With one answer and nothing after it, the address is at the end.
     let has_answer = answer.get(7) == Some(&1);
-    Ok(answer
-        .last_chunk::<4>()
-        .filter(|_| has_answer)
-        .map(|octets| Ipv4Addr::from(*octets)))
+    Ok(answer.last_chunk::<4>().filter(|_| has_answer).map(|octets| Ipv4Addr::from(*octets)))
 }
 
 fn ask(proxy: Ipv4Addr) -> io::Result<String> {

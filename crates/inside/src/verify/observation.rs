@@ -14,17 +14,11 @@ pub(super) struct Observation {
 
 impl Observation {
     pub(super) fn held(detail: impl Into<String>) -> Self {
-        Self {
-            held: true,
-            detail: detail.into(),
-        }
+        Self { held: true, detail: detail.into() }
     }
 
     pub(super) fn broken(detail: impl Into<String>) -> Self {
-        Self {
-            held: false,
-            detail: detail.into(),
-        }
+        Self { held: false, detail: detail.into() }
     }
 
     /// What could not be looked at does not hold.
@@ -34,11 +28,7 @@ impl Observation {
 
     /// Holds where there is no fault.
     pub(super) fn without_faults(faults: &[String], good: impl Into<String>) -> Self {
-        if faults.is_empty() {
-            Self::held(good)
-        } else {
-            Self::broken(faults.join("; "))
-        }
+        if faults.is_empty() { Self::held(good) } else { Self::broken(faults.join("; ")) }
     }
 
     /// An attempt that must end in one of `expected`: another error is not the refusal that was promised.
@@ -53,11 +43,8 @@ impl Observation {
     /// All of several attempts hold.
     pub(super) fn all(parts: impl IntoIterator<Item = Self>) -> Self {
         let parts: Vec<Self> = parts.into_iter().collect();
-        let shown: Vec<&str> = parts
-            .iter()
-            .filter(|part| !part.held)
-            .map(|part| part.detail.as_str())
-            .collect();
+        let shown: Vec<&str> =
+            parts.iter().filter(|part| !part.held).map(|part| part.detail.as_str()).collect();
         if shown.is_empty() {
             let good: Vec<String> = parts.into_iter().map(|part| part.detail).collect();
             Self::held(good.join("; "))
@@ -91,11 +78,8 @@ mod tests {
 
     #[test]
     fn one_that_does_not_hold_is_the_detail() {
-        let seen = Observation::all([
-            Observation::held("a"),
-            Observation::broken("b"),
-            Observation::held("c"),
-        ]);
+        let seen =
+            Observation::all([Observation::held("a"), Observation::broken("b"), Observation::held("c")]);
         assert_eq!(seen, Observation::broken("b"));
         assert_eq!(
             Observation::all([Observation::held("a"), Observation::held("c")]),

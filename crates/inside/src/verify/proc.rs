@@ -54,12 +54,8 @@ fn parse(text: &str) -> Option<Vec<Mount>> {
 /// The value of the field `name` of `/proc/self/status`.
 pub(super) fn status(name: &str) -> Result<String, String> {
     let text = fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
-    let value = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    value
-        .map(|value| value.trim().to_owned())
-        .ok_or_else(|| format!("/proc/self/status has no {name}"))
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.map(|value| value.trim().to_owned()).ok_or_else(|| format!("/proc/self/status has no {name}"))
 }
 
 #[cfg(test)]
@@ -74,10 +70,7 @@ mod tests {
         let mounts = parse(text).unwrap();
         assert_eq!(mounts.len(), 2);
         assert!(!mounts[0].is_writable() && !mounts[1].is_in_memory());
-        assert_eq!(
-            (mounts[1].root.as_str(), mounts[1].target.as_str()),
-            ("/a/b", "/tmp")
-        );
+        assert_eq!((mounts[1].root.as_str(), mounts[1].target.as_str()), ("/a/b", "/tmp"));
         assert!(parse("1 0 0:1 / /\n").is_none());
     }
 

@@ -26,25 +26,17 @@ pub(super) fn user_is_sandbox(order: &Order) -> Observation {
         Ok(groups) => groups,
         Err(error) => return Observation::unknown("the groups", error),
     };
-    let strange: Vec<&str> = others
-        .split_whitespace()
-        .filter(|other| *other != gid.to_string())
-        .collect();
+    let strange: Vec<&str> = others.split_whitespace().filter(|other| *other != gid.to_string()).collect();
     let is_asked = user == Some(uid) && group.is_none_or(|group| group == gid);
     let detail = format!("user {uid}, group {gid}, more groups: {others:?}; asked for {asked}");
-    Observation {
-        held: is_asked && (strange.is_empty() || group.is_none()),
-        detail,
-    }
+    Observation { held: is_asked && (strange.is_empty() || group.is_none()), detail }
 }
 
 /// A number is used as it is; a name is looked up in the image's own file, as the engine does.
 fn number_of(account: &str, file: &str) -> Option<u32> {
     account.parse().ok().or_else(|| {
         let text = fs::read_to_string(file).ok()?;
-        let line = text
-            .lines()
-            .find(|line| line.split(':').next() == Some(account))?;
+        let line = text.lines().find(|line| line.split(':').next() == Some(account))?;
         line.split(':').nth(2)?.parse().ok()
     })
 }
@@ -80,10 +72,7 @@ pub(super) fn capabilities(order: &Order) -> Observation {
 
 pub(super) fn no_new_privileges() -> Observation {
     match status("NoNewPrivs") {
-        Ok(value) => Observation {
-            held: value == "1",
-            detail: format!("NoNewPrivs {value}"),
-        },
+        Ok(value) => Observation { held: value == "1", detail: format!("NoNewPrivs {value}") },
         Err(error) => Observation::unknown("it", error),
     }
 }
@@ -118,9 +107,7 @@ pub(super) fn sudo_blocked() -> Observation {
 /// Where a shell looks for programs.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders)
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_file())
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 /// Root makes a set-user-id program and has a stranger run it. Who cannot make one, or cannot become a stranger, has to take the

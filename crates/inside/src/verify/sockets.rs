@@ -50,12 +50,7 @@ pub(super) fn engine_socket_absent(order: &Order) -> Observation {
             sockets.extend(sockets_below(Path::new(&mount.target), &mut left));
         }
     }
-    faults.extend(
-        sockets
-            .iter()
-            .filter(|path| has_engines_name(path))
-            .map(|path| fault(path, "is there")),
-    );
+    faults.extend(sockets.iter().filter(|path| has_engines_name(path)).map(|path| fault(path, "is there")));
     let begun = Instant::now();
     for path in &sockets {
         if begun.elapsed() > TIMEOUT_OF_ALL {
@@ -80,9 +75,7 @@ fn is_socket(path: &Path) -> bool {
 
 fn has_engines_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    ["podman", "docker", "containerd", "crio"]
-        .iter()
-        .any(|engine| name.contains(engine))
+    ["podman", "docker", "containerd", "crio"].iter().any(|engine| name.contains(engine))
 }
 
 /// The sockets at `place` and below it, the nearest first, as long as entries are `left`. No link is followed.
@@ -173,11 +166,7 @@ mod tests {
                 &b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nLibpod-Api-Version: 5.4.2\r\n\r\nOK"[..],
                 true,
             ),
-            (
-                "refusal",
-                b"HTTP/1.1 403 Forbidden\r\nAPI-Version: 1.45\r\n\r\n",
-                true,
-            ),
+            ("refusal", b"HTTP/1.1 403 Forbidden\r\nAPI-Version: 1.45\r\n\r\n", true),
             ("grpc", b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0\x40\0", true),
             ("web", b"HTTP/1.1 404 Not Found\r\nServer: web\r\n\r\n", false),
             ("agent", b"\0\0\0\x01\x05", false),

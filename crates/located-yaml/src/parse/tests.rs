@@ -39,11 +39,7 @@ fn every_kind_of_value_is_distinguished_from_the_others() {
         ("'12'", text("12"), "a text"),
         ("[a, 1]", Node::List(vec![text("a"), Node::Integer(1)]), "a list"),
         ("{a: }", Node::Map(vec![(text("a"), Node::Null)]), "a mapping"),
-        (
-            "!env HOME",
-            Node::Tagged("env".to_owned(), Box::new(text("HOME"))),
-            "a tagged value",
-        ),
+        ("!env HOME", Node::Tagged("env".to_owned(), Box::new(text("HOME"))), "a tagged value"),
     ] {
         let found = node(written);
         assert!(found == expected, "{written:?} is {}", found.kind());
@@ -87,12 +83,7 @@ fn faults_of_syntax_have_their_place_and_their_fix() {
 
 #[test]
 fn no_fault_quotes_a_value() {
-    for text in [
-        "a: 'hunter2\n",
-        "a: [hunter2\nb: 1\n",
-        "hunter2: *hunter3\n",
-        "a: !hunter2",
-    ] {
+    for text in ["a: 'hunter2\n", "a: [hunter2\nb: 1\n", "hunter2: *hunter3\n", "a: !hunter2"] {
         if let Err(fault) = parse(text) {
             assert!(!fault.message.contains("hunter"), "{text:?}: {fault:?}");
         }

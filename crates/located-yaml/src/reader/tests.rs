@@ -52,10 +52,7 @@ fn values_and_their_places() {
     let text = "name: x\nports: [80, 0x10]\nshare: 2\nlevel: high\nchoice: {name: y}\nany: {b: {value: z}, a: {value: z}}\n";
     let document: Document = read("t", text).unwrap();
     assert_eq!(document.name.as_deref(), Some("x"));
-    assert_eq!(
-        document.ports,
-        [Spanned::new(80, at(2, 9)), Spanned::new(16, at(2, 13))]
-    );
+    assert_eq!(document.ports, [Spanned::new(80, at(2, 9)), Spanned::new(16, at(2, 13))]);
     assert_eq!(document.share, Some(2.0));
     assert_eq!(document.level, Some(Level::High));
     assert_eq!(document.choice, Some(Choice::Name("y".to_owned())));
@@ -68,53 +65,26 @@ fn values_and_their_places() {
 /// Documents, and how their faults begin.
 const FAULTS: &[(&str, &str)] = &[
     ("- a", "t:1:1: the document is a mapping, not a list"),
-    (
-        "name: 3",
-        "t:1:7: `name` is a text, not a number: put it in quotes",
-    ),
-    (
-        "name: !env A",
-        "t:1:7: `name` is a text, not a tagged value: no tag belongs here",
-    ),
+    ("name: 3", "t:1:7: `name` is a text, not a number: put it in quotes"),
+    ("name: !env A", "t:1:7: `name` is a text, not a tagged value: no tag belongs here"),
     ("on: no", "t:1:5: `on` is true or false, not a text"),
-    (
-        "ports: x",
-        "t:1:8: `ports` is a list, not a text: write it as in [one, another]",
-    ),
-    (
-        "ports: [80, x]",
-        "t:1:13: an item of `ports` is a whole number, not a text",
-    ),
+    ("ports: x", "t:1:8: `ports` is a list, not a text: write it as in [one, another]"),
+    ("ports: [80, x]", "t:1:13: an item of `ports` is a whole number, not a text"),
     (
         "ports: [99999999999999999999]",
         "t:1:9: an item of `ports` is a whole number; this one is out of range",
     ),
-    (
-        "ports:\n  -\n",
-        "t:2:4: an item of `ports` is a whole number, not nothing",
-    ),
+    ("ports:\n  -\n", "t:2:4: an item of `ports` is a whole number, not nothing"),
     ("level: middle", "t:1:8: `level` is `low` or `high`, not `middle`"),
     ("level: {low: 1}", "t:1:14: `low` is nothing, not a number"),
     ("choice: {}", "t:1:9: `choice` is empty: give it one entry"),
-    (
-        "choice: {name: x, number: 1}",
-        "t:1:19: `choice` has more than one entry: keep one of them",
-    ),
+    ("choice: {name: x, number: 1}", "t:1:19: `choice` has more than one entry: keep one of them"),
     ("choice: name", "t:1:9: `name` has no value: give it one"),
     ("any: {a: {}}", "t:1:10: there is no `value` here: add it"),
-    (
-        "any: {a: {value: x}, a: {value: x}}",
-        "t:1:22: `a` is here a second time: merge the two",
-    ),
-    (
-        "level: !high x",
-        "t:1:8: `level` is a mapping with one entry, not a tagged value",
-    ),
+    ("any: {a: {value: x}, a: {value: x}}", "t:1:22: `a` is here a second time: merge the two"),
+    ("level: !high x", "t:1:8: `level` is a mapping with one entry, not a tagged value"),
     ("nam: x", "t:1:1: unknown key `nam`: use `name`, `on`, `ports`"),
-    (
-        "name:",
-        "t:1:1: `name` has no value: give it one or remove the key",
-    ),
+    ("name:", "t:1:1: `name` has no value: give it one or remove the key"),
     ("1: x", "t:1:1: a key is a text, not a number"),
     ("!env name: x", "t:1:1: a key is a text, not a tagged value"),
     ("\"a\\e[2Jb\": x", "t:1:1: unknown key `a\\u{1b}[2Jb`: use "),
@@ -124,14 +94,9 @@ const FAULTS: &[(&str, &str)] = &[
 #[test]
 fn every_fault_has_its_place_and_its_fix() {
     for (text, expected) in FAULTS {
-        let fault = read::<Document>("t", text)
-            .err()
-            .map(|fault: InvalidFile| fault.to_string());
+        let fault = read::<Document>("t", text).err().map(|fault: InvalidFile| fault.to_string());
         let fault = fault.unwrap_or_else(|| panic!("{text:?} is accepted"));
-        assert!(
-            fault.starts_with(expected),
-            "{text:?}:\n  got      {fault}\n  expected {expected}"
-        );
+        assert!(fault.starts_with(expected), "{text:?}:\n  got      {fault}\n  expected {expected}");
     }
 }
 
@@ -145,14 +110,8 @@ fn no_fault_quotes_a_value_that_should_be_something_else() {
         "share: hunter2",
         "any: {a: {value: [hunter2]}}",
     ] {
-        let fault = read::<Document>("t", text)
-            .err()
-            .map(|fault| fault.to_string())
-            .unwrap_or_default();
-        assert!(
-            !fault.is_empty() && !fault.contains("hunter2") && !fault.contains("12345678"),
-            "{fault}"
-        );
+        let fault = read::<Document>("t", text).err().map(|fault| fault.to_string()).unwrap_or_default();
+        assert!(!fault.is_empty() && !fault.contains("hunter2") && !fault.contains("12345678"), "{fault}");
     }
 }
 

@@ -49,11 +49,7 @@ pub(super) fn claim<'a>(
         return Ok(Claimed::Ours(claim.clone(), key));
     }
     let foreign = scope.strips_signatures() && (claim.is_some() || signing::has_token(target));
-    Ok(if foreign {
-        Claimed::Foreign(claim)
-    } else {
-        Claimed::Unsigned
-    })
+    Ok(if foreign { Claimed::Foreign(claim) } else { Claimed::Unsigned })
 }
 
 /// The key that the signature was made with the surrogate of, if the request may be signed at all.
@@ -103,11 +99,8 @@ mod tests {
             headers.insert(name, HeaderValue::from_static("value"));
         }
         hide(&mut headers);
-        let hidden: Vec<&str> = headers
-            .iter()
-            .filter(|(_, value)| value.is_sensitive())
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let hidden: Vec<&str> =
+            headers.iter().filter(|(_, value)| value.is_sensitive()).map(|(name, _)| name.as_str()).collect();
         assert_eq!(hidden, ["authorization", "x-amz-security-token"]);
     }
 }

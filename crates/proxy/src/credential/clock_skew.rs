@@ -20,9 +20,7 @@ pub(super) struct ClockSkew {
 
 impl ClockSkew {
     pub(super) fn new() -> Self {
-        Self {
-            said: Mutex::new(LruCache::new(SAID)),
-        }
+        Self { said: Mutex::new(LruCache::new(SAID)) }
     }
 
     /// What to say about a request for `host` that was signed at `signed`, by a clock that should show `now`. A signature that may be
@@ -77,10 +75,7 @@ mod tests {
         assert_eq!(watch.look(&a, now - minutes(9), now, false), None);
         let b = host("b.example");
         let behind = watch.look(&b, now - minutes(90), now, false).unwrap();
-        assert!(
-            behind.contains("b.example was signed 90 minutes behind"),
-            "{behind}"
-        );
+        assert!(behind.contains("b.example was signed 90 minutes behind"), "{behind}");
     }
 
     #[test]

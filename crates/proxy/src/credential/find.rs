@@ -76,12 +76,7 @@ pub(super) fn find(value: &[u8], entries: &[&Entry], division: &Division<'_>) ->
 
 impl Found {
     fn one(value: Vec<u8>) -> Self {
-        Self {
-            value,
-            masked: 1,
-            dropped: 0,
-            sent: Vec::new(),
-        }
+        Self { value, masked: 1, dropped: 0, sent: Vec::new() }
     }
 }
 
@@ -94,10 +89,7 @@ fn scheme_and_token(text: &[u8]) -> Option<(&[u8], usize, &[u8])> {
     let end = text.iter().position(|byte| *byte == b' ')?;
     let (scheme, rest) = text.split_at(end);
     let token = rest.trim_ascii_start();
-    let only_spaces = rest
-        .iter()
-        .take(rest.len() - token.len())
-        .all(|byte| *byte == b' ');
+    let only_spaces = rest.iter().take(rest.len() - token.len()).all(|byte| *byte == b' ');
     let is_name = !scheme.is_empty() && scheme.iter().all(|byte| is_name_byte(*byte));
     (is_name && only_spaces).then(|| (scheme, text.len() - token.len(), token))
 }
@@ -135,43 +127,26 @@ fn basic(token: &[u8], entries: &[&Entry]) -> Option<Pair> {
         return None;
     }
     let real = |entry: Option<&Entry>, half: &[u8]| {
-        entry.map_or_else(
-            || half.to_vec(),
-            |entry| entry.value().expose().as_bytes().to_vec(),
-        )
+        entry.map_or_else(|| half.to_vec(), |entry| entry.value().expose().as_bytes().to_vec())
     };
     let real_pair = [real(for_user, user), real(for_password, password)].join(&b':');
     // Who leaves padding out may not expect it.
-    let engine = if token.len().is_multiple_of(4) {
-        &LENIENT
-    } else {
-        &UNPADDED
-    };
+    let engine = if token.len().is_multiple_of(4) { &LENIENT } else { &UNPADDED };
     let real_token = engine.encode(real_pair);
     let may_come_back = replaced.iter().flatten().all(|entry| entry.allows_echo());
     let sent = (!may_come_back)
         .then(|| String::from_utf8(token.to_vec()).ok())
         .flatten()
         .map(|held| (SecretValue::new(real_token.clone()), held));
-    Some(Pair {
-        token: real_token,
-        masked,
-        sent,
-    })
+    Some(Pair { token: real_token, masked, sent })
 }
 
 /// Cookies, each a credential of its own. Beside one that was replaced no other of its name stays: which one a server takes is not
 /// known here.
 fn cookies(value: &[u8], entries: &[&Entry]) -> Option<Found> {
     let cookies: Vec<&[u8]> = value.split(|byte| *byte == b';').collect();
-    let replaced: Vec<Option<Vec<u8>>> = cookies
-        .iter()
-        .map(|cookie| real_cookie(cookie, entries))
-        .collect();
-    let mut found = Found {
-        masked: 0,
-        ..Found::one(Vec::new())
-    };
+    let replaced: Vec<Option<Vec<u8>>> = cookies.iter().map(|cookie| real_cookie(cookie, entries)).collect();
+    let mut found = Found { masked: 0, ..Found::one(Vec::new()) };
     let mut names: Vec<&[u8]> = Vec::new();
     for (cookie, _) in cookies.iter().zip(&replaced).filter(|(_, real)| real.is_some()) {
         names.push(cookie_name(cookie));
@@ -196,10 +171,7 @@ fn cookies(value: &[u8], entries: &[&Entry]) -> Option<Found> {
 }
 
 fn cookie_name(cookie: &[u8]) -> &[u8] {
-    let end = cookie
-        .iter()
-        .position(|byte| *byte == b'=')
-        .unwrap_or(cookie.len());
+    let end = cookie.iter().position(|byte| *byte == b'=').unwrap_or(cookie.len());
     cookie.get(..end).unwrap_or_default().trim_ascii()
 }
 
@@ -209,25 +181,15 @@ fn real_cookie(cookie: &[u8], entries: &[&Entry]) -> Option<Vec<u8>> {
     let value = cookie.get(start..)?;
     let lead = value.len() - value.trim_ascii_start().len();
     let value = value.trim_ascii();
-    let bare = value
-        .strip_prefix(b"\"")
-        .and_then(|value| value.strip_suffix(b"\""));
+    let bare = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
     let (quote, credential) = bare.map_or((0, value), |bare| (1, bare));
     let entry = held_as(entries, credential)?;
-    Some(spliced(
-        cookie,
-        start + lead + quote,
-        credential.len(),
-        entry.value(),
-    ))
+    Some(spliced(cookie, start + lead + quote, credential.len(), entry.value()))
 }
 
 /// A list with commas, each part a credential of its own.
 fn list(value: &[u8], entries: &[&Entry]) -> Option<Found> {
-    let mut found = Found {
-        masked: 0,
-        ..Found::one(Vec::new())
-    };
+    let mut found = Found { masked: 0, ..Found::one(Vec::new()) };
     let parts: Vec<Vec<u8>> = value
         .split(|byte| *byte == b',')
         .map(|part| {

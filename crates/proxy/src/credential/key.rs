@@ -6,10 +6,8 @@ use sandbox_credentials::SecretValue;
 use sandbox_credentials::wire::SigningReplacement;
 
 /// The headers that carry the token of a temporary key.
-pub(super) const TOKENS: [HeaderName; 2] = [
-    HeaderName::from_static("x-amz-security-token"),
-    HeaderName::from_static("x-amz-s3session-token"),
-];
+pub(super) const TOKENS: [HeaderName; 2] =
+    [HeaderName::from_static("x-amz-security-token"), HeaderName::from_static("x-amz-s3session-token")];
 
 /// A key's surrogate id, and the key.
 pub(super) struct Key {
@@ -57,10 +55,7 @@ impl Key {
     pub(super) fn secrets(&self) -> impl Iterator<Item = (SecretValue, String)> {
         let key = &self.replacement;
         let id = (key.access_key_id.clone(), self.surrogate.clone());
-        let secret = (
-            key.secret_access_key.clone(),
-            key.surrogate_secret_access_key.clone(),
-        );
+        let secret = (key.secret_access_key.clone(), key.surrogate_secret_access_key.clone());
         [id, secret].into_iter().chain(key.session_token.clone())
     }
 }

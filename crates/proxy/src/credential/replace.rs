@@ -30,18 +30,9 @@ pub(super) struct Replaced {
 /// Replaces what the headers carry. Of a header in which something was replaced only that line stays: the first, if there are several.
 /// Encoded credentials beyond [`MOST_SENT`] count as foreign.
 pub(super) fn replace(headers: HeaderMap, scope: &Scope<'_>) -> Result<Replaced, CredentialError> {
-    let mut replaced = Replaced {
-        headers: HeaderMap::new(),
-        names: Vec::new(),
-        masked: 0,
-        dropped: 0,
-        sent: Vec::new(),
-    };
-    let headers = if scope.carried_by(&COOKIE).is_empty() {
-        headers
-    } else {
-        with_one_cookie_line(headers)
-    };
+    let mut replaced =
+        Replaced { headers: HeaderMap::new(), names: Vec::new(), masked: 0, dropped: 0, sent: Vec::new() };
+    let headers = if scope.carried_by(&COOKIE).is_empty() { headers } else { with_one_cookie_line(headers) };
     let mut real = HashMap::new();
     for name in headers.keys() {
         let entries = scope.carried_by(name);
@@ -65,11 +56,7 @@ pub(super) fn replace(headers: HeaderMap, scope: &Scope<'_>) -> Result<Replaced,
         replaced.names.push(name.clone());
         real.insert(name.clone(), secret(name, &found.value)?);
     }
-    replaced.headers = if real.is_empty() {
-        headers
-    } else {
-        with_lines(&headers, real)
-    };
+    replaced.headers = if real.is_empty() { headers } else { with_lines(&headers, real) };
     Ok(replaced)
 }
 
@@ -101,11 +88,7 @@ fn with_lines(headers: &HeaderMap, mut real: HashMap<HeaderName, HeaderValue>) -
 
 /// HTTP/2 clients may send each cookie on a line of its own.
 fn with_one_cookie_line(headers: HeaderMap) -> HeaderMap {
-    let lines: Vec<&[u8]> = headers
-        .get_all(COOKIE)
-        .iter()
-        .map(HeaderValue::as_bytes)
-        .collect();
+    let lines: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if lines.len() < 2 {
         return headers;
     }

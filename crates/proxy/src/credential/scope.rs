@@ -13,15 +13,7 @@ use super::key::{Key, TOKENS};
 use crate::headers::is_same;
 
 /// Headers that say whom is asked, or how much: no credential, whatever a pattern covers.
-const NEVER: [HeaderName; 7] = [
-    HOST,
-    CONTENT_LENGTH,
-    TRANSFER_ENCODING,
-    CONNECTION,
-    UPGRADE,
-    TE,
-    EXPECT,
-];
+const NEVER: [HeaderName; 7] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE, TE, EXPECT];
 
 /// Whether the header is none that may carry a credential.
 fn is_never(name: &HeaderName) -> bool {
@@ -46,9 +38,7 @@ impl<'a> Scope<'a> {
             return Vec::new();
         }
         let entries = self.masked.iter().copied();
-        entries
-            .filter(|entry| entry.covers(name.as_str()) && entry.travels_by(self.scheme))
-            .collect()
+        entries.filter(|entry| entry.covers(name.as_str()) && entry.travels_by(self.scheme)).collect()
     }
 
     /// How the header is divided into credentials, if `entries` may be in it.
@@ -93,9 +83,7 @@ impl<'a> Scope<'a> {
     /// What answers must not bring back, and what the container has instead.
     pub(super) fn secrets(&self) -> impl Iterator<Item = (SecretValue, String)> {
         let masked = self.masked.iter().filter(|entry| !entry.allows_echo());
-        masked
-            .map(|entry| entry.secret())
-            .chain(self.keys.iter().flat_map(|key| key.secrets()))
+        masked.map(|entry| entry.secret()).chain(self.keys.iter().flat_map(|key| key.secrets()))
     }
 
     /// Which of all replacements these are.

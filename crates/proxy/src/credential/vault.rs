@@ -131,11 +131,7 @@ impl Vault {
         sent: impl ExactSizeIterator<Item = (SecretValue, String)>,
     ) -> Arc<Needles> {
         let needles = self.known_needles(scope);
-        if sent.len() == 0 {
-            needles
-        } else {
-            Arc::new(needles.with_sent(sent))
-        }
+        if sent.len() == 0 { needles } else { Arc::new(needles.with_sent(sent)) }
     }
 
     fn known_needles(&self, scope: &Scope<'_>) -> Arc<Needles> {

@@ -36,11 +36,7 @@ pub(super) async fn ask(
     family: Family,
     hops: usize,
 ) -> Result<Response, ExchangeError> {
-    let query = || Query {
-        id: rand::random(),
-        name: name.clone(),
-        family,
-    };
+    let query = || Query { id: rand::random(), name: name.clone(), family };
     let mut asked = query();
     let first = tokio::time::timeout(FIRST_ATTEMPT, over_udp(server, &asked, hops)).await;
     let response = match first {
@@ -50,11 +46,7 @@ pub(super) async fn ask(
             over_udp(server, &asked, hops).await?
         }
     };
-    if response == Response::Truncated {
-        over_tcp(server, &asked, hops).await
-    } else {
-        Ok(response)
-    }
+    if response == Response::Truncated { over_tcp(server, &asked, hops).await } else { Ok(response) }
 }
 
 async fn over_udp(server: SocketAddr, query: &Query, hops: usize) -> Result<Response, ExchangeError> {
@@ -79,10 +71,8 @@ async fn over_udp(server: SocketAddr, query: &Query, hops: usize) -> Result<Resp
 
 async fn over_tcp(server: SocketAddr, query: &Query, hops: usize) -> Result<Response, ExchangeError> {
     let message = query.to_message();
-    let mut framed = u16::try_from(message.len())
-        .map_err(|_| ExchangeError::Malformed)?
-        .to_be_bytes()
-        .to_vec();
+    let mut framed =
+        u16::try_from(message.len()).map_err(|_| ExchangeError::Malformed)?.to_be_bytes().to_vec();
     framed.extend_from_slice(&message);
     let mut stream = TcpStream::connect(server).await?;
     stream.write_all(&framed).await?;

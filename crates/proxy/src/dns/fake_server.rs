@@ -92,13 +92,7 @@ impl Asked {
         assert_eq!((header.flags, header.questions), (Header::RECURSION_DESIRED, 1));
         let name = reader.plain_name().unwrap().to_string();
         let kind = reader.word().unwrap();
-        Self {
-            id: header.id,
-            question: query[12..].to_vec(),
-            name,
-            kind,
-            tcp,
-        }
+        Self { id: header.id, question: query[12..].to_vec(), name, kind, tcp }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -141,14 +135,7 @@ impl Asked {
 
     fn message(&self, flags: u16, answers: u16, section: &[u8]) -> Vec<u8> {
         let flags = flags | Header::RESPONSE | Header::RECURSION_DESIRED | Header::RECURSION_AVAILABLE;
-        let header = Header {
-            id: self.id,
-            flags,
-            questions: 1,
-            answers,
-            authorities: 0,
-            additionals: 0,
-        };
+        let header = Header { id: self.id, flags, questions: 1, answers, authorities: 0, additionals: 0 };
         let mut message = Vec::new();
         header.write(&mut message);
         message.extend_from_slice(&self.question);
@@ -181,12 +168,7 @@ pub(super) fn a(owner: &str, ttl: u32, address: [u8; 4]) -> Fields {
 }
 
 pub(super) fn aaaa(owner: &str, ttl: u32, address: &str) -> Fields {
-    Fields::new(
-        owner,
-        TYPE_AAAA,
-        ttl,
-        &address.parse::<Ipv6Addr>().unwrap().octets(),
-    )
+    Fields::new(owner, TYPE_AAAA, ttl, &address.parse::<Ipv6Addr>().unwrap().octets())
 }
 
 pub(super) fn cname(owner: &str, target: &str) -> Fields {

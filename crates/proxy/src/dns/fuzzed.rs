@@ -50,10 +50,7 @@ fn query(packet: &[u8]) {
     assert!(reply.message.len() <= packet.len() + 27, "a reply is too long");
     assert_eq!(reply.message.get(..2), packet.get(..2), "a reply is another's");
     assert!(reply.message.len() >= HEADER_BYTES, "a reply has no header");
-    assert!(
-        super::responder::reply(&reply.message, PROXY).is_none(),
-        "a reply is answered"
-    );
+    assert!(super::responder::reply(&reply.message, PROXY).is_none(), "a reply is answered");
 }
 
 fn question(family: Family) -> Query {

@@ -59,10 +59,7 @@ impl AddressGuard {
     /// A guard that permits public addresses and those in `allow`, but never one in `own`: a proxy that connects to itself would do
     /// so until its connections are used up.
     pub(crate) fn new(allow: Vec<IpNet>, own: Vec<IpAddr>) -> Self {
-        Self {
-            allow,
-            own: own.into_iter().map(meant).collect(),
-        }
+        Self { allow, own: own.into_iter().map(meant).collect() }
     }
 
     /// Whether the proxy may connect to `address`.
@@ -113,10 +110,7 @@ mod tests {
 
     fn guard(allow: &[&str], own: &[&str]) -> AddressGuard {
         let allow = allow.iter().map(|net| net.parse().unwrap()).collect();
-        AddressGuard::new(
-            allow,
-            own.iter().map(|address| address.parse().unwrap()).collect(),
-        )
+        AddressGuard::new(allow, own.iter().map(|address| address.parse().unwrap()).collect())
     }
 
     #[test]
@@ -140,36 +134,16 @@ mod tests {
             ("-", "240.0.0.0", "255.255.255.255", "-"),
             // Everything outside of global unicast.
             ("-", "::", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2000::"),
-            (
-                "3fff:1000::",
-                "4000::",
-                "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-                "-",
-            ),
+            ("3fff:1000::", "4000::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "-"),
             (
                 "2000:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
                 "2001::",
                 "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff",
                 "2001:200::",
             ),
-            (
-                "2001:db7:ffff::",
-                "2001:db8::",
-                "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff",
-                "2001:db9::",
-            ),
-            (
-                "2001:ffff:ffff::",
-                "2002::",
-                "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-                "2003::",
-            ),
-            (
-                "3ffe:ffff::",
-                "3fff::",
-                "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff",
-                "3fff:1000::",
-            ),
+            ("2001:db7:ffff::", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db9::"),
+            ("2001:ffff:ffff::", "2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2003::"),
+            ("3ffe:ffff::", "3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:1000::"),
         ];
         let guard = guard(&[], &[]);
         for (before, first, last, behind) in cases {
@@ -212,23 +186,16 @@ mod tests {
         for address in refused {
             assert!(!guard.permits(address.parse().unwrap()), "{address}");
         }
-        for address in [
-            "8.8.8.8",
-            "::ffff:8.8.8.8",
-            "::ffff:0:8.8.8.8",
-            "2606:4700::1111",
-            "2a00:1450:4001::200e",
-        ] {
+        for address in
+            ["8.8.8.8", "::ffff:8.8.8.8", "::ffff:0:8.8.8.8", "2606:4700::1111", "2a00:1450:4001::200e"]
+        {
             assert!(guard.permits(address.parse().unwrap()), "{address}");
         }
     }
 
     #[test]
     fn exceptions_open_networks_but_never_the_proxy() {
-        let guard = guard(
-            &["10.20.0.0/16", "fd00::/8", "::/0"],
-            &["10.20.0.5", "1.2.3.4", "2606:4700::5"],
-        );
+        let guard = guard(&["10.20.0.0/16", "fd00::/8", "::/0"], &["10.20.0.5", "1.2.3.4", "2606:4700::5"]);
         let cases = [
             ("10.20.1.1", true),
             ("::ffff:10.20.1.1", true),

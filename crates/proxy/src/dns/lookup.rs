@@ -67,9 +67,7 @@ pub(super) async fn look_up(server: SocketAddr, name: &Name) -> Result<Found, Re
             Either::Right((v6, v4)) => merge(second(&v6, v4).await, v6),
         }
     };
-    tokio::time::timeout(DEADLINE, both)
-        .await
-        .unwrap_or(Err(ResolveError::TimedOut))
+    tokio::time::timeout(DEADLINE, both).await.unwrap_or(Err(ResolveError::TimedOut))
 }
 
 /// The slower family's result; nothing, if it takes long and the faster one has addresses already.
@@ -80,19 +78,14 @@ async fn second(
     if first.is_err() {
         return rest.await;
     }
-    tokio::time::timeout(GRACE, rest)
-        .await
-        .unwrap_or(Err(ResolveError::NotFound))
+    tokio::time::timeout(GRACE, rest).await.unwrap_or(Err(ResolveError::NotFound))
 }
 
 fn merge(v4: Result<Found, ResolveError>, v6: Result<Found, ResolveError>) -> Result<Found, ResolveError> {
     match (v4, v6) {
         (Ok(v4), Ok(v6)) => {
             let addresses = v4.addresses.into_iter().chain(v6.addresses).collect();
-            Ok(Found {
-                addresses,
-                ttl: v4.ttl.min(v6.ttl),
-            })
+            Ok(Found { addresses, ttl: v4.ttl.min(v6.ttl) })
         }
         (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
         // "There is none" is the lesser news when the other family could not be asked.
@@ -105,12 +98,10 @@ async fn of_family(server: SocketAddr, name: &Name, family: Family) -> Result<Fo
     let mut shortest = u32::MAX;
     let mut hops_left = HOPS;
     loop {
-        let response = ask(server, &name, family, hops_left)
-            .await
-            .map_err(|error| match error {
-                ExchangeError::Io(source) => ResolveError::Unreachable(Arc::new(source)),
-                ExchangeError::Malformed => ResolveError::Malformed,
-            })?;
+        let response = ask(server, &name, family, hops_left).await.map_err(|error| match error {
+            ExchangeError::Io(source) => ResolveError::Unreachable(Arc::new(source)),
+            ExchangeError::Malformed => ResolveError::Malformed,
+        })?;
         match response {
             Response::Addresses { addresses, ttl } => {
                 let ttl = Duration::from_secs(shortest.min(ttl).into());
@@ -151,14 +142,8 @@ mod tests {
     async fn addresses(answer: impl Fn(&Asked) -> Vec<Vec<u8>> + Send + 'static) -> Result<String, String> {
         let server = FakeServer::start(answer).await;
         let found = look_up(server.address(), &Name::from_host("a.example").unwrap()).await;
-        let text = |found: Found| {
-            found
-                .addresses
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(" ")
-        };
+        let text =
+            |found: Found| found.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         found.map(text).map_err(|error| error.to_string())
     }
 
@@ -166,11 +151,7 @@ mod tests {
     #[tokio::test]
     #[expect(clippy::too_many_lines, reason = "a flat table")]
     async fn every_kind_of_answer() {
-        type Case = (
-            &'static str,
-            fn(&Asked) -> Vec<Vec<u8>>,
-            Result<&'static str, &'static str>,
-        );
+        type Case = (&'static str, fn(&Asked) -> Vec<Vec<u8>>, Result<&'static str, &'static str>);
         let not_found = Err("Name or service not known");
         let unreadable = Err("name server sent an unreadable answer");
         let cases: [Case; 19] = [
@@ -179,16 +160,8 @@ mod tests {
                 |q| vec![q.by_family(&[a("a.example", 60, V4)], &[aaaa("a.example", 60, V6)])],
                 Ok("192.0.2.7 2001:db8::7"),
             ),
-            (
-                "v4 only",
-                |q| vec![q.by_family(&[a("a.example", 60, V4)], &[])],
-                Ok("192.0.2.7"),
-            ),
-            (
-                "v6 only",
-                |q| vec![q.by_family(&[], &[aaaa("A.EXAMPLE", 60, V6)])],
-                Ok("2001:db8::7"),
-            ),
+            ("v4 only", |q| vec![q.by_family(&[a("a.example", 60, V4)], &[])], Ok("192.0.2.7")),
+            ("v6 only", |q| vec![q.by_family(&[], &[aaaa("A.EXAMPLE", 60, V6)])], Ok("2001:db8::7")),
             (
                 "twice the same",
                 |q| vec![q.by_family(&[a("a.example", 60, V4), a("a.example", 60, V4)], &[])],
@@ -198,11 +171,7 @@ mod tests {
                 "chain",
                 |q| {
                     vec![q.by_family(
-                        &[
-                            cname("b.example", "c.test"),
-                            a("c.test", 60, V4),
-                            cname("a.example", "b.example"),
-                        ],
+                        &[cname("b.example", "c.test"), a("c.test", 60, V4), cname("a.example", "b.example")],
                         &[],
                     )]
                 },
@@ -236,60 +205,29 @@ mod tests {
                 },
                 Err("more than 8 aliases of a name"),
             ),
-            (
-                "another's address",
-                |q| vec![q.by_family(&[a("evil.example", 60, V4)], &[])],
-                not_found,
-            ),
+            ("another's address", |q| vec![q.by_family(&[a("evil.example", 60, V4)], &[])], not_found),
             (
                 "another's beside ours",
-                |q| {
-                    vec![q.by_family(
-                        &[a("evil.example", 60, [6, 6, 6, 6]), a("a.example", 60, V4)],
-                        &[],
-                    )]
-                },
+                |q| vec![q.by_family(&[a("evil.example", 60, [6, 6, 6, 6]), a("a.example", 60, V4)], &[])],
                 Ok("192.0.2.7"),
             ),
-            (
-                "alias of nothing",
-                |q| vec![q.answer(&[cname("evil.example", "b.example")])],
-                not_found,
-            ),
+            ("alias of nothing", |q| vec![q.answer(&[cname("evil.example", "b.example")])], not_found),
             ("no such name", |q| vec![q.code(3)], not_found),
-            (
-                "servfail",
-                |q| vec![q.code(2)],
-                Err("name server answered SERVFAIL"),
-            ),
+            ("servfail", |q| vec![q.code(2)], Err("name server answered SERVFAIL")),
             (
                 "servfail for one",
-                |q| {
-                    vec![if q.is_v4() {
-                        q.answer(&[a("a.example", 60, V4)])
-                    } else {
-                        q.code(2)
-                    }]
-                },
+                |q| vec![if q.is_v4() { q.answer(&[a("a.example", 60, V4)]) } else { q.code(2) }],
                 Ok("192.0.2.7"),
             ),
             (
                 "truncated",
                 |q| {
-                    vec![if q.is_tcp() {
-                        q.by_family(&[a("a.example", 60, V4)], &[])
-                    } else {
-                        q.truncated()
-                    }]
+                    vec![if q.is_tcp() { q.by_family(&[a("a.example", 60, V4)], &[]) } else { q.truncated() }]
                 },
                 Ok("192.0.2.7"),
             ),
             ("truncated for ever", |q| vec![q.truncated()], unreadable),
-            (
-                "pointer loop",
-                |q| vec![q.raw(1, b"\xc0\x1b\0\x01\0\x01\0\0\0\0\0\0")],
-                unreadable,
-            ),
+            ("pointer loop", |q| vec![q.raw(1, b"\xc0\x1b\0\x01\0\x01\0\0\0\0\0\0")], unreadable),
             (
                 "short address",
                 |q| {
@@ -343,27 +281,19 @@ mod tests {
     async fn the_shortest_ttl_counts() {
         let server = FakeServer::start(|asked| {
             vec![asked.by_family(
-                &[
-                    Fields::named("a.example", 5, 30, "b.example"),
-                    a("b.example", 90, V4),
-                ],
+                &[Fields::named("a.example", 5, 30, "b.example"), a("b.example", 90, V4)],
                 &[aaaa("a.example", 45, V6)],
             )]
         })
         .await;
-        let found = look_up(server.address(), &Name::from_host("a.example").unwrap())
-            .await
-            .unwrap();
+        let found = look_up(server.address(), &Name::from_host("a.example").unwrap()).await.unwrap();
         assert_eq!(found.ttl, Duration::from_secs(30));
     }
 
     #[tokio::test(start_paused = true)]
     async fn silence_ends_after_four_seconds() {
         let began = Instant::now();
-        assert_eq!(
-            addresses(|_| Vec::new()).await,
-            Err("name server timed out".to_owned())
-        );
+        assert_eq!(addresses(|_| Vec::new()).await, Err("name server timed out".to_owned()));
         assert_eq!(began.elapsed().as_secs(), 4);
     }
 
@@ -386,13 +316,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_family_does_not_hold_up_the_other_for_long() {
         let began = Instant::now();
-        let found = addresses(|asked| {
-            if asked.is_v4() {
-                vec![asked.answer(&[a("a.example", 60, V4)])]
-            } else {
-                Vec::new()
-            }
-        });
+        let found =
+            addresses(
+                |asked| {
+                    if asked.is_v4() { vec![asked.answer(&[a("a.example", 60, V4)])] } else { Vec::new() }
+                },
+            );
         assert_eq!(found.await.as_deref(), Ok("192.0.2.7"));
         assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     }
@@ -407,10 +336,6 @@ mod tests {
         assert!(
             matches!(&found, Err(ResolveError::Unreachable(source)) if source.kind() == io::ErrorKind::ConnectionRefused)
         );
-        assert!(
-            began.elapsed() < Duration::from_millis(900),
-            "{:?}",
-            began.elapsed()
-        );
+        assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
     }
 }

@@ -51,14 +51,7 @@ impl Header {
 
     /// Appends the header to `message`.
     pub(super) fn write(self, message: &mut Vec<u8>) {
-        let words = [
-            self.id,
-            self.flags,
-            self.questions,
-            self.answers,
-            self.authorities,
-            self.additionals,
-        ];
+        let words = [self.id, self.flags, self.questions, self.answers, self.authorities, self.additionals];
         message.extend(words.into_iter().flat_map(u16::to_be_bytes));
     }
 }
@@ -125,9 +118,7 @@ impl fmt::Display for Name {
             if index > 0 {
                 f.write_str(".")?;
             }
-            let text = String::from_utf8_lossy(label)
-                .replace('\\', r"\\")
-                .replace('.', r"\.");
+            let text = String::from_utf8_lossy(label).replace('\\', r"\\").replace('.', r"\.");
             f.write_str(&text)?;
         }
         Ok(())
@@ -245,14 +236,7 @@ impl<'a> Reader<'a> {
         let length = self.word()?;
         let data_at = self.position;
         let data = self.bytes(usize::from(length))?;
-        Some(ResourceRecord {
-            owner,
-            kind,
-            class,
-            ttl,
-            data,
-            data_at,
-        })
+        Some(ResourceRecord { owner, kind, class, ttl, data, data_at })
     }
 
     /// Passes a record without looking at its data: its type, and whether the root owns it.
@@ -292,9 +276,7 @@ impl<'a> Reader<'a> {
     }
 
     fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
-        let bytes = self
-            .message
-            .get(self.position..self.position.checked_add(length)?)?;
+        let bytes = self.message.get(self.position..self.position.checked_add(length)?)?;
         self.position += length;
         Some(bytes)
     }
@@ -372,10 +354,7 @@ mod tests {
                 good.then(|| host.to_ascii_lowercase()),
                 "{host}"
             );
-            assert!(
-                name.is_none_or(|name| name.is_host() && name.as_wire().len() <= NAME_BYTES),
-                "{host}"
-            );
+            assert!(name.is_none_or(|name| name.is_host() && name.as_wire().len() <= NAME_BYTES), "{host}");
         }
     }
 
@@ -399,23 +378,12 @@ mod tests {
     fn pointers_go_backwards_only() {
         // At 0: "com"; at 5: "a" + pointer to 0; at 9: pointer to itself; at 11: pointer forward; at 13: pointer to 15 and back.
         let message = b"\x03com\0\x01a\xc0\x00\xc0\x09\xc0\x0d\xc0\x0f\xc0\x0d";
-        let cases = [
-            (0, Some("com")),
-            (5, Some("a.com")),
-            (9, None),
-            (11, None),
-            (13, None),
-            (15, None),
-        ];
+        let cases = [(0, Some("com")), (5, Some("a.com")), (9, None), (11, None), (13, None), (15, None)];
         for (position, text) in cases {
             let name = Reader::at(message, position).name().map(|name| name.to_string());
             assert_eq!(name.as_deref(), text, "at {position}");
         }
-        assert_eq!(
-            Reader::at(message, 5).plain_name(),
-            None,
-            "a pointer is not a plain name"
-        );
+        assert_eq!(Reader::at(message, 5).plain_name(), None, "a pointer is not a plain name");
         let mut reader = Reader::at(message, 5);
         reader.name().unwrap();
         assert_eq!(reader.position, 9, "reading goes on behind the pointer");

@@ -27,13 +27,7 @@ impl Rate {
     /// `per_second` queries a second, and as many at once; the bucket is full at `now`.
     pub(super) fn new(per_second: u32, now: Instant) -> Self {
         let cost = BURST.checked_div(per_second);
-        Self {
-            cost,
-            bucket: Mutex::new(Bucket {
-                credit: BURST,
-                filled_at: now,
-            }),
-        }
+        Self { cost, bucket: Mutex::new(Bucket { credit: BURST, filled_at: now }) }
     }
 
     /// Whether a query that came at `now` is to be answered.

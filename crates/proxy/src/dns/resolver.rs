@@ -53,16 +53,8 @@ struct Cached {
 impl Resolver {
     /// A resolver that asks `server`.
     pub(crate) fn new(server: SocketAddr) -> Self {
-        let state = State {
-            cache: LruCache::new(CACHED),
-            in_flight: HashMap::new(),
-        };
-        Self {
-            shared: Arc::new(Shared {
-                server,
-                state: Mutex::new(state),
-            }),
-        }
+        let state = State { cache: LruCache::new(CACHED), in_flight: HashMap::new() };
+        Self { shared: Arc::new(Shared { server, state: Mutex::new(state) }) }
     }
 
     /// The addresses of `host`, IPv4 first; never empty. A canonical IPv4 address is its own. Takes 4 s at most.
@@ -75,11 +67,7 @@ impl Resolver {
             Entered::Known(addresses) => return Ok(addresses.to_vec()),
             Entered::Running(outcome) => outcome,
         };
-        let outcome = outcome
-            .wait_for(Option::is_some)
-            .await
-            .map_err(|_| ResolveError::Abandoned)?
-            .clone();
+        let outcome = outcome.wait_for(Option::is_some).await.map_err(|_| ResolveError::Abandoned)?.clone();
         Ok(outcome.ok_or(ResolveError::Abandoned)??.to_vec())
     }
 }
@@ -111,20 +99,11 @@ impl Shared {
     }
 
     async fn run(self: Arc<Self>, name: Name, sender: watch::Sender<Option<Outcome>>) {
-        let guard = InFlightGuard {
-            shared: &self,
-            name: &name,
-        };
+        let guard = InFlightGuard { shared: &self, name: &name };
         let outcome = look_up(self.server, &name).await.map(|found| {
             let addresses: Arc<[IpAddr]> = found.addresses.into();
             let until = Instant::now() + found.ttl.clamp(TTL_MIN, TTL_MAX);
-            self.lock().cache.put(
-                name.clone(),
-                Cached {
-                    addresses: addresses.clone(),
-                    until,
-                },
-            );
+            self.lock().cache.put(name.clone(), Cached { addresses: addresses.clone(), until });
             addresses
         });
         drop(guard);
@@ -172,10 +151,7 @@ mod tests {
             let server = FakeServer::start(one_address(ttl)).await;
             let resolver = Resolver::new(server.address());
             for host in ["a.example", "A.Example", "a.example"] {
-                assert_eq!(
-                    resolver.resolve(host).await.unwrap(),
-                    ["192.0.2.7".parse::<IpAddr>().unwrap()]
-                );
+                assert_eq!(resolver.resolve(host).await.unwrap(), ["192.0.2.7".parse::<IpAddr>().unwrap()]);
             }
             assert_eq!(server.asked(), 2, "one query for each family");
             tokio::time::pause();
@@ -201,13 +177,7 @@ mod tests {
             let resolver = Arc::clone(&resolver);
             callers.spawn(async move { resolver.resolve("a.example").await.unwrap() });
         }
-        assert!(
-            callers
-                .join_all()
-                .await
-                .iter()
-                .all(|addresses| addresses.len() == 1)
-        );
+        assert!(callers.join_all().await.iter().all(|addresses| addresses.len() == 1));
         assert_eq!(server.asked(), 2);
         assert!(resolver.shared.lock().in_flight.is_empty());
     }
@@ -217,10 +187,7 @@ mod tests {
         let server = FakeServer::start(|asked| vec![asked.code(3)]).await;
         let resolver = Resolver::new(server.address());
         for asked in [2, 4] {
-            assert!(matches!(
-                resolver.resolve("a.example").await,
-                Err(ResolveError::NotFound)
-            ));
+            assert!(matches!(resolver.resolve("a.example").await, Err(ResolveError::NotFound)));
             assert_eq!(server.asked(), asked);
         }
         assert!(resolver.shared.lock().in_flight.is_empty());
@@ -230,15 +197,9 @@ mod tests {
     async fn some_hosts_are_never_asked_for() {
         let server = FakeServer::start(|asked| vec![asked.code(3)]).await;
         let resolver = Resolver::new(server.address());
-        assert_eq!(
-            resolver.resolve("192.0.2.1").await.unwrap(),
-            ["192.0.2.1".parse::<IpAddr>().unwrap()]
-        );
+        assert_eq!(resolver.resolve("192.0.2.1").await.unwrap(), ["192.0.2.1".parse::<IpAddr>().unwrap()]);
         for host in ["", "a b.example", "a..example", "é.example", "::1", "a.example."] {
-            assert!(
-                matches!(resolver.resolve(host).await, Err(ResolveError::NotFound)),
-                "{host}"
-            );
+            assert!(matches!(resolver.resolve(host).await, Err(ResolveError::NotFound)), "{host}");
         }
         assert_eq!(server.asked(), 0);
     }

@@ -31,11 +31,7 @@ pub(super) fn reply(query: &[u8], address: Ipv4Addr) -> Option<Reply> {
     if header.flags & Header::RESPONSE != 0 {
         return None;
     }
-    let question = if header.questions > 0 {
-        read_question(&mut reader)
-    } else {
-        None
-    };
+    let question = if header.questions > 0 { read_question(&mut reader) } else { None };
     let answer = judge(header, question.as_ref(), address);
     let opt = has_opt(header, reader);
     let message = write(query, header, question.as_ref(), &answer, opt);
@@ -43,10 +39,7 @@ pub(super) fn reply(query: &[u8], address: Ipv4Addr) -> Option<Reply> {
         Some(question) => (type_name(question.kind), question.name.to_string()),
         None => ("-".to_owned(), "-".to_owned()),
     };
-    Some(Reply {
-        message,
-        event: Event::Dns { kind, name, answer },
-    })
+    Some(Reply { message, event: Event::Dns { kind, name, answer } })
 }
 
 /// The first question.
@@ -63,12 +56,7 @@ fn read_question(reader: &mut Reader<'_>) -> Option<Question> {
     let kind = reader.word()?;
     let class = reader.word()?;
     let end = HEADER_BYTES + name.as_wire().len() + 4;
-    Some(Question {
-        name,
-        kind,
-        class,
-        end,
-    })
+    Some(Question { name, kind, class, end })
 }
 
 fn judge(header: Header, question: Option<&Question>, address: Ipv4Addr) -> DnsAnswer {
@@ -164,15 +152,7 @@ mod tests {
     fn query(flags: u16, counts: [u16; 4], rest: &[u8]) -> Vec<u8> {
         let [questions, answers, authorities, additionals] = counts;
         let mut message = Vec::new();
-        Header {
-            id: 0xbeef,
-            flags,
-            questions,
-            answers,
-            authorities,
-            additionals,
-        }
-        .write(&mut message);
+        Header { id: 0xbeef, flags, questions, answers, authorities, additionals }.write(&mut message);
         message.extend_from_slice(rest);
         message
     }
@@ -187,10 +167,7 @@ mod tests {
         let reply = reply(&query(0x0120, [1, 0, 0, 0], &asked), PROXY).unwrap();
         let answer = b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\x0a\xc7\x01\x64";
         // RA is set, RD repeated, AD dropped; the letters keep their case.
-        assert_eq!(
-            reply.message,
-            [&query(0x8180, [1, 1, 0, 0], &asked), &answer[..]].concat()
-        );
+        assert_eq!(reply.message, [&query(0x8180, [1, 1, 0, 0], &asked), &answer[..]].concat());
         let expected = Event::Dns {
             kind: "A".to_owned(),
             name: "ApI.example.com".to_owned(),
@@ -205,149 +182,43 @@ mod tests {
         let name = b"\x04evil\x03com\0";
         let long = [vec![63; 1], vec![b'a'; 63]].concat().repeat(4);
         let cases: [(&str, Vec<u8>, DnsAnswer, &str); 22] = [
-            (
-                "A",
-                query(0, [1, 0, 0, 0], &question(name, 1, 1)),
-                DnsAnswer::Address(PROXY),
-                "A evil.com",
-            ),
-            (
-                "AAAA",
-                query(0, [1, 0, 0, 0], &question(name, 28, 1)),
-                DnsAnswer::Nodata,
-                "AAAA evil.com",
-            ),
-            (
-                "TXT",
-                query(0, [1, 0, 0, 0], &question(name, 16, 1)),
-                DnsAnswer::Nodata,
-                "TXT evil.com",
-            ),
-            (
-                "CNAME",
-                query(0, [1, 0, 0, 0], &question(name, 5, 1)),
-                DnsAnswer::Nodata,
-                "CNAME evil.com",
-            ),
-            (
-                "HTTPS",
-                query(0, [1, 0, 0, 0], &question(name, 65, 1)),
-                DnsAnswer::Nodata,
-                "HTTPS evil.com",
-            ),
-            (
-                "SVCB",
-                query(0, [1, 0, 0, 0], &question(name, 64, 1)),
-                DnsAnswer::Nodata,
-                "SVCB evil.com",
-            ),
-            (
-                "ANY",
-                query(0, [1, 0, 0, 0], &question(name, 255, 1)),
-                DnsAnswer::Nodata,
-                "ANY evil.com",
-            ),
-            (
-                "AXFR",
-                query(0, [1, 0, 0, 0], &question(name, 252, 1)),
-                DnsAnswer::Nodata,
-                "AXFR evil.com",
-            ),
-            (
-                "IXFR",
-                query(0, [1, 0, 0, 0], &question(name, 251, 1)),
-                DnsAnswer::Nodata,
-                "IXFR evil.com",
-            ),
+            ("A", query(0, [1, 0, 0, 0], &question(name, 1, 1)), DnsAnswer::Address(PROXY), "A evil.com"),
+            ("AAAA", query(0, [1, 0, 0, 0], &question(name, 28, 1)), DnsAnswer::Nodata, "AAAA evil.com"),
+            ("TXT", query(0, [1, 0, 0, 0], &question(name, 16, 1)), DnsAnswer::Nodata, "TXT evil.com"),
+            ("CNAME", query(0, [1, 0, 0, 0], &question(name, 5, 1)), DnsAnswer::Nodata, "CNAME evil.com"),
+            ("HTTPS", query(0, [1, 0, 0, 0], &question(name, 65, 1)), DnsAnswer::Nodata, "HTTPS evil.com"),
+            ("SVCB", query(0, [1, 0, 0, 0], &question(name, 64, 1)), DnsAnswer::Nodata, "SVCB evil.com"),
+            ("ANY", query(0, [1, 0, 0, 0], &question(name, 255, 1)), DnsAnswer::Nodata, "ANY evil.com"),
+            ("AXFR", query(0, [1, 0, 0, 0], &question(name, 252, 1)), DnsAnswer::Nodata, "AXFR evil.com"),
+            ("IXFR", query(0, [1, 0, 0, 0], &question(name, 251, 1)), DnsAnswer::Nodata, "IXFR evil.com"),
             (
                 "no name",
                 query(0, [1, 0, 0, 0], &question(name, 4711, 1)),
                 DnsAnswer::Nodata,
                 "TYPE4711 evil.com",
             ),
-            (
-                "root",
-                query(0, [1, 0, 0, 0], &question(b"\0", 1, 1)),
-                DnsAnswer::Nodata,
-                "A .",
-            ),
-            (
-                "status",
-                query(0x1000, [1, 0, 0, 0], &question(name, 1, 1)),
-                DnsAnswer::Notimp,
-                "A evil.com",
-            ),
-            (
-                "update, broken",
-                query(0x2800, [9, 0, 0, 0], b"\xc0"),
-                DnsAnswer::Notimp,
-                "- -",
-            ),
-            (
-                "no question",
-                query(0, [0, 0, 0, 0], &question(name, 1, 1)),
-                DnsAnswer::Formerr,
-                "- -",
-            ),
+            ("root", query(0, [1, 0, 0, 0], &question(b"\0", 1, 1)), DnsAnswer::Nodata, "A ."),
+            ("status", query(0x1000, [1, 0, 0, 0], &question(name, 1, 1)), DnsAnswer::Notimp, "A evil.com"),
+            ("update, broken", query(0x2800, [9, 0, 0, 0], b"\xc0"), DnsAnswer::Notimp, "- -"),
+            ("no question", query(0, [0, 0, 0, 0], &question(name, 1, 1)), DnsAnswer::Formerr, "- -"),
             (
                 "two questions",
                 query(0, [2, 0, 0, 0], &question(name, 1, 1)),
                 DnsAnswer::Formerr,
                 "A evil.com",
             ),
-            (
-                "compressed",
-                query(0, [1, 0, 0, 0], &question(b"\xc0\x0c", 1, 1)),
-                DnsAnswer::Formerr,
-                "- -",
-            ),
-            (
-                "label type",
-                query(0, [1, 0, 0, 0], &question(b"\x41a\0", 1, 1)),
-                DnsAnswer::Formerr,
-                "- -",
-            ),
-            (
-                "over-long",
-                query(0, [1, 0, 0, 0], &question(&long, 1, 1)),
-                DnsAnswer::Formerr,
-                "- -",
-            ),
-            (
-                "cut name",
-                query(0, [1, 0, 0, 0], b"\x04evi"),
-                DnsAnswer::Formerr,
-                "- -",
-            ),
-            (
-                "cut class",
-                query(0, [1, 0, 0, 0], b"\x01a\0\0\x01\0"),
-                DnsAnswer::Formerr,
-                "- -",
-            ),
-            (
-                "chaos",
-                query(0, [1, 0, 0, 0], &question(name, 1, 3)),
-                DnsAnswer::Refused,
-                "A evil.com",
-            ),
-            (
-                "any class",
-                query(0, [1, 0, 0, 0], &question(name, 1, 255)),
-                DnsAnswer::Refused,
-                "A evil.com",
-            ),
+            ("compressed", query(0, [1, 0, 0, 0], &question(b"\xc0\x0c", 1, 1)), DnsAnswer::Formerr, "- -"),
+            ("label type", query(0, [1, 0, 0, 0], &question(b"\x41a\0", 1, 1)), DnsAnswer::Formerr, "- -"),
+            ("over-long", query(0, [1, 0, 0, 0], &question(&long, 1, 1)), DnsAnswer::Formerr, "- -"),
+            ("cut name", query(0, [1, 0, 0, 0], b"\x04evi"), DnsAnswer::Formerr, "- -"),
+            ("cut class", query(0, [1, 0, 0, 0], b"\x01a\0\0\x01\0"), DnsAnswer::Formerr, "- -"),
+            ("chaos", query(0, [1, 0, 0, 0], &question(name, 1, 3)), DnsAnswer::Refused, "A evil.com"),
+            ("any class", query(0, [1, 0, 0, 0], &question(name, 1, 255)), DnsAnswer::Refused, "A evil.com"),
         ];
         for (case, query, expected, text) in cases {
             let reply = reply(&query, PROXY).unwrap();
-            let Event::Dns { kind, name, answer } = reply.event else {
-                panic!("{case}: no DNS record")
-            };
-            assert_eq!(
-                (&answer, format!("{kind} {name}").as_str()),
-                (&expected, text),
-                "{case}"
-            );
+            let Event::Dns { kind, name, answer } = reply.event else { panic!("{case}: no DNS record") };
+            assert_eq!((&answer, format!("{kind} {name}").as_str()), (&expected, text), "{case}");
             let header = Reader::new(&reply.message).header().unwrap();
             let code = match expected {
                 DnsAnswer::Address(_) | DnsAnswer::Nodata => 0,
@@ -357,11 +228,7 @@ mod tests {
             };
             assert_eq!(header.flags & Header::RESPONSE_CODE, code, "{case}");
             assert_eq!(header.id, 0xbeef, "{case}");
-            assert_eq!(
-                header.answers,
-                u16::from(matches!(expected, DnsAnswer::Address(_))),
-                "{case}"
-            );
+            assert_eq!(header.answers, u16::from(matches!(expected, DnsAnswer::Address(_))), "{case}");
             assert_eq!(
                 header.flags & Header::OPCODE,
                 u16::from_be_bytes([query[2], query[3]]) & Header::OPCODE
@@ -376,11 +243,7 @@ mod tests {
             assert_eq!(reply(&asked[..length], PROXY), None, "{length} bytes");
         }
         assert!(reply(&asked[..HEADER_BYTES], PROXY).is_some());
-        assert_eq!(
-            reply(&query(0x8000, [1, 0, 0, 0], &asked[12..]), PROXY),
-            None,
-            "a response"
-        );
+        assert_eq!(reply(&query(0x8000, [1, 0, 0, 0], &asked[12..]), PROXY), None, "a response");
     }
 
     #[test]
@@ -389,28 +252,17 @@ mod tests {
         let other = b"\xc0\x0c\0\x01\0\x01\0\0\0\0\0\x01x";
         let cases: [(&str, [u16; 4], Vec<u8>, bool); 6] = [
             ("alone", [1, 0, 0, 1], OPT.to_vec(), true),
-            (
-                "behind others",
-                [1, 1, 1, 2],
-                [other, other, other, OPT].concat(),
-                true,
-            ),
+            ("behind others", [1, 1, 1, 2], [other, other, other, OPT].concat(), true),
             ("in the answers", [1, 1, 0, 0], OPT.to_vec(), false),
             ("not announced", [1, 0, 0, 0], OPT.to_vec(), false),
             ("not there", [1, 0, 0, 1], Vec::new(), false),
             ("owned by a name", [1, 0, 0, 1], [b"\x01a", OPT].concat(), false),
         ];
         for (case, counts, rest, expected) in cases {
-            let message = reply(&query(0, counts, &[&asked, &rest[..]].concat()), PROXY)
-                .unwrap()
-                .message;
+            let message = reply(&query(0, counts, &[&asked, &rest[..]].concat()), PROXY).unwrap().message;
             let header = Reader::new(&message).header().unwrap();
             assert_eq!(header.additionals == 1, expected, "{case}");
-            let opt: &[u8] = if expected {
-                b"\0\0\x29\x04\xd0\0\0\0\0\0\0"
-            } else {
-                b""
-            };
+            let opt: &[u8] = if expected { b"\0\0\x29\x04\xd0\0\0\0\0\0\0" } else { b"" };
             assert_eq!(&message[HEADER_BYTES + asked.len()..], opt, "{case}");
         }
     }

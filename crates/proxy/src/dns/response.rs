@@ -78,11 +78,7 @@ impl Query {
         }
         .write(&mut message);
         message.extend_from_slice(self.name.as_wire());
-        message.extend(
-            [self.family.record_type(), CLASS_IN]
-                .into_iter()
-                .flat_map(u16::to_be_bytes),
-        );
+        message.extend([self.family.record_type(), CLASS_IN].into_iter().flat_map(u16::to_be_bytes));
         message
     }
 
@@ -131,9 +127,8 @@ impl Query {
         let mut ttl = u32::MAX;
         for hop in 0..=hops {
             let mut addresses = Vec::new();
-            for record in records
-                .iter()
-                .filter(|record| record.kind != TYPE_CNAME && record.owner.is_same(&current))
+            for record in
+                records.iter().filter(|record| record.kind != TYPE_CNAME && record.owner.is_same(&current))
             {
                 let address = self.family.address(record.data)?;
                 ttl = ttl.min(record.ttl);
@@ -144,29 +139,20 @@ impl Query {
             if !addresses.is_empty() {
                 return Some(Response::Addresses { addresses, ttl });
             }
-            let alias = records
-                .iter()
-                .find(|record| record.kind == TYPE_CNAME && record.owner.is_same(&current));
+            let alias =
+                records.iter().find(|record| record.kind == TYPE_CNAME && record.owner.is_same(&current));
             let Some(alias) = alias else {
                 return Some(if hop == 0 {
                     Response::NoData
                 } else {
-                    Response::Alias {
-                        target: current,
-                        ttl,
-                        hops: hop,
-                    }
+                    Response::Alias { target: current, ttl, hops: hop }
                 });
             };
             current = Reader::at(message, alias.data_at).name().filter(Name::is_host)?;
             ttl = ttl.min(alias.ttl);
         }
         // More aliases than allowed: who asks counts them and gives up.
-        Some(Response::Alias {
-            target: current,
-            ttl,
-            hops: hops + 1,
-        })
+        Some(Response::Alias { target: current, ttl, hops: hops + 1 })
     }
 }
 
@@ -177,11 +163,7 @@ mod tests {
     use super::*;
 
     fn query(family: Family) -> Query {
-        Query {
-            id: 7,
-            name: Name::from_host("a.example").unwrap(),
-            family,
-        }
+        Query { id: 7, name: Name::from_host("a.example").unwrap(), family }
     }
 
     proptest! {

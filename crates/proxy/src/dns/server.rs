@@ -37,10 +37,7 @@ pub(crate) struct DnsSockets {
 impl DnsSockets {
     /// Binds UDP and TCP at `address`.
     pub(crate) async fn bind(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self {
-            udp: UdpSocket::bind(address).await?,
-            tcp: TcpListener::bind(address).await?,
-        })
+        Ok(Self { udp: UdpSocket::bind(address).await?, tcp: TcpListener::bind(address).await? })
     }
 
     /// Answers queries, `per_second` at most, until `shutdown`. Every answer is a record first: what cannot be recorded is not
@@ -149,10 +146,7 @@ async fn serve_connection(responder: &Responder, mut stream: TcpStream) -> io::R
         let Some(answer) = responder.answer(&query) else {
             return Ok(());
         };
-        let mut framed = u16::try_from(answer.len())
-            .map_err(io::Error::other)?
-            .to_be_bytes()
-            .to_vec();
+        let mut framed = u16::try_from(answer.len()).map_err(io::Error::other)?.to_be_bytes().to_vec();
         framed.extend_from_slice(&answer);
         timeout(TCP_TIMEOUT, stream.write_all(&framed)).await??;
     }
@@ -188,10 +182,7 @@ mod tests {
     impl Running {
         async fn start(per_second: u32) -> (Self, Recorder) {
             let (address, sockets) = loop {
-                let free = std::net::UdpSocket::bind("127.0.0.1:0")
-                    .unwrap()
-                    .local_addr()
-                    .unwrap();
+                let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
                 if let Ok(sockets) = DnsSockets::bind(free).await {
                     break (free, sockets);
                 }
@@ -200,15 +191,7 @@ mod tests {
             let (stop, stopped) = oneshot::channel();
             let shutdown = async { drop(stopped.await) };
             let task = tokio::spawn(sockets.serve(PROXY, per_second, recorder.clone(), shutdown));
-            (
-                Self {
-                    address,
-                    stop,
-                    task,
-                    records,
-                },
-                recorder,
-            )
+            (Self { address, stop, task, records }, recorder)
         }
 
         /// Stops it; everything that it recorded.
@@ -258,30 +241,19 @@ mod tests {
             name: "a.example".to_owned(),
             answer: DnsAnswer::Address(PROXY),
         };
-        assert_eq!(
-            running.stop(recorder).await,
-            [answered.clone(), answered.clone(), answered]
-        );
+        assert_eq!(running.stop(recorder).await, [answered.clone(), answered.clone(), answered]);
     }
 
     #[tokio::test]
     async fn queries_above_the_rate_are_dropped_and_counted() {
         let (running, recorder) = Running::start(1).await;
         let mut tcp = TcpStream::connect(running.address).await.unwrap();
-        tcp.write_all(&[framed(QUERY), framed(QUERY)].concat())
-            .await
-            .unwrap();
+        tcp.write_all(&[framed(QUERY), framed(QUERY)].concat()).await.unwrap();
         read_message(&mut tcp).await.unwrap();
         assert!(read_message(&mut tcp).await.is_err(), "closed without an answer");
         let events = running.stop(recorder).await;
         assert!(matches!(events[0], Event::Dns { .. }));
-        assert_eq!(
-            events[1..],
-            [Event::Limit {
-                limit: "dns_queries_per_second".to_owned(),
-                count: 1
-            }]
-        );
+        assert_eq!(events[1..], [Event::Limit { limit: "dns_queries_per_second".to_owned(), count: 1 }]);
     }
 
     #[tokio::test]
@@ -291,13 +263,7 @@ mod tests {
         let mut tcp = TcpStream::connect(running.address).await.unwrap();
         tcp.write_all(&framed(QUERY)).await.unwrap();
         assert!(read_message(&mut tcp).await.is_err());
-        assert!(
-            running
-                .stop(recorder)
-                .await
-                .iter()
-                .all(|event| *event == Event::TaskStart)
-        );
+        assert!(running.stop(recorder).await.iter().all(|event| *event == Event::TaskStart));
     }
 
     #[tokio::test]
@@ -313,18 +279,9 @@ mod tests {
         let mut refused = TcpStream::connect(running.address).await.unwrap();
         assert!(read_message(&mut refused).await.is_err());
         let events = running.stop(recorder).await;
-        assert_eq!(
-            events.last(),
-            Some(&Event::Limit {
-                limit: "connections".to_owned(),
-                count: 1
-            })
-        );
+        assert_eq!(events.last(), Some(&Event::Limit { limit: "connections".to_owned(), count: 1 }));
         for mut tcp in open {
-            assert!(
-                read_message(&mut tcp).await.is_err(),
-                "closed by the end of the server"
-            );
+            assert!(read_message(&mut tcp).await.is_err(), "closed by the end of the server");
         }
     }
 

@@ -23,18 +23,12 @@ pub fn chunk_stream(data: &[u8]) {
     let body = input.rest();
     let whole = pass(&mut signer(kind), &[body]);
     for sizes in [sizes.as_slice(), &[1]] {
-        assert!(
-            pass(&mut signer(kind), &pieces(body, sizes)) == whole,
-            "cuts change what comes out"
-        );
+        assert!(pass(&mut signer(kind), &pieces(body, sizes)) == whole, "cuts change what comes out");
     }
     let (result, output) = whole;
     let changed = body.iter().zip(&output).filter(|(before, after)| before != after);
     for (_, after) in changed {
-        assert!(
-            after.is_ascii_hexdigit() || *after == b'*',
-            "more than signatures changed"
-        );
+        assert!(after.is_ascii_hexdigit() || *after == b'*', "more than signatures changed");
     }
     if result.is_ok() {
         assert_eq!(output.len(), body.len(), "the length of the body changed");
@@ -48,29 +42,19 @@ fn pass(signer: &mut ChunkSigner, pieces: &[&[u8]]) -> (Result<(), ChunkError>, 
     for piece in pieces {
         sent += piece.len();
         if let Err(error) = signer.push(piece, &mut output) {
-            assert_eq!(
-                signer.push(b"x", &mut output),
-                Err(error),
-                "an error is forgotten"
-            );
+            assert_eq!(signer.push(b"x", &mut output), Err(error), "an error is forgotten");
             assert_eq!(signer.finish(&mut output), Err(error), "an error is forgotten");
             return (Err(error), output.to_vec());
         }
         assert!(output.len() <= sent, "more came out than went in");
-        assert!(
-            sent - output.len() <= MAX_CHUNK + MOST_LINES,
-            "too much is held back"
-        );
+        assert!(sent - output.len() <= MAX_CHUNK + MOST_LINES, "too much is held back");
     }
     (signer.finish(&mut output), output.to_vec())
 }
 
 fn signer(kind: u8) -> ChunkSigner {
-    let (algorithm, region) = if kind & 1 == 0 {
-        ("AWS4-HMAC-SHA256", "/eu-west-1")
-    } else {
-        ("AWS4-ECDSA-P256-SHA256", "")
-    };
+    let (algorithm, region) =
+        if kind & 1 == 0 { ("AWS4-HMAC-SHA256", "/eu-west-1") } else { ("AWS4-ECDSA-P256-SHA256", "") };
     let trailer = if kind & 2 == 0 { "" } else { "-TRAILER" };
     let head = format!(
         "authorization: {algorithm} Credential=AKIASURROGATE0000000/20130524{region}/s3/aws4_request, \
@@ -82,12 +66,7 @@ fn signer(kind: u8) -> ChunkSigner {
     let Ok(Some(found)) = claim(&headers, "/") else {
         panic!("the request has no signature");
     };
-    let request = Request {
-        method: "PUT",
-        host: HOST,
-        target: "/",
-        headers,
-    };
+    let request = Request { method: "PUT", host: HOST, target: "/", headers };
     let Ok(Resigned::Chunked(_, signer)) = resign(&found, &key(), request) else {
         panic!("the request has no chunks");
     };

@@ -9,9 +9,7 @@ const MOST_LINES: usize = 64;
 pub(crate) fn first_line(data: &[u8]) -> (&[u8], &[u8]) {
     let end = data.iter().position(|byte| *byte == b'\n');
     end.and_then(|end| data.split_at_checked(end))
-        .map_or((data, &[]), |(line, rest)| {
-            (line, rest.get(1..).unwrap_or_default())
-        })
+        .map_or((data, &[]), |(line, rest)| (line, rest.get(1..).unwrap_or_default()))
 }
 
 /// Adds each line `NAME: VALUE` that is a header.

@@ -33,11 +33,7 @@ pub(crate) struct Peer {
 impl Peer {
     pub(crate) fn new(pieces: &[&[u8]]) -> Self {
         let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| piece.to_vec()).collect();
-        Self {
-            pieces: pieces.into_iter(),
-            piece: Vec::new(),
-            written: Vec::new(),
-        }
+        Self { pieces: pieces.into_iter(), piece: Vec::new(), written: Vec::new() }
     }
 
     /// What it was written so far.

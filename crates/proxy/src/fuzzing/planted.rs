@@ -12,31 +12,19 @@ use crate::scrub::Needles;
 /// Each value, and what the container has, which is one thing in one run and another in the other. Of different lengths, with all that
 /// is escaped anywhere, and over several lines.
 const PAIRS: [(&str, [&str; 2]); 3] = [
-    (
-        "ghp_R8sPdn4zmLx2Vq7JtWc9KbYf",
-        ["ghp_5031246879503124687950", "!@!@!@!@!@!@!@!@!@!@!@!@!@"],
-    ),
+    ("ghp_R8sPdn4zmLx2Vq7JtWc9KbYf", ["ghp_5031246879503124687950", "!@!@!@!@!@!@!@!@!@!@!@!@!@"]),
     (
         "k+E/y=\"<&>'\\ real~Value",
-        [
-            "0+1/2=\"<&>'\\ 3456~7890123456789012345",
-            "!@!@!@!@!@!@!@!@!@!@!@!@!@!@!@!@!@!@",
-        ],
+        ["0+1/2=\"<&>'\\ 3456~7890123456789012345", "!@!@!@!@!@!@!@!@!@!@!@!@!@!@!@!@!@!@"],
     ),
     ("-----REAL KEY\nuVwXyZ\n-----\n", ["none", "!@!@"]),
 ];
 /// What one request sent as `Basic`, and what it had carried.
-const SENT: (&str, [&str; 2]) = (
-    "cm9ib3Q6Z2hwX1I4c1BkbjR6bUx4MlZxN0p0V2M5S2JZZg==",
-    ["cm9ib3Q6OTk5", "IUAhQCFAIUAh"],
-);
+const SENT: (&str, [&str; 2]) =
+    ("cm9ib3Q6Z2hwX1I4c1BkbjR6bUx4MlZxN0p0V2M5S2JZZg==", ["cm9ib3Q6OTk5", "IUAhQCFAIUAh"]);
 
 /// What AWS encodes in a query.
-const STRICT: AsciiSet = NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'~');
+const STRICT: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// A text longer than this is not made longer by repetition.
 const MOST: usize = 48 * 1024;
 
@@ -65,9 +53,7 @@ pub(super) enum Surrogates {
 static FORMS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let texts = PAIRS.iter().flat_map(|(real, _)| forms(real));
     // Last, lest the numbers in the seeds mean other forms.
-    texts
-        .chain(PAIRS.iter().flat_map(|(real, _)| byte_forms(real)))
-        .collect()
+    texts.chain(PAIRS.iter().flat_map(|(real, _)| byte_forms(real))).collect()
 });
 
 pub(super) fn needles(with_sent: bool, surrogates: Surrogates) -> Arc<Needles> {
@@ -91,11 +77,7 @@ fn squeezed(text: &[u8]) -> Vec<u8> {
     let mut squeezed = Vec::new();
     let mut repeated = 0;
     for byte in text {
-        repeated = if squeezed.last() == Some(byte) {
-            repeated + 1
-        } else {
-            0
-        };
+        repeated = if squeezed.last() == Some(byte) { repeated + 1 } else { 0 };
         if repeated < 32 {
             squeezed.push(*byte);
         }
@@ -138,32 +120,16 @@ fn forms(real: &str) -> Vec<String> {
     let escaped = |escape: &dyn Fn(char) -> String| real.chars().map(escape).collect::<String>();
     let unreserved = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
     forms.push(escaped(&|c| {
-        if unreserved(c) {
-            c.into()
-        } else {
-            format!("%{:02X}", u32::from(c))
-        }
+        if unreserved(c) { c.into() } else { format!("%{:02X}", u32::from(c)) }
     }));
     forms.push(escaped(&|c| {
-        if unreserved(c) {
-            c.into()
-        } else {
-            format!("%{:02x}", u32::from(c))
-        }
+        if unreserved(c) { c.into() } else { format!("%{:02x}", u32::from(c)) }
     }));
     forms.push(escaped(&|c| {
-        if unreserved(c) {
-            c.into()
-        } else {
-            format!("%25{:02X}", u32::from(c))
-        }
+        if unreserved(c) { c.into() } else { format!("%25{:02X}", u32::from(c)) }
     }));
     forms.push(escaped(&|c| {
-        if c == '"' || c == '\\' {
-            format!("\\{c}")
-        } else {
-            c.to_string().replace('\n', "\\n")
-        }
+        if c == '"' || c == '\\' { format!("\\{c}") } else { c.to_string().replace('\n', "\\n") }
     }));
     forms.push(escaped(&|c| match c {
         '<' | '>' | '&' => format!("\\u{:04x}", u32::from(c)),
@@ -193,8 +159,5 @@ fn forms(real: &str) -> Vec<String> {
 fn byte_forms(real: &str) -> Vec<String> {
     let in_query = percent_encode(real.as_bytes(), &STRICT).to_string();
     let digits = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
-    [digits(real), digits(&in_query)]
-        .iter()
-        .flat_map(|digits| [digits.concat(), digits.join(" ")])
-        .collect()
+    [digits(real), digits(&in_query)].iter().flat_map(|digits| [digits.concat(), digits.join(" ")]).collect()
 }

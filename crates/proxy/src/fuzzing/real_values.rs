@@ -58,10 +58,7 @@ const MAP: &str = r#"{
 /// All of them.
 pub(super) static VAULT: LazyLock<Vault> = LazyLock::new(|| {
     let replacements: Result<ReplacementMap, _> = serde_json::from_str(MAP);
-    replacements.map_or_else(
-        |error| panic!("{error}"),
-        |replacements| Vault::new(&replacements),
-    )
+    replacements.map_or_else(|error| panic!("{error}"), |replacements| Vault::new(&replacements))
 });
 
 /// The signing key alone.
@@ -113,9 +110,7 @@ pub(super) fn found_in_target(target: &str) -> Vec<&'static str> {
 /// Whether the fuzzer took a real value from one of our comparisons: then nothing can be said.
 pub(super) fn is_spoilt(headers: &HeaderMap, target: &str) -> bool {
     !found_in_target(target).is_empty()
-        || headers
-            .values()
-            .any(|value| !found_in(value.as_bytes()).is_empty())
+        || headers.values().any(|value| !found_in(value.as_bytes()).is_empty())
 }
 
 fn holds(text: &[u8], real: &str) -> bool {

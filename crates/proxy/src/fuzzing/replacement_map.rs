@@ -31,10 +31,7 @@ pub fn replacement_map(data: &[u8]) {
 fn check(replacements: &ReplacementMap) {
     let again = serde_json::to_string(replacements)
         .and_then(|written| serde_json::from_str::<ReplacementMap>(&written));
-    assert!(
-        again.is_ok_and(|again| again == *replacements),
-        "writing and reading changes a map"
-    );
+    assert!(again.is_ok_and(|again| again == *replacements), "writing and reading changes a map");
     let vault = Vault::new(replacements);
     check_shown(&format!("{replacements:?} {vault:?}"));
     for (surrogate, replacement) in replacements.iter() {

@@ -8,12 +8,8 @@ use super::planted::{Surrogates, holds_value, needles, text};
 use super::upstream_body::{End, Received, Script, read};
 use crate::scrub::{Coding, encode, plan_body, scrub_headers};
 
-const CODINGS: [(&str, Coding); 4] = [
-    ("gzip", Coding::Gzip),
-    ("deflate", Coding::Deflate),
-    ("br", Coding::Brotli),
-    ("zstd", Coding::Zstd),
-];
+const CODINGS: [(&str, Coding); 4] =
+    [("gzip", Coding::Gzip), ("deflate", Coding::Deflate), ("br", Coding::Brotli), ("zstd", Coding::Zstd)];
 
 /// The bytes are sent as they are, whatever the codings say.
 const GARBAGE: u8 = 4;
@@ -62,20 +58,13 @@ pub fn response_scrubber(data: &[u8]) {
             && holds_value(&receive(&answer, &sent, sizes, Surrogates::Strange).data);
         assert!(!comes_through, "a value comes through");
         let mut trailers = received.trailers.iter().flat_map(HeaderMap::values);
-        assert!(
-            !trailers.any(|value| holds_value(value.as_bytes())),
-            "a value is in a trailer"
-        );
+        assert!(!trailers.any(|value| holds_value(value.as_bytes())), "a value is in a trailer");
     }
     if whole.end == End::Good {
         assert!(cut == whole, "cuts change what comes out");
     } else {
         let length = whole.data.len().min(cut.data.len());
-        assert_eq!(
-            whole.data.get(..length),
-            cut.data.get(..length),
-            "cuts change what comes out"
-        );
+        assert_eq!(whole.data.get(..length), cut.data.get(..length), "cuts change what comes out");
     }
     if answer.codings.is_empty() || !answer.has(GARBAGE) {
         assert_ne!(whole.end, End::Failed, "an answer cannot be decoded");
@@ -118,11 +107,7 @@ fn receive(answer: &Answer, sent: &[u8], sizes: &[usize], surrogates: Surrogates
 fn check_text(answer: &Answer, text: &[u8], received: &Received) {
     let kept = received.data.len().min(text.len());
     if received.replaced == u32::from(received.trailers.is_some()) {
-        assert_eq!(
-            received.data.get(..kept),
-            text.get(..kept),
-            "a text without a value is changed"
-        );
+        assert_eq!(received.data.get(..kept), text.get(..kept), "a text without a value is changed");
         assert!(received.end != End::Good || received.data.len() == text.len());
     }
     if answer.codings.is_empty() && answer.has(LENGTH) && received.end == End::Good {

@@ -35,12 +35,7 @@ pub(super) fn check(headers: &HeaderMap, target: &str) {
 fn check_claim(found: &Claim, headers: &HeaderMap, target: &str) {
     let (left, rest) = without_signature(Some(found), headers, target);
     assert_eq!(claim(&left, &rest), Ok(None), "something of a signature is left");
-    let request = Request {
-        method: "GET",
-        host: HOST,
-        target,
-        headers: headers.clone(),
-    };
+    let request = Request { method: "GET", host: HOST, target, headers: headers.clone() };
     match signed(found, request) {
         Ok(signed) => check_signed(&signed),
         Err(error) => check_error(&error.to_string()),
@@ -63,10 +58,7 @@ fn check_signed(signed: &Signed) {
     for value in signed.headers.get_all("x-amz-security-token") {
         assert_eq!(value, SESSION, "another session token is left");
     }
-    let found = signed
-        .headers
-        .values()
-        .flat_map(|value| found_in(value.as_bytes()));
+    let found = signed.headers.values().flat_map(|value| found_in(value.as_bytes()));
     for real in found.chain(found_in_target(&signed.target)) {
         assert_ne!(real, SECRET_KEY, "the key itself leaves");
     }
@@ -109,18 +101,11 @@ fn check_places(host: &str, scheme: Scheme, plan: &Plan) {
     let mut carried = 0;
     for (name, value) in &plan.headers {
         let found = found_in(value.as_bytes());
-        assert!(
-            found.iter().all(|real| belongs(real, host, name)),
-            "a real value is in {name} for {host}"
-        );
+        assert!(found.iter().all(|real| belongs(real, host, name)), "a real value is in {name} for {host}");
         if !found.is_empty() {
             carried += 1;
             assert!(value.is_sensitive(), "a real value is not marked in {name}");
-            assert_eq!(
-                plan.headers.get_all(name).iter().count(),
-                1,
-                "{name} is there twice"
-            );
+            assert_eq!(plan.headers.get_all(name).iter().count(), 1, "{name} is there twice");
         } else if *name == AUTHORIZATION || (host == HOST && name.as_str() == "x-amz-security-token") {
             panic!("a foreign credential goes to {host}");
         }
@@ -133,15 +118,9 @@ fn check_places(host: &str, scheme: Scheme, plan: &Plan) {
         );
     }
     assert!(carried == 0 || plan.masked > 0, "a replaced value is not counted");
-    assert!(
-        carried == 0 || scheme == Scheme::Https,
-        "a real value goes over plain HTTP"
-    );
+    assert!(carried == 0 || scheme == Scheme::Https, "a real value goes over plain HTTP");
 }
 
 fn check_error(text: &str) {
-    assert!(
-        found_in(text.as_bytes()).is_empty(),
-        "an error shows a real value"
-    );
+    assert!(found_in(text.as_bytes()).is_empty(), "an error shows a real value");
 }

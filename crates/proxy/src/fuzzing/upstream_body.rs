@@ -28,13 +28,8 @@ pub(super) struct Script {
 
 impl Script {
     pub(super) fn new(data: &[u8], sizes: &[usize], trailers: Option<HeaderMap>, announced: bool) -> Self {
-        let frames = pieces(data, sizes)
-            .into_iter()
-            .map(|piece| Frame::data(Bytes::copy_from_slice(piece)));
-        Self {
-            frames: frames.chain(trailers.map(Frame::trailers)).collect(),
-            announced,
-        }
+        let frames = pieces(data, sizes).into_iter().map(|piece| Frame::data(Bytes::copy_from_slice(piece)));
+        Self { frames: frames.chain(trailers.map(Frame::trailers)).collect(), announced }
     }
 }
 
@@ -74,12 +69,7 @@ pub(super) enum End {
 /// Reads `sent`, treated as planned.
 pub(super) fn read(sent: Script, plan: BodyScrub) -> Received {
     let replaced = Arc::new(AtomicU32::new(0));
-    let largest = sent
-        .frames
-        .iter()
-        .filter_map(Frame::data_ref)
-        .map(Bytes::len)
-        .max();
+    let largest = sent.frames.iter().filter_map(Frame::data_ref).map(Bytes::len).max();
     let mut body = Scrubbed::new(sent, plan, Arc::clone(&replaced));
     let mut context = Context::from_waker(Waker::noop());
     let (mut data, mut trailers) = (Vec::new(), None);
@@ -112,10 +102,5 @@ pub(super) fn read(sent: Script, plan: BodyScrub) -> Received {
         let polled = Pin::new(&mut body).poll_frame(&mut context);
         assert!(matches!(polled, Poll::Ready(None)), "something follows an error");
     }
-    Received {
-        data,
-        trailers,
-        replaced: replaced.load(Ordering::Relaxed),
-        end,
-    }
+    Received { data, trailers, replaced: replaced.load(Ordering::Relaxed), end }
 }

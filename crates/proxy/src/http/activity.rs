@@ -13,9 +13,7 @@ pub(super) struct Activity {
 
 impl Activity {
     pub(super) fn new() -> Self {
-        Self {
-            state: Mutex::new((0, Instant::now())),
-        }
+        Self { state: Mutex::new((0, Instant::now())) }
     }
 
     pub(super) fn idle_since(&self) -> Option<Instant> {

@@ -71,11 +71,7 @@ impl Answered<'_> {
         };
         let opened = async {
             let line = outgoing.raw_line();
-            let lease = client
-                .shared
-                .pool
-                .lease_http1(&outgoing.destination, line)
-                .await?;
+            let lease = client.shared.pool.lease_http1(&outgoing.destination, line).await?;
             try_over(lease, &outgoing, upload, client.response_timeout()).await
         };
         let (mut answer, lease) = match opened.await {
@@ -85,10 +81,8 @@ impl Answered<'_> {
         if is_plain(answer.status()) {
             return self.respond(answer, lease, exchange);
         }
-        let agreed = answer
-            .headers()
-            .get(UPGRADE)
-            .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        let agreed =
+            answer.headers().get(UPGRADE).is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
         if answer.status() != StatusCode::SWITCHING_PROTOCOLS || !agreed {
             let error = UpstreamError::of_text(
                 Failure::Reset,

@@ -55,32 +55,20 @@ impl Download {
         lease: Lease,
         exchange: Exchange,
     ) -> Self {
-        let answer = ScrubbedAnswer {
-            body,
-            needles,
-            counter: exchange.scrub_counter(),
-        };
+        let answer = ScrubbedAnswer { body, needles, counter: exchange.scrub_counter() };
         Self::of(Answer::Scrubbed(Box::new(answer)), lease, exchange)
     }
 
     fn of(answer: Answer, lease: Lease, exchange: Exchange) -> Self {
-        let mut download = Self {
-            source: Source::Upstream {
-                answer,
-                lease: Some(lease),
-            },
-            exchange: Some(exchange),
-        };
+        let mut download =
+            Self { source: Source::Upstream { answer, lease: Some(lease) }, exchange: Some(exchange) };
         download.finish_if_ended();
         download
     }
 
     /// A body of our own; without an exchange where nothing could be recorded.
     pub(super) fn page(page: Bytes, exchange: Option<Exchange>) -> Self {
-        Self {
-            source: Source::Page(Some(page).filter(|page| !page.is_empty())),
-            exchange,
-        }
+        Self { source: Source::Page(Some(page).filter(|page| !page.is_empty())), exchange }
     }
 
     /// Gives the connection back as soon as the body has been read: hyper does not ask again.

@@ -44,9 +44,7 @@ enum Expected {
 impl Chunked {
     /// At the beginning of a body.
     pub(super) fn new() -> Self {
-        Self {
-            expected: Expected::Size { digits: 0, size: 0 },
-        }
+        Self { expected: Expected::Size { digits: 0, size: 0 } }
     }
 
     /// Follows the next `bytes`.
@@ -58,11 +56,7 @@ impl Chunked {
                 let taken = usize::try_from(left).map_or(available, |left| left.min(available));
                 at += taken;
                 let left = left - taken as u64;
-                self.expected = if left == 0 {
-                    Expected::DataCarriageReturn
-                } else {
-                    Expected::Data(left)
-                };
+                self.expected = if left == 0 { Expected::DataCarriageReturn } else { Expected::Data(left) };
                 continue;
             }
             match (self.expected, byte) {
@@ -87,20 +81,14 @@ impl Expected {
                     return None;
                 }
                 let value = u64::from(char::from(digit).to_digit(16)?);
-                Self::Size {
-                    digits: digits + 1,
-                    size: size * 16 + value,
-                }
+                Self::Size { digits: digits + 1, size: size * 16 + value }
             }
             (Self::Size { digits: 1.., size } | Self::Extension { size, .. }, b'\r') => {
                 Self::SizeLineFeed { size }
             }
             (Self::Size { digits: 1.., size }, b';') => Self::Extension { size, length: 0 },
             (Self::Extension { size, length }, byte) if is_text(byte) && length < EXTENSION => {
-                Self::Extension {
-                    size,
-                    length: length + 1,
-                }
+                Self::Extension { size, length: length + 1 }
             }
             (Self::SizeLineFeed { size: 0 }, b'\n') => Self::TrailerStart { length: 0 },
             (Self::SizeLineFeed { size }, b'\n') => Self::Data(size),
@@ -140,10 +128,7 @@ mod tests {
             (b"0\r\n\r\n", Progress::End(5)),
             (b"0\r\n\r\nGET /", Progress::End(5)),
             (b"3\r\nabc\r\n0\r\n\r\n", Progress::End(13)),
-            (
-                b"00a;x=\"y\"\r\n0123456789\r\n0\r\na: b\r\nc: d\r\n\r\n",
-                Progress::End(40),
-            ),
+            (b"00a;x=\"y\"\r\n0123456789\r\n0\r\na: b\r\nc: d\r\n\r\n", Progress::End(40)),
             (b"5\r\nab", Progress::More),
             (b"\r\n", Progress::Fault(0)),
             (b"g\r\n", Progress::Fault(0)),
@@ -165,12 +150,7 @@ mod tests {
             (b"fffffffffffffffff\r\n", Progress::Fault(15)),
         ];
         for (bytes, expected) in cases {
-            assert_eq!(
-                Chunked::new().advance(bytes),
-                *expected,
-                "{:?}",
-                String::from_utf8_lossy(bytes)
-            );
+            assert_eq!(Chunked::new().advance(bytes), *expected, "{:?}", String::from_utf8_lossy(bytes));
         }
     }
 

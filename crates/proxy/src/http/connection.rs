@@ -138,11 +138,7 @@ where
 {
     let limits = client.limits();
     let wide = client.wide();
-    let streams = if wide.is_some() {
-        WIDE_STREAMS
-    } else {
-        NARROW_STREAMS
-    };
+    let streams = if wide.is_some() { WIDE_STREAMS } else { NARROW_STREAMS };
     let service = service_fn({
         let client = Arc::clone(client);
         // Boxed: a stream whose answer waits for its client must not keep the room that finding the answer took.
@@ -164,14 +160,8 @@ where
         .keep_alive_interval(PING)
         .keep_alive_timeout(PONG)
         .serve_connection(TokioIo::new(Resets::new(stream, Arc::clone(client))), service);
-    supervise(
-        std::pin::pin!(connection),
-        http2::Connection::graceful_shutdown,
-        client,
-        stop,
-        quarantine,
-    )
-    .await
+    supervise(std::pin::pin!(connection), http2::Connection::graceful_shutdown, client, stop, quarantine)
+        .await
 }
 
 /// Runs a connection and ends it when its time has come.
@@ -232,20 +222,9 @@ fn record_unread(client: &Client, status: Option<u16>) {
     let record = RequestRecord {
         status,
         reason: Some(BlockReason::Framing),
-        ..RequestRecord::asked(
-            String::new(),
-            client.scheme,
-            host.unwrap_or_default(),
-            String::new(),
-        )
+        ..RequestRecord::asked(String::new(), client.scheme, host.unwrap_or_default(), String::new())
     };
-    if client
-        .shared
-        .context
-        .recorder
-        .try_record(Event::Request(record))
-        .is_err()
-    {
+    if client.shared.context.recorder.try_record(Event::Request(record)).is_err() {
         tracing::warn!("a malformed request could not be recorded");
     }
 }

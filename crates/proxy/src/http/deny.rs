@@ -38,32 +38,21 @@ pub(super) fn blocked(audience: Audience<'_>, denial: &Blocked) -> Response<Byte
     };
     let mut response = answer(audience, status(denial.reason()), &body);
     if closes(denial.reason()) {
-        response
-            .headers_mut()
-            .insert(CONNECTION, HeaderValue::from_static("close"));
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if denial.reason() == Reason::MethodForbidden.into() {
-        response.headers_mut().insert(
-            ALLOW,
-            HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
-        );
+        response
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
     }
     response
 }
 
 /// The answer in the place of an upstream that failed.
 pub(super) fn failed(audience: Audience<'_>, error: &UpstreamError) -> Response<Bytes> {
-    let message = format!(
-        "{} could not be reached: {}",
-        audience.host,
-        error.kind().sentence()
-    );
-    let body = Body {
-        error: "upstream_failed",
-        reason: error.kind().as_str(),
-        message: &message,
-        header: FAILED,
-    };
+    let message = format!("{} could not be reached: {}", audience.host, error.kind().sentence());
+    let body =
+        Body { error: "upstream_failed", reason: error.kind().as_str(), message: &message, header: FAILED };
     answer(audience, StatusCode::BAD_GATEWAY, &body)
 }
 
@@ -81,12 +70,8 @@ pub(super) struct Unsent {
 
 /// The answer in the place of one that was not asked for, or cannot be passed on.
 pub(super) fn unsent(audience: Audience<'_>, unsent: &Unsent) -> Response<Bytes> {
-    let body = Body {
-        error: "credentials_failed",
-        reason: unsent.reason,
-        message: &unsent.message,
-        header: FAILED,
-    };
+    let body =
+        Body { error: "credentials_failed", reason: unsent.reason, message: &unsent.message, header: FAILED };
     answer(audience, unsent.status, &body)
 }
 
@@ -114,10 +99,7 @@ fn closes(reason: BlockReason) -> bool {
 
 /// Whether `Accept` ranks HTML above JSON.
 pub(super) fn prefers_html(headers: &HeaderMap) -> bool {
-    let lines = headers
-        .get_all(ACCEPT)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
+    let lines = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let ranges: Vec<&str> = lines.flat_map(|line| line.split(',')).collect();
     let html = quality(&ranges, &["text/html", "application/xhtml+xml"]);
     html.is_some_and(|html| {
@@ -162,11 +144,7 @@ fn answer(audience: Audience<'_>, status: StatusCode, body: &Body<'_>) -> Respon
     };
     let length = text.len();
     // An answer to HEAD that had a body would break an HTTP/2 stream.
-    let page = if audience.method == Method::HEAD.as_str() {
-        Bytes::new()
-    } else {
-        Bytes::from(text)
-    };
+    let page = if audience.method == Method::HEAD.as_str() { Bytes::new() } else { Bytes::from(text) };
     let mut response = Response::new(page);
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -205,10 +183,7 @@ fn html(audience: Audience<'_>, status: StatusCode, body: &Body<'_>) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -216,12 +191,7 @@ mod tests {
     use super::*;
 
     fn audience(method: &str, html: bool) -> Audience<'_> {
-        Audience {
-            method,
-            host: "evil.example",
-            path: "/<script>",
-            html,
-        }
+        Audience { method, host: "evil.example", path: "/<script>", html }
     }
 
     fn text(response: Response<Bytes>) -> String {
@@ -290,10 +260,7 @@ mod tests {
             (None, false),
             (Some("*/*"), false),
             (Some("text/html"), true),
-            (
-                Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"),
-                true,
-            ),
+            (Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"), true),
             (Some("text/html, application/json"), false),
             (Some("application/json, text/html;q=0.9"), false),
             (Some("text/html;q=x"), false),

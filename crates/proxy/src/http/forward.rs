@@ -34,16 +34,12 @@ pub(super) async fn forward(
         match attempt(lease, outgoing, body, response_timeout).await {
             Ok(answered) => return Ok(answered),
             // Nothing of it was sent over a connection that had been closed meanwhile.
-            Err(Unanswered {
-                body: Some(unsent), ..
-            }) if reused => body = unsent,
+            Err(Unanswered { body: Some(unsent), .. }) if reused => body = unsent,
             Err(Unanswered { error, .. }) => return Err(error),
         }
     }
     let lease = pool.lease_new(&outgoing.destination).await?;
-    attempt(lease, outgoing, body, response_timeout)
-        .await
-        .map_err(|unanswered| unanswered.error)
+    attempt(lease, outgoing, body, response_timeout).await.map_err(|unanswered| unanswered.error)
 }
 
 struct Unanswered {
@@ -58,9 +54,7 @@ pub(super) async fn try_over(
     body: Upload,
     response_timeout: Option<Duration>,
 ) -> Result<(Response<Incoming>, Lease), UpstreamError> {
-    attempt(lease, outgoing, body, response_timeout)
-        .await
-        .map_err(|unanswered| unanswered.error)
+    attempt(lease, outgoing, body, response_timeout).await.map_err(|unanswered| unanswered.error)
 }
 
 async fn attempt(
@@ -85,10 +79,7 @@ async fn attempt(
                 Some(error) => UpstreamError::new(kind(error), error),
                 None => UpstreamError::of_text(Failure::Reset, "the connection is gone"),
             };
-            Err(Unanswered {
-                error,
-                body: failed.request.map(|request| request.into_body()),
-            })
+            Err(Unanswered { error, body: failed.request.map(|request| request.into_body()) })
         }
     }
 }

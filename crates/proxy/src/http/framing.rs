@@ -258,9 +258,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
                     ));
                 }
                 (Some(b'\r'), _) => {
-                    return Err(HeadFault::Malformed(
-                        "the request head has a bare carriage return",
-                    ));
+                    return Err(HeadFault::Malformed("the request head has a bare carriage return"));
                 }
                 _ => {}
             }
@@ -271,9 +269,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
 
     /// Whether the byte at `at` is the last of a head.
     fn ends_head(&self, at: usize) -> bool {
-        self.pending
-            .get(..=at)
-            .is_some_and(|head| head.ends_with(b"\r\n\r\n"))
+        self.pending.get(..=at).is_some_and(|head| head.ends_with(b"\r\n\r\n"))
     }
 
     fn hand_on(&mut self, head: &head::Head, end: usize) -> Result<(), HeadFault> {
@@ -355,8 +351,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         let fresh = buffer.filled().get(start..).unwrap_or_default();
         self.ended |= fresh.is_empty();
         let own = self.state.follow(fresh, &self.framing);
-        self.pending
-            .extend_from_slice(fresh.get(own..).unwrap_or_default());
+        self.pending.extend_from_slice(fresh.get(own..).unwrap_or_default());
         buffer.set_filled(start + own);
         Poll::Ready(Ok(()))
     }

@@ -12,11 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::framing::{Framed, Framing, HeadLimits, Note};
 
-const LIMITS: HeadLimits = HeadLimits {
-    bytes: 1024,
-    headers: 16,
-    time: Duration::from_hours(1),
-};
+const LIMITS: HeadLimits = HeadLimits { bytes: 1024, headers: 16, time: Duration::from_hours(1) };
 
 /// The reader has a deadline, which needs a clock.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -43,10 +39,7 @@ pub fn request_head(data: &[u8]) {
             let text = text.replace("%22", "\"").replace("%3C", "<").replace("%3E", ">");
             text.replace(['\r', '\n'], "")
         };
-        assert!(
-            squeezed(bytes).starts_with(&squeezed(&passed)),
-            "something passes that was not sent"
-        );
+        assert!(squeezed(bytes).starts_with(&squeezed(&passed)), "something passes that was not sent");
     }
 }
 
@@ -71,10 +64,7 @@ impl AsyncRead for Pieces<'_> {
                 return Poll::Pending;
             }
         }
-        let (taken, rest) = this
-            .piece
-            .split_at_checked(buffer.remaining())
-            .unwrap_or((this.piece, &[]));
+        let (taken, rest) = this.piece.split_at_checked(buffer.remaining()).unwrap_or((this.piece, &[]));
         buffer.put_slice(taken);
         this.piece = rest;
         Poll::Ready(Ok(()))
@@ -94,11 +84,7 @@ fn through(mut pieces: Vec<&[u8]>) -> (Vec<u8>, End) {
     // An empty piece would be the end.
     pieces.retain(|piece| !piece.is_empty());
     let framing = Arc::new(Framing::default());
-    let stream = Pieces {
-        left: pieces.into_iter(),
-        piece: &[],
-        paused: false,
-    };
+    let stream = Pieces { left: pieces.into_iter(), piece: &[], paused: false };
     let mut framed = Framed::new(stream, LIMITS, Arc::clone(&framing));
     let mut context = Context::from_waker(Waker::noop());
     let mut got = Vec::new();

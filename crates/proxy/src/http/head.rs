@@ -71,10 +71,7 @@ impl RefusedHead {
         let first = lines.next().unwrap_or_default();
         let (method, target) = match split_request_line(first) {
             Some((method, target, _)) => (method, target),
-            None => (
-                first.split(|byte| *byte == b' ').next().unwrap_or_default(),
-                &[][..],
-            ),
+            None => (first.split(|byte| *byte == b' ').next().unwrap_or_default(), &[][..]),
         };
         let host = lines.find_map(|line| header(line).filter(|(name, _)| name.eq_ignore_ascii_case(b"host")));
         Self {
@@ -89,12 +86,8 @@ impl RefusedHead {
 /// Reads a complete head: every line ends in CRLF, and the last one is empty.
 pub(super) fn read(bytes: &[u8], max_headers: usize) -> Result<Head, HeadFault> {
     let malformed = HeadFault::Malformed;
-    let text = bytes
-        .strip_suffix(b"\r\n\r\n")
-        .ok_or(malformed("the request head has no end"))?;
-    let mut lines = text
-        .split(|byte| *byte == b'\n')
-        .map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let text = bytes.strip_suffix(b"\r\n\r\n").ok_or(malformed("the request head has no end"))?;
+    let mut lines = text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let line = request_line(lines.next().unwrap_or_default())?;
     let mut fields = Fields::default();
     for (count, line) in lines.enumerate() {
@@ -176,11 +169,7 @@ fn request_line(line: &[u8]) -> Result<RequestLine, HeadFault> {
 fn split_request_line(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let first = line.iter().position(|byte| *byte == b' ')?;
     let last = line.iter().rposition(|byte| *byte == b' ')?;
-    Some((
-        line.get(..first)?,
-        line.get(first + 1..last)?,
-        line.get(last + 1..)?,
-    ))
+    Some((line.get(..first)?, line.get(first + 1..last)?, line.get(last + 1..)?))
 }
 
 /// The lines of a head that say where its message ends.
@@ -236,11 +225,7 @@ impl Fields {
             (true, None) => Body::Chunked,
             (false, length) => Body::Length(length.unwrap_or(0)),
         };
-        Ok(Head {
-            body,
-            upgrade: self.upgrade && body == Body::Length(0),
-            raw_target: line.raw_target,
-        })
+        Ok(Head { body, upgrade: self.upgrade && body == Body::Length(0), raw_target: line.raw_target })
     }
 }
 
@@ -258,11 +243,7 @@ fn decimal(value: &[u8]) -> Option<u64> {
     if value.is_empty() || value.len() > 18 || !value.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    Some(
-        value
-            .iter()
-            .fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')),
-    )
+    Some(value.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
 }
 
 pub(super) fn is_token(byte: u8) -> bool {
@@ -286,48 +267,16 @@ mod tests {
         let cases = [
             ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", Body::Length(0), false),
             ("GET / HTTP/1.0\r\n\r\n", Body::Length(0), false),
-            (
-                "GET http://a/b?c HTTP/1.1\r\nHost: a\r\n\r\n",
-                Body::Length(0),
-                false,
-            ),
-            (
-                "POST / HTTP/1.1\r\ncontent-length: 12 \r\n\r\n",
-                Body::Length(12),
-                false,
-            ),
-            (
-                "POST / HTTP/1.1\r\nTransfer-Encoding:\tChunked\r\n\r\n",
-                Body::Chunked,
-                false,
-            ),
-            (
-                "GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
-                Body::Length(0),
-                true,
-            ),
-            (
-                "GET / HTTP/1.1\r\nUpgrade: websocket\r\nContent-Length: 1\r\n\r\n",
-                Body::Length(1),
-                false,
-            ),
-            (
-                "GET / HTTP/1.1\r\nx: \u{e9}\ty\r\nempty:\r\n\r\n",
-                Body::Length(0),
-                false,
-            ),
+            ("GET http://a/b?c HTTP/1.1\r\nHost: a\r\n\r\n", Body::Length(0), false),
+            ("POST / HTTP/1.1\r\ncontent-length: 12 \r\n\r\n", Body::Length(12), false),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding:\tChunked\r\n\r\n", Body::Chunked, false),
+            ("GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n", Body::Length(0), true),
+            ("GET / HTTP/1.1\r\nUpgrade: websocket\r\nContent-Length: 1\r\n\r\n", Body::Length(1), false),
+            ("GET / HTTP/1.1\r\nx: \u{e9}\ty\r\nempty:\r\n\r\n", Body::Length(0), false),
         ];
         for (head, body, upgrade) in cases {
             let raw_target = None;
-            assert_eq!(
-                check(head),
-                Ok(Head {
-                    body,
-                    upgrade,
-                    raw_target
-                }),
-                "{head:?}"
-            );
+            assert_eq!(check(head), Ok(Head { body, upgrade, raw_target }), "{head:?}");
         }
     }
 
@@ -360,19 +309,13 @@ mod tests {
         ];
         for lines in cases {
             let head = format!("POST / HTTP/1.1\r\n{lines}\r\n\r\n");
-            assert!(
-                matches!(check(&head), Err(HeadFault::Malformed(_))),
-                "{head:?}: {:?}",
-                check(&head)
-            );
+            assert!(matches!(check(&head), Err(HeadFault::Malformed(_))), "{head:?}: {:?}", check(&head));
         }
     }
 
     #[test]
     fn request_lines() {
-        let malformed = Err(HeadFault::Malformed(
-            "the request line is not `METHOD target HTTP/1.1`",
-        ));
+        let malformed = Err(HeadFault::Malformed("the request line is not `METHOD target HTTP/1.1`"));
         let cases = [
             ("PRI * HTTP/2.0", malformed),
             ("GET /", malformed),
@@ -438,20 +381,11 @@ mod tests {
 
     #[test]
     fn a_refused_head_is_reported_as_far_as_it_is_known() {
-        let refused = RefusedHead::new(
-            HeadFault::Late,
-            b"GET /a b HTTP/1.1\r\nx: y\r\nHost: a.example \r\nz",
-        );
-        let found = (
-            refused.method.as_str(),
-            refused.target.as_str(),
-            refused.host.as_str(),
-        );
+        let refused =
+            RefusedHead::new(HeadFault::Late, b"GET /a b HTTP/1.1\r\nx: y\r\nHost: a.example \r\nz");
+        let found = (refused.method.as_str(), refused.target.as_str(), refused.host.as_str());
         assert_eq!(found, ("GET", "/a b", "a.example"));
         let refused = RefusedHead::new(HeadFault::Late, b"SSH-2.0-OpenSSH");
-        assert_eq!(
-            (refused.method.as_str(), refused.target.as_str()),
-            ("SSH-2.0-OpenSSH", "")
-        );
+        assert_eq!((refused.method.as_str(), refused.target.as_str()), ("SSH-2.0-OpenSSH", ""));
     }
 }

@@ -80,20 +80,17 @@ fn authority(parts: &Parts, scheme: Scheme) -> Result<Authority, Blocked> {
                 return Err(Blocked::identity_mismatch());
             }
             // A port that only one of them has is judged too.
-            Ok(
-                if target.port().is_some() && target.port() != Some(scheme.default_port()) {
-                    target
-                } else {
-                    host
-                },
-            )
+            Ok(if target.port().is_some() && target.port() != Some(scheme.default_port()) {
+                target
+            } else {
+                host
+            })
         }
         (None, Some(host)) => Ok(host),
         (Some(target), None) if http2 => Ok(target),
-        (_, None) => Err(Blocked::new(
-            Reason::Identity,
-            "the request names no host: send exactly one Host header",
-        )),
+        (_, None) => {
+            Err(Blocked::new(Reason::Identity, "the request names no host: send exactly one Host header"))
+        }
     }
 }
 
@@ -162,20 +159,13 @@ mod tests {
             ("*", &["a.example"], "! path"),
         ];
         for (uri, hosts, expected) in cases {
-            assert_eq!(
-                check(Version::HTTP_11, uri, hosts, Scheme::Http, None),
-                *expected,
-                "{uri} {hosts:?}"
-            );
+            assert_eq!(check(Version::HTTP_11, uri, hosts, Scheme::Http, None), *expected, "{uri} {hosts:?}");
         }
     }
 
     #[test]
     fn a_target_is_judged_as_it_came() {
-        let (parts, ()) = http::Request::get("http://a.example?x")
-            .body(())
-            .unwrap()
-            .into_parts();
+        let (parts, ()) = http::Request::get("http://a.example?x").body(()).unwrap().into_parts();
         for (raw, expected) in [
             (None, "/?x"),
             (Some("http://a.example?\"x\""), "/?\"x\""),
@@ -195,28 +185,13 @@ mod tests {
             (Version::HTTP_11, "/", &["a.example:443"], "a.example"),
             (Version::HTTP_11, "/", &["b.example"], "! identity_mismatch"),
             (Version::HTTP_11, "/", &["a.example:80"], "! port"),
-            (
-                Version::HTTP_11,
-                "http://a.example/",
-                &["a.example"],
-                "! identity",
-            ),
+            (Version::HTTP_11, "http://a.example/", &["a.example"], "! identity"),
             (Version::HTTP_2, "https://a.example/", &[], "a.example"),
             (Version::HTTP_2, "https://A.EXAMPLE:443/", &[], "a.example"),
             (Version::HTTP_2, "https://a.example/", &["a.example"], "a.example"),
             (Version::HTTP_2, "https://b.example/", &[], "! identity_mismatch"),
-            (
-                Version::HTTP_2,
-                "https://a.example/",
-                &["b.example"],
-                "! identity_mismatch",
-            ),
-            (
-                Version::HTTP_2,
-                "https://b.example/",
-                &["a.example"],
-                "! identity_mismatch",
-            ),
+            (Version::HTTP_2, "https://a.example/", &["b.example"], "! identity_mismatch"),
+            (Version::HTTP_2, "https://b.example/", &["a.example"], "! identity_mismatch"),
             (Version::HTTP_2, "http://a.example/", &[], "! identity"),
             (Version::HTTP_2, "https://a.example:8443/", &[], "! port"),
             (Version::HTTP_2, "https://u:p@a.example/", &[], "! identity"),
@@ -232,9 +207,6 @@ mod tests {
 
     #[test]
     fn an_address_never_has_a_name_over_tls() {
-        assert_eq!(
-            check(Version::HTTP_11, "/", &["10.1.2.3"], Scheme::Https, None),
-            "! no_sni"
-        );
+        assert_eq!(check(Version::HTTP_11, "/", &["10.1.2.3"], Scheme::Https, None), "! no_sni");
     }
 }

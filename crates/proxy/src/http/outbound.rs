@@ -72,9 +72,7 @@ pub(super) async fn prepare(
             let body = buffer(body, &client.shared.signing_room, unwanted)
                 .await
                 .map_err(|fault| unbuffered(client, fault))?;
-            let mut signed = pending
-                .finish(body.sha256())
-                .map_err(|error| unsigned(&error.into()))?;
+            let mut signed = pending.finish(body.sha256()).map_err(|error| unsigned(&error.into()))?;
             hide(&mut signed.headers);
             plan.headers = signed.headers;
             plan.target = Some(signed.target);
@@ -95,12 +93,7 @@ pub(super) async fn prepare(
     exchange.planned(&plan);
     let outgoing =
         Outgoing::new(permit, parts, plan.headers, plan.target.as_deref()).ok_or_else(unsendable)?;
-    Ok(Prepared {
-        outgoing,
-        upload,
-        needles: plan.scrub,
-        fault,
-    })
+    Ok(Prepared { outgoing, upload, needles: plan.scrub, fault })
 }
 
 fn plan(client: &Client, permit: &Permit, parts: &Parts, headers: HeaderMap) -> Result<Plan, Unprepared> {
@@ -113,19 +106,11 @@ fn plan(client: &Client, permit: &Permit, parts: &Parts, headers: HeaderMap) -> 
         headers,
         now: SystemTime::now(),
     };
-    client
-        .shared
-        .context
-        .vault
-        .plan(wire)
-        .map_err(|error| unsigned(&error))
+    client.shared.context.vault.plan(wire).map_err(|error| unsigned(&error))
 }
 
 fn unsendable() -> Unprepared {
-    Unprepared::Refused(Blocked::new(
-        Reason::Path,
-        "the path cannot be sent as it is: percent-encode it",
-    ))
+    Unprepared::Refused(Blocked::new(Reason::Path, "the path cannot be sent as it is: percent-encode it"))
 }
 
 /// The request cannot carry its credentials.
@@ -156,10 +141,9 @@ fn unbuffered(client: &Client, fault: BufferFault) -> Unprepared {
             "the body of the request did not arrive in time",
         )),
         BufferFault::Broken if client.framing.body_is_malformed() => malformed(),
-        BufferFault::Broken => Unprepared::Refused(Blocked::new(
-            BlockReason::Framing,
-            "the body of the request broke off",
-        )),
+        BufferFault::Broken => {
+            Unprepared::Refused(Blocked::new(BlockReason::Framing, "the body of the request broke off"))
+        }
     }
 }
 
@@ -189,8 +173,5 @@ fn too_large(hint: &str) -> Unprepared {
 }
 
 pub(super) fn malformed() -> Unprepared {
-    Unprepared::Refused(Blocked::new(
-        BlockReason::Framing,
-        "the chunks of the request body are malformed",
-    ))
+    Unprepared::Refused(Blocked::new(BlockReason::Framing, "the chunks of the request body are malformed"))
 }

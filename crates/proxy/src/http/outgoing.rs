@@ -51,10 +51,7 @@ impl Outgoing {
         };
         let tls = request.scheme() == allowlist::Scheme::Https;
         Some(Self {
-            destination: Destination {
-                host: permit.host().as_str().into(),
-                tls,
-            },
+            destination: Destination { host: permit.host().as_str().into(), tls },
             method: parts.method,
             target,
             raw_target,
@@ -92,10 +89,7 @@ impl Outgoing {
     pub(super) fn raw_line(&self) -> Option<RawLine> {
         let raw = self.raw_target.as_deref()?;
         let line = |target: &[u8]| [self.method.as_str().as_bytes(), b" ", target, b" HTTP/1.1\r\n"].concat();
-        Some(RawLine {
-            written: line(self.target.as_str().as_bytes()),
-            sent: line(raw),
-        })
+        Some(RawLine { written: line(self.target.as_str().as_bytes()), sent: line(raw) })
     }
 
     pub(super) fn method(&self) -> &Method {
@@ -104,11 +98,7 @@ impl Outgoing {
 
     fn absolute(&self) -> Uri {
         let mut parts = http::uri::Parts::default();
-        parts.scheme = Some(if self.destination.tls {
-            Scheme::HTTPS
-        } else {
-            Scheme::HTTP
-        });
+        parts.scheme = Some(if self.destination.tls { Scheme::HTTPS } else { Scheme::HTTP });
         parts.authority = Authority::try_from(&*self.destination.host).ok();
         parts.path_and_query = Some(self.target.clone());
         Uri::from_parts(parts).unwrap_or_default()
@@ -150,10 +140,7 @@ mod tests {
             let outgoing = Outgoing::new(&permit, parts, HeaderMap::new(), signed);
             let target = outgoing.as_ref().map(|outgoing| outgoing.target.as_str());
             assert_eq!(target, sent, "{permitted} {signed:?}");
-            let line = outgoing
-                .as_ref()
-                .and_then(Outgoing::raw_line)
-                .map(|line| line.sent);
+            let line = outgoing.as_ref().and_then(Outgoing::raw_line).map(|line| line.sent);
             let raw = sent.is_some_and(|sent| sent != signed.unwrap_or(permitted));
             let expected =
                 raw.then(|| format!("GET {} HTTP/1.1\r\n", signed.unwrap_or(permitted)).into_bytes());

@@ -36,9 +36,7 @@ pub(super) fn turn_away(client: &Client, asked: Asked, http2: bool, what: &str) 
     let mut response = page.map(|page| Download::page(page, None));
     if http2 {
         *response.body_mut() = Download::page(bytes::Bytes::new(), None);
-        response
-            .headers_mut()
-            .insert(CONTENT_LENGTH, HeaderValue::from(0));
+        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(0));
     }
     response
 }

@@ -233,12 +233,7 @@ mod tests {
     async fn sent(wrote: &[u8], size: usize) -> (Vec<u8>, u64) {
         let (near, mut far) = tokio::io::duplex(7);
         let counts = Arc::new(Counts::default());
-        let asked = [
-            vec![b'x'; PREFACE],
-            frame(HEADERS, 1, b"ab"),
-            frame(HEADERS, 3, b"c"),
-        ]
-        .concat();
+        let asked = [vec![b'x'; PREFACE], frame(HEADERS, 1, b"ab"), frame(HEADERS, 3, b"c")].concat();
         let reading = tokio::spawn(async move {
             far.write_all(&asked).await.unwrap();
             let mut read = Vec::new();
@@ -272,11 +267,7 @@ mod tests {
                 [&answer[..], &reset(3, &HTTP_1_1_REQUIRED)].concat(),
                 1,
             ),
-            (
-                [&reset(3, &other)[..], &answer].concat(),
-                [&reset(3, &other)[..], &answer].concat(),
-                1,
-            ),
+            ([&reset(3, &other)[..], &answer].concat(), [&reset(3, &other)[..], &answer].concat(), 1),
             // It was answered, or was never opened, or was refused already.
             (
                 [&answer[..], &reset(1, &PROTOCOL_ERROR)].concat(),

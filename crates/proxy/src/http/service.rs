@@ -56,9 +56,7 @@ async fn handle(client: &Arc<Client>, request: Request<Incoming>, note: Option<N
     };
     let asked = describe(client, &parts, refused.as_ref(), raw_target.as_deref());
     let span = asked.span(&client.span);
-    decide(client, parts, body, asked, refused, raw_target)
-        .instrument(span)
-        .await
+    decide(client, parts, body, asked, refused, raw_target).instrument(span).await
 }
 
 async fn decide(
@@ -105,11 +103,7 @@ fn describe(
         let host = match (parts.uri.authority(), parts.headers.get(HOST)) {
             (Some(authority), _) => authority.as_str().to_owned(),
             (None, Some(host)) => String::from_utf8_lossy(host.as_bytes()).into_owned(),
-            (None, None) => client
-                .server_name
-                .as_ref()
-                .map(ToString::to_string)
-                .unwrap_or_default(),
+            (None, None) => client.server_name.as_ref().map(ToString::to_string).unwrap_or_default(),
         };
         let target = String::from_utf8_lossy(&origin_form(parts, raw_target)).into_owned();
         (parts.method.as_str().to_owned(), host, target)
@@ -147,16 +141,12 @@ fn judge(client: &Client, parts: &Parts, raw_target: Option<&[u8]>) -> Result<Pe
 fn check_http2(parts: &Parts, max_bytes: usize) -> Result<(), Blocked> {
     // As RFC 9113 counts the size of a header list.
     let lines = parts.headers.iter();
-    let bytes: usize = lines
-        .map(|(name, value)| name.as_str().len() + value.len() + 32)
-        .sum();
+    let bytes: usize = lines.map(|(name, value)| name.as_str().len() + value.len() + 32).sum();
     if bytes > max_bytes {
         return Err(head_denial(HeadFault::TooLarge));
     }
     if parts.headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
-        return Err(head_denial(HeadFault::Malformed(
-            "the request has more than one content-length",
-        )));
+        return Err(head_denial(HeadFault::Malformed("the request has more than one content-length")));
     }
     Ok(())
 }
@@ -204,10 +194,8 @@ async fn pass(
         ));
     }
     if permit.path_counts() && overrides_path(&parts.headers) {
-        client.warn(format!(
-            "removed a header that would override the path of a request to {}",
-            permit.host()
-        ));
+        client
+            .warn(format!("removed a header that would override the path of a request to {}", permit.host()));
     }
     exchange.allowed(permit.host().as_str(), permit.rule().clone());
     if !exchange.fits(&client.shared.log, websocket.is_some()) {
@@ -226,15 +214,7 @@ async fn pass(
         fault: prepared.fault,
     };
     match websocket {
-        Some(websocket) => {
-            answered
-                .open(prepared.outgoing, prepared.upload, websocket, exchange)
-                .await
-        }
-        None => {
-            answered
-                .forward(prepared.outgoing, prepared.upload, exchange)
-                .await
-        }
+        Some(websocket) => answered.open(prepared.outgoing, prepared.upload, websocket, exchange).await,
+        None => answered.forward(prepared.outgoing, prepared.upload, exchange).await,
     }
 }

@@ -13,11 +13,7 @@ const KNOWN: [&str; 6] = ["gzip", "x-gzip", "deflate", "br", "zstd", "identity"]
 /// or with nothing else in them, is not changed, so that a signature over them stays true.
 pub(crate) fn limit_encodings(headers: &mut HeaderMap) {
     messages::ask_for_plain(headers);
-    let lines: Vec<&[u8]> = headers
-        .get_all(ACCEPT_ENCODING)
-        .iter()
-        .map(HeaderValue::as_bytes)
-        .collect();
+    let lines: Vec<&[u8]> = headers.get_all(ACCEPT_ENCODING).iter().map(HeaderValue::as_bytes).collect();
     let lines = lines.join(&b","[..]);
     let asked: Vec<&str> = lines
         .split(|byte| *byte == b',')
@@ -27,9 +23,7 @@ pub(crate) fn limit_encodings(headers: &mut HeaderMap) {
     if asked.iter().all(|member| is_known(coding(member))) {
         return;
     }
-    let identity = asked
-        .iter()
-        .any(|member| coding(member).eq_ignore_ascii_case("identity"));
+    let identity = asked.iter().any(|member| coding(member).eq_ignore_ascii_case("identity"));
     let kept = asked.iter().filter_map(|member| match coding(member) {
         "*" if !identity => Some(member.replacen('*', "identity", 1)),
         coding if is_known(coding) => Some((*member).to_owned()),
@@ -62,11 +56,8 @@ mod tests {
             headers.append(ACCEPT_ENCODING, HeaderValue::from_str(line).unwrap());
         }
         limit_encodings(&mut headers);
-        let limited: Vec<&[u8]> = headers
-            .get_all(ACCEPT_ENCODING)
-            .iter()
-            .map(HeaderValue::as_bytes)
-            .collect();
+        let limited: Vec<&[u8]> =
+            headers.get_all(ACCEPT_ENCODING).iter().map(HeaderValue::as_bytes).collect();
         let expected: Vec<&[u8]> = expected.iter().map(|line| line.as_bytes()).collect();
         assert_eq!(limited, expected, "{lines:?}");
     }

@@ -25,10 +25,7 @@ pub(super) fn base64_forms(real: &str, surrogate: &str) -> Vec<(String, String)>
             pairs.extend(written(&self::within(bare, real, shift), within.as_deref()));
             let ends_open = !(shift + real.len()).is_multiple_of(3);
             if ends_open {
-                pairs.extend(written(
-                    &at_end(padded, real, shift),
-                    Some(&at_end(padded, surrogate, shift)),
-                ));
+                pairs.extend(written(&at_end(padded, real, shift), Some(&at_end(padded, surrogate, shift))));
             }
         }
     }
@@ -54,11 +51,7 @@ fn written(real: &str, surrogate: Option<&str>) -> Vec<(String, String)> {
 /// The characters that `value` alone decides when `shift` bytes come before it.
 fn within(bare: &GeneralPurpose, value: &str, shift: usize) -> String {
     let stable = 8 * (shift + value.len()) / 6 - start(shift);
-    encoded(bare, value, shift)
-        .chars()
-        .skip(start(shift))
-        .take(stable)
-        .collect()
+    encoded(bare, value, shift).chars().skip(start(shift)).take(stable).collect()
 }
 
 /// The same, when the text ends with `value`.
@@ -95,10 +88,7 @@ mod tests {
             text = text.replace(real, surrogate);
             assert!(!text.contains('*'));
             let decoded = STANDARD.decode(text).unwrap();
-            assert!(
-                String::from_utf8_lossy(&decoded).ends_with(&SURROGATE[1..]),
-                "{before}"
-            );
+            assert!(String::from_utf8_lossy(&decoded).ends_with(&SURROGATE[1..]), "{before}");
         }
     }
 

@@ -148,11 +148,7 @@ impl Searched {
             needles: Arc::clone(&search.needles),
             text: Stream::new(Arc::clone(&search.needles), search.length),
             length: search.length,
-            decoding: if search.codings.is_empty() {
-                Decoding::None
-            } else {
-                Decoding::Ready(search)
-            },
+            decoding: if search.codings.is_empty() { Decoding::None } else { Decoding::Ready(search) },
             input: Bytes::new(),
             state: ReadState::Fresh,
             replaced,
@@ -161,11 +157,7 @@ impl Searched {
 
     /// Takes a frame; `last` if none follows.
     fn receive(&mut self, frame: Frame<Bytes>, last: bool) {
-        self.state = if last {
-            ReadState::Received(None)
-        } else {
-            ReadState::Open
-        };
+        self.state = if last { ReadState::Received(None) } else { ReadState::Open };
         match frame.into_data() {
             Ok(data) => self.input = data,
             Err(frame) => self.state = ReadState::Received(frame.into_trailers().ok()),
@@ -310,19 +302,9 @@ mod tests {
         let needles = Needles::new([(SecretValue::new(REAL), SURROGATE.to_owned())]);
         let mut headers = HeaderMap::new();
         headers.append(CONTENT_ENCODING, HeaderValue::from_str(encoding).unwrap());
-        let plan = plan_body(
-            &Arc::new(needles),
-            &Method::GET,
-            StatusCode::OK,
-            false,
-            &mut headers,
-        )
-        .unwrap();
+        let plan = plan_body(&Arc::new(needles), &Method::GET, StatusCode::OK, false, &mut headers).unwrap();
         let counter = Arc::new(AtomicU32::new(0));
-        let script = Script {
-            sent: sent.into(),
-            announced,
-        };
+        let script = Script { sent: sent.into(), announced };
         (Scrubbed::new(script, plan, Arc::clone(&counter)), counter)
     }
 
@@ -364,10 +346,7 @@ mod tests {
         let plain = ("identity", pieces.map(<[u8]>::to_vec).to_vec());
         let encoded = NAMES.map(|(name, coding)| (name, encode(coding, &pieces)));
         for (name, chunks) in encoded.into_iter().chain([plain]) {
-            let sent = chunks
-                .into_iter()
-                .flat_map(|chunk| [Sent::Data(chunk.into()), Sent::Pause])
-                .collect();
+            let sent = chunks.into_iter().flat_map(|chunk| [Sent::Data(chunk.into()), Sent::Pause]).collect();
             let (mut body, counter) = scrubbed(name, sent, false);
             for event in &expected {
                 assert_eq!(data(poll(&mut body)), *event, "{name}");
@@ -404,10 +383,7 @@ mod tests {
             let (data, trailers) = read(&mut body).unwrap();
             let trailers = trailers.unwrap();
             assert_eq!(data, format!("a:{SURROGATE}").as_bytes());
-            assert_eq!(
-                (trailers["x-echo"].as_bytes(), trailers.len()),
-                (SURROGATE.as_bytes(), left)
-            );
+            assert_eq!((trailers["x-echo"].as_bytes(), trailers.len()), (SURROGATE.as_bytes(), left));
             assert_eq!(counter.load(Ordering::Relaxed), 2);
             assert!(matches!(poll(&mut body), Poll::Ready(None)));
         }
@@ -418,10 +394,7 @@ mod tests {
         for (name, sent) in [
             ("", vec![Sent::Data("text".into()), Sent::Reset]),
             ("gzip", vec![Sent::Data(REAL.into()), Sent::Data(REAL.into())]),
-            (
-                "gzip",
-                vec![Sent::Data(encode(Coding::Gzip, &[b"x"])[0].clone().into())],
-            ),
+            ("gzip", vec![Sent::Data(encode(Coding::Gzip, &[b"x"])[0].clone().into())]),
         ] {
             let (mut body, _) = scrubbed(name, sent, false);
             read(&mut body).unwrap_err();
@@ -443,14 +416,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         let text = format!("a:{REAL}:{REAL}");
         headers.append("content-length", HeaderValue::from(text.len()));
-        let plan = plan_body(
-            &Arc::new(needles),
-            &Method::GET,
-            StatusCode::OK,
-            false,
-            &mut headers,
-        )
-        .unwrap();
+        let plan = plan_body(&Arc::new(needles), &Method::GET, StatusCode::OK, false, &mut headers).unwrap();
         let inner = http_body_util::Full::new(Bytes::from(text.clone()));
         let mut body = Scrubbed::new(inner, plan, Arc::default());
         assert_eq!(body.size_hint().exact(), Some(text.len() as u64));

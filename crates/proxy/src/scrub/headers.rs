@@ -57,10 +57,7 @@ mod tests {
 
     fn needles() -> Needles {
         let pair = |real: &str, surrogate: &str| (SecretValue::new(real), surrogate.to_owned());
-        Needles::new([
-            pair("real-value-one", "fake-value-two"),
-            pair("12345678", "87654321"),
-        ])
+        Needles::new([pair("real-value-one", "fake-value-two"), pair("12345678", "87654321")])
     }
 
     #[test]
@@ -82,20 +79,10 @@ mod tests {
 
         let (headers, replaced) = scrub_headers(&needles(), headers);
         assert_eq!(replaced, 4);
-        let cookies: Vec<&[u8]> = headers
-            .get_all("set-cookie")
-            .iter()
-            .map(HeaderValue::as_bytes)
-            .collect();
-        assert_eq!(
-            cookies,
-            [&b"a=fake-value-two; Path=/; b=fake-value-two"[..], b"other=1"]
-        );
+        let cookies: Vec<&[u8]> = headers.get_all("set-cookie").iter().map(HeaderValue::as_bytes).collect();
+        assert_eq!(cookies, [&b"a=fake-value-two; Path=/; b=fake-value-two"[..], b"other=1"]);
         assert_eq!(headers["content-length"], "12345678");
-        assert_eq!(
-            headers["x-long"],
-            long.replace("real-value-one", "fake-value-two")
-        );
+        assert_eq!(headers["x-long"], long.replace("real-value-one", "fake-value-two"));
         assert_eq!(headers["x-marked"].as_bytes(), b"\xe9 fake-value-two");
         assert!(headers["x-marked"].is_sensitive());
     }
@@ -104,12 +91,9 @@ mod tests {
     fn a_field_named_by_a_value_goes() {
         let needles = Needles::new([(SecretValue::new("Real-Value_One"), "Fake-Value_Two".to_owned())]);
         // Base64 of "Real-Value_One" and hexadecimal digits, which names have in lower case.
-        for name in [
-            "Real-Value_One",
-            "x-real-value_one-y",
-            "UmVhbC1WYWx1ZV9PbmU",
-            "5265616C2D56616C75655F4F6E65",
-        ] {
+        for name in
+            ["Real-Value_One", "x-real-value_one-y", "UmVhbC1WYWx1ZV9PbmU", "5265616C2D56616C75655F4F6E65"]
+        {
             let mut headers = HeaderMap::new();
             for name in ["x-first", name, "x-last", name] {
                 let name = http::HeaderName::from_bytes(name.as_bytes()).unwrap();

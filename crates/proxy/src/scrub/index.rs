@@ -42,10 +42,7 @@ impl Default for Index {
 impl Index {
     /// Finds nothing.
     pub(super) fn new() -> Self {
-        Self {
-            shifts: vec![FAR; 1 << TABLE_LOG].into_boxed_slice(),
-            buckets: HashMap::new(),
-        }
+        Self { shifts: vec![FAR; 1 << TABLE_LOG].into_boxed_slice(), buckets: HashMap::new() }
     }
 
     /// Adds a needle, unless there is one with the same pattern or it is too short; whether it was added.
@@ -90,10 +87,7 @@ impl Index {
 
     fn at(&self, hash: usize, text: &[u8]) -> Option<&Needle> {
         let bucket = self.buckets.get(&hash)?;
-        bucket
-            .iter()
-            .map(Arc::as_ref)
-            .find(|needle| text.starts_with(&needle.pattern))
+        bucket.iter().map(Arc::as_ref).find(|needle| text.starts_with(&needle.pattern))
     }
 }
 
@@ -140,10 +134,8 @@ mod tests {
     fn short_and_repeated_needles_are_not_added() {
         let mut index = index(&["12345678"]);
         for (pattern, expected) in [("1234567", false), ("12345678", false), ("123456789", true)] {
-            let needle = Needle {
-                pattern: Zeroizing::new(pattern.as_bytes().to_vec()),
-                replacement: Vec::new(),
-            };
+            let needle =
+                Needle { pattern: Zeroizing::new(pattern.as_bytes().to_vec()), replacement: Vec::new() };
             assert_eq!(index.add(needle), expected, "{pattern}");
         }
     }

@@ -178,11 +178,7 @@ impl Needles {
             output.extend_from_slice(text.get(rest).unwrap_or_default());
             output.freeze()
         };
-        Cleaned {
-            output,
-            covered,
-            replaced,
-        }
+        Cleaned { output, covered, replaced }
     }
 
     /// The first needle with a break in it.
@@ -197,12 +193,7 @@ impl Needles {
             let (begin, end) = (text.whole(at), text.whole(last) + 1);
             // What is longer than the reach may not have come in whole.
             if !breaks.is_empty() && end - begin <= self.reach {
-                return Some(Match {
-                    begin,
-                    end,
-                    needle,
-                    breaks,
-                });
+                return Some(Match { begin, end, needle, breaks });
             }
             from = at + 1;
         }
@@ -248,12 +239,7 @@ struct Match<'a> {
 
 impl<'a> Match<'a> {
     fn plain((begin, needle): (usize, &'a Needle)) -> Self {
-        Self {
-            begin,
-            end: begin + needle.pattern.len(),
-            needle,
-            breaks: Vec::new(),
-        }
+        Self { begin, end: begin + needle.pattern.len(), needle, breaks: Vec::new() }
     }
 }
 
@@ -299,11 +285,7 @@ mod tests {
     use super::*;
 
     fn needles(pairs: &[(&str, &str)]) -> Needles {
-        Needles::new(
-            pairs
-                .iter()
-                .map(|(real, surrogate)| (SecretValue::new(*real), (*surrogate).to_owned())),
-        )
+        Needles::new(pairs.iter().map(|(real, surrogate)| (SecretValue::new(*real), (*surrogate).to_owned())))
     }
 
     #[track_caller]
@@ -318,17 +300,9 @@ mod tests {
         let needles = needles(&[("real/value+one", "fake/value+two"), ("short", "other")]);
         check(&needles, "nothing here", "nothing here");
         check(&needles, "real/value+one", "fake/value+two");
-        check(
-            &needles,
-            "real/value+onereal/value+one",
-            "fake/value+twofake/value+two",
-        );
+        check(&needles, "real/value+onereal/value+one", "fake/value+twofake/value+two");
         check(&needles, "?q=real%2fvalue%2bone&", "?q=fake%2fvalue%2btwo&");
-        check(
-            &needles,
-            r#"{"a":"real\/value+one"}"#,
-            r#"{"a":"fake\/value+two"}"#,
-        );
+        check(&needles, r#"{"a":"real\/value+one"}"#, r#"{"a":"fake\/value+two"}"#);
         check(&needles, "<p>real/value&#43;one</p>", "<p>fake/value&#43;two</p>");
         check(&needles, "real/value+on", "real/value+on");
         check(&needles, "a short word", "a short word");
@@ -355,11 +329,7 @@ mod tests {
         let sent = SecretValue::new("cm9ib3Q6cmVhbC12YWx1ZS1vbmU=");
         let needles = base.with_sent([(sent, "cm9ib3Q6ZmFrZS12YWx1ZS10d28=".to_owned())]);
         let echo = "Authorization: Basic cm9ib3Q6cmVhbC12YWx1ZS1vbmU=";
-        check(
-            &needles,
-            echo,
-            "Authorization: Basic cm9ib3Q6ZmFrZS12YWx1ZS10d28=",
-        );
+        check(&needles, echo, "Authorization: Basic cm9ib3Q6ZmFrZS12YWx1ZS10d28=");
         check(&needles, "real-value-one", "fake-value-two");
         check(&base, "unchanged", "unchanged");
     }
@@ -368,16 +338,11 @@ mod tests {
     fn a_value_is_found_across_the_line_ends_of_base64() {
         use base64::prelude::{BASE64_STANDARD, Engine};
 
-        let [real, surrogate] = [
-            "ghp_0123456789abcdefghijKLMNOPqr",
-            "ghp_9081726354qwertyuiopQWERTYui",
-        ];
+        let [real, surrogate] = ["ghp_0123456789abcdefghijKLMNOPqr", "ghp_9081726354qwertyuiopQWERTYui"];
         let needles = needles(&[(real, surrogate)]);
         let wrap = |text: &str, width: usize, end: &str| {
-            let lines: Vec<&str> = (0..text.len())
-                .step_by(width)
-                .map(|at| &text[at..text.len().min(at + width)])
-                .collect();
+            let lines: Vec<&str> =
+                (0..text.len()).step_by(width).map(|at| &text[at..text.len().min(at + width)]).collect();
             lines.join(end)
         };
         for width in [44, 60, 64, 72, 76] {
@@ -420,10 +385,7 @@ mod tests {
         let real = "A1b2C3d4".repeat(8);
         for (surrogate, expected) in [
             ("short", format!("short{}\n{}", "*".repeat(45), "*".repeat(14))),
-            (
-                "z".repeat(70).as_str(),
-                format!("{}\n{}", "z".repeat(50), "z".repeat(14)),
-            ),
+            ("z".repeat(70).as_str(), format!("{}\n{}", "z".repeat(50), "z".repeat(14))),
         ] {
             let needles = needles(&[(&real, surrogate)]);
             let text = Bytes::from(format!("{}\n{}", &real[..50], &real[50..]));
@@ -434,10 +396,7 @@ mod tests {
 
     #[test]
     fn a_fixed_length_is_kept() {
-        for (surrogate, expected) in [
-            ("longer-than-the-value", "longer-than"),
-            ("shorter", "shorter****"),
-        ] {
+        for (surrogate, expected) in [("longer-than-the-value", "longer-than"), ("shorter", "shorter****")] {
             let needles = needles(&[("eleven-real", surrogate)]);
             let text = Bytes::from_static(b"<eleven-real>");
             let cleaned = needles.clean(&text, Run::default(), text.len(), Length::Fixed);
@@ -449,10 +408,7 @@ mod tests {
     fn debug_shows_no_value() {
         let needles = needles(&[("real-value-one", "fake-value-two")]);
         let shown = format!("{needles:?}");
-        assert!(
-            shown.starts_with("Needles(") && !shown.contains("value"),
-            "{shown}"
-        );
+        assert!(shown.starts_with("Needles(") && !shown.contains("value"), "{shown}");
         assert!(!needles.is_empty());
         assert!(Needles::new([(SecretValue::new("1234567"), "x".to_owned())]).is_empty());
     }

@@ -11,13 +11,7 @@ use super::needles::{Length, Needles};
 use crate::fields::only;
 
 /// Digests of the compressed bytes, which no longer fit once they are decoded. (An `ETag` stays: the client shows it to the upstream.)
-const DIGESTS: [&str; 5] = [
-    "content-md5",
-    "content-digest",
-    "digest",
-    "repr-digest",
-    "x-goog-hash",
-];
+const DIGESTS: [&str; 5] = ["content-md5", "content-digest", "digest", "repr-digest", "x-goog-hash"];
 const DIGEST_PREFIX: &str = "x-amz-checksum-";
 
 /// An answer whose body cannot be searched. It must not be passed on.
@@ -83,11 +77,7 @@ pub(crate) fn plan_body(
     }
     let codings = codings(headers)?;
     let announced = headers.contains_key(CONTENT_LENGTH);
-    let length = if announced && codings.is_empty() {
-        Length::Fixed
-    } else {
-        Length::Free
-    };
+    let length = if announced && codings.is_empty() { Length::Fixed } else { Length::Free };
     if !codings.is_empty() {
         if status == StatusCode::PARTIAL_CONTENT {
             return Err(UnknownEncoding::Partial);
@@ -95,11 +85,7 @@ pub(crate) fn plan_body(
         let of_the_encoded = [CONTENT_ENCODING, CONTENT_LENGTH];
         *headers = only(headers, |name| !of_the_encoded.contains(name) && !is_digest(name));
     }
-    Ok(BodyScrub::Search(Search {
-        needles: Arc::clone(needles),
-        codings,
-        length,
-    }))
+    Ok(BodyScrub::Search(Search { needles: Arc::clone(needles), codings, length }))
 }
 
 /// Whether a field is known to be no longer true of a decoded body.
@@ -133,9 +119,7 @@ fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, UnknownEncoding> {
 
 /// `aws-chunked` is how an object was uploaded to S3: a server that keeps it sends the object as it is.
 fn is_no_coding(name: &str) -> bool {
-    ["", "identity", "aws-chunked"]
-        .iter()
-        .any(|none| name.eq_ignore_ascii_case(none))
+    ["", "identity", "aws-chunked"].iter().any(|none| name.eq_ignore_ascii_case(none))
 }
 
 #[cfg(test)]
@@ -154,33 +138,19 @@ mod tests {
         let mut headers = HeaderMap::new();
         for line in lines {
             let (name, value) = line.split_once(": ").unwrap();
-            headers.append(
-                HeaderName::try_from(name).unwrap(),
-                HeaderValue::from_str(value).unwrap(),
-            );
+            headers.append(HeaderName::try_from(name).unwrap(), HeaderValue::from_str(value).unwrap());
         }
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let recoded = headers.contains_key("transfer-encoding");
         headers = only(&headers, |name| name.as_str() != "transfer-encoding");
-        let plan = plan_body(
-            &Arc::new(needles),
-            &method,
-            status.parse().unwrap(),
-            recoded,
-            &mut headers,
-        );
+        let plan = plan_body(&Arc::new(needles), &method, status.parse().unwrap(), recoded, &mut headers);
         let mut shown = match plan {
             Ok(BodyScrub::Pass) => "pass".to_owned(),
             Ok(BodyScrub::Search(search)) => format!("{:?} {:?}", search.codings, search.length),
             Err(error) => format!("{error:?}"),
         };
         for (name, value) in &headers {
-            shown.extend([
-                " | ",
-                name.as_str(),
-                ": ",
-                &String::from_utf8_lossy(value.as_bytes()),
-            ]);
+            shown.extend([" | ", name.as_str(), ": ", &String::from_utf8_lossy(value.as_bytes())]);
         }
         assert_eq!(shown, expected, "{head}");
     }
@@ -189,10 +159,7 @@ mod tests {
     fn the_head_decides_how_a_body_is_read() {
         check("GET 200", "[] Free");
         check("GET 200 | content-length: 5", "[] Fixed | content-length: 5");
-        check(
-            "GET 200 | content-encoding: identity",
-            "[] Free | content-encoding: identity",
-        );
+        check("GET 200 | content-encoding: identity", "[] Free | content-encoding: identity");
         check(
             "GET 206 | content-encoding: aws-chunked | content-length: 5",
             "[] Fixed | content-encoding: aws-chunked | content-length: 5",
@@ -225,13 +192,7 @@ mod tests {
         }
         check("GET 200 | content-length: 0", "pass | content-length: 0");
         let nothing = Arc::new(Needles::new([]));
-        let plan = plan_body(
-            &nothing,
-            &Method::GET,
-            StatusCode::OK,
-            true,
-            &mut HeaderMap::new(),
-        );
+        let plan = plan_body(&nothing, &Method::GET, StatusCode::OK, true, &mut HeaderMap::new());
         assert!(matches!(plan, Ok(BodyScrub::Pass)));
     }
 
@@ -239,18 +200,9 @@ mod tests {
     fn what_cannot_be_decoded_is_refused() {
         check("GET 200 | transfer-encoding: gzip", "Transfer");
         check("HEAD 200 | transfer-encoding: gzip", "pass");
-        check(
-            "GET 200 | content-encoding: compress",
-            "Unknown | content-encoding: compress",
-        );
-        check(
-            "GET 200 | content-encoding: gzip, dcb",
-            "Unknown | content-encoding: gzip, dcb",
-        );
-        check(
-            "GET 206 | content-encoding: gzip",
-            "Partial | content-encoding: gzip",
-        );
+        check("GET 200 | content-encoding: compress", "Unknown | content-encoding: compress");
+        check("GET 200 | content-encoding: gzip, dcb", "Unknown | content-encoding: gzip, dcb");
+        check("GET 206 | content-encoding: gzip", "Partial | content-encoding: gzip");
         for name in ["grpc-encoding", "connect-content-encoding"] {
             for value in ["gzip", "identity, gzip", "deflate", "br", "\u{e9}"] {
                 let head = format!("POST 200 | {name}: {value}");

@@ -25,12 +25,7 @@ pub(super) struct Stream {
 impl Stream {
     /// Nothing has come yet.
     pub(super) fn new(needles: Arc<Needles>, length: Length) -> Self {
-        Self {
-            needles,
-            length,
-            held: Bytes::new(),
-            passed: Run::default(),
-        }
+        Self { needles, length, held: Bytes::new(), passed: Run::default() }
     }
 
     /// What can be passed on when `chunk` has come, and how many values were replaced in it.
@@ -102,10 +97,7 @@ mod tests {
     /// What came out at each chunk, the last of them at the end.
     fn run(needles: &Arc<Needles>, chunks: &[Vec<u8>]) -> Vec<Bytes> {
         let mut stream = Stream::new(Arc::clone(needles), Length::Free);
-        let mut out: Vec<Bytes> = chunks
-            .iter()
-            .map(|chunk| stream.push(chunk.clone().into()).0)
-            .collect();
+        let mut out: Vec<Bytes> = chunks.iter().map(|chunk| stream.push(chunk.clone().into()).0).collect();
         out.push(stream.push_last(Bytes::new()).0);
         out
     }
@@ -119,10 +111,7 @@ mod tests {
         let mut stream = Stream::new(needles(&[(REAL, SURROGATE)]), Length::Free);
         let event = Bytes::from(format!("data: {}\n\n", &REAL[..30]));
         let (passed, replaced) = stream.push(event.clone());
-        assert_eq!(
-            (passed.as_ptr(), passed.len(), replaced),
-            (event.as_ptr(), event.len(), 0)
-        );
+        assert_eq!((passed.as_ptr(), passed.len(), replaced), (event.as_ptr(), event.len(), 0));
         assert_eq!(stream.held(), 0);
     }
 
@@ -192,10 +181,7 @@ mod tests {
         let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
         places.extend([0, text.len()]);
         places.sort_unstable();
-        places
-            .windows(2)
-            .map(|ends| text[ends[0]..ends[1]].to_vec())
-            .collect()
+        places.windows(2).map(|ends| text[ends[0]..ends[1]].to_vec()).collect()
     }
 
     #[test]

@@ -47,19 +47,8 @@ const HTML_ESCAPED: &[&[(char, &str)]] = &[
     &[('"', "&quot;"), ('\'', "&apos;")],
     &[('"', "&quot;"), ('\'', "&#x27;"), ('/', "&#x2F;")],
     &[('"', "&quot;"), ('\'', "&#39;"), ('/', "&#x2F;")],
-    &[
-        ('"', "&quot;"),
-        ('\'', "&#39;"),
-        ('/', "&#x2F;"),
-        ('`', "&#x60;"),
-        ('=', "&#x3D;"),
-    ],
-    &[
-        ('"', "&quot;"),
-        ('\'', "&#x27;"),
-        ('`', "&#x60;"),
-        ('=', "&#x3D;"),
-    ],
+    &[('"', "&quot;"), ('\'', "&#39;"), ('/', "&#x2F;"), ('`', "&#x60;"), ('=', "&#x3D;")],
+    &[('"', "&quot;"), ('\'', "&#x27;"), ('`', "&#x60;"), ('=', "&#x3D;")],
     &[('"', "&#34;"), ('\'', "&#39;"), ('+', "&#43;")],
     &[('"', "&quot;"), ('\'', "&#x27;"), ('+', "&#x2B;")],
     &[('"', "&quot;"), ('\'', "&#39;"), ('+', "&#x2B;")],
@@ -182,10 +171,7 @@ fn html(value: &str, escaped: &[(char, &str)]) -> String {
             '&' => Some("&amp;"),
             '<' => Some("&lt;"),
             '>' => Some("&gt;"),
-            _ => escaped
-                .iter()
-                .find(|(of, _)| *of == character)
-                .map(|(_, entity)| *entity),
+            _ => escaped.iter().find(|(of, _)| *of == character).map(|(_, entity)| *entity),
         };
         match entity {
             Some(entity) => text.push_str(entity),
@@ -211,10 +197,7 @@ mod tests {
     use super::*;
 
     fn forms(value: &str) -> BTreeSet<String> {
-        text_forms(value, value)
-            .into_iter()
-            .map(|(real, _)| real)
-            .collect()
+        text_forms(value, value).into_iter().map(|(real, _)| real).collect()
     }
 
     #[test]

@@ -107,10 +107,7 @@ impl Unwrapped {
             return None;
         }
         unwrapped.extend_from_slice(text.get(done..).unwrap_or_default());
-        Some(Self {
-            text: unwrapped,
-            breaks,
-        })
+        Some(Self { text: unwrapped, breaks })
     }
 
     /// Where the whole text has the byte at `at` here.
@@ -139,9 +136,7 @@ impl Unwrapped {
     ) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> {
         let first = self.breaks.partition_point(|wrap| wrap.at <= from);
         let breaks = self.breaks.get(first..).unwrap_or_default().iter();
-        breaks
-            .take_while(move |wrap| wrap.at < to)
-            .map(move |wrap| (wrap.at - from, wrap.begin..wrap.end))
+        breaks.take_while(move |wrap| wrap.at < to).map(move |wrap| (wrap.at - from, wrap.begin..wrap.end))
     }
 }
 
@@ -177,11 +172,7 @@ mod tests {
             }
             let breaks: Vec<_> = unwrapped.breaks(2, unwrapped.text.len()).collect();
             assert_eq!(breaks.len(), 2);
-            assert!(
-                breaks
-                    .iter()
-                    .all(|(_, place)| text.get(place.clone()) == Some(end))
-            );
+            assert!(breaks.iter().all(|(_, place)| text.get(place.clone()) == Some(end)));
             assert_eq!(unwrapped.breaks(2, 2 + LINE).count(), 0);
         }
     }
@@ -200,10 +191,7 @@ mod tests {
             format!("{line}\\tb"),
             format!("{line}\\\nb"),
         ] {
-            assert!(
-                Unwrapped::of(text.as_bytes(), Run::default()).is_none(),
-                "{text:?}"
-            );
+            assert!(Unwrapped::of(text.as_bytes(), Run::default()).is_none(), "{text:?}");
         }
         let before = Run::default().after(b"A");
         assert!(Unwrapped::of(format!("{short}\nb").as_bytes(), before).is_some());

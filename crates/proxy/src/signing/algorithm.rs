@@ -12,9 +12,7 @@ pub(crate) enum Algorithm {
 impl Algorithm {
     /// The algorithm with this name, in any case.
     pub(super) fn from_name(name: &str) -> Option<Self> {
-        [Self::V4, Self::V4a]
-            .into_iter()
-            .find(|algorithm| algorithm.name().eq_ignore_ascii_case(name))
+        [Self::V4, Self::V4a].into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name))
     }
 
     /// Its name.

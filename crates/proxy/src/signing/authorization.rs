@@ -10,11 +10,7 @@ use super::error::SignError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Authorization<'a> {
     /// One of the schemes that can be made again.
-    Signed {
-        algorithm: Algorithm,
-        credential: &'a str,
-        signed_headers: &'a str,
-    },
+    Signed { algorithm: Algorithm, credential: &'a str, signed_headers: &'a str },
     /// Another AWS scheme, such as version 2.
     Foreign,
 }
@@ -42,11 +38,7 @@ const BEHIND_ANOTHER: SignError = SignError::Malformed("another scheme precedes 
 fn read(value: &[u8]) -> Result<Option<Authorization<'_>>, SignError> {
     let value = value.trim_ascii();
     if !starts_with(value, b"AWS") {
-        return if mentions_signature(value) {
-            Err(BEHIND_ANOTHER)
-        } else {
-            Ok(None)
-        };
+        return if mentions_signature(value) { Err(BEHIND_ANOTHER) } else { Ok(None) };
     }
     let text = str::from_utf8(value)
         .ok()
@@ -66,9 +58,8 @@ fn read(value: &[u8]) -> Result<Option<Authorization<'_>>, SignError> {
 fn signed(algorithm: Algorithm, parts: &str) -> Result<Authorization<'_>, SignError> {
     let (mut credential, mut signed_headers, mut signature) = (None, None, None);
     for part in parts.split([',', ' ', '\t']).filter(|part| !part.is_empty()) {
-        let (name, value) = part
-            .split_once('=')
-            .ok_or(SignError::Malformed("a part of the header is not a pair"))?;
+        let (name, value) =
+            part.split_once('=').ok_or(SignError::Malformed("a part of the header is not a pair"))?;
         let (slot, name) = match name.to_ascii_lowercase().as_str() {
             "credential" => (&mut credential, "Credential"),
             "signedheaders" => (&mut signed_headers, "SignedHeaders"),
@@ -80,28 +71,22 @@ fn signed(algorithm: Algorithm, parts: &str) -> Result<Authorization<'_>, SignEr
         }
     }
     match (credential, signed_headers, signature) {
-        (Some(credential), Some(signed_headers), Some(_)) => Ok(Authorization::Signed {
-            algorithm,
-            credential,
-            signed_headers,
-        }),
+        (Some(credential), Some(signed_headers), Some(_)) => {
+            Ok(Authorization::Signed { algorithm, credential, signed_headers })
+        }
         _ => Err(SignError::Malformed("a part of the header is missing")),
     }
 }
 
 fn starts_with(value: &[u8], prefix: &[u8]) -> bool {
-    value
-        .get(..prefix.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    value.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
 /// Whether a signature hides further on, where a reader that takes a header for a list would find it.
 fn mentions_signature(value: &[u8]) -> bool {
-    [b"AWS4-HMAC-".as_slice(), b"AWS4-ECDSA-"].iter().any(|scheme| {
-        value
-            .windows(scheme.len())
-            .any(|window| window.eq_ignore_ascii_case(scheme))
-    })
+    [b"AWS4-HMAC-".as_slice(), b"AWS4-ECDSA-"]
+        .iter()
+        .any(|scheme| value.windows(scheme.len()).any(|window| window.eq_ignore_ascii_case(scheme)))
 }
 
 #[cfg(test)]
@@ -116,11 +101,9 @@ mod tests {
             headers.append(AUTHORIZATION, HeaderValue::from_bytes(line.as_bytes()).unwrap());
         }
         Ok(authorization(&headers)?.map(|found| match found {
-            Authorization::Signed {
-                credential,
-                signed_headers,
-                ..
-            } => (credential.to_owned(), signed_headers.to_owned()),
+            Authorization::Signed { credential, signed_headers, .. } => {
+                (credential.to_owned(), signed_headers.to_owned())
+            }
             Authorization::Foreign => ("foreign".to_owned(), String::new()),
         }))
     }
@@ -134,11 +117,7 @@ mod tests {
             "  aws4-hmac-sha256 signature=s credential=K signedheaders=host ",
             "AWS4-ECDSA-P256-SHA256 Credential=K, SignedHeaders=host, Signature=s",
         ] {
-            assert_eq!(
-                read_lines(&[line]),
-                Ok(Some(("K".to_owned(), "host".to_owned()))),
-                "{line}"
-            );
+            assert_eq!(read_lines(&[line]), Ok(Some(("K".to_owned(), "host".to_owned()))), "{line}");
         }
     }
 

@@ -52,11 +52,8 @@ pub(super) fn canonical_value(value: &[u8]) -> Vec<u8> {
 
 /// All values of one header, in the order of the wire.
 fn joined(name: &HeaderName, headers: &HeaderMap) -> Result<Vec<u8>, SignError> {
-    let values: Vec<Vec<u8>> = headers
-        .get_all(name)
-        .iter()
-        .map(|value| canonical_value(value.as_bytes()))
-        .collect();
+    let values: Vec<Vec<u8>> =
+        headers.get_all(name).iter().map(|value| canonical_value(value.as_bytes())).collect();
     if values.is_empty() {
         return Err(SignError::MissingHeader(name.clone()));
     }
@@ -76,11 +73,7 @@ fn normalized(path: &str) -> String {
         }
     }
     let ends_open = ["/", "/.", "/.."].iter().any(|end| path.ends_with(end));
-    let close = if ends_open && !segments.is_empty() {
-        "/"
-    } else {
-        ""
-    };
+    let close = if ends_open && !segments.is_empty() { "/" } else { "" };
     format!("/{}{close}", segments.join("/"))
 }
 
@@ -127,11 +120,7 @@ mod tests {
             ("", ""),
             ("   ", ""),
         ] {
-            assert_eq!(
-                canonical_value(value.as_bytes()),
-                canonical.as_bytes(),
-                "{value:?}"
-            );
+            assert_eq!(canonical_value(value.as_bytes()), canonical.as_bytes(), "{value:?}");
         }
     }
 
@@ -140,10 +129,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("host", HeaderValue::from_static("wrong.test"));
         let names = [http::header::HOST, http::header::RANGE];
-        assert_eq!(
-            canonical_headers(&names[..1], &headers, "right.test"),
-            Ok(b"host:right.test\n".to_vec())
-        );
+        assert_eq!(canonical_headers(&names[..1], &headers, "right.test"), Ok(b"host:right.test\n".to_vec()));
         assert_eq!(
             canonical_headers(&names, &headers, "right.test"),
             Err(SignError::MissingHeader(http::header::RANGE))

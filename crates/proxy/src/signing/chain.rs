@@ -24,12 +24,7 @@ impl Chain {
         scope: &str,
         seed: String,
     ) -> Self {
-        Self {
-            key,
-            algorithm,
-            context: format!("{timestamp}\n{scope}"),
-            previous: seed,
-        }
+        Self { key, algorithm, context: format!("{timestamp}\n{scope}"), previous: seed }
     }
 
     /// The algorithm of all its signatures.
@@ -49,12 +44,8 @@ impl Chain {
     }
 
     fn sign(&mut self, kind: &str, payload: &str) -> &str {
-        let string_to_sign = format!(
-            "{}-{kind}\n{}\n{}\n{payload}",
-            self.algorithm.name(),
-            self.context,
-            self.previous
-        );
+        let string_to_sign =
+            format!("{}-{kind}\n{}\n{}\n{payload}", self.algorithm.name(), self.context, self.previous);
         self.previous = self.key.sign(&string_to_sign);
         &self.previous
     }

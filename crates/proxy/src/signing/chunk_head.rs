@@ -24,10 +24,7 @@ impl ChunkHead {
     /// Reads a whole line.
     pub(super) fn new(algorithm: Algorithm, line: &[u8]) -> Result<Self, ChunkError> {
         const MALFORMED: ChunkError = ChunkError::Malformed("a chunk does not begin with size and signature");
-        let text = str::from_utf8(line)
-            .ok()
-            .and_then(|line| line.strip_suffix("\r\n"))
-            .ok_or(MALFORMED)?;
+        let text = str::from_utf8(line).ok().and_then(|line| line.strip_suffix("\r\n")).ok_or(MALFORMED)?;
         let (prefix, signature) = text.split_once('=').ok_or(MALFORMED)?;
         let size = prefix.strip_suffix(";chunk-signature").ok_or(MALFORMED)?;
         let is_size =
@@ -83,18 +80,10 @@ mod tests {
         let v4 = "a".repeat(64);
         let v4a = format!("{}**", "b".repeat(142));
         let table = [
-            (
-                Algorithm::V4,
-                format!("10000;chunk-signature={v4}\r\n"),
-                Some(65536),
-            ),
+            (Algorithm::V4, format!("10000;chunk-signature={v4}\r\n"), Some(65536)),
             (Algorithm::V4, format!("0;chunk-signature={v4}\r\n"), Some(0)),
             (Algorithm::V4, format!("00aF;chunk-signature={v4}\r\n"), Some(175)),
-            (
-                Algorithm::V4,
-                format!("ffffffffffffffff;chunk-signature={v4}\r\n"),
-                Some(u64::MAX),
-            ),
+            (Algorithm::V4, format!("ffffffffffffffff;chunk-signature={v4}\r\n"), Some(u64::MAX)),
             (Algorithm::V4a, format!("1;chunk-signature={v4a}\r\n"), Some(1)),
             (Algorithm::V4, format!("1;chunk-signature={v4a}\r\n"), None),
             (Algorithm::V4a, format!("1;chunk-signature=*{v4}\r\n"), None),
@@ -103,11 +92,7 @@ mod tests {
             (Algorithm::V4, format!(";chunk-signature={v4}\r\n"), None),
             (Algorithm::V4, format!("+1;chunk-signature={v4}\r\n"), None),
             (Algorithm::V4, format!("-1;chunk-signature={v4}\r\n"), None),
-            (
-                Algorithm::V4,
-                format!("1ffffffffffffffff;chunk-signature={v4}\r\n"),
-                None,
-            ),
+            (Algorithm::V4, format!("1ffffffffffffffff;chunk-signature={v4}\r\n"), None),
             (Algorithm::V4, format!("1; chunk-signature={v4}\r\n"), None),
             (Algorithm::V4, format!("1;a=b;chunk-signature={v4}\r\n"), None),
             (Algorithm::V4, format!("1;chunk-signature={v4};a=b\r\n"), None),

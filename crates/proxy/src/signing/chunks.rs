@@ -46,13 +46,7 @@ enum State {
 impl ChunkSigner {
     /// A signer that goes on with `chain`, for a body with or without signed trailers.
     pub(super) fn new(chain: Chain, has_trailers: bool) -> Self {
-        Self {
-            chain,
-            has_trailers,
-            state: State::Head,
-            line: Vec::new(),
-            data: Vec::new(),
-        }
+        Self { chain, has_trailers, state: State::Head, line: Vec::new(), data: Vec::new() }
     }
 
     /// Takes the next bytes of the body, split anywhere, and appends to `output` what can be sent.
@@ -63,9 +57,7 @@ impl ChunkSigner {
     pub(crate) fn push(&mut self, input: &[u8], output: &mut BytesMut) -> Result<(), ChunkError> {
         let mut rest = input;
         while !rest.is_empty() {
-            rest = self
-                .step(rest, output)
-                .inspect_err(|error| self.state = State::Failed(*error))?;
+            rest = self.step(rest, output).inspect_err(|error| self.state = State::Failed(*error))?;
         }
         Ok(())
     }
@@ -118,24 +110,14 @@ impl ChunkSigner {
         }
         let head = ChunkHead::new(self.chain.algorithm(), &self.line)?;
         self.line.clear();
-        let size = usize::try_from(head.size)
-            .ok()
-            .filter(|size| *size <= MAX_CHUNK)
-            .ok_or(ChunkError::TooLarge)?;
+        let size =
+            usize::try_from(head.size).ok().filter(|size| *size <= MAX_CHUNK).ok_or(ChunkError::TooLarge)?;
         self.state = if size > 0 {
-            State::Data {
-                head,
-                size,
-                hash: Sha256::new(),
-            }
+            State::Data { head, size, hash: Sha256::new() }
         } else {
             let signature = self.chain.sign_chunk(Sha256::new());
             output.extend_from_slice(head.with(signature)?.as_bytes());
-            if self.has_trailers {
-                State::Trailers(Trailers::default())
-            } else {
-                State::LastLine
-            }
+            if self.has_trailers { State::Trailers(Trailers::default()) } else { State::LastLine }
         };
         Ok(rest)
     }

@@ -62,18 +62,12 @@ impl Claim {
     /// The region, or the set of regions, that it is for.
     pub(crate) fn region(&self) -> Option<&str> {
         let signature = self.signature.as_ref()?;
-        signature
-            .scope
-            .region()
-            .or(signature.region_set.as_deref())
-            .filter(|region| !region.is_empty())
+        signature.scope.region().or(signature.region_set.as_deref()).filter(|region| !region.is_empty())
     }
 
     /// When the client says that it was made. A time far from now means that the client's clock is wrong and AWS will refuse it.
     pub(crate) fn time(&self) -> Option<SystemTime> {
-        self.signature
-            .as_ref()
-            .map(|signature| signature.timestamp.time())
+        self.signature.as_ref().map(|signature| signature.timestamp.time())
     }
 
     /// Where it is.
@@ -97,11 +91,7 @@ fn of_header(headers: &HeaderMap) -> Result<Option<Claim>, SignError> {
     let signature = match authorization(headers)? {
         None => return Ok(None),
         Some(Authorization::Foreign) => None,
-        Some(Authorization::Signed {
-            algorithm,
-            credential,
-            signed_headers,
-        }) => {
+        Some(Authorization::Signed { algorithm, credential, signed_headers }) => {
             let (key_id, scope) = Scope::of_credential(algorithm, credential)?;
             Some(Signature {
                 algorithm,
@@ -113,16 +103,12 @@ fn of_header(headers: &HeaderMap) -> Result<Option<Claim>, SignError> {
             })
         }
     };
-    Ok(Some(Claim {
-        carrier: Carrier::Header,
-        signature,
-    }))
+    Ok(Some(Claim { carrier: Carrier::Header, signature }))
 }
 
 fn of_query(target: &Target) -> Result<Option<Claim>, SignError> {
-    let current = ["x-amz-algorithm", "x-amz-credential", "x-amz-signature"]
-        .iter()
-        .any(|name| target.has(name));
+    let current =
+        ["x-amz-algorithm", "x-amz-credential", "x-amz-signature"].iter().any(|name| target.has(name));
     let signature = if current {
         presigned(target)?
     } else if target.has("awsaccesskeyid") {
@@ -130,21 +116,15 @@ fn of_query(target: &Target) -> Result<Option<Claim>, SignError> {
     } else {
         return Ok(None);
     };
-    Ok(Some(Claim {
-        carrier: Carrier::Query,
-        signature,
-    }))
+    Ok(Some(Claim { carrier: Carrier::Query, signature }))
 }
 
 fn presigned(target: &Target) -> Result<Option<Signature>, SignError> {
     if target.has("awsaccesskeyid") {
         return Err(SignError::Ambiguous("AWS signature"));
     }
-    let required = |name| {
-        target.value(name)?.ok_or(SignError::Malformed(
-            "a parameter of the presigned URL is missing",
-        ))
-    };
+    let required =
+        |name| target.value(name)?.ok_or(SignError::Malformed("a parameter of the presigned URL is missing"));
     let credential = required("x-amz-credential")?;
     let Some(algorithm) = Algorithm::from_name(required("x-amz-algorithm")?) else {
         return Ok(None);
@@ -204,10 +184,7 @@ pub(super) fn single<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<O
     if values.next().is_some() {
         return Err(SignError::Ambiguous(name));
     }
-    value
-        .to_str()
-        .map(|text| Some(text.trim()))
-        .map_err(|_| SignError::Malformed("a header is not ASCII"))
+    value.to_str().map(|text| Some(text.trim())).map_err(|_| SignError::Malformed("a header is not ASCII"))
 }
 
 #[cfg(test)]
@@ -238,10 +215,7 @@ mod tests {
         assert_eq!(found.key_id(), "AKID");
         assert_eq!(found.region(), Some("us-east-1"));
         assert_eq!(found.algorithm(), Some(Algorithm::V4));
-        assert_eq!(
-            found.time(),
-            Some(Timestamp::basic("20150830T123600Z").unwrap().time())
-        );
+        assert_eq!(found.time(), Some(Timestamp::basic("20150830T123600Z").unwrap().time()));
         assert_eq!(found.signature().unwrap().signed_headers, ["host", "x-amz-date"]);
 
         for target in [
@@ -294,15 +268,9 @@ mod tests {
             (&HeaderMap::new(), format!("{QUERY}&x-amz-credential=B")),
             (&HeaderMap::new(), format!("{QUERY}&X%2DAmz-Signature=bb")),
             (&HeaderMap::new(), format!("{QUERY}&AWSAccessKeyId=AKID")),
-            (
-                &HeaderMap::new(),
-                format!("{QUERY}&X-Amz-Security-Token=a&X-Amz-Security-Token=b"),
-            ),
+            (&HeaderMap::new(), format!("{QUERY}&X-Amz-Security-Token=a&X-Amz-Security-Token=b")),
         ] {
-            assert!(
-                matches!(claim(headers, &target), Err(SignError::Ambiguous(_))),
-                "{target}"
-            );
+            assert!(matches!(claim(headers, &target), Err(SignError::Ambiguous(_))), "{target}");
         }
     }
 
@@ -331,10 +299,7 @@ mod tests {
         ] {
             assert!(claim(&header_map(pairs), "/").is_err(), "{pairs:?}");
         }
-        let dated = header_map(&[
-            ("authorization", HEADER),
-            ("date", "Sun, 30 Aug 2015 12:36:00 GMT"),
-        ]);
+        let dated = header_map(&[("authorization", HEADER), ("date", "Sun, 30 Aug 2015 12:36:00 GMT")]);
         assert!(claim(&dated, "/").is_ok());
         assert!(dated.contains_key(AUTHORIZATION));
     }

@@ -131,10 +131,7 @@ impl Draft {
             }
             Carrier::Query => replace_signature(&mut self.target, &signature),
         }
-        let signed = Signed {
-            headers: self.headers,
-            target: self.target.to_string(),
-        };
+        let signed = Signed { headers: self.headers, target: self.target.to_string() };
         let chain = Chain::new(self.key, self.algorithm, &self.timestamp, &self.scope, signature);
         Ok((signed, chain))
     }

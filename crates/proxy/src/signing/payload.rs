@@ -63,10 +63,7 @@ impl Payload {
                 ));
             }
         };
-        Ok(Self::Chunks {
-            text: text.to_owned(),
-            trailers,
-        })
+        Ok(Self::Chunks { text: text.to_owned(), trailers })
     }
 }
 
@@ -76,28 +73,17 @@ mod tests {
 
     #[test]
     fn statements() {
-        let chunks = |text: &str, trailers| {
-            Ok(Payload::Chunks {
-                text: text.to_owned(),
-                trailers,
-            })
-        };
+        let chunks = |text: &str, trailers| Ok(Payload::Chunks { text: text.to_owned(), trailers });
         let v4 = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
         let v4a = "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER";
         assert_eq!(Payload::stated(Algorithm::V4, v4), chunks(v4, false));
         assert_eq!(Payload::stated(Algorithm::V4a, v4a), chunks(v4a, true));
         for text in ["UNSIGNED-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "e3b0"] {
-            assert_eq!(
-                Payload::stated(Algorithm::V4, text),
-                Ok(Payload::Stated(text.to_owned()))
-            );
+            assert_eq!(Payload::stated(Algorithm::V4, text), Ok(Payload::Stated(text.to_owned())));
         }
         for text in [v4a, "STREAMING-AWS4-HMAC-SHA256-EVENTS", "STREAMING-"] {
             assert!(
-                matches!(
-                    Payload::stated(Algorithm::V4, text),
-                    Err(SignError::UnsupportedPayload(_))
-                ),
+                matches!(Payload::stated(Algorithm::V4, text), Err(SignError::UnsupportedPayload(_))),
                 "{text}"
             );
         }

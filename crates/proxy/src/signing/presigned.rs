@@ -29,15 +29,9 @@ mod tests {
     #[test]
     fn only_the_key_id_changes() {
         for (before, after) in [
-            (
-                "/?a=%2f&X-Amz-Credential=OLD%2F2015%2fr&b",
-                "/?a=%2f&X-Amz-Credential=NEW%2F2015%2fr&b",
-            ),
+            ("/?a=%2f&X-Amz-Credential=OLD%2F2015%2fr&b", "/?a=%2f&X-Amz-Credential=NEW%2F2015%2fr&b"),
             ("/?x-amz-credential=O%4cD/2015/r", "/?x-amz-credential=NEW/2015/r"),
-            (
-                "/?X%2DAmz-Credential=OLD%2f2015",
-                "/?X%2DAmz-Credential=NEW%2f2015",
-            ),
+            ("/?X%2DAmz-Credential=OLD%2f2015", "/?X%2DAmz-Credential=NEW%2f2015"),
         ] {
             let mut target = Target::new(before);
             replace_key_id(&mut target, "NEW");

@@ -28,11 +28,7 @@ impl Rules {
     pub(super) fn of(service: &str) -> Self {
         let is_s3 = matches!(service, "s3" | "s3express" | "s3-outposts" | "s3-object-lambda");
         Self {
-            path: if is_s3 {
-                PathRule::EncodedOnce
-            } else {
-                PathRule::NormalizedAndEncodedTwice
-            },
+            path: if is_s3 { PathRule::EncodedOnce } else { PathRule::NormalizedAndEncodedTwice },
             presigned_body_is_unsigned: is_s3,
             // Its clients add the token to a URL that is signed already.
             signs_query_token: service != "iotdevicegateway",

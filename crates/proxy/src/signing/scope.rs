@@ -34,11 +34,8 @@ impl Scope {
         if !plain || midnight(day).is_none() {
             return Err(MALFORMED);
         }
-        let scope = Self {
-            text: scope.to_owned(),
-            region: region.map(str::to_owned),
-            service: service.to_owned(),
-        };
+        let scope =
+            Self { text: scope.to_owned(), region: region.map(str::to_owned), service: service.to_owned() };
         Ok((key_id.to_owned(), scope))
     }
 
@@ -65,8 +62,7 @@ impl Scope {
 
 /// Whether this may name a region, or several: it goes to logs as it is. Services without regions leave it empty.
 pub(super) fn is_region(text: &str) -> bool {
-    text.bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || b"-_.*,".contains(&byte))
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.*,".contains(&byte))
 }
 
 fn is_name(text: &str) -> bool {

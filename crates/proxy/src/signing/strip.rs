@@ -66,11 +66,7 @@ mod tests {
         let table = [
             (Some(header), "/k?a=%2f&b", "/k?a=%2f&b"),
             (Some("AWS AKID:c2ln"), "/k?x-amz-security-token=t", "/k"),
-            (
-                None,
-                "/k?a=+&AWSAccessKeyId=AKID&Signature=s&Expires=1",
-                "/k?a=+&Expires=1",
-            ),
+            (None, "/k?a=+&AWSAccessKeyId=AKID&Signature=s&Expires=1", "/k?a=+&Expires=1"),
             (
                 None,
                 "/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKID%2F20150830%2Fr%2Fs3%2Faws4_request&a=1\
@@ -106,17 +102,9 @@ mod tests {
             headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer token"));
             let (headers, target) = without_signature(None, &headers, before);
             assert_eq!(target, after);
-            assert!(
-                headers.len() == 1 && headers.contains_key(AUTHORIZATION),
-                "{headers:?}"
-            );
+            assert!(headers.len() == 1 && headers.contains_key(AUTHORIZATION), "{headers:?}");
         }
-        for target in [
-            "/",
-            "/k?token=t",
-            "/x-amz-security-token=t",
-            "/k?X-Amz-Security-Tokens=t",
-        ] {
+        for target in ["/", "/k?token=t", "/x-amz-security-token=t", "/k?X-Amz-Security-Tokens=t"] {
             assert!(!has_token(target), "{target}");
         }
     }

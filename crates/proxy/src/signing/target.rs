@@ -24,14 +24,10 @@ impl Target {
     /// Takes `text` apart at the first `?` and then at each `&`.
     pub(super) fn new(text: &str) -> Self {
         match text.split_once('?') {
-            Some((path, query)) => Self {
-                path: path.to_owned(),
-                query: Some(query.split('&').map(Parameter::new).collect()),
-            },
-            None => Self {
-                path: text.to_owned(),
-                query: None,
-            },
+            Some((path, query)) => {
+                Self { path: path.to_owned(), query: Some(query.split('&').map(Parameter::new).collect()) }
+            }
+            None => Self { path: text.to_owned(), query: None },
         }
     }
 
@@ -96,11 +92,7 @@ impl Target {
             .map(|parameter| (encoded(&parameter.name), encoded(&parameter.value)))
             .collect();
         pairs.sort();
-        pairs
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect::<Vec<_>>()
-            .join("&")
+        pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
     }
 
     fn parameters(&self) -> impl Iterator<Item = &Parameter> {
@@ -123,11 +115,7 @@ impl fmt::Display for Target {
 impl Parameter {
     fn new(raw: &str) -> Self {
         let (name, value) = halves(raw);
-        Self {
-            name: decoded_parameter(name),
-            value: decoded_parameter(value),
-            raw: raw.to_owned(),
-        }
+        Self { name: decoded_parameter(name), value: decoded_parameter(value), raw: raw.to_owned() }
     }
 
     fn is(&self, name: &str) -> bool {
@@ -163,11 +151,7 @@ mod tests {
             ("/?X%2DAmz%2DSignature=1&b=2", "b=2"),
         ];
         for (target, canonical) in table {
-            assert_eq!(
-                Target::new(target).canonical_query(&["x-amz-signature"]),
-                canonical,
-                "{target}"
-            );
+            assert_eq!(Target::new(target).canonical_query(&["x-amz-signature"]), canonical, "{target}");
         }
     }
 

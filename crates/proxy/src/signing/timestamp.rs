@@ -17,18 +17,13 @@ impl Timestamp {
     pub(super) fn basic(text: &str) -> Option<Self> {
         let (date, clock) = text.strip_suffix('Z')?.split_once('T')?;
         let clock = match *digits::<3>(clock, [2, 2, 2])?.as_slice() {
-            [hour, minute, second] => Time::from_hms(
-                hour.try_into().ok()?,
-                minute.try_into().ok()?,
-                second.try_into().ok()?,
-            )
-            .ok()?,
+            [hour, minute, second] => {
+                Time::from_hms(hour.try_into().ok()?, minute.try_into().ok()?, second.try_into().ok()?)
+                    .ok()?
+            }
             _ => return None,
         };
-        Some(Self {
-            text: text.to_owned(),
-            time: OffsetDateTime::new_utc(day(date)?, clock).into(),
-        })
+        Some(Self { text: text.to_owned(), time: OffsetDateTime::new_utc(day(date)?, clock).into() })
     }
 
     /// Reads the form of the `Date` header.
@@ -112,10 +107,7 @@ mod tests {
         ];
         for (text, seconds) in table {
             let read = Timestamp::basic(text).map(|stamp| {
-                stamp
-                    .time()
-                    .duration_since(SystemTime::UNIX_EPOCH)
-                    .map(|since| since.as_secs())
+                stamp.time().duration_since(SystemTime::UNIX_EPOCH).map(|since| since.as_secs())
             });
             assert_eq!(read.transpose().unwrap(), seconds, "{text}");
         }

@@ -48,17 +48,14 @@ impl Trailers {
         if name.eq_ignore_ascii_case(SIGNATURE) {
             return self.signature(text, value, chain);
         }
-        self.fields
-            .push((name.to_ascii_lowercase(), canonical_value(value.as_bytes())));
+        self.fields.push((name.to_ascii_lowercase(), canonical_value(value.as_bytes())));
         Ok(line.to_vec())
     }
 
     fn signature(&mut self, line: &str, value: &str, chain: &mut Chain) -> Result<Vec<u8>, ChunkError> {
         let old = value.trim();
         check_signature(chain.algorithm(), old)?;
-        let (before, after) = line
-            .split_once(old)
-            .ok_or(ChunkError::Malformed("a signature is none"))?;
+        let (before, after) = line.split_once(old).ok_or(ChunkError::Malformed("a signature is none"))?;
         let new = padded(chain.sign_trailers(&self.canonical()), old.len())?;
         self.signed = true;
         Ok([before, &new, after].concat().into_bytes())

@@ -82,11 +82,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
     fn finished(stream: TlsStream<S>, asked: Option<String>) -> Self {
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         match asked.as_deref().and_then(readable_name) {
-            Some(server_name) => Self::Accepted(Box::new(Accepted {
-                stream,
-                server_name,
-                http2,
-            })),
+            Some(server_name) => Self::Accepted(Box::new(Accepted { stream, server_name, http2 })),
             // The resolver refused it already; this arm is the second lock on the door.
             None => Self::Refused(Refusal::no_sni(asked, "access_denied".to_owned())),
         }
@@ -124,35 +120,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
         Self::Refused(if unnamed {
             Refusal::no_sni(asked, alert)
         } else {
-            Refusal {
-                server_name: asked,
-                alert,
-                reason: None,
-                distrust: false,
-            }
+            Refusal { server_name: asked, alert, reason: None, distrust: false }
         })
     }
 }
 
 impl Refusal {
     fn no_sni(server_name: Option<String>, alert: String) -> Self {
-        Self {
-            server_name,
-            alert,
-            reason: Some(Reason::NoSni.into()),
-            distrust: false,
-        }
+        Self { server_name, alert, reason: Some(Reason::NoSni.into()), distrust: false }
     }
 
     /// A client that ended an established connection with `alert`; `None` unless that says it does not trust us.
     pub(crate) fn late(server_name: &HostName, alert: rustls::AlertDescription) -> Option<Self> {
         let server_name = Some(server_name.as_str().to_owned());
-        is_distrust(alert).then(|| Self {
-            server_name,
-            alert: name(alert),
-            reason: None,
-            distrust: true,
-        })
+        is_distrust(alert).then(|| Self { server_name, alert: name(alert), reason: None, distrust: true })
     }
 }
 

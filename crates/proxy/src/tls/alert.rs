@@ -42,9 +42,7 @@ pub(crate) fn received_alert(error: &(dyn StdError + 'static)) -> Option<AlertDe
         }
         // The source of an I/O error is that of the error within, which is itself passed over.
         let within = current.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        cause = within
-            .map(|within| within as &(dyn StdError + 'static))
-            .or_else(|| current.source());
+        cause = within.map(|within| within as &(dyn StdError + 'static)).or_else(|| current.source());
     }
     None
 }

@@ -89,22 +89,14 @@ impl Facts {
             .and_then(common_name)
             .ok_or(AuthorityError::Form("single common name"))?;
         let before_key = parts.0;
-        parts
-            .expect(der::SEQUENCE)
-            .ok_or(AuthorityError::Form("public key"))?;
+        parts.expect(der::SEQUENCE).ok_or(AuthorityError::Form("public key"))?;
         let key_length = before_key.len() - parts.0.len();
         let public_key = before_key.get(..key_length).unwrap_or_default().to_vec();
         let key_identifier = parts
             .find(|(tag, _)| *tag == EXTENSIONS)
             .and_then(|(_, content)| key_identifier(content))
             .ok_or(AuthorityError::Form("subject key identifier"))?;
-        Ok(Self {
-            name,
-            key_identifier,
-            public_key,
-            not_before,
-            not_after,
-        })
+        Ok(Self { name, key_identifier, public_key, not_before, not_after })
     }
 }
 
@@ -121,12 +113,7 @@ pub(super) fn validity(
     // Serial number, signature algorithm, issuer.
     let dates = parts.nth(3).map(|(_, content)| Elements(content));
     let mut dates = dates.ok_or(AuthorityError::Form("validity"))?;
-    let mut time = || {
-        dates
-            .next()
-            .and_then(der::time)
-            .ok_or(AuthorityError::Form("validity"))
-    };
+    let mut time = || dates.next().and_then(der::time).ok_or(AuthorityError::Form("validity"));
     Ok((time()?, time()?, parts))
 }
 

@@ -42,10 +42,7 @@ impl<'a> Iterator for Elements<'a> {
             0..=0x7f => (usize::from(first), rest),
             0x81 | 0x82 => {
                 let (bytes, rest) = rest.split_at_checked(usize::from(first - 0x80))?;
-                (
-                    bytes.iter().fold(0, |sum, &byte| (sum << 8) | usize::from(byte)),
-                    rest,
-                )
+                (bytes.iter().fold(0, |sum, &byte| (sum << 8) | usize::from(byte)), rest)
             }
             _ => return None,
         };
@@ -95,11 +92,7 @@ mod tests {
             (OID, "000101000000Z", None),
         ];
         for (tag, text, unix) in cases {
-            assert_eq!(
-                time((*tag, text.as_bytes())).map(OffsetDateTime::unix_timestamp),
-                *unix,
-                "{text}"
-            );
+            assert_eq!(time((*tag, text.as_bytes())).map(OffsetDateTime::unix_timestamp), *unix, "{text}");
         }
     }
 

@@ -42,13 +42,8 @@ pub fn client_hello(data: &[u8]) {
     let whole = end(&[bytes]);
     assert_eq!(end(&pieces(bytes, &sizes)), whole, "cuts change the outcome");
     if let Some((Some(name), ..)) = whole {
-        let there = bytes
-            .windows(name.len())
-            .any(|window| window.eq_ignore_ascii_case(name.as_bytes()));
-        assert!(
-            there || name.is_empty() || name.len() > bytes.len(),
-            "a name that was not sent"
-        );
+        let there = bytes.windows(name.len()).any(|window| window.eq_ignore_ascii_case(name.as_bytes()));
+        assert!(there || name.is_empty() || name.len() > bytes.len(), "a name that was not sent");
     }
 }
 

@@ -57,20 +57,10 @@ impl LeafIssuer {
         let authority = Authority::read(authority)?;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(AuthorityError::LeafKey)?;
         let der = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let signer = provider()
-            .key_provider
-            .load_private_key(der)
-            .map_err(AuthorityError::LeafSigner)?;
+        let signer = provider().key_provider.load_private_key(der).map_err(AuthorityError::LeafSigner)?;
         let capacity = NonZeroUsize::new(capacity).unwrap_or(NonZeroUsize::MIN);
         let cache = Mutex::new(LruCache::new(capacity));
-        Ok(Self {
-            inner: Arc::new(Inner {
-                authority,
-                key,
-                signer,
-                cache,
-            }),
-        })
+        Ok(Self { inner: Arc::new(Inner { authority, key, signer, cache }) })
     }
 
     /// The certificate for `host`; `None` if it cannot be minted.
@@ -85,15 +75,8 @@ impl LeafIssuer {
                 return None;
             }
         };
-        let cached = Cached {
-            certified: Arc::clone(&certified),
-            minted: Instant::now(),
-        };
-        self.inner
-            .cache
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .put(host.clone(), cached);
+        let cached = Cached { certified: Arc::clone(&certified), minted: Instant::now() };
+        self.inner.cache.lock().unwrap_or_else(PoisonError::into_inner).put(host.clone(), cached);
         Some(certified)
     }
 
@@ -111,10 +94,9 @@ impl Inner {
         let now = OffsetDateTime::now_utc();
         let mut params = CertificateParams::new([host.as_str().to_owned()])?;
         params.distinguished_name = rcgen::DistinguishedName::new();
-        params.distinguished_name.push(
-            DnType::CommonName,
-            host.as_str().chars().take(COMMON_NAME).collect::<String>(),
-        );
+        params
+            .distinguished_name
+            .push(DnType::CommonName, host.as_str().chars().take(COMMON_NAME).collect::<String>());
         params.not_before = (now - BACKDATED).max(self.authority.not_before);
         params.not_after = (now + VALID).min(self.authority.not_after);
         params.use_authority_key_identifier_extension = true;
@@ -168,10 +150,7 @@ mod tests {
         let kept = issuer.certificate(&host("kept.example")).unwrap();
         for index in 0..5 {
             issuer.certificate(&host(&format!("{index}.example"))).unwrap();
-            assert!(Arc::ptr_eq(
-                &kept,
-                &issuer.certificate(&host("kept.example")).unwrap()
-            ));
+            assert!(Arc::ptr_eq(&kept, &issuer.certificate(&host("kept.example")).unwrap()));
         }
         assert_eq!(issuer.inner.cache.lock().unwrap().len(), 2);
     }
@@ -197,24 +176,15 @@ mod tests {
             LeafIssuer::new(&authority, 1).map(|_| ()).unwrap_err()
         };
         let one = good();
-        assert!(matches!(
-            broken("", one.private_key_pem.expose()),
-            AuthorityError::Certificate(_)
-        ));
+        assert!(matches!(broken("", one.private_key_pem.expose()), AuthorityError::Certificate(_)));
         assert!(matches!(broken(&one.certificate_pem, ""), AuthorityError::Key(_)));
         assert!(matches!(
             broken(&one.certificate_pem, good().private_key_pem.expose()),
             AuthorityError::Mismatch
         ));
-        let printable = authority(
-            DnValue::PrintableString("Sandbox".try_into().unwrap()),
-            tomorrow(),
-        );
+        let printable = authority(DnValue::PrintableString("Sandbox".try_into().unwrap()), tomorrow());
         assert!(LeafIssuer::new(&printable, 1).is_ok());
         let odd = authority(DnValue::Ia5String("Sandbox".try_into().unwrap()), tomorrow());
-        assert!(matches!(
-            LeafIssuer::new(&odd, 1).map(|_| ()),
-            Err(AuthorityError::Form(_))
-        ));
+        assert!(matches!(LeafIssuer::new(&odd, 1).map(|_| ()), Err(AuthorityError::Form(_))));
     }
 }

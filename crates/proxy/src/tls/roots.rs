@@ -31,15 +31,11 @@ pub enum RootsError {
 ///
 /// When a certificate of `extra_roots_pem` cannot be read or used: a root that is silently missing would look like an attack later.
 pub(crate) fn upstream_config(extra_roots_pem: &str) -> Result<Arc<ClientConfig>, RootsError> {
-    let mut roots = RootCertStore {
-        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-    };
+    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let web = roots.len();
     for (index, certificate) in CertificateDer::pem_slice_iter(extra_roots_pem.as_bytes()).enumerate() {
         let certificate = certificate.map_err(RootsError::Pem)?;
-        roots
-            .add(certificate)
-            .map_err(|source| RootsError::Authority(index, source))?;
+        roots.add(certificate).map_err(|source| RootsError::Authority(index, source))?;
     }
     if roots.len() == web && !extra_roots_pem.trim().is_empty() {
         return Err(RootsError::Empty);
@@ -60,14 +56,8 @@ mod tests {
     #[test]
     fn extra_roots_are_all_or_nothing() {
         assert!(upstream_config("").is_ok());
-        assert!(matches!(
-            upstream_config("not a certificate"),
-            Err(RootsError::Empty)
-        ));
+        assert!(matches!(upstream_config("not a certificate"), Err(RootsError::Empty)));
         let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        assert!(matches!(
-            upstream_config(broken),
-            Err(RootsError::Authority(0, _))
-        ));
+        assert!(matches!(upstream_config(broken), Err(RootsError::Authority(0, _))));
     }
 }

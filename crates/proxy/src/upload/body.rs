@@ -39,26 +39,13 @@ enum Source {
 impl Upload {
     /// Counts what goes through in `counter`; no trailer is called as in `no_trailers`.
     pub(crate) fn new(incoming: Incoming, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
-        let source = Source::Client {
-            incoming,
-            stall: None,
-        };
-        Self {
-            source,
-            signing: None,
-            counter,
-            no_trailers,
-        }
+        let source = Source::Client { incoming, stall: None };
+        Self { source, signing: None, counter, no_trailers }
     }
 
     /// The same, with a body that was read already.
     pub(crate) fn buffered(body: Buffered, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
-        Self {
-            source: Source::Buffer(body),
-            signing: None,
-            counter,
-            no_trailers,
-        }
+        Self { source: Source::Buffer(body), signing: None, counter, no_trailers }
     }
 
     /// The body with its chunks signed again.

@@ -97,11 +97,7 @@ pub(crate) async fn buffer(
             Err(frame) => trailers = frame.into_trailers().ok(),
         }
     }
-    Ok(Buffered {
-        data: data.freeze(),
-        trailers,
-        _room: room,
-    })
+    Ok(Buffered { data: data.freeze(), trailers, _room: room })
 }
 
 impl Buffered {
@@ -138,11 +134,7 @@ pub(crate) enum Unwanted {
 impl Unwanted {
     /// For a request with these headers.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
-        if expects_continue(headers) {
-            Self::Unread
-        } else {
-            Self::Drain
-        }
+        if expects_continue(headers) { Self::Unread } else { Self::Drain }
     }
 
     pub(crate) fn leave(self, body: Incoming) {
@@ -158,9 +150,7 @@ fn drain(body: Incoming) {
         return;
     }
     let mut body = Limited::new(body, DRAINED);
-    tokio::spawn(timeout(DRAIN, async move {
-        while let Some(Ok(_)) = body.frame().await {}
-    }));
+    tokio::spawn(timeout(DRAIN, async move { while let Some(Ok(_)) = body.frame().await {} }));
 }
 
 #[cfg(test)]

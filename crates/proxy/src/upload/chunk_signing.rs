@@ -42,13 +42,7 @@ enum State {
 impl ChunkSigning {
     /// Signs with `signer`; a failure is reported in `fault`.
     pub(crate) fn new(signer: ChunkSigner, fault: ChunkFault, room: OwnedSemaphorePermit) -> Self {
-        Self {
-            signer,
-            signed: BytesMut::new(),
-            state: State::Open,
-            fault,
-            _room: room,
-        }
+        Self { signer, signed: BytesMut::new(), state: State::Open, fault, _room: room }
     }
 
     /// The next frame of the body whose frames `source` gives.

@@ -61,12 +61,7 @@ impl Dialer {
         let mut config = ClientConfig::clone(&context.upstream_tls);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let http1 = TlsConnector::from(Arc::new(config));
-        Self {
-            context,
-            any,
-            http1,
-            wide: Arc::new(Semaphore::new(WIDE)),
-        }
+        Self { context, any, http1, wide: Arc::new(Semaphore::new(WIDE)) }
     }
 
     /// How long it may take to establish a connection.
@@ -82,10 +77,9 @@ impl Dialer {
     ) -> Result<Sender, UpstreamError> {
         match timeout(self.connect_timeout(), self.connect(destination, protocols)).await {
             Ok(connected) => connected,
-            Err(_elapsed) => Err(UpstreamError::of_text(
-                Failure::Timeout,
-                "the connection was not made in time",
-            )),
+            Err(_elapsed) => {
+                Err(UpstreamError::of_text(Failure::Timeout, "the connection was not made in time"))
+            }
         }
     }
 
@@ -103,11 +97,7 @@ impl Dialer {
         }
         let name = ServerName::try_from(destination.host.to_string())
             .map_err(|error| UpstreamError::new(Failure::Tls, &error))?;
-        let connector = if protocols == Protocols::Any {
-            &self.any
-        } else {
-            &self.http1
-        };
+        let connector = if protocols == Protocols::Any { &self.any } else { &self.http1 };
         let stream = connector
             .connect(name, stream)
             .await
@@ -139,15 +129,8 @@ impl Dialer {
         }
         // A request goes to the port that it came to.
         let listen = &self.context.listen;
-        let port = if destination.tls {
-            listen.https_port
-        } else {
-            listen.http_port
-        };
-        Ok(addresses
-            .into_iter()
-            .map(|address| SocketAddr::new(address, port))
-            .collect())
+        let port = if destination.tls { listen.https_port } else { listen.http_port };
+        Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
     }
 }
 
@@ -196,10 +179,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let living = listener.local_addr().unwrap();
         let dead = SocketAddr::new(living.ip(), 1);
-        assert_eq!(
-            race(vec![dead, living]).await.unwrap().peer_addr().unwrap(),
-            living
-        );
+        assert_eq!(race(vec![dead, living]).await.unwrap().peer_addr().unwrap(), living);
         assert_eq!(race(vec![dead]).await.unwrap_err().kind(), Failure::Connect);
     }
 }

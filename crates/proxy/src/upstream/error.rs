@@ -85,10 +85,7 @@ impl UpstreamError {
             Failure::Reset => "Reset",
             Failure::Address => "Address refused",
         };
-        Self {
-            kind,
-            text: format!("{begin}: {what}"),
-        }
+        Self { kind, text: format!("{begin}: {what}") }
     }
 
     /// What failed.
@@ -148,11 +145,7 @@ mod tests {
         let refused = Error::from_raw_os_error(111);
         let wrapped = Error::other(Error::from_raw_os_error(113));
         let cases: [(Failure, &Error, &str); 4] = [
-            (
-                Failure::Connect,
-                &refused,
-                "Connection failed: Connection refused",
-            ),
+            (Failure::Connect, &refused, "Connection failed: Connection refused"),
             (Failure::Connect, &wrapped, "Connection failed: No route to host"),
             (
                 Failure::Dns,

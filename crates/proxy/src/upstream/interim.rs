@@ -24,10 +24,7 @@ pub(super) struct Guarded<S> {
 
 impl<S> Guarded<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self {
-            stream,
-            heads: Heads::default(),
-        }
+        Self { stream, heads: Heads::default() }
     }
 }
 
@@ -132,23 +129,9 @@ mod tests {
             (head(1).repeat(most), Ok(())),
             (head(1).repeat(most + 1), Err(Flood)),
             ([head(1).repeat(most), head(3)].concat(), Ok(())),
-            (
-                [head(1).repeat(most), frame(DATA, END_STREAM, 1, b""), head(1)].concat(),
-                Ok(()),
-            ),
-            (
-                [head(1).repeat(most), frame(RST_STREAM, 0, 1, b"0000"), head(1)].concat(),
-                Ok(()),
-            ),
-            (
-                [
-                    head(1).repeat(most),
-                    frame(DATA, 0, 1, &head(1).repeat(2)),
-                    head(1),
-                ]
-                .concat(),
-                Err(Flood),
-            ),
+            ([head(1).repeat(most), frame(DATA, END_STREAM, 1, b""), head(1)].concat(), Ok(())),
+            ([head(1).repeat(most), frame(RST_STREAM, 0, 1, b"0000"), head(1)].concat(), Ok(())),
+            ([head(1).repeat(most), frame(DATA, 0, 1, &head(1).repeat(2)), head(1)].concat(), Err(Flood)),
         ];
         for (bytes, expected) in cases {
             assert_eq!(Heads::default().follow(&bytes), expected);
@@ -168,13 +151,9 @@ mod tests {
             while upstream.write_all(&interim).await.is_ok() {}
         });
         let (mut sender, connection) =
-            http2::handshake(TokioExecutor::new(), TokioIo::new(Guarded::new(client)))
-                .await
-                .unwrap();
+            http2::handshake(TokioExecutor::new(), TokioIo::new(Guarded::new(client))).await.unwrap();
         let driven = tokio::spawn(connection);
-        let request = Request::get("https://a.example/")
-            .body(Empty::<Bytes>::new())
-            .unwrap();
+        let request = Request::get("https://a.example/").body(Empty::<Bytes>::new()).unwrap();
         assert!(sender.send_request(request).await.is_err());
         assert!(driven.await.unwrap().is_err());
     }

@@ -102,12 +102,7 @@ impl Pool {
             dialing: HashMap::new(),
             http1_only: LruCache::new(REMEMBERED),
         };
-        Arc::new(Self {
-            dialer,
-            capacity,
-            connections: Mutex::new(connections),
-            idled: Notify::new(),
-        })
+        Arc::new(Self { dialer, capacity, connections: Mutex::new(connections), idled: Notify::new() })
     }
 
     /// A connection to `destination`: one that is there, else a new one.
@@ -120,10 +115,7 @@ impl Pool {
         };
         let waited = timeout(self.dialer.connect_timeout(), turn.mutex.lock()).await;
         let Ok(_mine) = waited else {
-            return Err(UpstreamError::of_text(
-                Failure::Timeout,
-                "the connection was not made in time",
-            ));
+            return Err(UpstreamError::of_text(Failure::Timeout, "the connection was not made in time"));
         };
         if let Some(lease) = self.take(destination) {
             return Ok(lease);
@@ -205,21 +197,13 @@ impl Pool {
             return None;
         }
         let mutex = Arc::clone(connections.dialing.entry(destination.clone()).or_default());
-        Some(Turn {
-            pool: self,
-            destination,
-            mutex,
-        })
+        Some(Turn { pool: self, destination, mutex })
     }
 
     fn keep(&self, destination: Destination, sender: http1::SendRequest<Upload>) {
         let dropped = {
             let mut connections = self.lock();
-            connections.idle.push(Idle {
-                destination,
-                sender,
-                since: Instant::now(),
-            });
+            connections.idle.push(Idle { destination, sender, since: Instant::now() });
             connections.evict(self.capacity)
         };
         drop(dropped);
@@ -244,9 +228,7 @@ impl Pool {
         let now = Instant::now();
         let mut connections = self.lock();
         let due = |since: Instant| since + IDLE <= now;
-        connections
-            .idle
-            .retain(|idle| !due(idle.since) && !idle.sender.is_closed());
+        connections.idle.retain(|idle| !due(idle.since) && !idle.sender.is_closed());
         connections
             .shared
             .retain(|shared| shared.in_use > 0 || (!due(shared.since) && !shared.sender.is_closed()));
@@ -256,8 +238,7 @@ impl Pool {
 
 impl Connections {
     fn take(&mut self, destination: &Destination) -> Option<(Sender, Option<u64>)> {
-        self.shared
-            .retain(|shared| shared.in_use > 0 || !shared.sender.is_closed());
+        self.shared.retain(|shared| shared.in_use > 0 || !shared.sender.is_closed());
         let free = |shared: &&mut Shared| {
             let room = shared.sender.room().min(SHARED);
             shared.destination == *destination && !shared.sender.is_closed() && shared.in_use < room
@@ -267,11 +248,7 @@ impl Connections {
             return Some((Sender::Http2(shared.sender.clone()), Some(shared.id)));
         }
         // The one that was used last is the least likely to have been closed by the other side.
-        while let Some(at) = self
-            .idle
-            .iter()
-            .rposition(|idle| idle.destination == *destination)
-        {
+        while let Some(at) = self.idle.iter().rposition(|idle| idle.destination == *destination) {
             let idle = self.idle.remove(at);
             if idle.sender.is_ready() {
                 return Some((Sender::Http1(idle.sender), None));
@@ -288,13 +265,7 @@ impl Connections {
         self.next_id += 1;
         let id = self.next_id;
         let (destination, sender) = (destination.clone(), sender.clone());
-        self.shared.push(Shared {
-            id,
-            destination,
-            sender,
-            in_use: 1,
-            since: Instant::now(),
-        });
+        self.shared.push(Shared { id, destination, sender, in_use: 1, since: Instant::now() });
         Some(id)
     }
 
@@ -303,16 +274,10 @@ impl Connections {
         let mut evicted = (Vec::new(), Vec::new());
         while self.idle.len() + self.shared.iter().filter(|shared| shared.in_use == 0).count() > capacity {
             let oldest_idle = self.idle.first().map(|idle| idle.since);
-            let unused = self
-                .shared
-                .iter()
-                .enumerate()
-                .filter(|(_, shared)| shared.in_use == 0);
+            let unused = self.shared.iter().enumerate().filter(|(_, shared)| shared.in_use == 0);
             match (
                 oldest_idle,
-                unused
-                    .min_by_key(|(_, shared)| shared.since)
-                    .map(|(at, shared)| (at, shared.since)),
+                unused.min_by_key(|(_, shared)| shared.since).map(|(at, shared)| (at, shared.since)),
             ) {
                 (Some(idle), Some((_, shared))) if idle <= shared => evicted.0.push(self.idle.remove(0)),
                 (_, Some((at, _))) => evicted.1.push(self.shared.remove(at)),
@@ -324,11 +289,7 @@ impl Connections {
     }
 
     fn idle_since(&self) -> Option<Instant> {
-        let shared = self
-            .shared
-            .iter()
-            .filter(|shared| shared.in_use == 0)
-            .map(|shared| shared.since);
+        let shared = self.shared.iter().filter(|shared| shared.in_use == 0).map(|shared| shared.since);
         self.idle.iter().map(|idle| idle.since).chain(shared).min()
     }
 }
@@ -347,10 +308,7 @@ impl Lease {
     /// Sends the one request. The error holds the request if none of it was sent.
     pub(crate) async fn send(&mut self, request: Request<Upload>) -> Result<Response<Incoming>, SendError> {
         let Some(sender) = &mut self.sender else {
-            return Err(SendError {
-                request: Some(Box::new(request)),
-                error: None,
-            });
+            return Err(SendError { request: Some(Box::new(request)), error: None });
         };
         sender.send(request).await.map_err(SendError::from)
     }
@@ -363,13 +321,7 @@ impl Lease {
         let Some(pool) = self.pool.upgrade() else {
             return;
         };
-        let destination = mem::replace(
-            &mut self.destination,
-            Destination {
-                host: "".into(),
-                tls: false,
-            },
-        );
+        let destination = mem::replace(&mut self.destination, Destination { host: "".into(), tls: false });
         if sender.is_ready() {
             pool.keep(destination, sender);
             return;
@@ -403,9 +355,6 @@ pub(crate) struct SendError {
 
 impl From<TrySendError<Request<Upload>>> for SendError {
     fn from(mut failed: TrySendError<Request<Upload>>) -> Self {
-        Self {
-            request: failed.take_message().map(Box::new),
-            error: Some(failed.into_error()),
-        }
+        Self { request: failed.take_message().map(Box::new), error: Some(failed.into_error()) }
     }
 }

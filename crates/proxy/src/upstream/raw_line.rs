@@ -30,12 +30,7 @@ pub(super) struct WithRawLine<S> {
 
 impl<S> WithRawLine<S> {
     pub(super) fn new(stream: S, line: RawLine) -> Self {
-        Self {
-            stream,
-            written: line.written,
-            first: line.sent,
-            sent: 0,
-        }
+        Self { stream, written: line.written, first: line.sent, sent: 0 }
     }
 }
 
@@ -95,10 +90,7 @@ mod tests {
     use super::*;
 
     fn line() -> RawLine {
-        RawLine {
-            written: b"GET /?%22 HTTP/1.1\r\n".to_vec(),
-            sent: b"GET /?\" HTTP/1.1\r\n".to_vec(),
-        }
+        RawLine { written: b"GET /?%22 HTTP/1.1\r\n".to_vec(), sent: b"GET /?\" HTTP/1.1\r\n".to_vec() }
     }
 
     #[tokio::test]
@@ -112,10 +104,7 @@ mod tests {
         });
         let mut stream = WithRawLine::new(near, line());
         stream.flush().await.unwrap();
-        stream
-            .write_all(b"GET /?%22 HTTP/1.1\r\nhost: a\r\n\r\nGET /?%22 HTTP/1.1\r\n")
-            .await
-            .unwrap();
+        stream.write_all(b"GET /?%22 HTTP/1.1\r\nhost: a\r\n\r\nGET /?%22 HTTP/1.1\r\n").await.unwrap();
         stream.shutdown().await.unwrap();
         drop(stream);
         let expected = b"GET /?\" HTTP/1.1\r\nhost: a\r\n\r\nGET /?%22 HTTP/1.1\r\n";

@@ -58,10 +58,7 @@ async fn deny(
     for _ in 0..lines {
         parts.headers.append("x", HeaderValue::from_static("y"));
     }
-    client
-        .clone()
-        .send_request(Request::from_parts(parts, body))
-        .await
+    client.clone().send_request(Request::from_parts(parts, body)).await
 }
 
 /// The answers that come until none comes any more: whoever reads none of their bodies does not get all.
@@ -84,15 +81,11 @@ async fn unread_answers() {
     let (proxy, process) = setup.start_process().await;
     let clients = crowd(&proxy, |_| "evil.example".to_owned()).await;
     let requests = (0..64).flat_map(|_| clients.iter());
-    let asked: FuturesUnordered<_> = requests
-        .map(|client| deny(client, "https://evil.example/", 0))
-        .collect();
+    let asked: FuturesUnordered<_> =
+        requests.map(|client| deny(client, "https://evil.example/", 0)).collect();
     let held = answered(asked).await;
     for status in [403, 503] {
-        assert!(
-            held.iter().any(|response| response.status() == status),
-            "{status}"
-        );
+        assert!(held.iter().any(|response| response.status() == status), "{status}");
     }
     let peak = peak_memory(process);
     assert!(peak < MOST, "{peak} kB");
@@ -108,9 +101,7 @@ async fn heads_of_very_many_lines() {
     let clients = crowd(&proxy, |_| "evil.example".to_owned()).await;
     let requests = (0..2).flat_map(|_| clients.iter());
     // Each of them is one byte on the wire.
-    let asked = requests
-        .map(|client| deny(client, "https://evil.example/", 1500))
-        .collect();
+    let asked = requests.map(|client| deny(client, "https://evil.example/", 1500)).collect();
     let held = answered(asked).await;
     assert!(held.iter().any(|response| response.status() == 431));
     let peak = peak_memory(process);
@@ -173,10 +164,7 @@ async fn unread_downloads_from_many_hosts() {
 async fn heads_that_never_end() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let (proxy, process) = setup.start_process().await;
-    let head = format!(
-        "GET / HTTP/1.1\r\nHost: a.example\r\nX: {}",
-        "x".repeat(60 * 1024)
-    );
+    let head = format!("GET / HTTP/1.1\r\nHost: a.example\r\nX: {}", "x".repeat(60 * 1024));
     let clients = (0..CONNECTIONS).map(|_| async {
         let mut stream = TcpStream::connect(proxy.http()).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();

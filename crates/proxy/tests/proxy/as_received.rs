@@ -30,10 +30,7 @@ async fn a_query_travels_as_it_came() {
         ("/find?q=<a>&b=\"\u{fc}\"".to_owned(), None),
         ("/find?q=\u{65e5}\u{672c}".to_owned(), None),
         ("/find?q=a'b`c|d^{e}\\".to_owned(), None),
-        (
-            "http://a.example/find?q=\"<>\"".to_owned(),
-            Some("/find?q=\"<>\""),
-        ),
+        ("http://a.example/find?q=\"<>\"".to_owned(), Some("/find?q=\"<>\"")),
         ("http://a.example?x".to_owned(), Some("/?x")),
     ] {
         assert_eq!(get(&proxy, &target, "X: y\r\n").await, 200, "{target}");
@@ -43,10 +40,7 @@ async fn a_query_travels_as_it_came() {
             format!("GET {expected} HTTP/1.1\r\nHost: a.example\r\nX: y\r\n\r\n")
         );
         let record = proxy.request().await;
-        assert_eq!(
-            (record.decision, record.target.as_str()),
-            (RequestOutcome::Allowed, expected)
-        );
+        assert_eq!((record.decision, record.target.as_str()), (RequestOutcome::Allowed, expected));
     }
     for (target, reason) in [
         ("/find?q=a#b", "path"),
@@ -56,15 +50,7 @@ async fn a_query_travels_as_it_came() {
         ("/fi<nd?q=", "path"),
     ] {
         assert!(get(&proxy, target, "").await >= 400, "{target}");
-        assert_eq!(
-            proxy
-                .request()
-                .await
-                .reason
-                .map(|reason| reason.to_string())
-                .as_deref(),
-            Some(reason)
-        );
+        assert_eq!(proxy.request().await.reason.map(|reason| reason.to_string()).as_deref(), Some(reason));
     }
     proxy.stop().await;
 }
@@ -82,10 +68,7 @@ async fn a_raw_query_is_one_requests_own() {
     while !all.contains("/c?<> HTTP/1.1\r\n") {
         all += &timeout(TIMEOUT, seen.recv()).await.unwrap().unwrap();
     }
-    assert!(
-        all.contains("POST /a?\" HTTP/1.1\r\n") && all.contains("abc"),
-        "{all}"
-    );
+    assert!(all.contains("POST /a?\" HTTP/1.1\r\n") && all.contains("abc"), "{all}");
     assert!(all.contains("GET /b?%22 HTTP/1.1\r\n"), "{all}");
     proxy.stop().await;
 }
@@ -124,27 +107,15 @@ async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
     let expected = [0, 0, 4, 3, 0, 0, 0, 0, 3, 0, 0, 0, 13];
     while !read.windows(expected.len()).any(|frame| frame == expected) {
         let mut buffer = [0; 4096];
-        let length = timeout(TIMEOUT, stream.read(&mut buffer))
-            .await
-            .expect("a reset comes")
-            .unwrap();
+        let length = timeout(TIMEOUT, stream.read(&mut buffer)).await.expect("a reset comes").unwrap();
         assert!(length > 0, "{read:?}");
         read.extend_from_slice(&buffer[..length]);
     }
     let records = [proxy.request().await, proxy.request().await];
-    let unseen = records
-        .iter()
-        .find(|record| record.decision == RequestOutcome::Blocked)
-        .unwrap();
+    let unseen = records.iter().find(|record| record.decision == RequestOutcome::Blocked).unwrap();
     assert_eq!((unseen.host.as_str(), unseen.status), ("a.example", None));
-    assert_eq!(
-        unseen.reason.map(|reason| reason.to_string()).as_deref(),
-        Some("framing")
-    );
-    let seen = records
-        .iter()
-        .find(|record| record.decision == RequestOutcome::Allowed)
-        .unwrap();
+    assert_eq!(unseen.reason.map(|reason| reason.to_string()).as_deref(), Some("framing"));
+    let seen = records.iter().find(|record| record.decision == RequestOutcome::Allowed).unwrap();
     assert_eq!(seen.target, "/?\u{fc}");
     assert_eq!(upstream.seen().len(), 1);
     proxy.stop().await;
@@ -171,24 +142,12 @@ async fn over_http2_a_fragment_is_not_judged_sent_or_recorded() {
         stream.write_all(&http2_request(1, path)).await.unwrap();
         stream.flush().await.unwrap();
         let record = proxy.request().await;
-        let decision = if allowed {
-            RequestOutcome::Allowed
-        } else {
-            RequestOutcome::Blocked
-        };
-        assert_eq!(
-            (record.decision, record.target.as_str()),
-            (decision, left),
-            "{path}"
-        );
+        let decision = if allowed { RequestOutcome::Allowed } else { RequestOutcome::Blocked };
+        assert_eq!((record.decision, record.target.as_str()), (decision, left), "{path}");
         let seen = upstream.seen();
         let lines: Vec<&str> = seen.iter().flat_map(|seen| seen.lines()).collect();
         let sent = format!("GET https://a.example{left} HTTP/2.0");
-        assert_eq!(
-            lines,
-            if allowed { vec![sent.as_str()] } else { vec![] },
-            "{path}"
-        );
+        assert_eq!(lines, if allowed { vec![sent.as_str()] } else { vec![] }, "{path}");
     }
     let head = "GET /open#/hidden HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
     let answer = raw_tls(&proxy, "a.example", head.as_bytes()).await;
@@ -259,11 +218,7 @@ async fn a_header_that_is_named_by_a_value_goes() {
         let head = "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
         let got = raw(&proxy, head.as_bytes()).await.0;
         assert!(got.contains("X-Kept: 1"), "{got}");
-        assert_eq!(
-            got.to_ascii_lowercase().contains(&REAL.to_ascii_lowercase()),
-            !known,
-            "{got}"
-        );
+        assert_eq!(got.to_ascii_lowercase().contains(&REAL.to_ascii_lowercase()), !known, "{got}");
         proxy.stop().await;
     }
 }
@@ -274,24 +229,11 @@ async fn names_of_the_machine_itself_are_refused_whatever_dns_says() {
     let mut setup = Setup::new(Pki::new(), address);
     setup.policy = "domains: ['*']";
     let proxy = setup.start().await;
-    for host in [
-        "localhost",
-        "a.localhost.",
-        "LOCALHOST.localdomain",
-        "ip6-localhost",
-    ] {
+    for host in ["localhost", "a.localhost.", "LOCALHOST.localdomain", "ip6-localhost"] {
         let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         let answer = raw(&proxy, head.as_bytes()).await;
         assert_eq!(answer.status(), 403, "{answer:?}");
-        assert_eq!(
-            proxy
-                .request()
-                .await
-                .reason
-                .map(|reason| reason.to_string())
-                .as_deref(),
-            Some("address")
-        );
+        assert_eq!(proxy.request().await.reason.map(|reason| reason.to_string()).as_deref(), Some("address"));
     }
     // The control: another name leads to the same address.
     assert_eq!(get(&proxy, "/", "").await, 200);

@@ -32,10 +32,7 @@ impl World {
         let secret = |variable: &str, value: &str, headers: &[&str], plain: bool| {
             let mut injection = Injection {
                 scopes: vec![allowlist::HostPattern::new("a.example").unwrap()],
-                headers: headers
-                    .iter()
-                    .map(|name| HeaderPattern::new(name).unwrap())
-                    .collect(),
+                headers: headers.iter().map(|name| HeaderPattern::new(name).unwrap()).collect(),
                 allow_plaintext: plain,
                 ..Injection::default()
             };
@@ -51,11 +48,7 @@ impl World {
         let (mut setup, upstream) = Setup::fresh(&["a.example", "b.example"], alpn).await;
         setup.policy = "domains: [a.example, b.example]";
         setup.replacements = secrets.replacements().clone();
-        Self {
-            proxy: setup.start().await,
-            upstream,
-            secrets,
-        }
+        Self { proxy: setup.start().await, upstream, secrets }
     }
 
     fn surrogate(&self, variable: &str) -> &str {
@@ -78,9 +71,7 @@ impl World {
         } else {
             Request::get("/x?q=1").header("host", host)
         };
-        let request = headers
-            .iter()
-            .fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let request = request.body(empty()).unwrap();
         let answer = if version == Version::HTTP_2 {
             self.proxy.ask2(request).await
@@ -110,10 +101,7 @@ async fn a_surrogate_becomes_the_real_value_over_every_pair_of_protocols() {
             let headers = [("authorization", world.bearer()), ("x-a", "1".to_owned())];
             let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
             let (got, record) = world.ask(version, "a.example", &headers).await;
-            assert_eq!(
-                got,
-                [format!("authorization: Bearer {REAL}"), "x-a: 1".to_owned()]
-            );
+            assert_eq!(got, [format!("authorization: Bearer {REAL}"), "x-a: 1".to_owned()]);
             assert_eq!((record.masked, record.dropped, record.scrubbed), (1, 0, 0));
             assert_eq!((record.target.as_str(), record.region), ("/x?q=1", None));
         }
@@ -133,19 +121,11 @@ async fn foreign_credentials_do_not_travel() {
             (vec![("authorization", attack.as_str())], vec![], (0, 1)),
             (vec![("authorization", pair.as_str())], vec![], (0, 1)),
             (vec![("cookie", "session=attacker")], vec![], (0, 1)),
-            (
-                vec![("x-api-key", "attacker"), ("x-b", "1")],
-                vec!["x-b: 1".to_owned()],
-                (0, 1),
-            ),
+            (vec![("x-api-key", "attacker"), ("x-b", "1")], vec!["x-b: 1".to_owned()], (0, 1)),
             // One entry's surrogate is another's foreign credential.
             (vec![("x-api-key", world.surrogate("TOKEN"))], vec![], (0, 1)),
             (
-                vec![
-                    ("authorization", "Bearer attacker"),
-                    ("authorization", &bearer),
-                    ("x-b", "1"),
-                ],
+                vec![("authorization", "Bearer attacker"), ("authorization", &bearer), ("x-b", "1")],
                 vec![format!("authorization: Bearer {REAL}"), "x-b: 1".to_owned()],
                 (1, 1),
             ),
@@ -166,13 +146,8 @@ async fn foreign_credentials_do_not_travel() {
 #[tokio::test]
 async fn foreign_credentials_travel_where_the_entry_lets_them() {
     let world = World::start_with(&["h2"], |injection| injection.allow_foreign_credentials = true).await;
-    let (got, record) = world
-        .ask(Version::HTTP_2, "a.example", &[("authorization", "Bearer own")])
-        .await;
-    assert_eq!(
-        (got, record.dropped),
-        (vec!["authorization: Bearer own".to_owned()], 0)
-    );
+    let (got, record) = world.ask(Version::HTTP_2, "a.example", &[("authorization", "Bearer own")]).await;
+    assert_eq!((got, record.dropped), (vec!["authorization: Bearer own".to_owned()], 0));
     world.proxy.stop().await;
 }
 
@@ -183,10 +158,7 @@ async fn out_of_scope_the_surrogate_goes_out_as_it_is() {
     for version in BOTH {
         let headers = [("authorization", bearer.as_str()), ("x-api-key", "other")];
         let (got, record) = world.ask(version, "b.example", &headers).await;
-        assert_eq!(
-            got,
-            [format!("authorization: {bearer}"), "x-api-key: other".to_owned()]
-        );
+        assert_eq!(got, [format!("authorization: {bearer}"), "x-api-key: other".to_owned()]);
         assert_eq!((record.masked, record.dropped), (0, 0));
     }
     world.proxy.stop().await;
@@ -197,11 +169,7 @@ async fn cookies_on_several_lines_are_one_header() {
     for alpn in ["h2", "http/1.1"] {
         let world = World::start(&[alpn]).await;
         let session = format!("session={}", world.surrogate("TOKEN"));
-        let headers = [
-            ("cookie", "a=1"),
-            ("cookie", session.as_str()),
-            ("cookie", "session=attacker"),
-        ];
+        let headers = [("cookie", "a=1"), ("cookie", session.as_str()), ("cookie", "session=attacker")];
         let (got, record) = world.ask(Version::HTTP_2, "a.example", &headers).await;
         assert_eq!(got, [format!("cookie: a=1; session={REAL}")]);
         assert_eq!((record.masked, record.dropped), (1, 1));
@@ -214,17 +182,11 @@ async fn only_headers_carry_a_credential() {
     let world = World::start(&["h2"]).await;
     let surrogate = world.surrogate("TOKEN").to_owned();
     let uri = format!("https://a.example/{surrogate}?key={surrogate}");
-    let request = Request::post(uri)
-        .header("x-other", &surrogate)
-        .body(body("text"))
-        .unwrap();
+    let request = Request::post(uri).header("x-other", &surrogate).body(body("text")).unwrap();
     assert_eq!(world.proxy.ask2(request).await.status, 200);
     let seen = world.upstream.seen().concat();
     assert!(seen.contains(&format!("/{surrogate}?key={surrogate}")), "{seen}");
-    assert!(
-        seen.contains(&format!("x-other: {surrogate}")) && !seen.contains(REAL),
-        "{seen}"
-    );
+    assert!(seen.contains(&format!("x-other: {surrogate}")) && !seen.contains(REAL), "{seen}");
     assert_eq!(world.proxy.request().await.masked, 0);
     world.proxy.stop().await;
 }
@@ -239,17 +201,9 @@ async fn over_plain_http_nothing_is_replaced_unless_the_entry_says_so() {
         ("Authorization", world.bearer(), None, (0, 1)),
         ("x-api-key", "attacker".to_owned(), None, (0, 1)),
         ("x-plain", "attacker".to_owned(), None, (0, 1)),
-        (
-            "x-plain",
-            world.surrogate("PLAIN").to_owned(),
-            Some(format!("x-plain: {PLAIN}")),
-            (1, 0),
-        ),
+        ("x-plain", world.surrogate("PLAIN").to_owned(), Some(format!("x-plain: {PLAIN}")), (1, 0)),
     ] {
-        assert_eq!(
-            raw(&world.proxy, head(header, &value).as_bytes()).await.status(),
-            200
-        );
+        assert_eq!(raw(&world.proxy, head(header, &value).as_bytes()).await.status(), 200);
         assert_eq!(world.got(), Vec::from_iter(expected), "{header}: {value}");
         let record = world.proxy.request().await;
         assert_eq!((record.masked, record.dropped), counts, "{header}: {value}");
@@ -271,10 +225,7 @@ async fn a_web_socket_is_opened_with_the_real_value() {
         let mut stream = world.proxy.tls("a.example", &["http/1.1"]).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut start = [0; 12];
-        timeout(TIMEOUT, stream.read_exact(&mut start))
-            .await
-            .expect("an answer comes")
-            .unwrap();
+        timeout(TIMEOUT, stream.read_exact(&mut start)).await.expect("an answer comes").unwrap();
         assert_eq!(&start, b"HTTP/1.1 101");
         let got = world.got().into_iter();
         let sent: Vec<String> = got.filter(|line| line.starts_with("authorization")).collect();
@@ -290,10 +241,7 @@ fn with_trailers(trailers: &[(&'static str, &str)]) -> Body {
     for (name, value) in trailers {
         map.append(*name, HeaderValue::from_str(value).unwrap());
     }
-    let frames = [
-        Ok(Frame::data(bytes::Bytes::from_static(b"12345"))),
-        Ok(Frame::trailers(map)),
-    ];
+    let frames = [Ok(Frame::data(bytes::Bytes::from_static(b"12345"))), Ok(Frame::trailers(map))];
     StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync()
 }
 
@@ -312,9 +260,7 @@ async fn no_trailer_is_a_credential() {
         // There the entry's header is a header as any other; what is known everywhere to be a credential is not.
         ("b.example", format!("trailers\nx-plain: {surrogate}\nx-sum: 1\n")),
     ] {
-        let request = Request::post(format!("https://{host}/length"))
-            .body(with_trailers(&trailers))
-            .unwrap();
+        let request = Request::post(format!("https://{host}/length")).body(with_trailers(&trailers)).unwrap();
         assert_eq!(world.proxy.ask2(request).await.body, "5");
         let seen = world.upstream.seen();
         assert_eq!(seen.last(), Some(&expected), "{seen:?}");
@@ -336,13 +282,8 @@ async fn a_change_of_the_policy_changes_nothing_here() {
     }
     world.upstream.seen();
     let bearer = world.bearer();
-    let (got, record) = world
-        .ask(Version::HTTP_2, "a.example", &[("authorization", &bearer)])
-        .await;
-    assert_eq!(
-        (got, record.masked),
-        (vec![format!("authorization: Bearer {REAL}")], 1)
-    );
+    let (got, record) = world.ask(Version::HTTP_2, "a.example", &[("authorization", &bearer)]).await;
+    assert_eq!((got, record.masked), (vec![format!("authorization: Bearer {REAL}")], 1));
     world.proxy.stop().await;
 }
 
@@ -353,15 +294,9 @@ async fn a_refused_request_never_sends_its_credential() {
         "GET /x HTTP/1.1\r\nHost: c.example\r\nConnection: close\r\nAuthorization: {}\r\n\r\n",
         world.bearer()
     );
-    assert_eq!(
-        raw_tls(&world.proxy, "c.example", head.as_bytes()).await.status(),
-        403
-    );
+    assert_eq!(raw_tls(&world.proxy, "c.example", head.as_bytes()).await.status(), 403);
     let record = world.proxy.request().await;
     assert_eq!((record.masked, record.dropped), (0, 0));
-    assert_eq!(
-        (world.upstream.seen().len(), world.upstream.connections()),
-        (0, 0)
-    );
+    assert_eq!((world.upstream.seen().len(), world.upstream.connections()), (0, 0));
     world.proxy.stop().await;
 }

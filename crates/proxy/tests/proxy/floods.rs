@@ -36,10 +36,7 @@ async fn flood(stream: &mut (impl AsyncWrite + Unpin), piece: &[u8], times: usiz
 }
 
 async fn is_served(proxy: &Proxy) -> bool {
-    let request = Request::get("/")
-        .header("host", "b.example")
-        .body(empty())
-        .unwrap();
+    let request = Request::get("/").header("host", "b.example").body(empty()).unwrap();
     proxy.ask1(request).await.status == 200
 }
 
@@ -62,12 +59,7 @@ async fn empty_frames_of_a_task_take_no_memory() {
     let head = [&[0x83, 0x87, 0x01, 9][..], b"a.example", &[0x04, 5], b"/wait"].concat();
     let mut settings = frame(4, 0, b"");
     settings[8] = 0;
-    let hello = [
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        settings.as_slice(),
-        &frame(1, 4, &head),
-    ]
-    .concat();
+    let hello = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", settings.as_slice(), &frame(1, 4, &head)].concat();
     writing.write_all(&hello).await.unwrap();
     flood(&mut writing, &frame(0, 0, b""), FRAMES).await;
     assert!(is_served(&proxy).await);
@@ -84,9 +76,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let address = fresh_address();
-    let listener = TcpListener::bind(SocketAddr::new(address.into(), port))
-        .await
-        .unwrap();
+    let listener = TcpListener::bind(SocketAddr::new(address.into(), port)).await.unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(speak(stream));
@@ -172,10 +162,7 @@ async fn an_upgrade_is_answered_in_bounds() {
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX: ",
             "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
         ),
-        (
-            "HTTP/1.1 101 Switching Protocols\r\n",
-            "X: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n",
-        ),
+        ("HTTP/1.1 101 Switching Protocols\r\n", "X: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n"),
         ("", "HTTP/1.1 103 Early Hints\r\nLink: </x>; rel=preload\r\n\r\n"),
         ("", "HTTP/1.1 100 Continue\r\n\r\n"),
     ] {

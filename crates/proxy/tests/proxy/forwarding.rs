@@ -17,37 +17,21 @@ async fn start(alpn: &[&str]) -> (Proxy, Upstream) {
 async fn every_pair_of_protocols_carries_a_request() {
     for (alpn, version) in [("h2", "HTTP/2.0"), ("http/1.1", "HTTP/1.1")] {
         let (proxy, _upstream) = start(&[alpn]).await;
-        let ask1 = Request::get("/headers?q=1")
-            .header("host", "a.example")
-            .header("x-b", "1")
-            .header("x-a", "2");
+        let ask1 =
+            Request::get("/headers?q=1").header("host", "a.example").header("x-b", "1").header("x-a", "2");
         let answer = proxy.ask1(ask1.body(empty()).unwrap()).await;
         assert_eq!(answer.status, 200);
-        let uri = if alpn == "h2" {
-            "https://a.example/headers?q=1"
-        } else {
-            "/headers?q=1"
-        };
+        let uri = if alpn == "h2" { "https://a.example/headers?q=1" } else { "/headers?q=1" };
         let host = if alpn == "h2" { "" } else { "host: a.example\n" };
-        assert_eq!(
-            answer.body,
-            format!("GET {uri} {version}\n{host}x-b: 1\nx-a: 2\n")
-        );
+        assert_eq!(answer.body, format!("GET {uri} {version}\n{host}x-b: 1\nx-a: 2\n"));
 
         let ask2 = Request::get("https://a.example/headers?q=1")
             .header("cookie", "a=1")
             .header("x-b", "1")
             .header("cookie", "b=2");
         let answer = proxy.ask2(ask2.body(empty()).unwrap()).await;
-        let cookies = if alpn == "h2" {
-            "cookie: a=1\ncookie: b=2\n"
-        } else {
-            "cookie: a=1; b=2\n"
-        };
-        assert_eq!(
-            answer.body,
-            format!("GET {uri} {version}\n{host}{cookies}x-b: 1\n")
-        );
+        let cookies = if alpn == "h2" { "cookie: a=1\ncookie: b=2\n" } else { "cookie: a=1; b=2\n" };
+        assert_eq!(answer.body, format!("GET {uri} {version}\n{host}{cookies}x-b: 1\n"));
         proxy.stop().await;
     }
 }
@@ -55,9 +39,7 @@ async fn every_pair_of_protocols_carries_a_request() {
 #[tokio::test]
 async fn a_record_has_the_whole_story() {
     let (proxy, _upstream) = start(&["h2"]).await;
-    let request = Request::post("https://a.example/echo?x=1")
-        .body(body("hello"))
-        .unwrap();
+    let request = Request::post("https://a.example/echo?x=1").body(body("hello")).unwrap();
     assert_eq!(proxy.ask2(request).await.body, "hello");
     let record = proxy.request().await;
     assert_eq!(
@@ -65,11 +47,7 @@ async fn a_record_has_the_whole_story() {
         (RequestOutcome::Allowed, Some(200), Scheme::Https)
     );
     assert_eq!(
-        (
-            record.method.as_str(),
-            record.host.as_str(),
-            record.target.as_str()
-        ),
+        (record.method.as_str(), record.host.as_str(), record.target.as_str()),
         ("POST", "a.example", "/echo?x=1")
     );
     assert_eq!((record.bytes_up, record.bytes_down), (5, 5));
@@ -89,24 +67,11 @@ async fn bodies_of_unknown_length_arrive_whole_whatever_the_method() {
                 .uri("https://a.example/length")
                 .body(streaming_body(LENGTH))
                 .unwrap();
-            assert_eq!(
-                proxy.ask2(request).await.body,
-                LENGTH.to_string(),
-                "{method} to {alpn}"
-            );
-            let request = Request::builder()
-                .method(method)
-                .uri("/length")
-                .header("host", "a.example");
-            let request = request
-                .header("transfer-encoding", "chunked")
-                .body(streaming_body(LENGTH))
-                .unwrap();
-            assert_eq!(
-                proxy.ask1(request).await.body,
-                LENGTH.to_string(),
-                "{method} to {alpn}"
-            );
+            assert_eq!(proxy.ask2(request).await.body, LENGTH.to_string(), "{method} to {alpn}");
+            let request = Request::builder().method(method).uri("/length").header("host", "a.example");
+            let request =
+                request.header("transfer-encoding", "chunked").body(streaming_body(LENGTH)).unwrap();
+            assert_eq!(proxy.ask1(request).await.body, LENGTH.to_string(), "{method} to {alpn}");
         }
         proxy.stop().await;
     }
@@ -116,27 +81,15 @@ async fn bodies_of_unknown_length_arrive_whole_whatever_the_method() {
 async fn head_and_empty_answers_keep_their_length() {
     for alpn in ["h2", "http/1.1"] {
         let (proxy, _upstream) = start(&[alpn]).await;
-        let answer = proxy
-            .ask1(
-                Request::head("/hello")
-                    .header("host", "a.example")
-                    .body(empty())
-                    .unwrap(),
-            )
-            .await;
+        let answer =
+            proxy.ask1(Request::head("/hello").header("host", "a.example").body(empty()).unwrap()).await;
         assert_eq!(
             (answer.status.as_u16(), &answer.headers["content-length"]),
             (200, &HeaderValue::from_static("5")),
             "{alpn}"
         );
-        let answer = proxy
-            .ask2(Request::head("https://a.example/hello").body(empty()).unwrap())
-            .await;
-        assert_eq!(
-            (answer.status.as_u16(), answer.body.as_str()),
-            (200, ""),
-            "{alpn}"
-        );
+        let answer = proxy.ask2(Request::head("https://a.example/hello").body(empty()).unwrap()).await;
+        assert_eq!((answer.status.as_u16(), answer.body.as_str()), (200, ""), "{alpn}");
         proxy.stop().await;
     }
 }
@@ -158,9 +111,7 @@ async fn trailers_go_both_ways() {
         // Who merges trailers into the headers must not find these.
         trailers.insert("authorization", HeaderValue::from_static("Bearer x"));
         trailers.insert("x-http-method-override", HeaderValue::from_static("DELETE"));
-        let upload = streaming_body(4)
-            .with_trailers(std::future::ready(Some(Ok(trailers))))
-            .boxed_unsync();
+        let upload = streaming_body(4).with_trailers(std::future::ready(Some(Ok(trailers)))).boxed_unsync();
         let request = Request::post("https://a.example/echo")
             .header("te", "trailers")
             .header("trailer", "x-sum, authorization, x-http-method-override");
@@ -194,24 +145,10 @@ async fn a_method_cannot_hide_where_methods_count() {
             .header("x-kept", "1")
     };
     let answer = proxy.ask2(request().body(empty()).unwrap()).await;
-    assert!(
-        answer.body.contains("x-kept") && !answer.body.contains("override"),
-        "{}",
-        answer.body
-    );
-    let warning = proxy
-        .record(|event| {
-            if let Event::Warning { text } = event {
-                Some(text)
-            } else {
-                None
-            }
-        })
-        .await;
-    assert!(
-        warning.contains("POST") && warning.contains("a.example"),
-        "{warning}"
-    );
+    assert!(answer.body.contains("x-kept") && !answer.body.contains("override"), "{}", answer.body);
+    let warning =
+        proxy.record(|event| if let Event::Warning { text } = event { Some(text) } else { None }).await;
+    assert!(warning.contains("POST") && warning.contains("a.example"), "{warning}");
     let answer = proxy.ask2(get("https://a.example/headers")).await;
     assert_eq!((answer.status.as_u16(), answer.reason()), (403, "method"));
     proxy.stop().await;
@@ -225,11 +162,7 @@ async fn connections_are_used_again() {
             let answer = proxy.ask2(get("https://a.example/x")).await;
             assert_eq!(answer.status, 200);
         }
-        assert!(
-            upstream.connections() <= most,
-            "{alpn}: {}",
-            upstream.connections()
-        );
+        assert!(upstream.connections() <= most, "{alpn}: {}", upstream.connections());
         proxy.stop().await;
     }
 }
@@ -242,18 +175,11 @@ async fn requests_at_once_share_one_http2_connection() {
         let mut sender = sender.clone();
         async move {
             let request = get(format!("https://a.example/{index}"));
-            Answer::read(sender.send_request(request).await.unwrap())
-                .await
-                .body
+            Answer::read(sender.send_request(request).await.unwrap()).await.body
         }
     });
     let answers = futures_util::future::join_all(requests).await;
-    assert!(
-        answers
-            .iter()
-            .enumerate()
-            .all(|(index, body)| *body == format!("hello from /{index}"))
-    );
+    assert!(answers.iter().enumerate().all(|(index, body)| *body == format!("hello from /{index}")));
     assert_eq!(upstream.connections(), 1);
     proxy.stop().await;
 }
@@ -281,10 +207,9 @@ async fn failures_have_names() {
     let mut setup = Setup::new(pki.clone(), upstream.address);
     setup.policy = "domains: [a.example, a.unknown, a.10.example]";
     let proxy = setup.start().await;
-    for (host, reason, begin) in [
-        ("a.example", "tls", "TLS: "),
-        ("a.unknown", "dns", "Connection failed: Name or service not known"),
-    ] {
+    for (host, reason, begin) in
+        [("a.example", "tls", "TLS: "), ("a.unknown", "dns", "Connection failed: Name or service not known")]
+    {
         let answer = proxy.ask2(get(format!("https://{host}/"))).await;
         assert_eq!(
             (answer.status.as_u16(), &answer.headers["x-sandbox-error"]),
@@ -292,51 +217,26 @@ async fn failures_have_names() {
             "{host}"
         );
         let record = proxy.request().await;
-        assert_eq!(
-            (record.decision, record.status),
-            (RequestOutcome::Error, Some(502))
-        );
-        assert!(
-            record
-                .error
-                .as_ref()
-                .is_some_and(|error| error.starts_with(begin)),
-            "{record:?}"
-        );
-        assert!(
-            !format!("{record:?}").contains("other.example"),
-            "what the upstream says: {record:?}"
-        );
+        assert_eq!((record.decision, record.status), (RequestOutcome::Error, Some(502)));
+        assert!(record.error.as_ref().is_some_and(|error| error.starts_with(begin)), "{record:?}");
+        assert!(!format!("{record:?}").contains("other.example"), "what the upstream says: {record:?}");
     }
     proxy.stop().await;
 
     // The proxy's neighbour has no listener.
-    let proxy = Setup::new(pki.clone(), crate::harness::fresh_address())
-        .start()
-        .await;
-    let answer = raw(
-        &proxy,
-        b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n",
-    )
-    .await;
+    let proxy = Setup::new(pki.clone(), crate::harness::fresh_address()).start().await;
+    let answer = raw(&proxy, b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").await;
     assert_eq!(answer.status(), 502);
     for detail in ["127.", "111", "refused", "os error"] {
         assert!(!answer.0.contains(detail), "{answer:?}");
     }
-    assert_eq!(
-        proxy.request().await.error.unwrap(),
-        "Connection failed: Connection refused"
-    );
+    assert_eq!(proxy.request().await.error.unwrap(), "Connection failed: Connection refused");
     proxy.stop().await;
 
     // What comes back is no HTTP.
     let (address, _seen) = plain_capture("nonsense\r\n\r\n").await;
     let proxy = Setup::new(pki, address).start().await;
-    let answer = raw(
-        &proxy,
-        b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n",
-    )
-    .await;
+    let answer = raw(&proxy, b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").await;
     assert!(answer.0.contains("x-sandbox-error: reset\r\n"), "{answer:?}");
     proxy.stop().await;
 }

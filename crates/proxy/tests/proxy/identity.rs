@@ -23,37 +23,17 @@ async fn plain_requests_name_one_host() {
         ("GET http://a.example:80/ HTTP/1.1\r\nHost: a.example", 200, ""),
         ("GET / HTTP/1.0\r\nHost: a.example", 200, ""),
         ("GET / HTTP/1.1", 400, "identity"),
-        (
-            "GET / HTTP/1.1\r\nHost: a.example\r\nHost: b.example",
-            400,
-            "identity",
-        ),
+        ("GET / HTTP/1.1\r\nHost: a.example\r\nHost: b.example", 400, "identity"),
         ("GET / HTTP/1.1\r\nHost: \u{e9}.example", 400, "identity"),
-        (
-            "GET http://u:p@a.example/ HTTP/1.1\r\nHost: a.example",
-            400,
-            "identity",
-        ),
-        (
-            "GET http://b.example/ HTTP/1.1\r\nHost: a.example",
-            421,
-            "identity_mismatch",
-        ),
-        (
-            "GET http://a.example:8080/ HTTP/1.1\r\nHost: a.example",
-            403,
-            "port",
-        ),
+        ("GET http://u:p@a.example/ HTTP/1.1\r\nHost: a.example", 400, "identity"),
+        ("GET http://b.example/ HTTP/1.1\r\nHost: a.example", 421, "identity_mismatch"),
+        ("GET http://a.example:8080/ HTTP/1.1\r\nHost: a.example", 403, "port"),
         ("GET / HTTP/1.1\r\nHost: 10.1.2.3", 403, "host"),
         ("GET /%2e%2e/x HTTP/1.1\r\nHost: a.example", 403, "path"),
         ("GET /a b HTTP/1.1\r\nHost: a.example", 403, "path"),
         ("GET * HTTP/1.1\r\nHost: a.example", 403, "path"),
         ("TRACE / HTTP/1.1\r\nHost: a.example", 403, "method_forbidden"),
-        (
-            "CONNECT a.example:80 HTTP/1.1\r\nHost: a.example:80",
-            403,
-            "method_forbidden",
-        ),
+        ("CONNECT a.example:80 HTTP/1.1\r\nHost: a.example:80", 403, "method_forbidden"),
     ];
     for (head, status, reason) in cases {
         let answer = raw(&proxy, format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).await;
@@ -62,11 +42,7 @@ async fn plain_requests_name_one_host() {
         assert!(named, "{head:?}: {answer:?}");
         let record = proxy.request().await;
         assert_eq!(record.status, Some(status), "{head:?}: {record:?}");
-        assert_eq!(
-            record.reason.map_or("", BlockReason::as_str),
-            reason,
-            "{head:?}: {record:?}"
-        );
+        assert_eq!(record.reason.map_or("", BlockReason::as_str), reason, "{head:?}: {record:?}");
     }
     proxy.stop().await;
 }
@@ -82,11 +58,7 @@ async fn over_tls_the_host_is_that_of_the_handshake() {
         ("a.example:80", 403),
     ] {
         let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-        assert_eq!(
-            raw_tls(&proxy, "a.example", head.as_bytes()).await.status(),
-            status,
-            "{host}"
-        );
+        assert_eq!(raw_tls(&proxy, "a.example", head.as_bytes()).await.status(), status, "{host}");
     }
     proxy.stop().await;
 }
@@ -124,10 +96,7 @@ async fn a_refusal_over_http2_to_head_is_empty_and_the_connection_lives() {
     for _ in 0..2 {
         let request = Request::head("https://evil.example/").body(empty()).unwrap();
         let answer = Answer::read(sender.send_request(request).await.unwrap()).await;
-        assert_eq!(
-            (answer.status.as_u16(), answer.reason(), answer.body.as_str()),
-            (403, "host", "")
-        );
+        assert_eq!((answer.status.as_u16(), answer.reason(), answer.body.as_str()), (403, "host", ""));
     }
     proxy.stop().await;
 }
@@ -142,12 +111,7 @@ async fn a_refused_upload_is_never_asked_for() {
     // The control: where the gate permits, the client gets its go-ahead.
     let allowed = "POST /length HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\nExpect: 100-continue\r\nConnection: close\r\n\r\nhello";
     let answer = raw(&proxy, allowed.as_bytes()).await;
-    assert!(
-        answer
-            .0
-            .starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"),
-        "{answer:?}"
-    );
+    assert!(answer.0.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"), "{answer:?}");
     proxy.stop().await;
 }
 
@@ -156,10 +120,7 @@ async fn a_refused_upload_without_expect_gets_its_answer_and_the_connection_goes
     let (proxy, _upstream) = start().await;
     let mut sender = proxy.http1("evil.example").await;
     for _ in 0..2 {
-        let request = Request::post("/")
-            .header("host", "evil.example")
-            .body(body("some bytes"))
-            .unwrap();
+        let request = Request::post("/").header("host", "evil.example").body(body("some bytes")).unwrap();
         sender.ready().await.unwrap();
         let answer = Answer::read(sender.send_request(request).await.unwrap()).await;
         assert_eq!((answer.status.as_u16(), answer.reason()), (403, "host"));
@@ -179,18 +140,10 @@ async fn without_a_readable_server_name_there_is_no_handshake() {
         assert!(connector.connect(name, stream).await.is_err(), "{server_name}");
         let (alert, reason) = proxy
             .record(|event| {
-                if let Event::TlsRefused { alert, reason, .. } = event {
-                    Some((alert, reason))
-                } else {
-                    None
-                }
+                if let Event::TlsRefused { alert, reason, .. } = event { Some((alert, reason)) } else { None }
             })
             .await;
-        assert_eq!(
-            (alert.as_str(), reason),
-            ("access_denied", Some(Reason::NoSni.into())),
-            "{server_name}"
-        );
+        assert_eq!((alert.as_str(), reason), ("access_denied", Some(Reason::NoSni.into())), "{server_name}");
     }
     proxy.stop().await;
 }
@@ -201,10 +154,7 @@ async fn a_refusal_is_recorded_with_what_was_asked() {
     let answer = proxy.ask2(get("https://evil.example/leak?data=1")).await;
     assert_eq!(answer.status, 403);
     let json: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
-    assert_eq!(
-        (&json["error"], &json["path"]),
-        (&"blocked_by_network_allowlist".into(), &"/leak".into())
-    );
+    assert_eq!((&json["error"], &json["path"]), (&"blocked_by_network_allowlist".into(), &"/leak".into()));
     let record = proxy.request().await;
     assert_eq!(
         (record.decision, record.host.as_str(), record.target.as_str()),

@@ -18,37 +18,23 @@ async fn start(change: impl FnOnce(&mut Limits)) -> (Proxy, Upstream) {
 }
 
 async fn limit(proxy: &Proxy) -> String {
-    proxy
-        .record(|event| {
-            if let Event::Limit { limit, .. } = event {
-                Some(limit)
-            } else {
-                None
-            }
-        })
-        .await
+    proxy.record(|event| if let Event::Limit { limit, .. } = event { Some(limit) } else { None }).await
 }
 
 async fn closes(mut stream: TcpStream) -> Vec<u8> {
     let mut rest = Vec::new();
-    let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest))
-        .await
-        .expect("the proxy closes the connection");
+    let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest)).await.expect("the proxy closes the connection");
     rest
 }
 
 #[tokio::test]
 async fn a_connection_too_many_is_closed() {
     let (proxy, _upstream) = start(|limits| limits.connections = 2).await;
-    let held = [
-        TcpStream::connect(proxy.http()).await.unwrap(),
-        TcpStream::connect(proxy.https()).await.unwrap(),
-    ];
+    let held =
+        [TcpStream::connect(proxy.http()).await.unwrap(), TcpStream::connect(proxy.https()).await.unwrap()];
     let mut refused = TcpStream::connect(proxy.http()).await.unwrap();
     // The refusal may come as a reset while this is written.
-    let _ = refused
-        .write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
-        .await;
+    let _ = refused.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
     assert!(closes(refused).await.is_empty());
     assert_eq!(limit(&proxy).await, "connections");
     drop(held);
@@ -63,14 +49,9 @@ async fn a_connection_too_many_is_closed() {
 
 async fn raw_status(proxy: &Proxy) -> u16 {
     let mut stream = TcpStream::connect(proxy.http()).await.unwrap();
-    let _ = stream
-        .write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
-        .await;
+    let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").await;
     let answer = String::from_utf8(closes(stream).await).unwrap();
-    answer
-        .get(9..12)
-        .and_then(|status| status.parse().ok())
-        .unwrap_or(0)
+    answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
 #[tokio::test]
@@ -104,10 +85,7 @@ async fn a_head_that_dribbles_is_408() {
     let mut stream = TcpStream::connect(proxy.http()).await.unwrap();
     let (mut read, mut write) = stream.split();
     let dribble = async {
-        for byte in b"GET / HTTP/1.1\r\nHost: a.example\r\nX: "
-            .iter()
-            .chain(b"y".iter().cycle())
-        {
+        for byte in b"GET / HTTP/1.1\r\nHost: a.example\r\nX: ".iter().chain(b"y".iter().cycle()) {
             if write.write_all(&[*byte]).await.is_err() {
                 return;
             }
@@ -118,10 +96,7 @@ async fn a_head_that_dribbles_is_408() {
     let mut answer = Vec::new();
     // A write may fail before the answer is read.
     let ((), _) = tokio::join!(dribble, read.read_to_end(&mut answer));
-    assert!(
-        String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 408 "),
-        "{answer:?}"
-    );
+    assert!(String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 408 "), "{answer:?}");
     assert!(started.elapsed() < Duration::from_secs(5));
     assert_eq!(proxy.request().await.reason, Some(BlockReason::Timeout));
     proxy.stop().await;
@@ -148,12 +123,7 @@ async fn idle_connections_are_closed() {
     let mut http1 = proxy.http1("a.example").await;
     Answer::read(
         http1
-            .send_request(
-                Request::get("/")
-                    .header("host", "a.example")
-                    .body(empty())
-                    .unwrap(),
-            )
+            .send_request(Request::get("/").header("host", "a.example").body(empty()).unwrap())
             .await
             .unwrap(),
     )
@@ -165,9 +135,7 @@ async fn idle_connections_are_closed() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(TIMEOUT, closed)
-        .await
-        .expect("both connections are closed");
+    timeout(TIMEOUT, closed).await.expect("both connections are closed");
     proxy.stop().await;
 }
 
@@ -263,16 +231,11 @@ async fn while_the_owner_says_nothing_nothing_passes() {
     let ask = async |client: &mut hyper::client::conn::http2::SendRequest<_>, path: &str| {
         let url = format!("https://a.example{path}");
         let request = get(url);
-        client
-            .send_request(request)
-            .await
-            .map(|response| response.status().as_u16())
+        client.send_request(request).await.map(|response| response.status().as_u16())
     };
     let mut client = proxy.http2("a.example").await;
     assert_eq!(ask(&mut client, "/").await.unwrap(), 200, "the control");
-    let cut = timeout(TIMEOUT, ask(&mut client, "/wait"))
-        .await
-        .expect("it is cut");
+    let cut = timeout(TIMEOUT, ask(&mut client, "/wait")).await.expect("it is cut");
     assert!(cut.is_err(), "{cut:?}");
     let mut client = proxy.http2("a.example").await;
     assert_eq!(ask(&mut client, "/").await.unwrap(), 503);
@@ -284,9 +247,7 @@ async fn while_the_owner_says_nothing_nothing_passes() {
             }
         }
     };
-    timeout(TIMEOUT, back)
-        .await
-        .expect("an owner that is back is served");
+    timeout(TIMEOUT, back).await.expect("an owner that is back is served");
     proxy.stop().await;
 }
 
@@ -295,20 +256,15 @@ async fn refusals_do_not_count_as_connections() {
     let (proxy, _upstream) = start(|limits| limits.connections = 1).await;
     for _ in 0..5 {
         let served = async {
-            while raw(
-                &proxy,
-                b"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
-            )
-            .await
-            .status()
+            while raw(&proxy, b"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+                .await
+                .status()
                 != 403
             {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(TIMEOUT, served)
-            .await
-            .expect("the place becomes free again");
+        timeout(TIMEOUT, served).await.expect("the place becomes free again");
     }
     proxy.stop().await;
 }
@@ -330,9 +286,7 @@ async fn few_connections_stay_open() {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(TIMEOUT, evicted)
-            .await
-            .expect("the pool keeps two connections");
+        timeout(TIMEOUT, evicted).await.expect("the pool keeps two connections");
         assert_eq!(upstream.connections(), 5);
         proxy.stop().await;
     }
@@ -346,10 +300,8 @@ async fn what_cannot_be_recorded_is_not_served() {
     let mut client = proxy.http2("a.example").await;
     let mut statuses = Vec::new();
     while statuses.len() < 10_000 && statuses.last() != Some(&503) {
-        let response = client
-            .send_request(Request::head("https://a.example/").body(empty()).unwrap())
-            .await
-            .unwrap();
+        let response =
+            client.send_request(Request::head("https://a.example/").body(empty()).unwrap()).await.unwrap();
         statuses.push(response.status().as_u16());
     }
     assert_eq!(statuses.last(), Some(&503));

@@ -20,24 +20,11 @@ async fn large_bodies_and_many_streams_stay_below_the_bound() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2", "http/1.1"]).await;
     let (proxy, process) = setup.start_process().await;
 
-    let answer = proxy
-        .ask2(
-            Request::post("https://a.example/length")
-                .body(streaming_body(LARGE))
-                .unwrap(),
-        )
-        .await;
+    let answer =
+        proxy.ask2(Request::post("https://a.example/length").body(streaming_body(LARGE)).unwrap()).await;
     assert_eq!(answer.body, LARGE.to_string());
-    let request = Request::get(format!("/zeros?{LARGE}"))
-        .header("host", "a.example")
-        .body(empty())
-        .unwrap();
-    let mut response = proxy
-        .http1("a.example")
-        .await
-        .send_request(request)
-        .await
-        .unwrap();
+    let request = Request::get(format!("/zeros?{LARGE}")).header("host", "a.example").body(empty()).unwrap();
+    let mut response = proxy.http1("a.example").await.send_request(request).await.unwrap();
     let mut length = 0;
     while let Some(frame) = response.body_mut().frame().await {
         length += frame.unwrap().into_data().map_or(0, |data| data.len());
@@ -56,12 +43,7 @@ async fn large_bodies_and_many_streams_stay_below_the_bound() {
     let answer = proxy
         .http1("a.example")
         .await
-        .send_request(
-            Request::get("/")
-                .header("host", "a.example")
-                .body(empty())
-                .unwrap(),
-        )
+        .send_request(Request::get("/").header("host", "a.example").body(empty()).unwrap())
         .await;
     assert_eq!(Answer::read(answer.unwrap()).await.status, 200);
     let peak = peak_memory(process);

@@ -60,13 +60,7 @@ async fn over_http1_what_is_removed_moves_nothing_else() {
     let post = "POST /public/x HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nX-A: 1\r\nTransfer-Encoding: chunked\r\nKeep-Alive: 5\r\nX-B: 2\r\n\
                 X-C: 3\r\n\r\n2\r\nab\r\n0\r\n\r\n";
     assert_eq!(raw(&proxy, post.as_bytes()).await.status(), 200);
-    let expected = [
-        "Host: a.example",
-        "X-A: 1",
-        "Transfer-Encoding: chunked",
-        "X-B: 2",
-        "X-C: 3",
-    ];
+    let expected = ["Host: a.example", "X-A: 1", "Transfer-Encoding: chunked", "X-B: 2", "X-C: 3"];
     assert_eq!(fields(&seen.recv().await.unwrap()), expected);
     proxy.stop().await;
 }
@@ -86,9 +80,7 @@ async fn credentials_that_go_or_change_move_nothing_else() {
     });
     let injection = Injection {
         scopes: scope(),
-        headers: ["x-key", "x-other-key"]
-            .map(|name| HeaderPattern::new(name).unwrap())
-            .into(),
+        headers: ["x-key", "x-other-key"].map(|name| HeaderPattern::new(name).unwrap()).into(),
         ..Injection::default()
     };
     let secret = MaskedSecret::new("TOKEN", SecretValue::new(REAL), injection);
@@ -118,15 +110,7 @@ async fn credentials_that_go_or_change_move_nothing_else() {
         let mut got: Vec<&str> = seen.lines().skip(1).collect();
         got.retain(|line| !line.starts_with("host: "));
         let real = format!("x-key: {REAL}");
-        let expected = [
-            "x-a: 1",
-            "x-b: 2",
-            &real,
-            "accept-encoding: gzip",
-            "x-c: 3",
-            "x-d: 4",
-            "x-e: 5",
-        ];
+        let expected = ["x-a: 1", "x-b: 2", &real, "accept-encoding: gzip", "x-c: 3", "x-d: 4", "x-e: 5"];
         assert_eq!(got, expected, "{alpn}");
         proxy.stop().await;
     }

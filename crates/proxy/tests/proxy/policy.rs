@@ -12,21 +12,14 @@ async fn start() -> (Proxy, Upstream) {
 }
 
 async fn reason(proxy: &Proxy, host: &str) -> String {
-    proxy
-        .ask2(get(format!("https://{host}/")))
-        .await
-        .reason()
-        .to_owned()
+    proxy.ask2(get(format!("https://{host}/"))).await.reason().to_owned()
 }
 
 #[tokio::test]
 async fn a_new_policy_is_in_force_for_the_next_request() {
     let (proxy, _upstream) = start().await;
     assert_eq!(
-        (
-            reason(&proxy, "a.example").await.as_str(),
-            reason(&proxy, "b.example").await.as_str()
-        ),
+        (reason(&proxy, "a.example").await.as_str(), reason(&proxy, "b.example").await.as_str()),
         ("", "host")
     );
     let policy = Allowlist::from_yaml("domains: [b.example]", "policy.yaml").unwrap();
@@ -50,10 +43,7 @@ async fn quarantine_ends_what_is_going_on_and_refuses_the_rest() {
     // Another request on the same connection, answered: the first one is with the upstream by then.
     client.send_request(get("https://a.example/")).await.unwrap();
     proxy.command(&Command::Quarantine {}).await;
-    let ended = timeout(TIMEOUT, pending)
-        .await
-        .expect("the request in progress ends")
-        .unwrap();
+    let ended = timeout(TIMEOUT, pending).await.expect("the request in progress ends").unwrap();
     assert!(ended.is_err(), "{ended:?}");
     let refused = async {
         loop {

@@ -67,10 +67,9 @@ async fn headers_body_and_trailers_come_back_as_they_were_sent() {
 
 #[tokio::test]
 async fn the_words_beside_the_status_are_an_answer_too() {
-    for (echo, status_line) in [
-        (false, "HTTP/1.1 200 Bearer SURROGATE\r\n"),
-        (true, "HTTP/1.1 200 Bearer REAL\r\n"),
-    ] {
+    for (echo, status_line) in
+        [(false, "HTTP/1.1 200 Bearer SURROGATE\r\n"), (true, "HTTP/1.1 200 Bearer REAL\r\n")]
+    {
         let (proxy, _upstream, surrogate) = start(&["http/1.1"], echo).await;
         let head = format!(
             "GET /reflect HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nAuthorization: Bearer {surrogate}\r\n\r\n"
@@ -95,20 +94,11 @@ async fn the_head_of_an_opened_web_socket_is_an_answer_too() {
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\n") {
-            answer.push(
-                timeout(TIMEOUT, stream.read_u8())
-                    .await
-                    .expect("the 101 comes")
-                    .unwrap(),
-            );
+            answer.push(timeout(TIMEOUT, stream.read_u8()).await.expect("the 101 comes").unwrap());
         }
         let answer = String::from_utf8(answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 101"), "{answer}");
-        let (expected, other) = if echo {
-            (REAL, surrogate.as_str())
-        } else {
-            (surrogate.as_str(), REAL)
-        };
+        let (expected, other) = if echo { (REAL, surrogate.as_str()) } else { (surrogate.as_str(), REAL) };
         assert!(answer.contains(expected) && !answer.contains(other), "{answer}");
         proxy.stop().await;
     }
@@ -160,9 +150,7 @@ const GOODBYE: &[u8] = b"bad token ghp_TheRealTokenOfThisTest0123456789";
 async fn a_client_gets_the_reason_why_a_connection_ends() {
     let (near, far) = tokio::io::duplex(4096);
     tokio::spawn(say_goodbye(far, GOODBYE, false));
-    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(near))
-        .await
-        .unwrap();
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(near)).await.unwrap();
     tokio::spawn(connection);
     let request = get("https://a.example/x");
     let error = sender.send_request(request).await.unwrap_err();

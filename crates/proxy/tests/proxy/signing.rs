@@ -55,11 +55,7 @@ impl World {
         let (mut setup, upstream) = Setup::fresh(&["a.example", "b.example"], alpn).await;
         setup.policy = "domains: [a.example, b.example]";
         setup.replacements = secrets.replacements().clone();
-        Self {
-            proxy: setup.start().await,
-            upstream,
-            secrets,
-        }
+        Self { proxy: setup.start().await, upstream, secrets }
     }
 
     fn surrogate(&self, variable: &str) -> &str {
@@ -69,12 +65,7 @@ impl World {
     /// A request that is signed, more or less, by `key_id` at `at`.
     fn signed(&self, method: &str, uri: &str, key_id: &str, at: OffsetDateTime) -> http::request::Builder {
         let (date, clock) = (day(at), at.time());
-        let time = format!(
-            "{date}T{:02}{:02}{:02}Z",
-            clock.hour(),
-            clock.minute(),
-            clock.second()
-        );
+        let time = format!("{date}T{:02}{:02}{:02}Z", clock.hour(), clock.minute(), clock.second());
         let authorization = format!(
             "AWS4-HMAC-SHA256 Credential={key_id}/{date}/eu-west-1/dynamodb/aws4_request, \
              SignedHeaders=host;x-amz-date;x-amz-security-token, Signature={}",
@@ -127,22 +118,14 @@ const HASH: &str = "x-amz-content-sha256";
 async fn a_request_is_signed_with_the_real_key() {
     for alpn in ["h2", "http/1.1"] {
         let world = World::start(&[alpn]).await;
-        let request = world
-            .signed_now("GET", "https://a.example/x?q=1")
-            .header(HASH, "UNSIGNED-PAYLOAD");
+        let request = world.signed_now("GET", "https://a.example/x?q=1").header(HASH, "UNSIGNED-PAYLOAD");
         assert_eq!(world.proxy.ask2(request.body(empty()).unwrap()).await.status, 200);
         let got = world.got();
         world.has_only_real_values(&got);
-        assert!(
-            got.contains(&format!("x-amz-security-token: {SESSION}\n")),
-            "{got}"
-        );
+        assert!(got.contains(&format!("x-amz-security-token: {SESSION}\n")), "{got}");
         let record = world.proxy.request().await;
         assert_eq!((record.masked, record.dropped), (1, 0));
-        assert_eq!(
-            (record.target.as_str(), record.region.as_deref()),
-            ("/x?q=1", Some("eu-west-1"))
-        );
+        assert_eq!((record.target.as_str(), record.region.as_deref()), ("/x?q=1", Some("eu-west-1")));
         world.proxy.stop().await;
     }
 }
@@ -150,10 +133,8 @@ async fn a_request_is_signed_with_the_real_key() {
 #[tokio::test]
 async fn the_host_that_is_signed_is_the_one_that_is_sent() {
     let world = World::start(&["http/1.1"]).await;
-    let request = world
-        .signed_now("GET", "/x")
-        .header(HASH, "UNSIGNED-PAYLOAD")
-        .header("host", "A.example:443");
+    let request =
+        world.signed_now("GET", "/x").header(HASH, "UNSIGNED-PAYLOAD").header("host", "A.example:443");
     let mut sender = world.proxy.http1("a.example").await;
     let answer = sender.send_request(request.body(empty()).unwrap()).await.unwrap();
     assert_eq!(answer.status(), 200);
@@ -167,16 +148,10 @@ async fn the_host_that_is_signed_is_the_one_that_is_sent() {
 async fn signing_and_masking_meet_in_one_request() {
     let world = World::start(&["h2"]).await;
     for (key, line, counts) in [
-        (
-            world.surrogate("API_KEY"),
-            format!("x-api-key: {API_KEY}\n"),
-            (2, 0),
-        ),
+        (world.surrogate("API_KEY"), format!("x-api-key: {API_KEY}\n"), (2, 0)),
         ("attacker", String::new(), (1, 1)),
     ] {
-        let request = world
-            .signed_now("GET", "https://a.example/x")
-            .header(HASH, "UNSIGNED-PAYLOAD");
+        let request = world.signed_now("GET", "https://a.example/x").header(HASH, "UNSIGNED-PAYLOAD");
         let request = request.header("x-api-key", key).body(empty()).unwrap();
         assert_eq!(world.proxy.ask2(request).await.status, 200);
         let got = world.got();
@@ -194,26 +169,18 @@ async fn another_key_signs_nothing_in_scope() {
     let now = OffsetDateTime::now_utc();
     for (host, kept) in [("a.example", false), ("b.example", true)] {
         let uri = format!("https://{host}/x");
-        let request = world
-            .signed("GET", &uri, "AKIAATTACKERSOWNKEY0", now)
-            .header("x-a", "1")
-            .header("x-b", "2");
+        let request =
+            world.signed("GET", &uri, "AKIAATTACKERSOWNKEY0", now).header("x-a", "1").header("x-b", "2");
         assert_eq!(world.proxy.ask2(request.body(empty()).unwrap()).await.status, 200);
         let got = world.got();
         assert_eq!(got.contains("authorization: AWS4"), kept, "{got}");
         assert_eq!(got.contains("x-amz-security-token"), kept, "{got}");
         assert!(got.contains("x-a: 1\nx-b: 2\n"), "{got}");
         let record = world.proxy.request().await;
-        assert_eq!(
-            (record.masked, record.dropped, record.region),
-            (0, u32::from(!kept), None)
-        );
+        assert_eq!((record.masked, record.dropped, record.region), (0, u32::from(!kept), None));
     }
     // The surrogate itself, out of scope: it goes out, and is worthless.
-    let request = world
-        .signed_now("GET", "https://b.example/x")
-        .body(empty())
-        .unwrap();
+    let request = world.signed_now("GET", "https://b.example/x").body(empty()).unwrap();
     assert_eq!(world.proxy.ask2(request).await.status, 200);
     assert!(world.got().contains(world.surrogate("ID")));
     world.proxy.stop().await;
@@ -222,24 +189,14 @@ async fn another_key_signs_nothing_in_scope() {
 #[tokio::test]
 async fn over_plain_http_nothing_is_signed() {
     let world = World::start(&["h2"]).await;
-    let request = world
-        .signed_now("GET", "/x")
-        .header("host", "a.example")
-        .body(())
-        .unwrap();
+    let request = world.signed_now("GET", "/x").header("host", "a.example").body(()).unwrap();
     let mut head = "GET /x HTTP/1.1\r\nConnection: close\r\n".to_owned();
     for (name, value) in request.headers() {
         write!(head, "{name}: {}\r\n", value.to_str().unwrap()).unwrap();
     }
-    assert_eq!(
-        raw(&world.proxy, format!("{head}\r\n").as_bytes()).await.status(),
-        200
-    );
+    assert_eq!(raw(&world.proxy, format!("{head}\r\n").as_bytes()).await.status(), 200);
     let got = world.got();
-    assert!(
-        !got.contains("authorization") && !got.contains(KEY_ID) && !got.contains(SESSION),
-        "{got}"
-    );
+    assert!(!got.contains("authorization") && !got.contains(KEY_ID) && !got.contains(SESSION), "{got}");
     assert_eq!(world.proxy.request().await.dropped, 1);
     world.proxy.stop().await;
 }
@@ -261,24 +218,15 @@ async fn a_presigned_url_changes_its_query_and_nothing_else() {
     assert_eq!(world.proxy.ask2(request).await.status, 200);
     let got = world.got();
     world.has_only_real_values(&got);
-    assert!(
-        got.starts_with("GET https://a.example/a%20b//c?") && got.contains("x=1"),
-        "{got}"
-    );
+    assert!(got.starts_with("GET https://a.example/a%20b//c?") && got.contains("x=1"), "{got}");
     let record = world.proxy.request().await;
-    assert_eq!(
-        (record.target, record.region.as_deref()),
-        (target, Some("eu-west-1"))
-    );
+    assert_eq!((record.target, record.region.as_deref()), (target, Some("eu-west-1")));
 
     let target = presigned("AKIAATTACKERSOWNKEY0");
     let request = get(format!("https://a.example{target}"));
     assert_eq!(world.proxy.ask2(request).await.status, 200);
     let got = world.got();
-    assert!(
-        got.starts_with("GET https://a.example/a%20b//c?x=1 HTTP"),
-        "{got}"
-    );
+    assert!(got.starts_with("GET https://a.example/a%20b//c?x=1 HTTP"), "{got}");
     let record = world.proxy.request().await;
     assert_eq!((record.target, record.dropped), (target, 1));
     world.proxy.stop().await;
@@ -288,24 +236,16 @@ async fn a_presigned_url_changes_its_query_and_nothing_else() {
 async fn a_body_without_a_hash_is_hashed_here() {
     let world = World::start(&["h2", "http/1.1"]).await;
     for bytes in [Vec::new(), b"hello".to_vec(), vec![b'x'; 300_000]] {
-        let request = world
-            .signed_now("POST", "https://a.example/echo")
-            .body(full(bytes.clone()))
-            .unwrap();
+        let request = world.signed_now("POST", "https://a.example/echo").body(full(bytes.clone())).unwrap();
         let answer = world.proxy.ask2(request).await;
-        assert_eq!(
-            (answer.status.as_u16(), answer.body.as_bytes()),
-            (200, bytes.as_slice())
-        );
+        assert_eq!((answer.status.as_u16(), answer.body.as_bytes()), (200, bytes.as_slice()));
         world.has_only_real_values(&world.got());
         let record = world.proxy.request().await;
         assert_eq!((record.bytes_up, record.masked), (bytes.len() as u64, 1));
     }
     // Of unknown length.
-    let request = world
-        .signed_now("POST", "https://a.example/length")
-        .body(streaming_body(1_000_000))
-        .unwrap();
+    let request =
+        world.signed_now("POST", "https://a.example/length").body(streaming_body(1_000_000)).unwrap();
     assert_eq!(world.proxy.ask2(request).await.body, "1000000");
     world.proxy.stop().await;
 }
@@ -313,33 +253,20 @@ async fn a_body_without_a_hash_is_hashed_here() {
 #[tokio::test]
 async fn a_body_that_is_too_large_to_be_hashed_is_refused() {
     let world = World::start(&["h2"]).await;
-    let request = world
-        .signed_now("POST", "https://a.example/length")
-        .body(streaming_body(TOO_MUCH))
-        .unwrap();
+    let request =
+        world.signed_now("POST", "https://a.example/length").body(streaming_body(TOO_MUCH)).unwrap();
     let answer = world.proxy.ask2(request).await;
     assert_eq!(
-        (
-            answer.status.as_u16(),
-            answer.headers["x-sandbox-error"].to_str().unwrap()
-        ),
+        (answer.status.as_u16(), answer.headers["x-sandbox-error"].to_str().unwrap()),
         (413, "body_too_large")
     );
     assert!(answer.body.contains(HASH), "{}", answer.body);
     let record = world.proxy.request().await;
-    assert_eq!(
-        (record.decision, record.status),
-        (RequestOutcome::Error, Some(413))
-    );
+    assert_eq!((record.decision, record.status), (RequestOutcome::Error, Some(413)));
     assert!(record.error.unwrap().starts_with("Sign: "));
     // With its hash it needs no buffer.
-    let request = world
-        .signed_now("POST", "https://a.example/length")
-        .header(HASH, "UNSIGNED-PAYLOAD");
-    let answer = world
-        .proxy
-        .ask2(request.body(streaming_body(TOO_MUCH)).unwrap())
-        .await;
+    let request = world.signed_now("POST", "https://a.example/length").header(HASH, "UNSIGNED-PAYLOAD");
+    let answer = world.proxy.ask2(request.body(streaming_body(TOO_MUCH)).unwrap()).await;
     assert_eq!(answer.body, TOO_MUCH.to_string());
     assert_eq!(world.upstream.seen().len(), 1);
     world.proxy.stop().await;
@@ -356,10 +283,7 @@ async fn answer_before_body(world: &World, request: http::request::Builder, leng
     let mut stream = world.proxy.tls("a.example", &["http/1.1"]).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut start = [0; 12];
-    timeout(TIMEOUT, stream.read_exact(&mut start))
-        .await
-        .expect("an answer comes")
-        .unwrap();
+    timeout(TIMEOUT, stream.read_exact(&mut start)).await.expect("an answer comes").unwrap();
     String::from_utf8_lossy(&start).into_owned()
 }
 
@@ -378,20 +302,12 @@ async fn a_client_that_waits_gets_the_refusal_and_not_the_go_ahead() {
 #[tokio::test]
 async fn what_cannot_be_signed_is_not_sent() {
     let world = World::start(&["h2"]).await;
-    let request = world
-        .signed_now("GET", "https://a.example/x")
-        .header(HASH, "UNSIGNED-PAYLOAD");
+    let request = world.signed_now("GET", "https://a.example/x").header(HASH, "UNSIGNED-PAYLOAD");
     let request = request
         .header("authorization", "AWS4-HMAC-SHA256 nonsense")
         .header("x-api-key", world.surrogate("API_KEY"));
     let answer = world.proxy.ask2(request.body(empty()).unwrap()).await;
-    assert_eq!(
-        (
-            answer.status.as_u16(),
-            answer.headers["x-sandbox-error"].to_str().unwrap()
-        ),
-        (502, "sign")
-    );
+    assert_eq!((answer.status.as_u16(), answer.headers["x-sandbox-error"].to_str().unwrap()), (502, "sign"));
     let record = world.proxy.request().await;
     assert_eq!((record.decision, record.masked), (RequestOutcome::Error, 0));
     let error = record.error.unwrap();
@@ -408,20 +324,9 @@ async fn a_clock_that_is_off_is_reported() {
         .signed("GET", "https://a.example/x", world.surrogate("ID"), at)
         .header(HASH, "UNSIGNED-PAYLOAD");
     assert_eq!(world.proxy.ask2(request.body(empty()).unwrap()).await.status, 200);
-    let warning = world
-        .proxy
-        .record(|event| {
-            if let Event::Warning { text } = event {
-                Some(text)
-            } else {
-                None
-            }
-        })
-        .await;
-    assert!(
-        warning.contains("a.example was signed 20 minutes behind"),
-        "{warning}"
-    );
+    let warning =
+        world.proxy.record(|event| if let Event::Warning { text } = event { Some(text) } else { None }).await;
+    assert!(warning.contains("a.example was signed 20 minutes behind"), "{warning}");
     world.proxy.stop().await;
 }
 
@@ -457,15 +362,9 @@ async fn chunks_are_signed_as_they_pass() {
             }
             let answer = world.proxy.ask2(request.body(full(sent.clone())).unwrap()).await;
             assert_eq!((answer.status.as_u16(), answer.body.len()), (200, sent.len()));
-            assert!(
-                !answer.body.contains(&"0".repeat(64)),
-                "every chunk has another signature"
-            );
-            let stripped: Vec<&str> = answer
-                .body
-                .split("\r\n")
-                .filter(|line| !line.contains(";chunk-signature="))
-                .collect();
+            assert!(!answer.body.contains(&"0".repeat(64)), "every chunk has another signature");
+            let stripped: Vec<&str> =
+                answer.body.split("\r\n").filter(|line| !line.contains(";chunk-signature=")).collect();
             assert_eq!(stripped.concat().as_bytes(), data.concat());
             world.has_only_real_values(&world.got());
             assert_eq!(world.proxy.request().await.bytes_up, sent.len() as u64);
@@ -486,9 +385,7 @@ async fn chunks_that_cannot_be_signed_end_the_request() {
     ];
     for (sent, status, header) in cases {
         // Of unknown length, as over a connection that breaks in a good place.
-        let frames = sent
-            .chunks(1000)
-            .map(|piece| Ok(http_body::Frame::data(Bytes::copy_from_slice(piece))));
+        let frames = sent.chunks(1000).map(|piece| Ok(http_body::Frame::data(Bytes::copy_from_slice(piece))));
         let frames: Vec<_> = frames.collect();
         let body = http_body_util::StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync();
         let request = Request::builder().method("PUT").uri("https://a.example/length");
@@ -515,10 +412,7 @@ async fn a_web_socket_can_be_presigned() {
     let mut stream = world.proxy.tls("a.example", &["http/1.1"]).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut start = [0; 12];
-    timeout(TIMEOUT, stream.read_exact(&mut start))
-        .await
-        .expect("an answer comes")
-        .unwrap();
+    timeout(TIMEOUT, stream.read_exact(&mut start)).await.expect("an answer comes").unwrap();
     assert_eq!(&start, b"HTTP/1.1 101");
     world.has_only_real_values(&world.got());
     world.proxy.stop().await;
@@ -528,15 +422,8 @@ async fn a_web_socket_can_be_presigned() {
 async fn another_credential_is_none_in_scope_unless_the_key_allows_it() {
     for allowed in [false, true] {
         let world = World::start_with(&["http/1.1"], allowed).await;
-        let own = [
-            ("authorization", "Bearer attacker"),
-            ("x-amz-security-token", "attacker"),
-        ];
-        for ((name, value), host) in own
-            .into_iter()
-            .zip(["a.example"; 2])
-            .chain([(own[0], "b.example")])
-        {
+        let own = [("authorization", "Bearer attacker"), ("x-amz-security-token", "attacker")];
+        for ((name, value), host) in own.into_iter().zip(["a.example"; 2]).chain([(own[0], "b.example")]) {
             let head =
                 format!("GET /x HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{name}: {value}\r\n\r\n");
             let answer = raw_tls(&world.proxy, host, head.as_bytes()).await;
@@ -545,11 +432,7 @@ async fn another_credential_is_none_in_scope_unless_the_key_allows_it() {
             let got = world.got();
             assert_eq!(got.contains(&format!("{name}: {value}\n")), kept, "{got}");
             let record = world.proxy.request().await;
-            assert_eq!(
-                (record.masked, record.dropped),
-                (0, u32::from(!kept)),
-                "{name} {host}"
-            );
+            assert_eq!((record.masked, record.dropped), (0, u32::from(!kept)), "{name} {host}");
         }
         for (key, kept) in [(world.surrogate("ID"), true), ("AKIAATTACKERSOWNKEY0", allowed)] {
             let request = world

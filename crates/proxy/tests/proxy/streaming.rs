@@ -17,11 +17,7 @@ async fn start(alpn: &[&str]) -> (Proxy, Upstream) {
 }
 
 async fn next_text(response: &mut http::Response<hyper::body::Incoming>) -> Bytes {
-    let frame = timeout(TIMEOUT, response.body_mut().frame())
-        .await
-        .expect("a frame comes")
-        .unwrap()
-        .unwrap();
+    let frame = timeout(TIMEOUT, response.body_mut().frame()).await.expect("a frame comes").unwrap().unwrap();
     frame.into_data().unwrap()
 }
 
@@ -37,23 +33,10 @@ async fn the_first_event_comes_while_the_stream_is_open() {
         for http2 in [true, false] {
             let mut response = if http2 {
                 let request = get("https://a.example/events");
-                proxy
-                    .http2("a.example")
-                    .await
-                    .send_request(request)
-                    .await
-                    .unwrap()
+                proxy.http2("a.example").await.send_request(request).await.unwrap()
             } else {
-                let request = Request::get("/events")
-                    .header("host", "a.example")
-                    .body(empty())
-                    .unwrap();
-                proxy
-                    .http1("a.example")
-                    .await
-                    .send_request(request)
-                    .await
-                    .unwrap()
+                let request = Request::get("/events").header("host", "a.example").body(empty()).unwrap();
+                proxy.http1("a.example").await.send_request(request).await.unwrap()
             };
             // The upstream holds the second event back until the test releases it, so this one came by itself.
             assert_eq!(next_text(&mut response).await, "data: first\n\n");
@@ -70,19 +53,12 @@ async fn the_first_event_comes_while_the_stream_is_open() {
 async fn large_bodies_go_both_ways() {
     for alpn in ["h2", "http/1.1"] {
         let (proxy, _upstream) = start(&[alpn]).await;
-        let answer = proxy
-            .ask2(
-                Request::post("https://a.example/length")
-                    .body(streaming_body(LARGE))
-                    .unwrap(),
-            )
-            .await;
+        let answer =
+            proxy.ask2(Request::post("https://a.example/length").body(streaming_body(LARGE)).unwrap()).await;
         assert_eq!(answer.body, LARGE.to_string());
         assert_eq!(proxy.request().await.bytes_up, LARGE as u64);
-        let request = Request::get(format!("/zeros?{LARGE}"))
-            .header("host", "a.example")
-            .body(empty())
-            .unwrap();
+        let request =
+            Request::get(format!("/zeros?{LARGE}")).header("host", "a.example").body(empty()).unwrap();
         let answer = proxy.ask1(request).await;
         assert_eq!(answer.body.len(), LARGE);
         assert_eq!(proxy.request().await.bytes_down, LARGE as u64);
@@ -94,17 +70,9 @@ async fn large_bodies_go_both_ways() {
 async fn a_client_that_does_not_read_stops_the_upstream() {
     let (proxy, _upstream) = start(&["h2"]).await;
     let request = get(format!("https://a.example/zeros?{LARGE}"));
-    let response = proxy
-        .http2("a.example")
-        .await
-        .send_request(request)
-        .await
-        .unwrap();
+    let response = proxy.http2("a.example").await.send_request(request).await.unwrap();
     // While this one is served, the other would go on if anything on its way let it.
-    let other = Request::get(format!("/zeros?{LARGE}"))
-        .header("host", "a.example")
-        .body(empty())
-        .unwrap();
+    let other = Request::get(format!("/zeros?{LARGE}")).header("host", "a.example").body(empty()).unwrap();
     assert_eq!(proxy.ask1(other).await.body.len(), LARGE);
     assert_eq!(proxy.request().await.bytes_down, LARGE as u64);
     drop(response);
@@ -126,10 +94,8 @@ async fn an_upload_and_its_answer_flow_at_the_same_time() {
             .body(http_body_util::StreamBody::new(frames).boxed_unsync())
             .unwrap();
         let mut client = proxy.http2("a.example").await;
-        let mut response = timeout(TIMEOUT, client.send_request(request))
-            .await
-            .expect("the head comes first")
-            .unwrap();
+        let mut response =
+            timeout(TIMEOUT, client.send_request(request)).await.expect("the head comes first").unwrap();
         for text in ["one", "two", "three"] {
             sender.send(Bytes::from(text)).await.unwrap();
             assert_eq!(next_text(&mut response).await, text);
@@ -157,15 +123,8 @@ async fn a_client_that_goes_away_is_recorded() {
 async fn an_answer_before_the_upload_ends_is_delivered() {
     for alpn in ["h2", "http/1.1"] {
         let (proxy, _upstream) = start(&[alpn]).await;
-        let request = Request::post("https://a.example/early")
-            .body(streaming_body(1024 * 1024))
-            .unwrap();
-        let response = proxy
-            .http2("a.example")
-            .await
-            .send_request(request)
-            .await
-            .unwrap();
+        let request = Request::post("https://a.example/early").body(streaming_body(1024 * 1024)).unwrap();
+        let response = proxy.http2("a.example").await.send_request(request).await.unwrap();
         assert_eq!(Answer::read(response).await.status, 413, "{alpn}");
         proxy.stop().await;
     }

@@ -18,13 +18,7 @@ async fn start() -> (Proxy, Upstream) {
 async fn each_name_has_a_certificate_of_its_own_which_is_kept() {
     let (proxy, _upstream) = start().await;
     let mut seen = Vec::new();
-    for name in [
-        "a.example",
-        "b.example",
-        "A.Example",
-        "under_score.example",
-        "single",
-    ] {
+    for name in ["a.example", "b.example", "A.Example", "under_score.example", "single"] {
         // The client verifies name, chain, validity and usage.
         let stream = proxy.tls(name, &["h2"]).await.unwrap();
         let chain = stream.get_ref().1.peer_certificates().unwrap().to_vec();
@@ -39,11 +33,9 @@ async fn each_name_has_a_certificate_of_its_own_which_is_kept() {
 #[tokio::test]
 async fn protocols_are_negotiated() {
     let (proxy, _upstream) = start().await;
-    for (alpn, chosen) in [
-        (&["http/1.1"][..], Some("http/1.1")),
-        (&["http/1.1", "h2"], Some("h2")),
-        (&[], None),
-    ] {
+    for (alpn, chosen) in
+        [(&["http/1.1"][..], Some("http/1.1")), (&["http/1.1", "h2"], Some("h2")), (&[], None)]
+    {
         let stream = proxy.tls("a.example", alpn).await.unwrap();
         assert_eq!(
             stream
@@ -57,13 +49,7 @@ async fn protocols_are_negotiated() {
     }
     assert!(proxy.tls("a.example", &["spdy/3"]).await.is_err());
     let alert = proxy
-        .record(|event| {
-            if let Event::TlsRefused { alert, .. } = event {
-                Some(alert)
-            } else {
-                None
-            }
-        })
+        .record(|event| if let Event::TlsRefused { alert, .. } = event { Some(alert) } else { None })
         .await;
     assert_eq!(alert, "no_application_protocol");
     proxy.stop().await;
@@ -77,17 +63,10 @@ async fn distrust_is_recorded_and_explained_once() {
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
         let connector = TlsConnector::from(client_config(roots, &["h2"]));
         let name = ServerName::try_from("a.example").unwrap();
-        assert!(
-            connector
-                .connect(name, TcpStream::connect(proxy.https()).await.unwrap())
-                .await
-                .is_err()
-        );
+        assert!(connector.connect(name, TcpStream::connect(proxy.https()).await.unwrap()).await.is_err());
     }
     let alert = |event| match event {
-        Event::TlsRefused {
-            alert, server_name, ..
-        } => Some(format!("{} {alert}", server_name.unwrap())),
+        Event::TlsRefused { alert, server_name, .. } => Some(format!("{} {alert}", server_name.unwrap())),
         Event::Warning { text } => Some(text),
         _ => None,
     };
@@ -101,24 +80,18 @@ async fn distrust_is_recorded_and_explained_once() {
 #[tokio::test]
 async fn what_is_no_tls_is_refused() {
     let (proxy, _upstream) = start().await;
-    for bytes in [
-        b"SSH-2.0-OpenSSH_9.2\r\n".as_slice(),
-        b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n",
-    ] {
+    for bytes in [b"SSH-2.0-OpenSSH_9.2\r\n".as_slice(), b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n"] {
         let mut stream = TcpStream::connect(proxy.https()).await.unwrap();
         stream.write_all(bytes).await.unwrap();
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest).await;
         assert!(rest.first().is_none_or(|kind| *kind == 0x15), "{rest:?}");
-        let name = proxy
-            .record(|event| {
-                if let Event::TlsRefused { server_name, .. } = event {
-                    Some(server_name)
-                } else {
-                    None
-                }
-            })
-            .await;
+        let name =
+            proxy
+                .record(|event| {
+                    if let Event::TlsRefused { server_name, .. } = event { Some(server_name) } else { None }
+                })
+                .await;
         assert_eq!(name, None);
     }
     proxy.stop().await;

@@ -28,17 +28,9 @@ async fn ambiguous_framing_is_refused_and_the_connection_ends() {
     ];
     for case in cases {
         let answer = raw(&proxy, format!("{case}{smuggled}").as_bytes()).await;
-        assert_eq!(
-            (answer.status(), answer.count()),
-            (400, 1),
-            "{case:?}: {answer:?}"
-        );
+        assert_eq!((answer.status(), answer.count()), (400, 1), "{case:?}: {answer:?}");
         let record = proxy.request().await;
-        assert_eq!(
-            (record.decision, record.status),
-            (RequestOutcome::Blocked, Some(400)),
-            "{case:?}"
-        );
+        assert_eq!((record.decision, record.status), (RequestOutcome::Blocked, Some(400)), "{case:?}");
     }
     assert_eq!(upstream.connections(), 0);
     proxy.stop().await;
@@ -47,9 +39,8 @@ async fn ambiguous_framing_is_refused_and_the_connection_ends() {
 #[tokio::test]
 async fn over_http2_too_a_length_is_given_once() {
     let (proxy, upstream) = start().await;
-    let request = Request::post("https://a.example/length")
-        .header("content-length", "2")
-        .header("content-length", "2");
+    let request =
+        Request::post("https://a.example/length").header("content-length", "2").header("content-length", "2");
     let answer = proxy.ask2(request.body(body("ab")).unwrap()).await;
     assert_eq!((answer.status.as_u16(), answer.reason()), (400, "framing"));
     assert_eq!(upstream.connections(), 0);
@@ -74,11 +65,7 @@ async fn malformed_chunks_are_refused_and_what_follows_is_not_read() {
         let head = "POST /length HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n";
         let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a.example\r\n\r\n";
         let answer = raw(&proxy, format!("{head}{case}{smuggled}").as_bytes()).await;
-        assert_eq!(
-            (answer.status(), answer.count()),
-            (400, 1),
-            "{case:?}: {answer:?}"
-        );
+        assert_eq!((answer.status(), answer.count()), (400, 1), "{case:?}: {answer:?}");
         assert_eq!(proxy.request().await.status, Some(400), "{case:?}");
     }
     proxy.stop().await;
@@ -89,17 +76,10 @@ async fn pipelined_requests_are_answered_in_order_until_one_is_refused() {
     let (proxy, _upstream) = start().await;
     let good = "POST /length HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nab\r\n0\r\n\r\n";
     let other = "\r\nPOST /length HTTP/1.1\r\nHost: a.example\r\nContent-Length: 3\r\n\r\nabc";
-    let answer = raw(
-        &proxy,
-        format!("{good}{other}{good}GET / HTTP/1.1\nHost: a.example\n\n{good}").as_bytes(),
-    )
-    .await;
-    let statuses: Vec<&str> = answer
-        .0
-        .split("HTTP/1.1 ")
-        .skip(1)
-        .filter_map(|answer| answer.get(..3))
-        .collect();
+    let answer =
+        raw(&proxy, format!("{good}{other}{good}GET / HTTP/1.1\nHost: a.example\n\n{good}").as_bytes()).await;
+    let statuses: Vec<&str> =
+        answer.0.split("HTTP/1.1 ").skip(1).filter_map(|answer| answer.get(..3)).collect();
     assert_eq!(statuses, ["200", "200", "200", "400"], "{answer:?}");
     proxy.stop().await;
 }
@@ -107,24 +87,16 @@ async fn pipelined_requests_are_answered_in_order_until_one_is_refused() {
 #[tokio::test]
 async fn oversize_heads_are_431() {
     let (proxy, _upstream) = start().await;
-    let long = format!(
-        "GET / HTTP/1.1\r\nHost: a.example\r\nX: {}\r\n\r\n",
-        "x".repeat(70 * 1024)
-    );
-    let many = format!(
-        "GET / HTTP/1.1\r\nHost: a.example\r\n{}\r\n",
-        "x: y\r\n".repeat(200)
-    );
+    let long = format!("GET / HTTP/1.1\r\nHost: a.example\r\nX: {}\r\n\r\n", "x".repeat(70 * 1024));
+    let many = format!("GET / HTTP/1.1\r\nHost: a.example\r\n{}\r\n", "x: y\r\n".repeat(200));
     for head in [long, many] {
         let answer = raw(&proxy, head.as_bytes()).await;
         assert_eq!(answer.status(), 431, "{answer:?}");
         let record = proxy.request().await;
         assert_eq!((record.status, record.host.as_str()), (Some(431), "a.example"));
     }
-    let largest = format!(
-        "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{}\r\n",
-        "x: y\r\n".repeat(198)
-    );
+    let largest =
+        format!("GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{}\r\n", "x: y\r\n".repeat(198));
     assert_eq!(raw(&proxy, largest.as_bytes()).await.status(), 200);
     let long = format!(
         "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nX: {}\r\n\r\n",
@@ -167,11 +139,7 @@ async fn an_upstream_that_changes_the_protocol_unasked_is_an_error() {
     )
     .await;
     let proxy = Setup::new(Pki::new(), address).start().await;
-    let answer = raw(
-        &proxy,
-        b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n",
-    )
-    .await;
+    let answer = raw(&proxy, b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").await;
     assert_eq!(answer.status(), 502, "{answer:?}");
     assert!(!answer.0.contains("smuggled"), "{answer:?}");
     assert_eq!(proxy.request().await.decision, RequestOutcome::Error);

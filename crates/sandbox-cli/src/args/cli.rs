@@ -162,10 +162,7 @@ mod tests {
     fn help(command: &mut clap::Command, text: &mut String) {
         text.push_str(&command.render_long_help().to_string());
         text.push_str("\n========\n");
-        for command in command
-            .get_subcommands_mut()
-            .filter(|command| command.get_name() != "help")
-        {
+        for command in command.get_subcommands_mut().filter(|command| command.get_name() != "help") {
             help(command, text);
         }
     }
@@ -187,9 +184,7 @@ mod tests {
     #[test]
     fn the_first_double_dash_ends_the_options() {
         let cli = Cli::try_parse_from(["sandbox", "run", "--timeout", "3", "--", "ls", "--", "-v"]).unwrap();
-        let Command::Run(run) = cli.command else {
-            panic!("no run")
-        };
+        let Command::Run(run) = cli.command else { panic!("no run") };
         assert_eq!(run.command, ["ls", "--", "-v"]);
         assert_eq!((run.task.timeout, cli.global.verbose), (Some(3), 0));
     }
@@ -213,10 +208,7 @@ mod tests {
             &["logs", "--run", "a", "--file", "b"],
             &["completions", "cmd"],
         ] {
-            assert!(
-                Cli::try_parse_from([&["sandbox"], arguments].concat()).is_err(),
-                "{arguments:?}"
-            );
+            assert!(Cli::try_parse_from([&["sandbox"], arguments].concat()).is_err(), "{arguments:?}");
         }
     }
 }

@@ -58,8 +58,7 @@ pub(crate) struct TaskArgs {
 
 /// The error already names the flag.
 fn mount(text: &str) -> Result<Mount, String> {
-    text.parse()
-        .map_err(|error: InvalidSpec| error.problem().to_owned())
+    text.parse().map_err(|error: InvalidSpec| error.problem().to_owned())
 }
 
 #[cfg(test)]
@@ -69,10 +68,6 @@ mod tests {
     #[test]
     fn a_mount_that_is_none_is_reported_without_the_name_of_a_key() {
         assert_eq!(mount("a:/b"), Ok(Mount::read_write("a", "/b")));
-        assert!(
-            mount("a")
-                .unwrap_err()
-                .starts_with("`a` is not a mount; write SRC:DST")
-        );
+        assert!(mount("a").unwrap_err().starts_with("`a` is not a mount; write SRC:DST"));
     }
 }

@@ -36,14 +36,8 @@ impl SessionFolder {
     /// The project's own, unless a folder was named; a folder belongs to no project, so that it can be moved.
     pub(crate) fn new(named: Option<PathBuf>, project: &Project) -> Self {
         match named {
-            Some(dir) => Self {
-                dir,
-                context: "agent".to_owned(),
-            },
-            None => Self {
-                dir: project.places.session(&project.key),
-                context: project.key.clone(),
-            },
+            Some(dir) => Self { dir, context: "agent".to_owned() },
+            None => Self { dir: project.places.session(&project.key), context: project.key.clone() },
         }
     }
 }
@@ -121,9 +115,7 @@ fn resume_and_prompt(resume: Option<String>, prompt: Option<String>) -> (Resume,
 fn is_session_id(text: &str) -> bool {
     let groups: Vec<&str> = text.split('-').collect();
     groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
-        && groups
-            .iter()
-            .all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Events that are printed at once at most.
@@ -184,11 +176,7 @@ async fn execute(
         (Some(Ok(result)), None) => (report(&result, output, printer), Some(result)),
         (None, None) => (ExitStatus::Infrastructure, None),
     };
-    Ok(Executed {
-        status,
-        is_over,
-        value,
-    })
+    Ok(Executed { status, is_over, value })
 }
 
 /// What is printed of an event.
@@ -222,10 +210,7 @@ fn resumed(resume: Resume, task: &Task) -> Result<Option<String>, Failure> {
         Resume::None => None,
         Resume::Id(id) => Some(id),
         Resume::Last => {
-            let last = task
-                .session_store()
-                .session_id_for_resume()
-                .map_err(sandbox::SandboxError::from)?;
+            let last = task.session_store().session_id_for_resume().map_err(sandbox::SandboxError::from)?;
             let none =
                 || Failure::new("there is no session to resume").with_hint("leave --resume out to begin one");
             Some(last.ok_or_else(none)?)
@@ -270,15 +255,8 @@ fn report(result: &ExecutionResult, output: AgentOutput, printer: Printer) -> Ex
         ));
     }
     if result.outcome != Outcome::Success && output != AgentOutput::Json {
-        let summary = result
-            .error_summary
-            .as_deref()
-            .unwrap_or("Claude Code did not say why");
-        printer.warning(format_args!(
-            "{}: {}",
-            result.outcome.as_str(),
-            crate::printer::sanitize(summary)
-        ));
+        let summary = result.error_summary.as_deref().unwrap_or("Claude Code did not say why");
+        printer.warning(format_args!("{}: {}", result.outcome.as_str(), crate::printer::sanitize(summary)));
         if let Some(hint) = hint(result.outcome, summary) {
             printer.hint(hint);
         }
@@ -355,12 +333,7 @@ mod tests {
             (Some("-"), None, Resume::Last, Some("-")),
             (Some(id), None, Resume::Id(id.to_owned()), None),
             (Some(id), Some("do"), Resume::Id(id.to_owned()), Some("do")),
-            (
-                Some("custom"),
-                Some("do"),
-                Resume::Id("custom".to_owned()),
-                Some("do"),
-            ),
+            (Some("custom"), Some("do"), Resume::Id("custom".to_owned()), Some("do")),
         ] {
             let read = resume_and_prompt(owned(resume), owned(prompt));
             assert_eq!(read, (expected, owned(text)), "{resume:?} {prompt:?}");
@@ -372,14 +345,8 @@ mod tests {
     fn a_refusal_of_our_own_is_not_blamed_on_the_credentials() {
         let refused = "API Error: 403 api.anthropic.com is not allowed: to allow it, add it in .sandbox/network-allowlist.yaml";
         assert_eq!(hint(Outcome::AuthenticationFailed, refused), None);
-        assert_eq!(
-            hint(Outcome::AuthenticationFailed, "API Error: 401"),
-            Some(CREDENTIALS)
-        );
-        assert_eq!(
-            hint(Outcome::ContainerFailed, "Not logged in · Please run /login"),
-            Some(CREDENTIALS)
-        );
+        assert_eq!(hint(Outcome::AuthenticationFailed, "API Error: 401"), Some(CREDENTIALS));
+        assert_eq!(hint(Outcome::ContainerFailed, "Not logged in · Please run /login"), Some(CREDENTIALS));
         assert_eq!(hint(Outcome::ContainerFailed, "crashed"), None);
     }
 

@@ -36,11 +36,7 @@ impl Verdict {
     fn on(policy: &Allowlist, method: &str, url: &[u8]) -> Self {
         let (rule, reason, message) = match policy.judge(method, url) {
             Decision::Allow(rule) => (Some(rule), None, None),
-            Decision::Deny(denial) => (
-                None,
-                Some(denial.reason()),
-                Some(denial.message_naming(ALLOWLIST)),
-            ),
+            Decision::Deny(denial) => (None, Some(denial.reason()), Some(denial.message_naming(ALLOWLIST))),
         };
         Self {
             method: method.to_owned(),
@@ -100,10 +96,7 @@ fn judge_line(policy: &Allowlist, method: &str, line: &[u8]) -> Verdict {
     }
     let parts = line.iter().position(is_blank).and_then(|end| {
         let (method, rest) = line.split_at(end);
-        let url = rest
-            .iter()
-            .position(|byte| !is_blank(byte))
-            .and_then(|at| rest.get(at..))?;
+        let url = rest.iter().position(|byte| !is_blank(byte)).and_then(|at| rest.get(at..))?;
         Some((std::str::from_utf8(method).ok()?, url))
     });
     match parts {
@@ -151,14 +144,7 @@ impl Worst {
 }
 
 fn text(verdict: &Verdict, printer: Printer) -> String {
-    let Verdict {
-        method,
-        url,
-        rule,
-        reason,
-        message,
-        ..
-    } = verdict;
+    let Verdict { method, url, rule, reason, message, .. } = verdict;
     let request = printer.sanitize(format!("{method} {url}").trim_start());
     match rule {
         Some(rule) => {
@@ -187,11 +173,7 @@ fn lint(policy: &Allowlist, printer: Printer) -> ExitStatus {
             break;
         }
     }
-    if warnings.is_empty() {
-        ExitStatus::Success
-    } else {
-        ExitStatus::Negative
-    }
+    if warnings.is_empty() { ExitStatus::Success } else { ExitStatus::Negative }
 }
 
 #[cfg(test)]
@@ -235,25 +217,13 @@ mod tests {
         let printer = Printer::new(0, true);
         let mut worst = Worst::default();
         assert_eq!(worst.status().code(), 0);
-        worst.report(
-            &Verdict::on(&policy(), "GET", b"https://a.example/"),
-            Output::Text,
-            printer,
-        );
+        worst.report(&Verdict::on(&policy(), "GET", b"https://a.example/"), Output::Text, printer);
         assert_eq!(worst.status().code(), 0);
-        worst.report(
-            &Verdict::on(&policy(), "GET", b"https://c.example/"),
-            Output::Text,
-            printer,
-        );
+        worst.report(&Verdict::on(&policy(), "GET", b"https://c.example/"), Output::Text, printer);
         assert_eq!(worst.status().code(), 1);
         worst.report(&Verdict::on(&policy(), "GET", b"nonsense"), Output::Json, printer);
         assert_eq!(worst.status().code(), 2);
-        worst.report(
-            &Verdict::on(&policy(), "GET", b"https://a.example/"),
-            Output::Text,
-            printer,
-        );
+        worst.report(&Verdict::on(&policy(), "GET", b"https://a.example/"), Output::Text, printer);
         assert_eq!(worst.status().code(), 2);
     }
 

@@ -29,15 +29,14 @@ pub(crate) async fn build(
     let run = RunFolder::create(&project.logs())?;
     let mut is_built = false;
     let built = {
-        let building = sandbox.ensure_image(ImageRequest::new(&source).network_log_dir(run.path()).on_line(
-            |line| {
+        let building =
+            sandbox.ensure_image(ImageRequest::new(&source).network_log_dir(run.path()).on_line(|line| {
                 if !is_built {
                     printer.message("Building sandbox image...");
                 }
                 is_built = true;
                 printer.progress(line);
-            },
-        ));
+            }));
         tokio::select! {
             built = building => Ok(built),
             interrupt = interrupts.next() => Err(interrupt),

@@ -52,11 +52,7 @@ pub(crate) async fn clean(
         for tag in &removed {
             printer.line(format_args!("removed image {tag}"));
         }
-        printer.message(if removed.is_empty() {
-            "No image to remove"
-        } else {
-            "Removed sandbox image"
-        });
+        printer.message(if removed.is_empty() { "No image to remove" } else { "Removed sandbox image" });
     } else {
         printer.hint("Use --force to also remove the sandbox image");
     }

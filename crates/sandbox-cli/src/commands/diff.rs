@@ -54,28 +54,19 @@ fn patch(copy: &WorkspaceCopy, change: &Change) -> Result<Option<String>, Failur
     let readable = |content: Option<Vec<u8>>| {
         let content = content.unwrap_or_default();
         let small = u64::try_from(content.len()).is_ok_and(|length| length <= LARGEST_TEXT);
-        String::from_utf8(content)
-            .ok()
-            .filter(|text| small && !text.contains('\0'))
+        String::from_utf8(content).ok().filter(|text| small && !text.contains('\0'))
     };
     let (Some(ours), Some(theirs)) = (readable(ours), readable(theirs)) else {
         return Ok(None);
     };
     let path = sanitize_name(&change.path.display().to_string());
     let name = |side: &str, missing: bool| {
-        if missing {
-            "/dev/null".to_owned()
-        } else {
-            format!("{side}/{path}")
-        }
+        if missing { "/dev/null".to_owned() } else { format!("{side}/{path}") }
     };
     let difference = TextDiff::from_lines(&theirs, &ours);
     let unified = difference
         .unified_diff()
-        .header(
-            &name("a", change.kind == ChangeKind::Added),
-            &name("b", change.kind == ChangeKind::Removed),
-        )
+        .header(&name("a", change.kind == ChangeKind::Added), &name("b", change.kind == ChangeKind::Removed))
         .to_string();
     Ok(Some(sanitize(unified.trim_end_matches('\n'))))
 }
@@ -88,10 +79,7 @@ struct DiffReport {
 }
 
 fn json(changes: &[Change]) -> String {
-    let report = DiffReport {
-        version: 1,
-        changes: reports(changes),
-    };
+    let report = DiffReport { version: 1, changes: reports(changes) };
     // Texts and numbers always have a form in JSON.
     serde_json::to_string(&report).unwrap_or_default()
 }

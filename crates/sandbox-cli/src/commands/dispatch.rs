@@ -59,9 +59,7 @@ pub(crate) async fn dispatch(
         Command::Apply(args) => apply::apply(&args, &configured()?, sandbox, printer).await,
         Command::Discard => discard::discard(&configured()?, sandbox, printer).await,
         Command::Image(command) => {
-            let project = command
-                .image()
-                .map_or_else(configured, |image| trusted(image, None))?;
+            let project = command.image().map_or_else(configured, |image| trusted(image, None))?;
             let config = || project.sandbox(&global, environment, printer);
             image::image(command, &project, config, trust_flag == Trust::Now, printer).await
         }

@@ -38,9 +38,7 @@ pub(crate) fn man(
         return Ok(ExitStatus::Success);
     };
     let writing = || format!("write the manual to `{}`", dir.display());
-    let folder = Places::find(environment)?
-        .resolver(Path::new("."))?
-        .make_folder(dir)?;
+    let folder = Places::find(environment)?.resolver(Path::new("."))?.make_folder(dir)?;
     let mut program = Cli::command().disable_help_subcommand(true);
     program.build();
     write_pages(&program, &folder).map_err(Failure::doing(writing()))?;
@@ -58,9 +56,7 @@ fn write_pages(command: &clap::Command, folder: &Found) -> io::Result<()> {
     page.render(&mut file)?;
     file.flush()?;
     let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
-    shown
-        .into_iter()
-        .try_for_each(|command| write_pages(command, folder))
+    shown.into_iter().try_for_each(|command| write_pages(command, folder))
 }
 
 #[cfg(test)]

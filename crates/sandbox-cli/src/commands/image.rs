@@ -69,9 +69,7 @@ async fn with_engine(
             let source = project.image(&args.image)?;
             let tag = sandbox
                 .ensure_image(
-                    ImageRequest::new(&source)
-                        .network_log_dir(run)
-                        .on_line(|line| printer.progress(line)),
+                    ImageRequest::new(&source).network_log_dir(run).on_line(|line| printer.progress(line)),
                 )
                 .await?;
             printer.line(tag);
@@ -82,15 +80,7 @@ async fn with_engine(
         }
         ImageCommand::List(args) => print_images(&sandbox.list_images().await?, args.output, printer),
         ImageCommand::Save(args) => {
-            save(
-                sandbox,
-                &project.image(&args.image)?,
-                run,
-                &args.dir,
-                &project.resolver,
-                printer,
-            )
-            .await?;
+            save(sandbox, &project.image(&args.image)?, run, &args.dir, &project.resolver, printer).await?;
         }
         ImageCommand::Load(args) => {
             let found = project.resolver.find(&args.dir.join(ARCHIVE))?;
@@ -108,10 +98,7 @@ async fn with_engine(
             }
         }
         ImageCommand::Prune(args) => {
-            for image in sandbox
-                .prune_images(Duration::from_secs(args.max_image_age))
-                .await?
-            {
+            for image in sandbox.prune_images(Duration::from_secs(args.max_image_age)).await? {
                 printer.line(format_args!("removed {}", image.tag.unwrap_or(image.id)));
             }
         }
@@ -140,19 +127,10 @@ async fn save(
     printer: Printer,
 ) -> Result<(), Failure> {
     sandbox
-        .ensure_image(
-            ImageRequest::new(source)
-                .network_log_dir(run)
-                .on_line(|line| printer.progress(line)),
-        )
+        .ensure_image(ImageRequest::new(source).network_log_dir(run).on_line(|line| printer.progress(line)))
         .await?;
     let tags = sandbox.image_tags(source).await?;
-    let tags: Vec<&str> = tags
-        .repo
-        .iter()
-        .chain([&tags.overlay])
-        .map(String::as_str)
-        .collect();
+    let tags: Vec<&str> = tags.repo.iter().chain([&tags.overlay]).map(String::as_str).collect();
     let writing = || format!("write `{}`", dir.join(ARCHIVE).display());
     let dir = resolver.make_folder(dir)?;
     let (archive, unfinished) = (OsStr::new(ARCHIVE), OsStr::new("images.tar.unfinished"));
@@ -183,11 +161,7 @@ fn print_tags(tags: &ImageTags, output: Output, printer: Printer) -> ExitStatus 
     }
     match output {
         Output::Json => {
-            let tags = Tags {
-                version: 1,
-                repo: tags.repo.as_deref(),
-                overlay: &tags.overlay,
-            };
+            let tags = Tags { version: 1, repo: tags.repo.as_deref(), overlay: &tags.overlay };
             printer.line(serde_json::to_string(&tags).unwrap_or_default());
         }
         Output::Text => {
@@ -227,16 +201,8 @@ fn print_images(images: &[ImageSummary], output: Output, printer: Printer) {
     }
     let mut rows = vec![["KIND", "CREATED", "MIB", "TAG"].map(str::to_owned).to_vec()];
     rows.extend(images.iter().map(|image| {
-        let tag = image
-            .tag
-            .clone()
-            .unwrap_or_else(|| format!("(replaced) {}", image.id));
-        vec![
-            image.kind.as_str().to_owned(),
-            created(image.created),
-            (image.size >> 20).to_string(),
-            tag,
-        ]
+        let tag = image.tag.clone().unwrap_or_else(|| format!("(replaced) {}", image.id));
+        vec![image.kind.as_str().to_owned(), created(image.created), (image.size >> 20).to_string(), tag]
     }));
     for line in aligned(&rows) {
         if !printer.line(line) {
@@ -248,6 +214,5 @@ fn print_images(images: &[ImageSummary], output: Output, printer: Printer) {
 /// To the second: images are old or they are not.
 pub(super) fn created(time: SystemTime) -> String {
     let time = OffsetDateTime::from(time).replace_nanosecond(0).ok();
-    time.and_then(|time| time.format(&Rfc3339).ok())
-        .unwrap_or_default()
+    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
 }

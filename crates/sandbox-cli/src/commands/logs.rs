@@ -32,17 +32,10 @@ pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) ->
     } else {
         let run = run(&logs, args.run.as_deref())?;
         let log = NetworkLog::new(&run);
-        let path = if args.output == LogOutput::Json {
-            log.json_path()
-        } else {
-            log.path()
-        };
+        let path = if args.output == LogOutput::Json { log.json_path() } else { log.path() };
         (path, Some(run))
     };
-    let wanted = Filter {
-        blocked: args.blocked,
-        output: args.output,
-    };
+    let wanted = Filter { blocked: args.blocked, output: args.output };
     if args.follow {
         return follow(&path, run, wanted, printer).await;
     }
@@ -51,11 +44,7 @@ pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) ->
 
 fn list(logs: &Path, printer: Printer) -> ExitStatus {
     for id in run_folder::ids(logs) {
-        let running = if run_folder::is_running(&logs.join(&id)) {
-            "  (running)"
-        } else {
-            ""
-        };
+        let running = if run_folder::is_running(&logs.join(&id)) { "  (running)" } else { "" };
         if !printer.line(format_args!("{id}{running}")) {
             break;
         }
@@ -89,11 +78,7 @@ fn of_file(path: PathBuf, output: LogOutput) -> PathBuf {
             // The sandbox's own logs lie side by side with different endings.
             let sibling = path.with_extension("jsonl");
             let copy = json_path(&path);
-            if !copy.exists() && sibling.exists() {
-                sibling
-            } else {
-                copy
-            }
+            if !copy.exists() && sibling.exists() { sibling } else { copy }
         }
         _ => path,
     }
@@ -168,27 +153,15 @@ mod tests {
 
     #[test]
     fn blocked_only_is_what_was_refused() {
-        let text = Filter {
-            blocked: true,
-            output: LogOutput::Text,
-        };
+        let text = Filter { blocked: true, output: LogOutput::Text };
         assert!(text.passes("BLOCKED GET https://evil.test/ -> 403 [reason: host]"));
         assert!(!text.passes("allowed GET https://BLOCKED/ -> 200"));
-        let json = Filter {
-            blocked: true,
-            output: LogOutput::Json,
-        };
+        let json = Filter { blocked: true, output: LogOutput::Json };
         let refused = r#"{"v":1,"time":"2026-02-03T12:34:56.790Z","event":"tls_refused","server_name":null,"alert":"a","reason":null}"#;
         assert!(json.passes(refused));
         assert!(!json.passes(r#"{"v":1,"time":"2026-02-03T12:34:56.789Z","event":"warning","text":"x"}"#));
         assert!(json.passes("of another version"));
-        assert!(
-            Filter {
-                blocked: false,
-                ..text
-            }
-            .passes("anything")
-        );
+        assert!(Filter { blocked: false, ..text }.passes("anything"));
     }
 
     #[test]
@@ -196,10 +169,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("net.log");
         assert_eq!(of_file(log.clone(), LogOutput::Text), log);
-        assert_eq!(
-            of_file(log.clone(), LogOutput::Json),
-            dir.path().join("net.log.jsonl")
-        );
+        assert_eq!(of_file(log.clone(), LogOutput::Json), dir.path().join("net.log.jsonl"));
         std::fs::write(dir.path().join("net.jsonl"), "").unwrap();
         assert_eq!(of_file(log, LogOutput::Json), dir.path().join("net.jsonl"));
         let json = dir.path().join("net.jsonl");

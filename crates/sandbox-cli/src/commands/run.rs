@@ -68,11 +68,7 @@ async fn execute(
     let (result, why) = watched(passed, async || command.stop().await, stage.interrupts, &closed).await;
     let is_over = matches!(result, Some(Ok(_)));
     let status = ended(result, why, stdout.failure, settings, printer)?;
-    Ok(Executed {
-        status,
-        is_over,
-        value: (),
-    })
+    Ok(Executed { status, is_over, value: () })
 }
 
 /// What the end of the command means for ours.
@@ -97,9 +93,7 @@ fn ended(
     };
     if result.timed_out {
         let limit = settings.limits.timeout.unwrap_or_default().as_secs();
-        printer.warning(format_args!(
-            "the command was stopped: its time limit of {limit} s was over"
-        ));
+        printer.warning(format_args!("the command was stopped: its time limit of {limit} s was over"));
         return Ok(ExitStatus::Timeout);
     }
     if result.oom_killed {
@@ -118,10 +112,7 @@ struct Outlet<W> {
 
 impl<W: AsyncWrite + Unpin> Outlet<W> {
     fn new(writer: W) -> Self {
-        Self {
-            writer: Some(writer),
-            failure: None,
-        }
+        Self { writer: Some(writer), failure: None }
     }
 
     /// Writes all of it. `false` when it failed just now or before.
@@ -161,11 +152,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_disk_is_a_failure() {
-        let full = tokio::fs::OpenOptions::new()
-            .write(true)
-            .open("/dev/full")
-            .await
-            .unwrap();
+        let full = tokio::fs::OpenOptions::new().write(true).open("/dev/full").await.unwrap();
         let mut outlet = Outlet::new(full);
         assert!(!outlet.write(b"x").await);
         assert!(outlet.failure.is_some());

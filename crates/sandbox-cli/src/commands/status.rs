@@ -46,11 +46,7 @@ pub(crate) async fn status(
                     break;
                 }
             }
-            if inventory
-                .instances
-                .iter()
-                .any(|instance| !instance.alive && !is_shared(instance))
-            {
+            if inventory.instances.iter().any(|instance| !instance.alive && !is_shared(instance)) {
                 printer.hint("`sandbox clean` removes what ended runs left; so does the next run");
             }
         }
@@ -73,9 +69,7 @@ async fn built(sandbox: &Sandbox, source: Option<ImageSource>) -> Result<Option<
         Err(error) => return Err(error),
     };
     let images = sandbox.list_images().await?;
-    Ok(images
-        .into_iter()
-        .find(|image| image.tag.is_some() && image.tag == tag))
+    Ok(images.into_iter().find(|image| image.tag.is_some() && image.tag == tag))
 }
 
 fn head(
@@ -93,11 +87,7 @@ fn head(
     let image = image.map_or("Not built".to_owned(), |image| {
         let id = image.id.trim_start_matches("sha256:");
         let id = id.get(..12).unwrap_or(id);
-        format!(
-            "Built, {id}, {}, {} MiB",
-            created(image.created),
-            image.size >> 20
-        )
+        format!("Built, {id}, {}, {} MiB", created(image.created), image.size >> 20)
     });
     [
         ("Engine", format!("Running, {engine}")),
@@ -111,18 +101,11 @@ fn head(
 
 /// Whether all that is there is what instances share, which may outlive whoever made it.
 fn is_shared(instance: &InventoryInstance) -> bool {
-    instance
-        .objects
-        .iter()
-        .all(|object| object.context.is_empty() && object.kind == ObjectKind::Network)
+    instance.objects.iter().all(|object| object.context.is_empty() && object.kind == ObjectKind::Network)
 }
 
 fn rows(inventory: &Inventory) -> Vec<Vec<String>> {
-    let mut rows = vec![
-        ["INSTANCE", "OWNER", "KIND", "ROLE", "STATE", "NAME"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
+    let mut rows = vec![["INSTANCE", "OWNER", "KIND", "ROLE", "STATE", "NAME"].map(str::to_owned).to_vec()];
     for instance in &inventory.instances {
         let owner = match (instance.alive, instance.pid) {
             (true, Some(pid)) => format!("pid {pid}"),
@@ -130,21 +113,10 @@ fn rows(inventory: &Inventory) -> Vec<Vec<String>> {
             (false, _) => "ended".to_owned(),
         };
         rows.extend(instance.objects.iter().map(|object| {
-            let state = if object.state.is_empty() {
-                "-"
-            } else {
-                &object.state
-            };
-            [
-                &instance.id,
-                &owner,
-                object.kind.as_str(),
-                object.role.as_str(),
-                state,
-                &object.name,
-            ]
-            .map(str::to_owned)
-            .to_vec()
+            let state = if object.state.is_empty() { "-" } else { &object.state };
+            [&instance.id, &owner, object.kind.as_str(), object.role.as_str(), state, &object.name]
+                .map(str::to_owned)
+                .to_vec()
         }));
     }
     rows
@@ -253,11 +225,7 @@ mod tests {
     }
 
     fn waiting() -> CopySummary {
-        CopySummary {
-            pending: 3,
-            held_back: 1,
-            ..CopySummary::default()
-        }
+        CopySummary { pending: 3, held_back: 1, ..CopySummary::default() }
     }
 
     #[test]

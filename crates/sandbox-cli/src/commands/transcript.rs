@@ -11,16 +11,8 @@ use crate::printer::{Printer, Style, sanitize};
 const SHOWN: usize = 100;
 
 /// Arguments of tools that say most, the best first.
-const SHOWN_ARGUMENTS: [&str; 8] = [
-    "command",
-    "file_path",
-    "path",
-    "pattern",
-    "url",
-    "query",
-    "description",
-    "prompt",
-];
+const SHOWN_ARGUMENTS: [&str; 8] =
+    ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
 
 /// What to print of an event; `None` for those that say nothing to people.
 pub(crate) fn lines(event: &StreamEvent, printer: Printer) -> Option<String> {
@@ -49,10 +41,7 @@ fn assistant(message: &MessageEvent, inner: bool, printer: Printer) -> Vec<Strin
         }
         ContentBlock::ToolUse(tool) => {
             let name = printer.styled(Style::Strong, sanitize(&tool.name));
-            Some(format!(
-                "{indent}> {name} {}\n",
-                printer.styled(Style::Faint, arguments(tool))
-            ))
+            Some(format!("{indent}> {name} {}\n", printer.styled(Style::Faint, arguments(tool))))
         }
         _ => None,
     };
@@ -63,10 +52,7 @@ fn failed_tools(message: &MessageEvent, printer: Printer) -> Vec<String> {
     let line = |block: &ContentBlock| match block {
         ContentBlock::ToolResult(result) if result.is_error => {
             let text = result.text();
-            let first = text
-                .lines()
-                .find(|line| !line.trim().is_empty())
-                .unwrap_or("failed");
+            let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("failed");
             Some(format!("  {}\n", printer.styled(Style::Bad, one_line(first))))
         }
         _ => None,
@@ -94,9 +80,7 @@ fn ending(result: &ResultEvent, printer: Printer) -> String {
 }
 
 fn arguments(tool: &ToolUse) -> String {
-    let shown = SHOWN_ARGUMENTS
-        .iter()
-        .find_map(|name| tool.input.get(name).and_then(Value::as_str));
+    let shown = SHOWN_ARGUMENTS.iter().find_map(|name| tool.input.get(name).and_then(Value::as_str));
     match shown {
         Some(text) => one_line(text),
         None if tool.input.as_object().is_some_and(|input| !input.is_empty()) => {
@@ -135,17 +119,11 @@ mod tests {
         let mut said_inside = text("for the agent");
         said_inside["parent_tool_use_id"] = json!("t");
         for (event, expected) in [
-            (
-                json!({"type": "system", "subtype": "init", "session_id": "s"}),
-                None,
-            ),
+            (json!({"type": "system", "subtype": "init", "session_id": "s"}), None),
             (text("Hello.\n"), Some("Hello.\n")),
             (text(" \n"), None),
             (text("a\x1b[2Jb"), Some("a\\u{1b}[2Jb\n")),
-            (
-                tool(&json!({"command": "ls -la\n| wc", "description": "count"})),
-                Some("> Bash ls -la | wc\n"),
-            ),
+            (tool(&json!({"command": "ls -la\n| wc", "description": "count"})), Some("> Bash ls -la | wc\n")),
             (tool(&json!({"x": 1})), Some("> Bash {\"x\":1}\n")),
             (tool(&json!({})), Some("> Bash \n")),
             (inner, Some("  > Bash ls\n")),
@@ -163,10 +141,7 @@ mod tests {
                 json!({"type": "result", "num_turns": 1, "duration_ms": 1234, "total_cost_usd": 0.01234}),
                 Some("done, 1 turn, 1.2 s, $0.0123\n"),
             ),
-            (
-                json!({"type": "result", "is_error": true, "num_turns": 2}),
-                Some("failed, 2 turns\n"),
-            ),
+            (json!({"type": "result", "is_error": true, "num_turns": 2}), Some("failed, 2 turns\n")),
         ] {
             assert_eq!(shown(&event).as_deref(), expected, "{event}");
         }

@@ -12,9 +12,7 @@ use crate::settings::{Needs, Project, Review};
 pub(crate) fn trust(args: &TrustArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
     let store = project.trust_store();
     if args.revoke {
-        let revoked = store
-            .revoke()
-            .map_err(Failure::doing("forget what was trusted"))?;
+        let revoked = store.revoke().map_err(Failure::doing("forget what was trusted"))?;
         printer.message(if revoked {
             "nothing of this project is trusted any more"
         } else {
@@ -22,10 +20,7 @@ pub(crate) fn trust(args: &TrustArgs, project: &Project, printer: Printer) -> Re
         });
         return Ok(ExitStatus::Success);
     }
-    let needs = Needs {
-        image: &args.image,
-        allowlist: args.allowlist.as_deref(),
-    };
+    let needs = Needs { image: &args.image, allowlist: args.allowlist.as_deref() };
     let review = project.review(Some(needs));
     let trusted = if args.show {
         review.is_recorded(&store)
@@ -63,15 +58,9 @@ struct FileReport<'a> {
 }
 
 fn json(review: &Review, trusted: bool) -> String {
-    let files = review.requests().map(|(path, requests)| FileReport {
-        path: path.display().to_string(),
-        requests,
-    });
-    let report = TrustReport {
-        version: 1,
-        digest: review.digest().to_string(),
-        trusted,
-        files: files.collect(),
-    };
+    let files =
+        review.requests().map(|(path, requests)| FileReport { path: path.display().to_string(), requests });
+    let report =
+        TrustReport { version: 1, digest: review.digest().to_string(), trusted, files: files.collect() };
     serde_json::to_string(&report).unwrap_or_default()
 }

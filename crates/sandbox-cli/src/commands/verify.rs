@@ -28,9 +28,7 @@ pub(crate) async fn verify(
         interrupt = interrupts.next() => Err(interrupt),
     };
     if let Err(error) = sandbox.shutdown().await {
-        printer.warning(format_args!(
-            "something is left on the engine, and goes with the next run: {error}"
-        ));
+        printer.warning(format_args!("something is left on the engine, and goes with the next run: {error}"));
     }
     match verified {
         Ok(report) => Ok(print(&report?, output, printer)),
@@ -58,9 +56,7 @@ async fn in_sandbox(
     let spec = settings
         .programs
         .iter()
-        .fold(spec.network(settings.network.clone()), |spec, program| {
-            spec.program(*program)
-        });
+        .fold(spec.network(settings.network.clone()), |spec, program| spec.program(*program));
     Ok(Box::pin(sandbox.verify(spec)).await?)
 }
 
@@ -73,11 +69,7 @@ fn print(report: &VerifyReport, output: Output, printer: Printer) -> ExitStatus 
             printer.data(text(report, printer).as_bytes());
         }
     }
-    if report.held() {
-        ExitStatus::Success
-    } else {
-        ExitStatus::Negative
-    }
+    if report.held() { ExitStatus::Success } else { ExitStatus::Negative }
 }
 
 /// A line for each guarantee; what was observed and the hint only where it does not hold.
@@ -91,11 +83,7 @@ fn text(report: &VerifyReport, printer: Printer) -> String {
     let mut text = String::new();
     for finding in &report.findings {
         let check = finding.check;
-        let (style, word) = if finding.held {
-            (Style::Good, "holds ")
-        } else {
-            (Style::Bad, "BROKEN")
-        };
+        let (style, word) = if finding.held { (Style::Good, "holds ") } else { (Style::Bad, "BROKEN") };
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,

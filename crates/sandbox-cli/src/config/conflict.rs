@@ -28,11 +28,7 @@ pub(super) fn refuse(file: &ConfigFile) -> Result<(), InvalidFile> {
     }
     for source in file.credentials.settings().filter_map(Setting::variable_name) {
         let same = |setting: &&Setting| setting.variable_name() == Some(source);
-        let plain = file
-            .env
-            .values()
-            .find(same)
-            .map(|value| ("env", value.location()));
+        let plain = file.env.values().find(same).map(|value| ("env", value.location()));
         if let Some((key, location)) = plain.or_else(|| passed(file, source)) {
             let message = format!(
                 "`{}` holds a secret that the task is not to see, and `{key}` would show it: remove it here",

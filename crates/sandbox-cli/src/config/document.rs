@@ -139,9 +139,7 @@ impl<'de> Deserialize<'de> for Size {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Size, E> {
-                text.parse()
-                    .map(Size)
-                    .map_err(|_| E::invalid_value(Unexpected::Other(text), &self))
+                text.parse().map(Size).map_err(|_| E::invalid_value(Unexpected::Other(text), &self))
             }
 
             fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {

@@ -67,14 +67,8 @@ impl ConfigFile {
             dockerfile: path(document.dockerfile),
             context: path(document.context),
             build: document.build.map(|build| build.relative_to(folder)),
-            env: document
-                .env
-                .into_iter()
-                .map(|(name, value)| (name.into(), value))
-                .collect(),
-            pass_env: named
-                .map(|name| (name.as_str().to_owned(), name.location().clone()))
-                .collect(),
+            env: document.env.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+            pass_env: named.map(|name| (name.as_str().to_owned(), name.location().clone())).collect(),
             credentials: CredentialsFile::new(document.masked_secrets, document.signing_credentials)?,
             network_sandbox: document.network_sandbox,
             upstream: upstream(document.upstream, folder)?,
@@ -118,10 +112,7 @@ fn one_way_to_an_image(document: &Document) -> Result<(), InvalidFile> {
     let other = paths.into_iter().flatten().map(Spanned::location).next();
     other.map_or(Ok(()), |other| {
         let order = |place: &&Location| (place.position().line, place.position().column);
-        let later = [image.location(), other]
-            .into_iter()
-            .max_by_key(order)
-            .unwrap_or(other);
+        let later = [image.location(), other].into_iter().max_by_key(order).unwrap_or(other);
         Err(InvalidFile::new(
             later,
             "`image` names an image that is there, `dockerfile` and `context` one to build: keep one way",
@@ -139,24 +130,17 @@ fn upstream(document: UpstreamDocument, folder: &Path) -> Result<UpstreamFile, I
 
 fn dns(text: &str) -> Result<SocketAddr, String> {
     let address = text.parse().ok();
-    address
-        .or_else(|| Some(SocketAddr::new(text.parse().ok()?, 53)))
-        .ok_or_else(|| {
-            let shown = text.escape_debug();
-            format!("`dns` is an address such as 192.0.2.53 or 192.0.2.53:5353, not `{shown}`")
-        })
+    address.or_else(|| Some(SocketAddr::new(text.parse().ok()?, 53))).ok_or_else(|| {
+        let shown = text.escape_debug();
+        format!("`dns` is an address such as 192.0.2.53 or 192.0.2.53:5353, not `{shown}`")
+    })
 }
 
 fn network(text: &str) -> Result<IpNet, String> {
     let network = text.parse().ok();
     network
         .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
-        .ok_or_else(|| {
-            format!(
-                "a network is written as in 10.20.0.0/16, not `{}`",
-                text.escape_debug()
-            )
-        })
+        .ok_or_else(|| format!("a network is written as in 10.20.0.0/16, not `{}`", text.escape_debug()))
 }
 
 fn limits(document: LimitsDocument) -> Result<ResourceLimits, InvalidFile> {

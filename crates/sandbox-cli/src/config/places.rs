@@ -61,9 +61,7 @@ impl Places {
         let base = environment.path("XDG_STATE_HOME").filter(absolute);
         let base = base.or_else(|| Some(environment.path("HOME").filter(absolute)?.join(".local/state")));
         match base {
-            Some(base) => Ok(Self {
-                state: base.join("sandbox"),
-            }),
+            Some(base) => Ok(Self { state: base.join("sandbox") }),
             None => Err(Failure::new(
                 "no folder for state: neither XDG_STATE_HOME nor HOME names an absolute path",
             )
@@ -102,16 +100,9 @@ impl Places {
 /// A name for the project in `root` that no other has, and that says which one it is.
 pub(crate) fn project_key(root: &Path) -> String {
     let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
-    let name = root
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
+    let name = root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
-            c
-        } else {
-            '-'
-        }
+        if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' }
     };
     let name: String = name.chars().take(32).map(plain).collect();
     let hash = hex(digest.get(..6).unwrap_or_default());
@@ -125,25 +116,15 @@ mod tests {
 
     #[test]
     fn state_is_where_the_environment_says() {
-        let state = |environment| {
-            Places::find(&environment)
-                .map(|places| places.state.display().to_string())
-                .ok()
-        };
+        let state =
+            |environment| Places::find(&environment).map(|places| places.state.display().to_string()).ok();
         assert_eq!(
             state(Environment::from([("XDG_STATE_HOME", "/s"), ("HOME", "/h")])).as_deref(),
             Some("/s/sandbox")
         );
+        assert_eq!(state(Environment::from([("HOME", "/h")])).as_deref(), Some("/h/.local/state/sandbox"));
         assert_eq!(
-            state(Environment::from([("HOME", "/h")])).as_deref(),
-            Some("/h/.local/state/sandbox")
-        );
-        assert_eq!(
-            state(Environment::from([
-                ("XDG_STATE_HOME", "relative"),
-                ("HOME", "/h")
-            ]))
-            .as_deref(),
+            state(Environment::from([("XDG_STATE_HOME", "relative"), ("HOME", "/h")])).as_deref(),
             Some("/h/.local/state/sandbox")
         );
         assert_eq!(state(Environment::default()), None);
@@ -162,10 +143,7 @@ mod tests {
     #[test]
     fn projects_of_one_name_have_different_keys() {
         let (a, b) = (project_key(Path::new("/a/app")), project_key(Path::new("/b/app")));
-        assert!(
-            a.starts_with("app-") && b.starts_with("app-") && a != b,
-            "{a} {b}"
-        );
+        assert!(a.starts_with("app-") && b.starts_with("app-") && a != b, "{a} {b}");
         assert!(project_key(Path::new("/")).starts_with("root-"));
         assert!(project_key(Path::new("/x/.höme ")).starts_with("h-me--"));
     }

@@ -53,10 +53,7 @@ mod tests {
             Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
             None => node,
         };
-        for inner in ["anyOf", "oneOf", "allOf"]
-            .iter()
-            .filter_map(|kind| node.get(kind)?.as_array())
-        {
+        for inner in ["anyOf", "oneOf", "allOf"].iter().filter_map(|kind| node.get(kind)?.as_array()) {
             for node in inner {
                 keys(root, node, path, found);
             }
@@ -64,12 +61,7 @@ mod tests {
         if let Some(inner) = node.get("additionalProperties").filter(|inner| inner.is_object()) {
             keys(root, inner, &format!("{path}NAME."), found);
         }
-        for (key, inner) in node
-            .get("properties")
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-        {
+        for (key, inner) in node.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let before = found.len();
             keys(root, inner, &format!("{path}{key}."), found);
             if found.len() == before {
@@ -84,10 +76,7 @@ mod tests {
         keys(&schema, &schema, "", &mut found);
         assert!(found.contains(&"resource_limits.memory".to_owned()), "{found:?}");
         for key in found {
-            assert!(
-                REFERENCE.contains(&format!("| `{key}` |")),
-                "docs/configuration.md lacks `{key}`"
-            );
+            assert!(REFERENCE.contains(&format!("| `{key}` |")), "docs/configuration.md lacks `{key}`");
         }
     }
 

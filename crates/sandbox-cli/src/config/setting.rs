@@ -48,9 +48,7 @@ impl<'de> Deserialize<'de> for Content {
                 let (tag, content) = tagged.variant::<String>()?;
                 if tag != ENV_TAG {
                     let tag = tag.escape_debug();
-                    return Err(A::Error::custom(format!(
-                        "`!{tag}` means nothing here: use `!env NAME`"
-                    )));
+                    return Err(A::Error::custom(format!("`!{tag}` means nothing here: use `!env NAME`")));
                 }
                 match content.newtype_variant::<VariableName>() {
                     Ok(name) => Ok(Content::Variable(name.into())),

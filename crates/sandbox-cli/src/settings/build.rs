@@ -49,11 +49,7 @@ mod tests {
         assert_eq!(project.build_network().unwrap(), Network::Disabled);
 
         fs::create_dir_all(root.path().join(".sandbox")).unwrap();
-        fs::write(
-            root.path().join(".sandbox/build-allowlist.yaml"),
-            "domains: [a.example]",
-        )
-        .unwrap();
+        fs::write(root.path().join(".sandbox/build-allowlist.yaml"), "domains: [a.example]").unwrap();
         let Network::Sandboxed(config) = project.build_network().unwrap() else {
             panic!("there is a policy")
         };
@@ -62,10 +58,7 @@ mod tests {
         let other = root.path().join("other.yaml");
         project.file.build = Some(BuildFile::Allowlist(other.clone()));
         let error = project.build_network().unwrap_err().to_string();
-        assert!(
-            error.contains("other.yaml") && error.contains("build.allowlist"),
-            "{error}"
-        );
+        assert!(error.contains("other.yaml") && error.contains("build.allowlist"), "{error}");
         fs::write(&other, "domains: [a.example").unwrap();
         assert!(project.build_network().is_err());
 

@@ -13,9 +13,7 @@ pub(super) fn project(root: &Path, state: &Path) -> Project {
     Project {
         root: root.to_owned(),
         key: "key".to_owned(),
-        places: Places {
-            state: state.to_owned(),
-        },
+        places: Places { state: state.to_owned() },
         folder: Folder::of(root),
         file: ConfigFile::default(),
         config_path: None,
@@ -28,10 +26,5 @@ pub(super) fn project(root: &Path, state: &Path) -> Project {
 }
 
 pub(super) fn image_args() -> ImageArgs {
-    ImageArgs {
-        image: None,
-        dockerfile: None,
-        context: None,
-        max_image_age: None,
-    }
+    ImageArgs { image: None, dockerfile: None, context: None, max_image_age: None }
 }

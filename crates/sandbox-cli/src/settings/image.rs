@@ -50,19 +50,10 @@ impl Project {
             found => found?,
         };
         let text = found.read(LONGEST_DOCKERFILE)?;
-        let folder = dockerfile
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
+        let folder = dockerfile.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).to_owned();
-        let context = args
-            .context
-            .clone()
-            .or_else(|| self.file.context.clone())
-            .unwrap_or(folder);
-        let context = self
-            .resolver
-            .find(&context)
-            .map_err(Failure::doing("read the build context"))?;
+        let context = args.context.clone().or_else(|| self.file.context.clone()).unwrap_or(folder);
+        let context = self.resolver.find(&context).map_err(Failure::doing("read the build context"))?;
         let image = ImageSource::build(text, image_context::read(&context)?);
         let input = (found.is_untrusted() || context.is_untrusted())
             .then(|| Self::image_files(&found, &image))
@@ -114,29 +105,14 @@ mod tests {
         fs::write(root.path().join(".sandbox/container/Dockerfile"), "FROM a").unwrap();
         fs::write(root.path().join(".sandbox/container/file"), "x").unwrap();
         let files = BTreeMap::from([("file".to_owned(), b"x".to_vec())]);
-        assert_eq!(
-            project.image(&image_args()).unwrap(),
-            ImageSource::build("FROM a", files)
-        );
+        assert_eq!(project.image(&image_args()).unwrap(), ImageSource::build("FROM a", files));
 
         project.file.image = Some("from-the-file".to_owned());
-        assert_eq!(
-            project.image(&image_args()).unwrap(),
-            ImageSource::existing("from-the-file")
-        );
-        let flag = ImageArgs {
-            image: Some("from-the-flag".to_owned()),
-            ..image_args()
-        };
-        assert_eq!(
-            project.image(&flag).unwrap(),
-            ImageSource::existing("from-the-flag")
-        );
+        assert_eq!(project.image(&image_args()).unwrap(), ImageSource::existing("from-the-file"));
+        let flag = ImageArgs { image: Some("from-the-flag".to_owned()), ..image_args() };
+        assert_eq!(project.image(&flag).unwrap(), ImageSource::existing("from-the-flag"));
         let dockerfile = root.path().join(".sandbox/container/Dockerfile");
-        let flag = ImageArgs {
-            dockerfile: Some(dockerfile),
-            ..image_args()
-        };
+        let flag = ImageArgs { dockerfile: Some(dockerfile), ..image_args() };
         assert!(matches!(project.image(&flag).unwrap(), ImageSource::Build { .. }));
     }
 }

@@ -47,10 +47,7 @@ impl Project {
             .filter(|mount| mount.host_path() == self.root)
             .filter_map(|mount| mount.validate().err());
         let in_reach = self.check_mounts(&mounts, None, true).err();
-        of_file
-            .chain(work_tree.map(Failure::from))
-            .chain(in_reach)
-            .collect()
+        of_file.chain(work_tree.map(Failure::from)).chain(in_reach).collect()
     }
 
     /// Where the copy of the work tree is, where there is one.
@@ -95,12 +92,10 @@ impl Project {
                 && (found.contains(state)? || state.contains(&found)?)
             {
                 let state = self.places.state.display();
-                return Err(refused(&format!(
-                    "would show the task the sandbox's own keys in `{state}`"
-                ))
-                .with_hint(
-                    "run in the project's own folder, or point XDG_STATE_HOME outside of what is mounted",
-                ));
+                return Err(refused(&format!("would show the task the sandbox's own keys in `{state}`"))
+                    .with_hint(
+                        "run in the project's own folder, or point XDG_STATE_HOME outside of what is mounted",
+                    ));
             }
             for socket in &sockets {
                 if found.contains(socket)? {
@@ -129,9 +124,8 @@ const ENGINE_SOCKETS: [&str; 5] = [
 ];
 /// Folders that are the machine's. No part of the last group is mounted writable.
 const SYSTEM: [&str; 6] = ["/", "/home", "/root", "/var", "/run", "/mnt"];
-const SYSTEM_WHOLE: [&str; 11] = [
-    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr",
-];
+const SYSTEM_WHOLE: [&str; 11] =
+    ["/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr"];
 
 /// Whether the real path `path` belongs to the machine rather than to a user.
 fn is_system(path: &Path, read_only: bool, homes: &[PathBuf]) -> bool {
@@ -139,9 +133,7 @@ fn is_system(path: &Path, read_only: bool, homes: &[PathBuf]) -> bool {
     let whole = SYSTEM_WHOLE.iter().map(Path::new);
     is_home
         || SYSTEM.iter().any(|system| path == Path::new(system))
-        || whole
-            .into_iter()
-            .any(|system| path == system || (!read_only && path.starts_with(system)))
+        || whole.into_iter().any(|system| path == system || (!read_only && path.starts_with(system)))
 }
 
 #[cfg(test)]
@@ -168,14 +160,8 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(mounts(&[]), ["/srv/app:/workspace", "/data:/data"]);
-        assert_eq!(
-            mounts(&["sub:/workspace"]),
-            ["/data:/data", "/srv/app/sub:/workspace"]
-        );
-        assert_eq!(
-            mounts(&["/other:/data:ro"]),
-            ["/srv/app:/workspace", "/other:/data"]
-        );
+        assert_eq!(mounts(&["sub:/workspace"]), ["/data:/data", "/srv/app/sub:/workspace"]);
+        assert_eq!(mounts(&["/other:/data:ro"]), ["/srv/app:/workspace", "/other:/data"]);
     }
 
     #[test]
@@ -186,12 +172,9 @@ mod tests {
         let app = home.join("app");
         fs::create_dir(&app).unwrap();
         fs::create_dir_all(state.join("logs")).unwrap();
-        for (mounted, good) in [
-            (home.clone(), false),
-            (state.join("logs"), false),
-            (app, true),
-            (home.join(".local"), false),
-        ] {
+        for (mounted, good) in
+            [(home.clone(), false), (state.join("logs"), false), (app, true), (home.join(".local"), false)]
+        {
             let mounts = [Mount::read_only_at(&mounted, "/x")];
             let refused = project(&home, &state).check_mounts(&mounts, None, true);
             assert_eq!(refused.is_ok(), good, "{}", mounted.display());
@@ -208,18 +191,11 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(at("run/engine/podman.sock")).unwrap();
         let engine = EngineAddress::unix(at("run/engine/podman.sock"));
         let project = project(&at("app"), &at("state"));
-        for (path, good) in [
-            ("run", false),
-            ("alias/engine", false),
-            ("run/engine/podman.sock", false),
-            ("app", true),
-        ] {
+        for (path, good) in
+            [("run", false), ("alias/engine", false), ("run/engine/podman.sock", false), ("app", true)]
+        {
             let mounts = [Mount::read_only_at(at(path), "/x")];
-            assert_eq!(
-                project.check_mounts(&mounts, Some(&engine), true).is_ok(),
-                good,
-                "{path}"
-            );
+            assert_eq!(project.check_mounts(&mounts, Some(&engine), true).is_ok(), good, "{path}");
         }
     }
 
@@ -239,11 +215,7 @@ mod tests {
             ("/var/lib/app", false, false),
             ("/var", true, true),
         ] {
-            assert_eq!(
-                is_system(Path::new(path), read_only, &homes),
-                system,
-                "{path} {read_only}"
-            );
+            assert_eq!(is_system(Path::new(path), read_only, &homes), system, "{path} {read_only}");
         }
     }
 }

@@ -67,11 +67,8 @@ impl Project {
             return Ok(None);
         };
         let is_json = path.extension().is_some_and(|extension| extension == "json");
-        let read = if is_json {
-            Allowlist::from_json(&text, &label)
-        } else {
-            Allowlist::from_yaml(&text, &label)
-        };
+        let read =
+            if is_json { Allowlist::from_json(&text, &label) } else { Allowlist::from_yaml(&text, &label) };
         let input = Self::input(&found, Role::Allowlist, text.as_bytes());
         Ok(Some((input, read?)))
     }
@@ -94,8 +91,6 @@ impl Project {
         }
         let policy = self.allowlist(args.allowlist.as_deref(), printer)?;
         credentials::report(credentials, environment, &policy, printer);
-        Ok(Network::Sandboxed(
-            NetworkSandboxConfig::new(policy).replacements(replacements),
-        ))
+        Ok(Network::Sandboxed(NetworkSandboxConfig::new(policy).replacements(replacements)))
     }
 }

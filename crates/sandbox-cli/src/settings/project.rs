@@ -105,10 +105,7 @@ impl Project {
 
     /// What the names of all objects begin with.
     pub(crate) fn prefix(&self) -> String {
-        self.file
-            .prefix
-            .clone()
-            .unwrap_or_else(|| DEFAULT_PREFIX.to_owned())
+        self.file.prefix.clone().unwrap_or_else(|| DEFAULT_PREFIX.to_owned())
     }
 
     /// The configuration that was read; `None` where there is none.
@@ -128,23 +125,15 @@ impl Project {
 
     /// What is wrong with the configuration although it can be read: a run would not start.
     pub(crate) fn faults(&self, environment: &Environment) -> Vec<Failure> {
-        let values = self
-            .file
-            .env
-            .values()
-            .map(|value| value.resolve(environment).err());
+        let values = self.file.env.values().map(|value| value.resolve(environment).err());
         let passed = self.file.pass_env.iter();
         let passed = passed.map(|(name, location)| passed_value(environment, name, location).err());
         let credentials = match self.file.credentials.prepare(environment) {
             Ok(secrets) => self.given_away(environment, &secrets),
             Err(faults) => faults,
         };
-        let mut faults: Vec<Failure> = values
-            .chain(passed)
-            .flatten()
-            .chain(credentials)
-            .map(Failure::from)
-            .collect();
+        let mut faults: Vec<Failure> =
+            values.chain(passed).flatten().chain(credentials).map(Failure::from).collect();
         let roots = self.file.upstream.extra_roots.as_deref();
         faults.extend(roots.and_then(|path| self.roots(path).err()));
         faults.extend(self.image_fault());
@@ -169,10 +158,7 @@ impl Project {
 
     /// A path as a reader in the project knows it.
     pub(super) fn shown(&self, path: &Path) -> String {
-        path.strip_prefix(&self.root)
-            .unwrap_or(path)
-            .display()
-            .to_string()
+        path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
 }
 
@@ -185,21 +171,13 @@ impl TrustedProject {
         printer: Printer,
     ) -> Result<SandboxConfig, Failure> {
         let is_there = |path: &Path| path.exists();
-        let (engine, source) = find_engine(
-            global.engine.as_ref(),
-            self.file.engine.as_ref(),
-            environment,
-            is_there,
-        )?;
+        let (engine, source) =
+            find_engine(global.engine.as_ref(), self.file.engine.as_ref(), environment, is_there)?;
         printer.note(format_args!("engine {engine}, from {source}"));
         let mut config = SandboxConfig::new(engine, &self.places.state).on_demand();
         config.prefix = self.prefix();
         config.proxy_dir = environment.path("SANDBOX_PROXY_DIR");
-        let UpstreamFile {
-            dns,
-            extra_roots,
-            allow_addresses,
-        } = &self.file.upstream;
+        let UpstreamFile { dns, extra_roots, allow_addresses } = &self.file.upstream;
         config.upstream.dns = *dns;
         config.upstream.allow_addresses.clone_from(allow_addresses);
         if let Some(path) = extra_roots {

@@ -68,9 +68,7 @@ impl Review {
 
     /// Each file with what it asks for.
     pub(crate) fn requests(&self) -> impl Iterator<Item = (&Path, &[String])> {
-        self.requests
-            .iter()
-            .map(|(input, requests)| (input.path.as_path(), requests.as_slice()))
+        self.requests.iter().map(|(input, requests)| (input.path.as_path(), requests.as_slice()))
     }
 
     /// For people.
@@ -78,9 +76,7 @@ impl Review {
         let lines = self.requests().flat_map(|(path, requests)| {
             let shown = path.strip_prefix(root).unwrap_or(path).display().to_string();
             // One line each, whatever a name in it says.
-            let requests = requests
-                .iter()
-                .map(|request| format!("    - {}", sanitize_name(request)));
+            let requests = requests.iter().map(|request| format!("    - {}", sanitize_name(request)));
             std::iter::once(format!("  {}:", sanitize_name(&shown))).chain(requests)
         });
         lines.collect::<Vec<_>>().join("\n")
@@ -93,10 +89,7 @@ impl Review {
 
     /// Notes all of it as trusted.
     pub(crate) fn record(&self, store: &Store) -> Result<(), Failure> {
-        let recorded = self
-            .requests
-            .iter()
-            .try_for_each(|(input, _)| store.record(input));
+        let recorded = self.requests.iter().try_for_each(|(input, _)| store.record(input));
         recorded.map_err(Failure::doing("record what is trusted"))
     }
 }
@@ -133,9 +126,7 @@ impl Project {
         let Some(needs) = needs else {
             return review;
         };
-        let allowlist = needs
-            .allowlist
-            .map_or_else(|| self.allowlist_path(), Path::to_owned);
+        let allowlist = needs.allowlist.map_or_else(|| self.allowlist_path(), Path::to_owned);
         if self.is_sandboxed()
             && let Ok(Some((Some(input), policy))) = self.policy(&allowlist)
             && let Some(request) = policy_request(&policy)
@@ -176,9 +167,7 @@ impl Project {
                 return Err(self.refusal(&review, &store, trust));
             }
         }
-        let inside = review
-            .requests()
-            .filter_map(|(path, _)| path.strip_prefix(&self.root).ok());
+        let inside = review.requests().filter_map(|(path, _)| path.strip_prefix(&self.root).ok());
         self.trusted_paths = inside.map(Path::to_owned).collect();
         let accepted = review.requests.into_iter().map(|(input, _)| input.digest);
         let harmless = self.config_input.iter().map(|input| input.digest.clone());
@@ -209,10 +198,7 @@ impl Project {
         ));
         printer.prompt("Trust them as they are now? [y/N] ");
         let mut answer = String::new();
-        io::stdin()
-            .lock()
-            .read_line(&mut answer)
-            .map_err(Failure::doing("read the answer"))?;
+        io::stdin().lock().read_line(&mut answer).map_err(Failure::doing("read the answer"))?;
         if matches!(answer.trim(), "y" | "Y" | "yes") {
             return review.record(store);
         }
@@ -234,10 +220,8 @@ impl Project {
     }
 
     fn why(review: &Review, store: &Store) -> String {
-        let changed = review
-            .requests
-            .iter()
-            .any(|(input, _)| !store.is_trusted(input) && store.knows(&input.path));
+        let changed =
+            review.requests.iter().any(|(input, _)| !store.is_trusted(input) && store.knows(&input.path));
         if changed {
             "these files of the project changed since you trusted them".to_owned()
         } else {
@@ -247,24 +231,15 @@ impl Project {
 
     /// The input that `found` is, where a task could have written it.
     pub(super) fn input(found: &Found, role: Role, bytes: &[u8]) -> Option<Input> {
-        found
-            .is_untrusted()
-            .then(|| Input::new(role, found.path(), bytes))
+        found.is_untrusted().then(|| Input::new(role, found.path(), bytes))
     }
 
     /// The same of an image: the Dockerfile and the files that it copies from.
     pub(super) fn image_files(dockerfile: &Found, image: &ImageSource) -> Option<Input> {
-        let ImageSource::Build {
-            dockerfile: text,
-            context_files,
-            ..
-        } = image
-        else {
+        let ImageSource::Build { dockerfile: text, context_files, .. } = image else {
             return None;
         };
-        let files = context_files
-            .iter()
-            .map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
+        let files = context_files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
         let all = std::iter::once(("", text.as_slice())).chain(files);
         Some(Input::of_files(Role::Image, dockerfile.path(), all))
     }
@@ -291,10 +266,7 @@ mod tests {
         project.config_input = Project::input(&found, Role::Configuration, text.as_bytes());
         project.file = file;
         let review = project.review(None);
-        review
-            .requests()
-            .flat_map(|(_, requests)| requests.to_vec())
-            .collect()
+        review.requests().flat_map(|(_, requests)| requests.to_vec()).collect()
     }
 
     #[test]
@@ -316,14 +288,8 @@ mod tests {
             ("workspace: direct", "instead of on a copy"),
             ("engine: unix:///x.sock", "use the engine unix:///x.sock"),
             ("upstream: {dns: 192.0.2.1}", "192.0.2.1"),
-            (
-                "upstream: {allow_addresses: [10.0.0.0/8]}",
-                "private networks 10.0.0.0/8",
-            ),
-            (
-                "mounts: ['/etc/ssl:/x:ro']",
-                "read `/etc/ssl` of this machine, at /x",
-            ),
+            ("upstream: {allow_addresses: [10.0.0.0/8]}", "private networks 10.0.0.0/8"),
+            ("mounts: ['/etc/ssl:/x:ro']", "read `/etc/ssl` of this machine, at /x"),
             ("mounts: ['../../x:/x']", "read and write `"),
             ("dockerfile: /etc/hosts", "build an image from `/etc/hosts`"),
             ("context: /etc", "build an image from `/etc`"),
@@ -336,10 +302,7 @@ mod tests {
             ),
         ] {
             let found = requests(config);
-            assert!(
-                matches!(found.as_slice(), [only] if only.contains(words)),
-                "{config}: {found:?}"
-            );
+            assert!(matches!(found.as_slice(), [only] if only.contains(words)), "{config}: {found:?}");
         }
     }
 
@@ -365,10 +328,7 @@ mod tests {
         let printer = Printer::new(0, true);
         let load = || project(&root, Path::new("/no/such/state"));
         let image = image_args();
-        let needs = Needs {
-            image: &image,
-            allowlist: None,
-        };
+        let needs = Needs { image: &image, allowlist: None };
         let trusted = load().trusted(Some(needs), &Trust::Now, printer).unwrap();
         assert!(trusted.allowlist(None, printer).is_ok());
         // It changes after it was reviewed.

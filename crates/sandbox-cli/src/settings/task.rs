@@ -72,10 +72,7 @@ impl TrustedProject {
         let mut limits = self.file.resource_limits;
         limits.timeout = args.timeout.map(Duration::from_secs).or(limits.timeout);
         let protection = self.protection(args.unprotected);
-        let mode = args
-            .workspace
-            .or(self.file.workspace.mode)
-            .unwrap_or(default_mode);
+        let mode = args.workspace.or(self.file.workspace.mode).unwrap_or(default_mode);
         let mounts = self.mounts(&args.mounts, mode, args.unprotected);
         self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
         Ok(TaskSettings {
@@ -91,10 +88,7 @@ impl TrustedProject {
             isolation: Isolation::agent(),
             working_dir: WORKSPACE,
             logs: self.logs(),
-            copies: LogCopies {
-                file: args.network_log.clone(),
-                live: args.network_log_live,
-            },
+            copies: LogCopies { file: args.network_log.clone(), live: args.network_log_live },
             resolver: self.resolver.clone(),
             key: self.key.clone(),
         })
@@ -180,10 +174,7 @@ mod tests {
     fn project(root: &tempfile::TempDir, environment: &Environment) -> TrustedProject {
         let printer = Printer::new(0, true);
         let project = Project::load_at(root.path(), None, environment, printer).unwrap();
-        let needs = Needs {
-            image: &image_args(),
-            allowlist: None,
-        };
+        let needs = Needs { image: &image_args(), allowlist: None };
         project.trusted(Some(needs), &Trust::Now, printer).unwrap()
     }
 
@@ -206,13 +197,7 @@ mod tests {
             network_log_live: false,
             log: None,
         };
-        project.task(
-            &args,
-            WorkspaceMode::Direct,
-            &global,
-            environment,
-            Printer::new(0, true),
-        )
+        project.task(&args, WorkspaceMode::Direct, &global, environment, Printer::new(0, true))
     }
 
     #[test]
@@ -221,16 +206,11 @@ mod tests {
         let settings = task(&project(&root, &environment), &environment).unwrap();
         let variables = settings.env.variables();
         let given = |name: &str| variables.get(name).map(String::as_str);
-        assert_eq!(
-            (given("A"), given("B"), given("C")),
-            (Some("a"), Some("passed"), Some("c"))
-        );
+        assert_eq!((given("A"), given("B"), given("C")), (Some("a"), Some("passed"), Some("c")));
         assert_eq!(given("NOT_SET"), None);
         assert!(!format!("{settings:?}").contains("hunter2"));
         assert!(given("TOKEN").is_some_and(|surrogate| !surrogate.contains("hunter2")));
-        let Network::Sandboxed(network) = &settings.network else {
-            panic!("{:?}", settings.network)
-        };
+        let Network::Sandboxed(network) = &settings.network else { panic!("{:?}", settings.network) };
         assert_ne!(network, &NetworkSandboxConfig::new(network.allowlist().clone()));
     }
 
@@ -257,9 +237,7 @@ mod tests {
         let failure = task(&project(&root, &environment), &environment).unwrap_err();
         assert_eq!(failure.status().code(), 125);
         assert!(
-            failure
-                .to_string()
-                .starts_with(".sandbox/sandbox.yaml:4:18: the variable `TOKEN` is not set"),
+            failure.to_string().starts_with(".sandbox/sandbox.yaml:4:18: the variable `TOKEN` is not set"),
             "{failure}"
         );
     }

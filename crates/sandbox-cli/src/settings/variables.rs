@@ -68,12 +68,7 @@ pub(super) fn passed_value<'a>(
     name: &str,
     location: &Location,
 ) -> Result<Option<&'a str>, InvalidFile> {
-    let not_text = || {
-        InvalidFile::new(
-            location,
-            format!("the value of the variable `{name}` is not UTF-8"),
-        )
-    };
+    let not_text = || InvalidFile::new(location, format!("the value of the variable `{name}` is not UTF-8"));
     let value = environment.exact(name);
     value.map(|value| value.to_str().ok_or_else(not_text)).transpose()
 }
@@ -84,14 +79,8 @@ pub(super) fn named_variables(named: &[String], environment: &Environment) -> Re
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
         None => match environment.text(named) {
             Some(value) => Ok((named.clone(), value.to_owned())),
-            None => Err(Failure::new(format!(
-                "the variable `{named}`, named by --env, is not set"
-            ))),
+            None => Err(Failure::new(format!("the variable `{named}`, named by --env, is not set"))),
         },
     };
-    named
-        .iter()
-        .map(one)
-        .collect::<Result<Vec<_>, _>>()
-        .map(ContainerEnv::from_iter)
+    named.iter().map(one).collect::<Result<Vec<_>, _>>().map(ContainerEnv::from_iter)
 }

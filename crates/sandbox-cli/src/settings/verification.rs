@@ -36,25 +36,13 @@ impl TrustedProject {
     ) -> Result<VerifySettings, Failure> {
         let sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
         let (isolation, limits, network) = match args.isolation {
-            Preset::Untrusted => (
-                Isolation::untrusted(),
-                ResourceLimits::untrusted(),
-                Network::Disabled,
-            ),
+            Preset::Untrusted => (Isolation::untrusted(), ResourceLimits::untrusted(), Network::Disabled),
             // Nothing is permitted: the checks send no request that a policy could allow.
             Preset::Agent if self.is_sandboxed() => {
                 let network = NetworkSandboxConfig::new(Allowlist::default());
-                (
-                    Isolation::agent(),
-                    self.file.resource_limits,
-                    Network::Sandboxed(network),
-                )
+                (Isolation::agent(), self.file.resource_limits, Network::Sandboxed(network))
             }
-            Preset::Agent => (
-                Isolation::agent(),
-                self.file.resource_limits,
-                Network::Unrestricted,
-            ),
+            Preset::Agent => (Isolation::agent(), self.file.resource_limits, Network::Unrestricted),
         };
         Ok(VerifySettings {
             image: self.image(&args.image)?,

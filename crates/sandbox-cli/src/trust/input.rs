@@ -65,11 +65,7 @@ impl Input {
             part(name.as_bytes());
             part(bytes);
         }
-        Self {
-            role,
-            path: path.to_owned(),
-            digest: Digest(hex(&hash.finalize())),
-        }
+        Self { role, path: path.to_owned(), digest: Digest(hex(&hash.finalize())) }
     }
 }
 
@@ -105,10 +101,8 @@ impl FromStr for Digest {
         if hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
             Ok(Self(hex.to_owned()))
         } else {
-            Err(
-                "a digest is `sha256:` and 64 hexadecimal digits; `sandbox trust --show` prints it"
-                    .to_owned(),
-            )
+            Err("a digest is `sha256:` and 64 hexadecimal digits; `sandbox trust --show` prints it"
+                .to_owned())
         }
     }
 }
@@ -127,11 +121,7 @@ mod tests {
             Input::new(Role::Configuration, Path::new("/srv/b"), b"image: x"),
             Input::new(Role::Configuration, path, b"image: y"),
             Input::of_files(Role::Configuration, path, [("image: x", &b""[..])]),
-            Input::of_files(
-                Role::Configuration,
-                path,
-                [("", &b"image"[..]), ("", &b": x"[..])],
-            ),
+            Input::of_files(Role::Configuration, path, [("", &b"image"[..]), ("", &b": x"[..])]),
         ] {
             assert_ne!(first.digest, other.digest, "{other:?}");
         }

@@ -32,10 +32,7 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
     }
     for path in [&file.dockerfile, &file.context].into_iter().flatten() {
         if !is_inside(path) {
-            requests.push(format!(
-                "build an image from `{}` of this machine",
-                path.display()
-            ));
+            requests.push(format!("build an image from `{}` of this machine", path.display()));
         }
     }
     if let Some(engine) = &file.engine {
@@ -44,11 +41,7 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
     requests.extend(upstream_requests(&file.upstream));
     for (mount, _) in &file.mounts {
         if !is_inside(mount.host_path()) {
-            let access = if mount.read_only() {
-                "read"
-            } else {
-                "read and write"
-            };
+            let access = if mount.read_only() { "read" } else { "read and write" };
             requests.push(format!(
                 "{access} `{}` of this machine, at {}",
                 mount.host_path().display(),
@@ -87,10 +80,7 @@ fn upstream_requests(upstream: &UpstreamFile) -> Vec<String> {
         requests.push(format!("reach the private networks {networks}"));
     }
     if let Some(roots) = &upstream.extra_roots {
-        requests.push(format!(
-            "trust the certificate authorities in `{}`",
-            roots.display()
-        ));
+        requests.push(format!("trust the certificate authorities in `{}`", roots.display()));
     }
     requests
 }
@@ -130,9 +120,5 @@ fn list(names: impl IntoIterator<Item = impl Into<String>>) -> String {
     let more = names.len().saturating_sub(MOST_NAMED);
     names.truncate(MOST_NAMED);
     let listed = names.join(", ");
-    if more == 0 {
-        listed
-    } else {
-        format!("{listed} and {more} more")
-    }
+    if more == 0 { listed } else { format!("{listed} and {more} more") }
 }

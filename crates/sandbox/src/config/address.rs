@@ -58,10 +58,7 @@ impl EngineAddress {
         }
         let ignored = docker.map_or("", |_| "; DOCKER_HOST is set, but is not a Unix socket");
         let of_the_user = variable("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join("podman/podman.sock"));
-        let sockets: Vec<_> = of_the_user
-            .into_iter()
-            .chain(["/run/podman/podman.sock".into()])
-            .collect();
+        let sockets: Vec<_> = of_the_user.into_iter().chain(["/run/podman/podman.sock".into()]).collect();
         if let Some(socket) = sockets.iter().find(|socket| is_socket(socket)) {
             return Ok((Self::unix(socket), format!("the default location{ignored}")));
         }
@@ -138,10 +135,7 @@ mod tests {
         for (environment, expected) in [
             (&[container, docker, runtime][..], "/container.sock"),
             (&[("CONTAINER_HOST", ""), docker], "/docker.sock"),
-            (
-                &[("DOCKER_HOST", "tcp://10.0.0.1:2375"), runtime],
-                "/run/user/1/podman/podman.sock",
-            ),
+            (&[("DOCKER_HOST", "tcp://10.0.0.1:2375"), runtime], "/run/user/1/podman/podman.sock"),
             (&[], "/run/podman/podman.sock"),
         ] {
             assert_eq!(found(environment, &usual).as_deref(), Ok(expected));
@@ -157,9 +151,6 @@ mod tests {
             "{error}"
         );
         let error = found(&[("CONTAINER_HOST", "ssh://host")], &[]).unwrap_err();
-        assert!(
-            error.starts_with("CONTAINER_HOST: `ssh://host` is not an engine address"),
-            "{error}"
-        );
+        assert!(error.starts_with("CONTAINER_HOST: `ssh://host` is not an engine address"), "{error}");
     }
 }

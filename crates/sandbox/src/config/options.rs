@@ -69,10 +69,7 @@ impl SandboxConfig {
     /// Sets [`on_demand`](field@Self::on_demand).
     #[must_use]
     pub fn on_demand(self) -> Self {
-        Self {
-            on_demand: true,
-            ..self
-        }
+        Self { on_demand: true, ..self }
     }
 
     /// Checks whether `prefix` can be a [`prefix`](Self::prefix).
@@ -97,10 +94,7 @@ impl SandboxConfig {
     pub(crate) fn validate(&self) -> Result<(), InvalidConfig> {
         Self::validate_prefix(&self.prefix)?;
         if !self.state_dir.is_absolute() {
-            return Err(InvalidConfig(format!(
-                "state_dir `{}` must be absolute",
-                self.state_dir.display()
-            )));
+            return Err(InvalidConfig(format!("state_dir `{}` must be absolute", self.state_dir.display())));
         }
         Ok(())
     }
@@ -112,14 +106,9 @@ mod tests {
 
     #[test]
     fn a_prefix_that_would_not_make_an_object_name_is_refused() {
-        for (prefix, good) in [
-            ("sandbox", true),
-            ("a-1", true),
-            ("", false),
-            ("A", false),
-            ("-a", false),
-            ("a b", false),
-        ] {
+        for (prefix, good) in
+            [("sandbox", true), ("a-1", true), ("", false), ("A", false), ("-a", false), ("a b", false)]
+        {
             let mut config = SandboxConfig::new(EngineAddress::unix("/x"), "/state");
             prefix.clone_into(&mut config.prefix);
             assert_eq!(config.validate().is_ok(), good, "{prefix:?}");

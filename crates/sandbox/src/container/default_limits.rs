@@ -22,9 +22,7 @@ pub(crate) async fn create(engine: &Engine, plan: &ContainerPlan) -> Result<Cont
     let name = format!("{}-limits", plan.name);
     let defaults = Box::pin(engine.default_limits(&name, request::body(&bare, engine.is_of_root()))).await;
     let defaults = defaults.map_err(|error| without_values(error, plan))?;
-    let missing = displaced(defaults)
-        .into_iter()
-        .filter(|limit| !is_given(limit.kind));
+    let missing = displaced(defaults).into_iter().filter(|limit| !is_given(limit.kind));
     let mut plan = plan.clone();
     plan.isolation.ulimits.extend(missing.collect::<Vec<_>>());
     Box::pin(create_exactly(engine, &plan)).await
@@ -44,11 +42,7 @@ fn displaced(facts: &[LimitFacts]) -> Vec<Ulimit> {
     let limit = |kind: UlimitKind| {
         let name = format!("RLIMIT_{}", kind.name().to_ascii_uppercase());
         let found = facts.iter().find(|limit| limit.name == name)?;
-        Some(Ulimit {
-            kind,
-            soft: u64::try_from(found.soft).ok()?,
-            hard: u64::try_from(found.hard).ok()?,
-        })
+        Some(Ulimit { kind, soft: u64::try_from(found.soft).ok()?, hard: u64::try_from(found.hard).ok()? })
     };
     DISPLACED.into_iter().filter_map(limit).collect()
 }
@@ -76,44 +70,24 @@ mod tests {
                     "HTTP/1.1 {status}\r\nLibpod-Api-Version: 5.4.2\r\nContent-Length: {}",
                     body.len()
                 );
-                stream
-                    .write_all(format!("{head}\r\n\r\n{body}").as_bytes())
-                    .await
-                    .unwrap();
+                stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await.unwrap();
                 // Closed with anything unread, the connection would be reset.
                 stream.read_to_end(&mut Vec::new()).await.unwrap();
             }
         });
         let engine = Engine::connect(&socket).await.unwrap();
-        let plan = ContainerPlan {
-            env: ContainerEnv::default().with("TOKEN", "hunter2"),
-            ..a_plan()
-        };
+        let plan = ContainerPlan { env: ContainerEnv::default().with("TOKEN", "hunter2"), ..a_plan() };
         let error = create(&engine, &plan).await.unwrap_err();
         let text = format!("{error:?}");
-        assert!(
-            text.contains("bad variable TOKEN=") && !text.contains("hunter2"),
-            "{text}"
-        );
+        assert!(text.contains("bad variable TOKEN=") && !text.contains("hunter2"), "{text}");
     }
 
     #[test]
     fn only_what_would_be_displaced_is_taken_over() {
-        let fact = |name: &str, soft, hard| LimitFacts {
-            name: name.to_owned(),
-            soft,
-            hard,
-        };
-        let facts = [
-            fact("RLIMIT_NOFILE", 512, 1024),
-            fact("RLIMIT_NPROC", -1, -1),
-            fact("RLIMIT_CORE", 7, 7),
-        ];
-        let expected = Ulimit {
-            kind: UlimitKind::OpenFiles,
-            soft: 512,
-            hard: 1024,
-        };
+        let fact = |name: &str, soft, hard| LimitFacts { name: name.to_owned(), soft, hard };
+        let facts =
+            [fact("RLIMIT_NOFILE", 512, 1024), fact("RLIMIT_NPROC", -1, -1), fact("RLIMIT_CORE", 7, 7)];
+        let expected = Ulimit { kind: UlimitKind::OpenFiles, soft: 512, hard: 1024 };
         assert_eq!(displaced(&facts), [expected]);
     }
 }

@@ -40,10 +40,7 @@ impl ImageProbe {
             detachment: Detachment::default(),
         };
         let created = Created::create(engine, &plan).await?;
-        Ok(Self {
-            engine: engine.clone(),
-            created,
-        })
+        Ok(Self { engine: engine.clone(), created })
     }
 
     /// An archive of what is at `path`; `None` when there is nothing.

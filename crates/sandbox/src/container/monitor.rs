@@ -22,10 +22,7 @@ impl Monitor {
     pub(super) fn open(process: Process<'_>) -> Option<Self> {
         let proc = Path::new("/proc");
         // The descriptors first: what they are looked at for afterwards cannot have been other processes.
-        let opened = Self {
-            monitor: Watched::open(process.monitor)?,
-            process: Watched::open(process.pid)?,
-        };
+        let opened = Self { monitor: Watched::open(process.monitor)?, process: Watched::open(process.pid)? };
         (process.is_monitored(proc) && process.is_of_container(proc)).then_some(opened)
     }
 
@@ -48,9 +45,7 @@ impl Watched {
     fn open(pid: u32) -> Option<Self> {
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
         let process = pidfd_open(number, PidfdFlags::NONBLOCK).ok()?;
-        pipe::Receiver::from_file_unchecked(File::from(process))
-            .ok()
-            .map(Self)
+        pipe::Receiver::from_file_unchecked(File::from(process)).ok().map(Self)
     }
 
     async fn ended(&self) {
@@ -78,15 +73,9 @@ mod tests {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let pid: u32 = line.trim().parse().unwrap();
-        let process = |id, pid| Process {
-            pid,
-            monitor: child.id(),
-            id,
-        };
+        let process = |id, pid| Process { pid, monitor: child.id(), id };
         assert!(Monitor::open(process("0f", pid)).is_none());
         assert!(Monitor::open(process("0f0f", 0)).is_none());
         assert!(Monitor::open(process("0f0f", std::process::id())).is_none());

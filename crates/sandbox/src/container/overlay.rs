@@ -17,11 +17,7 @@ pub(super) fn source(mount: &Mount) -> String {
 /// The same, as the engine tells it: it gives an overlay a folder of its own, and names ours among the options.
 pub(super) fn mounted_source(is: &MountFacts) -> String {
     let is_overlay = is.options.iter().any(|option| option.starts_with("lowerdir="));
-    if is_overlay {
-        described(is.options.iter().cloned())
-    } else {
-        is.source.clone()
-    }
+    if is_overlay { described(is.options.iter().cloned()) } else { is.source.clone() }
 }
 
 /// Whether the kernel's `is` is the overlay that `mount` asks for.
@@ -34,11 +30,7 @@ pub(super) fn is_overlay_of(is: &KernelMount, mount: &Mount) -> bool {
 
 fn options(mount: &Mount) -> Option<impl Iterator<Item = String>> {
     let (upper, work) = overlay_folders(mount.copy_dir()?);
-    let options = [
-        ("lowerdir", mount.host_path()),
-        ("upperdir", &upper),
-        ("workdir", &work),
-    ];
+    let options = [("lowerdir", mount.host_path()), ("upperdir", &upper), ("workdir", &work)];
     let options = options.map(|(name, path)| format!("{name}={}", path.display()));
     Some(options.into_iter())
 }
@@ -82,13 +74,9 @@ mod tests {
             destination: "/w".to_owned(),
             writable: true,
             name: String::new(),
-            options: [
-                "lowerdir=/srv/app",
-                "workdir=/state/c/work",
-                "upperdir=/state/c/upper",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
+            options: ["lowerdir=/srv/app", "workdir=/state/c/work", "upperdir=/state/c/upper"]
+                .map(str::to_owned)
+                .to_vec(),
         };
         assert_eq!(mounted_source(&is), source(&mount));
         is.options = vec!["rbind".to_owned()];

@@ -31,19 +31,14 @@ pub(crate) struct OwnFiles {
 
 impl OwnFiles {
     pub(crate) fn new(state_dir: &Path) -> Self {
-        Self {
-            folder: state_dir.join("identity"),
-        }
+        Self { folder: state_dir.join("identity") }
     }
 
     /// The files of a launch whose `/etc/resolv.conf` says `resolver`; `None` leaves it to the engine. Where the caller has a mount, there
     /// is none of ours.
     pub(crate) fn of(&self, launch: &Launch, resolver: Option<&str>) -> Result<Vec<Mount>, ContainerError> {
         let hostname = format!("{}\n", launch.isolation.hostname);
-        let mut files = vec![
-            (Launch::HOSTS_FILE, hosts(&launch.isolation)),
-            ("/etc/hostname", hostname),
-        ];
+        let mut files = vec![(Launch::HOSTS_FILE, hosts(&launch.isolation)), ("/etc/hostname", hostname)];
         // gVisor masks nothing, so that this one could be written there, too.
         if launch.isolation.runtime == Some(Runtime::Runsc) {
             files.push((ENGINES_FILE, String::new()));
@@ -77,9 +72,7 @@ impl OwnFiles {
 
     fn write(&self, text: &str) -> Result<PathBuf, ContainerError> {
         let digest = Sha256::digest(text);
-        let path = self
-            .folder
-            .join(hex(digest.first_chunk::<16>().map_or(&[], |bytes| bytes)));
+        let path = self.folder.join(hex(digest.first_chunk::<16>().map_or(&[], |bytes| bytes)));
         let written = || {
             create_folder(&self.folder, 0o755)?;
             // Held until the file is young: see `remove_old`.
@@ -137,10 +130,8 @@ mod tests {
     fn files_hold_what_is_asked_for_and_nothing_of_the_host() {
         let state = tempfile::tempdir().unwrap();
         let files = OwnFiles::new(state.path());
-        let isolation = Isolation {
-            hosts: vec![HostEntry::new("db.test", [10, 0, 0, 7])],
-            ..Isolation::agent()
-        };
+        let isolation =
+            Isolation { hosts: vec![HostEntry::new("db.test", [10, 0, 0, 7])], ..Isolation::agent() };
         let expected = [
             ("/etc/hosts", "127.0.0.1 localhost sandbox\n10.0.0.7 db.test\n"),
             ("/etc/hostname", "sandbox\n"),
@@ -152,15 +143,9 @@ mod tests {
         assert_eq!(texts(&files, &spec, None), expected[..2]);
         let own = spec.mount(Mount::read_only_at("/srv/hosts", "/etc/hosts"));
         assert_eq!(texts(&files, &own, None), expected[1..2]);
-        let gvisor = Isolation {
-            runtime: Some(Runtime::Runsc),
-            ..Isolation::agent()
-        };
+        let gvisor = Isolation { runtime: Some(Runtime::Runsc), ..Isolation::agent() };
         let of_gvisor = texts(&files, &launch(gvisor), None);
-        assert_eq!(
-            of_gvisor.last(),
-            Some(&("/run/.containerenv".to_owned(), String::new()))
-        );
+        assert_eq!(of_gvisor.last(), Some(&("/run/.containerenv".to_owned(), String::new())));
     }
 
     #[test]

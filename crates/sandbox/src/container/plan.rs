@@ -61,8 +61,7 @@ impl Detachment {
 impl ContainerPlan {
     /// Bytes of memory and swap together.
     pub(crate) fn memory_with_swap(&self) -> Option<u64> {
-        self.memory
-            .map(|memory| memory.saturating_add(self.isolation.swap))
+        self.memory.map(|memory| memory.saturating_add(self.isolation.swap))
     }
 }
 

@@ -104,10 +104,7 @@ fn users(namespace: UserNamespace) -> (Value, Value) {
         UserNamespace::Host => (Value::Null, Value::Null),
         UserNamespace::Private { first, size } => {
             let range = json!([{"container_id": 0, "host_id": first, "size": size}]);
-            (
-                json!({"nsmode": "private"}),
-                json!({"UIDMap": range, "GIDMap": range}),
-            )
+            (json!({"nsmode": "private"}), json!({"UIDMap": range, "GIDMap": range}))
         }
     }
 }
@@ -129,9 +126,7 @@ fn masks(isolation: &Isolation) -> Vec<&str> {
 
 fn limits(isolation: &Isolation) -> Vec<Value> {
     let limits = isolation.ulimits.iter();
-    limits
-        .map(|limit| json!({"type": limit.kind.name(), "soft": limit.soft, "hard": limit.hard}))
-        .collect()
+    limits.map(|limit| json!({"type": limit.kind.name(), "soft": limit.soft, "hard": limit.hard})).collect()
 }
 
 /// Only what is asked for: an engine that cannot limit anything warns of every part.
@@ -140,10 +135,7 @@ fn resources(plan: &ContainerPlan) -> Value {
     if let Some(memory) = plan.memory {
         // Without a word of ours, podman gives as much swap as memory.
         let with_swap = plan.memory_with_swap().map(signed);
-        resources.insert(
-            "memory".to_owned(),
-            json!({"limit": signed(memory), "swap": with_swap}),
-        );
+        resources.insert("memory".to_owned(), json!({"limit": signed(memory), "swap": with_swap}));
     }
     if let Some(nano) = plan.nano_cpus {
         let quota = nano / (1_000_000_000 / PERIOD);
@@ -152,30 +144,18 @@ fn resources(plan: &ContainerPlan) -> Value {
     if let Some(pids) = plan.pids {
         resources.insert("pids".to_owned(), json!({"limit": pids}));
     }
-    if resources.is_empty() {
-        Value::Null
-    } else {
-        resources.into()
-    }
+    if resources.is_empty() { Value::Null } else { resources.into() }
 }
 
 fn mounts(plan: &ContainerPlan) -> Vec<Value> {
     let direct = plan.mounts.iter().filter(|mount| mount.copy_dir().is_none());
-    direct
-        .map(|mount| bind(plan, mount))
-        .chain(plan.isolation.tmpfs.iter().map(tmpfs))
-        .collect()
+    direct.map(|mount| bind(plan, mount)).chain(plan.isolation.tmpfs.iter().map(tmpfs)).collect()
 }
 
 fn bind(plan: &ContainerPlan, mount: &Mount) -> Value {
     // What the container mounts stays in it, and what the host mounts later does not appear in it.
     let mut options = vec![if mount.read_only() { "ro" } else { "rw" }, "rprivate"];
-    options.extend(
-        plan.detachment
-            .sharing
-            .get(mount.container_path())
-            .map(|sharing| sharing.relabel()),
-    );
+    options.extend(plan.detachment.sharing.get(mount.container_path()).map(|sharing| sharing.relabel()));
     json!({
         "type": "bind",
         "source": mount.host_path().to_string_lossy(),
@@ -265,14 +245,8 @@ pub(super) mod tests {
     #[test]
     fn a_task_gets_what_its_plan_says() {
         let networks = Networks::Attached(vec![
-            Attachment {
-                network: "inner".to_owned(),
-                address: Some([10, 199, 0, 3].into()),
-            },
-            Attachment {
-                network: "outer".to_owned(),
-                address: None,
-            },
+            Attachment { network: "inner".to_owned(), address: Some([10, 199, 0, 3].into()) },
+            Attachment { network: "outer".to_owned(), address: None },
         ]);
         let mut plan = ContainerPlan {
             memory: Some(64 << 20),
@@ -295,26 +269,14 @@ pub(super) mod tests {
                 ("/healthconfig/Test", json!(["NONE"])),
                 ("/labels/sandbox.role", json!("task")),
                 ("/netns", json!({"nsmode": "bridge"})),
-                (
-                    "/networks",
-                    json!({"inner": {"static_ips": ["10.199.0.3"]}, "outer": {}}),
-                ),
+                ("/networks", json!({"inner": {"static_ips": ["10.199.0.3"]}, "outer": {}})),
                 ("/cap_drop", json!(["ALL"])),
-                (
-                    "/cap_add",
-                    json!(["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]),
-                ),
+                ("/cap_add", json!(["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"])),
                 ("/no_new_privileges", json!(true)),
                 ("/mask", json!(["/run/.containerenv"])),
                 ("/log_configuration", json!({"driver": "none", "size": null})),
-                (
-                    "/resource_limits/memory",
-                    json!({"limit": 64 << 20, "swap": 64 << 20}),
-                ),
-                (
-                    "/resource_limits/cpu",
-                    json!({"quota": 50_000, "period": 100_000}),
-                ),
+                ("/resource_limits/memory", json!({"limit": 64 << 20, "swap": 64 << 20})),
+                ("/resource_limits/cpu", json!({"quota": 50_000, "period": 100_000})),
                 ("/resource_limits/pids", json!({"limit": 7})),
                 ("/oom_score_adj", json!(0)),
                 ("/image_volume_mode", json!("anonymous")),
@@ -336,23 +298,11 @@ pub(super) mod tests {
             read_only_root: true,
             tmpfs: vec![
                 Tmpfs::new("/tmp", 4096),
-                Tmpfs {
-                    mode: 0o700,
-                    exec: true,
-                    copy_up: true,
-                    ..Tmpfs::new("/x", 8192)
-                },
+                Tmpfs { mode: 0o700, exec: true, copy_up: true, ..Tmpfs::new("/x", 8192) },
             ],
             shm_size: 4096,
-            ulimits: vec![Ulimit {
-                kind: UlimitKind::OpenFiles,
-                soft: 1,
-                hard: u64::MAX,
-            }],
-            user_namespace: UserNamespace::Private {
-                first: 200_000,
-                size: 65_536,
-            },
+            ulimits: vec![Ulimit { kind: UlimitKind::OpenFiles, soft: 1, hard: u64::MAX }],
+            user_namespace: UserNamespace::Private { first: 200_000, size: 65_536 },
             devices: vec![Device::node("/dev/kvm"), Device::Cdi("v/c=n".to_owned())],
             ..Isolation::agent()
         };
@@ -367,40 +317,18 @@ pub(super) mod tests {
                 ("/mounts/1/destination", json!("/tmp")),
                 (
                     "/mounts/1/options",
-                    json!([
-                        "rw",
-                        "size=4096",
-                        "mode=1777",
-                        "noexec",
-                        "nosuid",
-                        "nodev",
-                        "notmpcopyup"
-                    ]),
+                    json!(["rw", "size=4096", "mode=1777", "noexec", "nosuid", "nodev", "notmpcopyup"]),
                 ),
                 (
                     "/mounts/2/options",
-                    json!([
-                        "rw",
-                        "size=8192",
-                        "mode=0700",
-                        "exec",
-                        "nosuid",
-                        "nodev",
-                        "tmpcopyup"
-                    ]),
+                    json!(["rw", "size=8192", "mode=0700", "exec", "nosuid", "nodev", "tmpcopyup"]),
                 ),
                 ("/ipcns/nsmode", json!("private")),
                 ("/shm_size", json!(4096)),
-                (
-                    "/r_limits",
-                    json!([{"type": "nofile", "soft": 1, "hard": u64::MAX}]),
-                ),
+                ("/r_limits", json!([{"type": "nofile", "soft": 1, "hard": u64::MAX}])),
                 ("/userns/nsmode", json!("private")),
                 ("/idmappings", json!({"UIDMap": range, "GIDMap": range})),
-                (
-                    "/devices",
-                    json!([{"path": "/dev/kvm:/dev/kvm:rw"}, {"path": "v/c=n"}]),
-                ),
+                ("/devices", json!([{"path": "/dev/kvm:/dev/kvm:rw"}, {"path": "v/c=n"}])),
             ],
         );
     }
@@ -414,17 +342,8 @@ pub(super) mod tests {
             shm_size: 0,
             ..Isolation::agent()
         };
-        let unfiltered = Isolation {
-            seccomp: Seccomp::Unconfined,
-            ..Isolation::agent()
-        };
-        let nothing = [
-            "/shm_size",
-            "/r_limits",
-            "/userns",
-            "/idmappings",
-            "/resource_limits",
-        ];
+        let unfiltered = Isolation { seccomp: Seccomp::Unconfined, ..Isolation::agent() };
+        let nothing = ["/shm_size", "/r_limits", "/userns", "/idmappings", "/resource_limits"];
         let nothing = nothing.map(|field| (field, Value::Null));
         check(&plan(Networks::Default, bare.clone()), nothing);
         check(
@@ -437,18 +356,14 @@ pub(super) mod tests {
                 ("/networks", json!(null)),
             ],
         );
-        check(
-            &plan(Networks::Default, unfiltered),
-            [("/seccomp_profile_path", json!("unconfined"))],
-        );
+        check(&plan(Networks::Default, unfiltered), [("/seccomp_profile_path", json!("unconfined"))]);
     }
 
     #[test]
     fn the_engines_hosts_file_is_left_out_where_there_is_one_of_ours() {
         let mut plan = a_plan();
         check(&plan, [("/use_image_hosts", json!(false))]);
-        plan.mounts
-            .push(Mount::read_only_at("/state/hosts", Launch::HOSTS_FILE));
+        plan.mounts.push(Mount::read_only_at("/state/hosts", Launch::HOSTS_FILE));
         check(&plan, [("/use_image_hosts", json!(true))]);
     }
 
@@ -463,10 +378,7 @@ pub(super) mod tests {
         plan.mounts = vec![Mount::copy_on_write("/srv/a:b", "/workspace", "/state/copy")];
         let options = ["upperdir=/state/copy/upper", "workdir=/state/copy/work"];
         let overlay = json!({"source": "/srv/a:b", "destination": "/workspace", "options": options});
-        check(
-            &plan,
-            [("/overlay_volumes", json!([overlay])), ("/mounts", json!([]))],
-        );
+        check(&plan, [("/overlay_volumes", json!([overlay])), ("/mounts", json!([]))]);
     }
 
     #[test]
@@ -502,10 +414,7 @@ pub(super) mod tests {
         let expected = [("/netns", json!({"nsmode": "none"})), ("/networks", json!(null))];
         check(&plan(Networks::None, Isolation::proxy()), expected.clone());
         // An empty list is none and not the default.
-        check(
-            &plan(Networks::Attached(Vec::new()), Isolation::proxy()),
-            expected,
-        );
+        check(&plan(Networks::Attached(Vec::new()), Isolation::proxy()), expected);
         check(
             &plan(Networks::None, Isolation::proxy()),
             [

@@ -89,9 +89,7 @@ impl Created {
         let image = engine
             .image(&plan.image)
             .await?
-            .ok_or_else(|| ContainerError::NoImage {
-                image: plan.image.clone(),
-            })?;
+            .ok_or_else(|| ContainerError::NoImage { image: plan.image.clone() })?;
         let mut plan = ContainerPlan {
             isolation: plan
                 .isolation
@@ -126,20 +124,10 @@ impl Created {
 
     /// Attaches to the container, which makes the engine set it up, and compares what stands then with the plan.
     pub(crate) async fn attach(self) -> Result<Attached, ContainerError> {
-        let Self {
-            mut handle,
-            plan,
-            image,
-        } = self;
-        let program = verify::command_line(&plan, &image)
-            .into_iter()
-            .next()
-            .unwrap_or_default();
+        let Self { mut handle, plan, image } = self;
+        let program = verify::command_line(&plan, &image).into_iter().next().unwrap_or_default();
         let attached = async {
-            let streams = handle
-                .engine
-                .attach_container(handle.id.as_str(), plan.stdin)
-                .await;
+            let streams = handle.engine.attach_container(handle.id.as_str(), plan.stdin).await;
             let (stdin, output) = streams.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
             let state = handle.stands_as_planned(&plan, &image).await?;
             Ok::<_, ContainerError>((stdin, output, state))
@@ -147,13 +135,7 @@ impl Created {
         match attached.await {
             Ok((stdin, output, state)) => {
                 handle.watch(&state);
-                Ok(Attached {
-                    handle,
-                    plan,
-                    program,
-                    stdin,
-                    output,
-                })
+                Ok(Attached { handle, plan, program, stdin, output })
             }
             Err(error) => Err(handle.give_up(error).await),
         }
@@ -161,15 +143,8 @@ impl Created {
 
     /// Makes the engine set the container up without attaching to it, and compares what stands then with the plan.
     pub(crate) async fn set_up(self) -> Result<SetUp, ContainerError> {
-        let Self {
-            mut handle,
-            plan,
-            image,
-        } = self;
-        let program = verify::command_line(&plan, &image)
-            .into_iter()
-            .next()
-            .unwrap_or_default();
+        let Self { mut handle, plan, image } = self;
+        let program = verify::command_line(&plan, &image).into_iter().next().unwrap_or_default();
         let set_up = async {
             let made = handle.engine.set_up_container(handle.id.as_str()).await;
             made.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
@@ -178,11 +153,7 @@ impl Created {
         match set_up.await {
             Ok(state) => {
                 handle.watch(&state);
-                Ok(SetUp {
-                    handle,
-                    plan,
-                    program,
-                })
+                Ok(SetUp { handle, plan, program })
             }
             Err(error) => Err(handle.give_up(error).await),
         }
@@ -202,21 +173,11 @@ impl Created {
 impl Attached {
     /// Starts the process.
     pub(crate) async fn start(self) -> Result<Running, ContainerError> {
-        let Self {
-            handle,
-            plan,
-            program,
-            stdin,
-            output,
-        } = self;
+        let Self { handle, plan, program, stdin, output } = self;
         match handle.engine.start_container(handle.id.as_str()).await {
             Ok(()) => {
                 tracing::debug!(container = %handle.name, pid = handle.pid, "started");
-                Ok(Running {
-                    stdin,
-                    output,
-                    handle,
-                })
+                Ok(Running { stdin, output, handle })
             }
             Err(error) => {
                 let error = explain(error, &program, &plan, &handle.engine);
@@ -234,11 +195,7 @@ impl Attached {
 impl SetUp {
     /// Starts the process.
     pub(crate) async fn start(self) -> Result<Handle, ContainerError> {
-        let Self {
-            handle,
-            plan,
-            program,
-        } = self;
+        let Self { handle, plan, program } = self;
         match handle.engine.start_container(handle.id.as_str()).await {
             Ok(()) => {
                 tracing::debug!(container = %handle.name, pid = handle.pid, "started");
@@ -261,15 +218,7 @@ impl Handle {
         stop_signal: StopSignal,
         stop_timeout: Duration,
     ) -> Self {
-        Self {
-            engine: engine.clone(),
-            id,
-            name,
-            pid: 0,
-            monitor: None,
-            stop_signal,
-            stop_timeout,
-        }
+        Self { engine: engine.clone(), id, name, pid: 0, monitor: None, stop_signal, stop_timeout }
     }
 
     /// The engine's id of the container.
@@ -379,11 +328,7 @@ impl Handle {
 
     /// The first process of the container, where the engine says `state` of it.
     fn process(&self, state: &State) -> Process<'_> {
-        Process {
-            pid: state.pid,
-            monitor: state.conmon_pid,
-            id: self.id.as_str(),
-        }
+        Process { pid: state.pid, monitor: state.conmon_pid, id: self.id.as_str() }
     }
 
     /// Compares a container that stands with its plan, as the engine and the kernel tell; gives what the engine says of its processes.
@@ -393,10 +338,7 @@ impl Handle {
         image: &ImageFacts,
     ) -> Result<State, ContainerError> {
         let inspection = self.inspect().await?;
-        let unverifiable = |problem| ContainerError::Unverifiable {
-            container: plan.name.clone(),
-            problem,
-        };
+        let unverifiable = |problem| ContainerError::Unverifiable { container: plan.name.clone(), problem };
         let (proc, pid) = (Path::new("/proc"), inspection.state.pid);
         let process = self.process(&inspection.state);
         let mut facts = kernel::read(proc, process, &plan.isolation.masked_paths).map_err(unverifiable)?;
@@ -405,9 +347,8 @@ impl Handle {
         let no_root = |error| unverifiable(format!("its root cannot be opened: {error}"));
         facts.roots = kernel::roots(proc, pid, targets).map_err(no_root)?;
         let devices = plan.isolation.devices.iter().filter_map(Device::node_paths);
-        facts.planned_nodes = devices
-            .filter_map(|(host, container)| Some((container.to_owned(), Node::at(host)?)))
-            .collect();
+        facts.planned_nodes =
+            devices.filter_map(|(host, container)| Some((container.to_owned(), Node::at(host)?))).collect();
         let mounted = facts.mounts.iter().map(|mount| mount.target.as_str());
         let planned = facts.planned_nodes.keys().map(String::as_str);
         facts.nodes = kernel::nodes(proc, pid, mounted.chain(planned)).map_err(no_root)?;
@@ -441,10 +382,7 @@ impl Handle {
         if differences.is_empty() {
             return Ok(());
         }
-        Err(ContainerError::NotAsPlanned {
-            container: self.name.clone(),
-            differences,
-        })
+        Err(ContainerError::NotAsPlanned { container: self.name.clone(), differences })
     }
 
     /// Removes a container whose launch failed. When that fails too, it is found by its labels.
@@ -471,10 +409,7 @@ fn resolve(mounts: &[Mount]) -> Result<Vec<Mount>, ContainerError> {
         Some(_) => Ok(mount.clone()),
         None => match mount.found_by(&own) {
             Ok(found) => Ok(mount.with_host_path(found.path().to_owned()).of(found.identity())),
-            Err(source) => Err(ContainerError::MountSource {
-                path: mount.host_path().to_owned(),
-                source,
-            }),
+            Err(source) => Err(ContainerError::MountSource { path: mount.host_path().to_owned(), source }),
         },
     };
     mounts.iter().map(resolve).collect()
@@ -494,12 +429,8 @@ fn blame(message: &str, program: &str) -> Option<ContainerError> {
     let program = program.to_owned();
     if says(&["executable file"]) && says(&["not found"]) {
         Some(ContainerError::ProgramNotFound { program })
-    } else if says(&[
-        "open executable",
-        "exec: ",
-        "is not executable",
-        "is not a regular file",
-    ]) && says(&["permission denied", "not permitted", "exec format error"])
+    } else if says(&["open executable", "exec: ", "is not executable", "is not a regular file"])
+        && says(&["permission denied", "not permitted", "exec format error"])
     {
         Some(ContainerError::ProgramNotExecutable { program })
     } else {
@@ -524,18 +455,12 @@ mod tests {
                  runtime attempted to invoke a command that was not found",
                 127,
             ),
-            (
-                "runc create failed: exec: \"x\": executable file not found in $PATH: unknown",
-                127,
-            ),
+            ("runc create failed: exec: \"x\": executable file not found in $PATH: unknown", 127),
             (
                 "preparing container 0f for attach: crun: open executable: Permission denied: OCI permission denied",
                 126,
             ),
-            (
-                "crun: open executable: Operation not permitted: OCI permission denied",
-                126,
-            ),
+            ("crun: open executable: Operation not permitted: OCI permission denied", 126),
             (
                 "crun: the path `/etc/passwd` exists but it is not executable: Operation not permitted: OCI permission denied",
                 126,

@@ -228,11 +228,7 @@ fn of_disk(message: &str, bytes: u64) -> Option<(&'static str, String, String)> 
         ));
     }
     ["storage-opt", "quota", "qgroup"].into_iter().any(says).then(|| {
-        (
-            DISK,
-            format!("cannot bound what a container writes: {message}"),
-            DiskLimits::MEND.to_owned(),
-        )
+        (DISK, format!("cannot bound what a container writes: {message}"), DiskLimits::MEND.to_owned())
     })
 }
 
@@ -247,10 +243,7 @@ mod tests {
     use crate::spec::{Device, Isolation, Ulimit, UlimitKind};
 
     fn plan(isolation: Isolation) -> ContainerPlan {
-        ContainerPlan {
-            isolation,
-            ..a_plan()
-        }
+        ContainerPlan { isolation, ..a_plan() }
     }
 
     #[test]
@@ -260,12 +253,7 @@ mod tests {
         "overlay".clone_into(&mut facts.storage_driver);
         "extfs".clone_into(&mut facts.storage_file_system);
         let text = without_quotas(&facts, &capabilities).unwrap().to_string();
-        for part in [
-            "resource_limits.disk",
-            "podman 5.4.2",
-            "overlay on extfs",
-            "pquota",
-        ] {
+        for part in ["resource_limits.disk", "podman 5.4.2", "overlay on extfs", "pquota"] {
             assert!(text.contains(part), "{text}");
         }
         "xfs".clone_into(&mut facts.storage_file_system);
@@ -274,26 +262,13 @@ mod tests {
 
     #[test]
     fn a_limit_without_a_control_group_is_an_error_that_names_the_field_and_the_fix() {
-        let limited = |memory, cpus, pids| ContainerPlan {
-            memory,
-            nano_cpus: cpus,
-            pids,
-            ..a_plan()
-        };
+        let limited = |memory, cpus, pids| ContainerPlan { memory, nano_cpus: cpus, pids, ..a_plan() };
         let all = BTreeSet::from(["memory", "cpu", "pids"]);
         for (plan, controlled, expected) in [
             (limited(None, None, None), BTreeSet::new(), None),
             (limited(Some(1), Some(1), Some(1)), all, None),
-            (
-                limited(Some(1), None, None),
-                BTreeSet::new(),
-                Some("resource_limits.memory"),
-            ),
-            (
-                limited(Some(1), Some(1), None),
-                BTreeSet::from(["memory"]),
-                Some("resource_limits.cpus"),
-            ),
+            (limited(Some(1), None, None), BTreeSet::new(), Some("resource_limits.memory")),
+            (limited(Some(1), Some(1), None), BTreeSet::from(["memory"]), Some("resource_limits.cpus")),
             (
                 limited(None, None, Some(1)),
                 BTreeSet::from(["memory", "cpu"]),
@@ -304,9 +279,7 @@ mod tests {
         }
         let capabilities = Capabilities::new("5.4.2".parse().unwrap());
         let mut plan = limited(Some(1), None, None);
-        let text = unlimited(&plan, &capabilities, "resource_limits.memory")
-            .unwrap_err()
-            .to_string();
+        let text = unlimited(&plan, &capabilities, "resource_limits.memory").unwrap_err().to_string();
         for part in ["resource_limits.memory", "podman 5.4.2", "loginctl enable-linger"] {
             assert!(text.contains(part), "{text}");
         }
@@ -323,27 +296,13 @@ mod tests {
             ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, 1 << 40)],
             ..Isolation::agent()
         });
-        let filtered = plan(Isolation {
-            seccomp: Seccomp::Profile("/no.json".into()),
-            ..Isolation::agent()
-        });
-        let unfiltered = plan(Isolation {
-            seccomp: Seccomp::Default,
-            ..Isolation::agent()
-        });
-        let with_device = plan(Isolation {
-            devices: vec![Device::Cdi("a/b=c".to_owned())],
-            ..Isolation::agent()
-        });
-        let bounded = ContainerPlan {
-            disk: Some(1 << 20),
-            ..plan(Isolation::agent())
-        };
+        let filtered = plan(Isolation { seccomp: Seccomp::Profile("/no.json".into()), ..Isolation::agent() });
+        let unfiltered = plan(Isolation { seccomp: Seccomp::Default, ..Isolation::agent() });
+        let with_device =
+            plan(Isolation { devices: vec![Device::Cdi("a/b=c".to_owned())], ..Isolation::agent() });
+        let bounded = ContainerPlan { disk: Some(1 << 20), ..plan(Isolation::agent()) };
         let mapped = plan(Isolation {
-            user_namespace: UserNamespace::Private {
-                first: 300_000,
-                size: 65_536,
-            },
+            user_namespace: UserNamespace::Private { first: 300_000, size: 65_536 },
             ..Isolation::agent()
         });
         for (plan, message, expected) in [
@@ -394,19 +353,11 @@ mod tests {
                 "`/usr/bin/runsc --network=host start 8c93` failed: exit status 128",
                 Some("isolation.runtime"),
             ),
-            (
-                &unfiltered,
-                "crun: cannot start a container that has stopped: exit status 1",
-                None,
-            ),
+            (&unfiltered, "crun: cannot start a container that has stopped: exit status 1", None),
             (&limited, "netavark: no space left", None),
             (&unfiltered, "opening seccomp profile failed", None),
         ] {
-            assert_eq!(
-                meaning(message, plan).map(|(field, ..)| field),
-                expected,
-                "{message}"
-            );
+            assert_eq!(meaning(message, plan).map(|(field, ..)| field), expected, "{message}");
         }
     }
 }

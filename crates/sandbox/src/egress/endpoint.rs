@@ -27,13 +27,6 @@ impl Endpoint {
             Network::Unrestricted => Networks::Default,
             Network::Sandboxed(_) | Network::Disabled => Networks::None,
         };
-        Self {
-            network: PlannedNetwork {
-                networks,
-                dns,
-                ..PlannedNetwork::default()
-            },
-            ..Self::default()
-        }
+        Self { network: PlannedNetwork { networks, dns, ..PlannedNetwork::default() }, ..Self::default() }
     }
 }

@@ -86,11 +86,7 @@ impl ProxyError {
     /// For `map_err`: an I/O error with what was tried on which file.
     pub(crate) fn file(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::File {
-            operation,
-            path,
-            source,
-        }
+        move |source| Self::File { operation, path, source }
     }
 }
 
@@ -101,9 +97,5 @@ impl From<LogError> for ProxyError {
 }
 
 fn tail(stderr: &str) -> String {
-    if stderr.is_empty() {
-        String::new()
-    } else {
-        format!("; it said: {stderr}")
-    }
+    if stderr.is_empty() { String::new() } else { format!("; it said: {stderr}") }
 }

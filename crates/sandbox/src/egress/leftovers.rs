@@ -13,10 +13,7 @@ use super::network::egress_name;
 
 /// The file that whoever uses the network to the world holds a shared lock on.
 pub(super) fn lock_path(config: &SandboxConfig) -> PathBuf {
-    config
-        .state_dir
-        .join("locks")
-        .join(format!("{}.lock", egress_name(&config.prefix)))
+    config.state_dir.join("locks").join(format!("{}.lock", egress_name(&config.prefix)))
 }
 
 /// Where the trust files of all images are kept.

@@ -12,10 +12,8 @@ use super::trust::{self, TrustFiles};
 use super::{Endpoint, ProxyError, Remains, network};
 
 /// Closes the hole that an IPv6 link-local address of the host's bridge would be.
-const TASK_SYSCTLS: [(&str, &str); 2] = [
-    ("net.ipv6.conf.all.disable_ipv6", "1"),
-    ("net.ipv6.conf.default.disable_ipv6", "1"),
-];
+const TASK_SYSCTLS: [(&str, &str); 2] =
+    [("net.ipv6.conf.all.disable_ipv6", "1"), ("net.ipv6.conf.default.disable_ipv6", "1")];
 
 /// The networks of one execution, and who has which address on them.
 #[derive(Debug)]
@@ -56,9 +54,7 @@ impl Link {
             network: PlannedNetwork {
                 networks: Networks::Attached(vec![self.attachment(self.subnet.task())]),
                 dns: Some(dns),
-                sysctls: TASK_SYSCTLS
-                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                    .into(),
+                sysctls: TASK_SYSCTLS.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
             },
             resolver: Some(format!("nameserver {dns}\n")),
             mounts: trust.mounts(),
@@ -68,10 +64,7 @@ impl Link {
 
     /// The networks of the proxy's container.
     pub(super) fn proxy_networks(&self) -> Vec<Attachment> {
-        let world = Attachment {
-            network: self.egress.clone(),
-            address: None,
-        };
+        let world = Attachment { network: self.egress.clone(), address: None };
         vec![world, self.attachment(self.subnet.proxy())]
     }
 
@@ -81,9 +74,6 @@ impl Link {
     }
 
     fn attachment(&self, address: Ipv4Addr) -> Attachment {
-        Attachment {
-            network: self.remains.network.clone(),
-            address: Some(address),
-        }
+        Attachment { network: self.remains.network.clone(), address: Some(address) }
     }
 }

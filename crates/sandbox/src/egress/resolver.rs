@@ -16,14 +16,10 @@ pub(super) fn host_resolver() -> Result<SocketAddr, ProxyError> {
 }
 
 fn first_usable(files: &[&Path]) -> Result<SocketAddr, ProxyError> {
-    let usable = files
-        .iter()
-        .find_map(|path| parse(&fs::read_to_string(path).ok()?));
+    let usable = files.iter().find_map(|path| parse(&fs::read_to_string(path).ok()?));
     usable.ok_or_else(|| {
         let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
-        ProxyError::NoResolver {
-            looked_at: names.join(" and "),
-        }
+        ProxyError::NoResolver { looked_at: names.join(" and ") }
     })
 }
 
@@ -31,10 +27,7 @@ fn first_usable(files: &[&Path]) -> Result<SocketAddr, ProxyError> {
 fn parse(text: &str) -> Option<SocketAddr> {
     text.lines().find_map(|line| {
         let mut words = line.split_whitespace();
-        let address = (words.next() == Some("nameserver"))
-            .then(|| words.next())??
-            .parse()
-            .ok()?;
+        let address = (words.next() == Some("nameserver")).then(|| words.next())??.parse().ok()?;
         reachable(address).then_some(SocketAddr::new(address, PORT))
     })
 }
@@ -56,10 +49,7 @@ mod tests {
                 Some("192.0.2.1:53"),
             ),
             ("nameserver 127.0.0.53\n", None),
-            (
-                "nameserver 127.0.0.1\nnameserver\t192.0.2.7 # office\n",
-                Some("192.0.2.7:53"),
-            ),
+            ("nameserver 127.0.0.1\nnameserver\t192.0.2.7 # office\n", Some("192.0.2.7:53")),
             (
                 "nameserver ::1\nnameserver fe80::1%eth0\nnameserver 2001:db8::1\nnameserver 192.0.2.3",
                 Some("192.0.2.3:53"),
@@ -67,11 +57,7 @@ mod tests {
             ("nameserver\nnameserver here\nnameservers 192.0.2.1\n", None),
             ("", None),
         ] {
-            assert_eq!(
-                parse(text).map(|address| address.to_string()).as_deref(),
-                expected,
-                "{text:?}"
-            );
+            assert_eq!(parse(text).map(|address| address.to_string()).as_deref(), expected, "{text:?}");
         }
     }
 
@@ -81,10 +67,7 @@ mod tests {
         let (stub, real) = (dir.path().join("stub"), dir.path().join("real"));
         fs::write(&stub, "nameserver 127.0.0.53\n").unwrap();
         let error = first_usable(&[&stub, &real]).unwrap_err().to_string();
-        assert!(
-            error.contains("real") && error.contains("upstream.dns"),
-            "{error}"
-        );
+        assert!(error.contains("real") && error.contains("upstream.dns"), "{error}");
         fs::write(&real, "nameserver 192.0.2.9\n").unwrap();
         assert_eq!(first_usable(&[&stub, &real]).unwrap().to_string(), "192.0.2.9:53");
     }

@@ -29,30 +29,17 @@ pub(crate) struct RunningProxy {
 
 impl RunningProxy {
     pub(super) fn new(channel: ChannelHandle, remains: Remains) -> Self {
-        Self {
-            commands: channel.commands,
-            quarantined: Arc::default(),
-            ended: channel.ended,
-            remains,
-        }
+        Self { commands: channel.commands, quarantined: Arc::default(), ended: channel.ended, remains }
     }
 
     /// Speaks to the proxy while it serves. It does not keep the proxy alive.
     pub(crate) fn control(&self) -> ProxyControl {
-        ProxyControl {
-            commands: self.commands.downgrade(),
-            quarantined: Arc::clone(&self.quarantined),
-        }
+        ProxyControl { commands: self.commands.downgrade(), quarantined: Arc::clone(&self.quarantined) }
     }
 
     /// Ends the proxy and removes its container and its network. The task's container must be gone before.
     pub(crate) async fn close(self) -> Result<(), ProxyError> {
-        let Self {
-            commands,
-            mut ended,
-            remains,
-            ..
-        } = self;
+        let Self { commands, mut ended, remains, .. } = self;
         drop(commands);
         // When the time is over the container is killed; the last records of a proxy that hangs are lost then.
         let _ = timeout(END, ended.wait_for(Option::is_some)).await;
@@ -96,10 +83,7 @@ mod tests {
     #[tokio::test]
     async fn no_policy_ends_a_quarantine() {
         let (commands, mut received) = mpsc::channel(4);
-        let control = ProxyControl {
-            commands: commands.downgrade(),
-            quarantined: Arc::default(),
-        };
+        let control = ProxyControl { commands: commands.downgrade(), quarantined: Arc::default() };
         control.set_policy(Allowlist::default()).await.unwrap();
         control.clone().quarantine().await.unwrap();
         let refused = control.set_policy(Allowlist::default()).await;

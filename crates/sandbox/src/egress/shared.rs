@@ -55,12 +55,7 @@ impl Egress {
         let lock_path = leftovers::lock_path(config);
         let files = blocking({
             let config = config.clone();
-            move || {
-                Ok((
-                    RootAuthority::load_or_create(&config.state_dir)?,
-                    StaticProgram::proxy(&config)?,
-                ))
-            }
+            move || Ok((RootAuthority::load_or_create(&config.state_dir)?, StaticProgram::proxy(&config)?))
         });
         let prepared = async {
             let (root, binary) = files.await?;
@@ -69,9 +64,7 @@ impl Egress {
         };
         let network = async {
             // The lock first: from here on no other instance removes the network.
-            let lock = FileLock::shared(&lock_path)
-                .await
-                .map_err(ProxyError::file("lock", &lock_path))?;
+            let lock = FileLock::shared(&lock_path).await.map_err(ProxyError::file("lock", &lock_path))?;
             if engine.capabilities().has_stable_bridges() {
                 network::ensure_egress(engine, &labels).await?;
             }
@@ -90,19 +83,8 @@ impl Egress {
             }
         };
         let trust = TrustStore::new(&leftovers::trust_folder(config), &root);
-        let inner = Inner {
-            engine: engine.clone(),
-            root,
-            trust,
-            image,
-            upstream,
-            labels,
-        };
-        Ok(Self {
-            inner: Arc::new(inner),
-            lock_path,
-            in_use: Mutex::new(Some(lock)),
-        })
+        let inner = Inner { engine: engine.clone(), root, trust, image, upstream, labels };
+        Ok(Self { inner: Arc::new(inner), lock_path, in_use: Mutex::new(Some(lock)) })
     }
 
     /// Makes the network of the execution `id` and says how to attach to it; the proxy starts when the opening is polled.
@@ -127,8 +109,7 @@ impl Egress {
         config: &NetworkSandboxConfig,
         log: LogSink,
     ) -> Result<Opening, ProxyError> {
-        self.open_with(self.inner.trust.of_builds(), id, labels, config, log)
-            .await
+        self.open_with(self.inner.trust.of_builds(), id, labels, config, log).await
     }
 
     async fn open_with(
@@ -158,11 +139,7 @@ impl Egress {
             link,
             log,
         };
-        Ok(Opening {
-            endpoint,
-            proxy: start.run().boxed(),
-            remains,
-        })
+        Ok(Opening { endpoint, proxy: start.run().boxed(), remains })
     }
 
     /// Removes the network to the world unless another instance uses it. May be called more than once.
@@ -182,11 +159,8 @@ impl Inner {
     /// Starts a proxy at one end of `link`, which waits until it is introduced to its task.
     async fn start_proxy(&self, link: &Link, labels: &Labels) -> Result<Running, ProxyError> {
         let remains = link.remains();
-        let place = Place {
-            name: remains.container.clone(),
-            image: &self.image,
-            networks: link.proxy_networks(),
-        };
+        let place =
+            Place { name: remains.container.clone(), image: &self.image, networks: link.proxy_networks() };
         let plan = proxy::proxy_plan(place, labels);
         let started = proxy::start(&self.engine, &plan).await;
         let shared = remains.own_egress.is_none();
@@ -213,11 +187,7 @@ impl Inner {
             upstream: self.upstream.clone(),
             limits: Limits {
                 owner_timeout_ms: Some(OWNER_TIMEOUT_MS),
-                log_bytes: if log.is_bounded() {
-                    Limits::default().log_bytes
-                } else {
-                    u64::MAX
-                },
+                log_bytes: if log.is_bounded() { Limits::default().log_bytes } else { u64::MAX },
                 ..Limits::default()
             },
         })

@@ -19,9 +19,7 @@ pub(super) struct Subnet(u32);
 impl Subnet {
     /// What to try, in this order. `seed` spreads the tasks of several processes; the engine says which subnet is taken.
     pub(super) fn candidates(seed: u32) -> impl Iterator<Item = Self> {
-        (0..COUNT)
-            .take(ATTEMPTS)
-            .map(move |step| Self(seed.wrapping_add(step) % COUNT))
+        (0..COUNT).take(ATTEMPTS).map(move |step| Self(seed.wrapping_add(step) % COUNT))
     }
 
     pub(super) fn network(self) -> Ipv4Net {
@@ -56,14 +54,7 @@ mod tests {
     fn addresses_lie_in_their_subnet_and_subnets_in_the_range() {
         for seed in [0, 1, COUNT - 1, COUNT, u32::MAX] {
             let subnets: Vec<Subnet> = Subnet::candidates(seed).collect();
-            assert_eq!(
-                subnets
-                    .iter()
-                    .map(|subnet| subnet.0)
-                    .collect::<HashSet<_>>()
-                    .len(),
-                ATTEMPTS
-            );
+            assert_eq!(subnets.iter().map(|subnet| subnet.0).collect::<HashSet<_>>().len(), ATTEMPTS);
             for subnet in subnets {
                 let network = subnet.network();
                 assert_eq!(network.trunc(), network);

@@ -19,9 +19,5 @@ pub enum ExecutorError {
 }
 
 fn because(stderr: &str) -> String {
-    if stderr.is_empty() {
-        String::new()
-    } else {
-        format!("; its stderr: {stderr}")
-    }
+    if stderr.is_empty() { String::new() } else { format!("; its stderr: {stderr}") }
 }

@@ -86,9 +86,5 @@ impl From<&Network> for BuildReach {
 }
 
 fn tail(output: &[String]) -> String {
-    if output.is_empty() {
-        String::new()
-    } else {
-        format!("; its output ends with:\n{}", output.join("\n"))
-    }
+    if output.is_empty() { String::new() } else { format!("; its output ends with:\n{}", output.join("\n")) }
 }

@@ -114,10 +114,7 @@ mod tests {
             env: ContainerEnv::default().with(name, value),
             ..none()
         };
-        let zero = ExecOptions {
-            timeout: Some(Duration::ZERO),
-            ..none()
-        };
+        let zero = ExecOptions { timeout: Some(Duration::ZERO), ..none() };
         for (command, options, field) in [
             ("".into(), none(), Some("command")),
             (Vec::<String>::new().into(), none(), Some("command")),
@@ -137,10 +134,7 @@ mod tests {
 
     #[test]
     fn without_input_there_is_no_stdin() {
-        let options = |stdin| ExecOptions {
-            stdin,
-            ..ExecOptions::default()
-        };
+        let options = |stdin| ExecOptions { stdin, ..ExecOptions::default() };
         for (stdin, expected) in [(Input::Empty, false), (Input::Bytes(Vec::new()), true)] {
             let request = request("cat".into(), &options(stdin)).unwrap();
             assert_eq!(request.has_input(), expected);

@@ -183,9 +183,7 @@ impl ExecutorConfig {
             }
         };
         if mount.is_some() {
-            self.launch
-                .working_dir
-                .get_or_insert_with(|| WORKSPACE.to_owned());
+            self.launch.working_dir.get_or_insert_with(|| WORKSPACE.to_owned());
         }
         self.launch.mounts.extend(mount);
         self.refuse_without_a_network()?;
@@ -214,10 +212,7 @@ impl ExecutorConfig {
     }
 
     fn refuse_without_a_network(&self) -> Result<(), InvalidSpec> {
-        let given = [
-            ("dns", self.launch.dns.is_some()),
-            ("http_proxy", self.http_proxy.is_some()),
-        ];
+        let given = [("dns", self.launch.dns.is_some()), ("http_proxy", self.http_proxy.is_some())];
         match given.into_iter().find(|(_, given)| *given) {
             Some((field, _)) if self.launch.network != Network::Unrestricted => Err(InvalidSpec::new(
                 field,
@@ -265,10 +260,7 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_untrusted_commands() {
         let resolved = config().resolved(&Resolver::default()).unwrap();
-        let expected = Isolation {
-            init: false,
-            ..Isolation::untrusted()
-        };
+        let expected = Isolation { init: false, ..Isolation::untrusted() };
         assert_eq!(resolved.launch.isolation, expected);
         assert_eq!(resolved.launch.limits, ResourceLimits::untrusted());
         assert_eq!(resolved.launch.network, Network::Disabled);
@@ -279,34 +271,22 @@ mod tests {
     fn the_workspace_is_a_mount_and_the_working_directory() {
         let folder = tempfile::tempdir().unwrap();
         let path = || folder.path().to_owned();
-        for (workspace, read_only) in [
-            (Workspace::ReadOnly(path()), true),
-            (Workspace::ReadWrite(path()), false),
-        ] {
-            let launch = config()
-                .workspace(workspace)
-                .resolved(&Resolver::default())
-                .unwrap()
-                .launch;
+        for (workspace, read_only) in
+            [(Workspace::ReadOnly(path()), true), (Workspace::ReadWrite(path()), false)]
+        {
+            let launch = config().workspace(workspace).resolved(&Resolver::default()).unwrap().launch;
             assert_eq!(launch.mounts[0].container_path(), WORKSPACE);
             assert_eq!(launch.mounts[0].read_only(), read_only);
             assert_eq!(launch.working_dir.as_deref(), Some(WORKSPACE));
         }
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(folder.path(), &link).unwrap();
-        let launch = config()
-            .workspace(Workspace::ReadOnly(link))
-            .resolved(&Resolver::default())
-            .unwrap()
-            .launch;
+        let launch =
+            config().workspace(Workspace::ReadOnly(link)).resolved(&Resolver::default()).unwrap().launch;
         launch.refuse_moved_mounts().unwrap();
-        let twice = config()
-            .workspace(Workspace::ReadOnly(path()))
-            .mount(Mount::read_write(path(), "/workspace"));
-        assert_eq!(
-            twice.resolved(&Resolver::default()).unwrap_err().field(),
-            "mounts"
-        );
+        let twice =
+            config().workspace(Workspace::ReadOnly(path())).mount(Mount::read_write(path(), "/workspace"));
+        assert_eq!(twice.resolved(&Resolver::default()).unwrap_err().field(), "mounts");
     }
 
     #[test]
@@ -314,41 +294,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         std::fs::create_dir(path("tree")).unwrap();
-        let with = |mode| {
-            config()
-                .mode(mode)
-                .mount(Mount::copy_on_write(path("tree"), "/x", path("copy")))
-        };
-        assert!(
-            with(ExecutorMode::Reuse)
-                .resolved(&Resolver::default())
-                .unwrap()
-                .is_guarded()
-        );
-        let refused = with(ExecutorMode::Fresh)
-            .resolved(&Resolver::default())
-            .unwrap_err();
+        let with = |mode| config().mode(mode).mount(Mount::copy_on_write(path("tree"), "/x", path("copy")));
+        assert!(with(ExecutorMode::Reuse).resolved(&Resolver::default()).unwrap().is_guarded());
+        let refused = with(ExecutorMode::Fresh).resolved(&Resolver::default()).unwrap_err();
         assert!(
             refused.field() == "mounts" && refused.to_string().contains("reuse the container"),
             "{refused}"
         );
         for (workspace, protection, expected) in [
-            (
-                Workspace::ReadWrite(path("tree")),
-                Some(Protection::default()),
-                true,
-            ),
-            (
-                Workspace::ReadWrite(path("tree")),
-                Some(Protection::none()),
-                false,
-            ),
+            (Workspace::ReadWrite(path("tree")), Some(Protection::default()), true),
+            (Workspace::ReadWrite(path("tree")), Some(Protection::none()), false),
             (Workspace::ReadWrite(path("tree")), None, false),
-            (
-                Workspace::ReadOnly(path("tree")),
-                Some(Protection::default()),
-                false,
-            ),
+            (Workspace::ReadOnly(path("tree")), Some(Protection::default()), false),
         ] {
             let mut config = config().workspace(workspace.clone());
             config.protection = protection;
@@ -364,45 +321,22 @@ mod tests {
     fn a_proxy_is_named_to_programs_where_there_is_a_network() {
         let with = |network| config().network(network).http_proxy("http://p:1");
         let env = ContainerEnv::default().with("HTTP_PROXY", "mine");
-        let launch = with(Network::Unrestricted)
-            .env(env)
-            .resolved(&Resolver::default())
-            .unwrap()
-            .launch;
+        let launch = with(Network::Unrestricted).env(env).resolved(&Resolver::default()).unwrap().launch;
         let variables = launch.env.variables();
         assert_eq!(variables["https_proxy"], "http://p:1");
         assert_eq!(variables["HTTP_PROXY"], "mine");
-        let error = with(Network::Disabled)
-            .resolved(&Resolver::default())
-            .unwrap_err();
+        let error = with(Network::Disabled).resolved(&Resolver::default()).unwrap_err();
         assert_eq!(error.field(), "http_proxy");
-        let error = config()
-            .dns(Ipv4Addr::LOCALHOST)
-            .resolved(&Resolver::default())
-            .unwrap_err();
+        let error = config().dns(Ipv4Addr::LOCALHOST).resolved(&Resolver::default()).unwrap_err();
         assert_eq!(error.field(), "dns");
     }
 
     #[test]
     fn in_gvisor_no_command_shares_a_container_with_another() {
-        let in_gvisor = config().isolation(Isolation {
-            runtime: Some(Runtime::Runsc),
-            ..Isolation::untrusted()
-        });
-        assert_eq!(
-            in_gvisor
-                .clone()
-                .resolved(&Resolver::default())
-                .unwrap_err()
-                .field(),
-            "mode"
-        );
-        assert!(
-            in_gvisor
-                .mode(ExecutorMode::Fresh)
-                .resolved(&Resolver::default())
-                .is_ok()
-        );
+        let in_gvisor =
+            config().isolation(Isolation { runtime: Some(Runtime::Runsc), ..Isolation::untrusted() });
+        assert_eq!(in_gvisor.clone().resolved(&Resolver::default()).unwrap_err().field(), "mode");
+        assert!(in_gvisor.mode(ExecutorMode::Fresh).resolved(&Resolver::default()).is_ok());
     }
 
     #[test]

@@ -92,10 +92,7 @@ impl Executor {
             output_limit: self.config.output_limit,
         };
         let result = Box::pin(self.perform(work)).await?;
-        Ok(ExecResult {
-            planted: self.aftermath.take_planted(),
-            ..result
-        })
+        Ok(ExecResult { planted: self.aftermath.take_planted(), ..result })
     }
 
     /// Writes `content` to the file at the absolute `path` of the container, as a command would: with its rights, and along the container's
@@ -117,9 +114,7 @@ impl Executor {
             )
             .into());
         }
-        let request = Request::Write {
-            path: path.to_owned(),
-        };
+        let request = Request::Write { path: path.to_owned() };
         let input = Box::new(std::io::Cursor::new(content.into()));
         self.file(Work {
             request,
@@ -139,10 +134,7 @@ impl Executor {
     /// When the infrastructure fails, or the file cannot be read or is larger.
     pub async fn read_file(&self, path: &str, limit: usize) -> Result<Vec<u8>, SandboxError> {
         absolute(path)?;
-        let request = Request::Read {
-            path: path.to_owned(),
-            limit: limit as u64,
-        };
+        let request = Request::Read { path: path.to_owned(), limit: limit as u64 };
         let result = self
             .file(Work {
                 request,
@@ -261,9 +253,6 @@ fn absolute(path: &str) -> Result<(), InvalidSpec> {
     }
     Err(InvalidSpec::new(
         "path",
-        format!(
-            "`{}` is no absolute path in the container; write it without `..`",
-            path.escape_debug()
-        ),
+        format!("`{}` is no absolute path in the container; write it without `..`", path.escape_debug()),
     ))
 }

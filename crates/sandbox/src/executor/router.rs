@@ -145,11 +145,7 @@ impl OutputRouter {
     }
 
     fn route_one(&self, frame: Frame) -> Result<(), String> {
-        let slot = |command| {
-            lock(&self.slots)
-                .as_ref()
-                .and_then(|slots| slots.get(&command).cloned())
-        };
+        let slot = |command| lock(&self.slots).as_ref().and_then(|slots| slots.get(&command).cloned());
         // A command that is not waited for any more is skipped.
         match frame {
             Frame::Ready => {
@@ -168,8 +164,7 @@ impl OutputRouter {
             Frame::Taken { command, bytes } => {
                 if let Some(slot) = slot(command) {
                     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-                    slot.in_flight
-                        .send_modify(|in_flight| *in_flight = in_flight.saturating_sub(bytes));
+                    slot.in_flight.send_modify(|in_flight| *in_flight = in_flight.saturating_sub(bytes));
                 }
             }
             Frame::Ended { command, end } => {
@@ -228,18 +223,13 @@ mod tests {
     async fn routed(router: &OutputRouter, frames: &[Frame], more: Vec<Chunk>) {
         let bytes: Vec<u8> = frames.iter().flat_map(Frame::encode).collect();
         // Cut anywhere, as conmon does.
-        let chunks = bytes
-            .chunks(5)
-            .map(|piece| Chunk::Stdout(Bytes::copy_from_slice(piece)));
+        let chunks = bytes.chunks(5).map(|piece| Chunk::Stdout(Bytes::copy_from_slice(piece)));
         let chunks: Vec<_> = chunks.chain(more).map(Ok).collect();
         router.route(stream::iter(chunks)).await;
     }
 
     fn written(command: u32, text: &str) -> Frame {
-        Frame::Stdout {
-            command,
-            bytes: text.as_bytes().to_vec(),
-        }
+        Frame::Stdout { command, bytes: text.as_bytes().to_vec() }
     }
 
     #[tokio::test]
@@ -253,14 +243,8 @@ mod tests {
             written(2, "123456789"),
             written(3, "nobody's"),
             Frame::Taken { command: 1, bytes: 4 },
-            Frame::Taken {
-                command: 1,
-                bytes: u32::MAX,
-            },
-            Frame::Ended {
-                command: 1,
-                end: End::Exited(3),
-            },
+            Frame::Taken { command: 1, bytes: u32::MAX },
+            Frame::Ended { command: 1, end: End::Exited(3) },
         ];
         routed(&router, &frames, Vec::new()).await;
         assert_eq!(one.end().await, CommandState::Ended(End::Exited(3)));
@@ -275,16 +259,8 @@ mod tests {
     async fn what_no_supervisor_sends_ends_the_session() {
         for (frames, more, expected) in [
             (vec![Frame::Kill { command: 1 }], vec![], "only the sandbox sends"),
-            (
-                vec![],
-                vec![Chunk::Stdout(Bytes::from_static(b"hello, world"))],
-                "too long",
-            ),
-            (
-                vec![],
-                vec![Chunk::Stderr(Bytes::from_static(b"no\x1b[2J"))],
-                "no\\u{1b}[2J",
-            ),
+            (vec![], vec![Chunk::Stdout(Bytes::from_static(b"hello, world"))], "too long"),
+            (vec![], vec![Chunk::Stderr(Bytes::from_static(b"no\x1b[2J"))], "no\\u{1b}[2J"),
         ] {
             let router = OutputRouter::new();
             let slot = router.open(1, 1).unwrap();

@@ -65,22 +65,13 @@ impl Session {
             command: Vec::new(),
             mounts: vec![supervisor.clone()],
         };
-        let Started {
-            running, proxy, hold, ..
-        } = Box::pin(start(&aftermath.shared, launch, program)).await?;
-        let Running {
-            stdin,
-            output,
-            handle,
-        } = running;
+        let Started { running, proxy, hold, .. } =
+            Box::pin(start(&aftermath.shared, launch, program)).await?;
+        let Running { stdin, output, handle } = running;
         let (frames, receiver) = mpsc::unbounded_channel();
         let session = Self {
             aftermath: Arc::clone(aftermath),
-            standing: Mutex::new(Some(Standing {
-                handle: handle.clone(),
-                proxy,
-                hold,
-            })),
+            standing: Mutex::new(Some(Standing { handle: handle.clone(), proxy, hold })),
             handle,
             router: Arc::new(OutputRouter::new()),
             frames,
@@ -92,10 +83,7 @@ impl Session {
         match tokio::time::timeout(READY, session.router.ready()).await {
             Ok(true) => Ok(session),
             Ok(false) => Err(session.lost().into()),
-            Err(_) => Err(ExecutorError::ContainerEnded {
-                stderr: format!("nothing for {READY:?}"),
-            }
-            .into()),
+            Err(_) => Err(ExecutorError::ContainerEnded { stderr: format!("nothing for {READY:?}") }.into()),
         }
     }
 
@@ -106,27 +94,16 @@ impl Session {
 
     /// Why a command was lost.
     pub(super) fn lost(&self) -> ExecutorError {
-        ExecutorError::ContainerEnded {
-            stderr: self.router.stderr(),
-        }
+        ExecutorError::ContainerEnded { stderr: self.router.stderr() }
     }
 
     /// Runs a command to its end. When this future is dropped, the command is ended.
     pub(super) async fn run(&self, work: Work) -> Result<Ran, SandboxError> {
         let begun = Instant::now();
         let command = self.next.fetch_add(1, Ordering::Relaxed);
-        let slot = self
-            .router
-            .open(command, work.output_limit)
-            .ok_or_else(|| self.lost())?;
-        let claim = Claim {
-            session: self,
-            command,
-        };
-        self.send(Frame::Start {
-            command,
-            request: work.request,
-        });
+        let slot = self.router.open(command, work.output_limit).ok_or_else(|| self.lost())?;
+        let claim = Claim { session: self, command };
+        self.send(Frame::Start { command, request: work.request });
         let feeding = async {
             if let Some(input) = work.input {
                 feed(input, command, &slot, &self.frames).await;
@@ -139,20 +116,10 @@ impl Session {
             () = deadline(work.timeout) => true,
             () = feeding => false,
         };
-        let state = if timed_out {
-            self.end(command, &slot).await?
-        } else {
-            slot.end().await
-        };
+        let state = if timed_out { self.end(command, &slot).await? } else { slot.end().await };
         drop(claim);
         let [stdout, stderr] = slot.take_output();
-        Ok(Ran {
-            state,
-            timed_out,
-            stdout,
-            stderr,
-            duration: begun.elapsed(),
-        })
+        Ok(Ran { state, timed_out, stdout, stderr, duration: begun.elapsed() })
     }
 
     /// Ends a command, and when that does not work, the container.
@@ -163,9 +130,7 @@ impl Session {
         }
         tracing::warn!("a command could not be ended alone; its container is ended with it");
         self.handle.signal("KILL").await?;
-        Ok(tokio::time::timeout(GRACE, slot.end())
-            .await
-            .unwrap_or(CommandState::Lost))
+        Ok(tokio::time::timeout(GRACE, slot.end()).await.unwrap_or(CommandState::Lost))
     }
 
     /// A supervisor that cannot be written to any more is as good as gone.
@@ -180,17 +145,11 @@ impl Session {
         let Some(standing) = self.standing() else {
             return Ok(());
         };
-        self.aftermath
-            .begin(standing)
-            .await
-            .unwrap_or(Err(SandboxError::NotTakenDown))
+        self.aftermath.begin(standing).await.unwrap_or(Err(SandboxError::NotTakenDown))
     }
 
     fn standing(&self) -> Option<Standing> {
-        self.standing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -213,9 +172,7 @@ struct Claim<'a> {
 impl Drop for Claim<'_> {
     /// One that has ended is not there any more, and killing it is nothing.
     fn drop(&mut self) {
-        self.session.send(Frame::Kill {
-            command: self.command,
-        });
+        self.session.send(Frame::Kill { command: self.command });
         self.session.router.close(self.command);
     }
 }

@@ -13,9 +13,7 @@ pub(crate) async fn save(
 ) -> Result<(), ImageBuildError> {
     for tag in tags {
         if engine.image(tag).await?.is_none() {
-            return Err(ImageBuildError::NotFound {
-                name: tag.escape_debug().to_string(),
-            });
+            return Err(ImageBuildError::NotFound { name: tag.escape_debug().to_string() });
         }
     }
     Ok(engine.export_images(tags, writer).await?)

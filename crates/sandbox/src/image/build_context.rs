@@ -26,45 +26,28 @@ pub(super) fn archive(
             _ => append(&mut builder, path, content)?,
         }
     }
-    let archive = builder
-        .into_inner()
-        .map_err(|_| refused("", "cannot be archived"))?;
+    let archive = builder.into_inner().map_err(|_| refused("", "cannot be archived"))?;
     Ok(archive.into())
 }
 
 fn append(builder: &mut tar::Builder<Vec<u8>>, path: &str, content: &[u8]) -> Result<(), ImageBuildError> {
     let mut header = tar::Header::new_gnu();
     header.set_size(content.len() as u64);
-    header.set_mode(if PROGRAMS.iter().any(|magic| content.starts_with(magic)) {
-        0o755
-    } else {
-        0o644
-    });
+    header.set_mode(if PROGRAMS.iter().any(|magic| content.starts_with(magic)) { 0o755 } else { 0o644 });
     header.set_mtime(0);
-    builder
-        .append_data(&mut header, path, content)
-        .map_err(|_| refused(path, "cannot be archived"))
+    builder.append_data(&mut header, path, content).map_err(|_| refused(path, "cannot be archived"))
 }
 
 fn check(path: &str) -> Result<(), ImageBuildError> {
     let plain = !path.is_empty()
         && !path.contains('\0')
         && !path.ends_with('/')
-        && Path::new(path)
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)));
-    if plain {
-        Ok(())
-    } else {
-        Err(refused(path, "must have a relative path without `..`"))
-    }
+        && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+    if plain { Ok(()) } else { Err(refused(path, "must have a relative path without `..`")) }
 }
 
 fn refused(path: &str, problem: &'static str) -> ImageBuildError {
-    ImageBuildError::Context {
-        path: path.escape_debug().to_string(),
-        problem,
-    }
+    ImageBuildError::Context { path: path.escape_debug().to_string(), problem }
 }
 
 #[cfg(test)]
@@ -74,21 +57,14 @@ mod tests {
     use super::*;
 
     fn files(pairs: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
-        pairs
-            .iter()
-            .map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec()))
-            .collect()
+        pairs.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec())).collect()
     }
 
     #[test]
     fn holds_the_dockerfile_and_all_files_with_their_modes() {
         let long = format!("{}/file", "folder".repeat(40));
-        let sources = files(&[
-            ("a/run.sh", "#!/bin/sh\n"),
-            ("b", "x"),
-            (&long, "y"),
-            ("Dockerfile", "FROM scratch"),
-        ]);
+        let sources =
+            files(&[("a/run.sh", "#!/bin/sh\n"), ("b", "x"), (&long, "y"), ("Dockerfile", "FROM scratch")]);
         let archive = archive(b"FROM scratch", &sources).unwrap();
         let mut archive = tar::Archive::new(&archive[..]);
         let entries: Vec<(String, u32, String)> = archive
@@ -98,11 +74,7 @@ mod tests {
                 let mut entry = entry.unwrap();
                 let mut content = String::new();
                 entry.read_to_string(&mut content).unwrap();
-                (
-                    entry.path().unwrap().to_str().unwrap().to_owned(),
-                    entry.header().mode().unwrap(),
-                    content,
-                )
+                (entry.path().unwrap().to_str().unwrap().to_owned(), entry.header().mode().unwrap(), content)
             })
             .collect();
         let expected = [
@@ -123,9 +95,7 @@ mod tests {
             let error = archive(b"", &files(&[(path, "")])).unwrap_err();
             assert!(matches!(error, ImageBuildError::Context { .. }), "{path:?}");
         }
-        let error = archive(b"FROM a", &files(&[("Dockerfile", "FROM b")]))
-            .unwrap_err()
-            .to_string();
+        let error = archive(b"FROM a", &files(&[("Dockerfile", "FROM b")])).unwrap_err().to_string();
         assert!(error.contains("differs"), "{error}");
     }
 }

@@ -73,11 +73,8 @@ impl StepTrust<'_> {
 
     /// The arguments for each stage. None of the values has a blank or a quote.
     pub(super) fn arguments(&self) -> String {
-        let pairs: Vec<String> = self
-            .variables
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
+        let pairs: Vec<String> =
+            self.variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
         pairs.join(" ")
     }
 }
@@ -95,28 +92,19 @@ pub(super) struct Confined {
 impl Confined {
     /// Reads `dockerfile`.
     pub(super) fn parse(dockerfile: &[u8]) -> Result<Self, ImageBuildError> {
-        let refused = |line: usize, problem: &str| ImageBuildError::Dockerfile {
-            line,
-            problem: problem.to_owned(),
-        };
+        let refused =
+            |line: usize, problem: &str| ImageBuildError::Dockerfile { line, problem: problem.to_owned() };
         let text = std::str::from_utf8(dockerfile).map_err(|_| refused(1, "is not UTF-8"))?;
         if text.contains('\0') {
             return Err(refused(1, "holds a NUL"));
         }
-        let mut confined = Self {
-            text: text.to_owned(),
-            steps: Vec::new(),
-            stages: Vec::new(),
-        };
+        let mut confined = Self { text: text.to_owned(), steps: Vec::new(), stages: Vec::new() };
         let mut judge = Judge::default();
         let mut lines = Lines::new(text);
-        while let Some(instruction) = lines
-            .next_instruction()
-            .map_err(|(line, problem)| refused(line, &problem))?
+        while let Some(instruction) =
+            lines.next_instruction().map_err(|(line, problem)| refused(line, &problem))?
         {
-            judge
-                .admit(&instruction)
-                .map_err(|problem| refused(instruction.line, &problem))?;
+            judge.admit(&instruction).map_err(|problem| refused(instruction.line, &problem))?;
             match &*instruction.keyword {
                 "RUN" => confined.steps.push(instruction.after_keyword),
                 "FROM" => confined.stages.push(instruction.end),
@@ -175,11 +163,7 @@ struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     fn new(text: &'a str) -> Self {
-        Self {
-            rest: text.split_inclusive('\n'),
-            number: 0,
-            at: 0,
-        }
+        Self { rest: text.split_inclusive('\n'), number: 0, at: 0 }
     }
 
     /// The next line, and where it begins.
@@ -203,17 +187,12 @@ impl<'a> Lines<'a> {
                 break (line, begin, self.number);
             }
         };
-        let indent = line.len()
-            - line
-                .trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}')
-                .len();
+        let indent =
+            line.len() - line.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}').len();
         let (first, mut goes_on) = continued(line).map_err(|problem| (number, problem))?;
         let word = |text: &str| -> String {
             let text = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
-            text.split([' ', '\t', '\x0b', '\x0c', '\r'])
-                .next()
-                .unwrap_or_default()
-                .to_owned()
+            text.split([' ', '\t', '\x0b', '\x0c', '\r']).next().unwrap_or_default().to_owned()
         };
         let own = word(first);
         let mut whole = first.to_owned();
@@ -229,18 +208,12 @@ impl<'a> Lines<'a> {
         }
         let keyword = word(&whole);
         if keyword != own {
-            return Err((
-                number,
-                "splits the name of an instruction over two lines".to_owned(),
-            ));
+            return Err((number, "splits the name of an instruction over two lines".to_owned()));
         }
         let upper = keyword.to_ascii_uppercase();
         if !INSTRUCTIONS.contains(&&*upper) {
             let shown: String = keyword.chars().take(40).collect();
-            return Err((
-                number,
-                format!("begins with `{}`, which is no instruction", shown.escape_debug()),
-            ));
+            return Err((number, format!("begins with `{}`, which is no instruction", shown.escape_debug())));
         }
         let rest = whole.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
         Ok(Some(Instruction {
@@ -270,9 +243,7 @@ fn continued(line: &str) -> Result<(&str, bool), String> {
 }
 
 fn directive(comment: &str) -> Result<(), String> {
-    let escape = comment
-        .split_once('=')
-        .filter(|(name, _)| name.trim().eq_ignore_ascii_case("escape"));
+    let escape = comment.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case("escape"));
     match escape {
         Some((_, value)) if value.trim() != "\\" => {
             Err("sets another escape character, which a sandboxed build does not know".to_owned())
@@ -305,12 +276,11 @@ impl Judge {
             }
             "ONBUILD" => Err("has `ONBUILD`, which a sandboxed build does not have".to_owned()),
             "ARG" if !self.has_stage => {
-                self.arguments
-                    .extend(rest.split_whitespace().filter_map(|argument| {
-                        let (name, value) = argument.split_once('=')?;
-                        let value = value.trim_matches(['"', '\'']);
-                        Some((name.to_owned(), value.to_owned()))
-                    }));
+                self.arguments.extend(rest.split_whitespace().filter_map(|argument| {
+                    let (name, value) = argument.split_once('=')?;
+                    let value = value.trim_matches(['"', '\'']);
+                    Some((name.to_owned(), value.to_owned()))
+                }));
                 Ok(())
             }
             _ => Ok(()),
@@ -318,9 +288,7 @@ impl Judge {
     }
 
     fn plain_base(&self, rest: &str) -> Result<(), String> {
-        let mut words = rest
-            .split_whitespace()
-            .skip_while(|word| word.starts_with("--platform="));
+        let mut words = rest.split_whitespace().skip_while(|word| word.starts_with("--platform="));
         let base = words.next().unwrap_or_default();
         let expanded = self
             .expanded(base)
@@ -357,9 +325,7 @@ impl Judge {
 /// The engine pulls it from a registry, or has it.
 fn plain_image(name: &str) -> Result<(), String> {
     let good = |c: char| c.is_ascii_alphanumeric() || "._/@:-".contains(c);
-    let has_transport = name
-        .split_once(':')
-        .is_some_and(|(before, _)| TRANSPORTS.contains(&before));
+    let has_transport = name.split_once(':').is_some_and(|(before, _)| TRANSPORTS.contains(&before));
     if name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.chars().all(good)
         && !name.contains("//")
@@ -368,10 +334,7 @@ fn plain_image(name: &str) -> Result<(), String> {
     {
         return Ok(());
     }
-    Err(format!(
-        "takes an image from `{}`, which is no name of one in a registry",
-        name.escape_debug()
-    ))
+    Err(format!("takes an image from `{}`, which is no name of one in a registry", name.escape_debug()))
 }
 
 fn plain_copy(rest: &str) -> Result<(), String> {
@@ -395,11 +358,7 @@ fn local_sources(rest: &str) -> Result<(), String> {
     let words: Vec<&str> = words.collect();
     // The last one is where it goes; written as a list, all of them are looked at.
     let is_list = words.first().is_some_and(|word| word.starts_with('['));
-    let sources = if is_list {
-        &*words
-    } else {
-        words.split_last().map_or(&[][..], |(_, sources)| sources)
-    };
+    let sources = if is_list { &*words } else { words.split_last().map_or(&[][..], |(_, sources)| sources) };
     let is_remote = |source: &&str| {
         source.contains([':', '$', '@']) || source.trim_start_matches(['[', '"']).starts_with("github.com/")
     };

@@ -32,11 +32,7 @@ const TRUST_NAME: &str = "sandbox-trust";
 
 /// The tag of an image that tasks can run in, built now if need be.
 pub(crate) async fn ensure(shared: &Shared, request: ImageRequest<'_>) -> Result<ImageTag, SandboxError> {
-    let ImageRequest {
-        source,
-        network_log_dir,
-        mut on_line,
-    } = request;
+    let ImageRequest { source, network_log_dir, mut on_line } = request;
     let mut builder = Builder {
         shared,
         engine: shared.engine(),
@@ -45,11 +41,9 @@ pub(crate) async fn ensure(shared: &Shared, request: ImageRequest<'_>) -> Result
         on_line: &mut *on_line,
     };
     match source {
-        ImageSource::Build {
-            dockerfile,
-            context_files,
-            network,
-        } => builder.built(dockerfile, context_files, network).await,
+        ImageSource::Build { dockerfile, context_files, network } => {
+            builder.built(dockerfile, context_files, network).await
+        }
         ImageSource::Existing(name) => Ok(builder.existing(name).await?),
     }
 }
@@ -84,9 +78,7 @@ impl Builder<'_> {
                 }
             }
         };
-        Ok(self
-            .overlay(&hash::overlay_tag(&self.config.prefix, &tag), &lower)
-            .await?)
+        Ok(self.overlay(&hash::overlay_tag(&self.config.prefix, &tag), &lower).await?)
     }
 
     /// Builds the lower layer, its steps where `network` says.
@@ -108,12 +100,7 @@ impl Builder<'_> {
             request.tar = build_context::archive(dockerfile, context_files)?;
             return Ok(self.build(request, reach).await?);
         }
-        let log = self
-            .log_dir
-            .map(LogSink::open)
-            .transpose()
-            .map_err(ProxyError::from)?
-            .unwrap_or_default();
+        let log = self.log_dir.map(LogSink::open).transpose().map_err(ProxyError::from)?.unwrap_or_default();
         let steps = Steps::open(self.shared, steps::policy(network), log).await?;
         let (step_network, trust) = (steps.network(), steps.trust());
         let built = async {
@@ -144,15 +131,12 @@ impl Builder<'_> {
     }
 
     async fn existing(&mut self, name: &str) -> Result<ImageTag, ImageBuildError> {
-        let missing = || ImageBuildError::NotFound {
-            name: name.escape_debug().to_string(),
-        };
+        let missing = || ImageBuildError::NotFound { name: name.escape_debug().to_string() };
         let image = self.engine.image(name).await?.ok_or_else(missing)?;
         if is_overlay(name, &image.labels, &self.config.prefix) {
             return Ok(ImageTag::new(name));
         }
-        self.overlay(&hash::overlay_tag(&self.config.prefix, &image.id), &image.id)
-            .await
+        self.overlay(&hash::overlay_tag(&self.config.prefix, &image.id), &image.id).await
     }
 
     /// Puts the entry point on the image with the id `lower`, unless that was done before.
@@ -214,36 +198,21 @@ impl Builder<'_> {
                 (self.on_line)(line);
             })
             .await;
-        built.map_err(|source| ImageBuildError::Failed {
-            tag,
-            reach,
-            output,
-            source,
-        })
+        built.map_err(|source| ImageBuildError::Failed { tag, reach, output, source })
     }
 
     async fn lock(&mut self, tag: &str) -> Result<FileLock, ImageBuildError> {
-        let path = self
-            .config
-            .state_dir
-            .join("locks")
-            .join(format!("{}.lock", tag.replace([':', '/'], "-")));
+        let path = self.config.state_dir.join("locks").join(format!("{}.lock", tag.replace([':', '/'], "-")));
         locked(&path).await
     }
 }
 
 async fn locked(path: &Path) -> Result<FileLock, ImageBuildError> {
-    let failed = |source| ImageBuildError::File {
-        operation: "lock",
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| ImageBuildError::File { operation: "lock", path: path.to_owned(), source };
     FileLock::exclusive(path).await.map_err(failed)
 }
 
 /// An image from the future is fresh: clocks differ, and building it anew would not mend that.
 fn is_fresh(image: &ImageFacts, max_age: Duration) -> bool {
-    SystemTime::now()
-        .duration_since(image.created)
-        .map_or(!max_age.is_zero(), |age| age < max_age)
+    SystemTime::now().duration_since(image.created).map_or(!max_age.is_zero(), |age| age < max_age)
 }

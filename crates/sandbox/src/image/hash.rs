@@ -35,21 +35,11 @@ impl ImageTags {
 /// The tags of `source`. An image that the engine already has is known by `existing_id`.
 pub(crate) fn tags(prefix: &str, source: &ImageSource, existing_id: &str) -> ImageTags {
     match source {
-        ImageSource::Build {
-            dockerfile,
-            context_files,
-            network,
-        } => {
+        ImageSource::Build { dockerfile, context_files, network } => {
             let repo = repo_tag(prefix, dockerfile, context_files, network);
-            ImageTags {
-                overlay: overlay_tag(prefix, &repo),
-                repo: Some(repo),
-            }
+            ImageTags { overlay: overlay_tag(prefix, &repo), repo: Some(repo) }
         }
-        ImageSource::Existing(_) => ImageTags {
-            repo: None,
-            overlay: overlay_tag(prefix, existing_id),
-        },
+        ImageSource::Existing(_) => ImageTags { repo: None, overlay: overlay_tag(prefix, existing_id) },
     }
 }
 
@@ -116,10 +106,8 @@ mod tests {
     use super::*;
 
     fn build(dockerfile: &str, files: &[(&str, &str)]) -> ImageSource {
-        let files: BTreeMap<String, Vec<u8>> = files
-            .iter()
-            .map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec()))
-            .collect();
+        let files: BTreeMap<String, Vec<u8>> =
+            files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec())).collect();
         ImageSource::build(dockerfile, files)
     }
 
@@ -139,16 +127,10 @@ mod tests {
         ];
         let all: Vec<ImageTags> = sources.iter().map(|source| tags("p", source, "")).collect();
         assert_eq!(
-            all.iter()
-                .map(|tags| tags.repo.clone().unwrap())
-                .collect::<HashSet<_>>()
-                .len(),
+            all.iter().map(|tags| tags.repo.clone().unwrap()).collect::<HashSet<_>>().len(),
             sources.len()
         );
-        assert_eq!(
-            all.iter().map(|tags| &tags.overlay).collect::<HashSet<_>>().len(),
-            sources.len()
-        );
+        assert_eq!(all.iter().map(|tags| &tags.overlay).collect::<HashSet<_>>().len(), sources.len());
     }
 
     #[test]
@@ -170,10 +152,7 @@ mod tests {
         };
         let all: HashSet<String> = networks.iter().map(repo).collect();
         assert_eq!(all.len(), networks.len());
-        assert_eq!(
-            repo(&policy("domains: [\"a.example\"] # same")),
-            repo(&policy("domains: [a.example]"))
-        );
+        assert_eq!(repo(&policy("domains: [\"a.example\"] # same")), repo(&policy("domains: [a.example]")));
     }
 
     #[test]
@@ -185,10 +164,7 @@ mod tests {
             "localhost/sandbox-repo:1c392301b8896b0694d252de50511ddf3792f00980cab530fa6ca50289c4a183"
         );
         let hash = tags.overlay.strip_prefix("localhost/sandbox-overlay:").unwrap();
-        assert!(
-            hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()),
-            "{hash}"
-        );
+        assert!(hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{hash}");
     }
 
     #[test]

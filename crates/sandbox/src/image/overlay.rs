@@ -21,10 +21,7 @@ pub(super) const FORMS: [&str; 2] = [
 pub(super) fn context(lower: &str, has_shell: bool) -> Result<Bytes, ImageBuildError> {
     let [with_shell, without_shell] = FORMS;
     let dockerfile = if has_shell { with_shell } else { without_shell }.replace(LOWER, bare(lower));
-    let script = (
-        "sandbox-entrypoint".to_owned(),
-        entrypoint::SCRIPT.as_bytes().to_vec(),
-    );
+    let script = ("sandbox-entrypoint".to_owned(), entrypoint::SCRIPT.as_bytes().to_vec());
     build_context::archive(dockerfile.as_bytes(), &BTreeMap::from([script]))
 }
 
@@ -43,10 +40,8 @@ mod tests {
             |has_shell| String::from_utf8_lossy(&context("sha256:abc", has_shell).unwrap()).into_owned();
         let with_shell = text(true);
         assert!(with_shell.contains("FROM abc\n"));
-        let copied = with_shell
-            .lines()
-            .find_map(|line| line.strip_prefix("COPY sandbox-entrypoint "))
-            .unwrap();
+        let copied =
+            with_shell.lines().find_map(|line| line.strip_prefix("COPY sandbox-entrypoint ")).unwrap();
         assert!(with_shell.contains(&format!("ENTRYPOINT [\"{copied}\"]\n")));
         assert!(with_shell.contains(entrypoint::SCRIPT));
         assert!(text(false).contains("FROM abc\nENV IS_SANDBOX=1\nENTRYPOINT []\n"));

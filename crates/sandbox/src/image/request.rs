@@ -28,11 +28,7 @@ impl<'a> ImageRequest<'a> {
     /// An image of `source`, without a log.
     #[must_use]
     pub fn new(source: &'a ImageSource) -> Self {
-        Self {
-            source,
-            network_log_dir: None,
-            on_line: Box::new(|_| {}),
-        }
+        Self { source, network_log_dir: None, on_line: Box::new(|_| {}) }
     }
 
     /// The folder of the log to which is appended what the steps of a build do on the network; [`NetworkLog`](crate::network::NetworkLog)

@@ -53,20 +53,12 @@ impl Steps {
         let image = egress::proxy_image(shared.engine(), shared.config()).await?;
         let Some(network) = network else {
             let holder = hold(shared, &id, &image, PlannedNetwork::default()).await?;
-            return Ok(Self {
-                holder: holder.start().await?,
-                proxy: None,
-                dns: NOBODY,
-                trust: None,
-            });
+            return Ok(Self { holder: holder.start().await?, proxy: None, dns: NOBODY, trust: None });
         };
         let labels = shared.labels("");
         let egress = shared.egress().await?;
-        let Opening {
-            endpoint,
-            proxy,
-            remains,
-        } = Box::pin(egress.open_for_build(&id, &labels, network, log)).await?;
+        let Opening { endpoint, proxy, remains } =
+            Box::pin(egress.open_for_build(&id, &labels, network, log)).await?;
         let (holder, proxy) = tokio::join!(hold(shared, &id, &image, endpoint.network.clone()), proxy);
         let (holder, proxy) = task::pair(holder, proxy, &remains, Attached::remove).await?;
         let holder = match holder.start().await {
@@ -80,18 +72,15 @@ impl Steps {
             holder,
             proxy,
             dns: endpoint.network.dns.unwrap_or(NOBODY),
-            trust: endpoint.mounts.first().map(|mount| Trust {
-                folder: mount.host_path().to_owned(),
-                variables: endpoint.env.clone(),
-            }),
+            trust: endpoint
+                .mounts
+                .first()
+                .map(|mount| Trust { folder: mount.host_path().to_owned(), variables: endpoint.env.clone() }),
         })
     }
 
     pub(super) fn network(&self) -> BuildNetwork {
-        BuildNetwork::Joined {
-            pid: self.holder.handle.pid(),
-            dns: self.dns,
-        }
+        BuildNetwork::Joined { pid: self.holder.handle.pid(), dns: self.dns }
     }
 
     pub(super) fn trust(&self) -> Option<&Trust> {
@@ -127,10 +116,7 @@ fn plan(shared: &Shared, id: &ObjectId, image: &str, network: PlannedNetwork) ->
         mounts: Vec::new(),
         network,
         // The engine's own first process: orphans of the steps become its children, and it does not leave them there dead.
-        isolation: Isolation {
-            init: true,
-            ..Isolation::proxy()
-        },
+        isolation: Isolation { init: true, ..Isolation::proxy() },
         memory: Some(MEMORY),
         nano_cpus: None,
         pids: Some(PIDS),

@@ -92,10 +92,7 @@ impl LogEntry {
     /// The line, newline included.
     pub(crate) fn to_line(&self) -> io::Result<String> {
         let mut line = Vec::with_capacity(256);
-        self.serialize(&mut serde_json::Serializer::with_formatter(
-            &mut line,
-            PrintableAscii,
-        ))?;
+        self.serialize(&mut serde_json::Serializer::with_formatter(&mut line, PrintableAscii))?;
         line.push(b'\n');
         String::from_utf8(line).map_err(io::Error::other)
     }
@@ -143,11 +140,7 @@ mod tests {
         let answer = DnsAnswer::Nodata;
         LogEntry::of(&Record {
             at_ms: 1_770_122_096_789,
-            event: Event::Dns {
-                kind: "AAAA".to_owned(),
-                name: name.to_owned(),
-                answer,
-            },
+            event: Event::Dns { kind: "AAAA".to_owned(), name: name.to_owned(), answer },
         })
     }
 
@@ -165,12 +158,8 @@ mod tests {
     /// Programs of others read these lines: whoever changes one of them raises the version.
     #[test]
     fn each_kind_of_event_is_written_as_version_1_has_it() {
-        let mut request = RequestRecord::asked(
-            "GET".to_owned(),
-            Scheme::Https,
-            "a.b".to_owned(),
-            "/c?d".to_owned(),
-        );
+        let mut request =
+            RequestRecord::asked("GET".to_owned(), Scheme::Https, "a.b".to_owned(), "/c?d".to_owned());
         request.reason = Some(allowlist::Reason::Host.into());
         let tunnel = TunnelRecord {
             scheme: Scheme::Http,
@@ -191,10 +180,7 @@ mod tests {
             host: "a.b".to_owned(),
             target: "/c".to_owned(),
         });
-        let limit = Event::Limit {
-            limit: "requests".to_owned(),
-            count: 4,
-        };
+        let limit = Event::Limit { limit: "requests".to_owned(), count: 4 };
         let warning = Event::Warning { text: "x".to_owned() };
         for (event, expected) in [
             (Event::TaskStart, r#""event":"task_start"}"#),
@@ -210,14 +196,8 @@ mod tests {
                 Event::Tunnel(tunnel),
                 r#""event":"tunnel","scheme":"http","host":"a.b","target":"/","bytes_up":1,"bytes_down":2,"duration_ms":3}"#,
             ),
-            (
-                refused,
-                r#""event":"tls_refused","server_name":"a.b","alert":"unknown_ca","reason":null}"#,
-            ),
-            (
-                open,
-                r#""event":"request_open","method":"PUT","scheme":"https","host":"a.b","target":"/c"}"#,
-            ),
+            (refused, r#""event":"tls_refused","server_name":"a.b","alert":"unknown_ca","reason":null}"#),
+            (open, r#""event":"request_open","method":"PUT","scheme":"https","host":"a.b","target":"/c"}"#),
             (limit, r#""event":"limit","limit":"requests","count":4}"#),
             (warning, r#""event":"warning","text":"x"}"#),
         ] {
@@ -231,10 +211,7 @@ mod tests {
     fn a_count_of_repeats_is_a_field_more() {
         let entry = queried("a.b").repeated(26);
         let line = entry.to_line().unwrap();
-        assert!(
-            line.ends_with(",\"answer\":\"nodata\",\"repeated\":26}\n"),
-            "{line}"
-        );
+        assert!(line.ends_with(",\"answer\":\"nodata\",\"repeated\":26}\n"), "{line}");
         assert_eq!(LogEntry::parse(&line).unwrap(), entry);
         let one = queried("a.b").to_line().unwrap();
         assert_eq!(LogEntry::parse(&one).unwrap().repeated, 0);
@@ -242,21 +219,9 @@ mod tests {
 
     #[test]
     fn other_versions_and_other_lines_are_errors() {
-        assert!(matches!(
-            LogEntry::parse(r#"{"v":2,"what":"ever"}"#),
-            Err(InvalidLogEntry::Version(2))
-        ));
-        for line in [
-            "",
-            "{}",
-            r#"{"v":1}"#,
-            "DNS A x -> y",
-            r#"{"v":1,"time":"t","event":"unheard of"}"#,
-        ] {
-            assert!(
-                matches!(LogEntry::parse(line), Err(InvalidLogEntry::Malformed(_))),
-                "{line}"
-            );
+        assert!(matches!(LogEntry::parse(r#"{"v":2,"what":"ever"}"#), Err(InvalidLogEntry::Version(2))));
+        for line in ["", "{}", r#"{"v":1}"#, "DNS A x -> y", r#"{"v":1,"time":"t","event":"unheard of"}"#] {
+            assert!(matches!(LogEntry::parse(line), Err(InvalidLogEntry::Malformed(_))), "{line}");
         }
     }
 

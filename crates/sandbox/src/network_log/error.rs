@@ -16,10 +16,6 @@ impl LogError {
     /// For `map_err`: an I/O error with what was tried on which file.
     pub(super) fn file(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self {
-            operation,
-            path,
-            source,
-        }
+        move |source| Self { operation, path, source }
     }
 }

@@ -7,9 +7,7 @@ use std::fmt::Write as _;
 
 /// Free text: spaces stay; square brackets do not, so that it can forge no annotation.
 pub(crate) fn text(raw: &str) -> String {
-    escape(raw, |c| {
-        c == ' ' || (c.is_ascii_graphic() && !matches!(c, '[' | ']'))
-    })
+    escape(raw, |c| c == ' ' || (c.is_ascii_graphic() && !matches!(c, '[' | ']')))
 }
 
 /// One word: neither spaces nor square brackets. Nothing is shown as `-`.
@@ -31,9 +29,7 @@ pub(super) fn host(raw: &str) -> String {
     if raw.is_empty() {
         return "-".to_owned();
     }
-    escape(raw, |c| {
-        c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']')
-    })
+    escape(raw, |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']'))
 }
 
 fn escape(raw: &str, keep: impl Fn(char) -> bool) -> String {
@@ -62,29 +58,11 @@ mod tests {
             ("a\nb", r"a\x0ab", r"a\x0ab", r"a\x0ab", r"a\x0ab"),
             ("\u{1b}[2J", r"\x1b\x5b2J", r"\x1b\x5b2J", r"\x1b[2J", r"\x1b[2J"),
             ("a b", "a b", r"a\x20b", r"a\x20b", r"a\x20b"),
-            (
-                "[m: 1]",
-                r"\x5bm: 1\x5d",
-                r"\x5bm:\x201\x5d",
-                r"[m:\x201]",
-                r"[m:\x201]",
-            ),
+            ("[m: 1]", r"\x5bm: 1\x5d", r"\x5bm:\x201\x5d", r"[m:\x201]", r"[m:\x201]"),
             ("a/b@c", "a/b@c", "a/b@c", "a/b@c", r"a\x2fb\x40c"),
             (r"\n", r"\x5cn", r"\x5cn", r"\x5cn", r"\x5cn"),
-            (
-                "é\u{202e}",
-                r"\u{e9}\u{202e}",
-                r"\u{e9}\u{202e}",
-                r"\u{e9}\u{202e}",
-                r"\u{e9}\u{202e}",
-            ),
-            (
-                "\u{7f}\u{2028}",
-                r"\x7f\u{2028}",
-                r"\x7f\u{2028}",
-                r"\x7f\u{2028}",
-                r"\x7f\u{2028}",
-            ),
+            ("é\u{202e}", r"\u{e9}\u{202e}", r"\u{e9}\u{202e}", r"\u{e9}\u{202e}", r"\u{e9}\u{202e}"),
+            ("\u{7f}\u{2028}", r"\x7f\u{2028}", r"\x7f\u{2028}", r"\x7f\u{2028}", r"\x7f\u{2028}"),
             ("-", "-", r"\x2d", "-", "-"),
         ] {
             let escaped = (&*text(raw), &*word(raw), &*target(raw), &*host(raw));

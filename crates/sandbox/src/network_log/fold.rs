@@ -160,18 +160,10 @@ mod tests {
     use super::*;
 
     fn request(at_ms: u64, decision: RequestOutcome, target: &str) -> Record {
-        let asked = RequestRecord::asked(
-            "GET".to_owned(),
-            Scheme::Https,
-            "a.b".to_owned(),
-            target.to_owned(),
-        );
-        let event = Event::Request(RequestRecord {
-            decision,
-            status: Some(403),
-            duration_ms: at_ms,
-            ..asked
-        });
+        let asked =
+            RequestRecord::asked("GET".to_owned(), Scheme::Https, "a.b".to_owned(), target.to_owned());
+        let event =
+            Event::Request(RequestRecord { decision, status: Some(403), duration_ms: at_ms, ..asked });
         Record { at_ms, event }
     }
 
@@ -187,10 +179,7 @@ mod tests {
         assert_eq!(texts(&first), ["BLOCKED GET https://a.b/x -> 403"; 10]);
         assert!(fold.add(vec![refused(9_000)]).is_empty());
         let counted = fold.add(vec![refused(10_020)]);
-        assert_eq!(
-            texts(&counted),
-            ["BLOCKED GET https://a.b/x -> 403 [repeated: 7]"]
-        );
+        assert_eq!(texts(&counted), ["BLOCKED GET https://a.b/x -> 403 [repeated: 7]"]);
         assert!(fold.add(vec![refused(10_021)]).is_empty());
         let last = fold.finish();
         assert_eq!(texts(&last), ["BLOCKED GET https://a.b/x -> 403 [repeated: 1]"]);
@@ -204,10 +193,7 @@ mod tests {
         fold.add(vec![refused(0); 10]);
         let other = fold.add(vec![request(20_000, RequestOutcome::Blocked, "/y")]);
         assert_eq!(other.len(), 1);
-        assert_eq!(
-            texts(&fold.add(vec![refused(20_001)])),
-            ["BLOCKED GET https://a.b/x -> 403"]
-        );
+        assert_eq!(texts(&fold.add(vec![refused(20_001)])), ["BLOCKED GET https://a.b/x -> 403"]);
     }
 
     #[test]
@@ -229,10 +215,7 @@ mod tests {
         lines.extend(fold.add(others.collect()));
         assert_eq!(fold.recent.len(), REMEMBERED);
         lines.extend(fold.finish());
-        let counted: Vec<_> = lines
-            .iter()
-            .filter(|line| line.text.contains("[repeated: 3]"))
-            .collect();
+        let counted: Vec<_> = lines.iter().filter(|line| line.text.contains("[repeated: 3]")).collect();
         assert_eq!(counted.len(), 1);
         let json = counted[0].entry.to_line().unwrap();
         assert!(json.contains(r#""repeated":3"#), "{json}");

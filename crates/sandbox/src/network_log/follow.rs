@@ -32,10 +32,7 @@ impl LogFollower {
     ///
     /// When the folder cannot be watched.
     pub fn of_file(path: &Path) -> io::Result<Self> {
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         match path.file_name() {
             Some(name) => Self::open(folder, Path::new(name)),
             None => Err(io::ErrorKind::InvalidInput.into()),
@@ -45,13 +42,7 @@ impl LogFollower {
     pub(super) fn open(dir: &Path, name: impl AsRef<Path>) -> io::Result<Self> {
         // The watch first: what is written in between is then seen twice rather than never.
         let watch = FolderWatch::open(dir)?;
-        Ok(Self {
-            path: dir.join(name),
-            watch,
-            file: None,
-            pending: Vec::new(),
-            end: None,
-        })
+        Ok(Self { path: dir.join(name), watch, file: None, pending: Vec::new(), end: None })
     }
 
     /// Ends when `told` completes, after everything that was in the file by then.
@@ -144,9 +135,7 @@ impl LogFollower {
 
 impl fmt::Debug for LogFollower {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogFollower")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
+        f.debug_struct("LogFollower").field("path", &self.path).finish_non_exhaustive()
     }
 }
 

@@ -16,12 +16,9 @@ use super::timestamp;
 pub(super) fn render(record: &Record) -> String {
     match &record.event {
         Event::TaskStart => format!("=== TASK START {} ===", timestamp::seconds(record.at_ms)),
-        Event::Dns { kind, name, answer } => format!(
-            "DNS {} {} -> {}",
-            escape::word(kind),
-            queried(name),
-            answered(answer)
-        ),
+        Event::Dns { kind, name, answer } => {
+            format!("DNS {} {} -> {}", escape::word(kind), queried(name), answered(answer))
+        }
         Event::RequestOpen(open) => format!(
             "open {} {} -> in progress",
             escape::word(&open.method),
@@ -29,11 +26,7 @@ pub(super) fn render(record: &Record) -> String {
         ),
         Event::Request(request) => self::request(request),
         Event::Tunnel(tunnel) => self::tunnel(tunnel),
-        Event::TlsRefused {
-            server_name,
-            alert,
-            reason,
-        } => annotated(
+        Event::TlsRefused { server_name, alert, reason } => annotated(
             format!(
                 "BLOCKED TLS {} -> {}",
                 escape::word(server_name.as_deref().unwrap_or("")),
@@ -80,11 +73,9 @@ fn tunnel(tunnel: &TunnelRecord) -> String {
 fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&BlockReason>) -> String {
     // Writing to a string cannot fail.
     if let Some(request) = request {
-        for (what, count) in [
-            ("masked", request.masked),
-            ("dropped", request.dropped),
-            ("scrubbed", request.scrubbed),
-        ] {
+        for (what, count) in
+            [("masked", request.masked), ("dropped", request.dropped), ("scrubbed", request.scrubbed)]
+        {
             if count > 0 {
                 let _ = write!(line, " [{what}: {count}]");
             }
@@ -105,11 +96,7 @@ fn url(scheme: Scheme, host: &str, target: &str) -> String {
         Scheme::Https => "https",
     };
     // A target such as `*` or `http://…` must not read as a part of the host.
-    let gap = if target.is_empty() || target.starts_with(['/', '?']) {
-        ""
-    } else {
-        "/"
-    };
+    let gap = if target.is_empty() || target.starts_with(['/', '?']) { "" } else { "/" };
     format!("{scheme}://{}{gap}{}", escape::host(host), escape::target(target))
 }
 
@@ -142,34 +129,18 @@ mod tests {
     use allowlist::Reason;
 
     fn line(event: Event) -> String {
-        render(&Record {
-            at_ms: 1_770_122_096_000,
-            event,
-        })
+        render(&Record { at_ms: 1_770_122_096_000, event })
     }
 
     fn dns(kind: &str, name: &str, answer: DnsAnswer) -> String {
-        line(Event::Dns {
-            kind: kind.to_owned(),
-            name: name.to_owned(),
-            answer,
-        })
+        line(Event::Dns { kind: kind.to_owned(), name: name.to_owned(), answer })
     }
 
     fn request(decision: RequestOutcome, method: &str, host: &str, target: &str) -> RequestRecord {
         RequestRecord {
             decision,
-            status: Some(if decision == RequestOutcome::Blocked {
-                403
-            } else {
-                200
-            }),
-            ..RequestRecord::asked(
-                method.to_owned(),
-                Scheme::Https,
-                host.to_owned(),
-                target.to_owned(),
-            )
+            status: Some(if decision == RequestOutcome::Blocked { 403 } else { 200 }),
+            ..RequestRecord::asked(method.to_owned(), Scheme::Https, host.to_owned(), target.to_owned())
         }
     }
 
@@ -177,14 +148,8 @@ mod tests {
     fn the_wording_is_the_documented_one() {
         let address = DnsAnswer::Address(Ipv4Addr::new(10, 199, 1, 100));
         assert_eq!(line(Event::TaskStart), "=== TASK START 2026-02-03T12:34:56Z ===");
-        assert_eq!(
-            dns("A", "api.github.com", address),
-            "DNS A api.github.com -> 10.199.1.100"
-        );
-        assert_eq!(
-            dns("AAAA", "evil.com", DnsAnswer::Nodata),
-            "DNS AAAA evil.com -> NODATA"
-        );
+        assert_eq!(dns("A", "api.github.com", address), "DNS A api.github.com -> 10.199.1.100");
+        assert_eq!(dns("AAAA", "evil.com", DnsAnswer::Nodata), "DNS AAAA evil.com -> NODATA");
         assert_eq!(dns("TYPE65", "", DnsAnswer::Refused), "DNS TYPE65 . -> REFUSED");
         assert_eq!(
             line(Event::Request(request(
@@ -212,18 +177,10 @@ mod tests {
             "BLOCKED TLS - -> unrecognized_name [reason: no_sni]"
         );
         assert_eq!(
-            line(Event::Limit {
-                limit: "connections".to_owned(),
-                count: 3
-            }),
+            line(Event::Limit { limit: "connections".to_owned(), count: 3 }),
             "LIMIT connections -> reached 3 times"
         );
-        assert_eq!(
-            line(Event::Warning {
-                text: "clock is off".to_owned()
-            }),
-            "WARNING clock is off"
-        );
+        assert_eq!(line(Event::Warning { text: "clock is off".to_owned() }), "WARNING clock is off");
     }
 
     #[test]
@@ -235,10 +192,7 @@ mod tests {
         let text = line(Event::Request(blocked));
         assert_eq!(
             text,
-            format!(
-                "BLOCKED GET https://evil.com/exfiltrate -> 403 [reason: {}]",
-                Reason::Host.as_str()
-            )
+            format!("BLOCKED GET https://evil.com/exfiltrate -> 403 [reason: {}]", Reason::Host.as_str())
         );
     }
 
@@ -293,19 +247,11 @@ mod tests {
     #[test]
     fn a_target_never_reads_as_part_of_the_host() {
         for (host, target, expected) in [
-            (
-                "api.github.com",
-                ".evil.com/x",
-                "https://api.github.com/.evil.com/x",
-            ),
+            ("api.github.com", ".evil.com/x", "https://api.github.com/.evil.com/x"),
             ("api.github.com", "*", "https://api.github.com/*"),
             ("api.github.com", "?q", "https://api.github.com?q"),
             ("api.github.com", "", "https://api.github.com"),
-            (
-                "api.github.com/",
-                "@evil.com",
-                "https://api.github.com\\x2f/@evil.com",
-            ),
+            ("api.github.com/", "@evil.com", "https://api.github.com\\x2f/@evil.com"),
             ("", "/", "https://-/"),
         ] {
             assert_eq!(url(Scheme::Https, host, target), expected);
@@ -336,10 +282,7 @@ mod tests {
     }
 
     fn check_one_line(line: &str) -> Result<(), TestCaseError> {
-        prop_assert!(
-            line.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()),
-            "{line:?}"
-        );
+        prop_assert!(line.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()), "{line:?}");
         Ok(())
     }
 

@@ -80,10 +80,7 @@ impl NetworkLog {
     ///
     /// When it cannot be opened; `NotFound` when no task with a log ran yet.
     pub fn entries(&self) -> io::Result<LogEntries> {
-        Ok(LogEntries {
-            lines: BufReader::new(File::open(self.json_path())?),
-            blocked_only: false,
-        })
+        Ok(LogEntries { lines: BufReader::new(File::open(self.json_path())?), blocked_only: false })
     }
 
     /// Follows the text file: first what is there, then what is added, whole lines only. Nothing has to be there yet: the folder is made,

@@ -25,10 +25,7 @@ pub(crate) struct LogSink {
 impl LogSink {
     /// Writes to the files in `dir`, which are created where they are missing.
     pub(crate) fn open(dir: &Path) -> Result<Self, LogError> {
-        Ok(Self {
-            writer: Some(LogWriter::open(dir)?),
-            ..Self::default()
-        })
+        Ok(Self { writer: Some(LogWriter::open(dir)?), ..Self::default() })
     }
 
     /// Whether there is only so much room: files are written.
@@ -38,19 +35,13 @@ impl LogSink {
 
     /// Also calls `callback`.
     pub(crate) fn with_callback(self, callback: RecordCallback) -> Self {
-        Self {
-            callback: Some(callback),
-            ..self
-        }
+        Self { callback: Some(callback), ..self }
     }
 
     /// One that can be opened and not be written.
     #[cfg(test)]
     pub(crate) fn full() -> Self {
-        Self {
-            writer: Some(LogWriter::full()),
-            ..Self::default()
-        }
+        Self { writer: Some(LogWriter::full()), ..Self::default() }
     }
 
     /// Takes `records`; when it returns they are in the files, or counted among those that repeat.
@@ -91,9 +82,7 @@ impl LogSink {
 
 impl fmt::Debug for LogSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogSink")
-            .field("writer", &self.writer)
-            .finish_non_exhaustive()
+        f.debug_struct("LogSink").field("writer", &self.writer).finish_non_exhaustive()
     }
 }
 
@@ -118,18 +107,10 @@ mod tests {
         });
         let mut sink = LogSink::open(dir.path()).unwrap().with_callback(callback);
         for text in ["a", "b"] {
-            let event = Event::Warning {
-                text: text.to_owned(),
-            };
-            sink.append(vec![
-                Record {
-                    at_ms: 0,
-                    event: event.clone(),
-                },
-                Record { at_ms: 1, event },
-            ])
-            .await
-            .unwrap();
+            let event = Event::Warning { text: text.to_owned() };
+            sink.append(vec![Record { at_ms: 0, event: event.clone() }, Record { at_ms: 1, event }])
+                .await
+                .unwrap();
         }
         let written = std::fs::read_to_string(dir.path().join(super::super::TEXT_NAME)).unwrap();
         assert_eq!(*seen.lock().unwrap(), written);

@@ -11,9 +11,7 @@ pub(super) fn milliseconds(at_ms: u64) -> String {
 
 /// In whole seconds: `2026-02-03T12:34:56Z`.
 pub(super) fn seconds(at_ms: u64) -> String {
-    let at = i64::try_from(at_ms / 1000)
-        .ok()
-        .and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());
+    let at = i64::try_from(at_ms / 1000).ok().and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());
     at.unwrap_or(OffsetDateTime::UNIX_EPOCH)
         .format(&Rfc3339)
         .unwrap_or_else(|_| "1970-01-01T00:00:00Z".to_owned())

@@ -21,9 +21,7 @@ impl FolderWatch {
         let interest =
             inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
         inotify::add_watch(&fd, dir, interest | inotify::WatchFlags::ONLYDIR)?;
-        Ok(Self {
-            notifications: pipe::Receiver::from_file_unchecked(File::from(fd))?,
-        })
+        Ok(Self { notifications: pipe::Receiver::from_file_unchecked(File::from(fd))? })
     }
 
     /// Returns after a change, also one that happened before the call. What changed is not said: the caller looks.

@@ -51,11 +51,7 @@ impl LogWriter {
             let file = OpenOptions::new().append(true).open(&path).unwrap();
             Appender::new(file, path)
         };
-        Self {
-            text: open(),
-            json: open(),
-            dropped: 0,
-        }
+        Self { text: open(), json: open(), dropped: 0 }
     }
 
     /// Appends those of `lines` for which there is room, each file with one write: a reader sees whole lines. Of what passed nothing
@@ -148,24 +144,13 @@ impl Appender {
     }
 
     fn new(file: File, path: PathBuf) -> Self {
-        Self {
-            file,
-            path,
-            permitted: PERMITTED,
-            others: OTHERS,
-        }
+        Self { file, path, permitted: PERMITTED, others: OTHERS }
     }
 
     /// Takes the room for a line of `length` bytes, if there is some.
     fn take(&mut self, permitted: bool, length: usize) -> bool {
-        let room = if permitted {
-            &mut self.permitted
-        } else {
-            &mut self.others
-        };
-        let left = u64::try_from(length)
-            .ok()
-            .and_then(|length| room.checked_sub(length));
+        let room = if permitted { &mut self.permitted } else { &mut self.others };
+        let left = u64::try_from(length).ok().and_then(|length| room.checked_sub(length));
         *room = left.unwrap_or(*room);
         left.is_some()
     }
@@ -203,18 +188,9 @@ fn end_with_a_line(mut file: &File) -> io::Result<()> {
 fn open_own(path: &Path) -> io::Result<File> {
     let no_follow = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(no_follow.bits()).map_err(io::Error::other)?;
-    let file = OpenOptions::new()
-        .create(true)
-        .read(true)
-        .append(true)
-        .mode(0o600)
-        .custom_flags(flags)
-        .open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::other("not a plain file"))
-    }
+    let file =
+        OpenOptions::new().create(true).read(true).append(true).mode(0o600).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a plain file")) }
 }
 
 #[cfg(test)]
@@ -233,16 +209,9 @@ mod tests {
 
     /// A permitted request.
     fn permitted(target: &str) -> Line {
-        let asked = RequestRecord::asked(
-            "PUT".to_owned(),
-            Scheme::Https,
-            "a.b".to_owned(),
-            target.to_owned(),
-        );
-        let event = Event::Request(RequestRecord {
-            decision: RequestOutcome::Allowed,
-            ..asked
-        });
+        let asked =
+            RequestRecord::asked("PUT".to_owned(), Scheme::Https, "a.b".to_owned(), target.to_owned());
+        let event = Event::Request(RequestRecord { decision: RequestOutcome::Allowed, ..asked });
         Line::of(&Record { at_ms: 0, event }, 0)
     }
 
@@ -250,22 +219,10 @@ mod tests {
     fn what_is_there_stays_and_only_the_owner_reads() {
         let dir = tempfile::tempdir().unwrap();
         for text in ["one", "two"] {
-            LogWriter::open(dir.path())
-                .unwrap()
-                .append(&[warning(text)])
-                .unwrap();
+            LogWriter::open(dir.path()).unwrap().append(&[warning(text)]).unwrap();
         }
-        assert_eq!(
-            fs::read_to_string(dir.path().join(TEXT_NAME)).unwrap(),
-            "WARNING one\nWARNING two\n"
-        );
-        assert_eq!(
-            fs::read_to_string(dir.path().join(JSON_NAME))
-                .unwrap()
-                .lines()
-                .count(),
-            2
-        );
+        assert_eq!(fs::read_to_string(dir.path().join(TEXT_NAME)).unwrap(), "WARNING one\nWARNING two\n");
+        assert_eq!(fs::read_to_string(dir.path().join(JSON_NAME)).unwrap().lines().count(), 2);
         for name in [TEXT_NAME, JSON_NAME] {
             let mode = fs::metadata(dir.path().join(name)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{name}");
@@ -293,9 +250,7 @@ mod tests {
         writer.append(&[warning(&long), warning(&long)]).unwrap();
         writer.append(&[warning(&long)]).unwrap();
         // Short ones would fit, but what is kept has no gaps.
-        writer
-            .append(&[warning("short"), permitted("/up"), warning("short")])
-            .unwrap();
+        writer.append(&[warning("short"), permitted("/up"), warning("short")]).unwrap();
         writer.finish(0).unwrap();
         let text = read(TEXT_NAME);
         let expected = format!(
@@ -318,9 +273,7 @@ mod tests {
         writer.append(&[permitted("/one")]).unwrap();
         let error = writer.append(&[permitted("/two")]).unwrap_err();
         assert!(error.to_string().contains(JSON_NAME), "{error}");
-        writer
-            .append(&[warning("a refusal has room of its own")])
-            .unwrap();
+        writer.append(&[warning("a refusal has room of its own")]).unwrap();
     }
 
     #[test]
@@ -334,10 +287,7 @@ mod tests {
             ("ha", "WARNING a\n"),
         ] {
             fs::write(&path, left).unwrap();
-            LogWriter::open(dir.path())
-                .unwrap()
-                .append(&[warning("a")])
-                .unwrap();
+            LogWriter::open(dir.path()).unwrap().append(&[warning("a")]).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), expected, "{left:?}");
         }
     }

@@ -18,10 +18,7 @@ pub(super) fn fault(head: &[u8]) -> Option<String> {
         return Some("its head is cut short, or this machine's architecture is not supported".to_owned());
     };
     if machine != ours {
-        return Some(format!(
-            "it is for another architecture than {}",
-            std::env::consts::ARCH
-        ));
+        return Some(format!("it is for another architecture than {}", std::env::consts::ARCH));
     }
     match has_interpreter(head) {
         Some(false) => None,
@@ -96,10 +93,9 @@ pub(super) mod tests {
             let fault = fault(&head);
             match expected {
                 None => assert_eq!(fault, None),
-                Some(part) => assert!(
-                    fault.as_ref().is_some_and(|fault| fault.contains(part)),
-                    "{fault:?} {part}"
-                ),
+                Some(part) => {
+                    assert!(fault.as_ref().is_some_and(|fault| fault.contains(part)), "{fault:?} {part}")
+                }
             }
         }
     }

@@ -73,21 +73,14 @@ impl StaticProgram {
         let unreadable = |error: PathError| format!("cannot read `{}`: {}", path.display(), error.problem());
         let found = found.map_err(unreadable)?;
         if found.is_untrusted() {
-            return Err(format!(
-                "`{}` lies in a folder that tasks can write",
-                path.display()
-            ));
+            return Err(format!("`{}` lies in a folder that tasks can write", path.display()));
         }
         let content = found.read(LARGEST).map_err(unreadable)?;
         if let Some(fault) = elf::fault(content.get(..elf::HEAD).unwrap_or(&content)) {
             return Err(format!("`{}`: {fault}", path.display()));
         }
         let sha256 = hex(&Sha256::digest(&content));
-        Ok(Self {
-            path: path.clone(),
-            content: content.into(),
-            sha256,
-        })
+        Ok(Self { path: path.clone(), content: content.into(), sha256 })
     }
 }
 
@@ -96,20 +89,15 @@ impl StaticProgram {
 fn default_places(name: &str, running: Option<&Path>) -> Vec<PathBuf> {
     let mut places = Vec::new();
     if let Some(running) = running {
-        let target = running
-            .ancestors()
-            .find(|folder| folder.file_name().is_some_and(|name| name == "target"));
+        let target =
+            running.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "target"));
         // First: beside a program that cargo built there may be a proxy that cargo built too, which is not static.
         places.extend(target.map(|target| target.join("proxy").join(name)));
         places.extend(running.parent().map(|folder| folder.join(name)));
     }
     if cfg!(debug_assertions) {
         // A release must not look into a path of the machine it was built on.
-        places.push(
-            Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../../target/proxy")
-                .join(name),
-        );
+        places.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/proxy").join(name));
     }
     places.dedup();
     places
@@ -138,14 +126,10 @@ mod tests {
     #[test]
     fn the_configured_folder_is_the_only_place_then() {
         let dir = tempfile::tempdir().unwrap();
-        let error = StaticProgram::find(NAME, Some(dir.path()), dir.path())
-            .err()
-            .unwrap();
+        let error = StaticProgram::find(NAME, Some(dir.path()), dir.path()).err().unwrap();
         assert!(error.contains("sandbox-proxy`"), "{error}");
         fs::write(dir.path().join(NAME), program(1)).unwrap();
-        let found = StaticProgram::find(NAME, Some(dir.path()), dir.path())
-            .ok()
-            .unwrap();
+        let found = StaticProgram::find(NAME, Some(dir.path()), dir.path()).ok().unwrap();
         assert_eq!(&found.content[..], program(1));
         assert_eq!(found.sha256.len(), 64);
     }

@@ -69,17 +69,9 @@ impl InstanceLock {
         let folder = state_dir.join(FOLDER);
         let failed = |operation, path: &Path| {
             let path = path.to_owned();
-            move |source| LockError {
-                operation,
-                path,
-                source,
-            }
+            move |source| LockError { operation, path, source }
         };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)
-            .map_err(failed("create", &folder))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed("create", &folder))?;
         // The labels name this path, and other processes have other working directories.
         let folder = folder.canonicalize().map_err(failed("resolve", &folder))?;
         remove_dead_files(&folder);
@@ -105,14 +97,7 @@ impl InstanceLock {
             return Err(error);
         }
         tracing::debug!(instance = %id, "instance lock taken");
-        Ok(Self {
-            id,
-            place: LockPlace {
-                path,
-                view: here().to_owned(),
-            },
-            _file: file,
-        })
+        Ok(Self { id, place: LockPlace { path, view: here().to_owned() }, _file: file })
     }
 
     /// The id of this instance: 16 hexadecimal digits.
@@ -187,15 +172,9 @@ fn remove_unborn_file(fresh: &Path) {
 
 /// Not through a symbolic link, and without waiting for the other end of a pipe.
 fn open(lock: &Path) -> io::Result<File> {
-    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK)
-        .bits()
-        .cast_signed();
+    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(lock)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::other("not a regular file"))
-    }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
 }
 
 fn read_marked(file: &mut File) -> Option<String> {
@@ -216,10 +195,7 @@ mod tests {
     use super::*;
 
     fn seen_here(path: &Path) -> LockPlace {
-        LockPlace {
-            path: path.to_owned(),
-            view: here().to_owned(),
-        }
+        LockPlace { path: path.to_owned(), view: here().to_owned() }
     }
 
     #[test]
@@ -231,10 +207,7 @@ mod tests {
         assert_eq!(liveness(&place), Liveness::Alive);
         assert_eq!(pid(&path), Some(std::process::id()));
         assert!(!remove_dead_file(&path));
-        let mode = fs::metadata(path.parent().unwrap().parent().unwrap())
-            .unwrap()
-            .permissions()
-            .mode();
+        let mode = fs::metadata(path.parent().unwrap().parent().unwrap()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         drop(lock);
         assert_eq!(liveness(&place), Liveness::Dead);
@@ -269,10 +242,7 @@ mod tests {
         }
         held.1.try_lock().unwrap();
         drop(InstanceLock::acquire(state.path()).unwrap());
-        assert_eq!(
-            [&old, &held, &young].map(|(path, _)| path.exists()),
-            [false, true, true]
-        );
+        assert_eq!([&old, &held, &young].map(|(path, _)| path.exists()), [false, true, true]);
     }
 
     #[test]
@@ -287,10 +257,7 @@ mod tests {
         assert_eq!(liveness(&seen_here(&link)), Liveness::Alive);
         let missing = seen_here(&state.path().join("missing.lock"));
         assert_eq!(liveness(&missing), Liveness::Dead);
-        let elsewhere = LockPlace {
-            view: "another kernel.4026531840".to_owned(),
-            ..missing
-        };
+        let elsewhere = LockPlace { view: "another kernel.4026531840".to_owned(), ..missing };
         assert_eq!(liveness(&elsewhere), Liveness::Alive);
     }
 

@@ -83,39 +83,22 @@ pub(super) struct Found {
 /// What exists under `prefix`.
 pub(crate) async fn inventory(engine: &Engine, prefix: &str) -> Result<Inventory, EngineError> {
     let mut by_instance: BTreeMap<String, InventoryInstance> = BTreeMap::new();
-    for Found {
-        kind,
-        name,
-        state,
-        labels,
-        ..
-    } in find(engine, prefix).await?
-    {
-        let instance = by_instance
-            .entry(labels.instance().to_owned())
-            .or_insert_with(|| {
-                let alive = instance::liveness(labels.lock()) == Liveness::Alive;
-                InventoryInstance {
-                    id: labels.instance().to_owned(),
-                    alive,
-                    pid: alive.then(|| instance::pid(&labels.lock().path)).flatten(),
-                    objects: Vec::new(),
-                }
-            });
-        let (role, context) = (labels.role(), labels.context().to_owned());
-        instance.objects.push(InventoryObject {
-            kind,
-            name,
-            role,
-            context,
-            state,
+    for Found { kind, name, state, labels, .. } in find(engine, prefix).await? {
+        let instance = by_instance.entry(labels.instance().to_owned()).or_insert_with(|| {
+            let alive = instance::liveness(labels.lock()) == Liveness::Alive;
+            InventoryInstance {
+                id: labels.instance().to_owned(),
+                alive,
+                pid: alive.then(|| instance::pid(&labels.lock().path)).flatten(),
+                objects: Vec::new(),
+            }
         });
+        let (role, context) = (labels.role(), labels.context().to_owned());
+        instance.objects.push(InventoryObject { kind, name, role, context, state });
     }
     let mut instances: Vec<_> = by_instance.into_values().collect();
     for instance in &mut instances {
-        instance
-            .objects
-            .sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+        instance.objects.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
     }
     Ok(Inventory { instances })
 }
@@ -141,37 +124,17 @@ async fn find_with(engine: &Engine, prefix: &str, filters: &[String]) -> Result<
     let (containers, networks) =
         tokio::try_join!(engine.list_containers(filters), engine.list_networks(filters))?;
     let containers = containers.into_iter().map(|container| {
-        (
-            ObjectKind::Container,
-            container.id,
-            container.name,
-            container.state,
-            container.labels,
-        )
+        (ObjectKind::Container, container.id, container.name, container.state, container.labels)
     });
     let networks = networks.into_iter().map(|network| {
-        (
-            ObjectKind::Network,
-            network.name.clone(),
-            network.name,
-            String::new(),
-            network.labels,
-        )
+        (ObjectKind::Network, network.name.clone(), network.name, String::new(), network.labels)
     });
-    let found = containers
-        .chain(networks)
-        .filter_map(|(kind, id, name, state, labels)| {
-            let Some(labels) = Labels::from_map(&labels).filter(|labels| labels.owner() == prefix) else {
-                tracing::warn!(object = %name, "carries our owner label, but not all labels; it stays");
-                return None;
-            };
-            Some(Found {
-                kind,
-                id,
-                name,
-                state,
-                labels,
-            })
-        });
+    let found = containers.chain(networks).filter_map(|(kind, id, name, state, labels)| {
+        let Some(labels) = Labels::from_map(&labels).filter(|labels| labels.owner() == prefix) else {
+            tracing::warn!(object = %name, "carries our owner label, but not all labels; it stays");
+            return None;
+        };
+        Some(Found { kind, id, name, state, labels })
+    });
     Ok(found.collect())
 }

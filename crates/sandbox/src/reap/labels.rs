@@ -36,15 +36,8 @@ pub enum Role {
 }
 
 impl Role {
-    const ALL: [Self; 7] = [
-        Self::Task,
-        Self::Proxy,
-        Self::Network,
-        Self::Egress,
-        Self::Probe,
-        Self::Run,
-        Self::Build,
-    ];
+    const ALL: [Self; 7] =
+        [Self::Task, Self::Proxy, Self::Network, Self::Egress, Self::Probe, Self::Run, Self::Build];
     /// What the engine calls a container whose process was never started.
     const NEVER_STARTED: [&str; 3] = ["created", "configured", "initialized"];
 
@@ -155,10 +148,7 @@ impl Labels {
             instance: instance.clone(),
             context: map.get(CONTEXT)?.clone(),
             role: Role::ALL.into_iter().find(|known| known.as_str() == role)?,
-            lock: LockPlace {
-                path,
-                view: map.get(VIEW)?.clone(),
-            },
+            lock: LockPlace { path, view: map.get(VIEW)?.clone() },
         })
     }
 
@@ -221,10 +211,7 @@ mod tests {
     #[test]
     fn the_filters_name_labels_that_objects_carry() {
         let labels = labels();
-        for filter in [
-            Labels::owned_by(labels.owner()),
-            Labels::made_by(labels.instance()),
-        ] {
+        for filter in [Labels::owned_by(labels.owner()), Labels::made_by(labels.instance())] {
             let (name, value) = filter.split_once('=').unwrap();
             assert_eq!(labels.to_map().get(name).map(String::as_str), Some(value));
         }

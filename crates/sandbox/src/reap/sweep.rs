@@ -44,10 +44,7 @@ pub struct SweepReport {
 pub(crate) async fn sweep(engine: &Engine, prefix: &str) -> Result<SweepReport, EngineError> {
     let found = find(engine, prefix).await?;
     let doomed = doomed(found, instance::liveness);
-    let locks: BTreeSet<PathBuf> = doomed
-        .iter()
-        .map(|found| found.labels.lock().path.clone())
-        .collect();
+    let locks: BTreeSet<PathBuf> = doomed.iter().map(|found| found.labels.lock().path.clone()).collect();
     let (report, _) = remove(engine, doomed).await;
     if report.failed.is_empty() {
         for lock in &locks {
@@ -111,11 +108,8 @@ pub(crate) async fn others_alive(engine: &Engine, own: &Labels) -> Result<bool, 
 fn doomed(found: Vec<Found>, liveness: impl Fn(&LockPlace) -> Liveness) -> Vec<Found> {
     // Each lock is asked once: an instance that ends meanwhile is dead for all its objects or for none.
     let locks: BTreeSet<LockPlace> = found.iter().map(|found| found.labels.lock().clone()).collect();
-    let dead: BTreeSet<LockPlace> = locks
-        .iter()
-        .filter(|lock| liveness(lock) == Liveness::Dead)
-        .cloned()
-        .collect();
+    let dead: BTreeSet<LockPlace> =
+        locks.iter().filter(|lock| liveness(lock) == Liveness::Dead).cloned().collect();
     let doomed = found
         .into_iter()
         .filter(|found| dead.contains(found.labels.lock()) && found.labels.role() != Role::Egress)
@@ -126,17 +120,9 @@ fn doomed(found: Vec<Found>, liveness: impl Fn(&LockPlace) -> Liveness) -> Vec<F
 /// Those of `found` that do not outlive their instance. The networks of a run stay with it: the engine keeps a network that a
 /// container is on. Its proxy does not: it has ended.
 fn without_runs(found: Vec<Found>) -> Vec<Found> {
-    let place = |found: &Found| {
-        (
-            found.labels.instance().to_owned(),
-            found.labels.context().to_owned(),
-        )
-    };
-    let runs: BTreeSet<_> = found
-        .iter()
-        .filter(|found| found.labels.role().outlives(&found.state))
-        .map(place)
-        .collect();
+    let place = |found: &Found| (found.labels.instance().to_owned(), found.labels.context().to_owned());
+    let runs: BTreeSet<_> =
+        found.iter().filter(|found| found.labels.role().outlives(&found.state)).map(place).collect();
     found
         .into_iter()
         .filter(|found| found.labels.role() == Role::Proxy || !runs.contains(&place(found)))
@@ -147,14 +133,10 @@ fn without_runs(found: Vec<Found>) -> Vec<Found> {
 async fn remove(engine: &Engine, doomed: Vec<Found>) -> (SweepReport, Option<EngineError>) {
     let mut report = SweepReport::default();
     let mut first_error = None;
-    let instances: BTreeSet<String> = doomed
-        .iter()
-        .map(|found| found.labels.instance().to_owned())
-        .collect();
+    let instances: BTreeSet<String> = doomed.iter().map(|found| found.labels.instance().to_owned()).collect();
     report.instances = instances.into_iter().collect();
-    let (containers, networks): (Vec<_>, Vec<_>) = doomed
-        .into_iter()
-        .partition(|found| found.kind == ObjectKind::Container);
+    let (containers, networks): (Vec<_>, Vec<_>) =
+        doomed.into_iter().partition(|found| found.kind == ObjectKind::Container);
     for kind in [containers, networks] {
         let removals = stream::iter(kind).map(async |found| {
             let removed = match found.kind {
@@ -242,16 +224,10 @@ mod tests {
             let run = object(ObjectKind::Container, Role::Run, "run", &lock);
             let other = object(ObjectKind::Container, Role::Task, "other", &lock);
             let all = vec![
-                Found {
-                    state: of_run.to_owned(),
-                    ..run
-                },
+                Found { state: of_run.to_owned(), ..run },
                 object(ObjectKind::Network, Role::Network, "network", &lock),
                 object(ObjectKind::Container, Role::Proxy, "proxy", &lock),
-                Found {
-                    labels: Labels::new("sandbox", &lock, "another context"),
-                    ..other
-                },
+                Found { labels: Labels::new("sandbox", &lock, "another context"), ..other },
             ];
             assert_eq!(names(&doomed(all, |_| Liveness::Dead)), expected, "{of_run}");
         }

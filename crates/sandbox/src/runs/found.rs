@@ -26,22 +26,11 @@ pub(super) struct FoundRun {
 /// All runs of the prefix. A container that only has a name such as a run's is none.
 pub(super) async fn all(shared: &Shared) -> Result<Vec<FoundRun>, EngineError> {
     let prefix = shared.prefix();
-    let containers = shared
-        .engine()
-        .list_containers(&[Labels::owned_by(prefix)])
-        .await?;
+    let containers = shared.engine().list_containers(&[Labels::owned_by(prefix)]).await?;
     let run = |summary: ContainerSummary| {
         let labels = labels(&summary.labels, prefix)?;
-        let name = summary
-            .name
-            .strip_prefix(&container_name(prefix, ""))?
-            .parse()
-            .ok()?;
-        Some(FoundRun {
-            summary,
-            labels,
-            name,
-        })
+        let name = summary.name.strip_prefix(&container_name(prefix, ""))?.parse().ok()?;
+        Some(FoundRun { summary, labels, name })
     };
     Ok(containers.into_iter().filter_map(run).collect())
 }
@@ -69,13 +58,7 @@ impl FoundRun {
     pub(super) async fn handle(&self, engine: &Engine) -> Result<Handle, EngineError> {
         let is = engine.inspect_container(&self.summary.id).await?;
         let (id, name) = (ContainerId::listed(&self.summary), self.summary.name.clone());
-        Ok(Handle::of_other(
-            engine,
-            id,
-            name,
-            signal(&is.config.stop_signal),
-            STOP_TIMEOUT,
-        ))
+        Ok(Handle::of_other(engine, id, name, signal(&is.config.stop_signal), STOP_TIMEOUT))
     }
 }
 

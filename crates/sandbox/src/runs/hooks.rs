@@ -141,9 +141,6 @@ mod tests {
         assert_eq!(calls.load(Ordering::SeqCst), 1);
         let error = hooks.fire(Moment::PreStart, &run).await.unwrap_err();
         assert_eq!(error.to_string(), "the pre_start hook of run `r` failed");
-        assert_eq!(
-            error.source().map(ToString::to_string).as_deref(),
-            Some("no room")
-        );
+        assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("no room"));
     }
 }

@@ -42,12 +42,7 @@ pub(super) async fn prepare(shared: &Shared, spec: RunSpec) -> Result<Prepared, 
         .clone();
     let made = task_dir::make(&folder)?;
     match Box::pin(fill(shared, &spec, launch)).await {
-        Ok((created, proxy)) => Ok(Prepared {
-            created,
-            proxy,
-            folder: own.then_some(folder),
-            spec,
-        }),
+        Ok((created, proxy)) => Ok(Prepared { created, proxy, folder: own.then_some(folder), spec }),
         Err(error) => {
             // One that was there may be another's.
             if own && made {
@@ -83,18 +78,13 @@ async fn create(
     // Whatever is made for this run, and nothing else, is of this context.
     launch.context = id.to_string();
     let image = shared.image_id(&launch.image).await?;
-    let program = Program {
-        command: spec.command.clone(),
-        ..Program::default()
-    };
+    let program = Program { command: spec.command.clone(), ..Program::default() };
     let labels = shared.labels(&launch.context);
     let name = container_name(shared.prefix(), spec.name.as_str());
     let plan = |endpoint: &Endpoint| -> Result<ContainerPlan, SandboxError> {
         // As late as can be: a hook was called since they were checked, and networks take their time.
-        let program = Program {
-            mounts: task::resolved_mounts(shared.state_dir(), &launch.mounts)?,
-            ..program
-        };
+        let program =
+            Program { mounts: task::resolved_mounts(shared.state_dir(), &launch.mounts)?, ..program };
         let plan = task::plan(shared, &launch, &id, &image, program, endpoint)?;
         Ok(detached(plan, spec, name, &labels))
     };
@@ -103,11 +93,8 @@ async fn create(
         return Ok((Created::create(shared.engine(), &plan(&endpoint)?).await?, None));
     };
     let log = task::log_sink(&launch)?;
-    let Opening {
-        endpoint,
-        proxy,
-        remains,
-    } = Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
+    let Opening { endpoint, proxy, remains } =
+        Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
     let created = async { Ok(Created::create(shared.engine(), &plan(&endpoint)?).await?) };
     // Neither is dropped half done when the other fails: both are taken down again.
     let (created, proxy) = tokio::join!(created, proxy);
@@ -138,19 +125,10 @@ impl Prepared {
             }
             return Err(error.into());
         }
-        let Self {
-            created,
-            proxy,
-            spec,
-            folder,
-        } = self;
+        let Self { created, proxy, spec, folder } = self;
         let started = async { created.set_up().await?.start().await };
         match started.await {
-            Ok(handle) => Ok(Live {
-                handle,
-                proxy,
-                folder,
-            }),
+            Ok(handle) => Ok(Live { handle, proxy, folder }),
             Err(error) => {
                 // The container is gone again.
                 task::tell(task::close(proxy).await);

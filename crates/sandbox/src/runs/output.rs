@@ -199,10 +199,7 @@ mod tests {
             vec![out("a\n"), err(">> init complete")],
         ] {
             let (found, seen) = look(&mut Given::default(), chunks, true, READY_MARKER).await;
-            assert!(
-                found == Look::Found && !seen.contains(&"b".to_owned()),
-                "{seen:?}"
-            );
+            assert!(found == Look::Found && !seen.contains(&"b".to_owned()), "{seen:?}");
         }
         let chunks = vec![out(">> init\n complete"), err("x\n")];
         let (found, seen) = look(&mut Given::default(), chunks, true, READY_MARKER).await;
@@ -220,10 +217,7 @@ mod tests {
             (vec![out("a\na\nbc\n"), err("d\n"), out("e")], true, vec!["e"]),
         ] {
             let (found, seen) = look(&mut given, chunks, ended, "never").await;
-            assert_eq!(
-                (found, seen),
-                (Look::Nothing, expected.into_iter().map(str::to_owned).collect())
-            );
+            assert_eq!((found, seen), (Look::Nothing, expected.into_iter().map(str::to_owned).collect()));
         }
     }
 

@@ -24,10 +24,7 @@ pub(super) fn detached(plan: ContainerPlan, spec: &RunSpec, name: String, labels
                 .iter()
                 .map(|(key, value)| (key.as_str().to_owned(), value.clone()))
                 .collect(),
-            sharing: spec
-                .mounted()
-                .map(|volume| (volume.container_path.clone(), volume.sharing))
-                .collect(),
+            sharing: spec.mounted().map(|volume| (volume.container_path.clone(), volume.sharing)).collect(),
         },
         ..plan
     }
@@ -45,13 +42,10 @@ pub(super) fn in_words_of(spec: &RunSpec, error: SandboxError) -> SandboxError {
                 ..
             }),
             Some(gpus),
-        ) if is_of(gpus, spec, &problem) => ContainerError::Unsupported {
-            field: "gpus",
-            engine,
-            problem,
-            hint: gpus.hint().to_owned(),
+        ) if is_of(gpus, spec, &problem) => {
+            ContainerError::Unsupported { field: "gpus", engine, problem, hint: gpus.hint().to_owned() }
+                .into()
         }
-        .into(),
         (error, _) => error,
     }
 }
@@ -103,10 +97,7 @@ mod tests {
         assert_eq!(plan.labels.role(), Role::Run);
         assert!(!plan.stdin);
         assert_eq!(plan.detachment.log_limit, Some(1 << 20));
-        assert_eq!(
-            plan.detachment.annotations,
-            [("krun.cpus".to_owned(), "2".to_owned())].into()
-        );
+        assert_eq!(plan.detachment.annotations, [("krun.cpus".to_owned(), "2".to_owned())].into());
     }
 
     #[test]
@@ -121,10 +112,7 @@ mod tests {
             ]
             .into()
         );
-        assert_eq!(
-            labels(&spec().sealed()),
-            [("/c".to_owned(), Sharing::Private)].into()
-        );
+        assert_eq!(labels(&spec().sealed()), [("/c".to_owned(), Sharing::Private)].into());
     }
 
     #[test]
@@ -139,50 +127,23 @@ mod tests {
         };
         let gpus = || spec().gpus("nvidia:1".parse().unwrap());
         let with_own = gpus().isolation(Isolation {
-            devices: vec![
-                Device::node("/dev/kvm"),
-                Device::Cdi("nvidia.com/gpu=10".to_owned()),
-            ],
+            devices: vec![Device::node("/dev/kvm"), Device::Cdi("nvidia.com/gpu=10".to_owned())],
             ..Isolation::agent()
         });
         let devices = "isolation.devices";
         for (spec, field, problem, is_renamed) in [
-            (
-                &gpus(),
-                devices,
-                "unresolvable CDI devices nvidia.com/gpu=1",
-                true,
-            ),
+            (&gpus(), devices, "unresolvable CDI devices nvidia.com/gpu=1", true),
             (&gpus(), devices, "no CDI registry", true),
             (&gpus(), "isolation.ulimits", "no nvidia.com/gpu=1", false),
-            (
-                &spec(),
-                devices,
-                "unresolvable CDI devices nvidia.com/gpu=1",
-                false,
-            ),
-            (
-                &with_own,
-                devices,
-                "unresolvable CDI devices nvidia.com/gpu=1",
-                true,
-            ),
+            (&spec(), devices, "unresolvable CDI devices nvidia.com/gpu=1", false),
+            (&with_own, devices, "unresolvable CDI devices nvidia.com/gpu=1", true),
             (&with_own, devices, "ignores `nvidia.com/gpu=1`", true),
             (&with_own, devices, "ignores `nvidia.com/gpu=10`", false),
-            (
-                &with_own,
-                devices,
-                "no nvidia.com/gpu=10, nvidia.com/gpu=1",
-                false,
-            ),
+            (&with_own, devices, "no nvidia.com/gpu=10, nvidia.com/gpu=1", false),
             (&with_own, devices, "no CDI registry", false),
         ] {
             let text = in_words_of(spec, refused(field, problem)).to_string();
-            let (field, hint) = if is_renamed {
-                ("gpus", "nvidia-ctk")
-            } else {
-                (field, "use another")
-            };
+            let (field, hint) = if is_renamed { ("gpus", "nvidia-ctk") } else { (field, "use another") };
             let begins = format!("{field}: podman 5.4.2 {problem}; ");
             assert!(text.starts_with(&begins) && text.contains(hint), "{text}");
         }

@@ -55,10 +55,7 @@ impl Registry {
         if entries.contains_key(name) {
             return Err(RunError::NameTaken(name.clone()));
         }
-        let entry = Entry {
-            stage: Stage::Busy,
-            hooks: LifecycleHooks::default(),
-        };
+        let entry = Entry { stage: Stage::Busy, hooks: LifecycleHooks::default() };
         entries.insert(name.clone(), entry);
         Ok(self.reservation(name))
     }
@@ -69,15 +66,11 @@ impl Registry {
         name: &RunName,
     ) -> Result<(Reservation<'_>, Prepared, LifecycleHooks), RunError> {
         let mut entries = self.entries();
-        let entry = entries
-            .get_mut(name)
-            .ok_or_else(|| RunError::NotStartable(name.clone()))?;
+        let entry = entries.get_mut(name).ok_or_else(|| RunError::NotStartable(name.clone()))?;
         match std::mem::replace(&mut entry.stage, Stage::Busy) {
-            Stage::Created(prepared) => Ok((
-                self.reservation(name),
-                *prepared,
-                std::mem::take(&mut entry.hooks),
-            )),
+            Stage::Created(prepared) => {
+                Ok((self.reservation(name), *prepared, std::mem::take(&mut entry.hooks)))
+            }
             Stage::Busy => Err(RunError::Busy(name.clone())),
             other @ Stage::Live(_) => {
                 entry.stage = other;
@@ -90,10 +83,7 @@ impl Registry {
     pub(super) fn take(&self, name: &RunName) -> Result<Option<Entry>, RunError> {
         let mut entries = self.entries();
         match entries.remove(name) {
-            Some(Entry {
-                stage: Stage::Busy,
-                hooks,
-            }) => {
+            Some(Entry { stage: Stage::Busy, hooks }) => {
                 let stage = Stage::Busy;
                 entries.insert(name.clone(), Entry { stage, hooks });
                 Err(RunError::Busy(name.clone()))
@@ -133,10 +123,7 @@ impl Registry {
     /// Takes the callback of `moment` of a run out.
     pub(super) fn take_hook(&self, name: &RunName, moment: Moment) -> LifecycleHooks {
         let mut entries = self.entries();
-        entries
-            .get_mut(name)
-            .map(|entry| entry.hooks.only(moment))
-            .unwrap_or_default()
+        entries.get_mut(name).map(|entry| entry.hooks.only(moment)).unwrap_or_default()
     }
 
     /// Lets go of all runs: their proxies end, because nobody holds their stdin any more.
@@ -145,29 +132,21 @@ impl Registry {
     }
 
     fn reservation(&self, name: &RunName) -> Reservation<'_> {
-        Reservation {
-            registry: self,
-            name: name.clone(),
-        }
+        Reservation { registry: self, name: name.clone() }
     }
 }
 
 impl Reservation<'_> {
     /// Puts the run under its name.
     pub(super) fn fill(self, stage: Stage, hooks: LifecycleHooks) {
-        self.registry
-            .entries()
-            .insert(self.name.clone(), Entry { stage, hooks });
+        self.registry.entries().insert(self.name.clone(), Entry { stage, hooks });
     }
 }
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         let mut entries = self.registry.entries();
-        if matches!(
-            entries.get(&self.name).map(|entry| &entry.stage),
-            Some(Stage::Busy)
-        ) {
+        if matches!(entries.get(&self.name).map(|entry| &entry.stage), Some(Stage::Busy)) {
             entries.remove(&self.name);
         }
     }
@@ -187,10 +166,7 @@ mod tests {
         assert!(matches!(registry.begin_start(&name), Err(RunError::Busy(_))));
         assert!(matches!(registry.handle(&name), Err(RunError::NotStarted(_))));
         drop(reservation);
-        assert!(matches!(
-            registry.begin_start(&name),
-            Err(RunError::NotStartable(_))
-        ));
+        assert!(matches!(registry.begin_start(&name), Err(RunError::NotStartable(_))));
         assert!(registry.take(&name).unwrap().is_none());
         assert!(registry.reserve(&name).is_ok());
     }

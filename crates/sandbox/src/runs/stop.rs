@@ -40,15 +40,8 @@ pub(super) async fn stop(shared: &Shared, registry: &Registry, name: &RunName) -
         Err(error) => (LifecycleHooks::default(), Err(error.into())),
     };
     let gone = removed.is_ok();
-    let told = hooks
-        .fire(Moment::PostStop, name)
-        .await
-        .map_err(SandboxError::from);
-    StopResult {
-        name: name.clone(),
-        removed: gone,
-        error: removed.and(told).err(),
-    }
+    let told = hooks.fire(Moment::PostStop, name).await.map_err(SandboxError::from);
+    StopResult { name: name.clone(), removed: gone, error: removed.and(told).err() }
 }
 
 async fn remove_found(shared: &Shared, name: &RunName) -> Result<(), SandboxError> {

@@ -14,11 +14,7 @@ pub(super) fn path(state_dir: &Path, prefix: &str, name: &RunName) -> PathBuf {
 
 /// Makes a folder that only its owner can read. Tells whether it was not there before.
 pub(super) fn make(path: &Path) -> Result<bool, RunError> {
-    let failed = |source| RunError::TaskDir {
-        operation: "make",
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| RunError::TaskDir { operation: "make", path: path.to_owned(), source };
     let mut builder = std::fs::DirBuilder::new();
     builder.mode(0o700);
     if let Some(parent) = path.parent() {
@@ -34,11 +30,9 @@ pub(super) fn make(path: &Path) -> Result<bool, RunError> {
 /// Removes a folder with what is in it; one that is gone is done.
 pub(super) fn remove(path: &Path) -> Result<(), RunError> {
     match std::fs::remove_dir_all(path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(RunError::TaskDir {
-            operation: "remove",
-            path: path.to_owned(),
-            source,
-        }),
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(RunError::TaskDir { operation: "remove", path: path.to_owned(), source })
+        }
         _ => Ok(()),
     }
 }

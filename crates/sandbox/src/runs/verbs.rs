@@ -166,15 +166,7 @@ impl Runs {
         };
         let engine = self.shared.engine();
         let covered = Covered::of(&engine.inspect_container(&container).await?);
-        copy::copy(
-            engine,
-            &container,
-            name,
-            &covered,
-            Owner::OfArchive,
-            (source, target),
-        )
-        .await
+        copy::copy(engine, &container, name, &covered, Owner::OfArchive, (source, target)).await
     }
 
     /// Gives each line of a run's output, from the first that is kept on, to `ready_check`, until that says that the run is ready, the run
@@ -217,8 +209,7 @@ impl Runs {
         name: &RunName,
         timeout: Option<Duration>,
     ) -> Result<Readiness, SandboxError> {
-        self.stream_logs(name, timeout, |line| line.contains(READY_MARKER))
-            .await
+        self.stream_logs(name, timeout, |line| line.contains(READY_MARKER)).await
     }
 
     /// Waits for the end of a run, at most for `timeout` (`None`: as long as it takes). The first time that an end is seen, `post_stop`
@@ -238,19 +229,14 @@ impl Runs {
         let exit = match (within(timeout, handle.wait()).await, timeout) {
             (Some(exit), _) => exit?,
             (None, after) => {
-                return Err(RunError::StillRunning {
-                    run: name.clone(),
-                    after: after.unwrap_or_default(),
-                }
-                .into());
+                return Err(
+                    RunError::StillRunning { run: name.clone(), after: after.unwrap_or_default() }.into()
+                );
             }
         };
         let mut hook = self.registry.take_hook(name, Moment::PostStop);
         hook.fire(Moment::PostStop, name).await?;
-        Ok(RunExit {
-            code: exit.code,
-            oom_killed: exit.oom_killed,
-        })
+        Ok(RunExit { code: exit.code, oom_killed: exit.oom_killed })
     }
 
     /// Stops and removes runs, of this process or another, all at once: asks each process to end, kills it when its time is over, and
@@ -259,9 +245,7 @@ impl Runs {
     ///
     /// Counterpart of `Sandbox.stop` of terok-sandbox.
     pub async fn stop(&self, names: &[RunName]) -> Vec<StopResult> {
-        let stops = names
-            .iter()
-            .map(|name| stop::stop(&self.shared, &self.registry, name));
+        let stops = names.iter().map(|name| stop::stop(&self.shared, &self.registry, name));
         futures_util::future::join_all(stops).await
     }
 
@@ -277,11 +261,7 @@ impl Runs {
                 continue;
             }
             let removed = stop::remove(&self.shared, &found).await;
-            results.push(StopResult {
-                name: found.name,
-                removed: removed.is_ok(),
-                error: removed.err(),
-            });
+            results.push(StopResult { name: found.name, removed: removed.is_ok(), error: removed.err() });
         }
         Ok(results)
     }

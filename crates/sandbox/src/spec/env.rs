@@ -26,8 +26,7 @@ impl ContainerEnv {
     /// Adds the variables of `other`, which win over those already there.
     #[must_use]
     pub fn merge(mut self, other: &BTreeMap<String, String>) -> Self {
-        self.0
-            .extend(other.iter().map(|(name, value)| (name.clone(), value.clone())));
+        self.0.extend(other.iter().map(|(name, value)| (name.clone(), value.clone())));
         self
     }
 
@@ -46,10 +45,7 @@ impl ContainerEnv {
                 ));
             }
             if value.contains('\0') {
-                return Err(InvalidSpec::new(
-                    "env",
-                    format!("the value of `{name}` holds a NUL character"),
-                ));
+                return Err(InvalidSpec::new("env", format!("the value of `{name}` holds a NUL character")));
             }
         }
         Ok(())
@@ -64,12 +60,7 @@ impl fmt::Debug for ContainerEnv {
 
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for ContainerEnv {
     fn from_iter<T: IntoIterator<Item = (N, V)>>(variables: T) -> Self {
-        Self(
-            variables
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-        )
+        Self(variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
     }
 }
 
@@ -87,11 +78,7 @@ mod tests {
     fn names_and_values_that_no_process_can_have_are_refused() {
         assert!(ContainerEnv::default().with("A=B", "").validate().is_err());
         assert!(ContainerEnv::default().with("", "x").validate().is_err());
-        let error = ContainerEnv::default()
-            .with("A", "hun\0ter2")
-            .validate()
-            .unwrap_err()
-            .to_string();
+        let error = ContainerEnv::default().with("A", "hun\0ter2").validate().unwrap_err().to_string();
         assert!(!error.contains("ter2"), "{error}");
     }
 }

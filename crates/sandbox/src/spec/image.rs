@@ -25,11 +25,7 @@ impl ImageSource {
     /// Built from a Dockerfile and the files of its context, by steps without a network.
     #[must_use]
     pub fn build(dockerfile: impl Into<Vec<u8>>, context_files: BTreeMap<String, Vec<u8>>) -> Self {
-        Self::Build {
-            dockerfile: dockerfile.into(),
-            context_files,
-            network: Network::Disabled,
-        }
+        Self::Build { dockerfile: dockerfile.into(), context_files, network: Network::Disabled }
     }
 
     /// What the `RUN` steps of a build may reach: nothing ([`Network::Disabled`], the default), what an allowlist permits through a
@@ -40,10 +36,7 @@ impl ImageSource {
     /// errors: `ADD` of a URL, flags of `RUN`, `ONBUILD`, here-documents. An image that is not built has no such network.
     #[must_use]
     pub fn with_network(mut self, network: Network) -> Self {
-        if let Self::Build {
-            network: of_build, ..
-        } = &mut self
-        {
+        if let Self::Build { network: of_build, .. } = &mut self {
             *of_build = network;
         }
         self

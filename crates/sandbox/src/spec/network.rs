@@ -28,10 +28,7 @@ impl NetworkSandboxConfig {
     /// Permits what `allowlist` permits; an empty one permits nothing.
     #[must_use]
     pub fn new(allowlist: Allowlist) -> Self {
-        Self {
-            allowlist,
-            replacements: SecretReplacements::default(),
-        }
+        Self { allowlist, replacements: SecretReplacements::default() }
     }
 
     /// What the proxy puts in the place of the surrogates in the container's environment: see

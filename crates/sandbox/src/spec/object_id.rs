@@ -19,11 +19,7 @@ impl ObjectId {
 
     fn with_suffix(context: &str, suffix: u32) -> Self {
         let safe = |c: char| {
-            if c.is_ascii_alphanumeric() {
-                c.to_ascii_lowercase()
-            } else {
-                '-'
-            }
+            if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }
         };
         let kept: String = context.chars().take(Self::KEPT).map(safe).collect();
         let kept = kept.trim_matches('-');
@@ -48,10 +44,7 @@ mod tests {
             ("conversation-42", "conversation-42-0000000a"),
             ("Ünïcode / ../x", "n-code------x-0000000a"),
             ("///", "context-0000000a"),
-            (
-                "a-very-long-context-id-that-goes-on",
-                "a-very-long-context-id-t-0000000a",
-            ),
+            ("a-very-long-context-id-that-goes-on", "a-very-long-context-id-t-0000000a"),
         ] {
             assert_eq!(ObjectId::with_suffix(context, 10).to_string(), expected);
         }

@@ -64,10 +64,7 @@ impl FromStr for ByteSize {
         bytes(text).map(Self).ok_or_else(|| {
             InvalidSpec::new(
                 "size",
-                format!(
-                    "`{}` is no size; write one such as 512m or 4g",
-                    text.escape_debug()
-                ),
+                format!("`{}` is no size; write one such as 512m or 4g", text.escape_debug()),
             )
         })
     }
@@ -76,9 +73,7 @@ impl FromStr for ByteSize {
 /// In whole numbers all the way: no digit is lost to a floating point.
 fn bytes(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
-    let digits = lower
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(lower.len());
+    let digits = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
     let (number, unit) = lower.split_at(digits);
     let unit = unit.strip_prefix(' ').unwrap_or(unit);
     let shift = match unit {
@@ -189,11 +184,7 @@ mod tests {
             ("4mi", None),
             ("99999999999p", None),
         ] {
-            assert_eq!(
-                text.parse::<ByteSize>().ok().map(ByteSize::bytes),
-                expected,
-                "{text:?}"
-            );
+            assert_eq!(text.parse::<ByteSize>().ok().map(ByteSize::bytes), expected, "{text:?}");
         }
     }
 
@@ -206,14 +197,9 @@ mod tests {
 
     #[test]
     fn numbers_of_processors_have_bounds() {
-        for (count, good) in [
-            (0.01, true),
-            (1024.0, true),
-            (0.0, false),
-            (-1.0, false),
-            (1025.0, false),
-            (f64::NAN, false),
-        ] {
+        for (count, good) in
+            [(0.01, true), (1024.0, true), (0.0, false), (-1.0, false), (1025.0, false), (f64::NAN, false)]
+        {
             assert_eq!(Cpus::new(count).is_ok(), good, "{count}");
         }
     }

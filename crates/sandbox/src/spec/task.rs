@@ -72,9 +72,7 @@ impl Launch {
         self.refuse_shadowing(ENTRY_POINT)?;
         if matches!(self.network, Network::Sandboxed(_)) {
             // The bundle that the image has lies at one of these, and the proxy's authority is in what lies over it.
-            Self::AUTHORITY_BUNDLES
-                .into_iter()
-                .try_for_each(|bundle| self.refuse_shadowing(bundle))?;
+            Self::AUTHORITY_BUNDLES.into_iter().try_for_each(|bundle| self.refuse_shadowing(bundle))?;
         }
         self.refuse_twice()?;
         self.env.validate()?;
@@ -108,12 +106,7 @@ impl Launch {
 
     /// What each part permits for itself and the others do not.
     fn refuse_contradictions(&self) -> Result<(), InvalidSpec> {
-        if let Some(tmpfs) = self
-            .isolation
-            .tmpfs
-            .iter()
-            .find(|tmpfs| self.has_mount_at(&tmpfs.path))
-        {
+        if let Some(tmpfs) = self.isolation.tmpfs.iter().find(|tmpfs| self.has_mount_at(&tmpfs.path)) {
             return Err(InvalidSpec::new(
                 "isolation.tmpfs",
                 format!("a mount is already at `{}`; leave out one of them", tmpfs.path),
@@ -122,10 +115,7 @@ impl Launch {
         if !self.isolation.hosts.is_empty() && self.has_mount_at(Self::HOSTS_FILE) {
             return Err(InvalidSpec::new(
                 "isolation.hosts",
-                format!(
-                    "a mount is already at `{}`; write the names into that file",
-                    Self::HOSTS_FILE
-                ),
+                format!("a mount is already at `{}`; write the names into that file", Self::HOSTS_FILE),
             ));
         }
         if self.isolation.swap > 0 && self.limits.memory.is_none() {
@@ -148,9 +138,7 @@ impl Launch {
 
     /// Whether a mount of the caller's is at `target`.
     pub(crate) fn has_mount_at(&self, target: &str) -> bool {
-        self.mounts
-            .iter()
-            .any(|mount| Path::new(mount.container_path()) == Path::new(target))
+        self.mounts.iter().any(|mount| Path::new(mount.container_path()) == Path::new(target))
     }
 
     /// A mount at or above `owned` would hide what the sandbox puts there; one below it would change it.
@@ -163,10 +151,7 @@ impl Launch {
         match self.mounts.iter().find(shadows) {
             Some(mount) => Err(InvalidSpec::new(
                 "mounts",
-                format!(
-                    "`{}` would hide `{owned}`, which is the sandbox's own",
-                    mount.container_path()
-                ),
+                format!("`{}` would hide `{owned}`, which is the sandbox's own", mount.container_path()),
             )),
             None => Ok(()),
         }
@@ -305,10 +290,7 @@ impl TaskSpec {
         if let Some(binary) = &self.claude_binary {
             self.launch.refuse_shadowing(Self::CLAUDE_PROGRAM)?;
             if !binary.is_file() {
-                return Err(InvalidSpec::new(
-                    "claude_binary",
-                    format!("`{}` is no file", binary.display()),
-                ));
+                return Err(InvalidSpec::new("claude_binary", format!("`{}` is no file", binary.display())));
             }
             if is_node_script(binary) {
                 return Err(InvalidSpec::new(
@@ -325,10 +307,7 @@ impl TaskSpec {
 
     /// A task that can write its own session folder could forge its history.
     fn refuse_session_in_reach(&self) -> Result<(), InvalidSpec> {
-        let session = self
-            .session_dir
-            .canonicalize()
-            .unwrap_or_else(|_| self.session_dir.clone());
+        let session = self.session_dir.canonicalize().unwrap_or_else(|_| self.session_dir.clone());
         let reaches = |mount: &&Mount| {
             mount
                 .host_path()
@@ -389,11 +368,7 @@ impl CommandSpec {
         if self.command.iter().any(|argument| argument.contains('\0')) {
             return Err(InvalidSpec::new("command", "holds a NUL character"));
         }
-        if self
-            .command
-            .iter()
-            .any(|argument| self.launch.gives_away(argument))
-        {
+        if self.command.iter().any(|argument| self.launch.gives_away(argument)) {
             return Err(InvalidSpec::new(
                 "command",
                 "holds the real value of a credential that the container has a surrogate of; write the surrogate's variable instead",
@@ -421,9 +396,7 @@ mod tests {
         let network = NetworkSandboxConfig::new(allowlist::Allowlist::default())
             .replacements(secrets.replacements().clone());
         let command = |argument: &str, env: &[(&str, &str)]| {
-            let env = env
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             let env = ContainerEnv::new(secrets.env_vars().clone()).merge(&env.collect());
             CommandSpec::new("c", ImageTag::new("localhost/x:1"), ["echo", argument]).env(env)
         };
@@ -433,10 +406,7 @@ mod tests {
         };
         let inside = format!("x:{real}@y");
         assert_eq!(sandboxed(command("x", &[])), None);
-        assert_eq!(
-            sandboxed(command("x", &[("OTHER", &inside)])).as_deref(),
-            Some("env")
-        );
+        assert_eq!(sandboxed(command("x", &[("OTHER", &inside)])).as_deref(), Some("env"));
         assert_eq!(sandboxed(command(&inside, &[])).as_deref(), Some("command"));
         // Without a proxy there are no surrogates either.
         assert!(command(&inside, &[("OTHER", &inside)]).validate().is_ok());
@@ -473,28 +443,14 @@ mod tests {
         let command =
             |isolation| CommandSpec::new("c", ImageTag::new("localhost/x:1"), ["true"]).isolation(isolation);
         let at = |target: &str| Mount::read_only_at("/", target);
-        let tmpfs = Isolation {
-            tmpfs: vec![Tmpfs::new("/data", 4096)],
-            ..Isolation::agent()
-        };
-        let hosts = Isolation {
-            hosts: vec![HostEntry::new("a.test", Ipv4Addr::LOCALHOST)],
-            ..Isolation::agent()
-        };
-        let swap = Isolation {
-            swap: 4096,
-            ..Isolation::agent()
-        };
+        let tmpfs = Isolation { tmpfs: vec![Tmpfs::new("/data", 4096)], ..Isolation::agent() };
+        let hosts =
+            Isolation { hosts: vec![HostEntry::new("a.test", Ipv4Addr::LOCALHOST)], ..Isolation::agent() };
+        let swap = Isolation { swap: 4096, ..Isolation::agent() };
         let bounded = ResourceLimits::default().memory(ByteSize::gib(1));
         let on_disk = ResourceLimits::default().disk(ByteSize::gib(1));
-        let filtered = |seccomp| Isolation {
-            seccomp,
-            ..Isolation::agent()
-        };
-        let nowhere = Isolation {
-            hostname: "a b".to_owned(),
-            ..Isolation::agent()
-        };
+        let filtered = |seccomp| Isolation { seccomp, ..Isolation::agent() };
+        let nowhere = Isolation { hostname: "a b".to_owned(), ..Isolation::agent() };
         for (spec, field) in [
             (command(tmpfs.clone()), None),
             (command(tmpfs.clone()).mount(at("/data/x")), None),
@@ -505,18 +461,9 @@ mod tests {
             (command(swap), Some("isolation.swap")),
             (command(nowhere), Some("isolation.hostname")),
             (command(Isolation::agent()).limits(on_disk), None),
-            (
-                command(filtered(Seccomp::Profile("/p.json".into()))).limits(on_disk),
-                None,
-            ),
-            (
-                command(filtered(Seccomp::Default)).limits(on_disk),
-                Some("resource_limits.disk"),
-            ),
-            (
-                command(filtered(Seccomp::Unconfined)).limits(on_disk),
-                Some("resource_limits.disk"),
-            ),
+            (command(filtered(Seccomp::Profile("/p.json".into()))).limits(on_disk), None),
+            (command(filtered(Seccomp::Default)).limits(on_disk), Some("resource_limits.disk")),
+            (command(filtered(Seccomp::Unconfined)).limits(on_disk), Some("resource_limits.disk")),
         ] {
             let error = spec.validate().err();
             assert_eq!(error.as_ref().map(InvalidSpec::field), field, "{error:?}");

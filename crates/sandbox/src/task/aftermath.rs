@@ -96,9 +96,7 @@ mod tests {
         for removed in [Ok(()), Err(SandboxError::Busy)] {
             let failed = removed.is_err();
             let quarantine = folder.path().join("quarantine");
-            let (_, hold) = WorkspaceGuard::take(vec![mount.clone()], quarantine)
-                .await
-                .unwrap();
+            let (_, hold) = WorkspaceGuard::take(vec![mount.clone()], quarantine).await.unwrap();
             assert!(!hold.is_empty());
             let removal = async {
                 tokio::task::yield_now().await;
@@ -111,9 +109,8 @@ mod tests {
             assert_eq!(planted.len(), 1, "{planted:?}");
             assert!(planted[0].moved_to.is_some() && !tree.join(".envrc").exists());
         }
-        let (_, hold) = WorkspaceGuard::take(vec![Mount::read_write(&tree, "/workspace")], tree)
-            .await
-            .unwrap();
+        let (_, hold) =
+            WorkspaceGuard::take(vec![Mount::read_write(&tree, "/workspace")], tree).await.unwrap();
         assert!(hold.is_empty());
     }
 
@@ -130,10 +127,7 @@ mod tests {
         };
         assert_eq!(said(Ok(())), "");
         let text = said(Err(SandboxError::Busy));
-        assert!(
-            text.contains(r"a\nb") && text.contains("came to no result"),
-            "{text}"
-        );
+        assert!(text.contains(r"a\nb") && text.contains("came to no result"), "{text}");
     }
 
     /// Keeps what is said.

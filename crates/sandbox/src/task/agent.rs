@@ -28,11 +28,7 @@ pub struct Prompt {
 impl Prompt {
     /// A prompt for a fresh session and the session store's model, `sonnet` where it has none.
     pub fn new(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            resume: None,
-            model: None,
-        }
+        Self { text: text.into(), resume: None, model: None }
     }
 
     /// Resumes the session of this id; `None` begins a fresh one.
@@ -125,14 +121,8 @@ impl Inner {
         let input = std::io::Cursor::new(prompt.text.into_bytes());
         let (events, gone) = owner.split();
         let mut reading = Reading::new(reply, events);
-        let Finished {
-            end,
-            timings,
-            planted,
-        } = self
-            .runner
-            .run(&self.spec.launch, program, input, &mut reading, gone)
-            .await?;
+        let Finished { end, timings, planted } =
+            self.runner.run(&self.spec.launch, program, input, &mut reading, gone).await?;
         let result = match end {
             Ok(end) => reading.finish(&end, timings).await,
             Err(error) => Err(error),
@@ -173,10 +163,6 @@ impl Inner {
             "--verbose",
         ];
         command.extend(fixed.map(str::to_owned));
-        Program {
-            command,
-            mounts,
-            ..Program::default()
-        }
+        Program { command, mounts, ..Program::default() }
     }
 }

@@ -16,12 +16,7 @@ impl Capture {
     pub(crate) const DEFAULT_LIMIT: usize = 16 * 1024 * 1024;
 
     pub(crate) fn new(limit: usize) -> Self {
-        Self {
-            head: Vec::new(),
-            tail: VecDeque::new(),
-            half: limit / 2,
-            dropped: 0,
-        }
+        Self { head: Vec::new(), tail: VecDeque::new(), half: limit / 2, dropped: 0 }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
@@ -31,9 +26,7 @@ impl Capture {
         // Of more than the tail can hold, only the end is worth moving.
         let skip = rest.len().saturating_sub(self.half);
         let (skipped, kept) = rest.split_at(skip);
-        let overflow = (self.tail.len() + kept.len())
-            .saturating_sub(self.half)
-            .min(self.tail.len());
+        let overflow = (self.tail.len() + kept.len()).saturating_sub(self.half).min(self.tail.len());
         self.tail.drain(..overflow);
         self.tail.extend(kept);
         self.dropped += (skipped.len() + overflow) as u64;

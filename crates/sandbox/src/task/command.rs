@@ -111,25 +111,15 @@ controls!(Command);
 impl Inner {
     #[tracing::instrument(name = "execution", skip_all, fields(context = self.spec.launch.context))]
     async fn execute(&self, input: Input, owner: Owner<OutputChunk>) -> Result<CommandResult, SandboxError> {
-        let program = Program {
-            entrypoint: None,
-            command: self.spec.command.clone(),
-            ..Program::default()
-        };
+        let program = Program { entrypoint: None, command: self.spec.command.clone(), ..Program::default() };
         let (events, gone) = owner.split();
         let mut output = Kept {
             events,
             stdout: Capture::new(Capture::DEFAULT_LIMIT),
             stderr: Capture::new(Capture::DEFAULT_LIMIT),
         };
-        let Finished {
-            end,
-            timings,
-            planted,
-        } = self
-            .runner
-            .run(&self.spec.launch, program, input.into_reader(), &mut output, gone)
-            .await?;
+        let Finished { end, timings, planted } =
+            self.runner.run(&self.spec.launch, program, input.into_reader(), &mut output, gone).await?;
         let end = aftermath::or_told(end, &planted)?;
         Ok(CommandResult {
             exit_code: end.exit.code,

@@ -114,10 +114,7 @@ async fn supervise(
     } else {
         handle.stop().await?;
     }
-    Ok(End {
-        exit: handle.wait().await?,
-        ended,
-    })
+    Ok(End { exit: handle.wait().await?, ended })
 }
 
 async fn deadline(timeout: Option<Duration>) {

@@ -108,16 +108,10 @@ where
         let (owner, gone) = oneshot::channel();
         match switch.begin() {
             Ok(running) => {
-                let events = Events {
-                    sender,
-                    room: Arc::clone(&room),
-                };
+                let events = Events { sender, room: Arc::clone(&room) };
                 let work = work(Owner { events, gone });
                 let finished = async move {
-                    let result = work.await.map(|result| Unclaimed {
-                        result: Some(result),
-                        tampered,
-                    });
+                    let result = work.await.map(|result| Unclaimed { result: Some(result), tampered });
                     // Whoever has the result can begin the next one.
                     drop(running);
                     drop(send_result.send(result));
@@ -126,13 +120,7 @@ where
             }
             Err(busy) => drop(send_result.send(Err(busy))),
         }
-        Self {
-            events: received,
-            room: Room(room),
-            ready: Vec::new().into_iter(),
-            result,
-            _owner: owner,
-        }
+        Self { events: received, room: Room(room), ready: Vec::new().into_iter(), result, _owner: owner }
     }
 }
 
@@ -204,13 +192,7 @@ where
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             // The block takes only what it names: without its owner, the execution would be stopped.
-            let Self {
-                events,
-                room,
-                result,
-                _owner: owner,
-                ..
-            } = self;
+            let Self { events, room, result, _owner: owner, .. } = self;
             drop((events, room));
             // A fault of ours ended it.
             let result = result.await.unwrap_or(Err(SandboxError::NotTakenDown));
@@ -312,10 +294,7 @@ mod tests {
         let execution = numbers(&switch, |owner| async move {
             let (events, _gone) = owner.split();
             events.send(vec![0]).await;
-            assert!(
-                events.send(vec![1]).now_or_never().is_none(),
-                "the control: it waits"
-            );
+            assert!(events.send(vec![1]).now_or_never().is_none(), "the control: it waits");
             events.at_end()();
             for number in 1..100 {
                 events.send(vec![number]).await;

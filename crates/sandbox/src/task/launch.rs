@@ -52,20 +52,14 @@ pub(crate) async fn start(
         taken.map_err(SandboxError::from)
     };
     let (image, (mounts, mut hold)) = tokio::try_join!(shared.image_id(&launch.image), taken)?;
-    let program = Program {
-        mounts: mounts.into_iter().chain(program.mounts).collect(),
-        ..program
-    };
+    let program = Program { mounts: mounts.into_iter().chain(program.mounts).collect(), ..program };
     let mut timings = Timings::default();
     let (attached, proxy) = match &launch.network {
         Network::Sandboxed(config) => {
             let log = log_sink(launch)?;
             let labels = shared.labels(&launch.context);
-            let Opening {
-                endpoint,
-                proxy,
-                remains,
-            } = Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
+            let Opening { endpoint, proxy, remains } =
+                Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
             timings.network_ready_ms = elapsed_ms(since);
             let container = async {
                 let attached = attach(shared, launch, &id, &image, program, &endpoint).await;
@@ -99,13 +93,7 @@ pub(crate) async fn start(
         Ok(running) => {
             timings.started_ms = elapsed_ms(since);
             tracing::info!(container = %id, ms = timings.started_ms, "started");
-            Ok(Started {
-                running,
-                proxy,
-                timings,
-                since,
-                hold,
-            })
+            Ok(Started { running, proxy, timings, since, hold })
         }
         Err(error) => {
             // An engine that does not answer may have started it. The container is gone again.

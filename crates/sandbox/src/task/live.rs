@@ -28,11 +28,7 @@ impl LiveProxy {
     }
 
     fn control(&self) -> Result<ProxyControl, SandboxError> {
-        let control = self
-            .control
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let control = self.control.lock().unwrap_or_else(PoisonError::into_inner).clone();
         control.ok_or(SandboxError::NotRunning)
     }
 }

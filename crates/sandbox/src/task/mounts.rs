@@ -90,10 +90,7 @@ fn refuse_overlap(mount: &Mount, found: &Found, state: &Found) -> Result<(), Inv
 }
 
 fn unusable(state_dir: &Path, error: &io::Error) -> InvalidSpec {
-    InvalidSpec::new(
-        "state_dir",
-        format!("`{}` cannot be used: {error}", state_dir.display()),
-    )
+    InvalidSpec::new("state_dir", format!("`{}` cannot be used: {error}", state_dir.display()))
 }
 
 #[cfg(test)]
@@ -114,17 +111,11 @@ mod tests {
         let state = at("state");
         let whole = [Mount::read_write(at("app"), "/workspace")];
         resolved(&state, &whole).unwrap();
-        assert_eq!(
-            resolved(&state, &mounts("app/cache")).unwrap()[0].host_path(),
-            at("app/cache")
-        );
+        assert_eq!(resolved(&state, &mounts("app/cache")).unwrap()[0].host_path(), at("app/cache"));
         fs::remove_dir(at("app/cache")).unwrap();
         symlink("../secrets", at("app/cache")).unwrap();
         let error = resolved(&state, &mounts("app/cache")).unwrap_err().to_string();
-        assert!(
-            error.contains("symbolic link in a folder that tasks can write"),
-            "{error}"
-        );
+        assert!(error.contains("symbolic link in a folder that tasks can write"), "{error}");
         // The control: with nothing known of an earlier task, the link is the machine's own.
         let other = at("other-state");
         assert!(resolved(&other, &mounts("app/cache")).is_ok());

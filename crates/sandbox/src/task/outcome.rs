@@ -89,9 +89,7 @@ pub(crate) fn classify(evidence: &Evidence<'_>) -> Outcome {
         // Without a result it was cut off, or is no Claude Code: whatever its exit code, it did not answer.
         None => None,
     };
-    Complaint::new(report, evidence)
-        .outcome()
-        .unwrap_or(Outcome::ContainerFailed)
+    Complaint::new(report, evidence).outcome().unwrap_or(Outcome::ContainerFailed)
 }
 
 /// What Claude Code says went wrong.
@@ -104,10 +102,7 @@ struct Complaint<'a> {
 
 impl<'a> Complaint<'a> {
     fn new(report: Option<&'a ResultError>, evidence: &Evidence<'a>) -> Self {
-        let mut texts: Vec<&str> = report
-            .and_then(|report| report.text.as_deref())
-            .into_iter()
-            .collect();
+        let mut texts: Vec<&str> = report.and_then(|report| report.text.as_deref()).into_iter().collect();
         if !report.is_some_and(is_specific) {
             texts.extend(evidence.text_lines.iter().map(String::as_str));
             texts.extend(evidence.stderr.lines());
@@ -120,32 +115,22 @@ impl<'a> Complaint<'a> {
         let rows = [
             (Outcome::PromptTooLong, self.is_prompt_too_long()),
             (Outcome::AuthenticationFailed, self.is_authentication_failed()),
-            (
-                Outcome::RateLimited,
-                self.has_status(|status| status == 429) || self.is_class("rate_limit"),
-            ),
+            (Outcome::RateLimited, self.has_status(|status| status == 429) || self.is_class("rate_limit")),
             (Outcome::ApiUnavailable, self.is_api_unavailable()),
-            (
-                Outcome::SessionCorrupted,
-                self.has_status(|status| matches!(status, 400 | 409 | 422)),
-            ),
+            (Outcome::SessionCorrupted, self.has_status(|status| matches!(status, 400 | 409 | 422))),
         ];
-        rows.into_iter()
-            .find_map(|(outcome, fits)| fits.then_some(outcome))
+        rows.into_iter().find_map(|(outcome, fits)| fits.then_some(outcome))
     }
 
     fn is_prompt_too_long(&self) -> bool {
-        self.report
-            .is_some_and(|report| report.terminal_reason.as_deref() == Some("prompt_too_long"))
+        self.report.is_some_and(|report| report.terminal_reason.as_deref() == Some("prompt_too_long"))
             || self.has_status(|status| status == 413)
             || self.begins_with("Prompt is too long")
     }
 
     /// The class `billing_error` is looked at whatever the status: a key without credit gets 400, and a fresh session does not help.
     fn is_authentication_failed(&self) -> bool {
-        let billing = self
-            .report
-            .is_some_and(|report| report.class.as_deref() == Some("billing_error"));
+        let billing = self.report.is_some_and(|report| report.class.as_deref() == Some("billing_error"));
         billing
             || self.has_status(|status| matches!(status, 401..=403))
             || self.is_class("authentication_failed")
@@ -153,9 +138,7 @@ impl<'a> Complaint<'a> {
 
     fn is_api_unavailable(&self) -> bool {
         self.has_status(|status| status == 408 || (500..600).contains(&status))
-            || self
-                .report
-                .is_some_and(|report| report.api_error.as_deref() == Some("connection_failed"))
+            || self.report.is_some_and(|report| report.api_error.as_deref() == Some("connection_failed"))
             || self.begins_with("API Error: Connection")
     }
 
@@ -167,11 +150,7 @@ impl<'a> Complaint<'a> {
     fn has_status(&self, fits: impl Fn(u16) -> bool) -> bool {
         match self.report.and_then(|report| report.api_error_status) {
             Some(status) => fits(status),
-            None => self
-                .texts
-                .iter()
-                .filter_map(|text| leading_status(text))
-                .any(fits),
+            None => self.texts.iter().filter_map(|text| leading_status(text)).any(fits),
         }
     }
 

@@ -69,8 +69,7 @@ impl Reading {
                 }
                 ParsedLine::Text(text) if self.text_lines.len() < Self::TEXT_LINES => {
                     let end = text.floor_char_boundary(Self::TEXT_LINE);
-                    self.text_lines
-                        .push(text.get(..end).unwrap_or_default().to_owned());
+                    self.text_lines.push(text.get(..end).unwrap_or_default().to_owned());
                 }
                 ParsedLine::Text(_) => {}
             }
@@ -100,9 +99,7 @@ impl Reading {
         });
         let failed = outcome != Outcome::Success;
         let error_summary = if failed && too_much {
-            Some(format!(
-                "stopped, since its output came to {OUTPUT_LIMIT_MIB} MiB"
-            ))
+            Some(format!("stopped, since its output came to {OUTPUT_LIMIT_MIB} MiB"))
         } else if failed {
             claude_output::extract_error_summary(events, &stderr_text).or_else(|| {
                 let has_result = events.iter().any(|event| event.as_result().is_some());
@@ -114,10 +111,7 @@ impl Reading {
         };
         let session_id = claude_output::extract_session_id(events).map(str::to_owned);
         let measured = Duration::from_millis(timings.exited_ms.saturating_sub(timings.started_ms));
-        let reply = self.reply.finish(ReplyEnd {
-            is_error: failed,
-            measured,
-        })?;
+        let reply = self.reply.finish(ReplyEnd { is_error: failed, measured })?;
         match self.failure {
             Some(error) => Err(error),
             None => Ok(ExecutionResult {

@@ -39,11 +39,7 @@ impl Runner {
     pub(super) fn new(shared: Arc<Shared>, launch: &mut Launch) -> Result<Self, SandboxError> {
         launch.resolve_mounts(&mounts::resolver(shared.state_dir(), &launch.mounts)?)?;
         let switch = shared.new_switch();
-        Ok(Self {
-            shared,
-            switch,
-            live: LiveProxy::default(),
-        })
+        Ok(Self { shared, switch, live: LiveProxy::default() })
     }
 
     /// Runs `program` on `input`, with its output into `sink`, to its end; kills it when `gone` ends.
@@ -55,18 +51,8 @@ impl Runner {
         sink: &mut impl Sink,
         gone: impl Future<Output = ()> + Send,
     ) -> Result<Finished, SandboxError> {
-        let Started {
-            running:
-                Running {
-                    stdin,
-                    output,
-                    handle,
-                },
-            proxy,
-            mut timings,
-            since,
-            hold,
-        } = Box::pin(launch::start(&self.shared, launch, program)).await?;
+        let Started { running: Running { stdin, output, handle }, proxy, mut timings, since, hold } =
+            Box::pin(launch::start(&self.shared, launch, program)).await?;
         self.live.replace(proxy.as_ref().map(RunningProxy::control));
         let feeding = tokio::spawn(drive::feed(input, stdin));
         let end = drive::drive(output, &handle, launch.limits.timeout, &self.switch, gone, sink).await;
@@ -75,10 +61,6 @@ impl Runner {
         self.live.replace(None);
         feeding.abort();
         let planted = aftermath::of(&self.shared, handle, proxy, hold).await;
-        Ok(Finished {
-            end,
-            timings,
-            planted,
-        })
+        Ok(Finished { end, timings, planted })
     }
 }

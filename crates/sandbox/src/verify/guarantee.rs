@@ -8,11 +8,7 @@ use super::{ExpectedProgram, VerifySpec};
 
 /// The checks that apply, in the order of the report.
 pub(super) fn checks(spec: &VerifySpec) -> Vec<Check> {
-    Check::ALL
-        .iter()
-        .copied()
-        .filter(|check| applies(*check, spec))
-        .collect()
+    Check::ALL.iter().copied().filter(|check| applies(*check, spec)).collect()
 }
 
 fn applies(check: Check, spec: &VerifySpec) -> bool {
@@ -79,10 +75,7 @@ fn is_root(user: Option<&str>) -> bool {
 }
 
 fn has_writable_home(isolation: &Isolation) -> bool {
-    isolation
-        .home
-        .as_deref()
-        .is_some_and(|home| isolation.tmpfs.iter().any(|tmpfs| tmpfs.path == home))
+    isolation.home.as_deref().is_some_and(|home| isolation.tmpfs.iter().any(|tmpfs| tmpfs.path == home))
 }
 
 #[cfg(test)]
@@ -134,11 +127,7 @@ mod tests {
             ..Isolation::agent()
         };
         let granted = set(isolation, ResourceLimits::default());
-        for check in [
-            Check::RawSocketsRefused,
-            Check::MountRefused,
-            Check::UserNamespaceRefused,
-        ] {
+        for check in [Check::RawSocketsRefused, Check::MountRefused, Check::UserNamespaceRefused] {
             assert!(!granted.contains(&check), "{check:?}");
         }
         assert!(granted.contains(&Check::Capabilities));

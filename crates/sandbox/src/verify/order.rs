@@ -30,11 +30,7 @@ pub(super) fn order(
     let has_proxy = matches!(spec.network, Network::Sandboxed(_));
     let isolation = isolation.clone().resolved(&image.user, &spec.mounts);
     Ok(Order {
-        checks: checks
-            .iter()
-            .copied()
-            .filter(|check| !check.is_of_the_host())
-            .collect(),
+        checks: checks.iter().copied().filter(|check| !check.is_of_the_host()).collect(),
         user: isolation.user.clone(),
         capabilities: Capability::bits(&isolation.capabilities),
         read_only_root: isolation.read_only_root,
@@ -59,11 +55,7 @@ fn scratch(isolation: &Isolation) -> Vec<Scratch> {
     isolation
         .tmpfs
         .iter()
-        .map(|tmpfs| Scratch {
-            path: tmpfs.path.clone(),
-            size: tmpfs.size,
-            exec: tmpfs.exec,
-        })
+        .map(|tmpfs| Scratch { path: tmpfs.path.clone(), size: tmpfs.size, exec: tmpfs.exec })
         .collect()
 }
 
@@ -88,20 +80,12 @@ fn device(device: &Device) -> Option<String> {
 }
 
 fn writable(mounts: &[Mount]) -> BTreeSet<String> {
-    mounts
-        .iter()
-        .filter(|mount| !mount.read_only())
-        .map(|mount| mount.container_path().to_owned())
-        .collect()
+    mounts.iter().filter(|mount| !mount.read_only()).map(|mount| mount.container_path().to_owned()).collect()
 }
 
 fn owned(has_proxy: bool) -> BTreeSet<String> {
     let trust = has_proxy.then_some(egress::TRUST_FOLDER);
-    [INSIDE, Launch::HOSTS_FILE]
-        .into_iter()
-        .chain(trust)
-        .map(str::to_owned)
-        .collect()
+    [INSIDE, Launch::HOSTS_FILE].into_iter().chain(trust).map(str::to_owned).collect()
 }
 
 fn variables(spec: &VerifySpec, image: &ImageFacts) -> BTreeSet<String> {

@@ -15,18 +15,14 @@ pub struct VerifyReport {
 impl VerifyReport {
     /// Each of `expected` with its finding. A check without one does not hold.
     pub(super) fn new(expected: &[Check], findings: Vec<Finding>) -> Self {
-        let mut found: BTreeMap<Check, Finding> = findings
-            .into_iter()
-            .map(|finding| (finding.check, finding))
-            .collect();
+        let mut found: BTreeMap<Check, Finding> =
+            findings.into_iter().map(|finding| (finding.check, finding)).collect();
         let finding = |check: &Check| {
             found
                 .remove(check)
                 .unwrap_or_else(|| Finding::new(*check, false, "the container reported nothing about it"))
         };
-        Self {
-            findings: expected.iter().map(finding).collect(),
-        }
+        Self { findings: expected.iter().map(finding).collect() }
     }
 
     /// Whether all hold.
@@ -51,10 +47,7 @@ mod tests {
         let expected = [Check::Capabilities, Check::NoNewPrivileges];
         let both = VerifyReport::new(&expected, expected.map(held).to_vec());
         assert!(both.held() && both.findings.len() == 2);
-        let one = VerifyReport::new(
-            &expected,
-            vec![held(Check::Capabilities), held(Check::MaskedPaths)],
-        );
+        let one = VerifyReport::new(&expected, vec![held(Check::Capabilities), held(Check::MaskedPaths)]);
         assert!(!one.held());
         let broken: Vec<_> = one.broken().map(|finding| finding.check).collect();
         assert_eq!(broken, [Check::NoNewPrivileges]);

@@ -36,10 +36,7 @@ pub(crate) async fn verify(shared: &Shared, spec: &VerifySpec) -> Result<VerifyR
     whole.validate()?;
     refuse_guarded(&spec.mounts)?;
     whole.resolve_mounts(&task::resolver(shared.state_dir(), &whole.mounts)?)?;
-    let spec = &VerifySpec {
-        mounts: whole.mounts.clone(),
-        ..spec.clone()
-    };
+    let spec = &VerifySpec { mounts: whole.mounts.clone(), ..spec.clone() };
     let expected = checks(spec);
     let image = shared.engine().image(spec.image.as_str()).await?;
     let image = image.ok_or_else(|| SandboxError::NoImage(spec.image.clone()))?;
@@ -93,17 +90,11 @@ async fn inside(
     let launch = launch(spec, isolation.clone(), limits);
     let (_, stdout) = run(shared, &launch, program, &["verify", &order]).await?;
     // A line that is not a finding is a missing finding.
-    Ok(stdout
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| serde_json::from_slice(line).ok())
-        .collect())
+    Ok(stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }
 
 async fn exit_code(shared: &Shared, launch: &Launch, program: &Mount) -> Result<Finding, SandboxError> {
-    let launch = Launch {
-        limits: launch.limits.timeout(LONGEST),
-        ..launch.clone()
-    };
+    let launch = Launch { limits: launch.limits.timeout(LONGEST), ..launch.clone() };
     let (end, _) = run(shared, &launch, program, &["exit", &CODE.to_string()]).await?;
     Ok(Finding::new(
         Check::ExitCodePreserved,
@@ -116,10 +107,7 @@ async fn exit_code(shared: &Shared, launch: &Launch, program: &Mount) -> Result<
 async fn time_limit(shared: &Shared, launch: &Launch, program: &Mount) -> Result<Finding, SandboxError> {
     let launch = Launch {
         limits: launch.limits.timeout(SHORT),
-        isolation: Isolation {
-            stop_timeout: GRACE,
-            ..launch.isolation.clone()
-        },
+        isolation: Isolation { stop_timeout: GRACE, ..launch.isolation.clone() },
         ..launch.clone()
     };
     let begun = std::time::Instant::now();
@@ -134,11 +122,7 @@ async fn time_limit(shared: &Shared, launch: &Launch, program: &Mount) -> Result
                 format!("{:?} after {took} ms, exit code {}", end.ended, end.exit.code),
             )
         }
-        Err(_) => Finding::new(
-            Check::TimeoutEnforced,
-            false,
-            format!("it still ran after {took} ms"),
-        ),
+        Err(_) => Finding::new(Check::TimeoutEnforced, false, format!("it still ran after {took} ms")),
     })
 }
 
@@ -157,11 +141,7 @@ async fn run(
     };
     // Nothing is held for the mounts: those that need it were refused.
     let Started { running, proxy, .. } = Box::pin(task::start(shared, launch, program)).await?;
-    let Running {
-        stdin,
-        output,
-        handle,
-    } = running;
+    let Running { stdin, output, handle } = running;
     drop(stdin);
     let mut stdout = Report(Capture::new(OUTPUT));
     let end = task::drive(
@@ -199,10 +179,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let writable = || Mount::read_write(folder.path(), "/x");
         for (mount, good) in [
-            (
-                Mount::read_only_at(folder.path(), "/x").protected(Protection::default()),
-                true,
-            ),
+            (Mount::read_only_at(folder.path(), "/x").protected(Protection::default()), true),
             (writable(), true),
             (writable().protected(Protection::none()), true),
             (writable().protected(Protection::default()), false),

@@ -37,11 +37,7 @@ impl Fixture {
     }
 
     fn replies(&self) -> Vec<SessionReply> {
-        self.store
-            .load()
-            .unwrap()
-            .map(|session| session.replies)
-            .unwrap_or_default()
+        self.store.load().unwrap().map(|session| session.replies).unwrap_or_default()
     }
 
     /// Writes a reply that ends well.
@@ -54,10 +50,7 @@ impl Fixture {
     }
 }
 
-const GOOD: ReplyEnd = ReplyEnd {
-    is_error: false,
-    measured: Duration::from_millis(7),
-};
+const GOOD: ReplyEnd = ReplyEnd { is_error: false, measured: Duration::from_millis(7) };
 
 fn event(json: &Value) -> StreamEvent {
     parse_event(&json.to_string()).unwrap()
@@ -91,32 +84,17 @@ fn a_reply_is_seen_as_it_grows_and_complete_at_its_end() {
     assert_eq!(fixture.replies()[0].events, [init(), message("hello")]);
     assert_eq!(fixture.replies()[0].session_id, "s1");
     assert_eq!(fixture.replies()[0].response_text, "");
-    assert_eq!(
-        fixture.context().replies[0].session_id,
-        "s1",
-        "the id is worth a refresh"
-    );
+    assert_eq!(fixture.context().replies[0].session_id, "s1", "the id is worth a refresh");
 
     writer.add(result()).unwrap();
-    assert_eq!(
-        fixture.context().replies[0].response_text,
-        "done",
-        "so is the result"
-    );
+    assert_eq!(fixture.context().replies[0].response_text, "done", "so is the result");
     let reply = writer.finish(GOOD).unwrap();
     assert_eq!(fixture.replies(), std::slice::from_ref(&reply));
     assert_eq!(fixture.context().replies, std::slice::from_ref(&reply));
     assert_eq!(reply.events.len(), 3);
-    assert_eq!(
-        (reply.duration_ms, reply.num_turns, reply.is_error),
-        (50, 2, false)
-    );
+    assert_eq!((reply.duration_ms, reply.num_turns, reply.is_error), (50, 2, false));
     assert_eq!(reply.usage.input_tokens, 3);
-    assert!(
-        OffsetDateTime::parse(&reply.timestamp, &Rfc3339).is_ok(),
-        "{}",
-        reply.timestamp
-    );
+    assert!(OffsetDateTime::parse(&reply.timestamp, &Rfc3339).is_ok(), "{}", reply.timestamp);
     assert_eq!(fixture.read(JOURNAL), None);
 }
 
@@ -126,18 +104,10 @@ fn the_end_of_a_reply_without_a_result_is_what_was_measured() {
     let mut writer = fixture.store.begin("q").unwrap();
     writer.add(init()).unwrap();
     writer.add(message("so far")).unwrap();
-    let reply = writer
-        .finish(ReplyEnd {
-            is_error: true,
-            ..GOOD
-        })
-        .unwrap();
+    let reply = writer.finish(ReplyEnd { is_error: true, ..GOOD }).unwrap();
     assert_eq!((reply.duration_ms, reply.is_error), (7, true));
     assert_eq!(reply.response_text, "so far");
-    assert_eq!(
-        fixture.store.session_id_for_resume().unwrap().as_deref(),
-        Some("s1")
-    );
+    assert_eq!(fixture.store.session_id_for_resume().unwrap().as_deref(), Some("s1"));
     assert_eq!(fixture.store.last_successful_response().unwrap(), None);
 }
 
@@ -154,10 +124,7 @@ fn the_same_question_after_a_kill_is_a_reply_of_its_own() {
     assert_eq!(replies[0].events, [init(), message("half")]);
     assert!(replies[0].is_error, "an interrupted reply is not a success");
     assert_eq!(replies[0].response_text, "half");
-    assert_eq!(
-        fixture.store.last_successful_response().unwrap().as_deref(),
-        Some("done")
-    );
+    assert_eq!(fixture.store.last_successful_response().unwrap().as_deref(), Some("done"));
 }
 
 #[test]
@@ -166,9 +133,7 @@ fn a_kill_at_any_byte_of_the_journal_loses_at_most_the_event_that_was_being_writ
     fixture.reply(&[init(), result()]);
     let mut writer = fixture.store.begin("a question").unwrap();
     let context = fixture.read(CONTEXT).unwrap();
-    let events: Vec<_> = (0..6)
-        .map(|number| message(&format!("number {number} \n é")))
-        .collect();
+    let events: Vec<_> = (0..6).map(|number| message(&format!("number {number} \n é"))).collect();
     for event in &events {
         writer.add(event.clone()).unwrap();
     }
@@ -179,11 +144,8 @@ fn a_kill_at_any_byte_of_the_journal_loses_at_most_the_event_that_was_being_writ
         // As if nothing but the journal had been written since the reply began.
         fixture.write(CONTEXT, &context);
         fixture.write(JOURNAL, &journal[..length]);
-        let whole = journal[..length]
-            .iter()
-            .map(|byte| usize::from(*byte == b'\n'))
-            .sum::<usize>()
-            .saturating_sub(1);
+        let whole =
+            journal[..length].iter().map(|byte| usize::from(*byte == b'\n')).sum::<usize>().saturating_sub(1);
         let replies = fixture.replies();
         assert_eq!(replies.len(), 2, "{length}");
         assert_eq!(replies[1].events, events[..whole], "{length}");
@@ -236,11 +198,8 @@ fn a_kill_between_any_two_steps_leaves_a_session() {
 #[test]
 fn no_event_makes_a_session_unreadable() {
     let fixture = Fixture::new();
-    let hostile = [
-        deepest_event(),
-        r#"{"type":3,"session_id":[],"a":"\u0000\n\u2028"}"#.to_owned(),
-        "{}".to_owned(),
-    ];
+    let hostile =
+        [deepest_event(), r#"{"type":3,"session_id":[],"a":"\u0000\n\u2028"}"#.to_owned(), "{}".to_owned()];
     let hostile: Vec<_> = hostile.iter().map(|text| parse_event(text).unwrap()).collect();
     let mut writer = fixture.store.begin("q").unwrap();
     for event in &hostile {
@@ -281,13 +240,7 @@ fn a_clock_that_jumps_changes_nothing_but_timestamps() {
     let replies = fixture.replies();
     let facts: Vec<_> = replies
         .iter()
-        .map(|reply| {
-            (
-                reply.timestamp.get(..10).unwrap(),
-                reply.is_error,
-                reply.events.len(),
-            )
-        })
+        .map(|reply| (reply.timestamp.get(..10).unwrap(), reply.is_error, reply.events.len()))
         .collect();
     let expected = [
         ("2024-10-04", false, 2),
@@ -319,11 +272,7 @@ fn beyond_the_limit_events_are_counted_and_the_end_is_kept() {
     }
     let length = serde_json::to_vec(&large).unwrap().len() as u64;
     let seen = fixture.replies().remove(0).missing;
-    assert_eq!(
-        (seen.events, seen.bytes),
-        (4, 4 * length),
-        "written at each doubling"
-    );
+    assert_eq!((seen.events, seen.bytes), (4, 4 * length), "written at each doubling");
     drop(writer);
     let mut writer = begin();
     assert_eq!(fixture.context().replies[0].missing, seen, "also after a kill");
@@ -357,13 +306,7 @@ fn an_event_that_could_not_be_written_is_written_with_the_next() {
     let mut writer = fixture.store.begin("q").unwrap();
     let path = fixture.directory.path().join(JOURNAL);
     let good = std::mem::replace(&mut writer.journal, JournalFile::read_only(&path));
-    assert!(matches!(
-        writer.add(init()),
-        Err(SessionError::Io {
-            operation: "write",
-            ..
-        })
-    ));
+    assert!(matches!(writer.add(init()), Err(SessionError::Io { operation: "write", .. })));
     writer.journal = good;
     writer.add(message("a")).unwrap();
     assert_eq!(fixture.replies()[0].events, [init(), message("a")]);
@@ -375,9 +318,8 @@ fn readers_see_every_event_that_was_written_when_they_began() {
     const EVENTS: usize = 400;
     let fixture = Fixture::new();
     let written = AtomicUsize::new(0);
-    let events: Vec<_> = (0..EVENTS)
-        .map(|number| message(&format!("{number} {}", "x".repeat(300))))
-        .collect();
+    let events: Vec<_> =
+        (0..EVENTS).map(|number| message(&format!("{number} {}", "x".repeat(300)))).collect();
     std::thread::scope(|scope| {
         let writing = scope.spawn(|| {
             // Two replies, so that a journal is also folded, removed and replaced under the readers.
@@ -394,11 +336,7 @@ fn readers_see_every_event_that_was_written_when_they_began() {
         while seen < EVENTS {
             assert!(seen == EVENTS || !writing.is_finished() || written.load(Ordering::SeqCst) == EVENTS);
             let at_least = written.load(Ordering::SeqCst);
-            let read: Vec<_> = fixture
-                .replies()
-                .into_iter()
-                .flat_map(|reply| reply.events)
-                .collect();
+            let read: Vec<_> = fixture.replies().into_iter().flat_map(|reply| reply.events).collect();
             assert!(read.len() >= at_least, "{} of {at_least}", read.len());
             assert_eq!(read, events[..read.len()]);
             seen = read.len();
@@ -425,12 +363,9 @@ fn volume(count: usize, history: usize, event: &StreamEvent) -> (u64, u64) {
 #[test]
 fn what_is_written_stays_linear_in_what_there_is() {
     let small = message("a short event, of which there are many");
-    for (count, history, event) in [
-        (10, 0, &small),
-        (20_000, 0, &small),
-        (3_000, 0, &result()),
-        (2_000, 2_000_000, &small),
-    ] {
+    for (count, history, event) in
+        [(10, 0, &small), (20_000, 0, &small), (3_000, 0, &result()), (2_000, 2_000_000, &small)]
+    {
         let (written, size) = volume(count, history, event);
         // The journal once, the file at most twice by doubling, and thrice for begin, id and result.
         assert!(

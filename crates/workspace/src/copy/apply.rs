@@ -99,16 +99,9 @@ fn refuse_conflicts(from: &Comparison, changes: &[Change]) -> Result<(), Workspa
         let before = change.before.filter(|before| before.kind == Kind::Folder);
         change.conflict || before.is_some_and(|before| from.is_conflict(&change.path, Some(before)))
     };
-    let paths: Vec<PathBuf> = changes
-        .iter()
-        .filter(|change| conflicts(change))
-        .map(|change| change.path.clone())
-        .collect();
-    if paths.is_empty() {
-        Ok(())
-    } else {
-        Err(WorkspaceError::Conflict { paths })
-    }
+    let paths: Vec<PathBuf> =
+        changes.iter().filter(|change| conflicts(change)).map(|change| change.path.clone()).collect();
+    if paths.is_empty() { Ok(()) } else { Err(WorkspaceError::Conflict { paths }) }
 }
 
 /// What is applied, and what is not. What lies in a folder that is not made is not either.
@@ -131,9 +124,7 @@ fn sort(changes: Vec<Change>, options: &ApplyOptions) -> (Vec<Change>, Vec<Chang
 fn plan(from: &Comparison, changes: &[Change]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for change in changes {
-        let covered = steps
-            .last()
-            .is_some_and(|step| step.puts && change.path.starts_with(&step.path));
+        let covered = steps.last().is_some_and(|step| step.puts && change.path.starts_with(&step.path));
         if !covered {
             steps.push(step(from, change, steps.len()));
         }
@@ -151,9 +142,7 @@ fn step(from: &Comparison, change: &Change, number: usize) -> Step {
             && change.entry != EntryKind::Folder
             && change.before.is_some_and(|before| before.kind != Kind::Folder),
         expects: change.before.map(|before| before.stamp),
-        before: change
-            .before
-            .and_then(|_| ContentFingerprint::of(&from.host, &change.path)),
+        before: change.before.and_then(|_| ContentFingerprint::of(&from.host, &change.path)),
         after: None,
     }
 }

@@ -45,10 +45,7 @@ type Pending = (PathBuf, Option<HeldBack>);
 
 impl Comparison {
     pub(super) fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
-        let judge = &Judge {
-            protection,
-            follows: HostFollows::find(&self.host, protection, &self.names),
-        };
+        let judge = &Judge { protection, follows: HostFollows::find(&self.host, protection, &self.names) };
         let mut changes = Vec::new();
         let mut pending = vec![(PathBuf::new(), None)];
         while let Some((folder, held)) = pending.pop() {
@@ -106,9 +103,7 @@ impl Comparison {
             }
         }
         if notes.opaque {
-            let hidden = below
-                .iter()
-                .filter(|(name, _)| upper.iter().all(|(known, _)| known != name));
+            let hidden = below.iter().filter(|(name, _)| upper.iter().all(|(known, _)| known != name));
             for (name, _) in hidden {
                 let path = folder.join(name);
                 let held = held_here(name, &path, None);
@@ -173,10 +168,7 @@ impl Comparison {
         held: Option<HeldBack>,
         changes: &mut Vec<Change>,
     ) -> Result<(), WorkspaceError> {
-        let before = self
-            .host
-            .facts(path)
-            .map_err(|source| WorkspaceError::new("read", path, source))?;
+        let before = self.host.facts(path).map_err(|source| WorkspaceError::new("read", path, source))?;
         // Gone from the host too: nothing is left to do.
         let Some(before) = before else {
             return Ok(());

@@ -36,11 +36,7 @@ impl ContentFingerprint {
 }
 
 fn joined(path: &Path, inner: &Path) -> PathBuf {
-    if inner.as_os_str().is_empty() {
-        path.to_owned()
-    } else {
-        path.join(inner)
-    }
+    if inner.as_os_str().is_empty() { path.to_owned() } else { path.join(inner) }
 }
 
 fn add(hash: &mut Sha256, inner: &Path, facts: &Facts) {

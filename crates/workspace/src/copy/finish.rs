@@ -150,9 +150,7 @@ fn undo_all(
     for step in steps.iter().rev() {
         let half_done = |source| WorkspaceError::HalfDone {
             path: step.path.clone(),
-            kept: step
-                .expects
-                .map(|_| stage.tree.path().join(stage::old(step.number))),
+            kept: step.expects.map(|_| stage.tree.path().join(stage::old(step.number))),
             source,
         };
         if commit::backward(host, stage, step).map_err(half_done)? == Undone::Theirs {

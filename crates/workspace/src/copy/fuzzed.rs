@@ -22,11 +22,7 @@ pub fn workspace_copy(data: &[u8]) {
     let chosen = input.byte();
     let script = Script::new(input.rest());
     let options = ApplyOptions {
-        protection: if chosen & 1 == 0 {
-            Protection::default()
-        } else {
-            Protection::none()
-        },
+        protection: if chosen & 1 == 0 { Protection::default() } else { Protection::none() },
         include_held_back: chosen & 2 != 0,
         force: chosen & 4 != 0,
     };
@@ -57,10 +53,7 @@ fn apply(bed: &Bed, options: &ApplyOptions, upper: &BTreeMap<PathBuf, Found>) {
         Ok(applied) => applied,
         Err(WorkspaceError::HalfDone { .. }) => panic!("half of the changes are applied"),
         Err(_) => {
-            assert!(
-                found(&bed.tree()) == before,
-                "something of what failed is applied"
-            );
+            assert!(found(&bed.tree()) == before, "something of what failed is applied");
             return;
         }
     };
@@ -77,25 +70,12 @@ fn apply(bed: &Bed, options: &ApplyOptions, upper: &BTreeMap<PathBuf, Found>) {
             ChangeKind::Added | ChangeKind::Modified => assert!(is == was, "{path} is not what it was"),
         }
     }
-    let touched = |path: &PathBuf| {
-        applied
-            .applied
-            .iter()
-            .any(|change| path.starts_with(&change.path))
-    };
+    let touched = |path: &PathBuf| applied.applied.iter().any(|change| path.starts_with(&change.path));
     let same = |all: &BTreeMap<PathBuf, Found>| -> Vec<(PathBuf, Found)> {
         let others = all.iter().filter(|(path, _)| !touched(path));
-        others
-            .map(|(path, found)| (path.clone(), found.clone()))
-            .collect()
+        others.map(|(path, found)| (path.clone(), found.clone())).collect()
     };
-    assert!(
-        same(&before) == same(&after),
-        "more than what is said was changed"
-    );
+    assert!(same(&before) == same(&after), "more than what is said was changed");
     let left = opened().is_some();
-    assert!(
-        !left || !applied.held_back.is_empty(),
-        "a copy is left of which all is applied"
-    );
+    assert!(!left || !applied.held_back.is_empty(), "a copy is left of which all is applied");
 }

@@ -158,10 +158,7 @@ impl Comparison {
 fn are_samples(tree: &Tree, hooks: &Path) -> bool {
     tree.list(hooks).is_ok_and(|entries| {
         entries.iter().all(|(name, kind)| {
-            *kind == Kind::File
-                && Path::new(name)
-                    .extension()
-                    .is_some_and(|extension| extension == "sample")
+            *kind == Kind::File && Path::new(name).extension().is_some_and(|extension| extension == "sample")
         })
     })
 }

@@ -78,10 +78,7 @@ impl Journal {
         let journal: Self = serde_json::from_slice(&text)
             .map_err(|error| WorkspaceError::unreadable(&path, error.to_string()))?;
         if journal.version != VERSION {
-            return Err(WorkspaceError::unreadable(
-                &path,
-                "another version of this program wrote it",
-            ));
+            return Err(WorkspaceError::unreadable(&path, "another version of this program wrote it"));
         }
         Ok(Some(journal))
     }

@@ -39,9 +39,7 @@ pub(super) struct Kept {
 impl Kept {
     /// Those of `held_back` that can be applied later; a device, pipe or socket never can.
     pub(super) fn of(held_back: &[Change]) -> Vec<Self> {
-        let kept = held_back
-            .iter()
-            .filter(|change| change.held_back != Some(HeldBack::Special));
+        let kept = held_back.iter().filter(|change| change.held_back != Some(HeldBack::Special));
         kept.map(|change| Self {
             path: change.path.clone(),
             is_removal: change.kind == ChangeKind::Removed,
@@ -109,13 +107,7 @@ fn move_one(from: &Tree, to: &Tree, kept: &Kept) -> io::Result<()> {
             Ok(renameat(&source, name, &target, name)?)
         }
         // The folder that it was in hid what the host has there.
-        None if kept.is_removal => Ok(mknodat(
-            &target,
-            name,
-            FileType::CharacterDevice,
-            Mode::empty(),
-            0,
-        )?),
+        None if kept.is_removal => Ok(mknodat(&target, name, FileType::CharacterDevice, Mode::empty(), 0)?),
         None => Err(io::ErrorKind::NotFound.into()),
     }
 }
@@ -143,8 +135,5 @@ fn make_folder(to: &Tree, path: &Path, facts: &Facts) -> io::Result<()> {
     }
     let made = to.folder(path)?;
     // Without a right for its owner, nothing could be put into it.
-    Ok(rustix::fs::fchmod(
-        &made,
-        Mode::from_raw_mode(facts.mode & 0o7777 | 0o700),
-    )?)
+    Ok(rustix::fs::fchmod(&made, Mode::from_raw_mode(facts.mode & 0o7777 | 0o700))?)
 }

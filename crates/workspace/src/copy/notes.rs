@@ -58,12 +58,7 @@ pub(super) fn forget(folder: &Path) -> Result<(), WorkspaceError> {
 /// Removes what is known about a copy.
 pub(super) fn remove_notes(folder: &Path) -> Result<(), WorkspaceError> {
     // The journal last: as long as it is there, whoever is next goes on here.
-    for path in [
-        folder.join(BEGUN),
-        folder.join(TAKEN),
-        Names::path(folder),
-        folder.join(journal::NAME),
-    ] {
+    for path in [folder.join(BEGUN), folder.join(TAKEN), Names::path(folder), folder.join(journal::NAME)] {
         or_absent(fs::remove_file(&path)).map_err(|source| WorkspaceError::new("remove", &path, source))?;
     }
     Ok(())
@@ -73,17 +68,13 @@ pub(super) fn lock(folder: &Path, tree: &Path) -> Result<FileLock, WorkspaceErro
     let path = folder.join(LOCK);
     FileLock::try_exclusive(&path)
         .map_err(|source| WorkspaceError::new("lock", &path, source))?
-        .ok_or_else(|| WorkspaceError::Busy {
-            tree: tree.to_owned(),
-        })
+        .ok_or_else(|| WorkspaceError::Busy { tree: tree.to_owned() })
 }
 
 pub(super) fn begin(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     forget(folder)?;
     let failed = |source| WorkspaceError::new("prepare a copy in", folder, source);
-    let kind = rustix::fs::statfs(folder)
-        .map_err(|error| failed(error.into()))?
-        .f_type;
+    let kind = rustix::fs::statfs(folder).map_err(|error| failed(error.into()))?.f_type;
     if u64::try_from(kind) == Ok(OVERLAYFS) {
         return Err(WorkspaceError::unreadable(
             folder,
@@ -118,9 +109,7 @@ pub(super) fn keep(kept: &[Kept], tree: &Path, folder: &Path) -> Result<(), Work
 pub(super) fn now(folder: &Path) -> Result<(i64, u32), WorkspaceError> {
     let clock = folder.join("clock");
     let failed = |source| WorkspaceError::new("prepare a copy in", folder, source);
-    let now = File::create(&clock)
-        .and_then(|file| file.metadata())
-        .map_err(failed)?;
+    let now = File::create(&clock).and_then(|file| file.metadata()).map_err(failed)?;
     fs::remove_file(&clock).map_err(failed)?;
     Ok((now.ctime(), u32::try_from(now.ctime_nsec()).unwrap_or(0)))
 }

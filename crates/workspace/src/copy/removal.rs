@@ -40,11 +40,7 @@ pub(super) fn remove(parent: impl AsFd, name: &OsStr) -> io::Result<()> {
         }
     }
     drop(top);
-    if is_removed(parent, name)? {
-        Ok(())
-    } else {
-        Err(Errno::NOTEMPTY.into())
-    }
+    if is_removed(parent, name)? { Ok(()) } else { Err(Errno::NOTEMPTY.into()) }
 }
 
 /// Removes what is in `folder` but for folders that are not empty, and gives their names.

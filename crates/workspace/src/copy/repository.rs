@@ -12,10 +12,8 @@ const HISTORY: [&str; 6] = ["HEAD", "index", "objects", "packed-refs", "refs", "
 /// Holds the history of each repository back of which a part is held back already.
 pub(super) fn hold_together(changes: &mut [Change]) {
     let held = changes.iter().filter(|change| change.held_back.is_some());
-    let torn: BTreeSet<PathBuf> = held
-        .filter_map(|change| history(&change.path))
-        .map(Path::to_owned)
-        .collect();
+    let torn: BTreeSet<PathBuf> =
+        held.filter_map(|change| history(&change.path)).map(Path::to_owned).collect();
     if torn.is_empty() {
         return;
     }

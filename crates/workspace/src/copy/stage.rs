@@ -46,10 +46,7 @@ impl Stage {
     /// Opens a stage, which is a folder of the tree itself: whoever may write the tree could put a link in its place.
     pub(super) fn open(host: &Tree, name: &str) -> io::Result<Self> {
         let top = fstat(host.folder(Path::new(""))?)?;
-        Ok(Self {
-            tree: host.inner(Path::new(checked(name)?))?,
-            owner: (top.st_uid, top.st_gid),
-        })
+        Ok(Self { tree: host.inner(Path::new(checked(name)?))?, owner: (top.st_uid, top.st_gid) })
     }
 
     /// Brings what `change` has in the upper layer to `place` in the stage; of a folder only itself. A file that needs no change gets a second name
@@ -85,13 +82,7 @@ impl Stage {
         }
         let (uid, gid) = before.map_or(self.owner, |before| (before.uid, before.gid));
         let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-        Ok(chownat(
-            folder,
-            name,
-            Some(uid),
-            Some(gid),
-            AtFlags::SYMLINK_NOFOLLOW,
-        )?)
+        Ok(chownat(folder, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 }
 
@@ -121,12 +112,7 @@ fn link(
         Err(Errno::XDEV | Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => return Ok(false),
         Err(error) => return Err(error.into()),
     }
-    let linked = Facts::from(&statx(
-        folder,
-        name,
-        AtFlags::SYMLINK_NOFOLLOW,
-        StatxFlags::BASIC_STATS,
-    )?);
+    let linked = Facts::from(&statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)?);
     // No task works in the copy any more; what is judged and what is taken are the same in any case.
     if linked.is_same_file(facts) && linked.mode == facts.mode {
         Ok(true)

@@ -107,11 +107,7 @@ impl WorkspaceCopy {
             drop(lock);
             noted
         });
-        Ok(CopyInUse {
-            _lock: held,
-            taken,
-            beginning: Some(beginning),
-        })
+        Ok(CopyInUse { _lock: held, taken, beginning: Some(beginning) })
     }
 
     /// Whether a task, or another command, works with the copy that is kept in `folder`.
@@ -136,10 +132,7 @@ impl WorkspaceCopy {
 
     fn read(folder: &Path) -> Result<Option<Self>, WorkspaceError> {
         let begun = read_begun(folder)?;
-        Ok(begun.map(|begun| Self {
-            folder: folder.to_owned(),
-            begun,
-        }))
+        Ok(begun.map(|begun| Self { folder: folder.to_owned(), begun }))
     }
 
     /// What changed on both sides until now. From now on, what a task sees of the host is what the host has now.
@@ -214,10 +207,7 @@ impl WorkspaceCopy {
             tree.file(path)?.take(limit).read_to_end(&mut content)?;
             Ok(Some(content))
         };
-        Ok((
-            read(&comparison.upper).map_err(failed)?,
-            read(&comparison.host).map_err(failed)?,
-        ))
+        Ok((read(&comparison.upper).map_err(failed)?, read(&comparison.host).map_err(failed)?))
     }
 
     pub(super) fn comparison(&self) -> Result<Comparison, WorkspaceError> {

@@ -29,11 +29,7 @@ pub(super) fn has_any(held: impl AsFd) -> io::Result<bool> {
 
 /// Reads the notes. Those in `trusted.` only the kernel writes; an engine without root uses `user.`, which a task could write too.
 pub(super) fn notes(file: impl AsFd) -> io::Result<Notes> {
-    let prefix = if rustix::process::geteuid().is_root() {
-        "trusted.overlay."
-    } else {
-        "user.overlay."
-    };
+    let prefix = if rustix::process::geteuid().is_root() { "trusted.overlay." } else { "user.overlay." };
     let has = |name: &str| {
         let mut value = [0_u8; 4];
         match fgetxattr(&file, format!("{prefix}{name}"), &mut value[..]) {
@@ -42,8 +38,5 @@ pub(super) fn notes(file: impl AsFd) -> io::Result<Notes> {
             Err(error) => Err(io::Error::from(error)),
         }
     };
-    Ok(Notes {
-        opaque: has("opaque")?,
-        foreign: has("redirect")? || has("metacopy")?,
-    })
+    Ok(Notes { opaque: has("opaque")?, foreign: has("redirect")? || has("metacopy")? })
 }

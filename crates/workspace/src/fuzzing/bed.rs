@@ -68,12 +68,8 @@ impl Bed {
     /// Panics when the folder outside is not as it was, or when something else lies beside the tree.
     pub(crate) fn check_outside(&self) {
         let text = || Found::File(b"outside".to_vec());
-        let expected = [
-            ("folder", Found::Folder),
-            ("folder/inner", text()),
-            ("secret", text()),
-        ]
-        .map(|(path, found)| (PathBuf::from(path), found));
+        let expected = [("folder", Found::Folder), ("folder/inner", text()), ("secret", text())]
+            .map(|(path, found)| (PathBuf::from(path), found));
         assert!(
             found(&self.outside()) == BTreeMap::from(expected),
             "something was written outside of the tree"

@@ -39,9 +39,7 @@ impl<'a> Script<'a> {
     /// Those of the host, or those of the task.
     pub(crate) fn entries(&self, of_host: bool) -> impl Iterator<Item = Entry<'a>> {
         let entries = self.0.split(|byte| *byte == SEPARATOR).take(MOST);
-        entries
-            .filter_map(Entry::read)
-            .filter(move |entry| entry.kind.is_ascii_uppercase() == of_host)
+        entries.filter_map(Entry::read).filter(move |entry| entry.kind.is_ascii_uppercase() == of_host)
     }
 }
 
@@ -50,14 +48,8 @@ impl<'a> Entry<'a> {
         let (kind, rest) = text.split_first()?;
         let mut parts = rest.splitn(2, |byte| *byte == b'\n');
         let path = Path::new(OsStr::from_bytes(parts.next()?));
-        let is_plain = path
-            .components()
-            .all(|part| matches!(part, std::path::Component::Normal(_)));
-        let entry = Self {
-            kind: *kind,
-            path,
-            content: parts.next().unwrap_or_default(),
-        };
+        let is_plain = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        let entry = Self { kind: *kind, path, content: parts.next().unwrap_or_default() };
         (is_plain && path.file_name().is_some() && path.components().count() <= DEEPEST).then_some(entry)
     }
 

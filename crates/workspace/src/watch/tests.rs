@@ -19,9 +19,7 @@ struct Bed {
 
 impl Bed {
     fn new() -> Self {
-        let bed = Self {
-            folder: tempfile::tempdir().unwrap(),
-        };
+        let bed = Self { folder: tempfile::tempdir().unwrap() };
         bed.write(".git/HEAD", "ref: refs/heads/main\n");
         bed.write(".git/config", "[core]\n bare = false\n fsmonitor = true\n");
         bed.write(".git/hooks/pre-commit.sample", "x");
@@ -66,10 +64,7 @@ impl Bed {
         task(self);
         let tampered = watch.end();
         for thing in &tampered {
-            assert!(
-                thing.path.symlink_metadata().is_err() || thing.restored,
-                "{thing:?}"
-            );
+            assert!(thing.path.symlink_metadata().is_err() || thing.restored, "{thing:?}");
             let is_kept = |to: &PathBuf| to.symlink_metadata().is_ok();
             assert!(
                 thing.kind == TamperKind::Deleted || thing.moved_to.as_ref().is_some_and(is_kept),
@@ -95,10 +90,8 @@ fn what_is_there_is_guarded_and_its_repository_cannot_be_renamed() {
     bed.write("ci/deploy.sh", "x");
     symlink("sub", bed.tree().join(".claude")).unwrap();
     let (mounts, _watch) = bed.begin(Protection::default().with(["ci/deploy.sh"]));
-    let guards: Vec<(&str, bool)> = mounts
-        .iter()
-        .map(|mount| (mount.container_path(), mount.read_only()))
-        .collect();
+    let guards: Vec<(&str, bool)> =
+        mounts.iter().map(|mount| (mount.container_path(), mount.read_only())).collect();
     let expected = [
         ("/workspace", false),
         ("/workspace/ci/deploy.sh", true),
@@ -120,11 +113,7 @@ type Case = (&'static str, fn(&Bed), &'static [&'static str]);
 fn what_appears_is_moved_out_of_the_way() {
     let cases: [Case; 8] = [
         ("nothing", |_| {}, &[]),
-        (
-            "a hook",
-            |bed| bed.write(".git/hooks/pre-commit", "evil"),
-            &[".git/hooks/pre-commit"],
-        ),
+        ("a hook", |bed| bed.write(".git/hooks/pre-commit", "evil"), &[".git/hooks/pre-commit"]),
         (
             "another repository",
             |bed| bed.write("new/.git/hooks/post-checkout", "evil"),
@@ -133,10 +122,7 @@ fn what_appears_is_moved_out_of_the_way() {
         (
             "a clone",
             |bed| {
-                bed.write(
-                    "new/.git/config",
-                    "[remote \"origin\"]\n url = https://example.com/a.git\n",
-                );
+                bed.write("new/.git/config", "[remote \"origin\"]\n url = https://example.com/a.git\n");
                 bed.write("new/.git/hooks/update.sample", "x");
             },
             &[],
@@ -159,11 +145,7 @@ fn what_appears_is_moved_out_of_the_way() {
             },
             &[".git/config", ".git/hooks/pre-push"],
         ),
-        (
-            "a shared folder elsewhere",
-            |bed| bed.write(".git/commondir", "../evil\n"),
-            &[".git/commondir"],
-        ),
+        ("a shared folder elsewhere", |bed| bed.write(".git/commondir", "../evil\n"), &[".git/commondir"]),
     ];
     for (name, task, expected) in cases {
         assert_eq!(Bed::new().tampered(task), expected, "{name}");
@@ -215,11 +197,7 @@ fn tricks_with_places_do_not_help() {
             },
             &[],
         ),
-        (
-            "an environment",
-            |bed| bed.write("sub/.envrc", "evil"),
-            &["sub/.envrc"],
-        ),
+        ("an environment", |bed| bed.write("sub/.envrc", "evil"), &["sub/.envrc"]),
         (
             "a folder with settings",
             |bed| {
@@ -280,14 +258,7 @@ fn whatever_is_in_quarantine_cannot_be_executed() {
     bed.write("x/.envrc", "evil");
     fs::set_permissions(bed.tree().join("x/.envrc"), fs::Permissions::from_mode(0o6777)).unwrap();
     let tampered = watch.end();
-    let mode = tampered[0]
-        .moved_to
-        .as_ref()
-        .unwrap()
-        .metadata()
-        .unwrap()
-        .permissions()
-        .mode();
+    let mode = tampered[0].moved_to.as_ref().unwrap().metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o600);
 }
 
@@ -315,10 +286,7 @@ fn a_name_in_quarantine_is_plain() {
 fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let unprivileged = || {
         if geteuid().is_root() {
-            let (user, group) = (
-                rustix::fs::Uid::from_raw(NOBODY),
-                rustix::fs::Gid::from_raw(NOBODY),
-            );
+            let (user, group) = (rustix::fs::Uid::from_raw(NOBODY), rustix::fs::Gid::from_raw(NOBODY));
             // Of this thread alone.
             set_thread_groups(&[]).unwrap();
             set_thread_res_gid(group, group, group).unwrap();
@@ -479,17 +447,13 @@ fn what_belongs_to_others_is_moved_or_reported() {
     }
     let mut tampered = as_nobody(|| watch.end());
     tampered.sort_by(|one, other| one.path.cmp(&other.path));
-    let reported: Vec<(&Path, bool)> = tampered
-        .iter()
-        .map(|thing| (thing.path_in(bed.folder.path()), thing.moved_to.is_some()))
-        .collect();
+    let reported: Vec<(&Path, bool)> =
+        tampered.iter().map(|thing| (thing.path_in(bed.folder.path()), thing.moved_to.is_some())).collect();
     let path = Path::new;
     let expected = if is_root {
         vec![(path("tree/.envrc"), true), (path("tree/a"), false)]
     } else {
-        ["tree/.envrc", "tree/a/.envrc", "tree/b/.envrc"]
-            .map(|it| (path(it), true))
-            .to_vec()
+        ["tree/.envrc", "tree/a/.envrc", "tree/b/.envrc"].map(|it| (path(it), true)).to_vec()
     };
     assert_eq!(reported, expected);
 }

@@ -30,12 +30,7 @@ async fn the_agent_answers_programs_and_resumes_its_session() {
     let first = agent(&project, &["--output", "json", "remember the word heliotrope"]);
     assert_eq!(first.code, Some(0), "{first:?}");
     let report = first.json();
-    let keys: Vec<&str> = report
-        .as_object()
-        .expect("an object")
-        .keys()
-        .map(String::as_str)
-        .collect();
+    let keys: Vec<&str> = report.as_object().expect("an object").keys().map(String::as_str).collect();
     let expected = [
         "cost",
         "duration_ms",
@@ -56,12 +51,7 @@ async fn the_agent_answers_programs_and_resumes_its_session() {
         (&report["version"], &report["outcome"], &report["exit_code"]),
         (&1.into(), &"success".into(), &0.into())
     );
-    assert!(
-        report["response_text"]
-            .as_str()
-            .is_some_and(|text| text.contains("heliotrope")),
-        "{report}"
-    );
+    assert!(report["response_text"].as_str().is_some_and(|text| text.contains("heliotrope")), "{report}");
 
     let second = agent(&project, &["--resume", "which word?"]);
     assert_eq!((second.code, second.stderr.as_str()), (Some(0), ""), "{second:?}");
@@ -75,28 +65,13 @@ async fn the_agent_answers_programs_and_resumes_its_session() {
 async fn the_agents_events_can_be_read_and_its_failures_have_a_code() {
     let project = project();
     let stream = agent(&project, &["--output", "stream-json", "scenario:tool-use"]);
-    let events: Vec<Value> = stream
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
-    assert_eq!(
-        events.first().map(|event| &event["subtype"]),
-        Some(&"init".into()),
-        "{stream:?}"
-    );
-    assert_eq!(
-        events.last().map(|event| &event["type"]),
-        Some(&"result".into()),
-        "{stream:?}"
-    );
+    let events: Vec<Value> =
+        stream.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(events.first().map(|event| &event["subtype"]), Some(&"init".into()), "{stream:?}");
+    assert_eq!(events.last().map(|event| &event["type"]), Some(&"result".into()), "{stream:?}");
 
     let failed = agent(&project, &["--output", "json", "scenario:rate-limit"]);
-    assert_eq!(
-        (failed.code, &failed.json()["outcome"]),
-        (Some(1), &"rate_limited".into()),
-        "{failed:?}"
-    );
+    assert_eq!((failed.code, &failed.json()["outcome"]), (Some(1), &"rate_limited".into()), "{failed:?}");
     let words = agent(&project, &["scenario:unauthorized"]);
     assert_eq!(words.code, Some(1));
     assert!(
@@ -104,9 +79,5 @@ async fn the_agents_events_can_be_read_and_its_failures_have_a_code() {
             && words.stderr.contains("hint: Claude Code gets no credentials"),
         "{words:?}"
     );
-    assert_eq!(
-        project.output(&["agent"]).code,
-        Some(2),
-        "stdin is empty, and so there is no prompt"
-    );
+    assert_eq!(project.output(&["agent"]).code, Some(2), "stdin is empty, and so there is no prompt");
 }

@@ -64,10 +64,7 @@ async fn what_an_agent_did_is_applied_but_for_what_this_machine_would_follow() {
     let prompt = format!("scenario:tool-use\ncommand: {WORK}");
     let ended = super::agent::agent(&project, &["--output", "json", &prompt]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(
-        (read(&project, "fine"), read(&project, "a")),
-        ("fine\n".to_owned(), "one\ntwo\n".to_owned())
-    );
+    assert_eq!((read(&project, "fine"), read(&project, "a")), ("fine\n".to_owned(), "one\ntwo\n".to_owned()));
     let mode = fs::metadata(project.path().join("tool")).expect("a file").mode();
     assert_eq!(mode & 0o7777, 0o755, "set-user-id is dropped");
     for held in [".vscode", "pipe", "out"] {
@@ -104,11 +101,7 @@ async fn what_an_agent_did_is_applied_but_for_what_this_machine_would_follow() {
     // The next run sees it, and what the host wrote meanwhile.
     project.write("a", "by the host\n");
     let next = auto(&project, "cat .vscode/tasks.json a; echo more > more");
-    assert_eq!(
-        (next.code, next.stdout.as_str()),
-        (Some(0), "evil\nby the host\n"),
-        "{next:?}"
-    );
+    assert_eq!((next.code, next.stdout.as_str()), (Some(0), "evil\nby the host\n"), "{next:?}");
     assert_eq!(read(&project, "more"), "more\n");
 
     let applied = project.output(&["apply", "--include-protected"]);
@@ -141,10 +134,7 @@ async fn work_that_failed_took_too_long_or_was_stopped_is_applied_too() {
     );
     let script = ["bash", "-c", "echo x > slow; sleep 600"];
     let common = ["run", "--workspace", "auto", "--timeout", "3", "--"];
-    assert_eq!(
-        project.output(&[&common[..], &script[..]].concat()).code,
-        Some(124)
-    );
+    assert_eq!(project.output(&[&common[..], &script[..]].concat()).code, Some(124));
     let stopped = Waiting::start(&project, "echo x > stopped", "sleep 600");
     let pid = i32::try_from(stopped.child.id()).expect("a process id");
     let pid = rustix::process::Pid::from_raw(pid).expect("a process id");
@@ -189,10 +179,7 @@ async fn where_the_host_changed_the_same_file_nothing_is_applied_and_nothing_los
     }
     assert_eq!(project.output(&["diff"]).stdout, "M! a\nA  new\n");
     assert_eq!(project.output(&["apply", "--force"]).code, Some(0));
-    assert_eq!(
-        (read(&project, "a"), read(&project, "b")),
-        ("task\n".to_owned(), "host\n".to_owned())
-    );
+    assert_eq!((read(&project, "a"), read(&project, "b")), ("task\n".to_owned(), "host\n".to_owned()));
     assert_eq!(auto(&project, "true").code, Some(0));
 }
 
@@ -228,31 +215,17 @@ async fn what_a_killed_sandbox_left_is_asked_about_and_its_container_goes_first(
     let mut running = Waiting::start(&project, "echo half > half", "true");
     running.child.kill().expect("our own child");
     running.child.wait().expect("our own child");
-    assert_ne!(
-        engine::containers(prefix).await,
-        Vec::<String>::new(),
-        "the control: it is there"
-    );
+    assert_ne!(engine::containers(prefix).await, Vec::<String>::new(), "the control: it is there");
     assert!(!project.path().join("half").exists());
     let status = project.output(&["status"]);
-    assert!(
-        status.stdout.contains("1 changed path, see `sandbox diff`"),
-        "{status:?}"
-    );
+    assert!(status.stdout.contains("1 changed path, see `sandbox diff`"), "{status:?}");
     let refused = auto(&project, "true");
     refused.fails(125, "an earlier run left 1 changed path");
 
     let applied = project.output(&["apply"]);
-    assert_eq!(
-        (applied.code, applied.stdout.as_str()),
-        (Some(0), "A  half\n"),
-        "{applied:?}"
-    );
+    assert_eq!((applied.code, applied.stdout.as_str()), (Some(0), "A  half\n"), "{applied:?}");
     let containers = engine::containers(prefix).await;
-    assert!(
-        !containers.iter().any(|name| name.contains("task")),
-        "{containers:?}"
-    );
+    assert!(!containers.iter().any(|name| name.contains("task")), "{containers:?}");
     assert_eq!(read(&project, "half"), "half\n");
     assert_eq!(auto(&project, "cat half").stdout, "half\n");
     assert_eq!(project.output(&["clean", "--all"]).code, Some(0));
@@ -262,9 +235,7 @@ async fn what_a_killed_sandbox_left_is_asked_about_and_its_container_goes_first(
 async fn a_person_is_asked_on_a_terminal() {
     let project = Project::new();
     assert_eq!(
-        project
-            .output(&["run", "--workspace", "copy", "--", "bash", "-c", "echo x > kept"])
-            .code,
+        project.output(&["run", "--workspace", "copy", "--", "bash", "-c", "echo x > kept"]).code,
         Some(0)
     );
     let ask = |answer: &str| -> (Option<i32>, String) {
@@ -291,17 +262,12 @@ async fn a_person_is_asked_on_a_terminal() {
         (ended.code, ended.stdout)
     };
     let (code, shown) = ask("what?\nq\n");
-    assert!(
-        code == Some(125) && shown.contains("apply them now (a)"),
-        "{code:?} {shown}"
-    );
+    assert!(code == Some(125) && shown.contains("apply them now (a)"), "{code:?} {shown}");
     assert!(!project.path().join("kept").exists());
     let (code, shown) = ask("d\n");
     assert_eq!(code, Some(1), "it was thrown away: {shown}");
     assert_eq!(
-        project
-            .output(&["run", "--workspace", "copy", "--", "bash", "-c", "echo x > kept"])
-            .code,
+        project.output(&["run", "--workspace", "copy", "--", "bash", "-c", "echo x > kept"]).code,
         Some(0)
     );
     let (code, shown) = ask("a\n");
@@ -323,9 +289,7 @@ async fn a_commit_is_applied_as_a_whole_and_hooks_are_not() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let identity = "-c user.name=e2e -c user.email=e2e@example.test";
-    git(&format!(
-        "git init -q -b main . && git add . && git {identity} commit -qm first"
-    ));
+    git(&format!("git init -q -b main . && git add . && git {identity} commit -qm first"));
     let ended = auto(
         &project,
         &format!(
@@ -334,9 +298,6 @@ async fn a_commit_is_applied_as_a_whole_and_hooks_are_not() {
         ),
     );
     ended.fails(0, "A  .git/hooks/post-commit (held back: protected)");
-    assert_eq!(
-        git("git log --format=%s; git status --porcelain; git fsck --strict 2>&1"),
-        "second\nfirst\n"
-    );
+    assert_eq!(git("git log --format=%s; git status --porcelain; git fsck --strict 2>&1"), "second\nfirst\n");
     assert!(!project.path().join(".git/hooks/post-commit").exists());
 }

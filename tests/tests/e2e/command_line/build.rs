@@ -7,58 +7,33 @@ use super::project::{Project, config};
 /// A project whose image is built from `steps`, again in each run of the tests.
 fn project(prefix: &str, steps: &str) -> Project {
     let project = Project::with_prefix(prefix);
-    project.write(
-        ".sandbox/sandbox.yaml",
-        &config(prefix, "X").replace("image: X\n", ""),
-    );
+    project.write(".sandbox/sandbox.yaml", &config(prefix, "X").replace("image: X\n", ""));
     project.write(
         ".sandbox/container/Dockerfile",
-        &format!(
-            "FROM {}\nENV STAMP={prefix}{}\n{steps}",
-            Setting::of_this_run().image,
-            std::process::id()
-        ),
+        &format!("FROM {}\nENV STAMP={prefix}{}\n{steps}", Setting::of_this_run().image, std::process::id()),
     );
     project
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_reaches_nothing_until_an_allowlist_says_what() {
-    let project = project(
-        "e2e-cli-reach",
-        "RUN curl -fsS --max-time 60 https://open.test/build > /page\n",
-    );
-    for command in [
-        &["build"][..],
-        &["image", "build"],
-        &["run", "--", "true"],
-        &["verify"],
-    ] {
+    let project = project("e2e-cli-reach", "RUN curl -fsS --max-time 60 https://open.test/build > /page\n");
+    for command in [&["build"][..], &["image", "build"], &["run", "--", "true"], &["verify"]] {
         let failed = project.output(command);
-        assert!(
-            failed.code == Some(125) && failed.stderr.contains("build-allowlist.yaml"),
-            "{failed:?}"
-        );
+        assert!(failed.code == Some(125) && failed.stderr.contains("build-allowlist.yaml"), "{failed:?}");
     }
 
     project.write(".sandbox/build-allowlist.yaml", "domains: [closed.test]\n");
     let failed = project.output(&["build"]);
     assert!(failed.stderr.contains("sandbox logs"), "{failed:?}");
     let logs = project.output(&["logs"]);
-    assert!(
-        logs.stdout
-            .contains("BLOCKED GET https://open.test/build -> 403 [reason: host]"),
-        "{logs:?}"
-    );
+    assert!(logs.stdout.contains("BLOCKED GET https://open.test/build -> 403 [reason: host]"), "{logs:?}");
 
     project.write(".sandbox/build-allowlist.yaml", "domains: [open.test]\n");
     let ran = project.run("cat /page");
     assert!(ran.stdout.contains("hello from open.test"), "{ran:?}");
     let logs = project.output(&["logs"]);
-    assert!(
-        logs.stdout.contains("allowed GET https://open.test/build -> 200"),
-        "{logs:?}"
-    );
+    assert!(logs.stdout.contains("allowed GET https://open.test/build -> 200"), "{logs:?}");
     let built = project.output(&["build"]);
     assert!(
         built.code == Some(0) && built.stderr.contains("already exists"),
@@ -69,19 +44,14 @@ async fn a_build_reaches_nothing_until_an_allowlist_says_what() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_configuration_names_the_allowlist_or_asks_for_the_hosts_network() {
-    let project = project(
-        "e2e-cli-build-keys",
-        "RUN curl -fsS --max-time 60 http://open.test/keys && echo reached\n",
-    );
+    let project =
+        project("e2e-cli-build-keys", "RUN curl -fsS --max-time 60 http://open.test/keys && echo reached\n");
     let plain = config("e2e-cli-build-keys", "X").replace("image: X\n", "");
     let with = |build: &str| project.write(".sandbox/sandbox.yaml", &format!("{plain}build: {build}\n"));
 
     with("{allowlist: ../policy.yaml}");
     let missing = project.output(&["build"]);
-    assert!(
-        missing.code == Some(125) && missing.stderr.contains("policy.yaml"),
-        "{missing:?}"
-    );
+    assert!(missing.code == Some(125) && missing.stderr.contains("policy.yaml"), "{missing:?}");
     project.write("policy.yaml", "domains: [open.test]\n");
     let built = project.output(&["build"]);
     assert_eq!(built.code, Some(0), "{built:?}");
@@ -91,20 +61,14 @@ async fn the_configuration_names_the_allowlist_or_asks_for_the_hosts_network() {
     let before = hash(&project);
     let asked = project.wary(&["build"]).output().expect("the sandbox command");
     let asked = String::from_utf8_lossy(&asked.stderr).into_owned();
-    assert!(
-        asked.contains("build images outside of the sandbox"),
-        "it was not agreed to: {asked}"
-    );
+    assert!(asked.contains("build images outside of the sandbox"), "it was not agreed to: {asked}");
     // On the engine's network: the name server of the world answers, and no proxy is there to write a log.
     let built = project.output(&["build"]);
     assert_eq!(built.code, Some(0), "{built:?}");
     with("{allowlist: ../policy.yaml}");
     assert_ne!(hash(&project), before, "another network is another image");
 
-    project.append(
-        ".sandbox/container/Dockerfile",
-        "ADD http://open.test/added /added\n",
-    );
+    project.append(".sandbox/container/Dockerfile", "ADD http://open.test/added /added\n");
     let refused = project.output(&["build"]);
     assert!(
         refused.code == Some(125)

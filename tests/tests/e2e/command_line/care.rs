@@ -18,12 +18,8 @@ async fn status_and_clean_distinguish_live_from_dead() {
 
     let status = project.output(&["status", "--output", "json"]).json();
     let instances = status["instances"].as_array().expect("a list");
-    let alive = |alive: bool| {
-        instances
-            .iter()
-            .filter(move |instance| instance["alive"] == alive)
-            .collect::<Vec<_>>()
-    };
+    let alive =
+        |alive: bool| instances.iter().filter(move |instance| instance["alive"] == alive).collect::<Vec<_>>();
     assert_eq!(alive(true).len(), 1, "{status}");
     assert_eq!(alive(true)[0]["pid"], living.id());
     let left = alive(false)
@@ -31,33 +27,17 @@ async fn status_and_clean_distinguish_live_from_dead() {
         .flat_map(|instance| instance["objects"].as_array().cloned().unwrap_or_default())
         .count();
     assert!(left >= 3, "task, proxy and network: {status}");
-    assert!(
-        project
-            .output(&["status"])
-            .stdout
-            .contains(&format!("pid {}", living.id()))
-    );
+    assert!(project.output(&["status"]).stdout.contains(&format!("pid {}", living.id())));
 
     let cleaned = project.output(&["clean"]);
-    assert_eq!(
-        cleaned.stdout.matches("removed container").count(),
-        2,
-        "{cleaned:?}"
-    );
+    assert_eq!(cleaned.stdout.matches("removed container").count(), 2, "{cleaned:?}");
     let networks = |kind: &str| {
-        cleaned
-            .stdout
-            .lines()
-            .filter(|line| line.contains("removed network") && line.contains(kind))
-            .count()
+        cleaned.stdout.lines().filter(|line| line.contains("removed network") && line.contains(kind)).count()
     };
     assert_eq!(networks("-conv-"), 1, "{cleaned:?}");
     // On podman 4 each proxy has a network to the world of its own.
     assert!(networks("") <= 2, "{cleaned:?}");
-    assert!(
-        living.try_wait().expect("our own child").is_none(),
-        "the living one still runs"
-    );
+    assert!(living.try_wait().expect("our own child").is_none(), "the living one still runs");
     assert_eq!(engine::containers(prefix).await.len(), 2);
     assert_eq!(running(&project), "2", "the living one's task and its proxy");
     let all = project.output(&["clean", "--all"]);
@@ -66,32 +46,18 @@ async fn status_and_clean_distinguish_live_from_dead() {
     kill_process(Pid::from_child(&living), Signal::TERM).expect("our own child");
     assert_eq!(living.wait().expect("our own child").code(), Some(143));
     let all = project.output(&["clean", "--all"]);
-    assert!(
-        all.stdout
-            .contains("no ended run left anything\nremoved the egress network"),
-        "{all:?}"
-    );
+    assert!(all.stdout.contains("no ended run left anything\nremoved the egress network"), "{all:?}");
     assert_nothing_left(prefix).await;
     let status = project.output(&["status"]).stdout;
-    assert!(
-        status.starts_with("Engine ") && status.ends_with("\nnothing is there\n"),
-        "{status}"
-    );
+    assert!(status.starts_with("Engine ") && status.ends_with("\nnothing is there\n"), "{status}");
     assert_eq!(running(&project), "0");
 }
 
 /// The number of containers that run, as the table has it.
 fn running(project: &Project) -> String {
     let status = project.output(&["status"]).stdout;
-    let of_line = |line: &str| {
-        line.strip_prefix("Running Containers")
-            .map(str::trim)
-            .map(str::to_owned)
-    };
-    status
-        .lines()
-        .find_map(of_line)
-        .unwrap_or_else(|| panic!("{status}"))
+    let of_line = |line: &str| line.strip_prefix("Running Containers").map(str::trim).map(str::to_owned);
+    status.lines().find_map(of_line).unwrap_or_else(|| panic!("{status}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,12 +77,7 @@ async fn doctor_finds_nothing_here_and_says_what_is_missing_elsewhere() {
     };
     let engine = named(&report, "engine");
     let podman = format!("podman {}.", Setting::of_this_run().podman);
-    assert!(
-        engine["detail"]
-            .as_str()
-            .is_some_and(|detail| detail.starts_with(&podman)),
-        "{engine}"
-    );
+    assert!(engine["detail"].as_str().is_some_and(|detail| detail.starts_with(&podman)), "{engine}");
     assert_eq!(named(&report, "trial run")["verdict"], "ok");
     // Both versions that are tested are older than a fix.
     let vulnerabilities = named(&report, "vulnerabilities");
@@ -137,10 +98,7 @@ async fn doctor_finds_nothing_here_and_says_what_is_missing_elsewhere() {
     for name in ["proxy program", "inside program"] {
         let program = named(&broken.json(), name);
         let hint = program["mend"].as_str().unwrap_or_default();
-        assert!(
-            program["verdict"] == "fail" && hint.contains("SANDBOX_PROXY_DIR"),
-            "{program}"
-        );
+        assert!(program["verdict"] == "fail" && hint.contains("SANDBOX_PROXY_DIR"), "{program}");
     }
 
     let unreachable = project.output(&["doctor", "--engine", "unix:///no/such.sock"]);

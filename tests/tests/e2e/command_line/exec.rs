@@ -25,38 +25,20 @@ fn exec(project: &Project, options: &[&str], script: &str) -> Ended {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_is_confined_and_its_code_is_ours() {
     let project = open_project();
-    let ended = exec(
-        &project,
-        &["--env", "GIVEN=x"],
-        "id -u; echo $GIVEN; pwd; echo err >&2; exit 42",
-    );
+    let ended = exec(&project, &["--env", "GIVEN=x"], "id -u; echo $GIVEN; pwd; echo err >&2; exit 42");
     assert_eq!(
         (ended.code, ended.stdout.as_str(), ended.stderr.as_str()),
         (Some(42), "1000\nx\n/workspace\n", "err\n")
     );
     for script in ["touch /etc/x", "touch /usr/x", "rm -rf --no-preserve-root /usr"] {
         let ended = exec(&project, &[], script);
-        assert!(
-            ended.code != Some(0) && ended.stderr.contains("Read-only"),
-            "{ended:?}"
-        );
+        assert!(ended.code != Some(0) && ended.stderr.contains("Read-only"), "{ended:?}");
     }
     let control = project.run("id -u; touch /etc/x && echo written");
-    assert_eq!(
-        control.stdout, "0\nwritten\n",
-        "the control: an agent's container"
-    );
+    assert_eq!(control.stdout, "0\nwritten\n", "the control: an agent's container");
 
-    let late = exec(
-        &project,
-        &["--timeout", "4"],
-        "echo before; setsid sleep 600 & sleep 600",
-    );
-    assert_eq!(
-        (late.code, late.stdout.as_str()),
-        (Some(124), "before\n"),
-        "{late:?}"
-    );
+    let late = exec(&project, &["--timeout", "4"], "echo before; setsid sleep 600 & sleep 600");
+    assert_eq!((late.code, late.stdout.as_str()), (Some(124), "before\n"), "{late:?}");
     assert_eq!(project.output(&["exec", "--", "no-such-program"]).code, Some(127));
     let nowhere = project.output(&["exec", "--engine", "unix:///no/such.sock", "--", "true"]);
     assert_eq!(nowhere.code, Some(125));
@@ -65,20 +47,14 @@ async fn a_command_is_confined_and_its_code_is_ours() {
         "{nowhere:?}"
     );
     let missing = project.output(&["exec", "--image", "localhost/no-such-image", "--", "true"]);
-    assert!(
-        missing.stderr.starts_with("error: Image not found"),
-        "{missing:?}"
-    );
+    assert!(missing.stderr.starts_with("error: Image not found"), "{missing:?}");
 }
 
 /// An image with a program that makes root of whoever calls it.
 #[tokio::test(flavor = "multi_thread")]
 async fn sudo_gives_nothing() {
     let project = open_project();
-    project.write(
-        ".sandbox/sandbox.yaml",
-        &config(PREFIX, "X").replace("image: X\n", ""),
-    );
+    project.write(".sandbox/sandbox.yaml", &config(PREFIX, "X").replace("image: X\n", ""));
     let dockerfile = format!(
         "FROM {}\nRUN cp /usr/bin/env /usr/bin/sudo && chmod 4755 /usr/bin/sudo\n",
         Setting::of_this_run().image
@@ -87,11 +63,7 @@ async fn sudo_gives_nothing() {
     let built = project.output(&["build"]);
     assert_eq!(built.code, Some(0), "{built:?}");
     let ended = exec(&project, &[], "sudo id -u");
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(0), "1000\n"),
-        "{ended:?}"
-    );
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "1000\n"), "{ended:?}");
     // The control: the same image and user without the sandbox.
     let body = json!({"Image": built.stdout.trim(), "User": "1000"});
     let control = engine::compatible("sudo id -u", &body).await;
@@ -106,10 +78,7 @@ async fn it_sees_of_the_folder_and_the_network_what_is_said() {
     let none = exec(&project, &["--workspace", "none"], script);
     assert!(!none.stdout.contains("given"), "{none:?}");
     let reading = exec(&project, &["--workspace", "ro"], script);
-    assert!(
-        reading.stdout.contains("given") && reading.stderr.contains("made: Read-only"),
-        "{reading:?}"
-    );
+    assert!(reading.stdout.contains("given") && reading.stderr.contains("made: Read-only"), "{reading:?}");
     assert!(!project.path().join("made").exists());
     let writing = exec(&project, &[], script);
     assert!(project.path().join("made").exists(), "{writing:?}");
@@ -164,18 +133,12 @@ async fn what_it_reads_is_ours() {
 async fn the_image_is_built_once_reported_and_removed_when_forced() {
     let prefix = "e2e-cli-build";
     let project = Project::with_prefix(prefix);
-    project.write(
-        ".sandbox/sandbox.yaml",
-        &config(prefix, "X").replace("image: X\n", ""),
-    );
+    project.write(".sandbox/sandbox.yaml", &config(prefix, "X").replace("image: X\n", ""));
     let dockerfile = format!("FROM {}\nRUN date +%N > /stamp\n", Setting::of_this_run().image);
     project.write(".sandbox/container/Dockerfile", &dockerfile);
     project.output(&["clean", "--force"]);
     let status = project.output(&["status"]);
-    assert!(
-        status.stdout.contains("Not built") && status.stderr.contains("`sandbox build`"),
-        "{status:?}"
-    );
+    assert!(status.stdout.contains("Not built") && status.stderr.contains("`sandbox build`"), "{status:?}");
     let built = project.output(&["build"]);
     assert_eq!(built.code, Some(0), "{built:?}");
     for message in ["Building sandbox image...", "Sandbox image built successfully!"] {
@@ -194,8 +157,7 @@ async fn the_image_is_built_once_reported_and_removed_when_forced() {
 
     let kept = project.output(&["clean"]);
     assert!(
-        kept.stderr
-            .contains("Use --force to also remove the sandbox image")
+        kept.stderr.contains("Use --force to also remove the sandbox image")
             && kept.stderr.contains("Cleanup complete"),
         "{kept:?}"
     );
@@ -206,10 +168,7 @@ async fn the_image_is_built_once_reported_and_removed_when_forced() {
     );
     let none = project.output(&["clean", "--force"]);
     assert!(none.stderr.contains("No image to remove"), "{none:?}");
-    project.write(
-        ".sandbox/container/Dockerfile",
-        &format!("{dockerfile}RUN false\n"),
-    );
+    project.write(".sandbox/container/Dockerfile", &format!("{dockerfile}RUN false\n"));
     let failed = project.output(&["build"]);
     assert!(
         failed.code == Some(125) && failed.stderr.contains("failed to build the sandbox image"),

@@ -8,22 +8,13 @@ use super::project::{Project, config};
 async fn images_have_keys_and_move_between_machines() {
     let prefix = "e2e-cli-images";
     let project = Project::with_prefix(prefix);
-    project.write(
-        ".sandbox/sandbox.yaml",
-        &config(prefix, "X").replace("image: X\n", ""),
-    );
+    project.write(".sandbox/sandbox.yaml", &config(prefix, "X").replace("image: X\n", ""));
     project.write(
         ".sandbox/container/Dockerfile",
         &format!("FROM {}\nRUN date +%N > /stamp\n", Setting::of_this_run().image),
     );
-    let hash = project
-        .output(&["image", "hash", "--engine", "unix:///no/engine/needed.sock"])
-        .stdout;
-    let tags: Vec<&str> = hash
-        .lines()
-        .filter_map(|line| line.split_once('='))
-        .map(|(_, tag)| tag)
-        .collect();
+    let hash = project.output(&["image", "hash", "--engine", "unix:///no/engine/needed.sock"]).stdout;
+    let tags: Vec<&str> = hash.lines().filter_map(|line| line.split_once('=')).map(|(_, tag)| tag).collect();
     assert_eq!(tags.len(), 2, "{hash}");
     let built = project.output(&["image", "build"]);
     assert_eq!(built.stdout, format!("{}\n", tags[1]), "{built:?}");
@@ -38,10 +29,7 @@ async fn images_have_keys_and_move_between_machines() {
         .iter()
         .filter_map(|image| image["kind"].as_str())
         .collect();
-    assert!(
-        kinds.contains(&"repo") && kinds.contains(&"overlay") && kinds.contains(&"proxy"),
-        "{listed}"
-    );
+    assert!(kinds.contains(&"repo") && kinds.contains(&"overlay") && kinds.contains(&"proxy"), "{listed}");
     let pruned = project.output(&["image", "prune", "--max-image-age", "0"]);
     assert!(tags.iter().all(|tag| pruned.stdout.contains(tag)), "{pruned:?}");
     let loaded = project.output(&["image", "load", "saved"]);

@@ -29,10 +29,7 @@ fn untouched(folder: &TempDir) -> bool {
 fn ended(project: &Project, arguments: &[&str]) -> Ended {
     let command = project.sandbox(arguments);
     let mut timed = std::process::Command::new("timeout");
-    timed
-        .args(["--signal=KILL", AT_ONCE])
-        .arg(command.get_program())
-        .args(command.get_args());
+    timed.args(["--signal=KILL", AT_ONCE]).arg(command.get_program()).args(command.get_args());
     if let Some(folder) = command.get_current_dir() {
         timed.current_dir(folder);
     }
@@ -42,11 +39,7 @@ fn ended(project: &Project, arguments: &[&str]) -> Ended {
             None => timed.env_remove(name),
         };
     }
-    timed
-        .stdin(std::process::Stdio::null())
-        .output()
-        .expect("the sandbox command")
-        .into()
+    timed.stdin(std::process::Stdio::null()).output().expect("the sandbox command").into()
 }
 
 fn is_refused(ended: &Ended, why: &str) -> bool {
@@ -61,10 +54,7 @@ async fn a_link_in_the_place_of_a_mounted_folder_is_not_mounted() {
     let planted = project.run(&format!("mv cache old; ln -s {} cache", secrets.path().display()));
     assert_eq!(planted.code, Some(0), "{planted:?}");
     let next = project.run("cat /cache/key; echo x > /cache/by-task");
-    assert!(
-        is_refused(&next, "symbolic link in a folder that tasks can write"),
-        "{next:?}"
-    );
+    assert!(is_refused(&next, "symbolic link in a folder that tasks can write"), "{next:?}");
     assert!(!next.stdout.contains("host-only") && untouched(&secrets));
     // The control: the same link where no task can write is the user's own.
     let own = tempfile::tempdir().expect("a folder");
@@ -93,10 +83,7 @@ async fn logs_are_not_written_through_a_link_or_a_second_name() {
         ["--log", "own.log"],
     ] {
         let next = project.output(&[&["run"], &flags[..], &request[..]].concat());
-        assert!(
-            is_refused(&next, "in a folder that tasks can write"),
-            "{flags:?}: {next:?}"
-        );
+        assert!(is_refused(&next, "in a folder that tasks can write"), "{flags:?}: {next:?}");
     }
     assert!(untouched(&secrets));
     // The control: a link of the user's own is followed.
@@ -105,11 +92,7 @@ async fn logs_are_not_written_through_a_link_or_a_second_name() {
     let log = own.path().join("net.log").display().to_string();
     let control = project.output(&[&["run", "--network-log", &log], &request[..]].concat());
     assert_eq!(control.code, Some(0), "{control:?}");
-    assert!(
-        fs::read_to_string(&victim)
-            .expect("a file")
-            .contains("BLOCKED GET")
-    );
+    assert!(fs::read_to_string(&victim).expect("a file").contains("BLOCKED GET"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,35 +131,22 @@ async fn settings_that_are_reached_by_a_link_of_the_tree_are_not_obeyed() {
     fs::rename(&folder, project.path().join("conf")).expect("a folder");
     symlink("conf", &folder).expect("a link");
     let refused = project.run("true");
-    assert!(
-        is_refused(&refused, "symbolic link in a folder that tasks can write"),
-        "{refused:?}"
-    );
+    assert!(is_refused(&refused, "symbolic link in a folder that tasks can write"), "{refused:?}");
     // The control: the same settings in their own place.
     fs::remove_file(&folder).expect("a link");
     fs::rename(project.path().join("conf"), &folder).expect("a folder");
     assert_eq!(project.run("true").code, Some(0));
-    fs::rename(
-        folder.join("network-allowlist.yaml"),
-        project.path().join("policy.yaml"),
-    )
-    .expect("a file");
+    fs::rename(folder.join("network-allowlist.yaml"), project.path().join("policy.yaml")).expect("a file");
     symlink("../policy.yaml", folder.join("network-allowlist.yaml")).expect("a link");
     let refused = project.run("true");
-    assert!(
-        is_refused(&refused, "symbolic link in a folder that tasks can write"),
-        "{refused:?}"
-    );
+    assert!(is_refused(&refused, "symbolic link in a folder that tasks can write"), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_flag_names_is_obeyed_only_as_it_was_trusted() {
     let project = Project::new();
     project.write("policy.yaml", "domains: [open.test]\n");
-    let trusted = project
-        .wary(&["trust", "--allowlist", "policy.yaml"])
-        .output()
-        .expect("the command");
+    let trusted = project.wary(&["trust", "--allowlist", "policy.yaml"]).output().expect("the command");
     assert!(trusted.status.success(), "{trusted:?}");
     let run = ["run", "--allowlist", "policy.yaml", "--", "true"];
     let first: Ended = project.wary(&run).output().expect("the command").into();
@@ -209,9 +179,7 @@ async fn a_repository_that_was_cloned_gets_nothing_before_it_is_trusted() {
     project.append(".sandbox/sandbox.yaml", &asks);
     let script = "cat /secrets/key; echo $K $HOST_TOKEN";
     let with_keys = |mut command: std::process::Command| -> Ended {
-        command
-            .env("HOST_KEY", "host-key")
-            .env("HOST_TOKEN", "host-token");
+        command.env("HOST_KEY", "host-key").env("HOST_TOKEN", "host-token");
         command.output().expect("the command").into()
     };
     let run = ["run", "--", "bash", "-c", script];
@@ -252,20 +220,10 @@ async fn a_repository_that_was_cloned_gets_nothing_before_it_is_trusted() {
     let agreed = with_keys(project.wary(&[&[by_digest.as_str()], &run[..]].concat()));
     assert_eq!(agreed.stdout, "host-only\nhost-key host-token\n", "{agreed:?}");
     let wrong = format!("--trust=sha256:{}", "0".repeat(64));
-    assert_eq!(
-        with_keys(project.wary(&[&[wrong.as_str()], &run[..]].concat())).code,
-        Some(125)
-    );
-    assert_eq!(
-        with_keys(project.wary(&run)).code,
-        Some(125),
-        "one run is one run"
-    );
+    assert_eq!(with_keys(project.wary(&[&[wrong.as_str()], &run[..]].concat())).code, Some(125));
+    assert_eq!(with_keys(project.wary(&run)).code, Some(125), "one run is one run");
     assert_eq!(with_keys(project.wary(&["trust"])).code, Some(0));
-    assert_eq!(
-        with_keys(project.wary(&run)).stdout,
-        "host-only\nhost-key host-token\n"
-    );
+    assert_eq!(with_keys(project.wary(&run)).stdout, "host-only\nhost-key host-token\n");
     assert_eq!(with_keys(project.wary(&["trust", "--revoke"])).code, Some(0));
     assert_eq!(with_keys(project.wary(&run)).code, Some(125));
 }
@@ -275,42 +233,24 @@ async fn a_dockerfile_or_what_it_copies_is_built_only_as_it_was_trusted() {
     let project = Project::new();
     let base = e2e_tests::setting::Setting::of_this_run().image.clone();
     project.write("app/setup.sh", "echo fine\n");
-    project.write(
-        "app/Dockerfile",
-        &format!("FROM {base}\nCOPY setup.sh /setup.sh\n"),
-    );
+    project.write("app/Dockerfile", &format!("FROM {base}\nCOPY setup.sh /setup.sh\n"));
     let flags = ["--dockerfile", "app/Dockerfile", "--context", "app"];
     let hash =
         |command: std::process::Command| -> Ended { { command }.output().expect("the command").into() };
     let show = [&["image", "hash"], &flags[..]].concat();
     assert_eq!(hash(project.wary(&show)).code, Some(125));
-    assert_eq!(
-        hash(project.wary(&[&["trust"], &flags[..]].concat())).code,
-        Some(0)
-    );
+    assert_eq!(hash(project.wary(&[&["trust"], &flags[..]].concat())).code, Some(0));
     assert_eq!(hash(project.wary(&show)).code, Some(0));
     project.write("app/setup.sh", "echo evil\n");
     let changed = hash(project.wary(&show));
-    assert!(
-        is_refused(&changed, "changed since you trusted them"),
-        "{changed:?}"
-    );
+    assert!(is_refused(&changed, "changed since you trusted them"), "{changed:?}");
     assert_eq!(hash(project.sandbox(&show)).code, Some(0), "the control");
     // A context that becomes a link to the host's files.
     fs::rename(project.path().join("app"), project.path().join("old")).expect("a folder");
     symlink("/etc", project.path().join("app")).expect("a link");
-    let linked = hash(project.sandbox(&[
-        "image",
-        "hash",
-        "--dockerfile",
-        "old/Dockerfile",
-        "--context",
-        "app",
-    ]));
-    assert!(
-        is_refused(&linked, "symbolic link in a folder that tasks can write"),
-        "{linked:?}"
-    );
+    let linked =
+        hash(project.sandbox(&["image", "hash", "--dockerfile", "old/Dockerfile", "--context", "app"]));
+    assert!(is_refused(&linked, "symbolic link in a folder that tasks can write"), "{linked:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -319,30 +259,12 @@ async fn an_archive_that_a_task_can_write_is_not_loaded_and_replaces_no_proxy() 
     let link = project.path().join("archive");
     let saved = project.output(&["image", "save", "archive"]);
     assert_eq!(saved.code, Some(0), "{saved:?}");
-    let load: Ended = project
-        .wary(&["--trust", "image", "list"])
-        .output()
-        .expect("the command")
-        .into();
+    let load: Ended = project.wary(&["--trust", "image", "list"]).output().expect("the command").into();
     assert_eq!(load.code, Some(0), "{load:?}");
-    assert_eq!(
-        project.wary(&["trust"]).status().expect("the command").code(),
-        Some(0)
-    );
-    let refused: Ended = project
-        .wary(&["image", "load", "archive"])
-        .output()
-        .expect("the command")
-        .into();
-    assert!(
-        is_refused(&refused, "can replace any image of the engine"),
-        "{refused:?}"
-    );
-    assert_eq!(
-        project.output(&["image", "load", "archive"]).code,
-        Some(0),
-        "the control"
-    );
+    assert_eq!(project.wary(&["trust"]).status().expect("the command").code(), Some(0));
+    let refused: Ended = project.wary(&["image", "load", "archive"]).output().expect("the command").into();
+    assert!(is_refused(&refused, "can replace any image of the engine"), "{refused:?}");
+    assert_eq!(project.output(&["image", "load", "archive"]).code, Some(0), "the control");
 
     let secrets = secrets();
     fs::remove_dir_all(&link).expect("a folder");
@@ -351,18 +273,8 @@ async fn an_archive_that_a_task_can_write_is_not_loaded_and_replaces_no_proxy() 
     symlink(secrets.path().join("key"), link.join("images.tar.unfinished")).expect("a link");
     let saved = project.output(&["image", "save", "archive"]);
     assert_eq!(saved.code, Some(0), "{saved:?}");
-    assert!(
-        untouched(&secrets)
-            && link
-                .join("images.tar")
-                .metadata()
-                .is_ok_and(|facts| facts.is_file())
-    );
-    assert!(
-        link.join("images.tar")
-            .symlink_metadata()
-            .is_ok_and(|facts| facts.is_file())
-    );
+    assert!(untouched(&secrets) && link.join("images.tar").metadata().is_ok_and(|facts| facts.is_file()));
+    assert!(link.join("images.tar").symlink_metadata().is_ok_and(|facts| facts.is_file()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -371,20 +283,14 @@ async fn a_session_that_another_projects_tasks_can_write_is_refused() {
     assert_eq!(other.run("mkdir session").code, Some(0));
     let session = other.path().join("session").display().to_string();
     let refused = project.output(&["agent", "--session-dir", &session, "hello"]);
-    assert!(
-        is_refused(&refused, "lies in a folder that tasks can write"),
-        "{refused:?}"
-    );
+    assert!(is_refused(&refused, "lies in a folder that tasks can write"), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn this_machine_is_no_mount() {
     let project = Project::new();
-    let socket = PathBuf::from(
-        e2e_tests::setting::Setting::of_this_run()
-            .engine
-            .trim_start_matches("unix://"),
-    );
+    let socket =
+        PathBuf::from(e2e_tests::setting::Setting::of_this_run().engine.trim_start_matches("unix://"));
     let alias = tempfile::tempdir().expect("a folder");
     symlink(socket.parent().expect("a folder"), alias.path().join("run")).expect("a link");
     let state = project.state().join("sandbox");
@@ -392,25 +298,15 @@ async fn this_machine_is_no_mount() {
         let mount = format!("{}:/x:ro", path.display());
         project.output(&[&["run", "--mount", &mount], flags, &["--", "ls", "/x"]].concat())
     };
-    for path in [
-        socket.clone(),
-        socket.parent().expect("a folder").into(),
-        alias.path().join("run"),
-    ] {
+    for path in [socket.clone(), socket.parent().expect("a folder").into(), alias.path().join("run")] {
         let refused = mount(&path, &["--allow-system-mounts"]);
-        assert!(
-            is_refused(&refused, "would give the task the engine's socket"),
-            "{refused:?}"
-        );
+        assert!(is_refused(&refused, "would give the task the engine's socket"), "{refused:?}");
     }
     let refused = mount(&state, &["--allow-system-mounts"]);
     assert!(is_refused(&refused, "the sandbox's own keys"), "{refused:?}");
     for path in ["/etc", "/usr", "/root"] {
         let refused = mount(Path::new(path), &[]);
-        assert!(
-            is_refused(&refused, "is a folder of the system or a home folder"),
-            "{path}: {refused:?}"
-        );
+        assert!(is_refused(&refused, "is a folder of the system or a home folder"), "{path}: {refused:?}");
     }
     // The control: it is asked for by name. The tests' engine has a system of its own, and shares the folders in /tmp only.
     let home = tempfile::tempdir().expect("a folder");
@@ -418,11 +314,7 @@ async fn this_machine_is_no_mount() {
     for (flags, code) in [(&[][..], 125), (&["--allow-system-mounts"], 0)] {
         let arguments = [&["run", "--mount", &at_home], flags, &["--", "ls", "/x"]].concat();
         let mut command = project.sandbox(&arguments);
-        let ended: Ended = command
-            .env("HOME", home.path())
-            .output()
-            .expect("the command")
-            .into();
+        let ended: Ended = command.env("HOME", home.path()).output().expect("the command").into();
         assert_eq!(ended.code, Some(code), "{ended:?}");
     }
     let containers = engine::containers("no-such-prefix").await;
@@ -471,10 +363,7 @@ async fn on_a_terminal_it_asks_once() {
     let run = ["run", "--", "true"];
     let refused = on_a_terminal(&project, &run, "n\n");
     assert_eq!(refused.code, Some(125), "{refused:?}");
-    assert!(
-        refused.stdout.contains("Trust them as they are now? [y/N]"),
-        "{refused:?}"
-    );
+    assert!(refused.stdout.contains("Trust them as they are now? [y/N]"), "{refused:?}");
     let agreed = on_a_terminal(&project, &run, "y\n");
     assert_eq!(agreed.code, Some(0), "{agreed:?}");
     let again: Ended = project.wary(&run).output().expect("the command").into();
@@ -482,18 +371,10 @@ async fn on_a_terminal_it_asks_once() {
     // The settings of a project within the project are another matter.
     let inner = project.path().join("vendor/inner");
     fs::create_dir_all(&inner).expect("a folder");
-    let copied = std::process::Command::new("cp")
-        .arg("-a")
-        .arg(project.path().join(".sandbox"))
-        .arg(&inner)
-        .status();
+    let copied =
+        std::process::Command::new("cp").arg("-a").arg(project.path().join(".sandbox")).arg(&inner).status();
     assert!(copied.expect("cp").success());
-    let within: Ended = project
-        .wary(&run)
-        .current_dir(&inner)
-        .output()
-        .expect("the command")
-        .into();
+    let within: Ended = project.wary(&run).current_dir(&inner).output().expect("the command").into();
     assert!(is_refused(&within, "are not trusted yet"), "{within:?}");
 }
 
@@ -518,19 +399,9 @@ async fn a_folder_that_a_running_task_keeps_exchanging_is_never_mounted_as_anoth
     let (child, _stdout) = project.start(&swap);
     let mut child = Ending(child);
     for _ in 0..12 {
-        let ended = project.output(&[
-            "run",
-            "--mount",
-            "sub:/x",
-            "--",
-            "sh",
-            "-c",
-            "cat /x/key; touch /x/by-task",
-        ]);
-        assert!(
-            !ended.stdout.contains("host-only") && untouched(&secrets),
-            "{ended:?}"
-        );
+        let ended =
+            project.output(&["run", "--mount", "sub:/x", "--", "sh", "-c", "cat /x/key; touch /x/by-task"]);
+        assert!(!ended.stdout.contains("host-only") && untouched(&secrets), "{ended:?}");
     }
     project.write("stop", "");
     assert!(child.0.wait().expect("an end").success());

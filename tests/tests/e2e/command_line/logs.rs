@@ -13,22 +13,9 @@ async fn the_network_log_is_live_on_stderr_and_in_a_file() {
     let project = Project::new();
     let script =
         "curl -sS https://open.test/hello; curl -sS https://evil.test/steal >/dev/null; echo err >&2";
-    let arguments = [
-        "run",
-        "--network-log-live",
-        "--network-log",
-        "net.log",
-        "--",
-        "bash",
-        "-c",
-        script,
-    ];
+    let arguments = ["run", "--network-log-live", "--network-log", "net.log", "--", "bash", "-c", script];
     let ended = project.output(&arguments);
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(0), "hello from open.test\n"),
-        "{ended:?}"
-    );
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "hello from open.test\n"), "{ended:?}");
     let allowed = "allowed GET https://open.test/hello -> 200";
     let blocked = "BLOCKED GET https://evil.test/steal -> 403 [reason: host]";
     let lines: Vec<&str> = ended.stderr.lines().collect();
@@ -36,19 +23,11 @@ async fn the_network_log_is_live_on_stderr_and_in_a_file() {
     assert!(lines.contains(&format!("[net] {blocked}").as_str()), "{ended:?}");
     assert!(lines.contains(&"err"), "{ended:?}");
     let text = fs::read_to_string(project.path().join("net.log")).expect("the log");
-    assert!(
-        text.lines().any(|line| line == allowed) && text.lines().any(|line| line == blocked),
-        "{text}"
-    );
+    assert!(text.lines().any(|line| line == allowed) && text.lines().any(|line| line == blocked), "{text}");
     let json = fs::read_to_string(project.path().join("net.log.jsonl")).expect("the log for programs");
-    let events: Vec<Value> = json
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let events: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(
-        events
-            .iter()
-            .any(|event| event["decision"] == "blocked" && event["host"] == "evil.test"),
+        events.iter().any(|event| event["decision"] == "blocked" && event["host"] == "evil.test"),
         "{json}"
     );
 }
@@ -62,21 +41,11 @@ async fn logs_shows_the_newest_run_or_one_that_is_named() {
     project.run("curl -sS https://evil.test/second");
 
     let newest = project.output(&["logs"]);
-    assert!(
-        newest.stdout.contains("evil.test/second") && !newest.stdout.contains("first"),
-        "{newest:?}"
-    );
+    assert!(newest.stdout.contains("evil.test/second") && !newest.stdout.contains("first"), "{newest:?}");
     let blocked = project.output(&["logs", "--blocked"]);
-    assert_eq!(
-        blocked.stdout,
-        "BLOCKED GET https://evil.test/second -> 403 [reason: host]\n"
-    );
+    assert_eq!(blocked.stdout, "BLOCKED GET https://evil.test/second -> 403 [reason: host]\n");
     let json = project.output(&["logs", "--blocked", "--output", "json"]).json();
-    assert_eq!(
-        (&json["event"], &json["reason"]),
-        (&"request".into(), &"host".into()),
-        "{json}"
-    );
+    assert_eq!((&json["event"], &json["reason"]), (&"request".into(), &"host".into()), "{json}");
     let ids = project.output(&["logs", "--list"]).stdout;
     let ids: Vec<&str> = ids.lines().collect();
     assert_eq!(ids.len(), 2, "{ids:?}");
@@ -84,10 +53,7 @@ async fn logs_shows_the_newest_run_or_one_that_is_named() {
     assert!(first.stdout.contains("open.test/first"), "{first:?}");
     assert_eq!(project.output(&["logs", "--run", "../x"]).code, Some(125));
     let followed = project.output(&["logs", "--follow"]);
-    assert_eq!(
-        followed.stdout, newest.stdout,
-        "a run that has ended is followed to its end"
-    );
+    assert_eq!(followed.stdout, newest.stdout, "a run that has ended is followed to its end");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,21 +61,14 @@ async fn a_log_is_followed_until_its_run_ends() {
     let project = Project::new();
     let (mut child, _stdout) =
         project.start("echo ready; until [ -e go ]; do sleep 0.1; done; curl -sS https://evil.test/late");
-    let mut follower = project
-        .sandbox(&["logs", "--follow"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the sandbox command");
+    let mut follower =
+        project.sandbox(&["logs", "--follow"]).stdout(Stdio::piped()).spawn().expect("the sandbox command");
     let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
     let first = lines.next().expect("a line").expect("a line");
     assert!(first.starts_with("=== TASK START"), "{first}");
     project.write("go", "");
     let rest: Vec<String> = lines.map(|line| line.expect("a line")).collect();
-    assert!(
-        rest.iter()
-            .any(|line| line.contains("BLOCKED GET https://evil.test/late")),
-        "{rest:?}"
-    );
+    assert!(rest.iter().any(|line| line.contains("BLOCKED GET https://evil.test/late")), "{rest:?}");
     assert!(follower.wait().expect("our own child").success());
     assert!(child.wait().expect("our own child").success());
 }

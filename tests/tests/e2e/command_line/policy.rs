@@ -25,32 +25,19 @@ async fn the_policy_can_be_asked_and_linted() {
     let blocked = check(&["--method", "POST", "--output", "json", "https://api.test/v1/x"]);
     assert_eq!(blocked.code, Some(1));
     let verdict = blocked.json();
-    let keys: Vec<&str> = verdict
-        .as_object()
-        .expect("an object")
-        .keys()
-        .map(String::as_str)
-        .collect();
+    let keys: Vec<&str> = verdict.as_object().expect("an object").keys().map(String::as_str).collect();
     assert_eq!(keys, ["allowed", "message", "method", "reason", "rule", "url"]);
-    assert_eq!(
-        (&verdict["allowed"], &verdict["reason"]),
-        (&false.into(), &"method".into())
-    );
+    assert_eq!((&verdict["allowed"], &verdict["reason"]), (&false.into(), &"method".into()));
     assert_eq!(check(&["nonsense"]).code, Some(2));
 
     // Verdicts that cannot be printed count as well.
-    for (urls, code) in [
-        (&["https://open.test/", "https://other.test/"][..], 1),
-        (&["https://open.test/"][..], 125),
-    ] {
+    for (urls, code) in
+        [(&["https://open.test/", "https://other.test/"][..], 1), (&["https://open.test/"][..], 125)]
+    {
         let full = File::create("/dev/full").expect("a device of every kernel");
         let mut command = project.sandbox(&["allowlist", "check"]);
         let status = command.args(urls).stdout(full).status();
-        assert_eq!(
-            status.expect("the sandbox command").code(),
-            Some(code),
-            "{urls:?}"
-        );
+        assert_eq!(status.expect("the sandbox command").code(), Some(code), "{urls:?}");
     }
 
     let mut child = project
@@ -60,18 +47,10 @@ async fn the_policy_can_be_asked_and_linted() {
         .spawn()
         .expect("the sandbox command");
     let lines = b"GET https://open.test/\n\nPOST https://api.test/v1/x\nwhat\n";
-    child
-        .stdin
-        .take()
-        .expect("a pipe")
-        .write_all(lines)
-        .expect("all was read");
+    child.stdin.take().expect("a pipe").write_all(lines).expect("all was read");
     let ended = Ended::from(child.wait_with_output().expect("our own child"));
-    let verdicts: Vec<Value> = ended
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let verdicts: Vec<Value> =
+        ended.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let reasons: Vec<&Value> = verdicts.iter().map(|verdict| &verdict["reason"]).collect();
     assert_eq!(reasons, [&Value::Null, &"method".into(), &"unreadable".into()]);
     assert_eq!(verdicts[0]["rule"]["kind"], "domain");

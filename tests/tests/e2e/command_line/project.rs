@@ -37,10 +37,7 @@ impl Project {
             proxy_dir: setting.proxy_dir.clone(),
         };
         project.write(".sandbox/roots.pem", World::shared().roots_pem());
-        project.write(
-            ".sandbox/network-allowlist.yaml",
-            "domains: [open.test, api.anthropic.com]\n",
-        );
+        project.write(".sandbox/network-allowlist.yaml", "domains: [open.test, api.anthropic.com]\n");
         project.write(".sandbox/sandbox.yaml", &config(prefix, &setting.image));
         project
     }
@@ -48,11 +45,7 @@ impl Project {
     /// The same, with the programs that panic when they are asked to.
     pub(crate) fn that_may_panic(self) -> Self {
         let folder = &Setting::of_this_run().forced_panic_dir;
-        Self {
-            sandbox: folder.join("sandbox"),
-            proxy_dir: folder.clone(),
-            ..self
-        }
+        Self { sandbox: folder.join("sandbox"), proxy_dir: folder.clone(), ..self }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -84,10 +77,7 @@ impl Project {
     pub(crate) fn wary(&self, arguments: &[&str]) -> Command {
         // As from a shell: a test runner in the background may have been started with signals ignored, which children inherit.
         let mut command = Command::new("env");
-        command
-            .arg("--default-signal=INT,TERM,HUP")
-            .arg(&self.sandbox)
-            .args(arguments);
+        command.arg("--default-signal=INT,TERM,HUP").arg(&self.sandbox).args(arguments);
         self.set_up(command)
     }
 
@@ -113,10 +103,7 @@ impl Project {
     }
 
     pub(crate) fn output(&self, arguments: &[&str]) -> Ended {
-        self.sandbox(arguments)
-            .output()
-            .expect("the sandbox command")
-            .into()
+        self.sandbox(arguments).output().expect("the sandbox command").into()
     }
 
     pub(crate) fn run(&self, script: &str) -> Ended {

@@ -14,19 +14,13 @@ use super::project::{Project, assert_nothing_left};
 #[tokio::test(flavor = "multi_thread")]
 async fn exit_code_and_streams_are_the_commands_own() {
     let ended = Project::new().run("echo out; echo err >&2; exit 77");
-    assert_eq!(
-        (ended.code, ended.stdout.as_str(), ended.stderr.as_str()),
-        (Some(77), "out\n", "err\n")
-    );
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(77), "out\n", "err\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mebibyte_of_anything_passes_unchanged() {
     let mut bytes = vec![0; 1 << 20];
-    fs::File::open("/dev/urandom")
-        .expect("a device")
-        .read_exact(&mut bytes)
-        .expect("bytes");
+    fs::File::open("/dev/urandom").expect("a device").read_exact(&mut bytes).expect("bytes");
     let project = Project::new();
     let mut child = project
         .sandbox(&["run", "--", "sh", "-c", "tee /dev/stderr"])
@@ -42,11 +36,7 @@ async fn a_mebibyte_of_anything_passes_unchanged() {
     sending.join().expect("a thread").expect("all was read");
     assert!(output.status.success());
     assert!(output.stdout == bytes, "{} bytes came back", output.stdout.len());
-    assert!(
-        output.stderr == bytes,
-        "{} bytes came back on stderr",
-        output.stderr.len()
-    );
+    assert!(output.stderr == bytes, "{} bytes came back on stderr", output.stderr.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,10 +49,7 @@ async fn the_work_tree_is_the_working_directory_and_mounts_can_be_read_only() {
     let ended = project.output(&["run", "--mount", &mount, "--", "bash", "-c", script]);
     assert_eq!(ended.stdout, "/workspace\ngiven", "{ended:?}");
     assert_ne!(ended.code, Some(0));
-    assert_eq!(
-        fs::read_to_string(project.path().join("made")).expect("a file"),
-        "made\n"
-    );
+    assert_eq!(fs::read_to_string(project.path().join("made")).expect("a file"), "made\n");
     assert!(!data.path().join("x").exists());
 }
 
@@ -88,11 +75,7 @@ async fn a_signal_stops_the_command_and_leaves_nothing() {
         let project = Project::with_prefix(&prefix);
         let (mut child, mut stdout) =
             project.start("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.1; done");
-        assert_eq!(
-            engine::containers(&prefix).await.len(),
-            2,
-            "the control: task and proxy are there"
-        );
+        assert_eq!(engine::containers(&prefix).await.len(), 2, "the control: task and proxy are there");
         kill_process(Pid::from_child(&child), signal).expect("our own child");
         let mut rest = String::new();
         stdout.read_to_string(&mut rest).expect("output");
@@ -110,12 +93,7 @@ async fn when_the_reader_is_gone_the_command_is_stopped_and_nothing_is_left() {
     drop(stdout);
     assert_eq!(child.wait().expect("our own child").code(), Some(141));
     let mut stderr = String::new();
-    child
-        .stderr
-        .take()
-        .expect("a pipe")
-        .read_to_string(&mut stderr)
-        .expect("output");
+    child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("output");
     assert_eq!(stderr, "", "without a word");
     assert_nothing_left(prefix).await;
 }
@@ -127,17 +105,10 @@ async fn two_runs_of_one_project_side_by_side() {
     let (mut first, mut first_out) =
         project.start("echo ready; until [ -e b ]; do sleep 0.1; done; echo a; curl -s https://open.test/a");
     let second = project.run("touch b; echo b; curl -s https://open.test/b");
-    assert_eq!(
-        (second.code, second.stdout.as_str()),
-        (Some(0), "b\nhello from open.test\n"),
-        "{second:?}"
-    );
+    assert_eq!((second.code, second.stdout.as_str()), (Some(0), "b\nhello from open.test\n"), "{second:?}");
     let mut rest = String::new();
     first_out.read_to_string(&mut rest).expect("output");
-    assert_eq!(
-        rest, "a\nhello from open.test\n",
-        "the end of the other changed nothing"
-    );
+    assert_eq!(rest, "a\nhello from open.test\n", "the end of the other changed nothing");
     assert!(first.wait().expect("our own child").success());
 }
 
@@ -149,10 +120,6 @@ async fn a_task_cannot_write_the_rules_of_its_next_run() {
     let ended = project.run(script);
     assert_eq!(ended.stdout, "refused\nkept\nstays\n", "{ended:?}");
     let read = |name: &str| fs::read_to_string(project.path().join(name)).unwrap_or_default();
-    assert_eq!(
-        read("beside"),
-        "control\n",
-        "the control: the rest of the work tree is writable"
-    );
+    assert_eq!(read("beside"), "control\n", "the control: the rest of the work tree is writable");
     assert!(!read(".sandbox/network-allowlist.yaml").contains('*'));
 }

@@ -11,10 +11,7 @@ async fn a_fault_in_the_settings_is_125_with_its_place() {
     let project = Project::new();
     project.append(".sandbox/sandbox.yaml", "imgae: x\n");
     let ended = project.run("true");
-    ended.fails(
-        125,
-        "error: .sandbox/sandbox.yaml:5:1: unknown key `imgae`: use `engine`",
-    );
+    ended.fails(125, "error: .sandbox/sandbox.yaml:5:1: unknown key `imgae`: use `engine`");
 
     let project = Project::new();
     project.write(".sandbox/network-allowlist.yaml", "domains: open.test\n");
@@ -29,10 +26,7 @@ async fn a_fault_in_the_settings_is_125_with_its_place() {
 async fn wrong_usage_is_2_and_an_engine_that_is_not_there_is_125_with_a_hint() {
     let project = Project::new();
     assert_eq!(project.output(&["run"]).code, Some(2));
-    assert_eq!(
-        project.output(&["run", "--timeout", "0", "--", "true"]).code,
-        Some(2)
-    );
+    assert_eq!(project.output(&["run", "--timeout", "0", "--", "true"]).code, Some(2));
     let ended = project.output(&["run", "--engine", "unix:///no/such.sock", "--", "true"]);
     assert_eq!(ended.code, Some(125));
     assert!(
@@ -48,10 +42,7 @@ async fn without_a_policy_nothing_is_reached_and_that_is_said() {
     let ended = project.run("curl -sS -o /dev/null -w '%{http_code}' https://open.test/");
     assert_eq!(ended.stdout, "403", "{ended:?}");
     let warning = "warning: there is no .sandbox/network-allowlist.yaml, so nothing can be reached; write ";
-    assert!(
-        ended.stderr.starts_with(warning) && ended.stderr.lines().count() == 1,
-        "{ended:?}"
-    );
+    assert!(ended.stderr.starts_with(warning) && ended.stderr.lines().count() == 1, "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,27 +52,15 @@ async fn without_the_network_sandbox_that_is_said() {
     let ended =
         project.run("curl -sS --max-time 20 --resolve open.test:80:203.0.113.10 http://open.test/free");
     assert_eq!(ended.stdout, "hello from open.test\n", "{ended:?}");
-    assert!(
-        ended.stderr.contains("warning: `network_sandbox: false`"),
-        "{ended:?}"
-    );
+    assert!(ended.stderr.contains("warning: `network_sandbox: false`"), "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn variables_come_from_the_settings_and_by_name_from_outside() {
     let project = Project::new();
-    project.append(
-        ".sandbox/sandbox.yaml",
-        "env: {GIVEN: \"a b\"}\npass_env: [PASSED, ABSENT]\n",
-    );
-    let script = [
-        "run",
-        "-v",
-        "--",
-        "bash",
-        "-c",
-        "echo $GIVEN-$PASSED-${ABSENT-unset}-${SECRET-unset}-$IS_SANDBOX",
-    ];
+    project.append(".sandbox/sandbox.yaml", "env: {GIVEN: \"a b\"}\npass_env: [PASSED, ABSENT]\n");
+    let script =
+        ["run", "-v", "--", "bash", "-c", "echo $GIVEN-$PASSED-${ABSENT-unset}-${SECRET-unset}-$IS_SANDBOX"];
     let ended: Ended = project
         .sandbox(&script)
         .env("PASSED", "p")
@@ -91,10 +70,7 @@ async fn variables_come_from_the_settings_and_by_name_from_outside() {
         .expect("the sandbox command")
         .into();
     assert_eq!(ended.stdout, "a b-p-unset-unset-1\n", "{ended:?}");
-    assert!(
-        ended.stderr.contains("note: pass_env: `ABSENT` is not set"),
-        "{ended:?}"
-    );
+    assert!(ended.stderr.contains("note: pass_env: `ABSENT` is not set"), "{ended:?}");
     let quiet = project.run("true");
     assert_eq!(quiet.stderr, "", "without -v nothing is said");
 }
@@ -119,10 +95,7 @@ async fn a_dockerfile_of_the_project_is_built_and_a_failing_one_says_why() {
     project.write(".sandbox/sandbox.yaml", &without_image);
     let none = project.run("true");
     assert_eq!(none.code, Some(125));
-    assert!(
-        none.stderr.contains("error: no image") && none.stderr.contains("hint: write "),
-        "{none:?}"
-    );
+    assert!(none.stderr.contains("error: no image") && none.stderr.contains("hint: write "), "{none:?}");
 
     let dockerfile = format!(
         "FROM {}\nCOPY greeting /greeting\nRUN echo built >> /greeting\n",
@@ -137,16 +110,11 @@ async fn a_dockerfile_of_the_project_is_built_and_a_failing_one_says_why() {
         "{ended:?}"
     );
 
-    project.write(
-        ".sandbox/container/Dockerfile",
-        &format!("{dockerfile}RUN echo the-reason; exit 3\n"),
-    );
+    project.write(".sandbox/container/Dockerfile", &format!("{dockerfile}RUN echo the-reason; exit 3\n"));
     let failed = project.run("true");
     assert_eq!(failed.code, Some(125));
     assert!(
-        failed
-            .stderr
-            .contains("error: failed to build `localhost/e2e-cli-repo:")
+        failed.stderr.contains("error: failed to build `localhost/e2e-cli-repo:")
             && failed.stderr.contains("the-reason"),
         "{failed:?}"
     );

@@ -32,13 +32,7 @@ impl StandIn {
 
     /// The arguments of `sandbox` that run it, with `flags` among them.
     pub(crate) fn arguments<'a>(&'a self, flags: &[&'a str]) -> Vec<&'a str> {
-        let own = [
-            "agent",
-            "--claude-bin",
-            &self.program,
-            "--session-dir",
-            &self.session,
-        ];
+        let own = ["agent", "--claude-bin", &self.program, "--session-dir", &self.session];
         [&own[..], flags, &["hello"]].concat()
     }
 

@@ -91,8 +91,7 @@ impl Host {
         fs::write(host.key(), "host-only\n").expect("a file");
         let old = SystemTime::now() - Duration::from_hours(48);
         let file = fs::File::options().write(true).open(host.key()).expect("a file");
-        file.set_times(FileTimes::new().set_accessed(old).set_modified(old))
-            .expect("times");
+        file.set_times(FileTimes::new().set_accessed(old).set_modified(old)).expect("times");
         host
     }
 
@@ -119,15 +118,9 @@ fn mutations(random: &mut StdRng, host: &Path) -> String {
     for _ in 0..CHANGES {
         let name = NAMES.choose(random).expect("a name");
         // A dash is not an option, and what has an escape is quoted by it.
-        let name = if name.starts_with('$') {
-            format!("./{name}")
-        } else {
-            format!("'./{name}'")
-        };
+        let name = if name.starts_with('$') { format!("./{name}") } else { format!("'./{name}'") };
         let change = CHANGES_OF_A_TASK.choose(random).expect("a change");
-        let change = change
-            .replace("{n}", &name)
-            .replace("{h}", &host.display().to_string());
+        let change = change.replace("{n}", &name).replace("{h}", &host.display().to_string());
         script.extend(["( ", change.as_str(), " ) 2>/dev/null\n"]);
         if random.random_bool(0.2) {
             script
@@ -165,27 +158,18 @@ async fn whatever_the_first_run_did_the_second_reads_writes_and_runs_nothing_of_
         // Trusted whatever it says: `trust` is not what holds here.
         for trust in [false, true] {
             // A configuration of the task's that the user trusted may mount the host's folder.
-            let asks = ["sandbox.yaml", "../policy.yaml", "../.airut/sandbox.yaml"]
-                .iter()
-                .any(|name| {
-                    let path = project.path().join(".sandbox").join(name);
-                    fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_file() && facts.len() < 4096)
-                        && fs::read_to_string(path).is_ok_and(|text| text.contains("mounts:"))
-                });
+            let asks = ["sandbox.yaml", "../policy.yaml", "../.airut/sandbox.yaml"].iter().any(|name| {
+                let path = project.path().join(".sandbox").join(name);
+                fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_file() && facts.len() < 4096)
+                    && fs::read_to_string(path).is_ok_and(|text| text.contains("mounts:"))
+            });
             if trust && asks {
                 continue;
             }
             for arguments in COMMANDS {
-                let command = if trust {
-                    project.sandbox(arguments)
-                } else {
-                    project.wary(arguments)
-                };
+                let command = if trust { project.sandbox(arguments) } else { project.wary(arguments) };
                 let ended = bounded(&command);
-                assert!(
-                    ended.code.is_some_and(|code| code != 137),
-                    "{seed} {arguments:?} hangs: {ended:?}"
-                );
+                assert!(ended.code.is_some_and(|code| code != 137), "{seed} {arguments:?} hangs: {ended:?}");
                 assert_eq!(host.difference(), None, "{seed} {arguments:?}: {ended:?}");
                 assert!(
                     !ended.stdout.contains("host-only") && !ended.stderr.contains('\u{1b}'),
@@ -193,12 +177,7 @@ async fn whatever_the_first_run_did_the_second_reads_writes_and_runs_nothing_of_
                 );
             }
         }
-        drop(
-            Command::new("chmod")
-                .args(["-R", "u+rwX"])
-                .arg(project.path())
-                .output(),
-        );
+        drop(Command::new("chmod").args(["-R", "u+rwX"]).arg(project.path()).output());
     }
     // The control: a read is noticed.
     let host = Host::new();
@@ -219,55 +198,16 @@ const COMMANDS: &[&[&str]] = &[
     &["apply"],
     &["discard"],
     &["image", "hash"],
-    &[
-        "image",
-        "hash",
-        "--dockerfile",
-        "app/Dockerfile",
-        "--context",
-        "app",
-    ],
+    &["image", "hash", "--dockerfile", "app/Dockerfile", "--context", "app"],
     &["image", "load", "archive"],
     &["man", "man"],
-    &[
-        "run",
-        "--network-log",
-        "net.log",
-        "--log",
-        "own.log",
-        "--",
-        "true",
-    ],
+    &["run", "--network-log", "net.log", "--log", "own.log", "--", "true"],
     &["run", "--config", "policy.yaml", "--", "true"],
-    &[
-        "run",
-        "--allowlist",
-        "policy.yaml",
-        "--mount",
-        "cache:/cache:ro",
-        "--",
-        "cat",
-        "/cache/key",
-    ],
-    &[
-        "run",
-        "--workspace",
-        "copy",
-        "--",
-        "bash",
-        "-c",
-        "cat cache/key src/lib.rs; echo x >> src/lib.rs",
-    ],
+    &["run", "--allowlist", "policy.yaml", "--mount", "cache:/cache:ro", "--", "cat", "/cache/key"],
+    &["run", "--workspace", "copy", "--", "bash", "-c", "cat cache/key src/lib.rs; echo x >> src/lib.rs"],
     &["diff", "--patch"],
     &["apply", "--force", "--include-protected"],
     &["exec", "--", "true"],
-    &[
-        "agent",
-        "--session-dir",
-        "session",
-        "--claude-bin",
-        "app/setup.sh",
-        "hello",
-    ],
+    &["agent", "--session-dir", "session", "--claude-bin", "app/setup.sh", "hello"],
     &["clean"],
 ];

@@ -37,11 +37,7 @@ async fn guarantees_are_listed_one_by_one_and_hold() {
     let project = Project::new();
     let ended = project.output(&["verify", "--expect", "bash"]);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
-    assert!(
-        ended.stdout.contains("holds   rights   capabilities"),
-        "{}",
-        ended.stdout
-    );
+    assert!(ended.stdout.contains("holds   rights   capabilities"), "{}", ended.stdout);
     assert!(ended.stdout.contains("proxy_answers") && !ended.stdout.contains("BROKEN"));
 }
 
@@ -55,19 +51,13 @@ async fn guarantees_for_the_untrusted_hold_in_an_image_with_programs_and_in_an_e
     let ended = project.output(&expecting);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     let report = ended.json();
-    assert_eq!(
-        (&report["version"], &report["ok"]),
-        (&Value::from(1), &Value::from(true))
-    );
+    assert_eq!((&report["version"], &report["ok"]), (&Value::from(1), &Value::from(true)));
     assert_eq!(held(&report), OLDEST);
 
     let empty = Project::new();
     let settings = config(PREFIX, "X").replace("image: X\n", "");
     empty.write(".sandbox/sandbox.yaml", &settings);
-    empty.write(
-        ".sandbox/container/Dockerfile",
-        "FROM scratch\nENV MADE_OF=nothing\n",
-    );
+    empty.write(".sandbox/container/Dockerfile", "FROM scratch\nENV MADE_OF=nothing\n");
     let ended = empty.output(&verify);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     let of_programs = |id: &&str| !id.ends_with("_available");
@@ -98,9 +88,5 @@ async fn what_does_not_hold_is_reported_with_a_hint_and_is_an_exit_code() {
     let report = ended.json();
     assert_eq!(report["ok"], false);
     let checks = report["checks"].as_array().expect("checks");
-    assert!(
-        checks
-            .iter()
-            .all(|check| check["held"].as_bool() == Some(check["mend"].is_null()))
-    );
+    assert!(checks.iter().all(|check| check["held"].as_bool() == Some(check["mend"].is_null())));
 }

@@ -15,11 +15,7 @@ async fn a_work_tree_is_protected_unless_that_is_turned_off() {
     let script = "echo evil > .claude/settings.json; echo evil > .envrc; echo evil > .sandbox/sandbox.yaml; echo fine > fine";
     let ended = project.run(script);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(
-        ended.stderr.matches("Read-only file system").count(),
-        2,
-        "{ended:?}"
-    );
+    assert_eq!(ended.stderr.matches("Read-only file system").count(), 2, "{ended:?}");
     assert!(
         ended.stderr.contains("warning: the task wrote `.envrc`")
             && ended.stderr.contains("hint: look at it"),
@@ -36,16 +32,9 @@ async fn a_work_tree_is_protected_unless_that_is_turned_off() {
     assert!(project.path().join(".envrc").exists());
 
     fs::remove_file(project.path().join(".envrc")).expect("a file");
-    project.append(
-        ".sandbox/sandbox.yaml",
-        "protect_workspace: false\nprotected_paths: [fine]\n",
-    );
+    project.append(".sandbox/sandbox.yaml", "protect_workspace: false\nprotected_paths: [fine]\n");
     let ended = project.run(script);
-    assert_eq!(
-        ended.stderr.matches("Read-only file system").count(),
-        2,
-        "{ended:?}"
-    );
+    assert_eq!(ended.stderr.matches("Read-only file system").count(), 2, "{ended:?}");
     assert!(project.path().join(".envrc").exists());
 }
 
@@ -54,33 +43,17 @@ async fn a_copy_is_looked_at_applied_or_discarded() {
     let project = Project::new();
     project.write("a", "one\n");
     project.write("gone", "x\n");
-    let ended = copied(
-        &project,
-        "echo two >> a; rm gone; echo new > b; echo evil > .envrc",
-    );
+    let ended = copied(&project, "echo two >> a; rm gone; echo new > b; echo evil > .envrc");
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(
-        ended.stderr,
-        "4 paths differ in the copy: sandbox diff, sandbox apply, sandbox discard\n"
-    );
+    assert_eq!(ended.stderr, "4 paths differ in the copy: sandbox diff, sandbox apply, sandbox discard\n");
     assert!(!project.path().join("b").exists());
 
-    assert_eq!(
-        project.output(&["diff"]).stdout,
-        "A  .envrc (held back: protected)\nM  a\nA  b\nD  gone\n"
-    );
+    assert_eq!(project.output(&["diff"]).stdout, "A  .envrc (held back: protected)\nM  a\nA  b\nD  gone\n");
     let patch = project.output(&["diff", "--patch"]).stdout;
-    assert!(
-        patch.contains("--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n one\n+two\n"),
-        "{patch}"
-    );
+    assert!(patch.contains("--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n one\n+two\n"), "{patch}");
     assert!(patch.contains("--- /dev/null\n+++ b/b\n"), "{patch}");
     let json = project.output(&["diff", "--output", "json"]).json();
-    assert_eq!(
-        (&json["version"], &json["changes"][1]["change"]),
-        (&1.into(), &"modified".into()),
-        "{json}"
-    );
+    assert_eq!((&json["version"], &json["changes"][1]["change"]), (&1.into(), &"modified".into()), "{json}");
 
     project.write("a", "by the host\n");
     let refused = project.output(&["apply"]);
@@ -93,19 +66,9 @@ async fn a_copy_is_looked_at_applied_or_discarded() {
     assert!(project.output(&["diff"]).stdout.contains("M! a"));
 
     let applied = project.output(&["apply", "--force"]);
-    assert_eq!(
-        (applied.code, applied.stdout.as_str()),
-        (Some(0), "M! a\nA  b\nD  gone\n"),
-        "{applied:?}"
-    );
-    assert!(
-        applied.stderr.contains("warning: 1 change is held back:"),
-        "{applied:?}"
-    );
-    assert_eq!(
-        fs::read_to_string(project.path().join("a")).expect("a file"),
-        "one\ntwo\n"
-    );
+    assert_eq!((applied.code, applied.stdout.as_str()), (Some(0), "M! a\nA  b\nD  gone\n"), "{applied:?}");
+    assert!(applied.stderr.contains("warning: 1 change is held back:"), "{applied:?}");
+    assert_eq!(fs::read_to_string(project.path().join("a")).expect("a file"), "one\ntwo\n");
     assert!(!project.path().join("gone").exists() && !project.path().join(".envrc").exists());
 
     let ended = copied(&project, "cat .envrc; echo three >> a");
@@ -114,15 +77,9 @@ async fn a_copy_is_looked_at_applied_or_discarded() {
         "{ended:?}"
     );
     assert_eq!(project.output(&["discard"]).code, Some(0));
-    assert_eq!(
-        fs::read_to_string(project.path().join("a")).expect("a file"),
-        "one\ntwo\n"
-    );
+    assert_eq!(fs::read_to_string(project.path().join("a")).expect("a file"), "one\ntwo\n");
     let none = project.output(&["diff"]);
-    assert!(
-        none.code == Some(0) && none.stderr.starts_with("there is no copy"),
-        "{none:?}"
-    );
+    assert!(none.code == Some(0) && none.stderr.starts_with("there is no copy"), "{none:?}");
     assert_eq!(project.output(&["apply"]).code, Some(125));
 }
 
@@ -133,10 +90,7 @@ async fn a_name_that_a_task_made_up_forges_no_line_and_moves_no_cursor() {
         project.run("d=$'x\\e[2J\\nwarning: forged\\xe2\\x80\\xae'; mkdir \"$d\"; echo evil > \"$d/.envrc\"");
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let lines: Vec<&str> = ended.stderr.lines().collect();
-    assert!(
-        lines.len() == 2 && lines[1].starts_with("hint: look at it"),
-        "{ended:?}"
-    );
+    assert!(lines.len() == 2 && lines[1].starts_with("hint: look at it"), "{ended:?}");
     assert!(
         lines[0].starts_with(r"warning: the task wrote `x\u{1b}[2J\nwarning: forged\u{202e}/.envrc`")
             && lines[0].ends_with("/0-x__2J_warning__forged__.envrc`"),
@@ -148,16 +102,10 @@ async fn a_name_that_a_task_made_up_forges_no_line_and_moves_no_cursor() {
 async fn an_error_that_names_what_a_task_made_up_is_plain_too() {
     let project = Project::new();
     let name = "x\u{1b}[2J\nerror: forged";
-    assert_eq!(
-        copied(&project, "echo two > $'x\\e[2J\\nerror: forged'").code,
-        Some(0)
-    );
+    assert_eq!(copied(&project, "echo two > $'x\\e[2J\\nerror: forged'").code, Some(0));
     project.write(name, "by the host\n");
     let refused = project.output(&["apply"]);
     assert_eq!(refused.code, Some(125));
     let first = refused.stderr.lines().next().unwrap_or_default();
-    assert!(
-        first.ends_with(r"so nothing was applied: `x\u{1b}[2J\nerror: forged`"),
-        "{refused:?}"
-    );
+    assert!(first.ends_with(r"so nothing was applied: `x\u{1b}[2J\nerror: forged`"), "{refused:?}");
 }

@@ -39,11 +39,7 @@ impl Client {
             let unmasked = self.command(bed, &Secrets::default().prepare()).env(env);
             let ran = bed.run_spec(unmasked).await;
             assert_eq!(ran.stdout.contains(self.expected), opens, "{ran:?}");
-            assert!(
-                opens || !ran.log_lines("-> 401").is_empty(),
-                "it did reach the server: {}",
-                ran.log
-            );
+            assert!(opens || !ran.log_lines("-> 401").is_empty(), "it did reach the server: {}", ran.log);
         }
     }
 
@@ -69,11 +65,7 @@ impl Client {
         let without = self.command(&bed, &secrets).network(network(&self.policy()));
         let refused = bed.run_spec(without).await;
         assert!(!refused.stdout.contains(self.expected), "{refused:?}");
-        assert!(
-            !refused.log_lines("-> 401").is_empty(),
-            "it did reach the server: {}",
-            refused.log
-        );
+        assert!(!refused.log_lines("-> 401").is_empty(), "it did reach the server: {}", refused.log);
         bed.close().await;
         ran
     }
@@ -96,8 +88,7 @@ git ls-remote origin refs/heads/from-the-address | grep -q $(git rev-parse HEAD)
     .check()
     .await;
     assert!(
-        !ran.log_lines("allowed POST https://address.git.test/demo.git/git-receive-pack -> 200")
-            .is_empty(),
+        !ran.log_lines("allowed POST https://address.git.test/demo.git/git-receive-pack -> 200").is_empty(),
         "{}",
         ran.log
     );
@@ -222,11 +213,7 @@ async fn claude_code_with_a_masked_api_key() {
     let key = unique("sk-ant-api03-", 95);
     World::shared().lock("api.anthropic.test", Lock::Header("x-api-key", key.clone()));
     let secrets = Secrets::default()
-        .masked(
-            "ANTHROPIC_API_KEY",
-            &key,
-            injection(&["api.anthropic.test"], &["x-api-key"]),
-        )
+        .masked("ANTHROPIC_API_KEY", &key, injection(&["api.anthropic.test"], &["x-api-key"]))
         .prepare();
     let env = ContainerEnv::default()
         .with("ANTHROPIC_BASE_URL", "https://api.anthropic.test")
@@ -238,19 +225,10 @@ async fn claude_code_with_a_masked_api_key() {
         // The control: without the real key in the proxy.
         (network(POLICY), Outcome::AuthenticationFailed),
     ] {
-        let task = bed
-            .sandbox
-            .create_task(bed.agent().env(env.clone()).network(network))
-            .expect("a good task");
-        let result = task
-            .execute(Prompt::new("say hello"))
-            .await
-            .expect("the sandbox works");
-        let facts = format!(
-            "{:?} {}",
-            result.error_summary,
-            String::from_utf8_lossy(&result.stdout)
-        );
+        let task =
+            bed.sandbox.create_task(bed.agent().env(env.clone()).network(network)).expect("a good task");
+        let result = task.execute(Prompt::new("say hello")).await.expect("the sandbox works");
+        let facts = format!("{:?} {}", result.error_summary, String::from_utf8_lossy(&result.stdout));
         assert_eq!(result.outcome, expected, "{facts}");
         assert!(!facts.contains(&key), "{facts}");
     }

@@ -11,10 +11,7 @@ const POLICY: &str = "domains: ['*.mirror.test']";
 /// The real value, the surrogate, and both as the proxy has them.
 fn secret(strict: bool) -> (String, String, PreparedSecrets) {
     let real = unique("ghp_", 36);
-    let injection = Injection {
-        allow_echo: !strict,
-        ..injection(&["*.mirror.test"], &["authorization"])
-    };
+    let injection = Injection { allow_echo: !strict, ..injection(&["*.mirror.test"], &["authorization"]) };
     let secrets = Secrets::default().masked("TOKEN", &real, injection).prepare();
     let surrogate = secrets.env_vars().get("TOKEN").expect("a surrogate").clone();
     (real, surrogate, secrets)
@@ -28,16 +25,9 @@ async fn check(script: &str, times: usize) {
     for strict in [true, false] {
         let (real, surrogate, secrets) = secret(strict);
         let ran = bed.run_with(&secrets, POLICY, &script).await;
-        let facts = format!(
-            "strict {strict}\n{:.2000}\n{}\n{}",
-            ran.stdout, ran.stderr, ran.log
-        );
+        let facts = format!("strict {strict}\n{:.2000}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
         assert_eq!(ran.code, 0, "{facts}");
-        let (expected, unwanted) = if strict {
-            (&surrogate, &real)
-        } else {
-            (&real, &surrogate)
-        };
+        let (expected, unwanted) = if strict { (&surrogate, &real) } else { (&real, &surrogate) };
         assert_eq!(ran.stdout.matches(expected.as_str()).count(), times, "{facts}");
         assert!(!ran.stdout.contains(unwanted.as_str()), "{facts}");
         assert_eq!(ran.log_lines("[scrubbed: ").is_empty(), !strict, "{facts}");
@@ -102,11 +92,7 @@ async fn in_an_event_which_arrives_while_the_stream_is_open() {
         assert!(!result.timed_out);
         let expected = if strict { surrogate } else { real };
         let output = String::from_utf8_lossy(&result.stdout);
-        assert_eq!(
-            output,
-            format!("data: {expected}\n\ndata: second\n\n"),
-            "strict {strict}"
-        );
+        assert_eq!(output, format!("data: {expected}\n\ndata: second\n\n"), "strict {strict}");
     }
     bed.close().await;
 }
@@ -134,10 +120,7 @@ print(requests.get(request.url, headers=dict(request.headers)).text)\""
     for real in [key.id.as_str(), token] {
         assert!(!ran.stdout.contains(real), "{facts}");
     }
-    for (variable, real) in [
-        ("AWS_ACCESS_KEY_ID", key.id.as_str()),
-        ("AWS_SESSION_TOKEN", token),
-    ] {
+    for (variable, real) in [("AWS_ACCESS_KEY_ID", key.id.as_str()), ("AWS_SESSION_TOKEN", token)] {
         let surrogate = secrets.env_vars().get(variable).expect("a surrogate");
         // The body keeps its length, so a longer surrogate is cut.
         let fitting: String = surrogate.chars().take(real.len()).collect();

@@ -41,10 +41,7 @@ fn strict(host: &str) -> Injection {
 }
 
 fn lenient(host: &str) -> Injection {
-    Injection {
-        allow_foreign_credentials: true,
-        ..strict(host)
-    }
+    Injection { allow_foreign_credentials: true, ..strict(host) }
 }
 
 /// Whether one of the lines, or the Basic credentials in it, holds `text`.
@@ -53,9 +50,7 @@ fn hold(lines: &[String], text: &str) -> bool {
         let encoded = line.split(' ').nth(1).unwrap_or_default().to_owned();
         String::from_utf8_lossy(&STANDARD.decode(encoded).unwrap_or_default()).into_owned()
     };
-    lines
-        .iter()
-        .any(|line| line.contains(text) || decoded(line).contains(text))
+    lines.iter().any(|line| line.contains(text) || decoded(line).contains(text))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,10 +74,7 @@ async fn in_one_value_with_the_surrogate_it_is_removed() {
     for (name, arguments) in [
         ("before", "-H \"Authorization: Bearer attackers-own.$TOKEN\""),
         ("after", "-H \"Authorization: Bearer ${TOKEN}attackers-own\""),
-        (
-            "joined",
-            "-H \"Authorization: Bearer attackers-own, Bearer $TOKEN\"",
-        ),
+        ("joined", "-H \"Authorization: Bearer attackers-own, Bearer $TOKEN\""),
         ("spaced", "-H \"Authorization: Bearer $TOKEN attackers-own\""),
     ] {
         let host = format!("{name}.beside.test");
@@ -92,10 +84,7 @@ async fn in_one_value_with_the_surrogate_it_is_removed() {
         let host = format!("{name}.beside-control.test");
         let (lines, token) = authorization(&host, lenient(&host), arguments).await;
         assert!(hold(&lines, "attackers-own"), "the control: {name} {lines:?}");
-        assert!(
-            !hold(&lines, &token),
-            "even then the real token does not join it: {name}"
-        );
+        assert!(!hold(&lines, &token), "even then the real token does not join it: {name}");
     }
 }
 
@@ -113,10 +102,7 @@ async fn in_a_second_line_it_is_removed() {
         assert_eq!(lines, [format!("Bearer {token}")], "{name}");
         let host = format!("{name}.lines-control.test");
         let (lines, _) = authorization(&host, None, &arguments).await;
-        assert!(
-            lines.len() > 1 && hold(&lines, "attackers-own"),
-            "the control: {name} {lines:?}"
-        );
+        assert!(lines.len() > 1 && hold(&lines, "attackers-own"), "the control: {name} {lines:?}");
     }
 }
 
@@ -127,16 +113,11 @@ async fn as_the_other_half_of_basic_credentials_it_is_removed() {
         ("password", "x-access-token", "-u \"$TOKEN:attackers-own\""),
         ("inside", "*", "-u \"x-access-token:attackers-own$TOKEN\""),
     ] {
-        let within = |host: &str| Injection {
-            basic_user: Some(allowlist::Glob::new(pattern)),
-            ..strict(host)
-        };
+        let within =
+            |host: &str| Injection { basic_user: Some(allowlist::Glob::new(pattern)), ..strict(host) };
         let host = format!("{name}.basic.test");
         let (lines, token) = authorization(&host, within(&host), arguments).await;
-        assert!(
-            !hold(&lines, "attackers-own") && !hold(&lines, &token),
-            "{name} {lines:?}"
-        );
+        assert!(!hold(&lines, "attackers-own") && !hold(&lines, &token), "{name} {lines:?}");
         let host = format!("{name}.basic-control.test");
         let (lines, _) = authorization(&host, lenient(&host), arguments).await;
         assert!(hold(&lines, "attackers-own"), "the control: {name} {lines:?}");
@@ -148,17 +129,9 @@ async fn where_requests_are_signed_it_is_removed() {
     let bed = Bed::new().await;
     let real = AwsKey::generate(false);
     for (name, header, arguments) in [
-        (
-            "bearer",
-            "authorization",
-            "-H 'Authorization: Bearer attackers-own'",
-        ),
+        ("bearer", "authorization", "-H 'Authorization: Bearer attackers-own'"),
         ("basic", "authorization", "-u x:attackers-own"),
-        (
-            "token",
-            "x-amz-security-token",
-            "-H 'X-Amz-Security-Token: attackers-own'",
-        ),
+        ("token", "x-amz-security-token", "-H 'X-Amz-Security-Token: attackers-own'"),
     ] {
         let host = format!("{name}.signed.test");
         let control = format!("{name}.signed-control.test");

@@ -60,10 +60,7 @@ fn command_line(bucket: &str, size: &str) -> Vec<String> {
 
 fn python(script: &str, arguments: &[&str]) -> Vec<String> {
     let program = ["python3", "-c", script].into_iter();
-    program
-        .chain(arguments.iter().copied())
-        .map(str::to_owned)
-        .collect()
+    program.chain(arguments.iter().copied()).map(str::to_owned).collect()
 }
 
 fn words(command: &[String]) -> Vec<&str> {
@@ -110,17 +107,12 @@ fn assert_only_the_real_key_was_sent(server: &S3, bucket: &str, secrets: &Prepar
 async fn with_surrogates(region: &'static str, command: &[String], steps: usize) {
     let (bed, server) = (Bed::new().await, S3::start(region, false));
     let secrets = surrogates(&server);
-    let ran = bed
-        .run_spec(masked(&bed, &server, &secrets, &words(command)))
-        .await;
+    let ran = bed.run_spec(masked(&bed, &server, &secrets, &words(command))).await;
     assert_good(&ran, steps);
     assert_only_the_real_key_was_sent(&server, "bucket", &secrets, &ran);
     let signed = format!("[region: {region}]");
-    let unsigned: Vec<&str> = ran
-        .log
-        .lines()
-        .filter(|line| line.starts_with("allowed ") && !line.contains(&signed))
-        .collect();
+    let unsigned: Vec<&str> =
+        ran.log.lines().filter(|line| line.starts_with("allowed ") && !line.contains(&signed)).collect();
     assert!(unsigned.is_empty(), "{unsigned:?}");
     bed.close().await;
 }
@@ -147,14 +139,8 @@ async fn a_client_that_signs_chunks_and_trailers_has_the_surrogate_only() {
     ] {
         let script = format!("import boto3; boto3.client('s3').create_bucket(Bucket='{bucket}')\n{CHUNKS}");
         let command = python(&script, &[bucket, sizes[0], sizes[1]]);
-        let ran = bed
-            .run_spec(masked(&bed, &server, &secrets, &words(&command)))
-            .await;
-        assert_eq!(
-            ran.code, 0,
-            "{sizes:?}: {}\n{}\n{}",
-            ran.stdout, ran.stderr, ran.log
-        );
+        let ran = bed.run_spec(masked(&bed, &server, &secrets, &words(&command))).await;
+        assert_eq!(ran.code, 0, "{sizes:?}: {}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
         assert_only_the_real_key_was_sent(&server, bucket, &secrets, &ran);
     }
     bed.close().await;
@@ -165,21 +151,16 @@ async fn a_temporary_key_has_a_session_token_that_the_container_never_sees() {
     let (bed, server) = (Bed::new().await, S3::start("eu-west-1", true));
     let secrets = surrogates(&server);
     assert_eq!(secrets.env_vars().len(), 3);
-    for (bucket, command, steps) in [
-        ("bucket", command_line("bucket", SMALLER), 7),
-        ("python", python(BOTO3, &["python", SMALLER]), 18),
-    ] {
-        let ran = bed
-            .run_spec(masked(&bed, &server, &secrets, &words(&command)))
-            .await;
+    for (bucket, command, steps) in
+        [("bucket", command_line("bucket", SMALLER), 7), ("python", python(BOTO3, &["python", SMALLER]), 18)]
+    {
+        let ran = bed.run_spec(masked(&bed, &server, &secrets, &words(&command))).await;
         assert_good(&ran, steps);
         assert_only_the_real_key_was_sent(&server, bucket, &secrets, &ran);
     }
     let create = "import boto3; boto3.client('s3').create_bucket(Bucket='chunks')";
     let command = python(&format!("{create}\n{CHUNKS}"), &["chunks", "1000000", "70001"]);
-    let ran = bed
-        .run_spec(masked(&bed, &server, &secrets, &words(&command)))
-        .await;
+    let ran = bed.run_spec(masked(&bed, &server, &secrets, &words(&command))).await;
     assert_eq!(ran.code, 0, "{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
     bed.close().await;
 }
@@ -192,10 +173,7 @@ async fn the_control_with_the_real_key_in_the_container_the_same_works_without_t
         ("eu-west-3", true, python(BOTO3, &["bucket", SMALLER]), 18),
     ] {
         let server = S3::start(region, temporary);
-        assert_good(
-            &bed.run_spec(unmasked(&bed, &server, &words(&command))).await,
-            steps,
-        );
+        assert_good(&bed.run_spec(unmasked(&bed, &server, &words(&command))).await, steps);
         let command = python(CHUNKS, &["bucket", "1000000", "70001"]);
         let ran = bed.run_spec(unmasked(&bed, &server, &words(&command))).await;
         assert_eq!(ran.code, 0, "{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
@@ -222,17 +200,8 @@ async fn the_control_without_the_signer_the_server_refuses_the_surrogate() {
             "403",
         ];
         assert_ne!(refused.code, 0, "{}", refused.stdout);
-        assert!(
-            named.iter().any(|name| refused.stderr.contains(name)),
-            "{}",
-            refused.stderr
-        );
-        assert_eq!(
-            refused.log_lines("allowed GET").len(),
-            1,
-            "it did reach the server: {}",
-            refused.log
-        );
+        assert!(named.iter().any(|name| refused.stderr.contains(name)), "{}", refused.stderr);
+        assert_eq!(refused.log_lines("allowed GET").len(), 1, "it did reach the server: {}", refused.log);
     }
     bed.close().await;
 }

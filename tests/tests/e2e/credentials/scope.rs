@@ -31,22 +31,14 @@ impl Used {
     fn assert_surrogate_at(&self, host: &str) {
         let seen = self.seen(host);
         assert!(seen.contains(&self.surrogate), "{seen}");
-        assert!(
-            !seen.contains(&self.real),
-            "the real value reached {host}: {seen}"
-        );
+        assert!(!seen.contains(&self.real), "the real value reached {host}: {seen}");
     }
 
     /// What `host` received holds the real value.
     #[track_caller]
     fn assert_real_at(&self, host: &str) {
         let seen = self.seen(host);
-        assert!(
-            seen.contains(&self.real),
-            "{seen}\n{}\n{}",
-            self.ran.stderr,
-            self.ran.log
-        );
+        assert!(seen.contains(&self.real), "{seen}\n{}\n{}", self.ran.stderr, self.ran.log);
     }
 
     #[track_caller]
@@ -66,12 +58,7 @@ async fn to_a_host_out_of_scope_the_surrogate_goes() {
     let used = with(injection(&["in.scope.test"], &["authorization"]), &script).await;
     used.assert_surrogate_at("out.scope.test");
     used.assert_real_at("in.scope.test");
-    assert_eq!(
-        used.ran.log_lines("-> 200 [masked: 1]").len(),
-        1,
-        "{}",
-        used.ran.log
-    );
+    assert_eq!(used.ran.log_lines("-> 200 [masked: 1]").len(), 1, "{}", used.ran.log);
     let script = format!("curl -sS {BEARER} https://control-out.scope.test/");
     let wider = with(injection(&["*.scope.test"], &["authorization"]), &script).await;
     wider.assert_real_at("control-out.scope.test");
@@ -83,14 +70,10 @@ async fn over_plain_http_the_surrogate_goes() {
     let used = with(injection(&["plain.scope.test"], &["authorization"]), &script).await;
     let seen = used.seen("plain.scope.test");
     assert!(!seen.contains(&used.real), "{seen}");
-    let permitted = Injection {
-        allow_plaintext: true,
-        ..injection(&["control-plain.scope.test"], &["authorization"])
-    };
+    let permitted =
+        Injection { allow_plaintext: true, ..injection(&["control-plain.scope.test"], &["authorization"]) };
     let script = format!("curl -sS {BEARER} http://control-plain.scope.test/");
-    with(permitted, &script)
-        .await
-        .assert_real_at("control-plain.scope.test");
+    with(permitted, &script).await.assert_real_at("control-plain.scope.test");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,11 +89,7 @@ curl -sS {BEARER} https://control-places.scope.test/"
     used.assert_surrogate_at("places.scope.test");
     assert_eq!(used.seen("places.scope.test").matches(&used.surrogate).count(), 3);
     let body = format!("token={}", used.surrogate);
-    assert!(
-        used.ran.stdout.contains(&body),
-        "what came back of the body: {}",
-        used.ran.stdout
-    );
+    assert!(used.ran.stdout.contains(&body), "what came back of the body: {}", used.ran.stdout);
     used.assert_real_at("control-places.scope.test");
 }
 
@@ -123,10 +102,7 @@ async fn split_over_two_header_lines_it_is_no_surrogate() {
     let scopes = [host, "control-split.scope.test"];
     let used = with(injection(&scopes, &["authorization"]), &script).await;
     let seen = used.seen(host);
-    assert!(
-        !seen.contains(&used.real) && !seen.contains(&used.real[20..]),
-        "{seen}"
-    );
+    assert!(!seen.contains(&used.real) && !seen.contains(&used.real[20..]), "{seen}");
     used.assert_real_at("control-split.scope.test");
 }
 
@@ -138,11 +114,9 @@ async fn a_redirect_out_of_scope_takes_the_surrogate_along() {
             "curl -sS -L --location-trusted {BEARER} https://{from}.scope.test/redirect/{to}.scope.test/landing"
         )
     };
-    let used = with(
-        injection(&["redirects.scope.test"], &["authorization"]),
-        &script("redirects", "elsewhere"),
-    )
-    .await;
+    let used =
+        with(injection(&["redirects.scope.test"], &["authorization"]), &script("redirects", "elsewhere"))
+            .await;
     used.assert_real_at("redirects.scope.test");
     used.assert_surrogate_at("elsewhere.scope.test");
     let wider = with(
@@ -158,22 +132,12 @@ async fn a_redirect_that_quotes_the_real_value_brings_the_surrogate_to_the_next_
     let script = |from: &str, to: &str| {
         format!("curl -sS -L {BEARER} https://{from}.scope.test/mirror/redirect/{to}.scope.test/landing")
     };
-    let used = with(
-        injection(&["quotes.scope.test"], &["authorization"]),
-        &script("quotes", "thief"),
-    )
-    .await;
+    let used = with(injection(&["quotes.scope.test"], &["authorization"]), &script("quotes", "thief")).await;
     used.assert_real_at("quotes.scope.test");
     used.assert_surrogate_at("thief.scope.test");
-    assert!(
-        !used.ran.log_lines("[scrubbed: 1]").is_empty(),
-        "{}",
-        used.ran.log
-    );
-    let open = Injection {
-        allow_echo: true,
-        ..injection(&["control-quotes.scope.test"], &["authorization"])
-    };
+    assert!(!used.ran.log_lines("[scrubbed: 1]").is_empty(), "{}", used.ran.log);
+    let open =
+        Injection { allow_echo: true, ..injection(&["control-quotes.scope.test"], &["authorization"]) };
     let lenient = with(open, &script("control-quotes", "control-thief")).await;
     lenient.assert_real_at("control-thief.scope.test");
 }

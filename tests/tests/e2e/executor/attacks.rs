@@ -30,14 +30,9 @@ async fn who_kills_its_subreaper_kills_itself_and_what_it_started() {
     let result = run(&executor, script).await;
     assert_eq!((result.exit_code, &*result.stdout_text()), (137, "before\n"));
     assert_eq!(processes(&mark), 0);
-    let stopped = executor
-        .execute("kill -STOP $PPID; exit 3", within(Duration::from_secs(2)))
-        .await
-        .expect("a result");
-    assert!(
-        stopped.timed_out,
-        "a subreaper that was stopped reports nothing: {stopped:?}"
-    );
+    let stopped =
+        executor.execute("kill -STOP $PPID; exit 3", within(Duration::from_secs(2))).await.expect("a result");
+    assert!(stopped.timed_out, "a subreaper that was stopped reports nothing: {stopped:?}");
     assert_eq!(output(&executor, "echo next").await, "next\n");
     bed.close().await;
 }
@@ -72,17 +67,11 @@ async fn memory_is_limited_and_the_executor_goes_on() {
         // Whoever the kernel picks: the command does not succeed, and the next one does.
         match executor.execute(eat, within(Duration::from_mins(2))).await {
             Ok(result) => assert_ne!(result.exit_code, 0, "{result:?}"),
-            Err(error) => assert!(
-                error.to_string().contains("container of the command ended"),
-                "{error}"
-            ),
+            Err(error) => assert!(error.to_string().contains("container of the command ended"), "{error}"),
         }
         assert_eq!(output(&executor, "echo next").await, "next\n");
     }
-    let control = executor(
-        &bed,
-        config(&bed).limits(ResourceLimits::untrusted().memory(ByteSize::gib(2))),
-    );
+    let control = executor(&bed, config(&bed).limits(ResourceLimits::untrusted().memory(ByteSize::gib(2))));
     assert_eq!(output(&control, eat).await, "734003200\n");
     bed.close().await;
 }

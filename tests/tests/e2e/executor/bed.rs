@@ -21,10 +21,7 @@ pub(super) fn image_config(image: ImageTag) -> ExecutorConfig {
 
 /// The control: root on a root that can be written.
 pub(super) fn weak(bed: &Bed) -> ExecutorConfig {
-    config(bed).isolation(Isolation {
-        no_new_privileges: false,
-        ..Isolation::agent()
-    })
+    config(bed).isolation(Isolation { no_new_privileges: false, ..Isolation::agent() })
 }
 
 pub(super) fn executor(bed: &Bed, config: ExecutorConfig) -> Executor {
@@ -32,17 +29,11 @@ pub(super) fn executor(bed: &Bed, config: ExecutorConfig) -> Executor {
 }
 
 pub(super) fn within(timeout: Duration) -> ExecOptions {
-    ExecOptions {
-        timeout: Some(timeout),
-        ..ExecOptions::default()
-    }
+    ExecOptions { timeout: Some(timeout), ..ExecOptions::default() }
 }
 
 pub(super) async fn run(executor: &Executor, command: impl Into<ExecCommand>) -> ExecResult {
-    executor
-        .execute(command, ExecOptions::default())
-        .await
-        .expect("the infrastructure works")
+    executor.execute(command, ExecOptions::default()).await.expect("the infrastructure works")
 }
 
 /// What it prints; it must succeed.
@@ -61,12 +52,7 @@ pub(super) fn marker(number: u32) -> String {
 pub(super) fn processes(marker: &str) -> usize {
     let read = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
     let has_marker = |line: &[u8]| line.windows(marker.len()).any(|part| part == marker.as_bytes());
-    std::fs::read_dir("/proc")
-        .expect("a folder")
-        .flatten()
-        .map(read)
-        .filter(|line| has_marker(line))
-        .count()
+    std::fs::read_dir("/proc").expect("a folder").flatten().map(read).filter(|line| has_marker(line)).count()
 }
 
 /// Waits until there are so many of them.

@@ -53,10 +53,7 @@ async fn time_is_limited() {
         assert_eq!((result.exit_code, &*result.stdout_text()), (124, "before\n"));
         assert!(result.duration < DEADLINE, "{result:?}");
         // The control: the same with time enough.
-        let slow = executor
-            .execute("echo before; sleep 4.5", within(DEADLINE))
-            .await
-            .expect("a result");
+        let slow = executor.execute("echo before; sleep 4.5", within(DEADLINE)).await.expect("a result");
         assert!(slow.is_success(), "{slow:?}");
     }
     bed.close().await;
@@ -75,20 +72,14 @@ async fn the_root_cannot_be_written_and_nothing_makes_root() {
     ] {
         let result = run(&hard, line).await;
         assert_ne!(result.exit_code, 0, "{line}");
-        assert!(
-            result.stdout_text().contains("Read-only file system"),
-            "{result:?}"
-        );
+        assert!(result.stdout_text().contains("Read-only file system"), "{result:?}");
     }
     // The first is refused by `rm` itself, in whatever container.
     for line in ["rm -rf /", "su -c whoami", "ls /root", "test $(id -u) = 0"] {
         assert_ne!(run(&hard, line).await.exit_code, 0, "{line}");
     }
     let look = "id -u; grep NoNewPrivs /proc/self/status | tr '\\t' ' '; grep CapBnd /proc/self/status | tr '\\t' ' '";
-    assert_eq!(
-        output(&hard, look).await,
-        "1000\nNoNewPrivs: 1\nCapBnd: 0000000000000000\n"
-    );
+    assert_eq!(output(&hard, look).await, "1000\nNoNewPrivs: 1\nCapBnd: 0000000000000000\n");
     // The control: the same, where it is allowed.
     assert!(output(&soft, look).await.starts_with("0\nNoNewPrivs: 0\n"));
     output(&soft, "touch /etc/x /usr/x /bin/x && ls /root && su -c whoami").await;
@@ -114,18 +105,9 @@ async fn sudo_gives_nothing() {
     assert_eq!(output(&hard, "sudo id -u").await, "1000\n");
     let touched = run(&hard, "sudo touch /root/x").await;
     assert_ne!(touched.exit_code, 0, "{touched:?}");
-    let soft = executor(
-        &bed,
-        config().isolation(Isolation {
-            no_new_privileges: false,
-            ..Isolation::untrusted()
-        }),
-    );
-    assert_eq!(
-        output(&soft, "sudo id -u; sudo whoami").await,
-        "0\nroot\n",
-        "the control"
-    );
+    let soft =
+        executor(&bed, config().isolation(Isolation { no_new_privileges: false, ..Isolation::untrusted() }));
+    assert_eq!(output(&soft, "sudo id -u; sudo whoami").await, "0\nroot\n", "the control");
     bed.close().await;
 }
 
@@ -136,18 +118,10 @@ async fn there_is_room_to_work_in_and_no_network() {
     let script = "cd && echo x > home && cat home; echo y > /tmp/y && cat /tmp/y; python3 -c 'print(2+2)'; ls /sys/class/net; \
          test -e /workspace || echo none";
     assert_eq!(output(&executor, script).await, "x\ny\n4\nlo\nnone\n");
-    assert_eq!(
-        output(&executor, "cat ~/home").await,
-        "x\n",
-        "one container for all commands"
-    );
+    assert_eq!(output(&executor, "cat ~/home").await, "x\n", "one container for all commands");
     let fresh = super::bed::executor(&bed, config(&bed).mode(ExecutorMode::Fresh));
     assert_eq!(output(&fresh, "echo x > ~/home; cat ~/home").await, "x\n");
-    assert_ne!(
-        run(&fresh, "cat ~/home").await.exit_code,
-        0,
-        "one container for each"
-    );
+    assert_ne!(run(&fresh, "cat ~/home").await.exit_code, 0, "one container for each");
     bed.close().await;
 }
 
@@ -161,15 +135,10 @@ async fn a_workspace_is_none_for_reading_or_for_writing() {
     let reading = executor(&bed, config(&bed).workspace(Workspace::ReadOnly(folder.clone())));
     assert_eq!(output(&reading, "pwd; cat given").await, "/workspace\ngiven\n");
     let refused = run(&reading, "touch made").await;
-    assert!(
-        refused.stderr_text().contains("Read-only file system"),
-        "{refused:?}"
-    );
+    assert!(refused.stderr_text().contains("Read-only file system"), "{refused:?}");
     let writing = executor(
         &bed,
-        config(&bed)
-            .workspace(Workspace::ReadWrite(folder.clone()))
-            .mode(ExecutorMode::Fresh),
+        config(&bed).workspace(Workspace::ReadWrite(folder.clone())).mode(ExecutorMode::Fresh),
     );
     output(&writing, "touch made").await;
     assert!(folder.join("made").exists(), "the control");
@@ -180,40 +149,28 @@ async fn a_workspace_is_none_for_reading_or_for_writing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn variables_input_and_folder_of_one_command() {
     let bed = Bed::new().await;
-    let env = ContainerEnv::default()
-        .with("KEPT", "kept")
-        .with("CHANGED", "before");
+    let env = ContainerEnv::default().with("KEPT", "kept").with("CHANGED", "before");
     let executor = executor(&bed, config(&bed).env(env));
     let script = "echo $KEPT $CHANGED $OWN ${PATH:+path} $HOME; cat; pwd";
     let options = ExecOptions {
-        env: ContainerEnv::default()
-            .with("CHANGED", "after")
-            .with("OWN", "own"),
+        env: ContainerEnv::default().with("CHANGED", "after").with("OWN", "own"),
         stdin: Input::Bytes(b"read\n".to_vec()),
         working_dir: Some("/usr".to_owned()),
         ..ExecOptions::default()
     };
     let result = executor.execute(script, options).await.expect("a result");
-    assert_eq!(
-        result.stdout_text(),
-        "kept after own path /home/sandbox\nread\n/usr\n"
-    );
+    assert_eq!(result.stdout_text(), "kept after own path /home/sandbox\nread\n/usr\n");
     let next = output(&executor, script).await;
     assert!(
         next.starts_with("kept before path /home/sandbox\n"),
         "one command's own are not the next one's: {next}"
     );
     // Long input to one that reads, and to one that does not.
-    let input = |bytes| ExecOptions {
-        stdin: Input::Bytes(bytes),
-        ..ExecOptions::default()
-    };
+    let input = |bytes| ExecOptions { stdin: Input::Bytes(bytes), ..ExecOptions::default() };
     let much = vec![b'x'; 5_000_000];
     let counted = executor.execute("wc -c", input(much.clone())).await;
     assert_eq!(counted.expect("a result").stdout_text(), "5000000\n");
-    let unread = executor
-        .execute("exec <&-; sleep 0.2; echo done", input(much))
-        .await;
+    let unread = executor.execute("exec <&-; sleep 0.2; echo done", input(much)).await;
     assert_eq!(unread.expect("a result").stdout_text(), "done\n");
     bed.close().await;
 }
@@ -227,14 +184,8 @@ async fn an_image_needs_nothing_for_it() {
     let probe = Mount::read_only_at(&Setting::of_this_run().probe, "/probe");
     let executor = executor(&bed, image_config(image).mount(probe));
     let result = run(&executor, ["/probe", "addresses"]).await;
-    assert!(
-        result.is_success() && result.stdout_text().contains("outcome"),
-        "{result:?}"
-    );
-    let error = executor
-        .execute("echo hello", ExecOptions::default())
-        .await
-        .expect_err("there is no shell");
+    assert!(result.is_success() && result.stdout_text().contains("outcome"), "{result:?}");
+    let error = executor.execute("echo hello", ExecOptions::default()).await.expect_err("there is no shell");
     assert_eq!(error.to_string(), "no program `/bin/sh` in the image");
     assert_eq!(executor.read_file("/x", 10).await.expect("a file"), b"x");
     bed.close().await;

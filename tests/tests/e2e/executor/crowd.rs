@@ -13,25 +13,17 @@ use super::bed::{config, executor, output};
 async fn a_command_that_finds_no_room_disturbs_no_other() {
     let bed = Bed::new().await;
     // Room for about a dozen.
-    let isolation = Isolation {
-        ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, 48)],
-        ..Isolation::untrusted()
-    };
+    let isolation =
+        Isolation { ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, 48)], ..Isolation::untrusted() };
     let executor = executor(&bed, config(&bed).isolation(isolation));
     output(&executor, "touch /tmp/before").await;
     let one = async |number: u64| {
         let options = ExecOptions {
-            stdin: if number.is_multiple_of(2) {
-                Input::Empty
-            } else {
-                Input::Bytes(b"in\n".to_vec())
-            },
+            stdin: if number.is_multiple_of(2) { Input::Empty } else { Input::Bytes(b"in\n".to_vec()) },
             timeout: Some(DEADLINE),
             ..ExecOptions::default()
         };
-        executor
-            .execute(format!("sleep 10.{number}; echo {number}"), options)
-            .await
+        executor.execute(format!("sleep 10.{number}; echo {number}"), options).await
     };
     let results = join_all((10..40).map(one)).await;
     let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);

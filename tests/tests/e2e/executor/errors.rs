@@ -19,9 +19,7 @@ async fn without_an_engine_it_is_not_running() {
     let state = tempfile::tempdir().expect("a folder");
     let mut config = bed::config(state.path());
     config.engine = EngineAddress::unix(state.path().join("no.sock"));
-    let error = Sandbox::start(config.on_demand())
-        .await
-        .expect_err("there is no listener");
+    let error = Sandbox::start(config.on_demand()).await.expect_err("there is no listener");
     assert!(matches!(error, SandboxError::EngineNotRunning(_)), "{error:?}");
     assert!(error.to_string().starts_with("Docker is not running"), "{error}");
 }
@@ -30,11 +28,7 @@ async fn without_an_engine_it_is_not_running() {
 async fn an_image_that_is_missing_is_named() {
     let bed = Bed::new().await;
     let source = ImageSource::existing("localhost/no-such-image");
-    let error = bed
-        .sandbox
-        .ensure_image(&source)
-        .await
-        .expect_err("it is not there");
+    let error = bed.sandbox.ensure_image(&source).await.expect_err("it is not there");
     assert!(
         error.to_string().starts_with("Image not found: ") && error.to_string().contains("no-such-image"),
         "{error}"
@@ -60,10 +54,7 @@ async fn a_container_that_cannot_be_made_says_why() {
     assert!(
         matches!(
             error,
-            SandboxError::Container(ContainerError::Unsupported {
-                field: "isolation.seccomp",
-                ..
-            })
+            SandboxError::Container(ContainerError::Unsupported { field: "isolation.seccomp", .. })
         ),
         "{error:?}"
     );
@@ -73,9 +64,7 @@ async fn a_container_that_cannot_be_made_says_why() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_command_of_a_sandbox_on_demand_prepares_the_network() {
     let bed = Bed::new().await;
-    let sandbox = Sandbox::start(bed::config(&bed::state_dir()).on_demand())
-        .await
-        .expect("an engine");
+    let sandbox = Sandbox::start(bed::config(&bed::state_dir()).on_demand()).await.expect("an engine");
     let config = config(&bed).network(bed::network("domains: []"));
     let executor = sandbox.create_executor(config).expect("a good configuration");
     let result = executor.execute("true", ExecOptions::default()).await;
@@ -91,10 +80,7 @@ async fn a_missing_or_invalid_program_is_reported_as_by_a_shell() {
     assert_eq!(error.to_string(), "no program `no-such-program` in the image");
     let error = failure(&bed, config(&bed), &["/etc/passwd"]).await;
     assert_eq!(error.to_string(), "`/etc/passwd` cannot be executed in the image");
-    let options = ExecOptions {
-        working_dir: Some("/no/such/folder".to_owned()),
-        ..ExecOptions::default()
-    };
+    let options = ExecOptions { working_dir: Some("/no/such/folder".to_owned()), ..ExecOptions::default() };
     let error = executor(&bed, config(&bed)).execute("true", options).await;
     let error = error.expect_err("there is no such folder").to_string();
     assert_eq!(error, "the working directory `/no/such/folder` is not a folder");
@@ -111,15 +97,8 @@ async fn the_network_sandbox_serves_executors_too() {
     assert_eq!(super::bed::output(&executor, get).await, "200 403");
     executor.cleanup().await.expect("it goes");
     let log = std::fs::read_to_string(log.join("network-sandbox.log")).expect("a log");
-    assert!(
-        log.contains("open.test") && log.contains("BLOCKED GET https://shut.test/"),
-        "{log}"
-    );
+    assert!(log.contains("open.test") && log.contains("BLOCKED GET https://shut.test/"), "{log}");
     let none = super::bed::executor(&bed, config(&bed).network(Network::Disabled));
-    assert_eq!(
-        super::bed::run(&none, get).await.stdout_text(),
-        "000 000",
-        "the control"
-    );
+    assert_eq!(super::bed::run(&none, get).await.stdout_text(), "000 000", "the control");
     bed.close().await;
 }

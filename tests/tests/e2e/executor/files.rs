@@ -14,16 +14,10 @@ async fn any_bytes_pass_in_and_out() {
     let executor = executor(&bed, config(&bed));
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
     let path = "/tmp/new/folder/it's $(touch x)";
-    executor
-        .write_file(path, bytes.clone())
-        .await
-        .expect("it is written");
+    executor.write_file(path, bytes.clone()).await.expect("it is written");
     let read = executor.read_file(path, bytes.len()).await.expect("it is read");
     assert!(read == bytes, "{} bytes", read.len());
-    let error = executor
-        .read_file(path, bytes.len() - 1)
-        .await
-        .expect_err("it is larger");
+    let error = executor.read_file(path, bytes.len() - 1).await.expect_err("it is larger");
     assert!(error.to_string().contains("larger than 2999999 bytes"), "{error}");
     executor.write_file(path, "short").await.expect("it is replaced");
     assert_eq!(output(&executor, "cat /tmp/new/folder/*").await, "short");
@@ -35,16 +29,10 @@ async fn any_bytes_pass_in_and_out() {
 async fn what_a_command_may_not_do_is_not_done_for_it() {
     let bed = Bed::new().await;
     let executor = executor(&bed, config(&bed));
-    run(
-        &executor,
-        "mkfifo /tmp/pipe; mkdir /tmp/folder; ln -s /dev/zero /tmp/zero",
-    )
-    .await;
-    for (path, expected) in [
-        ("/etc/x", "Read-only"),
-        ("/tmp/folder", "directory"),
-        ("/tmp/pipe", "cannot write `/tmp/pipe`"),
-    ] {
+    run(&executor, "mkfifo /tmp/pipe; mkdir /tmp/folder; ln -s /dev/zero /tmp/zero").await;
+    for (path, expected) in
+        [("/etc/x", "Read-only"), ("/tmp/folder", "directory"), ("/tmp/pipe", "cannot write `/tmp/pipe`")]
+    {
         let error = executor.write_file(path, "x").await.expect_err(path);
         assert!(error.to_string().contains(expected), "{error}");
     }
@@ -60,10 +48,7 @@ async fn what_a_command_may_not_do_is_not_done_for_it() {
         let error = executor.read_file(path, 100).await.expect_err(path);
         assert!(error.to_string().contains(expected), "{error}");
     }
-    assert!(
-        executor.read_file("/etc/passwd", 1 << 20).await.is_ok(),
-        "the control"
-    );
+    assert!(executor.read_file("/etc/passwd", 1 << 20).await.is_ok(), "the control");
     bed.close().await;
 }
 
@@ -103,21 +88,11 @@ async fn in_fresh_containers_only_the_workspace_lasts() {
     let work = bed.folder().join("work");
     fs::create_dir(&work).expect("a folder");
     fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).expect("our own folder");
-    let executor = executor(
-        &bed,
-        config(&bed)
-            .workspace(Workspace::ReadWrite(work))
-            .mode(ExecutorMode::Fresh),
-    );
-    executor
-        .write_file("/workspace/x", "lasts")
-        .await
-        .expect("it is written");
+    let executor =
+        executor(&bed, config(&bed).workspace(Workspace::ReadWrite(work)).mode(ExecutorMode::Fresh));
+    executor.write_file("/workspace/x", "lasts").await.expect("it is written");
     assert_eq!(output(&executor, "cat x").await, "lasts");
-    let error = executor
-        .write_file("/tmp/x", "goes")
-        .await
-        .expect_err("it would be lost");
+    let error = executor.write_file("/tmp/x", "goes").await.expect_err("it would be lost");
     assert!(error.to_string().contains("write below /workspace"), "{error}");
     bed.close().await;
 }

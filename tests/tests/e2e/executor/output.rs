@@ -15,18 +15,11 @@ async fn both_ends_are_kept_and_the_gap_is_named() {
     let executor = executor(&bed, config(&bed).output_limit(1000));
     let result = run(&executor, "seq 1 100000; seq 1 10 >&2").await;
     let text = result.stdout_text();
-    assert!(
-        text.starts_with("1\n2\n") && text.ends_with("99999\n100000\n"),
-        "{text}"
-    );
+    assert!(text.starts_with("1\n2\n") && text.ends_with("99999\n100000\n"), "{text}");
     assert!(text.contains("\n[587895 bytes cut]\n"), "{text}");
     assert_eq!((result.stdout_cut, result.stderr_cut), (587_895, 0));
     assert!(result.is_truncated());
-    assert_eq!(
-        result.stderr_text().lines().count(),
-        10,
-        "the control: little is kept whole"
-    );
+    assert_eq!(result.stderr_text().lines().count(), 10, "the control: little is kept whole");
     bed.close().await;
 }
 
@@ -40,11 +33,7 @@ async fn endless_output_blocks_nothing() {
             executor.execute("sleep 1; echo beside", within(DEADLINE)),
         );
         let endless = endless.expect("a result");
-        assert!(
-            endless.timed_out && endless.is_truncated(),
-            "{}",
-            endless.stdout_cut
-        );
+        assert!(endless.timed_out && endless.is_truncated(), "{}", endless.stdout_cut);
         assert!(endless.stdout.len() < 2 << 20, "{}", endless.stdout.len());
         assert_eq!(beside.expect("a result").stdout_text(), "beside\n");
         assert_eq!(output(&executor, "echo next").await, "next\n");

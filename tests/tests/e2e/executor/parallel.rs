@@ -31,10 +31,7 @@ async fn each_has_its_own_streams_code_and_end() {
     let fresh = super::bed::executor(&bed, config(&bed).mode(ExecutorMode::Fresh));
     // The control: with one for each there are two beside that of the others.
     let waiting = || {
-        let options = ExecOptions {
-            stdin: Input::Bytes(Vec::new()),
-            ..ExecOptions::default()
-        };
+        let options = ExecOptions { stdin: Input::Bytes(Vec::new()), ..ExecOptions::default() };
         fresh.execute(format!("exec sleep {}", marker(21)), options)
     };
     tokio::select! {
@@ -58,11 +55,7 @@ async fn until_containers(bed: &Bed, expected: usize) {
 async fn containers(bed: &Bed) -> usize {
     let inventory = bed.sandbox.inventory().await.expect("the engine answers");
     let ours = |instance: &&sandbox::diagnostics::InventoryInstance| instance.id == bed.sandbox.instance_id();
-    let objects = inventory
-        .instances
-        .iter()
-        .filter(ours)
-        .flat_map(|instance| &instance.objects);
+    let objects = inventory.instances.iter().filter(ours).flat_map(|instance| &instance.objects);
     objects.filter(|object| object.role == Role::Task).count()
 }
 
@@ -81,10 +74,7 @@ async fn the_end_of_one_is_not_the_end_of_another() {
     };
     let short = async {
         let line = format!("setsid sleep {} & sleep 600", marker(202));
-        executor
-            .execute(line, within(Duration::from_secs(1)))
-            .await
-            .expect("a result")
+        executor.execute(line, within(Duration::from_secs(1))).await.expect("a result")
     };
     let quick = async {
         let line = format!("setsid sleep {} & sleep 2", marker(202));
@@ -92,11 +82,7 @@ async fn the_end_of_one_is_not_the_end_of_another() {
     };
     let (long, short, quick) = tokio::join!(long, short, quick);
     assert!(short.timed_out && quick.is_success(), "{short:?} {quick:?}");
-    assert_eq!(
-        long.stdout_text(),
-        "2\n",
-        "two ended meanwhile, its own processes not"
-    );
+    assert_eq!(long.stdout_text(), "2\n", "two ended meanwhile, its own processes not");
     assert_eq!(processes(&marker(20)), 0);
     bed.close().await;
 }

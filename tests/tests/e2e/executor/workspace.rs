@@ -26,9 +26,7 @@ fn work_tree(bed: &Bed) -> PathBuf {
 }
 
 fn protected(bed: &Bed, folder: &Path) -> ExecutorConfig {
-    config(bed)
-        .workspace(Workspace::ReadWrite(folder.to_owned()))
-        .protection(Protection::default())
+    config(bed).workspace(Workspace::ReadWrite(folder.to_owned())).protection(Protection::default())
 }
 
 /// The reported paths, each of which was moved away.
@@ -37,9 +35,7 @@ fn reported<'a>(tampered: &'a [TamperedPath], folder: &Path) -> Vec<&'a str> {
         let moved = thing.moved_to.as_ref().expect("moved away");
         assert_eq!(fs::read_to_string(moved).expect("a file"), "evil\n");
     }
-    let paths = tampered
-        .iter()
-        .map(|thing| thing.path_in(folder).to_str().expect("a plain name"));
+    let paths = tampered.iter().map(|thing| thing.path_in(folder).to_str().expect("a plain name"));
     let mut paths: Vec<&str> = paths.collect();
     // They come newest first, and some are of one moment.
     paths.sort_unstable();
@@ -62,10 +58,7 @@ async fn a_fresh_container_is_looked_after_before_its_result() {
     assert!(next.planted.is_empty(), "reported once: {next:?}");
     fs::write(folder.join(".envrc"), "of the host\n").expect("a file");
     let refused = run(&fresh, "echo evil > .envrc").await;
-    assert!(
-        refused.stderr_text().contains("Read-only file system"),
-        "{refused:?}"
-    );
+    assert!(refused.stderr_text().contains("Read-only file system"), "{refused:?}");
     // Without a waiter it is reported at the end.
     let mark = marker(50);
     let line = format!("echo evil > .mcp.json; sleep {mark}");
@@ -146,10 +139,7 @@ async fn a_copy_belongs_to_the_container_while_it_exists() {
     let (first, second) = (executor(&bed, copied()), executor(&bed, copied()));
     assert_eq!(output(&first, "echo one > a; cat a").await, "one\n");
     let discarded = copy().discard();
-    assert!(
-        matches!(discarded, Err(WorkspaceError::Busy { .. })),
-        "{discarded:?}"
-    );
+    assert!(matches!(discarded, Err(WorkspaceError::Busy { .. })), "{discarded:?}");
     let other = second.execute("true", ExecOptions::default()).await;
     assert!(busy(&other), "{other:?}");
     assert_eq!(output(&first, "cat a").await, "one\n", "it is still up");

@@ -5,9 +5,7 @@ use sandbox::{CommandSpec, ContainerError, Input, Isolation, Network, SandboxErr
 
 /// A command without a network, confined as `isolation` says.
 pub(super) fn spec(bed: &Bed, isolation: Isolation, script: &str) -> CommandSpec {
-    bed.command("domains: []", &["bash", "-c", script])
-        .network(Network::Disabled)
-        .isolation(isolation)
+    bed.command("domains: []", &["bash", "-c", script]).network(Network::Disabled).isolation(isolation)
 }
 
 /// What `script` comes to.
@@ -24,14 +22,8 @@ pub(super) async fn output(bed: &Bed, isolation: Isolation, script: &str) -> Str
 
 /// The field that an engine cannot do, and the whole message, which must name the engine.
 pub(super) async fn refusal(bed: &Bed, isolation: Isolation) -> (&'static str, String) {
-    let command = bed
-        .sandbox
-        .create_command(spec(bed, isolation, "true"))
-        .expect("a good specification");
-    let error = command
-        .execute(Input::Empty)
-        .await
-        .expect_err("this engine cannot do it");
+    let command = bed.sandbox.create_command(spec(bed, isolation, "true")).expect("a good specification");
+    let error = command.execute(Input::Empty).await.expect_err("this engine cannot do it");
     let text = error.to_string();
     let version = format!("podman {}", bed.sandbox.capabilities().version());
     assert!(text.contains(&version), "{text}");

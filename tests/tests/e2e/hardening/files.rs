@@ -14,16 +14,8 @@ use super::bed::{output, run, spec};
 async fn files_in_memory_have_their_size_rights_and_flags() {
     let bed = Bed::new().await;
     let small = Tmpfs::new("/small", 1 << 20);
-    let open = Tmpfs {
-        mode: 0o700,
-        exec: true,
-        copy_up: true,
-        ..Tmpfs::new("/etc/apt", 1 << 20)
-    };
-    let isolation = Isolation {
-        tmpfs: vec![small, open],
-        ..Isolation::agent()
-    };
+    let open = Tmpfs { mode: 0o700, exec: true, copy_up: true, ..Tmpfs::new("/etc/apt", 1 << 20) };
+    let isolation = Isolation { tmpfs: vec![small, open], ..Isolation::agent() };
     let script = "stat -c %a /small /etc/apt; cp /bin/true /small/t; /small/t 2>/dev/null; echo $?; \
          cp /bin/true /etc/apt/t && /etc/apt/t; echo $?; ls -d /etc/apt/apt.conf.d; \
          head -c 2000000 /dev/zero > /small/full 2>/dev/null; stat -c %s /small/full";
@@ -38,31 +30,15 @@ async fn files_in_memory_have_their_size_rights_and_flags() {
 async fn what_a_read_only_root_leaves_writable_is_bounded() {
     const SIZES: &str = "for place in /tmp /run /var/tmp; do grep \" $place tmpfs\" /proc/mounts | grep -o 'size=[0-9]*k' || echo unbounded; done";
     let bed = Bed::new().await;
-    let isolation = Isolation {
-        read_only_root: true,
-        ..Isolation::agent()
-    };
-    let seen = output(
-        &bed,
-        isolation.clone(),
-        &format!("{SIZES}; touch /x 2>&1 || true"),
-    )
-    .await;
+    let isolation = Isolation { read_only_root: true, ..Isolation::agent() };
+    let seen = output(&bed, isolation.clone(), &format!("{SIZES}; touch /x 2>&1 || true")).await;
     assert_eq!(
         seen,
         "size=65536k\nsize=16384k\nsize=32768k\ntouch: cannot touch '/x': Read-only file system\n"
     );
-    let mounted = spec(
-        &bed,
-        isolation,
-        "touch /tmp/x && grep -c ' /tmp tmpfs' /proc/mounts",
-    )
-    .mount(Mount::read_write(bed.folder(), "/tmp"));
-    assert_eq!(
-        bed.run_spec(mounted).await.stdout,
-        "0\n",
-        "the caller's own folder"
-    );
+    let mounted = spec(&bed, isolation, "touch /tmp/x && grep -c ' /tmp tmpfs' /proc/mounts")
+        .mount(Mount::read_write(bed.folder(), "/tmp"));
+    assert_eq!(bed.run_spec(mounted).await.stdout, "0\n", "the caller's own folder");
     let control = engine::unverified(SIZES, &json!({"ReadonlyRootfs": true})).await;
     assert_eq!(control, "unbounded\nunbounded\nunbounded\n", "podman alone");
     bed.close().await;
@@ -71,10 +47,7 @@ async fn what_a_read_only_root_leaves_writable_is_bounded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn shared_memory_has_its_size_or_is_not_there() {
     let bed = Bed::new().await;
-    let with = |shm_size| Isolation {
-        shm_size,
-        ..Isolation::agent()
-    };
+    let with = |shm_size| Isolation { shm_size, ..Isolation::agent() };
     let script = "df -k --output=size /dev/shm 2>/dev/null | tail -1 | tr -d ' '; ls -d /dev/shm";
     assert_eq!(output(&bed, with(8 << 20), script).await, "8192\n/dev/shm\n");
     let none = run(&bed, with(0), script).await;
@@ -87,18 +60,13 @@ async fn masked_files_and_folders_are_empty() {
     let bed = Bed::new().await;
     let script = "wc -c < /etc/os-release; ls /etc/apt | wc -l; cat /proc/kcore 2>&1 | wc -c";
     let masked = Isolation {
-        masked_paths: ["/usr/lib/os-release", "/etc/apt", "/not/in/the/image"]
-            .map(str::to_owned)
-            .into(),
+        masked_paths: ["/usr/lib/os-release", "/etc/apt", "/not/in/the/image"].map(str::to_owned).into(),
         ..Isolation::agent()
     };
     let seen = output(&bed, masked, script).await;
     assert!(seen.starts_with("0\n0\n"), "{seen}");
     let control = output(&bed, Isolation::agent(), script).await;
-    assert!(
-        !control.starts_with("0\n") && !control.contains("\n0\n0\n"),
-        "{control}"
-    );
+    assert!(!control.starts_with("0\n") && !control.contains("\n0\n0\n"), "{control}");
     bed.close().await;
 }
 
@@ -125,10 +93,7 @@ async fn the_hosts_file_holds_what_was_asked_for_and_nothing_of_the_host() {
     let ran = bed.run_spec(networked).await;
     assert_eq!(ran.stdout, "127.0.0.1 localhost box-7\n10.0.0.7 db.test\n");
     let control = engine::unverified("cat /etc/hosts", &json!({})).await;
-    assert!(
-        control.contains("host.containers.internal"),
-        "podman alone: {control}"
-    );
+    assert!(control.contains("host.containers.internal"), "podman alone: {control}");
     bed.close().await;
 }
 

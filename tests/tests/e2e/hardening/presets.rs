@@ -32,20 +32,9 @@ async fn what_is_writable_for_the_untrusted_is_small_and_executes_nothing() {
     let seen = output(&bed, Isolation::untrusted(), script).await;
     let lines: Vec<&str> = seen.lines().collect();
     for (place, kibibytes) in lines.chunks(3).zip([65_536, 65_536, 32_768, 16_384, 16_384]) {
-        let [size, executed, options] = place else {
-            panic!("{seen}")
-        };
-        assert_eq!(
-            (*size, *executed),
-            (kibibytes.to_string().as_str(), "126"),
-            "{seen}"
-        );
-        assert!(
-            ["nosuid", "nodev", "noexec"]
-                .iter()
-                .all(|flag| options.contains(flag)),
-            "{options}"
-        );
+        let [size, executed, options] = place else { panic!("{seen}") };
+        assert_eq!((*size, *executed), (kibibytes.to_string().as_str(), "126"), "{seen}");
+        assert!(["nosuid", "nodev", "noexec"].iter().all(|flag| options.contains(flag)), "{options}");
     }
     assert_eq!(lines.len(), 15, "{seen}");
     bed.close().await;
@@ -54,12 +43,9 @@ async fn what_is_writable_for_the_untrusted_is_small_and_executes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_an_agent_writes_executes_and_is_root() {
     let bed = Bed::new().await;
-    let seen = output(
-        &bed,
-        Isolation::agent(),
-        &format!("{LOOK}; cp /bin/true /tmp/t && /tmp/t && echo executed"),
-    )
-    .await;
+    let seen =
+        output(&bed, Isolation::agent(), &format!("{LOOK}; cp /bin/true /tmp/t && /tmp/t && echo executed"))
+            .await;
     assert!(
         seen.starts_with(
             "0\n0\nCapEff: 00000000000000eb\nCapBnd: 00000000000000eb\nNoNewPrivs: 1\nSeccomp: 2\n/root\n"

@@ -12,25 +12,14 @@ use super::bed::{output, refusal, spec};
 async fn limits_on_processes_hold_and_the_engines_own_stay() {
     const LIMITS: &str = "ulimit -Sn; ulimit -Hn; ulimit -Hc; ulimit -Hf; ulimit -Hu";
     let bed = Bed::new().await;
-    let engines: Vec<String> = output(
-        &bed,
-        Isolation {
-            ulimits: Vec::new(),
-            ..Isolation::agent()
-        },
-        LIMITS,
-    )
-    .await
-    .lines()
-    .map(str::to_owned)
-    .collect();
+    let engines: Vec<String> = output(&bed, Isolation { ulimits: Vec::new(), ..Isolation::agent() }, LIMITS)
+        .await
+        .lines()
+        .map(str::to_owned)
+        .collect();
     let limited = Isolation {
         ulimits: vec![
-            Ulimit {
-                kind: UlimitKind::OpenFiles,
-                soft: 256,
-                hard: 512,
-            },
+            Ulimit { kind: UlimitKind::OpenFiles, soft: 256, hard: 512 },
             Ulimit::fixed(UlimitKind::Core, 0),
             Ulimit::fixed(UlimitKind::FileSize, 4 << 20),
         ],
@@ -42,15 +31,8 @@ async fn limits_on_processes_hold_and_the_engines_own_stay() {
     // Only one is given: the others are the engine's, on podman 4 too.
     let core = output(&bed, Isolation::agent(), LIMITS).await;
     let files = engines.get(1).expect("lines");
-    assert!(
-        core.contains(&format!("{files}\n0\n")) && core.ends_with(&format!("{processes}\n")),
-        "{core}"
-    );
-    assert_eq!(
-        engines.get(2).map(String::as_str),
-        Some("unlimited"),
-        "the control"
-    );
+    assert!(core.contains(&format!("{files}\n0\n")) && core.ends_with(&format!("{processes}\n")), "{core}");
+    assert_eq!(engines.get(2).map(String::as_str), Some("unlimited"), "the control");
     bed.close().await;
 }
 
@@ -74,10 +56,7 @@ async fn swap_is_none_unless_it_is_asked_for() {
     let script = "cd /sys/fs/cgroup; if [ -e memory.swap.max ]; then cat memory.swap.max; else \
          echo $(($(cat memory/memory.memsw.limit_in_bytes) - $(cat memory/memory.limit_in_bytes))); fi";
     for swap in [0, 32 << 20] {
-        let isolation = Isolation {
-            swap,
-            ..Isolation::agent()
-        };
+        let isolation = Isolation { swap, ..Isolation::agent() };
         let spec = spec(&bed, isolation, script).limits(ResourceLimits::default().memory(ByteSize::mib(64)));
         assert_eq!(bed.run_spec(spec).await.stdout, format!("{swap}\n"));
     }
@@ -88,25 +67,17 @@ async fn swap_is_none_unless_it_is_asked_for() {
 async fn the_stop_signal_comes_first_and_the_end_after_its_time() {
     let bed = Bed::new().await;
     let stopped = |stop_signal, stop_timeout, script: &str| {
-        let isolation = Isolation {
-            stop_signal,
-            stop_timeout,
-            ..Isolation::agent()
-        };
+        let isolation = Isolation { stop_signal, stop_timeout, ..Isolation::agent() };
         spec(&bed, isolation, script).limits(ResourceLimits::default().timeout(Duration::from_secs(1)))
     };
     let script =
         "trap 'echo usr1; exit 7' USR1; trap 'echo term; exit 8' TERM; while true; do sleep 0.1; done";
-    let ran = bed
-        .run_spec(stopped(StopSignal::Usr1, Duration::from_secs(30), script))
-        .await;
+    let ran = bed.run_spec(stopped(StopSignal::Usr1, Duration::from_secs(30), script)).await;
     assert!(ran.result.timed_out, "{:?}", ran.result);
     assert_eq!((ran.stdout.as_str(), ran.code), ("usr1\n", 7));
     let deaf = "trap '' TERM; while true; do sleep 0.1; done";
     let begin = Instant::now();
-    let ran = bed
-        .run_spec(stopped(StopSignal::Term, Duration::from_secs(2), deaf))
-        .await;
+    let ran = bed.run_spec(stopped(StopSignal::Term, Duration::from_secs(2), deaf)).await;
     assert_eq!(ran.code, 137);
     assert!(begin.elapsed() >= Duration::from_secs(3), "{:?}", begin.elapsed());
     bed.close().await;
@@ -115,10 +86,7 @@ async fn the_stop_signal_comes_first_and_the_end_after_its_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pid_1_is_the_engines_unless_it_is_not_wanted() {
     let bed = Bed::new().await;
-    let with = |init| Isolation {
-        init,
-        ..Isolation::agent()
-    };
+    let with = |init| Isolation { init, ..Isolation::agent() };
     let script = "tr '\\0' ' ' < /proc/1/cmdline";
     let own = output(&bed, with(true), script).await;
     assert!(own.contains("init -- "), "{own}");

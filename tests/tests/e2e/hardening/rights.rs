@@ -23,14 +23,8 @@ async fn capabilities_and_no_new_privileges_are_what_was_asked_for() {
         "CapBnd: 0000000000002400\nNoNewPrivs: 0\nSeccomp: 2\n"
     );
     // Only root has any.
-    let user = Isolation {
-        user: Some("1000".to_owned()),
-        ..more
-    };
-    assert_eq!(
-        output(&bed, user, STATUS).await,
-        "CapBnd: 0000000000000000\nNoNewPrivs: 0\nSeccomp: 2\n"
-    );
+    let user = Isolation { user: Some("1000".to_owned()), ..more };
+    assert_eq!(output(&bed, user, STATUS).await, "CapBnd: 0000000000000000\nNoNewPrivs: 0\nSeccomp: 2\n");
     bed.close().await;
 }
 
@@ -43,41 +37,23 @@ async fn a_profile_filters_system_calls_and_a_missing_one_is_an_error() {
         r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]}"#,
     )
     .expect("a profile");
-    let with = |seccomp| Isolation {
-        seccomp,
-        ..Isolation::agent()
-    };
+    let with = |seccomp| Isolation { seccomp, ..Isolation::agent() };
     let ran = run(&bed, with(Seccomp::Profile(profile)), "mkdir /tmp/x").await;
     assert!(ran.stderr.contains("Operation not permitted"), "{}", ran.stderr);
-    let unfiltered = output(
-        &bed,
-        with(Seccomp::Unconfined),
-        &format!("mkdir /tmp/x; {STATUS}"),
-    )
-    .await;
+    let unfiltered = output(&bed, with(Seccomp::Unconfined), &format!("mkdir /tmp/x; {STATUS}")).await;
     assert!(unfiltered.contains("Seccomp: 0"), "{unfiltered}");
     let filtered = output(&bed, Isolation::agent(), &format!("mkdir /tmp/x; {STATUS}")).await;
     assert!(filtered.contains("Seccomp: 2"), "{filtered}");
     let (field, text) = refusal(&bed, with(Seccomp::Profile("/no/such/profile.json".into()))).await;
-    assert!(
-        field == "isolation.seccomp" && text.contains("/no/such/profile.json"),
-        "{text}"
-    );
+    assert!(field == "isolation.seccomp" && text.contains("/no/such/profile.json"), "{text}");
     bed.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_by_name_and_number() {
     let bed = Bed::new().await;
-    let as_user = |user: &str| Isolation {
-        user: Some(user.to_owned()),
-        ..Isolation::agent()
-    };
-    for (user, seen) in [
-        ("nobody", "65534 65534\n"),
-        ("1234:5678", "1234 5678\n"),
-        ("root", "0 0\n"),
-    ] {
+    let as_user = |user: &str| Isolation { user: Some(user.to_owned()), ..Isolation::agent() };
+    for (user, seen) in [("nobody", "65534 65534\n"), ("1234:5678", "1234 5678\n"), ("root", "0 0\n")] {
         let script = "echo $(id -u) $(id -g)";
         assert_eq!(output(&bed, as_user(user), script).await, seen, "{user}");
     }
@@ -88,10 +64,7 @@ async fn users_by_name_and_number() {
 async fn users_of_their_own_are_nobody_on_the_host() {
     let bed = Bed::new().await;
     let isolation = Isolation {
-        user_namespace: UserNamespace::Private {
-            first: 300_000,
-            size: 65_536,
-        },
+        user_namespace: UserNamespace::Private { first: 300_000, size: 65_536 },
         ..Isolation::agent()
     };
     let shared = bed.folder().join("shared");
@@ -111,12 +84,7 @@ async fn users_of_their_own_are_nobody_on_the_host() {
         ran.stdout,
         ran.stderr
     );
-    assert!(
-        ran.stdout.contains("hello from open.test"),
-        "{} {}",
-        ran.stdout,
-        ran.stderr
-    );
+    assert!(ran.stdout.contains("hello from open.test"), "{} {}", ran.stdout, ran.stderr);
     // The control: root is the host's root.
     let control = output(&bed, Isolation::agent(), "echo $(cat /proc/self/uid_map)").await;
     assert!(control.starts_with("0 0 "), "{control}");
@@ -128,10 +96,7 @@ async fn a_runtime_is_a_demand_that_the_engine_meets_or_not() {
     let bed = Bed::new().await;
     let facts = bed.sandbox.engine_facts().await.expect("the engine answers");
     let own: Runtime = facts.runtime.parse().expect("a runtime that we know");
-    let with = |runtime| Isolation {
-        runtime: Some(runtime),
-        ..Isolation::agent()
-    };
+    let with = |runtime| Isolation { runtime: Some(runtime), ..Isolation::agent() };
     assert_eq!(output(&bed, with(own), "echo ran").await, "ran\n");
     for other in [Runtime::Crun, Runtime::Runc, Runtime::Runsc, Runtime::Krun] {
         if other == own {
@@ -151,10 +116,7 @@ async fn a_runtime_is_a_demand_that_the_engine_meets_or_not() {
 async fn device_nodes_work_and_others_are_not_there() {
     let bed = Bed::new().await;
     let isolation = Isolation {
-        devices: vec![Device::Node {
-            host: "/dev/zero".into(),
-            container: "/dev/another".to_owned(),
-        }],
+        devices: vec![Device::Node { host: "/dev/zero".into(), container: "/dev/another".to_owned() }],
         ..Isolation::agent()
     };
     let script = "head -c 3 /dev/another 2>&1 | od -An -tx1";
@@ -167,15 +129,9 @@ async fn device_nodes_work_and_others_are_not_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_described_device_is_there_or_an_error() {
     let bed = Bed::new().await;
-    let with = |name: &str| Isolation {
-        devices: vec![Device::Cdi(name.to_owned())],
-        ..Isolation::agent()
-    };
+    let with = |name: &str| Isolation { devices: vec![Device::Cdi(name.to_owned())], ..Isolation::agent() };
     let (field, text) = refusal(&bed, with("sandbox.test/no-such=all")).await;
-    assert!(
-        field == "isolation.devices" && text.contains("sandbox.test/no-such=all"),
-        "{text}"
-    );
+    assert!(field == "isolation.devices" && text.contains("sandbox.test/no-such=all"), "{text}");
     // The engine's host describes this one.
     let described = output(&bed, with("sandbox.test/device=zero"), "ls /dev/described").await;
     assert_eq!(described, "/dev/described\n");

@@ -34,9 +34,7 @@ impl Yard {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = bed::config(&folder.path().join("state"));
         prefix.clone_into(&mut config.prefix);
-        let sandbox = Sandbox::start(config.on_demand())
-            .await
-            .expect("the engine answers");
+        let sandbox = Sandbox::start(config.on_demand()).await.expect("the engine answers");
         // What an earlier run left that did not come to its end.
         sandbox.prune_images(Duration::ZERO).await.expect("old images go");
         Self { sandbox, folder }
@@ -51,8 +49,7 @@ impl Yard {
         // The engine keeps the layers of earlier runs, which would not be built again.
         let stamp = format!("ENV STAMP={}\n", rand());
         let dockerfile = format!("FROM {}\n{stamp}{steps}", Setting::of_this_run().clients_image);
-        self.build_source(ImageSource::build(dockerfile, probe()).with_network(network))
-            .await
+        self.build_source(ImageSource::build(dockerfile, probe()).with_network(network)).await
     }
 
     pub(super) async fn build_source(&self, source: ImageSource) -> Built {
@@ -60,20 +57,12 @@ impl Yard {
         let mut output = String::new();
         let built = self
             .sandbox
-            .ensure_image(
-                ImageRequest::new(&source)
-                    .network_log_dir(self.logs())
-                    .on_line(|line| {
-                        output.push_str(line);
-                        output.push('\n');
-                    }),
-            )
+            .ensure_image(ImageRequest::new(&source).network_log_dir(self.logs()).on_line(|line| {
+                output.push_str(line);
+                output.push('\n');
+            }))
             .await;
-        Built {
-            tag: built.map_err(|error| message(&error)),
-            output,
-            log: self.log().split_off(before),
-        }
+        Built { tag: built.map_err(|error| message(&error)), output, log: self.log().split_off(before) }
     }
 
     fn log(&self) -> String {
@@ -93,10 +82,7 @@ impl Yard {
             .collect();
         assert!(left.is_empty(), "a build leaves nothing: {left:?}");
         self.sandbox.shutdown().await.expect("nothing is left");
-        self.sandbox
-            .prune_images(Duration::ZERO)
-            .await
-            .expect("old images go");
+        self.sandbox.prune_images(Duration::ZERO).await.expect("old images go");
     }
 }
 

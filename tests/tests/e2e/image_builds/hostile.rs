@@ -13,14 +13,8 @@ async fn what_the_engine_would_do_outside_of_the_sandbox_is_refused() {
             ("ADD http://open.test/hostile-add /x\n", "ADD"),
             ("ENV U=http://open.test/hostile-add\nADD ${U} /x\n", "ADD"),
             ("ADD [\"http://open.test/hostile-add\", \"/x\"]\n", "ADD"),
-            (
-                "RUN true \\\n  # a comment\nADD http://open.test/hostile-add /x\n",
-                "no instruction",
-            ),
-            (
-                "RUN --network=host curl -s http://open.test/hostile-run\n",
-                "flag",
-            ),
+            ("RUN true \\\n  # a comment\nADD http://open.test/hostile-add /x\n", "no instruction"),
+            ("RUN --network=host curl -s http://open.test/hostile-run\n", "flag"),
             ("RUN --security=insecure true\n", "flag"),
             ("RUN --mount=type=bind,from=localhost/x,target=/x true\n", "flag"),
             ("ONBUILD RUN --network=host true\nFROM 0\n", "ONBUILD"),
@@ -30,23 +24,17 @@ async fn what_the_engine_would_do_outside_of_the_sandbox_is_refused() {
             // Where a comment splits a step depends on who reads it; whatever follows is a step of its own or is refused.
             let built = yard.build(network.clone(), steps).await;
             match built.tag {
-                Err(error) => assert!(
-                    error.contains(expected) || expected == "no instruction",
-                    "{steps}: {error}"
-                ),
+                Err(error) => {
+                    assert!(error.contains(expected) || expected == "no instruction", "{steps}: {error}")
+                }
                 Ok(_) => assert_eq!(expected, "no instruction", "{steps}"),
             }
         }
     }
     let seen = World::shared().seen("open.test");
-    assert!(
-        !seen.iter().any(|request| request.target.contains("hostile")),
-        "{seen:?}"
-    );
+    assert!(!seen.iter().any(|request| request.target.contains("hostile")), "{seen:?}");
 
-    let control = yard
-        .build(Network::Unrestricted, "ADD http://open.test/control-add /x\n")
-        .await;
+    let control = yard.build(Network::Unrestricted, "ADD http://open.test/control-add /x\n").await;
     control.succeeded();
     let seen = World::shared().seen("open.test");
     assert!(
@@ -65,16 +53,8 @@ async fn triggers_of_an_image_reach_nothing() {
     built.succeeded();
     // The overlay was built on it, so the trigger has run there.
     let outcome = built.output.lines().find(|line| line.starts_with("outcome {"));
-    assert!(
-        outcome.is_some_and(|outcome| outcome.contains("\"blocked\"")),
-        "{}",
-        built.output
-    );
-    assert!(
-        built.output.contains("interfaces 1\n"),
-        "loopback alone: {}",
-        built.output
-    );
+    assert!(outcome.is_some_and(|outcome| outcome.contains("\"blocked\"")), "{}", built.output);
+    assert!(built.output.contains("interfaces 1\n"), "loopback alone: {}", built.output);
     yard.close().await;
 }
 

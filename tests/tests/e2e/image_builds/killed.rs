@@ -42,22 +42,13 @@ async fn working_containers() -> BTreeSet<String> {
             break serde_json::from_slice::<Value>(&all).expect("a list");
         }
         let said = String::from_utf8_lossy(&all);
-        assert!(
-            said.contains("container not known") && begun.elapsed() < DEADLINE,
-            "{said}"
-        );
+        assert!(said.contains("container not known") && begun.elapsed() < DEADLINE, "{said}");
     };
     let all = all.as_array().cloned().unwrap_or_default();
     let is_working = |container: &&Value| {
-        container["State"] == "storage"
-            && container
-                .to_string()
-                .contains("sandbox-clients-working-container")
+        container["State"] == "storage" && container.to_string().contains("sandbox-clients-working-container")
     };
-    all.iter()
-        .filter(is_working)
-        .map(|container| container["Id"].to_string())
-        .collect()
+    all.iter().filter(is_working).map(|container| container["Id"].to_string()).collect()
 }
 
 /// Begins a build that sleeps for `seconds`, and drops it once it does. What is dropped is all that a killed owner has: its ends of the
@@ -75,10 +66,7 @@ async fn dropped(yard: &Yard, network: Network, seconds: u32) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_steps_end_with_their_owner_and_leave_nothing() {
     let yard = Yard::new("e2e-build-killed").await;
-    for (network, seconds) in [
-        (permitting("domains: [open.test]"), 48_151),
-        (Network::Disabled, 48_152),
-    ] {
+    for (network, seconds) in [(permitting("domains: [open.test]"), 48_151), (Network::Disabled, 48_152)] {
         dropped(&yard, network, seconds).await;
         until("the steps are gone", || {
             processes(&format!("sleep {seconds}")).is_empty()

@@ -77,15 +77,8 @@ async fn nothing_else_can_be_reached_from_a_step() {
         assert!(!output.contains("127.0.0.1 {\"outcome\":\"reached\""), "{output}");
         assert!(!output.contains("::1 {\"outcome\":\"reached\""), "{output}");
         assert!(!answered(output, "dns"), "{output}");
-        assert!(
-            output.contains("ipv6 0\n") && output.contains("routes 0\n"),
-            "{output}"
-        );
-        assert_eq!(
-            output.lines().filter(|line| *line == "refused").count(),
-            2,
-            "{output}"
-        );
+        assert!(output.contains("ipv6 0\n") && output.contains("routes 0\n"), "{output}");
+        assert_eq!(output.lines().filter(|line| *line == "refused").count(), 2, "{output}");
         assert_eq!(!built.log.is_empty(), is_sandboxed, "{}", built.log);
     }
 
@@ -104,12 +97,7 @@ async fn nothing_else_can_be_reached_from_a_step() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_without_a_network_says_so_when_a_step_fails() {
     let yard = Yard::new("e2e-build-none").await;
-    let built = yard
-        .build(
-            Network::Disabled,
-            "RUN curl -sS --max-time 20 https://open.test/\n",
-        )
-        .await;
+    let built = yard.build(Network::Disabled, "RUN curl -sS --max-time 20 https://open.test/\n").await;
     assert!(built.error().contains("Could not resolve host"), "{built:?}");
     assert_eq!(built.log, "");
     yard.close().await;
@@ -124,11 +112,7 @@ async fn the_kernels_other_doors_are_closed_to_steps() {
         except OSError as error: print(name, error.errno)'; \
         unshare -U true && echo namespace open; grep CapBnd /proc/self/status; true";
     let yard = Yard::new("e2e-build-kernel").await;
-    let files = [(
-        "attempts.sh".to_owned(),
-        format!("#!/bin/sh\n{attempts}\n").into_bytes(),
-    )]
-    .into();
+    let files = [("attempts.sh".to_owned(), format!("#!/bin/sh\n{attempts}\n").into_bytes())].into();
     for network in [Network::Disabled, Network::Unrestricted] {
         let dockerfile = format!(
             "FROM {}\nENV STAMP={}{}\nCOPY attempts.sh /attempts.sh\nRUN /attempts.sh\n",
@@ -139,11 +123,7 @@ async fn the_kernels_other_doors_are_closed_to_steps() {
         let source = sandbox::ImageSource::build(dockerfile, std::collections::BTreeMap::clone(&files));
         let built = yard.build_source(source.with_network(network)).await;
         built.succeeded();
-        assert!(
-            built.output.contains("vsock ") && !built.output.contains(" open"),
-            "{}",
-            built.output
-        );
+        assert!(built.output.contains("vsock ") && !built.output.contains(" open"), "{}", built.output);
         // NET_RAW (13) and MKNOD (27) are not among the rights.
         let rights = built.output.split("CapBnd:").nth(1).expect("its rights").trim();
         let rights = rights.split_whitespace().next().unwrap_or_default();

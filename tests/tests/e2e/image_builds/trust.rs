@@ -24,12 +24,7 @@ async fn clients_of_many_kinds_trust_the_proxy() {
     built.succeeded();
     for path in ["wget", "python", "node", "nobody"] {
         let line = format!("allowed GET https://open.test/{path} -> 200");
-        assert!(
-            built.log.contains(&line),
-            "{line}: {}\n{}",
-            built.log,
-            built.output
-        );
+        assert!(built.log.contains(&line), "{line}: {}\n{}", built.log, built.output);
     }
     assert!(built.output.contains("hello"), "{}", built.output);
     // What the author did not write is not shown either.
@@ -79,10 +74,7 @@ async fn nothing_of_the_sandbox_is_in_the_image() {
         .iter()
         .filter_map(|variable| variable.as_str())
         .collect();
-    assert!(
-        variables.contains(&"SSL_CERT_FILE=/the/authors/own"),
-        "{variables:?}"
-    );
+    assert!(variables.contains(&"SSL_CERT_FILE=/the/authors/own"), "{variables:?}");
     assert!(
         !variables
             .iter()
@@ -96,12 +88,8 @@ async fn nothing_of_the_sandbox_is_in_the_image() {
     assert_eq!(code, 1);
 
     // The search finds what is there.
-    let copied = yard
-        .build(
-            permitting("domains: [open.test]"),
-            "RUN cp -r /dev/sandbox-trust /copied\n",
-        )
-        .await;
+    let copied =
+        yard.build(permitting("domains: [open.test]"), "RUN cp -r /dev/sandbox-trust /copied\n").await;
     let (_, found) = search(copied.succeeded().as_str(), &[&line]).await;
     assert!(!found.is_empty(), "the control: a copy is found");
     yard.close().await;
@@ -116,9 +104,7 @@ async fn search(tag: &str, needles: &[&str]) -> (Vec<String>, Vec<String>) {
     let (mut files, mut found) = (Vec::new(), Vec::new());
     for layer in outer.entries().expect("an archive") {
         let mut layer = layer.expect("an entry");
-        let is_layer = layer
-            .path()
-            .is_ok_and(|path| path.extension().is_some_and(|end| end == "tar"));
+        let is_layer = layer.path().is_ok_and(|path| path.extension().is_some_and(|end| end == "tar"));
         // The base image is far larger than what the steps made.
         if !is_layer || layer.size() > 16 << 20 {
             continue;
@@ -131,11 +117,8 @@ async fn search(tag: &str, needles: &[&str]) -> (Vec<String>, Vec<String>) {
             let name = file.path().expect("a path").display().to_string();
             let mut content = Vec::new();
             file.read_to_end(&mut content).expect("its content");
-            let holds = |needle: &&&str| {
-                content
-                    .windows(needle.len())
-                    .any(|piece| piece == needle.as_bytes())
-            };
+            let holds =
+                |needle: &&&str| content.windows(needle.len()).any(|piece| piece == needle.as_bytes());
             if needles.iter().any(|needle| name.contains(needle)) || needles.iter().find(holds).is_some() {
                 found.push(name.clone());
             }
@@ -149,10 +132,7 @@ async fn run(yard: &Yard, image: &sandbox::ImageTag, command: &[&str]) -> (i64, 
     let spec = CommandSpec::new("built", image.clone(), command.iter().copied());
     let command = yard.sandbox.create_command(spec).expect("a good command");
     let result = command.execute(Input::Empty).await.expect("the sandbox works");
-    (
-        result.exit_code,
-        String::from_utf8_lossy(&result.stdout).into_owned(),
-    )
+    (result.exit_code, String::from_utf8_lossy(&result.stdout).into_owned())
 }
 
 /// With another network steps may make another image, so it has another name; the layers come from the engine's cache where they are the same.

@@ -38,10 +38,7 @@ impl Engine {
             .split(|byte| *byte == 0)
             .find_map(|variable| variable.strip_prefix(b"STATE="))
             .expect("the engine's state");
-        Self {
-            pid,
-            state: String::from_utf8_lossy(state).into_owned().into(),
-        }
+        Self { pid, state: String::from_utf8_lossy(state).into_owned().into() }
     }
 
     /// A second service on the same storage, with a socket in `folder`: one that a test may kill.
@@ -85,10 +82,7 @@ async fn an_engine_that_dies_ends_the_run_with_an_error_and_the_next_start_leave
     let project = Project::with_prefix(prefix);
     let setting = Setting::of_this_run();
     let second = format!("unix://{}", folder.path().join("second.sock").display());
-    project.write(
-        ".sandbox/sandbox.yaml",
-        &config(prefix, &setting.image).replace(&setting.engine, &second),
-    );
+    project.write(".sandbox/sandbox.yaml", &config(prefix, &setting.image).replace(&setting.engine, &second));
     project.write(".sandbox/network-allowlist.yaml", "domains: [restart.test]\n");
 
     let (child, stdout) = project
@@ -105,10 +99,7 @@ async fn an_engine_that_dies_ends_the_run_with_an_error_and_the_next_start_leave
         drop(stdout);
         child.wait_with_output().expect("our own child")
     });
-    let ended = tokio::time::timeout(DEADLINE, ended)
-        .await
-        .expect("it ends by itself")
-        .expect("a thread");
+    let ended = tokio::time::timeout(DEADLINE, ended).await.expect("it ends by itself").expect("a thread");
     let stderr = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(125), "{stderr}");
     assert!(stderr.contains("error: "), "{stderr}");
@@ -118,10 +109,6 @@ async fn an_engine_that_dies_ends_the_run_with_an_error_and_the_next_start_leave
     let next = project.run("true");
     assert_eq!(next.code, Some(0), "{next:?}");
     assert_nothing_left(prefix).await;
-    assert_eq!(
-        World::shared().seen("restart.test").len(),
-        quiet_since,
-        "and nothing went out meanwhile"
-    );
+    assert_eq!(World::shared().seen("restart.test").len(), quiet_since, "and nothing went out meanwhile");
     drop(service);
 }

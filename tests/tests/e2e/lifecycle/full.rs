@@ -22,10 +22,7 @@ struct Disk {
 
 impl Disk {
     fn new() -> Self {
-        let disk = Self {
-            folder: tempfile::tempdir().expect("a folder"),
-            engine: Engine::of_this_run(),
-        };
+        let disk = Self { folder: tempfile::tempdir().expect("a folder"), engine: Engine::of_this_run() };
         disk.mount(&["-t", "tmpfs", "-o", &format!("size={LITTLE}"), "tmpfs"]);
         disk
     }
@@ -82,21 +79,14 @@ impl Disk {
         let text = fs::read_to_string(folder.join("context.json")).expect("a session");
         serde_json::from_str::<serde_json::Value>(&text).expect("whole JSON");
         let store = SessionStore::open(folder, "agent").expect("a session folder");
-        store
-            .load()
-            .expect("a session that can be read")
-            .expect("a session")
+        store.load().expect("a session that can be read").expect("a session")
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
         let folder = self.path().to_owned();
-        let _ = self
-            .beside_the_engine("umount")
-            .arg("--lazy")
-            .arg(folder)
-            .status();
+        let _ = self.beside_the_engine("umount").arg("--lazy").arg(folder).status();
     }
 }
 
@@ -119,24 +109,10 @@ async fn an_agent_that_fills_the_disk_leaves_a_session_and_goes_on_when_there_is
     let (program, session) = (program.display().to_string(), disk.path().join("session"));
     let session = session.display().to_string();
     let agent = |prompt| {
-        disk.sandbox(
-            &project,
-            &[
-                "agent",
-                "--claude-bin",
-                &program,
-                "--session-dir",
-                &session,
-                prompt,
-            ],
-        )
+        disk.sandbox(&project, &["agent", "--claude-bin", &program, "--session-dir", &session, prompt])
     };
     let fits = agent("short");
-    assert_eq!(
-        (fits.code, fits.stdout.as_str()),
-        (Some(0), "hi\n"),
-        "the control: {fits:?}"
-    );
+    assert_eq!((fits.code, fits.stdout.as_str()), (Some(0), "hi\n"), "the control: {fits:?}");
     let full = agent("long");
     assert_eq!(full.code, Some(125), "{full:?}");
     assert!(
@@ -147,19 +123,13 @@ async fn an_agent_that_fills_the_disk_leaves_a_session_and_goes_on_when_there_is
     let cut = disk.session().replies;
     assert_eq!(cut.len(), 2);
     let kept = cut.last().expect("a reply").events.len();
-    assert!(
-        (1..400).contains(&kept),
-        "what was written before is there: {kept}"
-    );
+    assert!((1..400).contains(&kept), "what was written before is there: {kept}");
 
     disk.grow();
     let next = agent("long");
     assert_eq!((next.code, next.stdout.as_str()), (Some(0), "hi\n"), "{next:?}");
     let replies = disk.session().replies;
-    let facts: Vec<_> = replies
-        .iter()
-        .map(|reply| (reply.is_error, reply.events.len()))
-        .collect();
+    let facts: Vec<_> = replies.iter().map(|reply| (reply.is_error, reply.events.len())).collect();
     assert_eq!(facts, [(false, 2), (true, kept), (false, 402)]);
     assert_nothing_left(prefix).await;
 }
@@ -177,10 +147,6 @@ async fn a_run_on_a_full_disk_fails_with_the_reason_and_leaves_nothing() {
     assert_nothing_left(prefix).await;
     fs::remove_file(&filling).expect("our own file");
     let next = disk.sandbox(&project, &["run", "--", "echo", "it runs"]);
-    assert_eq!(
-        (next.code, next.stdout.as_str()),
-        (Some(0), "it runs\n"),
-        "{next:?}"
-    );
+    assert_eq!((next.code, next.stdout.as_str()), (Some(0), "it runs\n"), "{next:?}");
     assert_nothing_left(prefix).await;
 }

@@ -82,35 +82,18 @@ async fn kill_9_stops_the_traffic_and_the_next_start_leaves_nothing() {
     victim.wait().expect("our own child");
 
     // Any later start sweeps; this one runs while the survivor does.
-    let output = sandbox_run(&project, &state, "curl -sS https://open.test/")
-        .output()
-        .expect("the sandbox command");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output =
+        sandbox_run(&project, &state, "curl -sS https://open.test/").output().expect("the sandbox command");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let after = engine::containers(prefix).await;
     assert_eq!(after.len(), 2, "only the survivor's are left: {after:?}");
-    assert!(
-        after.iter().all(|name| before.contains(name)),
-        "and they are its own: {before:?} {after:?}"
-    );
-    assert!(
-        survivor.try_wait().expect("our own child").is_none(),
-        "the survivor still runs"
-    );
+    assert!(after.iter().all(|name| before.contains(name)), "and they are its own: {before:?} {after:?}");
+    assert!(survivor.try_wait().expect("our own child").is_none(), "the survivor still runs");
 
     survivor.kill().expect("our own child");
     survivor.wait().expect("our own child");
-    let output = sandbox_run(&project, &state, "true")
-        .output()
-        .expect("the sandbox command");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output = sandbox_run(&project, &state, "true").output().expect("the sandbox command");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(engine::containers(prefix).await, Vec::<String>::new());
     assert_eq!(engine::networks(prefix).await, Vec::<String>::new());
 }
@@ -119,44 +102,26 @@ async fn kill_9_stops_the_traffic_and_the_next_start_leaves_nothing() {
 async fn when_the_sandbox_process_dies_the_traffic_stops() {
     let prefix = "e2e-owner";
     let (project, state) = (project(prefix), tempfile::tempdir().expect("a folder"));
-    std::fs::write(
-        project.path().join(".sandbox/network-allowlist.yaml"),
-        "domains: [owner.test]\n",
-    )
-    .expect("a file");
-    let mut child = sandbox_run(
-        &project,
-        &state,
-        "while true; do curl -s --max-time 2 https://owner.test/; done",
-    )
-    .stdout(Stdio::null())
-    .stderr(Stdio::null())
-    .spawn()
-    .expect("the sandbox command");
+    std::fs::write(project.path().join(".sandbox/network-allowlist.yaml"), "domains: [owner.test]\n")
+        .expect("a file");
+    let mut child =
+        sandbox_run(&project, &state, "while true; do curl -s --max-time 2 https://owner.test/; done")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the sandbox command");
     let deadline = Instant::now() + DEADLINE;
     while World::shared().seen("owner.test").is_empty() {
-        assert!(
-            Instant::now() < deadline,
-            "the control: there is traffic while the owner lives"
-        );
+        assert!(Instant::now() < deadline, "the control: there is traffic while the owner lives");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     child.kill().expect("our own child");
     child.wait().expect("our own child");
     until_quiet("owner.test").await;
     let running = engine::containers(prefix).await;
-    assert!(
-        !running.is_empty(),
-        "the control: the task itself is still there, trying"
-    );
-    let output = sandbox_run(&project, &state, "true")
-        .output()
-        .expect("the sandbox command");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(!running.is_empty(), "the control: the task itself is still there, trying");
+    let output = sandbox_run(&project, &state, "true").output().expect("the sandbox command");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(engine::containers(prefix).await, Vec::<String>::new());
 }
 
@@ -168,23 +133,16 @@ async fn a_prefix_of_another_prefix_is_not_its_owner() {
     let mut long = bed::config(state.path());
     "e2e-a-b".clone_into(&mut long.prefix);
     let long = Bed::with(long).await;
-    let command = long
-        .sandbox
-        .create_command(long.command("domains: []", &["sleep", "60"]))
-        .expect("a good command");
+    let command =
+        long.sandbox.create_command(long.command("domains: []", &["sleep", "60"])).expect("a good command");
     let running = command.execute(sandbox::Input::Empty);
     let sweeping = async {
         while engine::containers("e2e-a-b").await.len() < 2 {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        let short = Sandbox::start(short.on_demand())
-            .await
-            .expect("the engine answers");
+        let short = Sandbox::start(short.on_demand()).await.expect("the engine answers");
         let swept = short.sweep().await.expect("it sweeps");
-        assert!(
-            swept.containers.is_empty() && swept.networks.is_empty(),
-            "{swept:?}"
-        );
+        assert!(swept.containers.is_empty() && swept.networks.is_empty(), "{swept:?}");
         assert_eq!(engine::containers("e2e-a-b").await.len(), 2);
         short.shutdown().await.expect("nothing is left");
         assert!(command.stop().await);
@@ -203,15 +161,10 @@ async fn dropping_an_execution_leaves_only_what_a_shutdown_removes() {
     "e2e-drop".clone_into(&mut config.prefix);
     let bed = Bed::with(config).await;
     for delay in [0, 20, 60, 120, 250, 500] {
-        let command = bed
-            .sandbox
-            .create_command(bed.command("domains: []", &["sleep", "60"]))
-            .expect("a good command");
-        let dropped = tokio::time::timeout(
-            Duration::from_millis(delay),
-            command.execute(sandbox::Input::Empty),
-        )
-        .await;
+        let command =
+            bed.sandbox.create_command(bed.command("domains: []", &["sleep", "60"])).expect("a good command");
+        let dropped =
+            tokio::time::timeout(Duration::from_millis(delay), command.execute(sandbox::Input::Empty)).await;
         assert!(dropped.is_err(), "the command sleeps longer");
     }
     bed.close().await;

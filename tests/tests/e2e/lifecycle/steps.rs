@@ -47,10 +47,7 @@ async fn kill_at_every_step(
         child.kill().expect("our own child");
         child.wait().expect("our own child");
         after_each();
-        left.insert((
-            engine::containers(prefix).await.len(),
-            engine::networks(prefix).await.len(),
-        ));
+        left.insert((engine::containers(prefix).await.len(), engine::networks(prefix).await.len()));
     }
     left
 }
@@ -105,15 +102,8 @@ async fn a_run_killed_at_any_step_is_gone_after_the_next_start() {
         assert_eq!(with_text(project.state(), &real), Vec::<String>::new());
     };
     let left = kill_at_every_step(prefix, &project, &arguments, no_secret).await;
-    assert!(
-        left.len() > 1,
-        "the control: there were steps at which something was left: {left:?}"
-    );
-    assert_eq!(
-        with_text(project.path(), &real).len(),
-        1,
-        "the control: a file with the secret is found"
-    );
+    assert!(left.len() > 1, "the control: there were steps at which something was left: {left:?}");
+    assert_eq!(with_text(project.path(), &real).len(), 1, "the control: a file with the secret is found");
     until_settled(prefix).await;
     let next = project.run("true");
     assert_eq!(next.code, Some(0), "{next:?}");
@@ -152,10 +142,7 @@ async fn an_agent_killed_at_any_step_leaves_a_session_that_parses() {
     assert!(left.len() > 1, "the control: {left:?}");
     let killed = parses().expect("a session").replies;
     assert!(
-        killed
-            .iter()
-            .skip(2)
-            .any(|reply| !reply.events.is_empty() && reply.events.len() < 42),
+        killed.iter().skip(2).any(|reply| !reply.events.is_empty() && reply.events.len() < 42),
         "the control: one was killed amid its events: {:?}",
         killed.iter().map(|reply| reply.events.len()).collect::<Vec<_>>()
     );

@@ -10,14 +10,7 @@ use crate::command_line::project::Project;
 /// `ip` with `arguments` on the engine's host; whether it succeeded.
 fn ip(arguments: &[&str]) -> bool {
     let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
-    host::inside(move || {
-        Command::new("ip")
-            .args(arguments)
-            .output()
-            .expect("ip")
-            .status
-            .success()
-    })
+    host::inside(move || Command::new("ip").args(arguments).output().expect("ip").status.success())
 }
 
 /// What `doctor` says about bridges: verdict and everything else.

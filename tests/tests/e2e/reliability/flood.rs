@@ -31,11 +31,7 @@ echo '{RESULT}'"
     let mut lines = 0;
     loop {
         let mut piece = Vec::new();
-        let length = stdout
-            .by_ref()
-            .take(PIECE)
-            .read_to_end(&mut piece)
-            .expect("output");
+        let length = stdout.by_ref().take(PIECE).read_to_end(&mut piece).expect("output");
         lines += memchr::memchr_iter(b'\n', &piece).count();
         if length == 0 {
             break;

@@ -20,23 +20,14 @@ async fn networks(prefix: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_startup_that_fails_leaves_nothing() {
     let prefix = "e2e-startup";
-    let (state, empty) = (
-        tempfile::tempdir().expect("a folder"),
-        tempfile::tempdir().expect("a folder"),
-    );
+    let (state, empty) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let mut without_proxy = config(&state, prefix);
     without_proxy.proxy_dir = Some(empty.path().to_owned());
-    let fails = async || {
-        Sandbox::start(without_proxy.clone())
-            .await
-            .expect_err("there is no proxy")
-    };
+    let fails = async || Sandbox::start(without_proxy.clone()).await.expect_err("there is no proxy");
     fails().await;
     assert_eq!(networks(prefix).await, Vec::<String>::new());
 
-    let other = Sandbox::start(config(&state, prefix))
-        .await
-        .expect("there is a proxy");
+    let other = Sandbox::start(config(&state, prefix)).await.expect("there is a proxy");
     let made = networks(prefix).await;
     assert_eq!(
         made.is_empty(),
@@ -44,11 +35,7 @@ async fn a_startup_that_fails_leaves_nothing() {
         "the control: it makes a network: {made:?}"
     );
     fails().await;
-    assert_eq!(
-        networks(prefix).await,
-        made,
-        "one that another instance uses stays"
-    );
+    assert_eq!(networks(prefix).await, made, "one that another instance uses stays");
     other.shutdown().await.expect("it ends");
     assert_eq!(networks(prefix).await, Vec::<String>::new());
 }
@@ -59,9 +46,7 @@ async fn a_sweep_removes_an_unused_egress_network() {
     let state = tempfile::tempdir().expect("a folder");
     let first = Sandbox::start(config(&state, prefix)).await.expect("it starts");
     let made = networks(prefix).await;
-    let second = Sandbox::start(config(&state, prefix).on_demand())
-        .await
-        .expect("an engine");
+    let second = Sandbox::start(config(&state, prefix).on_demand()).await.expect("an engine");
     second.sweep().await.expect("it sweeps");
     assert_eq!(networks(prefix).await, made, "the control: what is in use stays");
     // As a kill does, but for the lock file, whose lock is free.
@@ -78,11 +63,7 @@ async fn files_of_earlier_starts_go() {
     let state = tempfile::tempdir().expect("a folder");
     let folders = ["identity", "instances"].map(|name| state.path().join(name));
     let left = [folders[0].join("0f0f0f0f"), folders[1].join("0f.new")];
-    let sandbox = async || {
-        Sandbox::start(config(&state, "e2e-files").on_demand())
-            .await
-            .expect("an engine")
-    };
+    let sandbox = async || Sandbox::start(config(&state, "e2e-files").on_demand()).await.expect("an engine");
     drop(sandbox().await);
     for (path, folder) in left.iter().zip(&folders) {
         fs::create_dir_all(folder).expect("a folder");
@@ -93,9 +74,7 @@ async fn files_of_earlier_starts_go() {
     assert_eq!(count(&left), 2, "the control: what is young may be in use");
     for path in &left {
         let long_ago = SystemTime::now() - Duration::from_hours(48);
-        File::open(path)
-            .and_then(|file| file.set_modified(long_ago))
-            .expect("our own file");
+        File::open(path).and_then(|file| file.set_modified(long_ago)).expect("our own file");
     }
     sandbox().await.sweep().await.expect("it sweeps");
     assert_eq!(count(&left), 0);

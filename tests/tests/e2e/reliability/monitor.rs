@@ -15,10 +15,7 @@ async fn monitor(prefix: &str) -> u64 {
     let names = engine::containers(prefix).await;
     let task = names.iter().find(|name| name.contains("-task-")).expect("a task");
     let facts = engine::json("GET", &format!("/containers/{task}/json"), None).await;
-    facts
-        .pointer("/State/ConmonPid")
-        .and_then(serde_json::Value::as_u64)
-        .expect("a monitor")
+    facts.pointer("/State/ConmonPid").and_then(serde_json::Value::as_u64).expect("a monitor")
 }
 
 fn kill(pid: u64) {
@@ -44,11 +41,7 @@ async fn without_monitor(prefix: &str, project: &Project, arguments: &[&str]) ->
     kill(monitor(prefix).await);
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output());
     let ended = tokio::time::timeout(Duration::from_mins(3), ended).await;
-    ended
-        .expect("it ends by itself")
-        .expect("a thread")
-        .expect("our own child")
-        .into()
+    ended.expect("it ends by itself").expect("a thread").expect("our own child").into()
 }
 
 /// A script that says when it runs, and goes on for `seconds`.
@@ -63,17 +56,10 @@ async fn a_command_whose_monitor_was_killed_is_an_error() {
     fs::set_permissions(project.path(), fs::Permissions::from_mode(0o777)).expect("our own folder");
     for command in ["run", "exec"] {
         let whole = project.output(&[command, "--", "bash", "-c", &script(0)]);
-        assert_eq!(
-            (whole.code, whole.stdout.as_str()),
-            (Some(0), "first\nlast\n"),
-            "the control: {whole:?}"
-        );
+        assert_eq!((whole.code, whole.stdout.as_str()), (Some(0), "first\nlast\n"), "the control: {whole:?}");
         let cut = without_monitor(prefix, &project, &[command, "--", "bash", "-c", &script(600)]).await;
         assert_eq!(cut.code, Some(125), "{command}: {cut:?}");
-        assert!(
-            cut.stderr.contains("conmon") && !cut.stdout.contains("last"),
-            "{command}: {cut:?}"
-        );
+        assert!(cut.stderr.contains("conmon") && !cut.stdout.contains("last"), "{command}: {cut:?}");
         assert_nothing_left(prefix).await;
     }
 }

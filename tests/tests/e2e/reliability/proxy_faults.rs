@@ -4,19 +4,14 @@ use crate::command_line::project::{Ended, Project};
 
 /// What a run with a proxy that has faults on request came to.
 fn run(script: &str) -> Ended {
-    Project::with_prefix("e2e-proxy-faults")
-        .that_may_panic()
-        .run(script)
+    Project::with_prefix("e2e-proxy-faults").that_may_panic().run(script)
 }
 
 #[track_caller]
 fn assert_logged(ended: &Ended, level: &str, message: &str) {
     let parts = [level, message, "egress proxy: ", "execution="];
     let is_logged = |line: &str| parts.iter().all(|part| line.contains(part));
-    assert!(
-        ended.stderr.lines().any(is_logged),
-        "`{message}` is missing: {ended:?}"
-    );
+    assert!(ended.stderr.lines().any(is_logged), "`{message}` is missing: {ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,10 +19,7 @@ async fn a_proxy_that_cannot_mint_a_leaf_says_so() {
     let ended = run("curl -sS https://no-leaf.open.test/; curl -sS https://open.test/");
     assert_logged(&ended, "WARN", "failed to mint a leaf certificate");
     assert_logged(&ended, "WARN", "host=no-leaf.open.test");
-    assert_eq!(
-        ended.stdout, "hello from open.test\n",
-        "other names are served: {ended:?}"
-    );
+    assert_eq!(ended.stdout, "hello from open.test\n", "other names are served: {ended:?}");
     // The control.
     let quiet = run("curl -sS https://open.test/");
     assert_eq!((&*quiet.stdout, &*quiet.stderr), ("hello from open.test\n", ""));
@@ -38,10 +30,7 @@ async fn a_proxy_that_loses_a_listener_says_so() {
     let ended = run(
         "curl -sS https://open.test/; curl -sS https://no-listener.open.test/; curl -sS https://open.test/",
     );
-    assert_eq!(
-        ended.stdout, "hello from open.test\n",
-        "nothing passes after it: {ended:?}"
-    );
+    assert_eq!(ended.stdout, "hello from open.test\n", "nothing passes after it: {ended:?}");
     assert_logged(&ended, "ERROR", "a listener ended");
     assert_logged(&ended, "WARN", "panicked at crates/proxy/src/forced_panic.rs");
 }

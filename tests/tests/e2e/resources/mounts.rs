@@ -37,16 +37,10 @@ async fn what_the_sandbox_needs_cannot_be_mounted_over() {
     fs::create_dir_all(folder.join("session")).expect("a folder");
     for path in [folder.to_owned(), folder.join("session")] {
         let spec = bed.agent().mount(Mount::read_write(&path, "/workspace"));
-        assert!(
-            matches!(bed.sandbox.create_task(spec), Err(SandboxError::Spec(_))),
-            "{}",
-            path.display()
-        );
+        assert!(matches!(bed.sandbox.create_task(spec), Err(SandboxError::Spec(_))), "{}", path.display());
     }
     fs::create_dir_all(folder.join("own")).expect("a folder");
-    let spec = bed
-        .agent()
-        .mount(Mount::read_write(folder.join("own"), "/workspace"));
+    let spec = bed.agent().mount(Mount::read_write(folder.join("own"), "/workspace"));
     bed.sandbox.create_task(spec).expect("the control");
     bed.close().await;
 }
@@ -70,28 +64,12 @@ async fn nothing_is_written_outside_of_the_mounts() {
     };
     let ran = bed.run_spec(mounted()).await;
     assert!(own.join("file").exists(), "the control: {}", ran.stderr);
-    assert_eq!(
-        fs::read_dir(&other).expect("a folder").count(),
-        0,
-        "{}",
-        ran.stderr
-    );
-    assert!(
-        ran.stderr.contains("/read/file: Read-only file system"),
-        "{}",
-        ran.stderr
-    );
+    assert_eq!(fs::read_dir(&other).expect("a folder").count(), 0, "{}", ran.stderr);
+    assert!(ran.stderr.contains("/read/file: Read-only file system"), "{}", ran.stderr);
     // The control: the link leads there as soon as the container has what it names.
     let place = other.to_str().expect("a plain path");
-    let ran = bed
-        .run_spec(mounted().mount(Mount::read_write(&other, place)))
-        .await;
-    assert_eq!(
-        fs::read_to_string(other.join("file")).ok().as_deref(),
-        Some("x\n"),
-        "{}",
-        ran.stderr
-    );
+    let ran = bed.run_spec(mounted().mount(Mount::read_write(&other, place))).await;
+    assert_eq!(fs::read_to_string(other.join("file")).ok().as_deref(), Some("x\n"), "{}", ran.stderr);
     let ran = run(&bed, &["ls", "-d", "/own"]).await;
     assert_ne!(ran.code, 0);
     bed.close().await;

@@ -23,15 +23,8 @@ fn short() -> ResourceLimits {
 async fn output_without_end_ends_with_the_time_and_is_kept_in_part() {
     let bed = Bed::new().await;
     let mut cut = 0;
-    for script in [
-        "yes",
-        "tr '\\0' x < /dev/zero",
-        "cat /dev/urandom",
-        "cat /dev/zero >&2",
-    ] {
-        let ran = bed
-            .run_spec(hostile(&bed, &["bash", "-c", script]).limits(short()))
-            .await;
+    for script in ["yes", "tr '\\0' x < /dev/zero", "cat /dev/urandom", "cat /dev/zero >&2"] {
+        let ran = bed.run_spec(hostile(&bed, &["bash", "-c", script]).limits(short())).await;
         assert!(ran.result.timed_out, "{script}");
         let (stdout, stderr) = (&ran.result.stdout, &ran.result.stderr);
         assert!(stdout.len() <= KEPT && stderr.len() <= KEPT, "{script}");
@@ -42,14 +35,8 @@ async fn output_without_end_ends_with_the_time_and_is_kept_in_part() {
         cut += u32::from(is_cut);
     }
     assert!(cut > 0, "the control: there was too much");
-    let whole = bed
-        .run_spec(hostile(&bed, &["head", "-c", "1000000", "/dev/zero"]))
-        .await;
-    assert_eq!(
-        whole.result.stdout,
-        vec![0; 1_000_000],
-        "the control: what fits is whole"
-    );
+    let whole = bed.run_spec(hostile(&bed, &["head", "-c", "1000000", "/dev/zero"])).await;
+    assert_eq!(whole.result.stdout, vec![0; 1_000_000], "the control: what fits is whole");
     still_usable(&bed).await;
     bed.close().await;
 }
@@ -84,10 +71,7 @@ async fn session(bed: &Bed, script: &str) -> (ExecutionResult, Value) {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("our own file");
     let spec = bed.agent().claude_binary(&program).limits(short());
     let task = bed.sandbox.create_task(spec).expect("a good task");
-    let result = task
-        .execute(Prompt::new("hello"))
-        .await
-        .expect("the sandbox works");
+    let result = task.execute(Prompt::new("hello")).await.expect("the sandbox works");
     task.session_store().load().expect("a session that can be read");
     let text = fs::read_to_string(bed.folder().join("session/context.json")).expect("a session");
     (result, serde_json::from_str(&text).expect("whole JSON"))
@@ -112,10 +96,7 @@ async fn whatever_an_agent_prints_its_session_stays_whole() {
         let good = script.contains("assistant");
         assert_eq!(events.len() > 10, good, "{script}: {} events", events.len());
         assert!(
-            !good
-                || events[1..]
-                    .iter()
-                    .all(|event| *event == serde_json::json!({"type": "assistant"})),
+            !good || events[1..].iter().all(|event| *event == serde_json::json!({"type": "assistant"})),
             "{script}"
         );
         bed.close().await;

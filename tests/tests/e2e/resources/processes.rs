@@ -18,16 +18,9 @@ async fn a_fork_bomb_ends_at_the_limit_of_processes() {
     let ran = run(&bed, &[PYTHON, "-c", CROWD]).await;
     let (error, count) = ran.stdout.trim().split_once('\n').expect("two lines");
     assert_eq!(error, "11", "EAGAIN");
-    assert!(
-        (50..100).contains(&count.parse::<u32>().expect("a number")),
-        "{count}"
-    );
+    assert!((50..100).contains(&count.parse::<u32>().expect("a number")), "{count}");
     let bomb = run(&bed, &["bash", "-c", "f() { f | f & }; f; sleep 3; echo over"]).await;
-    assert!(
-        bomb.stderr.contains("Resource temporarily unavailable"),
-        "{}",
-        bomb.stderr
-    );
+    assert!(bomb.stderr.contains("Resource temporarily unavailable"), "{}", bomb.stderr);
     let unlimited =
         hostile(&bed, &[PYTHON, "-c", CROWD]).limits(limits().pids(None).memory(ByteSize::mib(512)));
     assert_eq!(bed.run_spec(unlimited).await.stdout, "300\n", "the control");
@@ -75,20 +68,13 @@ const ORPHANS: &str = "import os\nfor _ in range(3000):\n    pid = os.fork()\n  
 async fn zombies_by_the_thousand_are_reaped() {
     let bed = Bed::new().await;
     let with = |init| {
-        let isolation = Isolation {
-            init,
-            ..Isolation::untrusted()
-        };
+        let isolation = Isolation { init, ..Isolation::untrusted() };
         hostile(&bed, &["env", PYTHON, "-c", ORPHANS]).isolation(isolation)
     };
     let ran = bed.run_spec(with(true)).await;
     assert_eq!(ran.stdout, "done\n", "{}", ran.stderr);
     let control = bed.run_spec(with(false)).await;
-    assert!(
-        control.stderr.contains("Resource temporarily unavailable"),
-        "{}",
-        control.stderr
-    );
+    assert!(control.stderr.contains("Resource temporarily unavailable"), "{}", control.stderr);
     still_usable(&bed).await;
     bed.close().await;
 }
@@ -109,10 +95,7 @@ async fn what_ignores_signals_and_detaches_ends_with_its_container() {
     let script = format!(
         "trap '' TERM HUP INT; (trap '' TERM; setsid sleep {mark} </dev/null >/dev/null 2>&1 &); until grep -qs '^sleep' /proc/[0-9]*/comm; do sleep 0.1; done; echo ready; while true; do sleep 0.1; done"
     );
-    let isolation = Isolation {
-        stop_timeout: Duration::from_secs(1),
-        ..Isolation::untrusted()
-    };
+    let isolation = Isolation { stop_timeout: Duration::from_secs(1), ..Isolation::untrusted() };
     let spec = hostile(&bed, &["bash", "-c", &script])
         .isolation(isolation)
         .limits(limits().timeout(Duration::from_secs(6)));

@@ -31,12 +31,7 @@ async fn another_task_ends_normally_beside_a_fork_bomb_a_balloon_and_endless_out
     let tasks = async {
         let mut ended = Vec::new();
         for number in 0..3 {
-            let ran = bed
-                .run(
-                    "domains: [open.test]",
-                    &format!("curl -sS https://open.test/{number}"),
-                )
-                .await;
+            let ran = bed.run("domains: [open.test]", &format!("curl -sS https://open.test/{number}")).await;
             ended.push((ran, begun.elapsed()));
         }
         ended
@@ -50,10 +45,6 @@ async fn another_task_ends_normally_beside_a_fork_bomb_a_balloon_and_endless_out
     for ran in [&bomb, &balloon, &endless] {
         assert!(ran.result.timed_out, "{:?}", ran.result.exit_code);
     }
-    assert!(
-        bomb.stderr.contains("Resource temporarily unavailable"),
-        "{}",
-        bomb.stderr
-    );
+    assert!(bomb.stderr.contains("Resource temporarily unavailable"), "{}", bomb.stderr);
     bed.close().await;
 }

@@ -67,10 +67,7 @@ async fn graphics_processors_that_the_host_lacks_are_an_error_with_its_fix() {
     let run = spec(&bed, "gpu", "true").gpus("nvidia:0".parse().expect("a good request"));
     let (field, text) = refusal(&bed, run).await;
     assert_eq!(field, "gpus");
-    assert!(
-        text.contains("nvidia.com/gpu=0") && text.contains("nvidia-ctk cdi generate"),
-        "{text}"
-    );
+    assert!(text.contains("nvidia.com/gpu=0") && text.contains("nvidia-ctk cdi generate"), "{text}");
     bed.close().await;
 }
 
@@ -80,10 +77,7 @@ async fn a_run_is_confined_unless_that_is_turned_off() {
     let script = "grep NoNewPrivs /proc/self/status | tr -d '[:space:]'; echo; hostname; ls /sys/class/net";
     let plain = spec(&bed, "confined", script).hostname("seven");
     assert_eq!(lines(&bed, plain).await, ["NoNewPrivs:1", "seven", "lo"]);
-    let open = Isolation {
-        no_new_privileges: false,
-        ..Isolation::agent()
-    };
+    let open = Isolation { no_new_privileges: false, ..Isolation::agent() };
     let open = spec(&bed, "open", script).isolation(open);
     assert_eq!(lines(&bed, open).await, ["NoNewPrivs:0", "sandbox", "lo"]);
     bed.close().await;
@@ -98,17 +92,10 @@ async fn limits_are_in_force() {
         .pids(50);
     let launched = bed.sandbox.runs().run(run, LifecycleHooks::default()).await;
     launched.expect("a good run");
-    for (field, expected) in [
-        ("Memory", 64 << 20),
-        ("MemorySwap", 64 << 20),
-        ("NanoCpus", 500_000_000),
-        ("PidsLimit", 50),
-    ] {
-        assert_eq!(
-            inspected("limited", &format!("/HostConfig/{field}")).await,
-            expected,
-            "{field}"
-        );
+    for (field, expected) in
+        [("Memory", 64 << 20), ("MemorySwap", 64 << 20), ("NanoCpus", 500_000_000), ("PidsLimit", 50)]
+    {
+        assert_eq!(inspected("limited", &format!("/HostConfig/{field}")).await, expected, "{field}");
     }
     stop(&bed, "limited").await;
     bed.close().await;
@@ -121,15 +108,11 @@ async fn output_without_end_does_not_fill_the_hosts_disk() {
     let runs = bed.sandbox.runs();
     for (run, limit) in [("chatty", ByteSize::kib(64)), ("kept", ByteSize::mib(64))] {
         let spec = spec(&bed, run, script).log_limit(limit);
-        runs.run(spec, LifecycleHooks::default())
-            .await
-            .expect("a good run");
+        runs.run(spec, LifecycleHooks::default()).await.expect("a good run");
         let exit = runs.wait_for_exit(&name(run), LONG).await.expect("an end");
         assert_eq!(exit.code, 0);
         let path = inspected(run, "/HostConfig/LogConfig/Path").await;
-        let size = std::fs::metadata(path.as_str().expect("a path"))
-            .expect("a log")
-            .len();
+        let size = std::fs::metadata(path.as_str().expect("a path")).expect("a log").len();
         let lines = all_lines(&bed, &name(run)).await;
         assert_eq!(lines.last().map(String::as_str), Some("the end"));
         // The control: the same output is far more than the small bound.
@@ -148,20 +131,13 @@ async fn no_value_of_a_variable_is_reported_in_a_rendering_or_an_error() {
     let bed = Bed::new().await;
     let secret = "hunter2-hunter2";
     let env = ContainerEnv::default().with("TOKEN", secret);
-    let run = RunSpec::new(
-        name("hidden"),
-        bed.image.clone(),
-        ["bash", "-c", "echo $TOKEN; exit 0"],
-    )
-    .env(env.clone());
+    let run = RunSpec::new(name("hidden"), bed.image.clone(), ["bash", "-c", "echo $TOKEN; exit 0"])
+        .env(env.clone());
     let missing = RunSpec::new(name("hidden-missing"), bed.image.clone(), [secret, secret])
         .env(env)
         .working_dir("/proc/no/such");
     let rendered = [run.to_string(), missing.to_string()].join("\n");
-    assert!(
-        !rendered.contains("hunter2") && rendered.contains("--env=TOKEN=<hidden>"),
-        "{rendered}"
-    );
+    assert!(!rendered.contains("hunter2") && rendered.contains("--env=TOKEN=<hidden>"), "{rendered}");
     let launched = bed.sandbox.runs().run(missing, LifecycleHooks::default()).await;
     let error = launched.expect_err("there is no such folder");
     assert!(!chain(&error).contains("TOKEN=hunter2"), "{}", chain(&error));

@@ -53,9 +53,7 @@ pub(super) async fn stop(bed: &Bed, run: &str) {
 /// The lines that a run writes until its end, which must be a good one; it is stopped then.
 pub(super) async fn lines(bed: &Bed, run: RunSpec) -> Vec<String> {
     let (runs, name) = (bed.sandbox.runs(), run.name().clone());
-    runs.run(run, LifecycleHooks::default())
-        .await
-        .expect("a good run");
+    runs.run(run, LifecycleHooks::default()).await.expect("a good run");
     let lines = all_lines(bed, &name).await;
     let exit = runs.wait_for_exit(&name, LONG).await.expect("an end");
     assert_eq!(exit.code, 0, "{lines:?}");

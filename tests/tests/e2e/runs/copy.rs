@@ -25,15 +25,10 @@ async fn a_link_brings_nothing_of_the_host_with_it() {
     let run = |run: &str| spec(&bed, run, script);
 
     let runs = bed.sandbox.runs();
-    runs.create(run("links"), LifecycleHooks::default())
-        .await
-        .expect("a good run");
+    runs.create(run("links"), LifecycleHooks::default()).await.expect("a good run");
     runs.copy_to(&name("links"), &source, "/w").await.expect("a copy");
     runs.start(&name("links")).await.expect("a good run");
-    assert_eq!(
-        all_lines(&bed, &name("links")).await,
-        ["symbolic link", "symbolic link", "0 750"]
-    );
+    assert_eq!(all_lines(&bed, &name("links")).await, ["symbolic link", "symbolic link", "0 750"]);
     stop(&bed, "links").await;
 
     // The control: what a copy that follows links would have brought.
@@ -42,11 +37,7 @@ async fn a_link_brings_nothing_of_the_host_with_it() {
     }
     fs::copy(secret.join("key"), source.join("file")).expect("a copy");
     fs::create_dir(source.join("folder")).expect("a folder");
-    let followed = lines(
-        &bed,
-        run("followed").volume(VolumeSpec::new(&source, "/w")).sealed(),
-    )
-    .await;
+    let followed = lines(&bed, run("followed").volume(VolumeSpec::new(&source, "/w")).sealed()).await;
     assert!(followed.contains(&"hunter2".to_owned()), "{followed:?}");
     bed.close().await;
 }
@@ -68,14 +59,8 @@ async fn a_link_in_a_copy_does_not_lead_the_next_copy_to_the_host() {
     };
     symlink("/live", work.join("sub")).expect("a link");
     let runs = bed.sandbox.runs();
-    let error = runs
-        .run(run("led"), LifecycleHooks::default())
-        .await
-        .expect_err("it is refused");
-    assert!(
-        matches!(error, SandboxError::Run(RunError::Target { .. })),
-        "{error}"
-    );
+    let error = runs.run(run("led"), LifecycleHooks::default()).await.expect_err("it is refused");
+    assert!(matches!(error, SandboxError::Run(RunError::Target { .. })), "{error}");
     assert!(chain(&error).contains("`/live` is not of the image"), "{error}");
     assert!(!exists("led").await && !live.join("planted").exists());
     // The control: a link to elsewhere in the container is as good as a folder.
@@ -97,9 +82,7 @@ async fn what_is_not_of_the_image_takes_no_copy_and_a_running_run_does() {
     let script = "until [ -e /new/folder/go ]; do sleep 0.1; done; cat /new/folder/go /srv/file";
     let run = spec(&bed, "target", script).volume(VolumeSpec::new(&mounted, "/mounted"));
     let (runs, run_name) = (bed.sandbox.runs(), run.name().clone());
-    runs.run(run, LifecycleHooks::default())
-        .await
-        .expect("a good run");
+    runs.run(run, LifecycleHooks::default()).await.expect("a good run");
     for (source, target, expected) in [
         (&file, "/mounted/file", "`/mounted` is not of the image"),
         (&file, "/etc/hosts", "`/etc/hosts` is not of the image"),
@@ -119,15 +102,10 @@ async fn what_is_not_of_the_image_takes_no_copy_and_a_running_run_does() {
         .expect("the folder of the hosts files")
         .filter_map(|entry| fs::read_to_string(entry.ok()?.path()).ok())
         .collect::<String>();
-    assert!(
-        hosts.contains("localhost"),
-        "the control: they are there: {hosts}"
-    );
+    assert!(hosts.contains("localhost"), "the control: they are there: {hosts}");
     assert!(!hosts.contains("copied") && !mounted.join("file").exists());
     runs.copy_to(&run_name, &file, "/srv/file").await.expect("a copy");
-    runs.copy_to(&run_name, &file, "/new/folder/go")
-        .await
-        .expect("a copy");
+    runs.copy_to(&run_name, &file, "/new/folder/go").await.expect("a copy");
     assert_eq!(all_lines(&bed, &run_name).await, ["copied", "copied"]);
     stop(&bed, "target").await;
     bed.close().await;
@@ -144,9 +122,7 @@ async fn a_large_tree_arrives_whole() {
     }
     fs::write(source.join("big"), vec![7_u8; 9 << 20]).expect("a file");
     let script = "find /w -type f -name 'file-*' | wc -l; stat -c %s /w/big; cat /w/*/*/file-299";
-    let run = spec(&bed, "large", script)
-        .volume(VolumeSpec::new(&source, "/w"))
-        .sealed();
+    let run = spec(&bed, "large", script).volume(VolumeSpec::new(&source, "/w")).sealed();
     assert_eq!(lines(&bed, run).await, ["300", "9437184", "299"]);
     bed.close().await;
 }

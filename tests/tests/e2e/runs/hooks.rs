@@ -56,10 +56,7 @@ async fn each_hook_is_called_once_in_its_turn() {
     assert_eq!(calls.so_far(), ["pre_start", "post_start", "post_ready"]);
     runs.wait_for_exit(&run, LONG).await.expect("an end");
     stop(&bed, "hooked").await;
-    assert_eq!(
-        calls.so_far(),
-        ["pre_start", "post_start", "post_ready", "post_stop"]
-    );
+    assert_eq!(calls.so_far(), ["pre_start", "post_start", "post_ready", "post_stop"]);
     bed.close().await;
 }
 
@@ -68,21 +65,13 @@ async fn hooks_after_the_launch_undo_nothing_and_are_reported() {
     let bed = Bed::new().await;
     let (runs, run, calls) = (bed.sandbox.runs(), name("complains"), Calls::default());
     let spec = spec(&bed, "complains", "echo '>> init complete'; sleep 300");
-    runs.run(spec, calls.hooks("post_ready"))
-        .await
-        .expect("a good run");
-    let error = runs
-        .wait_until_ready(&run, LONG)
-        .await
-        .expect_err("the hook fails");
+    runs.run(spec, calls.hooks("post_ready")).await.expect("a good run");
+    let error = runs.wait_until_ready(&run, LONG).await.expect_err("the hook fails");
     let expected = format!("post_ready hook of run `{run}` failed: the hook says no");
     assert!(chain(&error).contains(&expected), "{}", chain(&error));
     assert!(exists("complains").await);
     stop(&bed, "complains").await;
-    assert_eq!(
-        calls.so_far(),
-        ["pre_start", "post_start", "post_ready", "post_stop"]
-    );
+    assert_eq!(calls.so_far(), ["pre_start", "post_start", "post_ready", "post_stop"]);
     bed.close().await;
 }
 
@@ -101,12 +90,8 @@ async fn a_run_that_is_being_launched_cannot_be_stopped_until_it_is() {
             }
         }
     };
-    let hooks = LifecycleHooks::default()
-        .pre_start(stopping())
-        .post_start(stopping());
-    runs.run(spec(&bed, "busy", "sleep 300"), hooks)
-        .await
-        .expect("a good run");
+    let hooks = LifecycleHooks::default().pre_start(stopping()).post_start(stopping());
+    runs.run(spec(&bed, "busy", "sleep 300"), hooks).await.expect("a good run");
     let seen = std::mem::take(&mut *seen.lock().expect("no panic"));
     assert_eq!(seen.len(), 2);
     for result in seen {
@@ -123,10 +108,7 @@ async fn a_run_that_is_being_launched_cannot_be_stopped_until_it_is() {
 async fn fails(bed: &Bed, spec: RunSpec, failing: &'static str, expected: &str, called: &[&str]) {
     let (runs, run, calls) = (bed.sandbox.runs(), spec.name().clone(), Calls::default());
     let spec = spec.network(bed::network("domains: [open.test]"));
-    let error = runs
-        .run(spec.clone(), calls.hooks(failing))
-        .await
-        .expect_err("it fails");
+    let error = runs.run(spec.clone(), calls.hooks(failing)).await.expect_err("it fails");
     let text = chain(&error);
     assert!(text.contains(expected), "{text}");
     assert_eq!(calls.so_far(), called, "{text}");
@@ -156,36 +138,13 @@ async fn whatever_step_fails_nothing_is_left_and_post_stop_is_called() {
     let plain = |run: &str| spec(&bed, run, "sleep 300");
     let nobody_listens = ["pre_start", "post_stop"];
 
-    fails(
-        &bed,
-        plain("rb-pre"),
-        "pre_start",
-        "the pre_start hook",
-        &["pre_start"],
-    )
-    .await;
-    let copying = plain("rb-copy")
-        .volume(VolumeSpec::new(&with_socket, "/w"))
-        .sealed();
-    fails(
-        &bed,
-        copying,
-        "",
-        "sockets, pipes and devices are not copied",
-        &nobody_listens,
-    )
-    .await;
+    fails(&bed, plain("rb-pre"), "pre_start", "the pre_start hook", &["pre_start"]).await;
+    let copying = plain("rb-copy").volume(VolumeSpec::new(&with_socket, "/w")).sealed();
+    fails(&bed, copying, "", "sockets, pipes and devices are not copied", &nobody_listens).await;
     // A folder that is found to be missing only once the container exists: the copy and the creation are past.
     let program =
         RunSpec::new(name("rb-program"), bed.image.clone(), ["sleep", "300"]).working_dir("/proc/no/such");
-    fails(
-        &bed,
-        program,
-        "",
-        "`/proc/no/such`: No such file",
-        &nobody_listens,
-    )
-    .await;
+    fails(&bed, program, "", "`/proc/no/such`: No such file", &nobody_listens).await;
     fails(
         &bed,
         plain("rb-post"),

@@ -16,24 +16,16 @@ async fn a_run_says_that_it_is_ready_ends_and_is_stopped() {
     let bed = Bed::new().await;
     let (runs, run) = (bed.sandbox.runs(), name("life"));
     let script = "echo setting up; echo 'x >> init complete x' >&2; cat; exit 7";
-    runs.run(spec(&bed, "life", script), LifecycleHooks::default())
-        .await
-        .expect("a good run");
+    runs.run(spec(&bed, "life", script), LifecycleHooks::default()).await.expect("a good run");
     assert!(runs.task_state_dir(&run).is_dir());
-    assert_eq!(
-        runs.wait_until_ready(&run, LONG).await.expect("logs"),
-        Readiness::Ready
-    );
+    assert_eq!(runs.wait_until_ready(&run, LONG).await.expect("logs"), Readiness::Ready);
     // Its stdin is at its end from the start.
     assert_eq!(runs.wait_for_exit(&run, LONG).await.expect("an end").code, 7);
     // An end can be seen more than once, and so can the output.
     assert_eq!(runs.wait_for_exit(&run, LONG).await.expect("an end").code, 7);
     assert_eq!(all_lines(&bed, &run).await.len(), 2);
     stop(&bed, "life").await;
-    assert!(matches!(
-        runs.wait_for_exit(&run, LONG).await,
-        Err(SandboxError::Run(RunError::NotFound(_)))
-    ));
+    assert!(matches!(runs.wait_for_exit(&run, LONG).await, Err(SandboxError::Run(RunError::NotFound(_)))));
     bed.close().await;
 }
 
@@ -43,31 +35,17 @@ async fn time_that_is_over_is_no_end_and_no_exit_code() {
     let runs = bed.sandbox.runs();
     let second = Some(Duration::from_secs(1));
     for (run, script) in [("slow", "echo x; sleep 300"), ("quick", "echo x; exit 124")] {
-        runs.run(spec(&bed, run, script), LifecycleHooks::default())
-            .await
-            .expect("a good run");
+        runs.run(spec(&bed, run, script), LifecycleHooks::default()).await.expect("a good run");
     }
     let (slow, quick) = (name("slow"), name("quick"));
-    assert_eq!(
-        runs.wait_until_ready(&slow, second).await.expect("logs"),
-        Readiness::TimedOut
-    );
+    assert_eq!(runs.wait_until_ready(&slow, second).await.expect("logs"), Readiness::TimedOut);
     let error = runs.wait_for_exit(&slow, second).await.expect_err("it sleeps");
-    assert!(
-        matches!(error, SandboxError::Run(RunError::StillRunning { .. })),
-        "{error}"
-    );
-    assert_eq!(
-        runs.wait_until_ready(&quick, LONG).await.expect("logs"),
-        Readiness::Ended
-    );
+    assert!(matches!(error, SandboxError::Run(RunError::StillRunning { .. })), "{error}");
+    assert_eq!(runs.wait_until_ready(&quick, LONG).await.expect("logs"), Readiness::Ended);
     assert_eq!(runs.wait_for_exit(&quick, LONG).await.expect("an end").code, 124);
     let names = [slow.clone(), name("never-there"), quick.clone()];
     let results = runs.stop(&names).await;
-    let ended: Vec<_> = results
-        .iter()
-        .map(|result| (result.name.clone(), result.removed))
-        .collect();
+    let ended: Vec<_> = results.iter().map(|result| (result.name.clone(), result.removed)).collect();
     assert_eq!(ended, names.map(|name| (name, true)));
     assert!(!exists("slow").await && !exists("quick").await);
     bed.close().await;
@@ -79,9 +57,7 @@ async fn a_marker_after_much_output_is_seen_and_no_line_is_lost_or_given_twice()
     let (runs, run) = (bed.sandbox.runs(), name("much"));
     let spec =
         spec(&bed, "much", "seq 1 100000; echo '>> init complete'; sleep 300").log_limit(ByteSize::mib(64));
-    runs.run(spec, LifecycleHooks::default())
-        .await
-        .expect("a good run");
+    runs.run(spec, LifecycleHooks::default()).await.expect("a good run");
     let mut numbers = 0;
     let ready = runs.stream_logs(&run, LONG, |line| match line.parse::<u32>() {
         Ok(number) => {
@@ -101,33 +77,19 @@ async fn names_are_taken_once_and_verbs_come_in_order() {
     let bed = Bed::new().await;
     let (runs, run) = (bed.sandbox.runs(), name("order"));
     let one = || spec(&bed, "order", "exit 0");
-    runs.create(one(), LifecycleHooks::default())
-        .await
-        .expect("a good run");
-    assert!(matches!(
-        runs.wait_for_exit(&run, LONG).await,
-        Err(SandboxError::Run(RunError::NotStarted(_)))
-    ));
+    runs.create(one(), LifecycleHooks::default()).await.expect("a good run");
+    assert!(matches!(runs.wait_for_exit(&run, LONG).await, Err(SandboxError::Run(RunError::NotStarted(_)))));
     let other = Bed::new().await;
     for bed in [&bed, &other] {
         let error = bed.sandbox.runs().create(one(), LifecycleHooks::default()).await;
-        assert!(
-            matches!(error, Err(SandboxError::Run(RunError::NameTaken(_)))),
-            "{error:?}"
-        );
+        assert!(matches!(error, Err(SandboxError::Run(RunError::NameTaken(_)))), "{error:?}");
     }
     // What another process created cannot be verified, so it is not started.
     let error = other.sandbox.runs().start(&run).await;
-    assert!(
-        matches!(error, Err(SandboxError::Run(RunError::NotStartable(_)))),
-        "{error:?}"
-    );
+    assert!(matches!(error, Err(SandboxError::Run(RunError::NotStartable(_)))), "{error:?}");
     runs.start(&run).await.expect("a good run");
     let error = runs.start(&run).await;
-    assert!(
-        matches!(error, Err(SandboxError::Run(RunError::NotStartable(_)))),
-        "{error:?}"
-    );
+    assert!(matches!(error, Err(SandboxError::Run(RunError::NotStartable(_)))), "{error:?}");
     assert_eq!(runs.wait_for_exit(&run, LONG).await.expect("an end").code, 0);
     stop(&bed, "order").await;
     other.close().await;
@@ -140,25 +102,15 @@ async fn a_run_outlives_its_sandbox_and_any_other_watches_and_stops_it() {
     let script =
         "echo '>> init complete'; trap 'exit 9' TERM; while ! [ -e /srv/go ]; do sleep 0.2; done; exit 3";
     let runs = first.sandbox.runs();
-    runs.run(spec(&first, "orphan", script), LifecycleHooks::default())
-        .await
-        .expect("a good run");
-    runs.create(spec(&first, "unborn", "exit 0"), LifecycleHooks::default())
-        .await
-        .expect("a good run");
+    runs.run(spec(&first, "orphan", script), LifecycleHooks::default()).await.expect("a good run");
+    runs.create(spec(&first, "unborn", "exit 0"), LifecycleHooks::default()).await.expect("a good run");
     first.close().await;
     assert!(!exists("unborn").await, "it could not be started any more");
 
     let second = Bed::new().await;
     let (runs, run) = (second.sandbox.runs(), name("orphan"));
-    assert!(
-        runs.names().await.expect("the engine").contains(&run),
-        "the sweep leaves it"
-    );
-    assert_eq!(
-        runs.wait_until_ready(&run, LONG).await.expect("logs"),
-        Readiness::Ready
-    );
+    assert!(runs.names().await.expect("the engine").contains(&run), "the sweep leaves it");
+    assert_eq!(runs.wait_until_ready(&run, LONG).await.expect("logs"), Readiness::Ready);
     let file = second.folder().join("go");
     std::fs::write(&file, "").expect("a file");
     runs.copy_to(&run, &file, "/srv/go").await.expect("a copy");
@@ -174,9 +126,7 @@ async fn a_sandboxed_network_ends_with_its_process_and_goes_with_the_run() {
     let script = "while :; do curl -sS --max-time 3 -o /dev/null https://open.test/ 2>/dev/null && echo reached || echo lost; \
                   sleep 0.3; done";
     let spec = spec(&first, "netrun", script).network(bed::network("domains: [open.test]"));
-    runs.run(spec, LifecycleHooks::default())
-        .await
-        .expect("a good run");
+    runs.run(spec, LifecycleHooks::default()).await.expect("a good run");
     let reached = runs.stream_logs(&run, LONG, |line| line == "reached").await;
     assert!(reached.expect("logs").is_ready());
     let log = runs.task_state_dir(&run).join("network-sandbox.log");
@@ -196,11 +146,7 @@ async fn a_sandboxed_network_ends_with_its_process_and_goes_with_the_run() {
         .await;
     assert!(lost.expect("logs").is_ready(), "{seen:?}");
     assert!(runs.quarantine(&run).await.is_err(), "its proxy is gone");
-    assert_ne!(
-        networks("netrun").await,
-        [""; 0],
-        "the control of what stop leaves"
-    );
+    assert_ne!(networks("netrun").await, [""; 0], "the control of what stop leaves");
     stop(&second, "netrun").await;
     second.close().await;
 }
@@ -233,17 +179,9 @@ async fn cleaning_removes_the_runs_of_the_dead_and_no_other() {
     dead.close().await;
     let runs = alive.sandbox.runs();
     let cleaned = runs.clean().await.expect("the engine");
-    let cleaned: Vec<_> = cleaned
-        .iter()
-        .map(|result| (result.name.as_str(), result.removed))
-        .collect();
+    let cleaned: Vec<_> = cleaned.iter().map(|result| (result.name.as_str(), result.removed)).collect();
     assert_eq!(cleaned, [(name("left").as_str(), true)]);
     assert_eq!(runs.names().await.expect("the engine"), [name("kept")]);
-    assert!(
-        runs.stop(&[name("kept")])
-            .await
-            .iter()
-            .all(|result| result.removed)
-    );
+    assert!(runs.stop(&[name("kept")]).await.iter().all(|result| result.removed));
     alive.close().await;
 }

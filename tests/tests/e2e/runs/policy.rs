@@ -31,20 +31,12 @@ async fn says(bed: &Bed, run: &str, seen: &mut usize, expected: &[&str]) {
         new.ends_with(&expected)
     });
     let said = said.await.expect("logs");
-    assert!(
-        said.is_ready(),
-        "{expected:?} is not in {:?}",
-        lines.get(before..)
-    );
+    assert!(said.is_ready(), "{expected:?} is not in {:?}", lines.get(before..));
     *seen = lines.len();
 }
 
 fn log(bed: &Bed, run: &str) -> String {
-    let log = bed
-        .sandbox
-        .runs()
-        .task_state_dir(&name(run))
-        .join("network-sandbox.log");
+    let log = bed.sandbox.runs().task_state_dir(&name(run)).join("network-sandbox.log");
     std::fs::read_to_string(log).expect("a log")
 }
 
@@ -53,23 +45,16 @@ async fn a_policy_is_in_force_from_the_next_request_on() {
     let bed = Bed::new().await;
     let (runs, run) = (bed.sandbox.runs(), name("policed"));
     let (open, other) = ("domains: [open.test]", "domains: [other.test]");
-    runs.run(asking(&bed, "policed", open), LifecycleHooks::default())
-        .await
-        .expect("a good run");
+    runs.run(asking(&bed, "policed", open), LifecycleHooks::default()).await.expect("a good run");
     let mut seen = 0;
     says(&bed, "policed", &mut seen, &["open reached", "other lost"]).await;
     for (next, expected) in [
         (other, ["open lost", "other reached"]),
         ("domains: []", ["open lost", "other lost"]),
-        (
-            "domains: [open.test, other.test]",
-            ["open reached", "other reached"],
-        ),
+        ("domains: [open.test, other.test]", ["open reached", "other reached"]),
         (open, ["open reached", "other lost"]),
     ] {
-        runs.set_policy(&run, policy(next))
-            .await
-            .expect("its proxy is ours");
+        runs.set_policy(&run, policy(next)).await.expect("its proxy is ours");
         says(&bed, "policed", &mut seen, &expected).await;
     }
     let log = log(&bed, "policed");
@@ -89,9 +74,7 @@ async fn a_quarantine_cuts_a_run_off_and_no_policy_ends_it() {
     let bed = Bed::new().await;
     let (runs, run) = (bed.sandbox.runs(), name("cut-off"));
     let both = "domains: [open.test, other.test]";
-    runs.run(asking(&bed, "cut-off", both), LifecycleHooks::default())
-        .await
-        .expect("a good run");
+    runs.run(asking(&bed, "cut-off", both), LifecycleHooks::default()).await.expect("a good run");
     let mut seen = 0;
     says(&bed, "cut-off", &mut seen, &["open reached", "other reached"]).await;
     let blocked = "BLOCKED GET https://open.test/ -> 403 [reason: quarantine]";
@@ -101,10 +84,7 @@ async fn a_quarantine_cuts_a_run_off_and_no_policy_ends_it() {
     let lost = ["open lost", "other lost", "open lost", "other lost"];
     says(&bed, "cut-off", &mut seen, &lost).await;
     let refused = runs.set_policy(&run, policy(both)).await;
-    assert!(
-        matches!(refused, Err(SandboxError::Proxy(ProxyError::Quarantined))),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(SandboxError::Proxy(ProxyError::Quarantined))), "{refused:?}");
     says(&bed, "cut-off", &mut seen, &lost).await;
     let after = log(&bed, "cut-off");
     assert!(after.contains(blocked), "{after}");

@@ -34,10 +34,7 @@ async fn the_host_does_not_see_what_becomes_of_a_copy_and_sees_what_is_live() {
             .volume(VolumeSpec::new(&work, "/w").private())
             .volume(VolumeSpec::new(&live, "/live").live())
     };
-    assert_eq!(
-        lines(&bed, both("sealed").sealed()).await,
-        ["work", "b", "changed"]
-    );
+    assert_eq!(lines(&bed, both("sealed").sealed()).await, ["work", "b", "changed"]);
     assert_eq!(read(&work.join("a")), "work\n");
     assert!(!work.join("new").exists());
     assert_eq!(read(&live.join("a")), "changed\n");
@@ -58,9 +55,7 @@ async fn what_appears_in_a_live_volume_appears_in_a_sealed_run() {
         .volume(VolumeSpec::new(&copied, "/copied"))
         .sealed();
     let runs = bed.sandbox.runs();
-    runs.run(run, LifecycleHooks::default())
-        .await
-        .expect("a good run");
+    runs.run(run, LifecycleHooks::default()).await.expect("a good run");
     let ready = runs.wait_until_ready(&name("late"), LONG).await;
     assert!(ready.expect("logs").is_ready());
     for folder in [&copied, &live] {
@@ -68,10 +63,7 @@ async fn what_appears_in_a_live_volume_appears_in_a_sealed_run() {
     }
     let exit = runs.wait_for_exit(&name("late"), LONG).await.expect("an end");
     let seen = super::bed::all_lines(&bed, &name("late")).await;
-    assert_eq!(
-        (exit.code, seen),
-        (0, [">> init complete", "a", "sub"].map(str::to_owned).into())
-    );
+    assert_eq!((exit.code, seen), (0, [">> init complete", "a", "sub"].map(str::to_owned).into()));
     stop(&bed, "late").await;
     bed.close().await;
 }
@@ -100,19 +92,13 @@ async fn copies_belong_to_who_runs_and_folders_of_the_image_keep_their_rights() 
     let work = folder(&bed, "owned");
     let script =
         "cat /deep/er/w/a; echo x >/deep/er/w/sub/b; stat -c '%u %a' /deep/er/w/a /deep/er /tmp /tmp/w";
-    let confined = Isolation {
-        user: Some("1000:1000".to_owned()),
-        ..Isolation::agent()
-    };
+    let confined = Isolation { user: Some("1000:1000".to_owned()), ..Isolation::agent() };
     let run = spec(&bed, "owned", script)
         .isolation(confined)
         .volume(VolumeSpec::new(&work, "/deep/er/w"))
         .volume(VolumeSpec::new(work.join("a"), "/tmp/w"))
         .sealed();
-    assert_eq!(
-        lines(&bed, run).await,
-        ["owned", "1000 600", "1000 755", "0 1777", "1000 600"]
-    );
+    assert_eq!(lines(&bed, run).await, ["owned", "1000 600", "1000 755", "0 1777", "1000 600"]);
     bed.close().await;
 }
 

@@ -20,17 +20,11 @@ async fn what_is_read_only_cannot_be_written() {
     let volume = || VolumeSpec::new(&folder, "/v");
     let read_only = spec(&bed, "ro", script).volume(volume().read_only());
     let refused = "Read-only file system";
-    assert_eq!(
-        lines(&bed, read_only).await,
-        [refused, refused, refused, "as it was"]
-    );
+    assert_eq!(lines(&bed, read_only).await, [refused, refused, refused, "as it was"]);
     let kept = fs::read_to_string(folder.join("kept")).expect("a file");
     assert!(kept == "as it was\n" && !folder.join("new").exists());
     // The control: without it, all of that is done.
-    assert_eq!(
-        lines(&bed, spec(&bed, "rw", script).volume(volume())).await,
-        [""; 0]
-    );
+    assert_eq!(lines(&bed, spec(&bed, "rw", script).volume(volume())).await, [""; 0]);
     assert!(!folder.join("kept").exists() && folder.join("new").exists());
     bed.close().await;
 }
@@ -117,14 +111,10 @@ async fn what_becomes_a_link_before_the_start_is_not_mounted_and_a_copy_is_what_
     let bed = Bed::new().await;
     let runs = bed.sandbox.runs();
     let (mounted, copied) = (Trap::new(&bed, "mounted"), Trap::new(&bed, "copied"));
-    let specs = [
-        showing(&bed, "linked", mounted.volume()),
-        showing(&bed, "linked-sealed", copied.volume()).sealed(),
-    ];
+    let specs =
+        [showing(&bed, "linked", mounted.volume()), showing(&bed, "linked-sealed", copied.volume()).sealed()];
     for spec in specs {
-        runs.create(spec, LifecycleHooks::default())
-            .await
-            .expect("a good run");
+        runs.create(spec, LifecycleHooks::default()).await.expect("a good run");
     }
     mounted.spring();
     copied.spring();
@@ -134,9 +124,6 @@ async fn what_becomes_a_link_before_the_start_is_not_mounted_and_a_copy_is_what_
     assert_eq!(all_lines(&bed, &name("linked-sealed")).await, ["of the run"]);
     stop(&bed, "linked-sealed").await;
     // The control: the link leads where it would have led.
-    assert_eq!(
-        lines(&bed, showing(&bed, "linked", mounted.volume())).await,
-        ["of the host"]
-    );
+    assert_eq!(lines(&bed, showing(&bed, "linked", mounted.volume())).await, ["of the host"]);
     bed.close().await;
 }

@@ -19,11 +19,7 @@ async fn base(bed: &Bed) -> ImageTag {
 
 /// An image with nothing in it at all.
 async fn empty(bed: &Bed) -> ImageTag {
-    image(
-        bed,
-        ImageSource::build("FROM scratch\nENV MADE_OF=nothing\n", BTreeMap::new()),
-    )
-    .await
+    image(bed, ImageSource::build("FROM scratch\nENV MADE_OF=nothing\n", BTreeMap::new())).await
 }
 
 fn limits() -> ResourceLimits {
@@ -33,30 +29,16 @@ fn limits() -> ResourceLimits {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_guarantee_for_an_agent() {
     let bed = Bed::new().await;
-    for (image, program) in [
-        (base(&bed).await, Some(ExpectedProgram::Bash)),
-        (empty(&bed).await, None),
-    ] {
+    for (image, program) in [(base(&bed).await, Some(ExpectedProgram::Bash)), (empty(&bed).await, None)] {
         let spec = VerifySpec::new(image, Isolation::agent(), limits()).network(proxied());
         let spec = program.into_iter().fold(spec, VerifySpec::program);
         let report = report(&bed, spec).await;
         let broken: Vec<_> = report.broken().collect();
         assert!(report.held(), "{broken:#?}");
-        for id in [
-            "proxy_answers",
-            "neighbours_absent",
-            "memory_bounded",
-            "processes_bounded",
-        ] {
-            assert!(
-                report.findings.iter().any(|finding| finding.check.id() == id),
-                "{id}"
-            );
+        for id in ["proxy_answers", "neighbours_absent", "memory_bounded", "processes_bounded"] {
+            assert!(report.findings.iter().any(|finding| finding.check.id() == id), "{id}");
         }
-        let memory = report
-            .findings
-            .iter()
-            .find(|finding| finding.check.id() == "memory_bounded");
+        let memory = report.findings.iter().find(|finding| finding.check.id() == "memory_bounded");
         let detail = memory.map(|finding| finding.detail.as_str()).unwrap_or_default();
         assert!(detail.ends_with("by the container's own limit"), "{detail}");
     }
@@ -89,9 +71,6 @@ async fn what_is_expected_of_an_image_is_looked_for() {
     let base = broken(&bed, spec(&base(&bed).await)).await;
     assert_eq!(base.keys().copied().collect::<Vec<_>>(), ["python_available"]);
     let empty = broken(&bed, spec(&empty(&bed).await)).await;
-    assert_eq!(
-        empty.keys().copied().collect::<Vec<_>>(),
-        ["bash_available", "python_available"]
-    );
+    assert_eq!(empty.keys().copied().collect::<Vec<_>>(), ["bash_available", "python_available"]);
     bed.close().await;
 }

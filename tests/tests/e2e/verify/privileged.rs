@@ -45,10 +45,7 @@ async fn verdicts(ids: &[&str], overrides: &Value) -> BTreeMap<String, (bool, St
         None => panic!("mounts are a list"),
     }
     let text = engine::printed(&spec).await;
-    let findings: Vec<Value> = text
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
+    let findings: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let found: BTreeMap<String, (bool, String)> = findings
         .iter()
         .map(|finding| {
@@ -116,10 +113,7 @@ async fn a_network_with_neighbours_and_no_proxy_is_seen() {
     let bridge = json!({"netns": {"nsmode": "bridge"}, "dns_server": ["10.88.0.9"]});
     let found = verdicts(&["neighbours_absent", "proxy_answers"], &bridge).await;
     let (held, detail) = &found["neighbours_absent"];
-    assert!(
-        !held && detail.contains(&format!("{gateway} answers")),
-        "{found:#?}"
-    );
+    assert!(!held && detail.contains(&format!("{gateway} answers")), "{found:#?}");
     assert!(!found["proxy_answers"].0, "{found:#?}");
 }
 

@@ -14,11 +14,7 @@ pub(super) fn untrusted_limits() -> ResourceLimits {
 
 /// What is broken, with what was seen.
 pub(super) async fn broken(bed: &Bed, spec: VerifySpec) -> BTreeMap<&'static str, String> {
-    report(bed, spec)
-        .await
-        .broken()
-        .map(|finding| (finding.check.id(), finding.detail.clone()))
-        .collect()
+    report(bed, spec).await.broken().map(|finding| (finding.check.id(), finding.detail.clone())).collect()
 }
 
 pub(super) async fn report(bed: &Bed, spec: VerifySpec) -> VerifyReport {

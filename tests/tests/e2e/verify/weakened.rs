@@ -44,12 +44,7 @@ async fn more_capabilities() {
         (Capability::SYS_BOOT, &["capabilities", "reboot_refused"]),
         (
             Capability::SYS_ADMIN,
-            &[
-                "capabilities",
-                "mount_refused",
-                "pivot_root_refused",
-                "user_namespace_refused",
-            ],
+            &["capabilities", "mount_refused", "pivot_root_refused", "user_namespace_refused"],
         ),
         (Capability::SYS_TIME, &["capabilities", "clock_refused"]),
         (Capability::NET_ADMIN, &["capabilities"]),
@@ -69,39 +64,23 @@ async fn new_privileges_and_unfiltered_calls() {
     for (promised, made, expected) in [
         (
             Isolation::agent(),
-            Isolation {
-                no_new_privileges: false,
-                ..Isolation::agent()
-            },
+            Isolation { no_new_privileges: false, ..Isolation::agent() },
             &["no_new_privileges", "setuid_blocked"][..],
         ),
         (
             Isolation::untrusted(),
-            Isolation {
-                no_new_privileges: false,
-                ..Isolation::untrusted()
-            },
+            Isolation { no_new_privileges: false, ..Isolation::untrusted() },
             &["no_new_privileges", "setuid_blocked"],
         ),
         (
             Isolation::agent(),
-            Isolation {
-                seccomp: Seccomp::Unconfined,
-                ..Isolation::agent()
-            },
-            &[
-                "foreign_sockets_refused",
-                "seccomp_filter",
-                "user_namespace_refused",
-            ],
+            Isolation { seccomp: Seccomp::Unconfined, ..Isolation::agent() },
+            &["foreign_sockets_refused", "seccomp_filter", "user_namespace_refused"],
         ),
         // Podman's own profile lets everybody make a user namespace, and talk with the machine's hypervisor.
         (
             Isolation::untrusted(),
-            Isolation {
-                seccomp: Seccomp::Default,
-                ..Isolation::untrusted()
-            },
+            Isolation { seccomp: Seccomp::Default, ..Isolation::untrusted() },
             &["foreign_sockets_refused", "user_namespace_refused"],
         ),
     ] {
@@ -124,10 +103,7 @@ async fn a_program_that_makes_root() {
     let image = bed.sandbox.ensure_image(&source).await.expect("an image");
     let limits = untrusted_limits();
     let promised = || VerifySpec::new(image.clone(), Isolation::untrusted(), limits);
-    let made = Isolation {
-        no_new_privileges: false,
-        ..Isolation::untrusted()
-    };
+    let made = Isolation { no_new_privileges: false, ..Isolation::untrusted() };
     only(
         &broken(&bed, promised().made_with(made, limits)).await,
         &["no_new_privileges", "setuid_blocked", "sudo_blocked"],
@@ -141,46 +117,21 @@ async fn a_filter_that_lets_everything_through_is_none() {
     let bed = Bed::new().await;
     let profile = bed.folder().join("profile.json");
     std::fs::write(&profile, r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}"#).expect("a profile");
-    let made = Isolation {
-        seccomp: Seccomp::Profile(profile),
-        ..Isolation::untrusted()
-    };
+    let made = Isolation { seccomp: Seccomp::Profile(profile), ..Isolation::untrusted() };
     let broken = untrusted(&bed, made).await;
-    only(
-        &broken,
-        &[
-            "foreign_sockets_refused",
-            "seccomp_filter",
-            "user_namespace_refused",
-        ],
-    );
+    only(&broken, &["foreign_sockets_refused", "seccomp_filter", "user_namespace_refused"]);
     bed.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_user_and_a_root_that_can_be_written() {
     let bed = Bed::new().await;
-    let root = Isolation {
-        user: Some("0:0".to_owned()),
-        ..Isolation::untrusted()
-    };
-    let other = Isolation {
-        user: Some("1001:1000".to_owned()),
-        ..Isolation::untrusted()
-    };
-    let writable = Isolation {
-        read_only_root: false,
-        ..Isolation::untrusted()
-    };
-    only(
-        &untrusted(&bed, root).await,
-        &["user_is_sandbox", "user_not_root"],
-    );
+    let root = Isolation { user: Some("0:0".to_owned()), ..Isolation::untrusted() };
+    let other = Isolation { user: Some("1001:1000".to_owned()), ..Isolation::untrusted() };
+    let writable = Isolation { read_only_root: false, ..Isolation::untrusted() };
+    only(&untrusted(&bed, root).await, &["user_is_sandbox", "user_not_root"]);
     only(&untrusted(&bed, other).await, &["user_is_sandbox"]);
-    only(
-        &untrusted(&bed, writable).await,
-        &["etc_readonly", "root_readonly", "usr_readonly"],
-    );
+    only(&untrusted(&bed, writable).await, &["etc_readonly", "root_readonly", "usr_readonly"]);
     bed.close().await;
 }
 
@@ -193,33 +144,18 @@ async fn larger_folders_in_memory_and_programs_in_them() {
         made.tmpfs.push(tmpfs);
         made
     };
-    let executable = Tmpfs {
-        exec: true,
-        ..Tmpfs::new("/tmp", 64 << 20)
-    };
-    let large = Isolation {
-        shm_size: 128 << 20,
-        ..Isolation::untrusted()
-    };
-    let closed = |path| Tmpfs {
-        mode: 0o755,
-        ..Tmpfs::new(path, 64 << 20)
-    };
+    let executable = Tmpfs { exec: true, ..Tmpfs::new("/tmp", 64 << 20) };
+    let large = Isolation { shm_size: 128 << 20, ..Isolation::untrusted() };
+    let closed = |path| Tmpfs { mode: 0o755, ..Tmpfs::new(path, 64 << 20) };
     only(&untrusted(&bed, with(executable)).await, &["scratch_noexec"]);
-    only(
-        &untrusted(&bed, with(Tmpfs::new("/var/tmp", 64 << 20))).await,
-        &["memory_bounded_files"],
-    );
+    only(&untrusted(&bed, with(Tmpfs::new("/var/tmp", 64 << 20))).await, &["memory_bounded_files"]);
     only(&untrusted(&bed, large).await, &["memory_bounded_files"]);
     only(
         &untrusted(&bed, with(closed("/home/sandbox"))).await,
         &["home_writable", "memory_bounded_files", "scratch_noexec"],
     );
     let tmp = untrusted(&bed, with(closed("/tmp"))).await;
-    assert!(
-        tmp.contains_key("tmp_writable") && !tmp.contains_key("home_writable"),
-        "{tmp:#?}"
-    );
+    assert!(tmp.contains_key("tmp_writable") && !tmp.contains_key("home_writable"), "{tmp:#?}");
     bed.close().await;
 }
 
@@ -227,10 +163,7 @@ async fn larger_folders_in_memory_and_programs_in_them() {
 async fn devices_names_of_the_host_and_limits() {
     let bed = Bed::new().await;
     let device = Isolation {
-        devices: vec![Device::Node {
-            host: "/dev/zero".into(),
-            container: "/dev/another".to_owned(),
-        }],
+        devices: vec![Device::Node { host: "/dev/zero".into(), container: "/dev/another".to_owned() }],
         ..Isolation::untrusted()
     };
     let named = Isolation {
@@ -240,10 +173,8 @@ async fn devices_names_of_the_host_and_limits() {
         }],
         ..Isolation::untrusted()
     };
-    let dumping = Isolation {
-        ulimits: vec![Ulimit::fixed(UlimitKind::Core, 4096)],
-        ..Isolation::untrusted()
-    };
+    let dumping =
+        Isolation { ulimits: vec![Ulimit::fixed(UlimitKind::Core, 4096)], ..Isolation::untrusted() };
     only(&untrusted(&bed, device).await, &["devices_minimal"]);
     only(&untrusted(&bed, named).await, &["hosts_file_clean"]);
     only(&untrusted(&bed, dumping).await, &["process_limits"]);
@@ -257,14 +188,8 @@ async fn devices_names_of_the_host_and_limits() {
     };
     let without_memory = ResourceLimits::untrusted().memory(None);
     let without_processes = ResourceLimits::untrusted().pids(None).memory(ByteSize::mib(128));
-    only(
-        &broken(&bed, unlimited(without_memory)).await,
-        &["memory_bounded"],
-    );
-    only(
-        &broken(&bed, unlimited(without_processes)).await,
-        &["processes_bounded"],
-    );
+    only(&broken(&bed, unlimited(without_memory)).await, &["memory_bounded"]);
+    only(&broken(&bed, unlimited(without_processes)).await, &["processes_bounded"]);
     bed.close().await;
 }
 
@@ -275,14 +200,8 @@ async fn the_engines_socket_and_a_folder_of_the_host() {
     let folder = Path::new(socket).parent().expect("a folder");
     // The folder is root's alone.
     let spec = || VerifySpec::new(bed.image.clone(), Isolation::agent(), ResourceLimits::default());
-    for mount in [
-        Mount::read_only_at(socket, "/control"),
-        Mount::read_only_at(folder, "/shared"),
-    ] {
-        only(
-            &broken(&bed, spec().mount(mount)).await,
-            &["engine_socket_absent"],
-        );
+    for mount in [Mount::read_only_at(socket, "/control"), Mount::read_only_at(folder, "/shared")] {
+        only(&broken(&bed, spec().mount(mount)).await, &["engine_socket_absent"]);
     }
     // Whatever it is called, and some levels down.
     let renamed = TempDir::new_in(folder).expect("a folder beside the engine's socket");
@@ -292,10 +211,7 @@ async fn the_engines_socket_and_a_folder_of_the_host() {
     let mount = Mount::read_only_at(renamed.path(), "/shared");
     let seen = broken(&bed, spec().mount(mount)).await;
     only(&seen, &["engine_socket_absent"]);
-    assert_eq!(
-        seen["engine_socket_absent"],
-        "/shared/a/b/quiet answers as an engine does"
-    );
+    assert_eq!(seen["engine_socket_absent"], "/shared/a/b/quiet answers as an engine does");
     // A caller's own mount is not a fault, nor a socket in it of another user.
     let _listener = UnixListener::bind(bed.folder().join("others")).expect("a socket");
     let own = Mount::read_write(bed.folder(), "/own");
@@ -328,18 +244,9 @@ async fn a_network_without_a_proxy() {
     let raw = broken(&bed, raw).await;
     assert!(raw.contains_key("ping_out_refused"), "{raw:#?}");
     let of_network = |id: &str| {
-        [
-            "interfaces",
-            "no_route",
-            "ipv6",
-            "tcp_",
-            "udp_",
-            "ping_",
-            "metadata",
-            "resolvers",
-        ]
-        .iter()
-        .any(|start| id.starts_with(start))
+        ["interfaces", "no_route", "ipv6", "tcp_", "udp_", "ping_", "metadata", "resolvers"]
+            .iter()
+            .any(|start| id.starts_with(start))
     };
     assert!(open.keys().all(|id| of_network(id)), "{open:#?}");
     only(&broken(&bed, spec(proxied())).await, &[]);

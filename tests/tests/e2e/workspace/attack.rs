@@ -51,18 +51,11 @@ pub(super) async fn all_fail(attacks: &[Attack]) {
             attack.name
         );
         for thing in &ran.result.planted {
-            let is_there = thing
-                .moved_to
-                .as_ref()
-                .is_none_or(|to| to.symlink_metadata().is_ok());
+            let is_there = thing.moved_to.as_ref().is_none_or(|to| to.symlink_metadata().is_ok());
             assert!(is_there, "{}: {thing:?}", attack.name);
         }
         let said = tree.host(attack.host);
-        assert!(
-            !tree.marker().exists(),
-            "{}: the host ran it: {said:?}",
-            attack.name
-        );
+        assert!(!tree.marker().exists(), "{}: the host ran it: {said:?}", attack.name);
         let script = tree.path().join("evil.sh");
         assert!(script.exists(), "the task did work: {}", ran.stderr);
     }
@@ -75,9 +68,7 @@ pub(super) async fn all_succeed(attacks: &[Attack]) {
     let bed = Bed::new().await;
     for attack in attacks {
         let tree = attack.tree();
-        let ran = tree
-            .run(&bed, tree.plain(), &format!("{EVIL}{}", attack.task))
-            .await;
+        let ran = tree.run(&bed, tree.plain(), &format!("{EVIL}{}", attack.task)).await;
         assert!(ran.result.planted.is_empty());
         let said = tree.host(attack.host);
         assert!(tree.marker().exists(), "{}: {said:?} {}", attack.name, ran.stderr);

@@ -21,9 +21,7 @@ fn worked_on() -> Tree {
 }
 
 fn changes(tree: &Tree) -> Vec<String> {
-    let copy = WorkspaceCopy::open(tree.copy_dir())
-        .expect("a copy")
-        .expect("a copy");
+    let copy = WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy");
     let changes = copy.changes(&Protection::default()).expect("changes");
     changes
         .iter()
@@ -68,16 +66,10 @@ async fn the_host_sees_nothing_until_it_is_applied_and_then_all_of_it() {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_ne!(control.host(list), before);
 
-    let copy = WorkspaceCopy::open(tree.copy_dir())
-        .expect("a copy")
-        .expect("a copy");
+    let copy = WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy");
     let applied = copy.apply(&ApplyOptions::default()).expect("applied");
     assert!(applied.held_back.is_empty(), "{applied:?}");
-    assert_eq!(
-        tree.host(list).1,
-        control.host(list).1,
-        "as if it had worked on the tree itself"
-    );
+    assert_eq!(tree.host(list).1, control.host(list).1, "as if it had worked on the tree itself");
     assert_eq!(
         tree.host("git log --format=%s && git fsck --strict && git status --porcelain --untracked-files=no")
             .1,
@@ -92,9 +84,7 @@ async fn a_second_task_goes_on_with_the_copy_and_a_third_at_once_is_refused() {
     let bed = Bed::new().await;
     let tree = Tree::new();
     tree.run(&bed, tree.copied(), "echo 1 > first; rm src/a").await;
-    let ran = tree
-        .run(&bed, tree.copied(), "cat first; ls src; echo 2 > second")
-        .await;
+    let ran = tree.run(&bed, tree.copied(), "cat first; ls src; echo 2 > second").await;
     assert_eq!(ran.stdout, "1\n", "{}", ran.stderr);
     assert_eq!(changes(&tree), ["A first", "A second", "D src/a"]);
 
@@ -102,29 +92,17 @@ async fn a_second_task_goes_on_with_the_copy_and_a_third_at_once_is_refused() {
         .sandbox
         .create_command(tree.spec(&bed, tree.copied(), "echo ready; read line"))
         .expect("a good command");
-    let other = bed
-        .sandbox
-        .create_command(tree.spec(&bed, tree.copied(), "true"))
-        .expect("a good command");
+    let other = bed.sandbox.create_command(tree.spec(&bed, tree.copied(), "true")).expect("a good command");
     let (writer, reader) = tokio::io::duplex(64);
     let mut running = running.execute(Input::Reader(Box::new(reader)));
     read_until(&mut running, |output| output.contains("ready")).await;
     let refused = other.execute(Input::Empty).await;
-    assert!(
-        matches!(refused, Err(SandboxError::Workspace(WorkspaceError::Busy { .. }))),
-        "{refused:?}"
-    );
-    let copy = WorkspaceCopy::open(tree.copy_dir())
-        .expect("a copy")
-        .expect("a copy");
+    assert!(matches!(refused, Err(SandboxError::Workspace(WorkspaceError::Busy { .. }))), "{refused:?}");
+    let copy = WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy");
     assert!(matches!(copy.discard(), Err(WorkspaceError::Busy { .. })));
     drop(writer);
     running.await.expect("the sandbox works");
-    WorkspaceCopy::open(tree.copy_dir())
-        .expect("a copy")
-        .expect("a copy")
-        .discard()
-        .expect("discarded");
+    WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy").discard().expect("discarded");
     assert_eq!(tree.read("src/a"), "one\n");
     bed.close().await;
 }
@@ -142,36 +120,14 @@ async fn protected_paths_in_a_copy_are_held_back_and_links_lead_nowhere() {
                   cp /bin/true setuid; chmod 6755 setuid; mknod null c 1 3; mknod hidden c 0 0; echo fine > fine";
     let ran = tree.run(&bed, tree.copied(), script).await;
     assert!(ran.stderr.contains("mknod"), "{}", ran.stderr);
-    let copy = WorkspaceCopy::open(tree.copy_dir())
-        .expect("a copy")
-        .expect("a copy");
+    let copy = WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy");
     let applied = copy.apply(&ApplyOptions::default()).expect("applied");
-    let held: Vec<&str> = applied
-        .held_back
-        .iter()
-        .filter_map(|change| change.path.to_str())
-        .collect();
+    let held: Vec<&str> = applied.held_back.iter().filter_map(|change| change.path.to_str()).collect();
+    assert_eq!(held, [".envrc", ".git/config", ".git/hooks/post-commit", "passwd", "pipe"]);
+    assert_eq!((tree.read("fine"), tree.read("out/file")), ("fine\n".to_owned(), "evil\n".to_owned()));
+    assert_eq!(fs::read_to_string(outside.path().join("file")).expect("a file"), "of the host");
     assert_eq!(
-        held,
-        [
-            ".envrc",
-            ".git/config",
-            ".git/hooks/post-commit",
-            "passwd",
-            "pipe"
-        ]
-    );
-    assert_eq!(
-        (tree.read("fine"), tree.read("out/file")),
-        ("fine\n".to_owned(), "evil\n".to_owned())
-    );
-    assert_eq!(
-        fs::read_to_string(outside.path().join("file")).expect("a file"),
-        "of the host"
-    );
-    assert_eq!(
-        tree.host("stat -c %a setuid; ls -d .envrc passwd pipe .git/hooks/post-commit 2>/dev/null")
-            .1,
+        tree.host("stat -c %a setuid; ls -d .envrc passwd pipe .git/hooks/post-commit 2>/dev/null").1,
         "755\n"
     );
     bed.close().await;
@@ -182,10 +138,7 @@ async fn a_copy_cannot_be_kept_where_no_overlay_can() {
     let bed = Bed::new().await;
     let tree = Tree::new();
     let mount = Mount::copy_on_write(tree.path(), "/workspace", tree.path().join("copy"));
-    let refused = bed
-        .sandbox
-        .create_command(tree.spec(&bed, mount, "true"))
-        .expect_err("in the tree itself");
+    let refused = bed.sandbox.create_command(tree.spec(&bed, mount, "true")).expect_err("in the tree itself");
     assert!(refused.to_string().contains("keep them apart"), "{refused}");
     bed.close().await;
 }

@@ -155,9 +155,7 @@ async fn a_second_mount_of_the_tree_is_no_way_past_the_guards() {
         let tree = Tree::new();
         tree.host("echo good > .envrc");
         let mount = tree.plain().protected(protection);
-        let spec = tree
-            .spec(&bed, mount, &script)
-            .mount(Mount::read_write(tree.path(), "/src"));
+        let spec = tree.spec(&bed, mount, &script).mount(Mount::read_write(tree.path(), "/src"));
         let ran = bed.run_spec(spec).await;
         tree.host(COMMIT);
         assert_eq!(!tree.marker().exists(), is_safe, "{}", ran.stderr);
@@ -177,24 +175,10 @@ async fn what_is_removed_from_a_protected_path_is_there_again() {
         tree.host("mkdir -p a/.sandbox b && echo rules > a/.sandbox/sandbox.yaml && echo env > b/.envrc && git init -q c");
         let mount = tree.plain().protected(protection);
         let ran = tree
-            .run(
-                &bed,
-                mount,
-                "mv a x; mkdir a; cp -r x/. a; rm -rf a/.sandbox b/.envrc c; mkdir c",
-            )
+            .run(&bed, mount, "mv a x; mkdir a; cp -r x/. a; rm -rf a/.sandbox b/.envrc c; mkdir c")
             .await;
-        assert_eq!(
-            tree.read("b/.envrc") == "env\n",
-            is_back,
-            "{:?}",
-            ran.result.planted
-        );
-        assert_eq!(
-            tree.read("a/.sandbox/sandbox.yaml") == "rules\n",
-            is_back,
-            "{:?}",
-            ran.result.planted
-        );
+        assert_eq!(tree.read("b/.envrc") == "env\n", is_back, "{:?}", ran.result.planted);
+        assert_eq!(tree.read("a/.sandbox/sandbox.yaml") == "rules\n", is_back, "{:?}", ran.result.planted);
         assert_eq!(ran.result.planted.iter().any(|thing| thing.restored), is_back);
     }
     bed.close().await;

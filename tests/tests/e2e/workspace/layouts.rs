@@ -16,12 +16,7 @@ async fn a_day_of_work_produces_no_report() {
         let mount = tree.plain().protected(Protection::default());
         let ran = tree.run(&bed, mount, &format!("set -e; {}", layout.day)).await;
         assert_eq!(ran.code, 0, "{}: {}", layout.name, ran.stderr);
-        assert!(
-            ran.result.planted.is_empty(),
-            "{}: {:?}",
-            layout.name,
-            ran.result.planted
-        );
+        assert!(ran.result.planted.is_empty(), "{}: {:?}", layout.name, ran.result.planted);
         let (done, said) = tree.host("git status --porcelain && git fsck --strict && git log -1 --format=%s");
         assert!(done, "{}: {said}", layout.name);
     }
@@ -35,13 +30,9 @@ async fn a_day_of_work_in_a_copy_is_applied_whole() {
         let tree = Tree::new();
         let (done, said) = tree.host(layout.before);
         assert!(done, "{}: {said}", layout.name);
-        let ran = tree
-            .run(&bed, tree.copied(), &format!("set -e; {}", layout.day))
-            .await;
+        let ran = tree.run(&bed, tree.copied(), &format!("set -e; {}", layout.day)).await;
         assert_eq!(ran.code, 0, "{}: {}", layout.name, ran.stderr);
-        let copy = WorkspaceCopy::open(tree.copy_dir())
-            .expect("a copy")
-            .expect("a copy");
+        let copy = WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy");
         let applied = copy.apply(&ApplyOptions::default()).expect("it is applied");
         let held: Vec<String> = (applied.held_back.iter())
             .map(|change| format!("{:?} {}", change.held_back, change.path.display()))

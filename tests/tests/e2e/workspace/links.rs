@@ -21,23 +21,15 @@ async fn what_becomes_a_link_after_it_was_checked_is_not_mounted() {
         .expect("a good command");
     let first = command.execute(Input::Empty).await.expect("the sandbox works");
     assert_eq!(String::from_utf8_lossy(&first.stdout), "one\n");
-    let second = command
-        .execute(Input::Empty)
-        .await
-        .expect_err("a link leads elsewhere");
+    let second = command.execute(Input::Empty).await.expect_err("a link leads elsewhere");
     let second = second.to_string();
-    assert!(
-        second.contains("is a symbolic link in a folder that tasks can write"),
-        "{second}"
-    );
+    assert!(second.contains("is a symbolic link in a folder that tasks can write"), "{second}");
 
     // The control: a link that no task can have made is followed.
     let own = tempfile::tempdir().expect("a folder");
     std::os::unix::fs::symlink(secret.path(), own.path().join("src")).expect("a link");
     let followed = Mount::read_only_at(own.path().join("src"), "/data");
-    let ran = bed
-        .run_spec(tree.spec(&bed, tree.plain(), "cat /data/*").mount(followed))
-        .await;
+    let ran = bed.run_spec(tree.spec(&bed, tree.plain(), "cat /data/*").mount(followed)).await;
     assert_eq!(ran.stdout, "of the host");
     bed.close().await;
 }

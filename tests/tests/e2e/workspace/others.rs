@@ -28,11 +28,7 @@ async fn a_socket_of_the_host_in_the_tree_is_not_reached() {
                     .expect("an answer");
                 count
             });
-            let mount = if read_only {
-                Mount::read_only_at(tree.path(), "/workspace")
-            } else {
-                tree.plain()
-            };
+            let mount = if read_only { Mount::read_only_at(tree.path(), "/workspace") } else { tree.plain() };
             let ran = tree.run(&bed, mount.protected(protection.clone()), script).await;
             let expected = if is_safe { "refused\n" } else { "hello" };
             assert_eq!(ran.stdout, expected, "read-only {read_only}: {}", ran.stderr);

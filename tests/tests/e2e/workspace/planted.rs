@@ -138,10 +138,7 @@ async fn git_works_in_a_protected_tree_but_for_its_configuration() {
     let ran = tree.run(&bed, protected(), script).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
     assert!(ran.result.planted.is_empty(), "{:?}", ran.result.planted);
-    assert_eq!(
-        tree.host("git log --format=%s && git fsck --strict").1,
-        "third\nsecond\nfirst\n"
-    );
+    assert_eq!(tree.host("git log --format=%s && git fsck --strict").1, "third\nsecond\nfirst\n");
 
     let before = tree.read(".git/config");
     let ran = tree
@@ -151,11 +148,7 @@ async fn git_works_in_a_protected_tree_but_for_its_configuration() {
             "git config user.name x; rm -f .git/config; rm -rf .git/hooks; mv .git x; chmod +x .git/hooks/*",
         )
         .await;
-    for refused in [
-        "could not write config file",
-        "Device or resource busy",
-        "Read-only file system",
-    ] {
+    for refused in ["could not write config file", "Device or resource busy", "Read-only file system"] {
         assert!(ran.stderr.contains(refused), "{refused}: {}", ran.stderr);
     }
     assert_eq!(tree.read(".git/config"), before);
@@ -167,18 +160,13 @@ async fn a_list_of_the_users_own_is_protected_and_new_repositories_that_say_noth
     let bed = Bed::new().await;
     let tree = Tree::new();
     tree.host("mkdir ci && echo good > ci/deploy.sh");
-    let mount = tree
-        .plain()
-        .protected(Protection::default().with(["ci/deploy.sh", "Makefile.local"]));
+    let mount = tree.plain().protected(Protection::default().with(["ci/deploy.sh", "Makefile.local"]));
     let script = "echo evil > ci/deploy.sh; mv ci other; mkdir -p ci; echo evil > ci/deploy.sh; echo evil > src/Makefile.local; \
                   git init -q new; git -C new remote add origin https://open.test/x.git; git clone -q . cloned";
     let ran = tree.run(&bed, mount, script).await;
     assert!(ran.stderr.contains("Read-only file system"), "{}", ran.stderr);
     // The folder around a path of the list can be renamed, and then the path belongs to the task.
-    assert_eq!(
-        planted(&ran, &tree.path()),
-        ["ci/deploy.sh", "src/Makefile.local"]
-    );
+    assert_eq!(planted(&ran, &tree.path()), ["ci/deploy.sh", "src/Makefile.local"]);
     assert_eq!(tree.read("other/deploy.sh"), "good\n");
     assert!(tree.path().join("cloned/.git/config").exists() && tree.path().join("new/.git/HEAD").exists());
     bed.close().await;
@@ -188,10 +176,9 @@ async fn a_list_of_the_users_own_is_protected_and_new_repositories_that_say_noth
 async fn what_a_dropped_execution_tampered_with_is_moved_away_when_its_container_is_gone() {
     let bed = Bed::new().await;
     let tree = Tree::new();
-    for (mount, is_protected) in [
-        (tree.plain(), false),
-        (tree.plain().protected(Protection::default()), true),
-    ] {
+    for (mount, is_protected) in
+        [(tree.plain(), false), (tree.plain().protected(Protection::default()), true)]
+    {
         let spec = tree.spec(&bed, mount, "echo evil > .envrc; echo ready; sleep 600");
         let command = bed.sandbox.create_command(spec).expect("a good command");
         let mut execution = command.execute(Input::Empty);
@@ -202,15 +189,9 @@ async fn what_a_dropped_execution_tampered_with_is_moved_away_when_its_container
         assert_ne!(planted.exists(), is_protected, "the control is not protected");
         if is_protected {
             let inventory = bed.sandbox.inventory().await.expect("the engine answers");
-            let ours = inventory
-                .instances
-                .iter()
-                .find(|instance| instance.id == bed.sandbox.instance_id());
+            let ours = inventory.instances.iter().find(|instance| instance.id == bed.sandbox.instance_id());
             let is_task = |object: &InventoryObject| object.role == Role::Task;
-            assert!(
-                !ours.is_some_and(|instance| instance.objects.iter().any(is_task)),
-                "{inventory:?}"
-            );
+            assert!(!ours.is_some_and(|instance| instance.objects.iter().any(is_task)), "{inventory:?}");
         } else {
             std::fs::remove_file(planted).expect("the control's file");
         }

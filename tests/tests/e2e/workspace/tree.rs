@@ -21,9 +21,7 @@ impl Tree {
 
     /// `init` are options of `git init`.
     pub(super) fn with_template(init: &str) -> Self {
-        let tree = Self {
-            folder: tempfile::tempdir().expect("a folder"),
-        };
+        let tree = Self { folder: tempfile::tempdir().expect("a folder") };
         fs::create_dir(tree.path()).expect("a folder");
         let script = format!("git init -q -b main {init} . && {FIRST_COMMIT}");
         assert!(tree.host(&script).0, "git could not make the work tree");
@@ -60,10 +58,7 @@ impl Tree {
             .output()
             .expect("a shell on the host");
         let text = [output.stdout, output.stderr].concat();
-        (
-            output.status.success(),
-            String::from_utf8_lossy(&text).into_owned(),
-        )
+        (output.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
 
     /// A command that runs `script` in `/workspace`, where `mount` is. `$MARKER` is the host's path of the marker.
@@ -98,12 +93,8 @@ impl Tree {
 
 /// The paths of what was planted, relative to `root`, in order.
 pub(super) fn planted<'a>(ran: &'a Ran, root: &Path) -> Vec<&'a str> {
-    let mut paths: Vec<&str> = ran
-        .result
-        .planted
-        .iter()
-        .map(|thing| thing.path_in(root).to_str().expect("a plain name"))
-        .collect();
+    let mut paths: Vec<&str> =
+        ran.result.planted.iter().map(|thing| thing.path_in(root).to_str().expect("a plain name")).collect();
     paths.sort_unstable();
     paths
 }

@@ -15,12 +15,9 @@ use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .await
-        .context("failed to listen on loopback")?;
-    let address = listener
-        .local_addr()
-        .context("failed to read the listener's address")?;
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("failed to listen on loopback")?;
+    let address = listener.local_addr().context("failed to read the listener's address")?;
     writeln!(std::io::stdout(), "http://{address}").context("failed to print the address")?;
     tokio::select! {
         failure = serve(listener, Arc::new(Script::default())) => failure.map(|never| match never {}).context("failed to accept"),
@@ -31,11 +28,6 @@ async fn main() -> anyhow::Result<()> {
 async fn wait_for_end_of_input() -> anyhow::Result<()> {
     let mut buffer = [0; 64];
     let mut input = tokio::io::stdin();
-    while input
-        .read(&mut buffer)
-        .await
-        .context("failed to read standard input")?
-        > 0
-    {}
+    while input.read(&mut buffer).await.context("failed to read standard input")? > 0 {}
     Ok(())
 }

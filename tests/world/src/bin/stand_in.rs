@@ -15,14 +15,10 @@ const LIFE: Duration = Duration::from_mins(15);
 
 fn main() -> anyhow::Result<()> {
     let address = std::env::args().nth(1).context("usage: stand-in ADDRESS")?;
-    let address: Ipv4Addr = address
-        .parse()
-        .with_context(|| format!("{address} is no IPv4 address"))?;
+    let address: Ipv4Addr = address.parse().with_context(|| format!("{address} is no IPv4 address"))?;
     let world = World::start(address).with_context(|| format!("cannot listen at {address}"))?;
     let mut output = std::io::stdout();
-    output
-        .write_all(world.roots_pem().as_bytes())
-        .context("cannot print the certificate")?;
+    output.write_all(world.roots_pem().as_bytes()).context("cannot print the certificate")?;
     output.flush().context("cannot print the certificate")?;
     std::thread::sleep(LIFE);
     Ok(())

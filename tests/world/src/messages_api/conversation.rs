@@ -18,14 +18,8 @@ impl Conversation {
     #[must_use]
     pub fn read(body: &Value) -> Self {
         let mut conversation = Self::default();
-        let messages = body
-            .get("messages")
-            .and_then(Value::as_array)
-            .map_or(&[][..], Vec::as_slice);
-        for message in messages
-            .iter()
-            .filter(|message| field(message, "role") == Some("user"))
-        {
+        let messages = body.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        for message in messages.iter().filter(|message| field(message, "role") == Some("user")) {
             conversation.read_user_message(message);
         }
         conversation
@@ -55,20 +49,11 @@ impl Conversation {
         }
         if !results.is_empty() {
             self.tool_rounds += 1;
-            self.tool_result = Some(
-                results
-                    .iter()
-                    .map(|block| result_text(block))
-                    .collect::<Vec<_>>()
-                    .join("\n"),
-            );
+            self.tool_result =
+                Some(results.iter().map(|block| result_text(block)).collect::<Vec<_>>().join("\n"));
             return;
         }
-        let prompt: Vec<_> = texts
-            .into_iter()
-            .map(str::trim)
-            .filter(|text| !is_reminder(text))
-            .collect();
+        let prompt: Vec<_> = texts.into_iter().map(str::trim).filter(|text| !is_reminder(text)).collect();
         if !prompt.is_empty() {
             self.prompts.push(prompt.join("\n"));
             self.tool_result = None;
@@ -85,11 +70,9 @@ fn is_reminder(text: &str) -> bool {
 fn result_text(block: &Value) -> String {
     match block.get("content") {
         Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => parts
-            .iter()
-            .filter_map(|part| field(part, "text"))
-            .collect::<Vec<_>>()
-            .join("\n"),
+        Some(Value::Array(parts)) => {
+            parts.iter().filter_map(|part| field(part, "text")).collect::<Vec<_>>().join("\n")
+        }
         _ => String::new(),
     }
 }
@@ -125,11 +108,7 @@ mod tests {
 
     #[test]
     fn a_foreign_body_is_an_empty_conversation() {
-        for body in [
-            json!(null),
-            json!({"messages": 3}),
-            json!({"messages": [1, {"role": "user"}]}),
-        ] {
+        for body in [json!(null), json!({"messages": 3}), json!({"messages": [1, {"role": "user"}]})] {
             assert_eq!(Conversation::read(&body), Conversation::default(), "{body}");
         }
     }

@@ -22,18 +22,13 @@ impl ApiRequest {
     /// The first header of this name, whatever its case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(key, _)| key.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
     /// The path without its query.
     #[must_use]
     pub fn route(&self) -> &str {
-        self.path
-            .split_once('?')
-            .map_or(self.path.as_str(), |(route, _)| route)
+        self.path.split_once('?').map_or(self.path.as_str(), |(route, _)| route)
     }
 }
 
@@ -79,10 +74,7 @@ impl ApiResponse {
         Self {
             status: 200,
             headers: vec![
-                (
-                    "content-type".to_owned(),
-                    "text/event-stream; charset=utf-8".to_owned(),
-                ),
+                ("content-type".to_owned(), "text/event-stream; charset=utf-8".to_owned()),
                 ("cache-control".to_owned(), "no-cache".to_owned()),
                 ("request-id".to_owned(), REQUEST_ID.to_owned()),
             ],
@@ -93,11 +85,7 @@ impl ApiResponse {
     /// A response without a body.
     #[must_use]
     pub fn empty(status: u16) -> Self {
-        Self {
-            status,
-            headers: Vec::new(),
-            body: Vec::new(),
-        }
+        Self { status, headers: Vec::new(), body: Vec::new() }
     }
 }
 

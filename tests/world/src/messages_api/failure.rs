@@ -37,12 +37,7 @@ pub(super) fn error(status: u16, kind: &str, message: &str) -> ApiResponse {
 }
 
 const fn failure(name: &'static str, status: u16, kind: &'static str, message: &'static str) -> Failure {
-    Failure {
-        name,
-        status,
-        kind,
-        message,
-    }
+    Failure { name, status, kind, message }
 }
 
 /// Every error scenario.
@@ -88,24 +83,9 @@ pub const FAILURES: &[Failure] = &[
     ),
     failure("not-found", 404, "not_found_error", "model: claude-stand-in"),
     failure("request-timeout", 408, "timeout_error", "Request timed out"),
-    failure(
-        "conflict",
-        409,
-        "invalid_request_error",
-        "The request conflicts with another request.",
-    ),
-    failure(
-        "request-too-large",
-        413,
-        "request_too_large",
-        "Request exceeds the maximum size",
-    ),
-    failure(
-        "unprocessable",
-        422,
-        "invalid_request_error",
-        "The request could not be processed.",
-    ),
+    failure("conflict", 409, "invalid_request_error", "The request conflicts with another request."),
+    failure("request-too-large", 413, "request_too_large", "Request exceeds the maximum size"),
+    failure("unprocessable", 422, "invalid_request_error", "The request could not be processed."),
     failure(
         "rate-limit",
         429,
@@ -134,15 +114,10 @@ mod tests {
 
     #[test]
     fn the_body_is_in_the_shape_of_the_real_api() {
-        let rate_limit = FAILURES
-            .iter()
-            .find(|failure| failure.name == "rate-limit")
-            .unwrap();
+        let rate_limit = FAILURES.iter().find(|failure| failure.name == "rate-limit").unwrap();
         let response = rate_limit.response();
         assert_eq!(response.status, 429);
-        let [Step::Bytes(body)] = response.body.as_slice() else {
-            panic!("one step")
-        };
+        let [Step::Bytes(body)] = response.body.as_slice() else { panic!("one step") };
         let body: serde_json::Value = serde_json::from_slice(body).unwrap();
         assert_eq!(body["type"], "error");
         assert_eq!(body["error"]["type"], "rate_limit_error");

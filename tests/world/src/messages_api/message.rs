@@ -40,12 +40,8 @@ pub(super) struct Message {
 impl Message {
     /// The reply as one document, for a request that did not ask for a stream.
     pub(super) fn document(&self) -> Value {
-        let content: Vec<_> = self
-            .blocks
-            .iter()
-            .enumerate()
-            .map(|(index, block)| self.whole(index, block))
-            .collect();
+        let content: Vec<_> =
+            self.blocks.iter().enumerate().map(|(index, block)| self.whole(index, block)).collect();
         let mut message = self.head();
         if let Some(fields) = message.as_object_mut() {
             fields.insert("content".to_owned(), content.into());
@@ -99,25 +95,20 @@ impl Message {
             ),
             Block::Text(text) | Block::Trickle { text, .. } => (
                 json!({"type": "text", "text": ""}),
-                text.split_inclusive(' ')
-                    .map(|word| json!({"type": "text_delta", "text": word}))
-                    .collect(),
+                text.split_inclusive(' ').map(|word| json!({"type": "text_delta", "text": word})).collect(),
             ),
             Block::ToolUse { name, input } => (
                 json!({"type": "tool_use", "id": self.tool_use_id(index), "name": name, "input": {}}),
                 vec![json!({"type": "input_json_delta", "partial_json": input.to_string()})],
             ),
         };
-        let mut steps = vec![event(
-            &json!({"type": "content_block_start", "index": index, "content_block": empty}),
-        )];
+        let mut steps =
+            vec![event(&json!({"type": "content_block_start", "index": index, "content_block": empty}))];
         for delta in deltas {
             if let Block::Trickle { pause, .. } = block {
                 steps.push(Step::Pause(*pause));
             }
-            steps.push(event(
-                &json!({"type": "content_block_delta", "index": index, "delta": delta}),
-            ));
+            steps.push(event(&json!({"type": "content_block_delta", "index": index, "delta": delta})));
         }
         steps.push(event(&json!({"type": "content_block_stop", "index": index})));
         steps

@@ -69,10 +69,7 @@ const NAMED: &[(&str, Scenario)] = &[
 impl Scenario {
     /// Every scenario, the failures last.
     pub fn all() -> impl Iterator<Item = Self> {
-        NAMED
-            .iter()
-            .map(|(_, scenario)| *scenario)
-            .chain(FAILURES.iter().map(Self::Fail))
+        NAMED.iter().map(|(_, scenario)| *scenario).chain(FAILURES.iter().map(Self::Fail))
     }
 
     /// The word that follows `scenario:` in a prompt.
@@ -80,10 +77,7 @@ impl Scenario {
     pub fn name(self) -> &'static str {
         match self {
             Self::Fail(failure) => failure.name,
-            other => NAMED
-                .iter()
-                .find(|(_, scenario)| *scenario == other)
-                .map_or("text", |(name, _)| name),
+            other => NAMED.iter().find(|(_, scenario)| *scenario == other).map_or("text", |(name, _)| name),
         }
     }
 
@@ -96,9 +90,7 @@ impl Scenario {
         let Some((_, rest)) = prompt.split_once("scenario:") else {
             return Ok(None);
         };
-        let end = rest
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '-')
-            .unwrap_or(rest.len());
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(rest.len());
         let (name, _) = rest.split_at(end);
         name.parse().map(Some)
     }
@@ -113,9 +105,7 @@ impl FromStr for Scenario {
     type Err = UnknownScenario;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::all()
-            .find(|scenario| scenario.name() == name)
-            .ok_or_else(|| UnknownScenario(name.to_owned()))
+        Self::all().find(|scenario| scenario.name() == name).ok_or_else(|| UnknownScenario(name.to_owned()))
     }
 }
 

@@ -43,10 +43,7 @@ impl Script {
     /// A script that answers prompts which name no scenario with `default`.
     #[must_use]
     pub fn with_default(default: Scenario) -> Self {
-        Self {
-            default,
-            refused: Mutex::default(),
-        }
+        Self { default, refused: Mutex::default() }
     }
 
     /// The answer to one request. Paths that Claude Code does not need get the API's own 404.
@@ -66,10 +63,7 @@ impl Script {
             Ok(scenario) => scenario.unwrap_or(self.default),
             Err(unknown) => return error(404, "not_found_error", &unknown.to_string()),
         };
-        let turn = Turn {
-            request,
-            conversation: &conversation,
-        };
+        let turn = Turn { request, conversation: &conversation };
         if scenario == Scenario::OverloadedOnce && self.is_first_attempt(turn.seed()) {
             return error(529, "overloaded_error", "Overloaded");
         }
@@ -77,10 +71,7 @@ impl Script {
     }
 
     fn is_first_attempt(&self, seed: String) -> bool {
-        self.refused
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(seed)
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).insert(seed)
     }
 }
 
@@ -107,17 +98,11 @@ impl Turn<'_> {
             Scenario::QuotedError => self.tool_then_text(&format!("echo '{QUOTED}'"), |_| {
                 format!("{QUOTED}\nThat is what the log says.")
             }),
-            Scenario::Refusal => Message {
-                stop_reason: "refusal",
-                ..self.message(Vec::new())
-            },
+            Scenario::Refusal => Message { stop_reason: "refusal", ..self.message(Vec::new()) },
             Scenario::Empty => self.message(Vec::new()),
             Scenario::Slow => self.message(vec![
                 Block::Text("This will take a while.".to_owned()),
-                Block::Trickle {
-                    text: many_words(),
-                    pause: TRICKLE,
-                },
+                Block::Trickle { text: many_words(), pause: TRICKLE },
             ]),
             Scenario::Hang => {
                 return ApiResponse::event_stream(vec![
@@ -150,12 +135,7 @@ impl Turn<'_> {
             "end_turn"
         };
         Message {
-            model: self
-                .request
-                .body
-                .get("model")
-                .cloned()
-                .unwrap_or_else(|| "claude-stand-in".into()),
+            model: self.request.body.get("model").cloned().unwrap_or_else(|| "claude-stand-in".into()),
             seed: self.seed(),
             blocks,
             stop_reason,
@@ -164,25 +144,15 @@ impl Turn<'_> {
 
     /// The same for the same conversation only.
     fn seed(&self) -> String {
-        let session = self
-            .request
-            .header("x-claude-code-session-id")
-            .unwrap_or_default();
-        format!(
-            "{session}{}{:?}",
-            self.conversation.tool_rounds, self.conversation.prompts
-        )
+        let session = self.request.header("x-claude-code-session-id").unwrap_or_default();
+        format!("{session}{}{:?}", self.conversation.tool_rounds, self.conversation.prompts)
     }
 
     /// A text that shows a test what the session remembers.
     fn recollection(&self) -> Block {
         let prompts = &self.conversation.prompts;
         let quoted: Vec<_> = prompts.iter().map(|prompt| format!("\"{prompt}\"")).collect();
-        Block::Text(format!(
-            "This is turn {}. You said: {}.",
-            prompts.len(),
-            quoted.join(", then ")
-        ))
+        Block::Text(format!("This is turn {}. You said: {}.", prompts.len(), quoted.join(", then ")))
     }
 
     fn tool_then_text(&self, command: &str, text: impl FnOnce(&str) -> String) -> Message {
@@ -204,13 +174,8 @@ impl Turn<'_> {
 
     fn command(&self) -> String {
         let prompt = self.conversation.newest_prompt();
-        let line = prompt
-            .lines()
-            .find_map(|line| line.trim().strip_prefix("command:"));
-        line.map_or_else(
-            || "echo output of the tool".to_owned(),
-            |command| command.trim().to_owned(),
-        )
+        let line = prompt.lines().find_map(|line| line.trim().strip_prefix("command:"));
+        line.map_or_else(|| "echo output of the tool".to_owned(), |command| command.trim().to_owned())
     }
 
     fn subagent(&self, wait: Wait) -> Message {
@@ -230,20 +195,15 @@ impl Turn<'_> {
 
     /// A reply that breaks in the middle of its text.
     fn broken(&self, end: Step) -> ApiResponse {
-        let mut steps = self
-            .message(vec![Block::Text("This reply will not be finished.".to_owned())])
-            .stream();
+        let mut steps =
+            self.message(vec![Block::Text("This reply will not be finished.".to_owned())]).stream();
         steps.truncate(BEFORE_THIRD_WORD);
         steps.push(end);
         ApiResponse::event_stream(steps)
     }
 
     fn wants_stream(&self) -> bool {
-        self.request
-            .body
-            .get("stream")
-            .and_then(Value::as_bool)
-            .unwrap_or(false)
+        self.request.body.get("stream").and_then(Value::as_bool).unwrap_or(false)
     }
 }
 
@@ -324,10 +284,7 @@ mod tests {
         ]);
         let response = Script::default().answer(&turn);
         let document: Value = serde_json::from_str(&text(&response)).unwrap();
-        assert_eq!(
-            document["content"][0]["text"],
-            r#"This is turn 2. You said: "first", then "second"."#
-        );
+        assert_eq!(document["content"][0]["text"], r#"This is turn 2. You said: "first", then "second"."#);
         assert_eq!(document["stop_reason"], "end_turn");
     }
 
@@ -360,12 +317,7 @@ mod tests {
         let turn = request("scenario:overloaded-once", true);
         assert_eq!(script.answer(&turn).status, 529);
         assert_eq!(script.answer(&turn).status, 200);
-        assert_eq!(
-            script
-                .answer(&request("scenario:overloaded-once, again", true))
-                .status,
-            529
-        );
+        assert_eq!(script.answer(&request("scenario:overloaded-once, again", true)).status, 529);
     }
 
     #[test]
@@ -377,16 +329,9 @@ mod tests {
             ("POST", "/v2", 404),
         ];
         for (method, path, status) in cases {
-            let request = ApiRequest {
-                method: method.to_owned(),
-                path: path.to_owned(),
-                ..ApiRequest::default()
-            };
-            assert_eq!(
-                Script::default().answer(&request).status,
-                status,
-                "{method} {path}"
-            );
+            let request =
+                ApiRequest { method: method.to_owned(), path: path.to_owned(), ..ApiRequest::default() };
+            assert_eq!(Script::default().answer(&request).status, status, "{method} {path}");
         }
     }
 }

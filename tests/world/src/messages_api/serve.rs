@@ -38,9 +38,7 @@ pub async fn serve(listener: TcpListener, script: Arc<Script>) -> io::Result<Inf
         tokio::spawn(async move {
             let service = service_fn(move |request| handle(Arc::clone(&script), request));
             // The client may leave at any time, and an `Abort` step ends a connection with an error on purpose.
-            let _ = http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
@@ -58,19 +56,11 @@ async fn read(request: Request<Incoming>) -> Result<ApiRequest, hyper::Error> {
     let body = body.collect().await?.to_bytes();
     Ok(ApiRequest {
         method: head.method.to_string(),
-        path: head
-            .uri
-            .path_and_query()
-            .map_or_else(|| "/".to_owned(), ToString::to_string),
+        path: head.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
         headers: head
             .headers
             .iter()
-            .map(|(name, value)| {
-                (
-                    name.to_string(),
-                    String::from_utf8_lossy(value.as_bytes()).into_owned(),
-                )
-            })
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
             .collect(),
         body: serde_json::from_slice(&body).unwrap_or_default(),
     })
@@ -117,10 +107,7 @@ mod tests {
         let body = format!(r#"{{"stream":true,"messages":[{{"role":"user","content":"{prompt}"}}]}}"#);
         let head = "POST /v1/messages HTTP/1.1\r\nhost: api\r\nconnection: close\r\ncontent-length: ";
         let mut client = TcpStream::connect(address).await.unwrap();
-        client
-            .write_all(format!("{head}{}\r\n\r\n{body}", body.len()).as_bytes())
-            .await
-            .unwrap();
+        client.write_all(format!("{head}{}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         client.read_to_end(&mut answer).await.unwrap();
         server.abort();
@@ -135,10 +122,7 @@ mod tests {
             ("scenario:drop", "200 OK", false),
         ] {
             let answer = exchange(prompt).await;
-            assert!(
-                answer.starts_with(&format!("HTTP/1.1 {status}\r\n")),
-                "{prompt}: {answer}"
-            );
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{prompt}: {answer}");
             assert_eq!(answer.ends_with("\r\n0\r\n\r\n"), ends, "{prompt}: {answer}");
         }
     }

@@ -43,9 +43,7 @@ pub(super) async fn forward(
         request.headers_mut().insert(HOST, host);
     }
     let stream = TcpStream::connect(backend.address).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(io::Error::other)?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     tokio::spawn(connection);
     let response = sender.send_request(request).await.map_err(io::Error::other)?;
     Ok(response.map(|body| body.map_err(io::Error::other).boxed_unsync()))
@@ -56,9 +54,7 @@ fn tokens(request: &Request<Incoming>) -> Vec<String> {
     let query = request.uri().query().unwrap_or_default();
     let parameters = query.split('&').filter_map(|pair| pair.split_once('='));
     let in_query = parameters.filter(|(name, _)| name.eq_ignore_ascii_case(TOKEN));
-    from_headers(request.headers())
-        .chain(in_query.map(|(_, value)| decoded(value)))
-        .collect()
+    from_headers(request.headers()).chain(in_query.map(|(_, value)| decoded(value))).collect()
 }
 
 fn from_headers(headers: &HeaderMap) -> impl Iterator<Item = String> {
@@ -74,9 +70,7 @@ fn decoded(text: &str) -> String {
         let escape = after.get(..2).filter(|_| *first == b'%');
         let number = escape.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
         bytes.push(number.unwrap_or(*first));
-        rest = after
-            .get(if number.is_some() { 2 } else { 0 }..)
-            .unwrap_or_default();
+        rest = after.get(if number.is_some() { 2 } else { 0 }..).unwrap_or_default();
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -32,10 +32,7 @@ impl TestAuthority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let pem = params.self_signed(&key).expect("a certificate").pem();
-        Self {
-            pem,
-            issuer: Arc::new(Issuer::new(params, key)),
-        }
+        Self { pem, issuer: Arc::new(Issuer::new(params, key)) }
     }
 
     /// The authority's certificate.
@@ -101,11 +98,7 @@ impl ResolvesServerCert for AnyName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let host = hello.server_name()?;
         // A host whose certificate is for another name: what a client must refuse.
-        let host = if host == "wrong-certificate.test" {
-            "other.test"
-        } else {
-            host
-        };
+        let host = if host == "wrong-certificate.test" { "other.test" } else { host };
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = made.get(host) {
             return Some(Arc::clone(known));

@@ -25,14 +25,10 @@ fn records(name: &str, origin: Ipv4Addr) -> Option<Vec<(&str, Data<'static>)>> {
         "host-of-pasta.test" => vec![(name, Data::Address(Ipv4Addr::new(169, 254, 1, 2)))],
         "host-of-slirp.test" => vec![(name, Data::Address(Ipv4Addr::new(203, 0, 113, 254)))],
         "metadata.test" => vec![(name, Data::Address(Ipv4Addr::new(169, 254, 169, 254)))],
-        "alias.test" => vec![
-            (name, Data::Alias("open.test")),
-            ("open.test", Data::Address(origin)),
-        ],
-        "alias-of-private.test" => vec![
-            (name, Data::Alias("private.test")),
-            ("private.test", Data::Address(PRIVATE)),
-        ],
+        "alias.test" => vec![(name, Data::Alias("open.test")), ("open.test", Data::Address(origin))],
+        "alias-of-private.test" => {
+            vec![(name, Data::Alias("private.test")), ("private.test", Data::Address(PRIVATE))]
+        }
         // These others were not asked for.
         "stray.test" => vec![("other.test", Data::Address(origin))],
         "beside.test" => vec![

@@ -14,10 +14,7 @@ use hyper::{Request, Response, StatusCode};
 use super::routes::{Body, full, not_found};
 
 /// The bare repository, made once.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "git makes the repository; no engine is involved"
-)]
+#[expect(clippy::disallowed_methods, reason = "git makes the repository; no engine is involved")]
 fn repository() -> &'static Path {
     static REPOSITORY: OnceLock<PathBuf> = OnceLock::new();
     REPOSITORY.get_or_init(|| {
@@ -26,11 +23,8 @@ fn repository() -> &'static Path {
              && git -c user.name=e2e -c user.email=e2e@example.test commit -q -m first \
              && git clone -q --bare . ../demo.git && cd ../demo.git && git update-server-info \
              && git config http.receivepack true";
-        let made = Command::new("sh")
-            .args(["-ec", script])
-            .current_dir(&folder)
-            .status()
-            .expect("git on the host");
+        let made =
+            Command::new("sh").args(["-ec", script]).current_dir(&folder).status().expect("git on the host");
         assert!(made.success(), "git could not make the test repository");
         folder
     })
@@ -38,9 +32,7 @@ fn repository() -> &'static Path {
 
 pub(super) fn answer(path: &str) -> Response<Body> {
     let relative = Path::new(path.trim_start_matches('/'));
-    let plain = relative
-        .components()
-        .all(|part| matches!(part, Component::Normal(_)));
+    let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
     match std::fs::read(repository().join(relative)) {
         Ok(content) if plain => Response::new(full(content)),
         _ => not_found(),
@@ -68,10 +60,7 @@ pub(super) async fn serve(request: Request<Incoming>) -> io::Result<Response<Bod
     response(&output)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "git's own server is what clients are tested against"
-)]
+#[expect(clippy::disallowed_methods, reason = "git's own server is what clients are tested against")]
 fn http_backend(
     variables: impl IntoIterator<Item = (&'static str, String)>,
     body: &[u8],
@@ -95,9 +84,7 @@ fn http_backend(
 /// What a CGI program printed: header lines, an empty line, a body.
 fn response(output: &[u8]) -> io::Result<Response<Body>> {
     let end = output.windows(4).position(|window| window == b"\r\n\r\n");
-    let (head, body) = end
-        .and_then(|end| output.split_at_checked(end))
-        .ok_or(io::ErrorKind::InvalidData)?;
+    let (head, body) = end.and_then(|end| output.split_at_checked(end)).ok_or(io::ErrorKind::InvalidData)?;
     let mut response = Response::new(full(body.get(4..).unwrap_or_default().to_vec()));
     for line in String::from_utf8_lossy(head).lines() {
         let Some((name, value)) = line.split_once(": ") else {

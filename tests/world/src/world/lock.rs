@@ -37,9 +37,7 @@ impl Lock {
         };
         let mut response = text("the token is missing or wrong\n");
         *response.status_mut() = StatusCode::UNAUTHORIZED;
-        response
-            .headers_mut()
-            .insert(WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
         response
     }
 }
@@ -49,14 +47,9 @@ pub(super) fn credential(headers: &HeaderMap) -> Option<String> {
     if let Some((_, password)) = basic(headers) {
         return Some(password);
     }
-    let bearer = only(headers, &AUTHORIZATION)
-        .and_then(|value| value.split_once(' '))
-        .map(|(_, token)| token);
-    let plain = || {
-        ["x-api-key", "private-token"]
-            .iter()
-            .find_map(|name| only(headers, *name))
-    };
+    let bearer =
+        only(headers, &AUTHORIZATION).and_then(|value| value.split_once(' ')).map(|(_, token)| token);
+    let plain = || ["x-api-key", "private-token"].iter().find_map(|name| only(headers, *name));
     bearer.or_else(plain).map(str::to_owned)
 }
 
@@ -65,9 +58,7 @@ fn basic(headers: &HeaderMap) -> Option<(String, String)> {
     let (scheme, encoded) = only(headers, &AUTHORIZATION)?.split_once(' ')?;
     let pair = String::from_utf8(STANDARD.decode(encoded).ok()?).ok()?;
     let (user, password) = pair.split_once(':')?;
-    scheme
-        .eq_ignore_ascii_case("basic")
-        .then(|| (user.to_owned(), password.to_owned()))
+    scheme.eq_ignore_ascii_case("basic").then(|| (user.to_owned(), password.to_owned()))
 }
 
 /// The value of a header that is there exactly once.
@@ -87,10 +78,7 @@ mod tests {
         lines
             .iter()
             .map(|(name, value)| {
-                (
-                    HeaderName::from_static(name),
-                    HeaderValue::try_from(*value).expect("a value"),
-                )
+                (HeaderName::from_static(name), HeaderValue::try_from(*value).expect("a value"))
             })
             .collect()
     }
@@ -105,11 +93,7 @@ mod tests {
         for (lock, lines, opens) in [
             (&bearer, vec![("authorization", "Bearer t0k")], true),
             (&bearer, vec![("authorization", "Bearer xt0k")], false),
-            (
-                &bearer,
-                vec![("authorization", "Bearer t0k"), ("authorization", "Bearer t0k")],
-                false,
-            ),
+            (&bearer, vec![("authorization", "Bearer t0k"), ("authorization", "Bearer t0k")], false),
             (&bearer, vec![("x-api-key", "t0k")], false),
             (&password, vec![("authorization", basic.as_str())], true),
             (&password, vec![("authorization", user.as_str())], false),
@@ -123,11 +107,9 @@ mod tests {
     #[test]
     fn the_credential_of_a_request_is_found_wherever_it_is() {
         let basic = format!("Basic {}", STANDARD.encode("user:t0k"));
-        for line in [
-            ("authorization", "token t0k"),
-            ("authorization", basic.as_str()),
-            ("private-token", "t0k"),
-        ] {
+        for line in
+            [("authorization", "token t0k"), ("authorization", basic.as_str()), ("private-token", "t0k")]
+        {
             assert_eq!(credential(&headers(&[line])).as_deref(), Some("t0k"), "{line:?}");
         }
         assert_eq!(credential(&HeaderMap::new()), None);

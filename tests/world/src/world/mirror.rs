@@ -98,9 +98,7 @@ fn bomb(credential: &str) -> Response<Body> {
     let zeros = vec![0; PIECE];
     // Ends at a byte, and refers to nothing before itself: so it can be had as often as one likes.
     let mut packed = Vec::with_capacity(PIECE);
-    compress
-        .compress_vec(&zeros, &mut packed, FlushCompress::Full)
-        .expect("memory");
+    compress.compress_vec(&zeros, &mut packed, FlushCompress::Full).expect("memory");
     let end = gzip(credential.as_bytes());
     let Some((head, tail)) = end.split_first_chunk::<10>() else {
         return not_found();
@@ -114,9 +112,7 @@ fn bomb(credential: &str) -> Response<Body> {
     let mut last = Crc::new();
     last.update(credential.as_bytes());
     checksum.combine(&last);
-    let packed_end = tail
-        .split_last_chunk::<8>()
-        .map_or(tail, |(deflated, _)| deflated);
+    let packed_end = tail.split_last_chunk::<8>().map_or(tail, |(deflated, _)| deflated);
     let body = [
         head.as_slice(),
         &packed.repeat(PIECES),
@@ -126,9 +122,7 @@ fn bomb(credential: &str) -> Response<Body> {
     ]
     .concat();
     let mut response = Response::new(full(body));
-    response
-        .headers_mut()
-        .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     response
 }
 
@@ -163,8 +157,6 @@ fn events(credential: &str, mut gate: watch::Receiver<bool>) -> Response<Body> {
     });
     let frames = stream::iter([Ok(Frame::data(event))]).chain(second);
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     response
 }

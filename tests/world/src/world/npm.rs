@@ -19,18 +19,13 @@ fn tarball() -> &'static [u8] {
                 "package/package.json",
                 json!({"name": "demo", "version": "1.0.0", "main": "index.js"}).to_string(),
             ),
-            (
-                "package/index.js",
-                "module.exports = 'demo from npm';\n".to_owned(),
-            ),
+            ("package/index.js", "module.exports = 'demo from npm';\n".to_owned()),
         ];
         for (path, content) in files {
             let mut header = tar::Header::new_gnu();
             header.set_size(content.len() as u64);
             header.set_mode(0o644);
-            archive
-                .append_data(&mut header, path, content.as_bytes())
-                .expect("an archive in memory");
+            archive.append_data(&mut header, path, content.as_bytes()).expect("an archive in memory");
         }
         let mut encoder = archive.into_inner().expect("an archive in memory");
         encoder.flush().expect("an archive in memory");

@@ -14,10 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use super::routes::{self, State};
 
 pub(super) async fn bind(address: IpAddr) -> std::io::Result<(TcpListener, TcpListener)> {
-    Ok((
-        TcpListener::bind((address, 80)).await?,
-        TcpListener::bind((address, 443)).await?,
-    ))
+    Ok((TcpListener::bind((address, 80)).await?, TcpListener::bind((address, 443)).await?))
 }
 
 pub(super) async fn serve(
@@ -25,10 +22,7 @@ pub(super) async fn serve(
     config: Arc<ServerConfig>,
     state: Arc<State>,
 ) {
-    tokio::join!(
-        serve_plain(plain, Arc::clone(&state)),
-        serve_tls(tls, config, state)
-    );
+    tokio::join!(serve_plain(plain, Arc::clone(&state)), serve_tls(tls, config, state));
 }
 
 async fn serve_plain(listener: TcpListener, state: Arc<State>) {

@@ -72,10 +72,7 @@ impl State {
     }
 
     pub(super) fn release(&self, name: &str) {
-        lock(&self.gates)
-            .entry(name.to_owned())
-            .or_default()
-            .send_replace(true);
+        lock(&self.gates).entry(name.to_owned()).or_default().send_replace(true);
     }
 
     pub(super) fn lock(&self, host: &str, lock: Lock) {
@@ -97,10 +94,7 @@ impl State {
     }
 
     fn remember(&self, host: &str, request: &Request<Incoming>) {
-        if lock(&self.seen)
-            .get(host)
-            .is_some_and(|seen| seen.len() >= REMEMBERED)
-        {
+        if lock(&self.seen).get(host).is_some_and(|seen| seen.len() >= REMEMBERED) {
             return;
         }
         let seen = Seen {
@@ -115,8 +109,7 @@ impl State {
 
 /// Whether `host` is `domain` or below it.
 fn is_within(host: &str, domain: &str) -> bool {
-    host.strip_suffix(domain)
-        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -124,32 +117,18 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn target(request: &Request<Incoming>) -> String {
-    request
-        .uri()
-        .path_and_query()
-        .map_or_else(|| "/".to_owned(), ToString::to_string)
+    request.uri().path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string)
 }
 
 fn headers(map: &HeaderMap) -> Vec<(String, String)> {
     map.iter()
-        .map(|(name, value)| {
-            (
-                name.to_string(),
-                String::from_utf8_lossy(value.as_bytes()).into_owned(),
-            )
-        })
+        .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
         .collect()
 }
 
 fn host(request: &Request<Incoming>) -> String {
     let authority = request.uri().authority().map(ToString::to_string);
-    let header = || {
-        request
-            .headers()
-            .get(HOST)
-            .and_then(|host| host.to_str().ok())
-            .map(str::to_owned)
-    };
+    let header = || request.headers().get(HOST).and_then(|host| host.to_str().ok()).map(str::to_owned);
     authority.or_else(header).unwrap_or_default()
 }
 
@@ -200,9 +179,7 @@ pub(super) fn text(text: &str) -> Response<Body> {
 }
 
 pub(super) fn full(content: impl Into<Bytes>) -> Body {
-    Full::new(content.into())
-        .map_err(|never| match never {})
-        .boxed_unsync()
+    Full::new(content.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
 pub(super) fn not_found() -> Response<Body> {
@@ -245,10 +222,7 @@ async fn swallow(request: Request<Incoming>) -> io::Result<u64> {
     let mut body = request.into_body();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
-        length += frame
-            .map_err(io::Error::other)?
-            .data_ref()
-            .map_or(0, |data| data.len() as u64);
+        length += frame.map_err(io::Error::other)?.data_ref().map_or(0, |data| data.len() as u64);
     }
     Ok(length)
 }
@@ -261,9 +235,7 @@ fn server_sent_events(mut gate: watch::Receiver<bool>) -> Response<Body> {
         Ok(Frame::data(Bytes::from_static(b"data: second\n\n")))
     });
     let mut response = Response::new(StreamBody::new(first.chain(second)).boxed_unsync());
-    response
-        .headers_mut()
-        .insert("content-type", HeaderValue::from_static("text/event-stream"));
+    response.headers_mut().insert("content-type", HeaderValue::from_static("text/event-stream"));
     response
 }
 
@@ -274,49 +246,27 @@ fn trailers(name: &'static str, value: &'static str) -> Frame<Bytes> {
 }
 
 fn with_trailers() -> Response<Body> {
-    let frames = [
-        Ok(Frame::data(Bytes::from_static(b"body\n"))),
-        Ok(trailers("x-checksum", "abc")),
-    ];
+    let frames = [Ok(Frame::data(Bytes::from_static(b"body\n"))), Ok(trailers("x-checksum", "abc"))];
     let mut response = Response::new(StreamBody::new(stream::iter(frames)).boxed_unsync());
-    response
-        .headers_mut()
-        .insert("trailer", HeaderValue::from_static("x-checksum"));
+    response.headers_mut().insert("trailer", HeaderValue::from_static("x-checksum"));
     response
 }
 
 /// A gRPC method that sends its request's message back.
 async fn grpc(request: Request<Incoming>) -> io::Result<Response<Body>> {
-    let message = request
-        .into_body()
-        .collect()
-        .await
-        .map_err(io::Error::other)?
-        .to_bytes();
+    let message = request.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
     let frames = [Ok(Frame::data(message)), Ok(trailers("grpc-status", "0"))];
     let mut response = Response::new(StreamBody::new(stream::iter(frames)).boxed_unsync());
-    response
-        .headers_mut()
-        .insert("content-type", HeaderValue::from_static("application/grpc"));
+    response.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
     Ok(response)
 }
 
 async fn messages(state: &State, request: Request<Incoming>) -> io::Result<Response<Body>> {
     let (method, path) = (request.method().to_string(), target(&request));
     let headers = headers(request.headers());
-    let body = request
-        .into_body()
-        .collect()
-        .await
-        .map_err(io::Error::other)?
-        .to_bytes();
+    let body = request.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
     let body = serde_json::from_slice(&body).unwrap_or_default();
-    Ok(scripted(state.script.answer(&ApiRequest {
-        method,
-        path,
-        headers,
-        body,
-    })))
+    Ok(scripted(state.script.answer(&ApiRequest { method, path, headers, body })))
 }
 
 fn scripted(answer: ApiResponse) -> Response<Body> {

@@ -47,11 +47,7 @@ impl World {
         let (started, ready) = channel();
         std::thread::spawn(move || serve(address, server, &started));
         ready.recv().map_err(io::Error::other)??;
-        Ok(World {
-            address,
-            authority,
-            state,
-        })
+        Ok(World { address, authority, state })
     }
 
     /// The authority of the origin's certificates, for `upstream.extra_roots`.

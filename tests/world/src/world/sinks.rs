@@ -63,12 +63,8 @@ impl IcmpSink {
     #[must_use]
     pub fn bind(address: Ipv4Addr) -> Self {
         let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).expect("a raw socket");
-        socket
-            .bind(&SocketAddr::from((address, 0)).into())
-            .expect("an address of the world");
-        socket
-            .set_read_timeout(Some(Duration::from_hours(1)))
-            .expect("a timeout");
+        socket.bind(&SocketAddr::from((address, 0)).into()).expect("an address of the world");
+        socket.set_read_timeout(Some(Duration::from_hours(1))).expect("a timeout");
         let count = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&count);
         std::thread::spawn(move || {

@@ -5,46 +5,24 @@ use proptest::prelude::*;
 
 fn check(text: &str, line: usize, column: usize, words: &str) {
     let error = Allowlist::from_json(text, "policy.json").expect_err(text);
-    assert_eq!(
-        (error.line(), error.column()),
-        (line, column),
-        "{text:?}: {error}"
-    );
+    assert_eq!((error.line(), error.column()), (line, column), "{text:?}: {error}");
     assert!(error.message().contains(words), "{text:?}: {error}");
-    assert_eq!(
-        error.to_string(),
-        format!("policy.json:{line}:{column}: {}", error.message())
-    );
+    assert_eq!(error.to_string(), format!("policy.json:{line}:{column}: {}", error.message()));
 }
 
 #[test]
 fn wrong_types() {
     check(r#"{"domains": "api.github.com"}"#, 1, 13, "`domains` is a list");
     check(r#"{"domains": {"a": 1}}"#, 1, 13, "not a mapping");
-    check(
-        " [1]",
-        1,
-        2,
-        "the document is a mapping with the keys `domains` and `url_prefixes`",
-    );
-    check(
-        "null",
-        1,
-        1,
-        "the document is a mapping with the keys `domains` and `url_prefixes`",
-    );
+    check(" [1]", 1, 2, "the document is a mapping with the keys `domains` and `url_prefixes`");
+    check("null", 1, 1, "the document is a mapping with the keys `domains` and `url_prefixes`");
     check("{\n  \"domains\": [\"a\", 12]\n}", 2, 20, "not a number");
     check("{\"domains\": [\n  true]}", 2, 3, "not true or false");
     check("{\"domains\": [null]}", 1, 14, "not nothing");
     check("{\"domains\": [1e400]}", 1, 18, "number out of range");
     check(r#"{"url_prefixes": ["a"]}"#, 1, 19, "is a mapping");
     check(r#"{"url_prefixes": [{"host": []}]}"#, 1, 28, "`host` is a text");
-    check(
-        r#"{"url_prefixes": [{"host": "a", "methods": "GET"}]}"#,
-        1,
-        44,
-        "`methods` is a list",
-    );
+    check(r#"{"url_prefixes": [{"host": "a", "methods": "GET"}]}"#, 1, 44, "`methods` is a list");
 }
 
 #[test]
@@ -52,19 +30,9 @@ fn missing_values_and_keys() {
     check("{\n  \"domains\": null}", 2, 3, "`domains` has no value");
     check(r#"{"url_prefixes": [{"path": "/"}]}"#, 1, 19, "no `host`");
     check(r#"{"domain": []}"#, 1, 2, "unknown key `domain`");
-    check(
-        r#"{"url_prefixes": [{"host": "a", "graphql": {}}]}"#,
-        1,
-        33,
-        "`graphql` is not supported",
-    );
+    check(r#"{"url_prefixes": [{"host": "a", "graphql": {}}]}"#, 1, 33, "`graphql` is not supported");
     check("{\"domains\": [],\n \"domains\": []}", 2, 2, "a second time");
-    check(
-        "{\"domains\": [],\n \"domain\\u0073\": []}",
-        2,
-        2,
-        "a second time",
-    );
+    check("{\"domains\": [],\n \"domain\\u0073\": []}", 2, 2, "a second time");
 }
 
 #[test]
@@ -84,24 +52,9 @@ fn rules_that_never_match() {
     check(r#"{"domains": ["ok", ""]}"#, 1, 20, "the host is empty");
     check(r#"{"domains": ["\u0061 b"]}"#, 1, 14, "cannot hold ' '");
     check(r#"{"domains": ["é", "a:80"]}"#, 1, 19, "no port");
-    check(
-        r#"{"url_prefixes": [{"host": "a", "path": "x"}]}"#,
-        1,
-        41,
-        "begins with `/` or `*`",
-    );
-    check(
-        r#"{"url_prefixes": [{"host": "a", "path": "/\\"}]}"#,
-        1,
-        41,
-        "backslash",
-    );
-    check(
-        r#"{"url_prefixes": [{"host": "a", "methods": ["GET", "*"]}]}"#,
-        1,
-        52,
-        "is not a method",
-    );
+    check(r#"{"url_prefixes": [{"host": "a", "path": "x"}]}"#, 1, 41, "begins with `/` or `*`");
+    check(r#"{"url_prefixes": [{"host": "a", "path": "/\\"}]}"#, 1, 41, "backslash");
+    check(r#"{"url_prefixes": [{"host": "a", "methods": ["GET", "*"]}]}"#, 1, 52, "is not a method");
 }
 
 #[test]
@@ -109,15 +62,9 @@ fn an_embedded_policy_is_as_strict() {
     for (text, message) in [
         (r#"{"domains": "a"}"#, "`domains` is a list"),
         (r#"{"domains": ["a", "b c"]}"#, "a host cannot hold ' '"),
-        (
-            r#"{"url_prefixes": [{"host": "a"}, {"host": "a", "path": "/.."}]}"#,
-            "the path",
-        ),
+        (r#"{"url_prefixes": [{"host": "a"}, {"host": "a", "path": "/.."}]}"#, "the path"),
         (r#"{"x": 1}"#, "unknown key"),
-        (
-            "1",
-            "the document is a mapping with the keys `domains` and `url_prefixes`",
-        ),
+        ("1", "the document is a mapping with the keys `domains` and `url_prefixes`"),
     ] {
         let error = serde_json::from_str::<Allowlist>(text).unwrap_err().to_string();
         assert!(error.starts_with(message), "{text}: {error}");

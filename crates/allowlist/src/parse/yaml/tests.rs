@@ -5,16 +5,9 @@ use proptest::prelude::*;
 
 fn check(text: &str, line: usize, column: usize, words: &str) {
     let error = Allowlist::from_yaml(text, "policy.yaml").expect_err(text);
-    assert_eq!(
-        (error.line(), error.column()),
-        (line, column),
-        "{text:?}: {error}"
-    );
+    assert_eq!((error.line(), error.column()), (line, column), "{text:?}: {error}");
     assert!(error.message().contains(words), "{text:?}: {error}");
-    assert_eq!(
-        error.to_string(),
-        format!("policy.yaml:{line}:{column}: {}", error.message())
-    );
+    assert_eq!(error.to_string(), format!("policy.yaml:{line}:{column}: {}", error.message()));
 }
 
 #[test]
@@ -26,18 +19,8 @@ fn wrong_types() {
         "`domains` is a list, not a text: write it as in [one, another]",
     );
     check("domains: {a: b}\n", 1, 10, "not a mapping");
-    check(
-        "- a\n- b\n",
-        1,
-        1,
-        "the document is a mapping with the keys `domains` and `url_prefixes`, not ",
-    );
-    check(
-        "just text\n",
-        1,
-        1,
-        "the document is a mapping with the keys `domains` and `url_prefixes`, not ",
-    );
+    check("- a\n- b\n", 1, 1, "the document is a mapping with the keys `domains` and `url_prefixes`, not ");
+    check("just text\n", 1, 1, "the document is a mapping with the keys `domains` and `url_prefixes`, not ");
     check("\n\n  12\n", 3, 3, "not a number");
     check(
         "domains:\n  - a.example\n  - 12\n",
@@ -55,48 +38,18 @@ fn wrong_types() {
     check("url_prefixes: {host: a}\n", 1, 15, "`url_prefixes` is a list");
     check("url_prefixes:\n  - a.example\n", 2, 5, "is a mapping");
     check("url_prefixes:\n  - host: [a]\n", 2, 11, "`host` is a text");
-    check(
-        "url_prefixes:\n  - host: a\n    path: 7\n",
-        3,
-        11,
-        "`path` is a text",
-    );
-    check(
-        "url_prefixes:\n  - host: a\n    methods: GET\n",
-        3,
-        14,
-        "`methods` is a list",
-    );
-    check(
-        "url_prefixes:\n  - host: a\n    methods: [GET, 1]\n",
-        3,
-        20,
-        "an item of `methods` is a text",
-    );
+    check("url_prefixes:\n  - host: a\n    path: 7\n", 3, 11, "`path` is a text");
+    check("url_prefixes:\n  - host: a\n    methods: GET\n", 3, 14, "`methods` is a list");
+    check("url_prefixes:\n  - host: a\n    methods: [GET, 1]\n", 3, 20, "an item of `methods` is a text");
 }
 
 #[test]
 fn missing_values() {
     check("domains:\n", 1, 1, "`domains` has no value");
     check("domains: null\n", 1, 1, "`domains` has no value");
-    check(
-        "domains: [a]\nurl_prefixes:\n",
-        2,
-        1,
-        "`url_prefixes` has no value",
-    );
-    check(
-        "url_prefixes:\n  - host:\n    path: /x\n",
-        2,
-        5,
-        "`host` has no value",
-    );
-    check(
-        "url_prefixes:\n  - host: a\n    methods:\n",
-        3,
-        5,
-        "`methods` has no value",
-    );
+    check("domains: [a]\nurl_prefixes:\n", 2, 1, "`url_prefixes` has no value");
+    check("url_prefixes:\n  - host:\n    path: /x\n", 2, 5, "`host` has no value");
+    check("url_prefixes:\n  - host: a\n    methods:\n", 3, 5, "`methods` has no value");
     check("url_prefixes:\n  - path: /x\n", 2, 5, "no `host`");
     check("url_prefixes: [{host: a}, {}]\n", 1, 27, "no `host`");
 }
@@ -105,18 +58,8 @@ fn missing_values() {
 fn keys() {
     check("domain: [a]\n", 1, 1, "unknown key `domain`");
     check("domains: [a]\nextra: 1\n", 2, 1, "`domains` or `url_prefixes`");
-    check(
-        "url_prefixes:\n  - host: a\n    graphql:\n",
-        3,
-        5,
-        "`graphql` is not supported",
-    );
-    check(
-        "url_prefixes:\n  - host: a\n    method: [GET]\n",
-        3,
-        5,
-        "`host`, `path` or `methods`",
-    );
+    check("url_prefixes:\n  - host: a\n    graphql:\n", 3, 5, "`graphql` is not supported");
+    check("url_prefixes:\n  - host: a\n    method: [GET]\n", 3, 5, "`host`, `path` or `methods`");
     check("<<: {domains: [a]}\n", 1, 1, "unknown key `<<`");
     check("1: [a]\n", 1, 1, "a key is a text");
     check("? [a]\n: b\n", 1, 3, "a key is a text");
@@ -134,12 +77,7 @@ fn what_is_no_document() {
 #[test]
 fn rules_that_never_match() {
     check("domains: ['']\n", 1, 11, "the host is empty");
-    check(
-        "domains:\n  - ok.example\n  - https://a.example\n",
-        3,
-        5,
-        "no scheme",
-    );
+    check("domains:\n  - ok.example\n  - https://a.example\n", 3, 5, "no scheme");
     check("domains: [a.example/x]\n", 1, 11, "no path");
     check("domains: ['a:80']\n", 1, 11, "no port");
     check("domains: [a@b]\n", 1, 11, "cannot hold '@'");
@@ -148,31 +86,11 @@ fn rules_that_never_match() {
     check("domains: ['*.1']\n", 1, 11, "a number");
     check("domains: [bü*.example]\n", 1, 11, "wildcard");
     check("url_prefixes: [{host: ''}]\n", 1, 23, "the host is empty");
-    check(
-        "url_prefixes: [{host: é, path: x}]\n",
-        1,
-        32,
-        "begins with `/` or `*`",
-    );
-    check(
-        "url_prefixes:\n  - {host: a, path: /a/../b}\n",
-        2,
-        21,
-        "dot segment",
-    );
-    check(
-        "url_prefixes:\n  - host: a\n    path: '/[a]/../*'\n",
-        3,
-        11,
-        "no path can match",
-    );
+    check("url_prefixes: [{host: é, path: x}]\n", 1, 32, "begins with `/` or `*`");
+    check("url_prefixes:\n  - {host: a, path: /a/../b}\n", 2, 21, "dot segment");
+    check("url_prefixes:\n  - host: a\n    path: '/[a]/../*'\n", 3, 11, "no path can match");
     for method in ["'*'", "''", "'GET,HEAD'", "'GET POST'"] {
-        check(
-            &format!("url_prefixes: [{{host: a, methods: [GET, {method}]}}]\n"),
-            1,
-            41,
-            "is not a method",
-        );
+        check(&format!("url_prefixes: [{{host: a, methods: [GET, {method}]}}]\n"), 1, 41, "is not a method");
     }
 }
 
@@ -183,31 +101,15 @@ fn a_byte_order_mark_moves_nothing() {
 
 #[test]
 fn columns_count_characters() {
-    check(
-        "domains: [é.example, 日本.example, a b]\n",
-        1,
-        34,
-        "cannot hold ' '",
-    );
+    check("domains: [é.example, 日本.example, a b]\n", 1, 34, "cannot hold ' '");
 }
 
 #[test]
 fn an_empty_document_is_an_empty_policy() {
-    for text in [
-        "",
-        "\n",
-        "# nothing\n",
-        "---\n",
-        "--- ~\n",
-        "{}",
-        "domains: []\nurl_prefixes: []\n",
-        "\u{feff}",
-    ] {
-        assert_eq!(
-            Allowlist::from_yaml(text, "policy.yaml"),
-            Ok(Allowlist::default()),
-            "{text:?}"
-        );
+    for text in
+        ["", "\n", "# nothing\n", "---\n", "--- ~\n", "{}", "domains: []\nurl_prefixes: []\n", "\u{feff}"]
+    {
+        assert_eq!(Allowlist::from_yaml(text, "policy.yaml"), Ok(Allowlist::default()), "{text:?}");
     }
 }
 

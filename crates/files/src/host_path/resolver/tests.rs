@@ -40,22 +40,12 @@ fn links_are_followed_above_what_tasks_can_write_and_never_in_it() {
         ("own/secret/x", None),
     ] {
         let found = resolver.find(&at(path));
-        assert_eq!(
-            found.as_ref().ok().map(Found::is_untrusted),
-            expected,
-            "{path}: {found:?}"
-        );
+        assert_eq!(found.as_ref().ok().map(Found::is_untrusted), expected, "{path}: {found:?}");
     }
     let real = machine.path().canonicalize().unwrap();
-    assert_eq!(
-        resolver.find(&at("to-tree/sub/..")).unwrap().path(),
-        real.join("tree")
-    );
+    assert_eq!(resolver.find(&at("to-tree/sub/..")).unwrap().path(), real.join("tree"));
     let error = resolver.find(&at("tree/out/secret")).unwrap_err();
-    assert!(
-        matches!(error.problem(), PathProblem::Link { link } if link.ends_with("tree/out")),
-        "{error:?}"
-    );
+    assert!(matches!(error.problem(), PathProblem::Link { link } if link.ends_with("tree/out")), "{error:?}");
     assert_eq!(error.path(), at("tree/out/secret"));
     assert!(resolver.find(&at("tree/missing")).unwrap_err().is_not_found());
     // The control: without a task, it is the machine's own link.
@@ -69,33 +59,18 @@ fn a_tree_is_known_by_what_it_is_and_not_by_its_name() {
     let found = resolver.find(&machine.path().join("moved/file")).unwrap();
     assert!(found.is_untrusted());
     let single = Resolver::new([machine.path().join("own/secret")]);
-    assert!(
-        single
-            .find(&machine.path().join("own/secret"))
-            .unwrap()
-            .is_untrusted()
-    );
+    assert!(single.find(&machine.path().join("own/secret")).unwrap().is_untrusted());
 }
 
 #[test]
 fn only_regular_files_are_opened_and_nothing_waits() {
     let (machine, resolver) = machine();
     let at = |path: &str| machine.path().join(path);
-    rustix::fs::mknodat(
-        CWD,
-        at("tree/pipe"),
-        FileType::Fifo,
-        Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
+    rustix::fs::mknodat(CWD, at("tree/pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(at("tree/socket")).unwrap();
     for path in ["tree/pipe", "tree/socket", "tree/sub"] {
         let error = resolver.read(&at(path), 10).unwrap_err();
-        assert!(
-            matches!(error.problem(), PathProblem::NotRegular),
-            "{path}: {error:?}"
-        );
+        assert!(matches!(error.problem(), PathProblem::NotRegular), "{path}: {error:?}");
         assert!(resolver.append(&at(path), 0o600).is_err(), "{path}");
     }
     assert!(resolver.read(&at("tree/none"), 10).unwrap().is_none());
@@ -109,11 +84,7 @@ fn what_is_written_is_what_was_named() {
     let (machine, resolver) = machine();
     let at = |path: &str| machine.path().join(path);
     for text in ["one ", "two"] {
-        resolver
-            .append(&at("tree/log"), 0o600)
-            .unwrap()
-            .write_all(text.as_bytes())
-            .unwrap();
+        resolver.append(&at("tree/log"), 0o600).unwrap().write_all(text.as_bytes()).unwrap();
     }
     assert_eq!(fs::read_to_string(at("tree/log")).unwrap(), "one two");
     symlink(at("own/secret"), at("tree/to-secret")).unwrap();
@@ -134,10 +105,7 @@ fn what_is_written_is_what_was_named() {
     assert_eq!(fs::read_to_string(at("own/secret")).unwrap(), "secret");
     assert!(tree.child(name("to-secret")).unwrap().is_file());
     assert!(tree.child(name("..")).is_err() && tree.child(name("sub/x")).is_err());
-    assert_eq!(
-        tree.names().unwrap(),
-        ["file", "log", "second", "sub", "to-secret"]
-    );
+    assert_eq!(tree.names().unwrap(), ["file", "log", "second", "sub", "to-secret"]);
 }
 
 #[test]
@@ -153,19 +121,10 @@ fn folders_are_made_where_they_are_named_and_through_no_link() {
     symlink("no/such/folder", at("own/nowhere")).unwrap();
     assert!(resolver.make_folder(&at("own/nowhere/x")).is_err());
     fs::remove_file(at("own/nowhere")).unwrap();
-    for path in [
-        "tree/out/x",
-        "tree/out",
-        "tree/dangling",
-        "tree/dangling/x",
-        "tree/file/x",
-    ] {
+    for path in ["tree/out/x", "tree/out", "tree/dangling", "tree/dangling/x", "tree/file/x"] {
         assert!(resolver.make_folder(&at(path)).is_err(), "{path}");
     }
-    let mut left: Vec<_> = fs::read_dir(at("own"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let mut left: Vec<_> = fs::read_dir(at("own")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["secret", "x"]);
     // The control: without a task, the link is followed.

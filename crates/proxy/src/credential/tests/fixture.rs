@@ -28,18 +28,12 @@ pub(super) fn entry(
 ) -> Entry {
     let mut injection = Injection {
         scopes: vec![HostPattern::new("a.example").unwrap()],
-        headers: headers
-            .iter()
-            .map(|name| HeaderPattern::new(name).unwrap())
-            .collect(),
+        headers: headers.iter().map(|name| HeaderPattern::new(name).unwrap()).collect(),
         ..Injection::default()
     };
     change(&mut injection);
     let value = SecretValue::new(real);
-    (
-        surrogate,
-        Replacement::Masked(MaskedReplacement { value, injection }),
-    )
+    (surrogate, Replacement::Masked(MaskedReplacement { value, injection }))
 }
 
 pub(super) fn as_it_is(_: &mut Injection) {}
@@ -61,9 +55,7 @@ pub(super) fn map(lines: &[(&str, &str)]) -> HeaderMap {
 }
 
 pub(super) fn lines(map: &HeaderMap) -> Vec<String> {
-    map.iter()
-        .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())))
-        .collect()
+    map.iter().map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes()))).collect()
 }
 
 pub(super) fn plan_for(
@@ -82,11 +74,7 @@ pub(super) fn plan_to(
     target: &str,
     headers: HeaderMap,
 ) -> Result<Plan, CredentialError> {
-    let vault = Vault::of(
-        entries
-            .iter()
-            .map(|(surrogate, replacement)| (*surrogate, replacement)),
-    );
+    let vault = Vault::of(entries.iter().map(|(surrogate, replacement)| (*surrogate, replacement)));
     vault.plan(Wire {
         scheme,
         host: &HostName::from_wire(host.as_bytes()).unwrap(),

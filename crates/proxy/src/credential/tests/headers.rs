@@ -12,38 +12,16 @@ use crate::credential::Vault;
 #[test]
 fn of_a_replaced_header_one_line_is_left() {
     for held in [
-        [
-            ("authorization", "Bearer attackerkey"),
-            ("x", "y"),
-            ("authorization", "Bearer ghp_SurrogateA"),
-        ],
-        [
-            ("authorization", "Bearer ghp_SurrogateA"),
-            ("authorization", "Bearer attackerkey"),
-            ("x", "y"),
-        ],
-        [
-            ("authorization", "Bearer ghp_SurrogateA"),
-            ("authorization", "token ghp_SurrogateA"),
-            ("x", "y"),
-        ],
+        [("authorization", "Bearer attackerkey"), ("x", "y"), ("authorization", "Bearer ghp_SurrogateA")],
+        [("authorization", "Bearer ghp_SurrogateA"), ("authorization", "Bearer attackerkey"), ("x", "y")],
+        [("authorization", "Bearer ghp_SurrogateA"), ("authorization", "token ghp_SurrogateA"), ("x", "y")],
     ] {
         let plan = plan(&usual(), &held);
-        assert_eq!(
-            lines(&plan.headers),
-            ["authorization: Bearer ghp_RealValueA", "x: y"]
-        );
+        assert_eq!(lines(&plan.headers), ["authorization: Bearer ghp_RealValueA", "x: y"]);
         assert_eq!((plan.masked, plan.dropped), (1, 1));
     }
     let loose = [entry(SURROGATE, REAL, &["x-*"], as_it_is)];
-    let plan = plan(
-        &loose,
-        &[
-            ("x-key", "attackerkey"),
-            ("x-key", "ghp_SurrogateA"),
-            ("x-other", "1"),
-        ],
-    );
+    let plan = plan(&loose, &[("x-key", "attackerkey"), ("x-key", "ghp_SurrogateA"), ("x-other", "1")]);
     assert_eq!(lines(&plan.headers), ["x-key: ghp_RealValueA", "x-other: 1"]);
 }
 
@@ -62,13 +40,7 @@ fn order_and_duplicates_of_other_headers_survive() {
         entry(OTHER, OTHER_REAL, &["x-api-key"], as_it_is),
     ];
     let plan = plan(&entries, &held);
-    let expected = [
-        "accept: 1",
-        "accept: 2",
-        "authorization: Bearer ghp_RealValueA",
-        "zeta: z",
-        "beta: b",
-    ];
+    let expected = ["accept: 1", "accept: 2", "authorization: Bearer ghp_RealValueA", "zeta: z", "beta: b"];
     assert_eq!(lines(&plan.headers), expected);
     assert_eq!((plan.masked, plan.dropped), (1, 1));
 }
@@ -78,43 +50,18 @@ fn foreign_credentials_go_unless_every_entry_that_names_the_header_lets_them() {
     let allow = |injection: &mut Injection| injection.allow_foreign_credentials = true;
     let foreign = "Bearer attackerkey";
     check(&usual(), "authorization", foreign, None);
-    check(
-        &[entry(SURROGATE, REAL, &["authorization"], allow)],
-        "authorization",
-        foreign,
-        Some(foreign),
-    );
+    check(&[entry(SURROGATE, REAL, &["authorization"], allow)], "authorization", foreign, Some(foreign));
     // A wildcard names nothing.
-    check(
-        &[entry(SURROGATE, REAL, &["auth*"], as_it_is)],
-        "authorization",
-        foreign,
-        Some(foreign),
-    );
-    check(
-        &[entry(SURROGATE, REAL, &["x-api-key"], as_it_is)],
-        "authorization",
-        foreign,
-        Some(foreign),
-    );
+    check(&[entry(SURROGATE, REAL, &["auth*"], as_it_is)], "authorization", foreign, Some(foreign));
+    check(&[entry(SURROGATE, REAL, &["x-api-key"], as_it_is)], "authorization", foreign, Some(foreign));
     let two = [
         entry(SURROGATE, REAL, &["authorization"], allow),
         entry(OTHER, OTHER_REAL, &["authorization"], as_it_is),
     ];
     check(&two, "authorization", foreign, None);
     // What any entry replaced is not foreign to the others.
-    check(
-        &two,
-        "authorization",
-        "Bearer ghp_SurrogateA",
-        Some("Bearer ghp_RealValueA"),
-    );
-    check(
-        &two,
-        "authorization",
-        "Bearer ghp_SurrogateB",
-        Some("Bearer ghp_RealValueB"),
-    );
+    check(&two, "authorization", "Bearer ghp_SurrogateA", Some("Bearer ghp_RealValueA"));
+    check(&two, "authorization", "Bearer ghp_SurrogateB", Some("Bearer ghp_RealValueB"));
 }
 
 /// Gateways hand both to programs under one name.
@@ -137,14 +84,7 @@ fn hyphens_and_underscores_are_one() {
 
 #[test]
 fn several_lines_of_a_foreign_header_all_go() {
-    let plan = plan(
-        &usual(),
-        &[
-            ("authorization", "Bearer a"),
-            ("x", "y"),
-            ("authorization", "Bearer b"),
-        ],
-    );
+    let plan = plan(&usual(), &[("authorization", "Bearer a"), ("x", "y"), ("authorization", "Bearer b")]);
     assert_eq!(lines(&plan.headers), ["x: y"]);
     assert_eq!((plan.masked, plan.dropped), (0, 2));
 }
@@ -158,12 +98,7 @@ fn out_of_scope_nothing_is_touched() {
         ("cookie", "a=1"),
         ("cookie", "b=2"),
     ];
-    for host in [
-        "b.example",
-        "xa.example",
-        "a.example.evil.example",
-        "sub.a.example",
-    ] {
+    for host in ["b.example", "xa.example", "a.example.evil.example", "sub.a.example"] {
         let plan = plan_for(&usual(), Scheme::Https, host, map(&held)).unwrap();
         assert_eq!(lines(&plan.headers), lines(&map(&held)), "{host}");
         assert_eq!((plan.masked, plan.dropped), (0, 0));
@@ -198,11 +133,7 @@ fn over_plain_http_nothing_is_replaced_but_foreign_credentials_go() {
         ),
     ] {
         let plan = plan_for(entries, scheme, "a.example", map(&[("authorization", value)])).unwrap();
-        assert_eq!(
-            lines(&plan.headers),
-            Vec::from_iter(expected),
-            "{scheme:?} {value}"
-        );
+        assert_eq!(lines(&plan.headers), Vec::from_iter(expected), "{scheme:?} {value}");
         assert_eq!(plan.dropped, u32::from(expected.is_none()));
     }
     let loose = [entry(SURROGATE, REAL, &["x-*"], as_it_is)];
@@ -214,41 +145,21 @@ fn over_plain_http_nothing_is_replaced_but_foreign_credentials_go() {
 #[test]
 fn a_header_that_frames_the_message_is_no_credential() {
     let entries = [entry(SURROGATE, REAL, &["*"], as_it_is)];
-    let held = [
-        ("host", "ghp_SurrogateA"),
-        ("content-length", "ghp_SurrogateA"),
-        ("x", "ghp_SurrogateA"),
-    ];
+    let held = [("host", "ghp_SurrogateA"), ("content-length", "ghp_SurrogateA"), ("x", "ghp_SurrogateA")];
     let plan = plan(&entries, &held);
-    let expected = [
-        "host: ghp_SurrogateA",
-        "content-length: ghp_SurrogateA",
-        "x: ghp_RealValueA",
-    ];
+    let expected = ["host: ghp_SurrogateA", "content-length: ghp_SurrogateA", "x: ghp_RealValueA"];
     assert_eq!(lines(&plan.headers), expected);
 }
 
 #[test]
 fn bytes_that_are_no_text_break_nothing() {
-    for value in [
-        &b"\xff\xfe"[..],
-        b"Bearer \xff",
-        b"Basic \xff\xff",
-        b"\xc3\x28 ghp_SurrogateA",
-        b"a=\xff; s",
-    ] {
+    for value in
+        [&b"\xff\xfe"[..], b"Bearer \xff", b"Basic \xff\xff", b"\xc3\x28 ghp_SurrogateA", b"a=\xff; s"]
+    {
         for name in ["authorization", "cookie", "x-any"] {
             let mut headers = HeaderMap::new();
-            headers.append(
-                HeaderName::from_static(name),
-                HeaderValue::from_bytes(value).unwrap(),
-            );
-            let entries = [entry(
-                SURROGATE,
-                REAL,
-                &["authorization", "cookie", "x-*"],
-                as_it_is,
-            )];
+            headers.append(HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap());
+            let entries = [entry(SURROGATE, REAL, &["authorization", "cookie", "x-*"], as_it_is)];
             let plan = plan_for(&entries, Scheme::Https, "a.example", headers).unwrap();
             assert_eq!(plan.masked, 0, "{name}: {value:?}");
         }
@@ -268,12 +179,7 @@ fn a_value_that_fits_no_header_is_an_error_that_does_not_show_it() {
         );
         // In a pair it is encoded, and fits.
         let pair = basic("u:ghp_SurrogateA");
-        check(
-            &entries,
-            "authorization",
-            &pair,
-            Some(&basic(&format!("u:{real}"))),
-        );
+        check(&entries, "authorization", &pair, Some(&basic(&format!("u:{real}"))));
     }
 }
 
@@ -283,16 +189,9 @@ fn nothing_shows_a_value() {
         entry(SURROGATE, REAL, &["authorization"], as_it_is),
         entry(OTHER, OTHER_REAL, &["cookie"], as_it_is),
     ];
-    let vault = Vault::of(
-        entries
-            .iter()
-            .map(|(surrogate, replacement)| (*surrogate, replacement)),
-    );
-    let held = [
-        ("authorization", "Bearer ghp_SurrogateA"),
-        ("cookie", "a=1"),
-        ("cookie", "s=ghp_SurrogateB"),
-    ];
+    let vault = Vault::of(entries.iter().map(|(surrogate, replacement)| (*surrogate, replacement)));
+    let held =
+        [("authorization", "Bearer ghp_SurrogateA"), ("cookie", "a=1"), ("cookie", "s=ghp_SurrogateB")];
     let plan = plan(&entries, &held);
     assert_eq!(plan.masked, 2);
     for value in plan.headers.values() {
@@ -304,10 +203,9 @@ fn nothing_shows_a_value() {
 
 #[test]
 fn an_empty_surrogate_or_value_is_no_entry() {
-    for empty in [
-        entry("", REAL, &["authorization"], as_it_is),
-        entry(SURROGATE, "", &["authorization"], as_it_is),
-    ] {
+    for empty in
+        [entry("", REAL, &["authorization"], as_it_is), entry(SURROGATE, "", &["authorization"], as_it_is)]
+    {
         check(&[empty], "authorization", "", Some(""));
     }
 }

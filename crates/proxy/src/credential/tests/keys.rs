@@ -72,11 +72,7 @@ fn no_other_authorization_travels() {
         check_dated(&[key(ID, true), key(OTHER_ID, false)], foreign, None);
         check_dated(&[key(ID, true), key(OTHER_ID, true)], foreign, Some(foreign));
     }
-    let twice = [
-        ("authorization", "Bearer attackerkey"),
-        ("authorization", "Bearer other"),
-        ("x", "y"),
-    ];
+    let twice = [("authorization", "Bearer attackerkey"), ("authorization", "Bearer other"), ("x", "y")];
     let plan = plan(&strict(), &twice);
     assert_eq!(lines(&plan.headers), ["x: y"]);
     assert_eq!((plan.masked, plan.dropped), (0, 2));
@@ -85,10 +81,7 @@ fn no_other_authorization_travels() {
 /// Like [`check`], with the date that a signature needs.
 #[track_caller]
 fn check_dated(entries: &[Entry], authorization: &str, expected: Option<&str>) {
-    let held = [
-        ("x-amz-date", "20150830T123600Z"),
-        ("authorization", authorization),
-    ];
+    let held = [("x-amz-date", "20150830T123600Z"), ("authorization", authorization)];
     let plan = plan(entries, &held);
     let mut left = vec!["x-amz-date: 20150830T123600Z".to_owned()];
     left.extend(expected.map(|value| format!("authorization: {value}")));
@@ -113,15 +106,9 @@ fn anonymous_requests_and_hosts_out_of_scope_are_left_alone() {
         assert_eq!(lines(&found.headers)[..2], ["x-api-key: k", "accept: a"]);
         assert_eq!((found.target, found.masked, found.dropped), (None, 0, 0));
     }
-    let held = [
-        ("authorization", "Bearer attackerkey"),
-        ("x-amz-security-token", "t"),
-    ];
+    let held = [("authorization", "Bearer attackerkey"), ("x-amz-security-token", "t")];
     let found = plan_for(&strict(), Scheme::Https, "b.example", map(&held)).unwrap();
-    assert_eq!(
-        lines(&found.headers),
-        ["authorization: Bearer attackerkey", "x-amz-security-token: t"]
-    );
+    assert_eq!(lines(&found.headers), ["authorization: Bearer attackerkey", "x-amz-security-token: t"]);
 }
 
 #[test]
@@ -141,10 +128,7 @@ fn our_own_signature_travels_and_nothing_beside_it() {
         assert_eq!(found.target.unwrap(), "/k?x-amz-security-token=the-real-token");
         assert_eq!((found.masked, found.dropped), (1, 0));
     }
-    let held = [
-        ("x-amz-security-token", "anything"),
-        ("authorization", "Bearer attackerkey"),
-    ];
+    let held = [("x-amz-security-token", "anything"), ("authorization", "Bearer attackerkey")];
     let found = plan_at(&strict(), &presigned(ID), &held);
     assert!(found.target.as_deref().unwrap().contains(REAL_ID));
     assert!(!has(&found, "authorization"));
@@ -176,11 +160,7 @@ fn a_session_token_without_a_signature_of_ours_goes() {
         assert_eq!(plan_at(&lenient(), &target, &[]).target, None);
         // With a foreign signature it goes as well.
         let foreign = signature(ATTACKER);
-        let held = [
-            ("x-amz-date", "20150830T123600Z"),
-            ("authorization", &foreign),
-            (name, "attackers"),
-        ];
+        let held = [("x-amz-date", "20150830T123600Z"), ("authorization", &foreign), (name, "attackers")];
         let found = plan_at(&strict(), &target, &held);
         assert_eq!(lines(&found.headers), ["x-amz-date: 20150830T123600Z"]);
         assert_eq!((found.target.as_deref(), found.dropped), (Some("/k?a=1"), 1));
@@ -196,12 +176,7 @@ fn a_masked_secret_travels_where_requests_are_signed() {
                 injection.allow_foreign_credentials = foreign;
             }),
         ];
-        check(
-            &entries,
-            "authorization",
-            "Bearer ghp_SurrogateA",
-            Some("Bearer ghp_RealValueA"),
-        );
+        check(&entries, "authorization", "Bearer ghp_SurrogateA", Some("Bearer ghp_RealValueA"));
         check(&entries, "authorization", "Bearer attackerkey", None);
     }
     // Nor does a lenient key open what a masked secret keeps shut.

@@ -56,15 +56,9 @@ fn one_whole_credential_is_replaced_and_nothing_less() {
 #[test]
 fn white_space_around_a_value_is_none_of_its() {
     let mut headers = HeaderMap::new();
-    headers.append(
-        "authorization",
-        HeaderValue::from_bytes(b"\t Bearer ghp_SurrogateA \t").unwrap(),
-    );
+    headers.append("authorization", HeaderValue::from_bytes(b"\t Bearer ghp_SurrogateA \t").unwrap());
     let plan = plan_for(&usual(), Scheme::Https, "a.example", headers).unwrap();
-    assert_eq!(
-        lines(&plan.headers),
-        ["authorization: \t Bearer ghp_RealValueA \t"]
-    );
+    assert_eq!(lines(&plan.headers), ["authorization: \t Bearer ghp_RealValueA \t"]);
 }
 
 #[test]
@@ -115,19 +109,13 @@ fn a_basic_pair_may_hold_two_credentials_and_bytes_that_are_no_text() {
         entry(SURROGATE, REAL, &["authorization"], as_it_is),
         entry(OTHER, OTHER_REAL, &["authorization"], as_it_is),
     ];
-    let plan = plan(
-        &both,
-        &[("authorization", &basic("ghp_SurrogateA:ghp_SurrogateB"))],
-    );
+    let plan = plan(&both, &[("authorization", &basic("ghp_SurrogateA:ghp_SurrogateB"))]);
     let real = basic("ghp_RealValueA:ghp_RealValueB");
     assert_eq!(lines(&plan.headers), [format!("authorization: {real}")]);
     assert_eq!((plan.masked, plan.dropped), (2, 0));
 
     let bytes = |secret: &str| {
-        format!(
-            "Basic {}",
-            BASE64_STANDARD.encode([b"\xff\xfe:", secret.as_bytes()].concat())
-        )
+        format!("Basic {}", BASE64_STANDARD.encode([b"\xff\xfe:", secret.as_bytes()].concat()))
     };
     check(&usual(), "authorization", &bytes(SURROGATE), Some(&bytes(REAL)));
 }
@@ -141,41 +129,23 @@ fn the_other_half_can_be_fixed() {
         })]
     };
     for (pattern, held, real) in [
-        (
-            "x-access-token",
-            "x-access-token:ghp_SurrogateA",
-            Some("x-access-token:ghp_RealValueA"),
-        ),
+        ("x-access-token", "x-access-token:ghp_SurrogateA", Some("x-access-token:ghp_RealValueA")),
         ("x-access-token", "attackerkey:ghp_SurrogateA", None),
         ("x-access-token", ":ghp_SurrogateA", None),
         ("x-*", "x-y:ghp_SurrogateA", Some("x-y:ghp_RealValueA")),
         // Where the secret is the user, the password is the other half.
-        (
-            "x-oauth-basic",
-            "ghp_SurrogateA:x-oauth-basic",
-            Some("ghp_RealValueA:x-oauth-basic"),
-        ),
+        ("x-oauth-basic", "ghp_SurrogateA:x-oauth-basic", Some("ghp_RealValueA:x-oauth-basic")),
         ("x-oauth-basic", "ghp_SurrogateA:attackerkey", None),
         ("", "ghp_SurrogateA:", Some("ghp_RealValueA:")),
         ("", "ghp_SurrogateA:attackerkey", None),
     ] {
         let real = real.map(basic);
-        check(
-            &restricted(pattern),
-            "authorization",
-            &basic(held),
-            real.as_deref(),
-        );
+        check(&restricted(pattern), "authorization", &basic(held), real.as_deref());
     }
     let bytes = format!("Basic {}", BASE64_STANDARD.encode(b"\xff:ghp_SurrogateA"));
     check(&restricted("?"), "authorization", &bytes, None);
     // It is about `Basic` only.
-    check(
-        &restricted("x"),
-        "authorization",
-        "Bearer ghp_SurrogateA",
-        Some("Bearer ghp_RealValueA"),
-    );
+    check(&restricted("x"), "authorization", "Bearer ghp_SurrogateA", Some("Bearer ghp_RealValueA"));
 }
 
 #[test]
@@ -210,18 +180,10 @@ fn a_cookie_is_a_credential() {
 fn beside_a_replaced_cookie_there_is_no_other_of_its_name() {
     let entries = [entry(SURROGATE, REAL, &["cookie"], as_it_is)];
     for (held, real, counts) in [
-        (
-            "s=ghp_SurrogateA; s=attackerkey; a=1",
-            "s=ghp_RealValueA; a=1",
-            (1, 1),
-        ),
+        ("s=ghp_SurrogateA; s=attackerkey; a=1", "s=ghp_RealValueA; a=1", (1, 1)),
         ("S=attackerkey; s=ghp_SurrogateA", "s=ghp_RealValueA", (1, 1)),
         ("s=ghp_SurrogateA; s=ghp_SurrogateA", "s=ghp_RealValueA", (1, 1)),
-        (
-            "s=ghp_SurrogateA; t=ghp_SurrogateA",
-            "s=ghp_RealValueA; t=ghp_RealValueA",
-            (2, 0),
-        ),
+        ("s=ghp_SurrogateA; t=ghp_SurrogateA", "s=ghp_RealValueA; t=ghp_RealValueA", (2, 0)),
     ] {
         let plan = plan(&entries, &[("cookie", held)]);
         assert_eq!(lines(&plan.headers), [format!("cookie: {real}")]);
@@ -231,18 +193,10 @@ fn beside_a_replaced_cookie_there_is_no_other_of_its_name() {
 
 #[test]
 fn cookies_on_several_lines_are_one_header() {
-    let crumbs = [
-        ("cookie", "a=1"),
-        ("x", "y"),
-        ("cookie", "s=ghp_SurrogateA"),
-        ("cookie", "b=2"),
-    ];
+    let crumbs = [("cookie", "a=1"), ("x", "y"), ("cookie", "s=ghp_SurrogateA"), ("cookie", "b=2")];
     let strict = [entry(SURROGATE, REAL, &["cookie"], as_it_is)];
     let found = plan(&strict, &crumbs);
-    assert_eq!(
-        lines(&found.headers),
-        ["cookie: a=1; s=ghp_RealValueA; b=2", "x: y"]
-    );
+    assert_eq!(lines(&found.headers), ["cookie: a=1; s=ghp_RealValueA; b=2", "x: y"]);
     assert_eq!((found.masked, found.dropped), (1, 0));
     // Without the surrogate all of them are foreign.
     let found = plan(&strict, &[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")]);
@@ -262,21 +216,13 @@ fn a_part_of_a_list_is_a_credential_for_wildcards_only() {
     ] {
         check(&loose, "x-keys", held, Some(real));
     }
-    for same in [
-        "a, xghp_SurrogateA",
-        "a, Bearer ghp_SurrogateA",
-        "a; ghp_SurrogateA",
-        "a",
-    ] {
+    for same in ["a, xghp_SurrogateA", "a, Bearer ghp_SurrogateA", "a; ghp_SurrogateA", "a"] {
         check(&loose, "x-keys", same, Some(same));
     }
     let exact = [entry(SURROGATE, REAL, &["x-keys"], as_it_is)];
     check(&exact, "x-keys", "a, ghp_SurrogateA", None);
     // Another entry's wildcard opens no way around an exact name.
-    let both = [
-        entry(SURROGATE, REAL, &["x-keys"], as_it_is),
-        entry(OTHER, OTHER_REAL, &["x-*"], as_it_is),
-    ];
+    let both = [entry(SURROGATE, REAL, &["x-keys"], as_it_is), entry(OTHER, OTHER_REAL, &["x-*"], as_it_is)];
     check(&both, "x-keys", "attackerkey, ghp_SurrogateB", None);
     check(&both, "x-keys", "ghp_SurrogateB", Some("ghp_RealValueB"));
     // Nor does it look into lists for an entry without one.
@@ -310,10 +256,7 @@ fn what_surrounds_a_credential_is_short() {
     ];
     let held = basic(&format!("{SURROGATE}:{long}"));
     let real = basic(&format!("{REAL}:ghp_RealValueOfTheLongOne"));
-    assert_eq!(
-        lines(&plan(&both, &[("authorization", &held)]).headers),
-        [format!("authorization: {real}")]
-    );
+    assert_eq!(lines(&plan(&both, &[("authorization", &held)]).headers), [format!("authorization: {real}")]);
 }
 
 #[test]

@@ -4,11 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMITS: HeadLimits = HeadLimits {
-    bytes: 256,
-    headers: 8,
-    time: Duration::from_secs(5),
-};
+const LIMITS: HeadLimits = HeadLimits { bytes: 256, headers: 8, time: Duration::from_secs(5) };
 
 /// A stream that gives its bytes in pieces of set sizes; 0 is a pause.
 struct Pieces {
@@ -36,16 +32,10 @@ impl AsyncRead for Pieces {
 
 /// What hyper would get of `bytes`, and how it ended.
 fn through(bytes: &[u8], sizes: &[usize]) -> (Vec<u8>, String) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _entered = runtime.enter();
     let framing = Arc::new(Framing::default());
-    let stream = Pieces {
-        bytes: bytes.to_vec(),
-        sizes: sizes.to_vec(),
-    };
+    let stream = Pieces { bytes: bytes.to_vec(), sizes: sizes.to_vec() };
     let mut framed = Framed::new(stream, LIMITS, Arc::clone(&framing));
     let mut context = Context::from_waker(Waker::noop());
     let mut got = Vec::new();
@@ -74,70 +64,49 @@ fn good_messages_pass_unchanged() {
     ]
     .concat()
     .repeat(3);
-    assert_eq!(
-        through(messages.as_bytes(), &[]),
-        (messages.clone().into_bytes(), "end".to_owned())
-    );
+    assert_eq!(through(messages.as_bytes(), &[]), (messages.clone().into_bytes(), "end".to_owned()));
 }
 
 #[test]
 fn a_stand_in_takes_the_place_of_a_bad_head_and_nothing_follows() {
     let good = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    let (got, end) = through(
-        format!("{good}HEAD / HTTP/1.1\nHost: a\n\n{good}").as_bytes(),
-        &[],
-    );
+    let (got, end) = through(format!("{good}HEAD / HTTP/1.1\nHost: a\n\n{good}").as_bytes(), &[]);
     assert_eq!(
         String::from_utf8(got).unwrap(),
         format!("{good}HEAD / HTTP/1.1\r\nconnection: close\r\n\r\n")
     );
-    assert_eq!(
-        end,
-        "2: a line of the request head ends without a carriage return"
-    );
+    assert_eq!(end, "2: a line of the request head ends without a carriage return");
 }
 
 #[test]
 fn hyper_gets_a_target_that_it_can_hold() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _entered = runtime.enter();
     let head = "GET /?\"a\" HTTP/1.1\r\nHost: a\r\n\r\n";
     let framing = Arc::new(Framing::default());
-    let stream = Pieces {
-        bytes: format!("{}{head}{head}", "GET / HTTP/1.1\r\n\r\n").into_bytes(),
-        sizes: Vec::new(),
-    };
+    let stream =
+        Pieces { bytes: format!("{}{head}{head}", "GET / HTTP/1.1\r\n\r\n").into_bytes(), sizes: Vec::new() };
     let mut framed = Framed::new(stream, LIMITS, Arc::clone(&framing));
     let mut got = Vec::new();
     let read = std::pin::pin!(tokio::io::AsyncReadExt::read_to_end(&mut framed, &mut got));
     assert!(read.poll(&mut Context::from_waker(Waker::noop())).is_ready());
     let stand_in = head.replace('"', "%22");
-    assert_eq!(
-        String::from_utf8(got).unwrap(),
-        format!("GET / HTTP/1.1\r\n\r\n{stand_in}{stand_in}")
-    );
+    assert_eq!(String::from_utf8(got).unwrap(), format!("GET / HTTP/1.1\r\n\r\n{stand_in}{stand_in}"));
     assert!(framing.take_note(1).is_none());
     for head in [2, 3] {
         assert!(matches!(framing.take_note(head), Some(Note::Target(target)) if target == b"/?\"a\""));
     }
     assert!(framing.take_note(4).is_none());
     // The stand-in counts towards the limit.
-    let (_, end) = through(
-        format!("GET /?{} HTTP/1.1\r\n\r\n", "\"".repeat(100)).as_bytes(),
-        &[],
-    );
+    let (_, end) = through(format!("GET /?{} HTTP/1.1\r\n\r\n", "\"".repeat(100)).as_bytes(), &[]);
     assert_eq!(end, "1: the request head is longer than this proxy accepts");
 }
 
 #[test]
 fn what_follows_a_body_is_read_as_a_head() {
-    for (length, body) in [
-        ("Content-Length: 5", "hello"),
-        ("Transfer-Encoding: chunked", "1\r\na\r\n0\r\n\r\n"),
-    ] {
+    for (length, body) in
+        [("Content-Length: 5", "hello"), ("Transfer-Encoding: chunked", "1\r\na\r\n0\r\n\r\n")]
+    {
         let head = format!("POST / HTTP/1.1\r\n{length}\r\n\r\n");
         let bytes = format!("{head}{body}GET / HTTP/1.1\nHost: b\n\n");
         // Body and follower come with the head, or by themselves.
@@ -156,10 +125,7 @@ fn what_follows_a_body_is_read_as_a_head() {
 fn a_bad_chunk_ends_the_connection_before_it() {
     let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n";
     let (got, end) = through(format!("{head}zz\r\n").as_bytes(), &[]);
-    assert_eq!(
-        (String::from_utf8(got).unwrap(), end.as_str()),
-        (head.to_owned(), "invalid data")
-    );
+    assert_eq!((String::from_utf8(got).unwrap(), end.as_str()), (head.to_owned(), "invalid data"));
 }
 
 #[test]

@@ -37,10 +37,7 @@ impl Brotli {
 impl Decoder for Brotli {
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, DecodeError> {
         if self.phase == StreamState::Ended {
-            return Ok(Step {
-                read: input.len(),
-                written: 0,
-            });
+            return Ok(Step { read: input.len(), written: 0 });
         }
         if !input.is_empty() {
             self.phase = StreamState::Open;
@@ -73,15 +70,8 @@ impl Decoder for Brotli {
     }
 
     fn memory(&self) -> usize {
-        let codes = [
-            &self.state.literal_hgroup,
-            &self.state.insert_copy_hgroup,
-            &self.state.distance_hgroup,
-        ];
-        let codes = codes
-            .map(|group| group.codes.slice().len())
-            .into_iter()
-            .sum::<usize>();
+        let codes = [&self.state.literal_hgroup, &self.state.insert_copy_hgroup, &self.state.distance_hgroup];
+        let codes = codes.map(|group| group.codes.slice().len()).into_iter().sum::<usize>();
         BASE + self.state.ringbuffer.slice().len() + codes * size_of::<HuffmanCode>()
     }
 }

@@ -35,14 +35,8 @@ struct Stage {
 impl Chain {
     /// Undoes `codings` in this order.
     pub(in crate::scrub) fn new(codings: &[Coding]) -> Result<Self, DecodeError> {
-        let stages = codings
-            .iter()
-            .map(|coding| Stage::new(*coding))
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
-            stages,
-            piece: vec![0; PIECE].into_boxed_slice(),
-        })
+        let stages = codings.iter().map(|coding| Stage::new(*coding)).collect::<Result<_, _>>()?;
+        Ok(Self { stages, piece: vec![0; PIECE].into_boxed_slice() })
     }
 
     /// Takes what has come; only when the chain is hungry.
@@ -69,10 +63,7 @@ impl Chain {
                     return Ok(Pulled::Data(data));
                 }
                 at += 1;
-                self.stages
-                    .get_mut(at)
-                    .into_iter()
-                    .for_each(|next| next.input.clone_from(&data));
+                self.stages.get_mut(at).into_iter().for_each(|next| next.input.clone_from(&data));
             } else if stage.input.is_empty() {
                 // Only the stage before it can help.
                 let Some(before) = at.checked_sub(1) else {
@@ -86,9 +77,7 @@ impl Chain {
 
     /// Whether the body may end here.
     pub(in crate::scrub) fn finish(&mut self) -> Result<(), DecodeError> {
-        self.stages
-            .iter_mut()
-            .try_for_each(|stage| stage.decoder.finish())
+        self.stages.iter_mut().try_for_each(|stage| stage.decoder.finish())
     }
 }
 
@@ -97,11 +86,7 @@ impl Stage {
         let decoder = coding.decoder()?;
         let mut reservation = Reservation::new();
         reservation.grow(decoder.memory())?;
-        Ok(Self {
-            decoder,
-            input: Bytes::new(),
-            reservation,
-        })
+        Ok(Self { decoder, input: Bytes::new(), reservation })
     }
 
     /// One step; how much it wrote into `output`.
@@ -191,15 +176,9 @@ mod tests {
             let encoded = whole(coding, b"The quick brown fox jumps over the lazy dog.");
             assert_eq!(decode(&[coding], &[]), Ok(Vec::new()), "{coding:?}");
             for length in 1..encoded.len() {
-                assert!(
-                    decode(&[coding], &[&encoded[..length]]).is_err(),
-                    "{coding:?} {length}"
-                );
+                assert!(decode(&[coding], &[&encoded[..length]]).is_err(), "{coding:?} {length}");
             }
-            assert!(
-                decode(&[coding], &[b"<html>no encoded data</html>"]).is_err(),
-                "{coding:?}"
-            );
+            assert!(decode(&[coding], &[b"<html>no encoded data</html>"]).is_err(), "{coding:?}");
         }
     }
 
@@ -209,11 +188,7 @@ mod tests {
             let encoded = [whole(coding, b"one "), whole(coding, b""), whole(coding, b"two")].concat();
             for size in 1..encoded.len() {
                 let chunks: Vec<&[u8]> = encoded.chunks(size).collect();
-                assert_eq!(
-                    decode(&[coding], &chunks),
-                    Ok(b"one two".to_vec()),
-                    "{coding:?} {size}"
-                );
+                assert_eq!(decode(&[coding], &chunks), Ok(b"one two".to_vec()), "{coding:?} {size}");
             }
         }
     }
@@ -223,11 +198,7 @@ mod tests {
         for coding in [Coding::Gzip, Coding::Deflate, Coding::Brotli] {
             for rest in [&b"\0\0\0\0"[..], b"rest", b"\x1f", b"\x1frest"] {
                 let encoded = whole(coding, b"one");
-                assert_eq!(
-                    decode(&[coding], &[&encoded, rest]),
-                    Ok(b"one".to_vec()),
-                    "{coding:?} {rest:?}"
-                );
+                assert_eq!(decode(&[coding], &[&encoded, rest]), Ok(b"one".to_vec()), "{coding:?} {rest:?}");
             }
         }
         let encoded = whole(Coding::Zstd, b"one");
@@ -244,10 +215,7 @@ mod tests {
             assert_eq!(decode(&[Coding::Gzip], &chunks), Ok(b"one".to_vec()), "{size}");
         }
         let empty_extra: &[u8] = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\0\0";
-        assert_eq!(
-            decode(&[Coding::Gzip], &[empty_extra, &plain[10..]]),
-            Ok(b"one".to_vec())
-        );
+        assert_eq!(decode(&[Coding::Gzip], &[empty_extra, &plain[10..]]), Ok(b"one".to_vec()));
     }
 
     #[test]
@@ -256,10 +224,7 @@ mod tests {
             let mut encoded = whole(Coding::Gzip, b"one");
             let place = encoded.len() - end;
             encoded[place] ^= 1;
-            assert_eq!(
-                decode(&[Coding::Gzip], &[&encoded]),
-                Err(DecodeError::Invalid { coding: "gzip" })
-            );
+            assert_eq!(decode(&[Coding::Gzip], &[&encoded]), Err(DecodeError::Invalid { coding: "gzip" }));
         }
     }
 

@@ -46,10 +46,7 @@ impl Decoder for Deflate {
                 }
                 Ok(step)
             }
-            Self::Ended => Ok(Step {
-                read: input.len(),
-                written: 0,
-            }),
+            Self::Ended => Ok(Step { read: input.len(), written: 0 }),
         }
     }
 
@@ -94,15 +91,10 @@ impl Inflate {
     ) -> Result<(Step, bool), DecodeError> {
         let (read, written) = (self.0.total_in(), self.0.total_out());
         let invalid = DecodeError::Invalid { coding };
-        let status = self
-            .0
-            .decompress(input, output, FlushDecompress::None)
-            .map_err(|_| invalid)?;
+        let status = self.0.decompress(input, output, FlushDecompress::None).map_err(|_| invalid)?;
         let since = |total: u64, before: u64| usize::try_from(total - before).map_err(|_| invalid);
-        let step = Step {
-            read: since(self.0.total_in(), read)?,
-            written: since(self.0.total_out(), written)?,
-        };
+        let step =
+            Step { read: since(self.0.total_in(), read)?, written: since(self.0.total_out(), written)? };
         Ok((step, status == Status::StreamEnd))
     }
 }

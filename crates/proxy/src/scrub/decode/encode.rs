@@ -16,12 +16,11 @@ use super::Coding;
 /// `pieces` in `coding`, flushed after each; the last element is the end of the data.
 pub(crate) fn encode(coding: Coding, pieces: &[&[u8]]) -> Vec<Vec<u8>> {
     match coding {
-        Coding::Gzip => flushed(
-            GzEncoder::new(Vec::new(), Compression::fast()),
-            pieces,
-            GzEncoder::get_mut,
-            |encoder| encoder.finish().unwrap(),
-        ),
+        Coding::Gzip => {
+            flushed(GzEncoder::new(Vec::new(), Compression::fast()), pieces, GzEncoder::get_mut, |encoder| {
+                encoder.finish().unwrap()
+            })
+        }
         Coding::Deflate => flushed(
             DeflateEncoder::new(Vec::new(), Compression::fast()),
             pieces,
@@ -59,20 +58,13 @@ fn zstd(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
     let mut run = |piece: &[u8], end| {
         let mut out = vec![0; 1024 + 2 * piece.len()];
         let mut to = OutBuffer::around(&mut out[..]);
-        assert_eq!(
-            context
-                .compress_stream2(&mut to, &mut InBuffer::around(piece), end)
-                .unwrap(),
-            0
-        );
+        assert_eq!(context.compress_stream2(&mut to, &mut InBuffer::around(piece), end).unwrap(), 0);
         let length = to.pos();
         out.truncate(length);
         out
     };
-    let mut encoded: Vec<Vec<u8>> = pieces
-        .iter()
-        .map(|piece| run(piece, ZSTD_EndDirective::ZSTD_e_flush))
-        .collect();
+    let mut encoded: Vec<Vec<u8>> =
+        pieces.iter().map(|piece| run(piece, ZSTD_EndDirective::ZSTD_e_flush)).collect();
     encoded.push(run(&[], ZSTD_EndDirective::ZSTD_e_end));
     encoded
 }

@@ -78,10 +78,7 @@ impl Gzip {
                 if seen + 1 == bytes.len() {
                     self.close(bytes)?
                 } else {
-                    Section::Trailer {
-                        bytes,
-                        seen: seen + 1,
-                    }
+                    Section::Trailer { bytes, seen: seen + 1 }
                 }
             }
             Section::Data | Section::Ended => return Ok(()),
@@ -108,10 +105,7 @@ impl Gzip {
         Ok(if seen == 9 {
             optional(flags, Part::Choose, None)
         } else {
-            Section::Fixed {
-                seen: seen + 1,
-                flags,
-            }
+            Section::Fixed { seen: seen + 1, flags }
         })
     }
 
@@ -154,10 +148,7 @@ fn optional(flags: u8, part: Part, byte: Option<u8>) -> Section {
     .into_iter()
     .find(|(flag, _)| flags & flag != 0);
     match next {
-        Some((flag, part)) => Section::Optional {
-            flags: flags & !flag,
-            part,
-        },
+        Some((flag, part)) => Section::Optional { flags: flags & !flag, part },
         None => Section::Data,
     }
 }
@@ -167,20 +158,13 @@ impl Decoder for Gzip {
         match self.section {
             Section::Data => {
                 let (step, ended) = self.inflate.step(input, output, CODING)?;
-                self.checksum
-                    .update(output.get(..step.written).unwrap_or_default());
+                self.checksum.update(output.get(..step.written).unwrap_or_default());
                 if ended {
-                    self.section = Section::Trailer {
-                        bytes: [0; 8],
-                        seen: 0,
-                    };
+                    self.section = Section::Trailer { bytes: [0; 8], seen: 0 };
                 }
                 Ok(step)
             }
-            Section::Ended => Ok(Step {
-                read: input.len(),
-                written: 0,
-            }),
+            Section::Ended => Ok(Step { read: input.len(), written: 0 }),
             _ => {
                 let mut read = 0;
                 for byte in input {

@@ -22,11 +22,7 @@ pub(super) struct Reservation {
 impl Reservation {
     /// A share of what the process has, still empty.
     pub(super) fn new() -> Self {
-        Self {
-            reserved: &RESERVED,
-            most: MOST_MEMORY,
-            share: 0,
-        }
+        Self { reserved: &RESERVED, most: MOST_MEMORY, share: 0 }
     }
 
     /// Makes sure that the share has at least `bytes`.
@@ -57,11 +53,7 @@ mod tests {
     #[test]
     fn shares_are_bounded_together_and_given_back() {
         let reserved: &AtomicUsize = Box::leak(Box::default());
-        let share = || Reservation {
-            reserved,
-            most: 100,
-            share: 0,
-        };
+        let share = || Reservation { reserved, most: 100, share: 0 };
         let (mut first, mut second) = (share(), share());
         assert_eq!(first.grow(60), Ok(()));
         assert_eq!(first.grow(50), Ok(()));

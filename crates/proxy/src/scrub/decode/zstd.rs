@@ -20,9 +20,7 @@ impl Zstd {
     pub(super) fn new() -> Result<Self, DecodeError> {
         let limits = DecodeLimits::default().with_max_window_log(WINDOW_LOG);
         let config = DecoderConfig::from(limits.map_err(|_| INVALID)?);
-        Ok(Self {
-            session: Decompressor::new(config).into_session(),
-        })
+        Ok(Self { session: Decompressor::new(config).into_session() })
     }
 }
 
@@ -30,10 +28,7 @@ impl Decoder for Zstd {
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, DecodeError> {
         let progress = self.session.process(input, output, DecodeOperation::Process);
         let progress = progress.map_err(|_| INVALID)?;
-        Ok(Step {
-            read: progress.consumed,
-            written: progress.produced,
-        })
+        Ok(Step { read: progress.consumed, written: progress.produced })
     }
 
     fn finish(&mut self) -> Result<(), DecodeError> {

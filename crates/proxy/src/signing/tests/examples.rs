@@ -16,11 +16,8 @@ const PUBLIC_X: &str = "18b7d04643359f6ec270dcbab8dce6d169d66ddc9778c75cfb08dfdb
 const PUBLIC_Y: &str = "fa36b35e4fe67e3112261d2e17a956ef85b06e44712d2850bcd3c2161e9993f2";
 
 fn surrogate_header(service_scope: &str, signed_headers: &str) -> String {
-    let algorithm = if service_scope.starts_with("us-east-1/") {
-        "AWS4-HMAC-SHA256"
-    } else {
-        "AWS4-ECDSA-P256-SHA256"
-    };
+    let algorithm =
+        if service_scope.starts_with("us-east-1/") { "AWS4-HMAC-SHA256" } else { "AWS4-ECDSA-P256-SHA256" };
     format!(
         "{algorithm} Credential={SURROGATE_KEY_ID}/20130524/{service_scope}/aws4_request,\
          SignedHeaders={signed_headers},Signature={}",
@@ -55,10 +52,7 @@ fn chunked(text: &str) -> (Signed, ChunkSigner) {
 }
 
 fn signature(signed: &Signed) -> &str {
-    let (_, signature) = header(&signed.headers, "authorization")
-        .unwrap()
-        .split_once("Signature=")
-        .unwrap();
+    let (_, signature) = header(&signed.headers, "authorization").unwrap().split_once("Signature=").unwrap();
     signature
 }
 
@@ -116,10 +110,8 @@ fn a_presigned_url() {
              &X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host&X-Amz-Signature={signature}"
         )
     };
-    let text = format!(
-        "GET {} HTTP/1.1\nHost: examplebucket.s3.amazonaws.com\n\n",
-        url(SURROGATE_KEY_ID, "00")
-    );
+    let text =
+        format!("GET {} HTTP/1.1\nHost: examplebucket.s3.amazonaws.com\n\n", url(SURROGATE_KEY_ID, "00"));
     let expected = "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404";
     assert_eq!(ready(&text, None).target, url(KEY_ID, expected));
 }
@@ -161,10 +153,7 @@ fn a_chunked_upload() {
         "content-encoding;content-length;host;x-amz-content-sha256;x-amz-date;x-amz-decoded-content-length;x-amz-storage-class",
     );
     let (signed, mut chunks) = chunked(&text);
-    assert_eq!(
-        signature(&signed),
-        "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9"
-    );
+    assert_eq!(signature(&signed), "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9");
     let zeros = "0".repeat(64);
     let output = pass(&mut chunks, &body([&zeros, &zeros, &zeros], "\r\n"));
     let expected = body(
@@ -202,18 +191,9 @@ fn a_chunked_upload_with_a_trailer() {
         "X-Amz-Checksum-CRC32C: sOO8/Q==\r\nX-Amz-Trailer-Signature: SIGNATURE",
     ] {
         let (signed, mut chunks) = chunked(&text);
-        assert_eq!(
-            signature(&signed),
-            "106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e"
-        );
-        let output = pass(
-            &mut chunks,
-            &body([&zeros, &zeros, &zeros], &end.replace("SIGNATURE", &zeros)),
-        );
-        assert!(
-            output == body(signatures, &end.replace("SIGNATURE", trailer)),
-            "{end:?}"
-        );
+        assert_eq!(signature(&signed), "106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e");
+        let output = pass(&mut chunks, &body([&zeros, &zeros, &zeros], &end.replace("SIGNATURE", &zeros)));
+        assert!(output == body(signatures, &end.replace("SIGNATURE", trailer)), "{end:?}");
     }
 }
 
@@ -243,27 +223,15 @@ fn a_chunked_upload_with_trailers_by_v4a() {
                      x-amz-region-set;x-amz-storage-class;x-amz-trailer\n\
                      STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER";
     let scope = "20130524T000000Z\n20130524/s3/aws4_request";
-    let request = format!(
-        "AWS4-ECDSA-P256-SHA256\n{scope}\n{}",
-        sha256_hex(canonical.as_bytes())
-    );
+    let request = format!("AWS4-ECDSA-P256-SHA256\n{scope}\n{}", sha256_hex(canonical.as_bytes()));
     assert!(verifies(PUBLIC_X, PUBLIC_Y, &request, &seed));
 
     // The hashes of the two chunks, of nothing, and of the three trailers in order.
     let pieces = [
-        (
-            "PAYLOAD",
-            format!("{EMPTY}\nbf718b6f653bebc184e1479f1935b8da974d701b893afcf49e701f3e2f9f9c5a"),
-        ),
-        (
-            "PAYLOAD",
-            format!("{EMPTY}\n2edc986847e209b4016e141a6dc8716d3207350f416969382d431539bf292e4a"),
-        ),
+        ("PAYLOAD", format!("{EMPTY}\nbf718b6f653bebc184e1479f1935b8da974d701b893afcf49e701f3e2f9f9c5a")),
+        ("PAYLOAD", format!("{EMPTY}\n2edc986847e209b4016e141a6dc8716d3207350f416969382d431539bf292e4a")),
         ("PAYLOAD", format!("{EMPTY}\n{EMPTY}")),
-        (
-            "TRAILER",
-            "83d8f190334fb741bc8daf73c891689d320bd8017756bc730c540021ed48001f".to_owned(),
-        ),
+        ("TRAILER", "83d8f190334fb741bc8daf73c891689d320bd8017756bc730c540021ed48001f".to_owned()),
     ];
     let text = String::from_utf8(output).unwrap();
     let padded: Vec<&str> = text
@@ -278,10 +246,7 @@ fn a_chunked_upload_with_trailers_by_v4a() {
         assert_eq!(padded.len(), 144);
         let signature = padded.trim_end_matches('*');
         let string_to_sign = format!("AWS4-ECDSA-P256-SHA256-{kind}\n{scope}\n{previous}\n{payload}");
-        assert!(
-            verifies(PUBLIC_X, PUBLIC_Y, &string_to_sign, signature),
-            "{string_to_sign}"
-        );
+        assert!(verifies(PUBLIC_X, PUBLIC_Y, &string_to_sign, signature), "{string_to_sign}");
         signature.clone_into(&mut previous);
     }
 }
@@ -315,22 +280,13 @@ fn a_token_is_exchanged_or_taken_away() {
          x-amz-security-token: {SURROGATE_TOKEN}\nAuthorization: {authorization}\n\n"
     );
     let signed = ready(&text, Some("REAL/TOKEN=="));
-    assert_eq!(
-        header(&signed.headers, "x-amz-security-token"),
-        Some("REAL/TOKEN==")
-    );
+    assert_eq!(header(&signed.headers, "x-amz-security-token"), Some("REAL/TOKEN=="));
     assert!(
-        header(&signed.headers, "authorization")
-            .unwrap()
-            .contains("host;x-amz-date;x-amz-security-token,")
+        header(&signed.headers, "authorization").unwrap().contains("host;x-amz-date;x-amz-security-token,")
     );
     let signed = ready(&text, None);
     assert_eq!(header(&signed.headers, "x-amz-security-token"), None);
-    assert!(
-        header(&signed.headers, "authorization")
-            .unwrap()
-            .contains("SignedHeaders=host;x-amz-date,")
-    );
+    assert!(header(&signed.headers, "authorization").unwrap().contains("SignedHeaders=host;x-amz-date,"));
 }
 
 #[test]
@@ -368,21 +324,9 @@ fn failures_name_what_is_wrong_and_no_secret() {
             Some("t"),
             "`x-amz-security-token`",
         ),
-        (
-            with("x-amz-security-token: a\n", "host"),
-            Some("line\nbreak"),
-            "session token",
-        ),
-        (
-            with(&format!("x-amz-content-sha256: {EMPTY}\n"), "host"),
-            None,
-            "`x-amz-content-sha256`",
-        ),
-        (
-            with("", "host").replace(EMPTY, "STREAMING-AWS4-HMAC-SHA256-EVENTS"),
-            None,
-            "no chunks",
-        ),
+        (with("x-amz-security-token: a\n", "host"), Some("line\nbreak"), "session token"),
+        (with(&format!("x-amz-content-sha256: {EMPTY}\n"), "host"), None, "`x-amz-content-sha256`"),
+        (with("", "host").replace(EMPTY, "STREAMING-AWS4-HMAC-SHA256-EVENTS"), None, "no chunks"),
     ];
     for (text, token, named) in table {
         let error = resigned(&text, token).unwrap_err().to_string();
@@ -393,13 +337,7 @@ fn failures_name_what_is_wrong_and_no_secret() {
 
 #[test]
 fn debug_shows_nothing() {
-    let text = upload(
-        "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
-        "",
-        "",
-        "us-east-1/s3",
-        "host",
-    );
+    let text = upload("STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "", "", "us-east-1/s3", "host");
     let shown = format!("{:?}", resigned(&text, Some("REALTOKEN")).unwrap());
     assert_eq!(shown, "Chunked(Signed(redacted), ChunkSigner(redacted))");
     let text = text.replace("x-amz-content-sha256", "x-other");

@@ -86,8 +86,5 @@ pub(super) fn verifies(x: &str, y: &str, text: &str, signature: &str) -> bool {
 
 /// The bytes behind hexadecimal digits.
 pub(super) fn unhex(text: &str) -> Vec<u8> {
-    (0..text.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
-        .collect()
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }

@@ -22,13 +22,7 @@ fn signer(algorithm: Algorithm, has_trailers: bool) -> ChunkSigner {
     };
     let (_, scope) = Scope::of_credential(algorithm, credential).unwrap();
     let key = SigningKey::derive(algorithm, &real_key("AKID", "secret", None), &scope).unwrap();
-    let chain = Chain::new(
-        key,
-        algorithm,
-        "20130524T000000Z",
-        scope.text(),
-        "5eed".to_owned(),
-    );
+    let chain = Chain::new(key, algorithm, "20130524T000000Z", scope.text(), "5eed".to_owned());
     ChunkSigner::new(chain, has_trailers)
 }
 
@@ -82,11 +76,7 @@ fn every_single_cut_of_a_body() {
         assert_eq!(whole.len(), input.len());
         assert_ne!(whole, input);
         for cut in 0..input.len() {
-            assert_eq!(
-                pass(&mut signer(algorithm, true), &input, &[cut]).unwrap(),
-                whole,
-                "{cut}"
-            );
+            assert_eq!(pass(&mut signer(algorithm, true), &input, &[cut]).unwrap(), whole, "{cut}");
         }
         let bytes: Vec<usize> = (0..input.len()).collect();
         assert_eq!(pass(&mut signer(algorithm, true), &input, &bytes).unwrap(), whole);
@@ -106,10 +96,7 @@ fn a_body_that_ends_early_is_truncated() {
     let input = body(Algorithm::V4, &[3], true);
     let unsigned = input.len() - "0000\r\n\r\n".len();
     for end in 0..unsigned {
-        assert!(
-            pass(&mut signer(Algorithm::V4, true), &input[..end], &[]).is_err(),
-            "{end}"
-        );
+        assert!(pass(&mut signer(Algorithm::V4, true), &input[..end], &[]).is_err(), "{end}");
     }
 }
 
@@ -131,20 +118,8 @@ fn bodies_that_are_none() {
         (false, format!("{}x-amz-a:1\r\n", line("0")), malformed),
         (true, format!("{}no-colon\r\n", line("0")), malformed),
         (true, format!("{}: a\r\n", line("0")), malformed),
-        (
-            true,
-            format!("{}a:{}\r\n", line("0"), "b".repeat(9000)),
-            malformed,
-        ),
-        (
-            true,
-            format!(
-                "{}x-amz-trailer-signature:{}\r\nlate:1\r\n",
-                line("0"),
-                "0".repeat(64)
-            ),
-            after_end,
-        ),
+        (true, format!("{}a:{}\r\n", line("0"), "b".repeat(9000)), malformed),
+        (true, format!("{}x-amz-trailer-signature:{}\r\nlate:1\r\n", line("0"), "0".repeat(64)), after_end),
     ];
     for (has_trailers, text, expected) in table {
         let mut signer = signer(Algorithm::V4, has_trailers);

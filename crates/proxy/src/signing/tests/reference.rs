@@ -51,19 +51,8 @@ fn cases() -> impl Strategy<Value = Case> {
                 .iter()
                 .map(|(name, value)| format!("{}={}", encoded(name.as_bytes()), encoded(value.as_bytes())))
                 .collect();
-            let target = if query.is_empty() {
-                path
-            } else {
-                format!("{path}?{}", query.join("&"))
-            };
-            Case {
-                service,
-                in_query,
-                states_hash,
-                target,
-                fields,
-                body,
-            }
+            let target = if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) };
+            Case { service, in_query, states_hash, target, fields, body }
         })
 }
 
@@ -93,15 +82,9 @@ fn sent_by_client(case: &Case, key: (&str, &str, &str)) -> Signed {
         .unwrap()
         .into();
     let url = format!("https://{HOST}{}", case.target);
-    let body = if case.in_query && is_s3 {
-        SignableBody::UnsignedPayload
-    } else {
-        SignableBody::Bytes(&case.body)
-    };
-    let fields = case
-        .fields
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let body =
+        if case.in_query && is_s3 { SignableBody::UnsignedPayload } else { SignableBody::Bytes(&case.body) };
+    let fields = case.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let signable = SignableRequest::new("PUT", &url, fields, body).unwrap();
     let (instructions, _) = sign(signable, &params).unwrap().into_parts();
     let mut request = http::Request::builder().method("PUT").uri(&url);
@@ -110,10 +93,7 @@ fn sent_by_client(case: &Case, key: (&str, &str, &str)) -> Signed {
     }
     let mut request = request.body(()).unwrap();
     instructions.apply_to_request_http1x(&mut request);
-    Signed {
-        headers: request.headers().clone(),
-        target: request.uri().path_and_query().unwrap().to_string(),
-    }
+    Signed { headers: request.headers().clone(), target: request.uri().path_and_query().unwrap().to_string() }
 }
 
 proptest! {

@@ -78,10 +78,7 @@ fn every_case_of_v4a() {
             );
             // The suite's own signature verifies just as well; it is another one, since each is random.
             let theirs = signature_of(&done.expected);
-            assert!(
-                verifies(&key.x, &key.y, &done.string_to_sign, &theirs),
-                "{folder:?} {variant}: theirs"
-            );
+            assert!(verifies(&key.x, &key.y, &done.string_to_sign, &theirs), "{folder:?} {variant}: theirs");
             assert!(!verifies(&key.x, &key.y, "another text", &done.signature));
             insert_signature(&mut done.expected, &theirs, &done.signature);
             assert_eq!(
@@ -100,31 +97,16 @@ fn every_case_of_v4a() {
 #[test]
 fn the_cases_without_a_context() {
     let mut cases = 0;
-    for folder in suite("v4")
-        .into_iter()
-        .filter(|folder| !folder.join("context.json").exists())
-    {
+    for folder in suite("v4").into_iter().filter(|folder| !folder.join("context.json").exists()) {
         let canonical = read(&folder, "header-canonical-request.txt");
-        let date = canonical
-            .lines()
-            .find_map(|line| line.strip_prefix("x-amz-date:"))
-            .unwrap();
+        let date = canonical.lines().find_map(|line| line.strip_prefix("x-amz-date:")).unwrap();
         let mut request = WireRequest::new(&read(&folder, "header-signed-request.txt"));
-        request
-            .headers
-            .insert("x-amz-date", HeaderValue::from_str(date).unwrap());
+        request.headers.insert("x-amz-date", HeaderValue::from_str(date).unwrap());
         let (draft, payload) = draft_of(&request, None, &real_key("AKIDEXAMPLE", "secret", None));
         let payload = payload_text(&payload, &request);
-        assert_eq!(
-            str::from_utf8(&draft.canonical_request(&payload)).unwrap(),
-            canonical,
-            "{folder:?}"
-        );
+        assert_eq!(str::from_utf8(&draft.canonical_request(&payload)).unwrap(), canonical, "{folder:?}");
         if folder.join("header-string-to-sign.txt").exists() {
-            assert_eq!(
-                draft.string_to_sign(&payload),
-                read(&folder, "header-string-to-sign.txt")
-            );
+            assert_eq!(draft.string_to_sign(&payload), read(&folder, "header-string-to-sign.txt"));
         }
         cases += 1;
     }
@@ -149,11 +131,7 @@ fn run(folder: &Path, variant: &str) -> Done {
         context.credentials.token.as_deref(),
     );
     let rules = Rules {
-        path: if context.normalize {
-            PathRule::NormalizedAndEncodedTwice
-        } else {
-            PathRule::EncodedTwice
-        },
+        path: if context.normalize { PathRule::NormalizedAndEncodedTwice } else { PathRule::EncodedTwice },
         signs_query_token: !context.omit_session_token,
         ..Rules::of(&context.service)
     };
@@ -176,12 +154,7 @@ fn run(folder: &Path, variant: &str) -> Done {
         target: signed.target.clone(),
         ..request
     });
-    Done {
-        signed,
-        expected,
-        string_to_sign,
-        signature,
-    }
+    Done { signed, expected, string_to_sign, signature }
 }
 
 fn draft_of(
@@ -213,11 +186,7 @@ fn as_sent_by_a_container(expected: &WireRequest, context: &Context) -> WireRequ
     let mut request = expected.clone();
     insert_signature(&mut request, &signature, &"0".repeat(64));
     let mut exchanges = vec![(context.credentials.access_key_id.as_str(), SURROGATE_KEY_ID)];
-    let token = context
-        .credentials
-        .token
-        .as_deref()
-        .map(|token| (token, encoded(token.as_bytes())));
+    let token = context.credentials.token.as_deref().map(|token| (token, encoded(token.as_bytes())));
     if let Some((plain, encoded)) = &token {
         exchanges.extend([(*plain, SURROGATE_TOKEN), (encoded, SURROGATE_TOKEN)]);
     }
@@ -241,31 +210,21 @@ fn insert_signature(request: &mut WireRequest, old: &str, new: &str) {
 }
 
 fn signature_of(request: &WireRequest) -> String {
-    let carrier = claim(&request.headers, &request.target)
-        .unwrap()
-        .unwrap()
-        .carrier();
+    let carrier = claim(&request.headers, &request.target).unwrap().unwrap().carrier();
     let after = match carrier {
-        Carrier::Header => header(&request.headers, "authorization")
-            .unwrap()
-            .split_once("Signature="),
+        Carrier::Header => header(&request.headers, "authorization").unwrap().split_once("Signature="),
         Carrier::Query => request.target.split_once("X-Amz-Signature="),
     };
     after.unwrap().1.to_owned()
 }
 
 fn cases_with_context(version: &str) -> Vec<PathBuf> {
-    suite(version)
-        .into_iter()
-        .filter(|folder| folder.join("context.json").exists())
-        .collect()
+    suite(version).into_iter().filter(|folder| folder.join("context.json").exists()).collect()
 }
 
 /// The folders of one suite, by name.
 fn suite(version: &str) -> Vec<PathBuf> {
-    let root = package_folder("aws-sigv4")
-        .join("aws-signing-test-suite")
-        .join(version);
+    let root = package_folder("aws-sigv4").join("aws-signing-test-suite").join(version);
     let folders: BTreeMap<_, _> = fs::read_dir(root)
         .unwrap()
         .map(|entry| entry.unwrap())
@@ -275,10 +234,7 @@ fn suite(version: &str) -> Vec<PathBuf> {
 }
 
 /// Where cargo keeps the sources of the package that this test is built with.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "only cargo knows where it unpacks packages"
-)]
+#[expect(clippy::disallowed_methods, reason = "only cargo knows where it unpacks packages")]
 fn package_folder(name: &str) -> PathBuf {
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = std::process::Command::new(env!("CARGO"))
@@ -287,18 +243,10 @@ fn package_folder(name: &str) -> PathBuf {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let package = metadata["packages"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|package| package["name"] == name)
-        .unwrap();
+    let package =
+        metadata["packages"].as_array().unwrap().iter().find(|package| package["name"] == name).unwrap();
     let manifest = PathBuf::from(package["manifest_path"].as_str().unwrap());
     manifest.parent().unwrap().to_owned()
 }
@@ -306,9 +254,5 @@ fn package_folder(name: &str) -> PathBuf {
 fn read(folder: &Path, file: &str) -> String {
     let path = folder.join(file);
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    if file.ends_with("signed-request.txt") {
-        text
-    } else {
-        text.trim_end().to_owned()
-    }
+    if file.ends_with("signed-request.txt") { text } else { text.trim_end().to_owned() }
 }

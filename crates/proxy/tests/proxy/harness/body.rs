@@ -17,12 +17,7 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 pub(crate) fn streaming_body(length: usize) -> Body {
     let frames = stream::unfold(length, |left| async move {
         let taken = left.min(ZEROS.len());
-        (taken > 0).then(|| {
-            (
-                Ok(Frame::data(Bytes::from_static(&ZEROS).slice(..taken))),
-                left - taken,
-            )
-        })
+        (taken > 0).then(|| (Ok(Frame::data(Bytes::from_static(&ZEROS).slice(..taken))), left - taken))
     });
     StreamBody::new(frames).boxed_unsync()
 }

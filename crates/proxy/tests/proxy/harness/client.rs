@@ -38,25 +38,16 @@ impl Answer {
     /// Reads all of `response`.
     pub(crate) async fn read(response: Response<Incoming>) -> Self {
         let (parts, body) = response.into_parts();
-        let collected = timeout(TIMEOUT, body.collect())
-            .await
-            .expect("the body ends")
-            .expect("the body is whole");
+        let collected =
+            timeout(TIMEOUT, body.collect()).await.expect("the body ends").expect("the body is whole");
         let trailers = collected.trailers().cloned();
         let body = String::from_utf8_lossy(&collected.to_bytes()).into_owned();
-        Self {
-            status: parts.status,
-            headers: parts.headers,
-            body,
-            trailers,
-        }
+        Self { status: parts.status, headers: parts.headers, body, trailers }
     }
 
     /// The reason of a refusal.
     pub(crate) fn reason(&self) -> &str {
-        self.headers
-            .get("x-sandbox-blocked")
-            .map_or("", |reason| reason.to_str().unwrap())
+        self.headers.get("x-sandbox-blocked").map_or("", |reason| reason.to_str().unwrap())
     }
 }
 
@@ -67,10 +58,7 @@ pub(crate) struct RawAnswer(pub(crate) String);
 impl RawAnswer {
     /// The status of the first answer; 0 if there is none.
     pub(crate) fn status(&self) -> u16 {
-        self.0
-            .get(9..12)
-            .and_then(|status| status.parse().ok())
-            .unwrap_or(0)
+        self.0.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
     }
 
     /// How many answers there are.
@@ -94,9 +82,7 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, bytes: &[u8]
     stream.flush().await.unwrap();
     let mut answer = Vec::new();
     // A reset after the answer is as good as an end.
-    let _ = timeout(TIMEOUT, stream.read_to_end(&mut answer))
-        .await
-        .expect("the proxy closes the connection");
+    let _ = timeout(TIMEOUT, stream.read_to_end(&mut answer)).await.expect("the proxy closes the connection");
     RawAnswer(String::from_utf8_lossy(&answer).into_owned())
 }
 
@@ -109,9 +95,7 @@ impl Proxy {
     ) -> std::io::Result<TlsStream<TcpStream>> {
         let connector = TlsConnector::from(self.pki.client(alpn));
         let name = ServerName::try_from(server_name.to_owned()).unwrap();
-        connector
-            .connect(name, TcpStream::connect(self.https()).await?)
-            .await
+        connector.connect(name, TcpStream::connect(self.https()).await?).await
     }
 
     /// An HTTP/1 connection over TLS.
@@ -126,9 +110,8 @@ impl Proxy {
     pub(crate) async fn http2(&self, server_name: &str) -> http2::SendRequest<Body> {
         let stream = self.tls(server_name, &["h2"]).await.unwrap();
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(b"h2".as_slice()));
-        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
-            .await
-            .unwrap();
+        let (sender, connection) =
+            http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
         sender
     }
@@ -158,10 +141,5 @@ pub(crate) fn get(uri: impl TryInto<Uri, Error: Into<http::Error>>) -> Request<B
 
 fn host(request: &Request<Body>) -> String {
     let header = request.headers().get("host").map(|host| host.to_str().unwrap());
-    request
-        .uri()
-        .host()
-        .or(header)
-        .expect("the request names a host")
-        .to_owned()
+    request.uri().host().or(header).expect("the request names a host").to_owned()
 }

@@ -30,18 +30,7 @@ fn answer(query: &[u8], upstream: Ipv4Addr) -> Option<Vec<u8>> {
     let known = labels.last().is_some_and(|label| label == b"example");
     let has_address = known && kind == 1;
     let mut message = query[..2].to_vec();
-    message.extend([
-        0x81,
-        if known { 0x80 } else { 0x83 },
-        0,
-        1,
-        0,
-        u8::from(has_address),
-        0,
-        0,
-        0,
-        0,
-    ]);
+    message.extend([0x81, if known { 0x80 } else { 0x83 }, 0, 1, 0, u8::from(has_address), 0, 0, 0, 0]);
     message.extend(question);
     if has_address {
         message.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);

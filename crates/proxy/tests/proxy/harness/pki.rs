@@ -91,9 +91,7 @@ fn authority(
 ) -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
-    params
-        .distinguished_name
-        .push(DnType::CommonName, DnValue::Utf8String(name.to_owned()));
+    params.distinguished_name.push(DnType::CommonName, DnValue::Utf8String(name.to_owned()));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(u8::from(issuer.is_none())));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params.use_authority_key_identifier_extension = issuer.is_some();

@@ -42,10 +42,7 @@ pub(crate) fn fresh_address() -> Ipv4Addr {
 /// The highest resident size that a process ever had, in kilobytes.
 pub(crate) fn peak_memory(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
@@ -99,18 +96,13 @@ impl Setup {
         let (input, commands) = tokio::io::duplex(1024 * 1024);
         let (output, proxy_output) = tokio::io::duplex(16 * 1024);
         let ended = tokio::spawn(async {
-            sandbox_proxy::run(input, proxy_output)
-                .await
-                .map_err(|error| error.to_string())
+            sandbox_proxy::run(input, proxy_output).await.map_err(|error| error.to_string())
         });
         self.begin(Box::new(commands), Box::new(output), ended).await
     }
 
     /// Starts it as the program that it is; the id of its process.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the program under test is not an engine"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the program under test is not an engine")]
     pub(crate) async fn start_process(self) -> (Proxy, u32) {
         let (input, commands) = std::os::unix::net::UnixStream::pair().unwrap();
         let (output, proxy_output) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -128,11 +120,7 @@ impl Setup {
             Ok(status) if status.success() => Ok(()),
             other => Err(format!("{other:?}")),
         });
-        (
-            self.begin(Box::new(owner(commands)), Box::new(owner(output)), ended)
-                .await,
-            id,
-        )
+        (self.begin(Box::new(owner(commands)), Box::new(owner(output)), ended).await, id)
     }
 
     async fn begin(
@@ -149,38 +137,19 @@ impl Setup {
             policy: Allowlist::from_yaml(self.policy, "policy.yaml").unwrap(),
             replacements: sandbox_proxy_protocol::ReplacementMap(self.replacements),
             authority: self.pki.authority(),
-            listen: Listen {
-                address,
-                http_port: HTTP,
-                https_port: HTTPS,
-                dns_port: DNS,
-            },
+            listen: Listen { address, http_port: HTTP, https_port: HTTPS, dns_port: DNS },
             upstream: UpstreamConfig {
                 dns,
                 extra_roots_pem: self.pki.upstream_root(),
-                allow_addresses: self
-                    .allow_addresses
-                    .iter()
-                    .map(|net| net.parse().unwrap())
-                    .collect(),
+                allow_addresses: self.allow_addresses.iter().map(|net| net.parse().unwrap()).collect(),
             },
             limits: self.limits,
         };
-        commands
-            .write_all(to_line(&config).unwrap().as_bytes())
-            .await
-            .unwrap();
+        commands.write_all(to_line(&config).unwrap().as_bytes()).await.unwrap();
         let (sender, records) = mpsc::unbounded_channel();
         let mut lines = BufReader::new(output).lines();
-        let ready = lines
-            .next_line()
-            .await
-            .unwrap()
-            .expect("the proxy says something");
-        assert!(
-            matches!(from_line(ready.as_bytes()).unwrap(), ProxyMessage::Ready { .. }),
-            "{ready}"
-        );
+        let ready = lines.next_line().await.unwrap().expect("the proxy says something");
+        assert!(matches!(from_line(ready.as_bytes()).unwrap(), ProxyMessage::Ready { .. }), "{ready}");
         if self.owner_reads {
             tokio::spawn(read_records(lines, sender));
         } else {
@@ -216,12 +185,7 @@ impl Proxy {
 
     pub(crate) async fn command(&self, command: &Command) {
         let mut commands = self.commands.lock().await;
-        commands
-            .as_mut()
-            .unwrap()
-            .write_all(to_line(command).unwrap().as_bytes())
-            .await
-            .unwrap();
+        commands.as_mut().unwrap().write_all(to_line(command).unwrap().as_bytes()).await.unwrap();
     }
 
     /// The next record for which `wanted` has an answer.
@@ -240,33 +204,18 @@ impl Proxy {
 
     /// The next record of a request.
     pub(crate) async fn request(&self) -> RequestRecord {
-        self.record(|event| {
-            if let Event::Request(record) = event {
-                Some(record)
-            } else {
-                None
-            }
-        })
-        .await
+        self.record(|event| if let Event::Request(record) = event { Some(record) } else { None }).await
     }
 
     /// Asks it to drain and waits for the end.
     pub(crate) async fn stop(self) {
         self.command(&Command::Drain {}).await;
-        timeout(TIMEOUT, self.ended)
-            .await
-            .expect("the proxy ends")
-            .unwrap()
-            .unwrap();
+        timeout(TIMEOUT, self.ended).await.expect("the proxy ends").unwrap().unwrap();
     }
 
     /// Closes the channel, as the death of the owner does, and waits for the end.
     pub(crate) async fn abandon(&mut self) {
         self.commands.lock().await.take();
-        timeout(TIMEOUT, &mut self.ended)
-            .await
-            .expect("the proxy ends")
-            .unwrap()
-            .unwrap();
+        timeout(TIMEOUT, &mut self.ended).await.expect("the proxy ends").unwrap().unwrap();
     }
 }

@@ -44,12 +44,8 @@ impl Upstream {
     pub(crate) async fn start(tls: Arc<ServerConfig>) -> Self {
         let address = fresh_address();
         let shared = Arc::new(Shared::default());
-        let plain = TcpListener::bind(SocketAddr::new(address.into(), HTTP))
-            .await
-            .unwrap();
-        let encrypted = TcpListener::bind(SocketAddr::new(address.into(), HTTPS))
-            .await
-            .unwrap();
+        let plain = TcpListener::bind(SocketAddr::new(address.into(), HTTP)).await.unwrap();
+        let encrypted = TcpListener::bind(SocketAddr::new(address.into(), HTTPS)).await.unwrap();
         let plain_shared = Arc::clone(&shared);
         tokio::spawn(async move {
             while let Ok((stream, _)) = plain.accept().await {
@@ -106,9 +102,8 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         async move { Ok::<_, Infallible>(answer(request, &shared).await) }
     });
     if http2 {
-        let _ = http2::Builder::new(TokioExecutor::new())
-            .serve_connection(TokioIo::new(stream), service)
-            .await;
+        let _ =
+            http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
     } else {
         let _ = http1::Builder::new()
             .max_headers(256)
@@ -121,24 +116,16 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 
 async fn answer(mut request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Body> {
     let path = request.uri().path().to_owned();
-    let query: usize = request
-        .uri()
-        .query()
-        .and_then(|query| query.parse().ok())
-        .unwrap_or(0);
+    let query: usize = request.uri().query().and_then(|query| query.parse().ok()).unwrap_or(0);
     let mut dump = format!("{} {} {:?}\n", request.method(), request.uri(), request.version());
     list(&mut dump, request.headers());
     shared.seen.lock().unwrap().push(dump.clone());
     match path.as_str() {
         "/headers" => text(dump),
         "/echo" => {
-            let frames = request
-                .into_body()
-                .map_err(|_| unreachable!("the client ends its bodies well"));
+            let frames = request.into_body().map_err(|_| unreachable!("the client ends its bodies well"));
             let mut response = Response::new(frames.boxed_unsync());
-            response
-                .headers_mut()
-                .insert("trailer", HeaderValue::from_static("x-sum"));
+            response.headers_mut().insert("trailer", HeaderValue::from_static("x-sum"));
             response
         }
         "/length" => {
@@ -167,14 +154,8 @@ async fn answer(mut request: Request<Incoming>, shared: &Arc<Shared>) -> Respons
         "/early" => with_status(text("too large".to_owned()), StatusCode::PAYLOAD_TOO_LARGE),
         "/alternative" => {
             let mut response = text("here".to_owned());
-            for (name, value) in [
-                ("alt-svc", "h3=\":443\""),
-                ("set-cookie", "a=1"),
-                ("set-cookie", "b=2"),
-            ] {
-                response
-                    .headers_mut()
-                    .append(name, HeaderValue::from_static(value));
+            for (name, value) in [("alt-svc", "h3=\":443\""), ("set-cookie", "a=1"), ("set-cookie", "b=2")] {
+                response.headers_mut().append(name, HeaderValue::from_static(value));
             }
             response
         }
@@ -195,9 +176,7 @@ async fn answer(mut request: Request<Incoming>, shared: &Arc<Shared>) -> Respons
 }
 
 fn with_header(mut response: Response<Body>, name: &'static str, value: &'static str) -> Response<Body> {
-    response
-        .headers_mut()
-        .insert(name, HeaderValue::from_static(value));
+    response.headers_mut().insert(name, HeaderValue::from_static(value));
     response
 }
 
@@ -220,16 +199,10 @@ fn text(text: String) -> Response<Body> {
 fn events(shared: Arc<Shared>) -> Body {
     let frames = stream::unfold((0, shared), |(count, shared)| async move {
         match count {
-            0 => Some((
-                Ok(Frame::data(Bytes::from_static(b"data: first\n\n"))),
-                (1, shared),
-            )),
+            0 => Some((Ok(Frame::data(Bytes::from_static(b"data: first\n\n"))), (1, shared))),
             1 => {
                 shared.go_on.notified().await;
-                Some((
-                    Ok(Frame::data(Bytes::from_static(b"data: second\n\n"))),
-                    (2, shared),
-                ))
+                Some((Ok(Frame::data(Bytes::from_static(b"data: second\n\n"))), (2, shared)))
             }
             _ => None,
         }
@@ -240,10 +213,7 @@ fn events(shared: Arc<Shared>) -> Body {
 fn trailers() -> Body {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
-    let frames = [
-        Ok(Frame::data(Bytes::from_static(b"message"))),
-        Ok(Frame::trailers(trailers)),
-    ];
+    let frames = [Ok(Frame::data(Bytes::from_static(b"message"))), Ok(Frame::trailers(trailers))];
     StreamBody::new(stream::iter(frames)).boxed_unsync()
 }
 
@@ -262,9 +232,7 @@ fn reflect(headers: &HeaderMap) -> Response<Body> {
     let mut response = Response::new(StreamBody::new(stream::iter(frames)).boxed_unsync());
     let reason = hyper::ext::ReasonPhrase::try_from(sent.as_bytes()).unwrap();
     response.extensions_mut().insert(reason);
-    response
-        .headers_mut()
-        .insert("trailer", HeaderValue::from_static("x-echo"));
+    response.headers_mut().insert("trailer", HeaderValue::from_static("x-echo"));
     response.headers_mut().insert("x-echo", sent);
     response
 }
@@ -280,25 +248,18 @@ fn socket(request: &mut Request<Incoming>) -> Response<Body> {
     });
     let mut response = text(String::new());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    response.headers_mut().insert("connection", HeaderValue::from_static("upgrade"));
+    response.headers_mut().insert("upgrade", HeaderValue::from_static("websocket"));
     response
         .headers_mut()
-        .insert("connection", HeaderValue::from_static("upgrade"));
-    response
-        .headers_mut()
-        .insert("upgrade", HeaderValue::from_static("websocket"));
-    response.headers_mut().insert(
-        "sec-websocket-accept",
-        HeaderValue::from_static("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
-    );
+        .insert("sec-websocket-accept", HeaderValue::from_static("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
     response
 }
 
 /// A plain upstream that sends what it reads to the test, and `answer` after each read that ends a head.
 pub(crate) async fn plain_capture(answer: &'static str) -> (Ipv4Addr, mpsc::UnboundedReceiver<String>) {
     let address = fresh_address();
-    let listener = TcpListener::bind(SocketAddr::new(address.into(), HTTP))
-        .await
-        .unwrap();
+    let listener = TcpListener::bind(SocketAddr::new(address.into(), HTTP)).await.unwrap();
     let (sender, receiver) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
@@ -324,9 +285,7 @@ pub(crate) async fn plain_capture(answer: &'static str) -> (Ipv4Addr, mpsc::Unbo
 /// it `answers`.
 pub(crate) async fn goodbye(tls: Arc<ServerConfig>, words: &'static [u8], answers: bool) -> Ipv4Addr {
     let address = fresh_address();
-    let listener = TcpListener::bind(SocketAddr::new(address.into(), HTTPS))
-        .await
-        .unwrap();
+    let listener = TcpListener::bind(SocketAddr::new(address.into(), HTTPS)).await.unwrap();
     let acceptor = TlsAcceptor::from(tls);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -355,9 +314,7 @@ pub(crate) async fn say_goodbye(
     const OK: &[u8] = &[0x88];
     /// No stream is dealt with; the client is too fast.
     const ENHANCE_YOUR_CALM: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 11];
-    stream
-        .read_exact(&mut [0; b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len()])
-        .await?;
+    stream.read_exact(&mut [0; b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len()]).await?;
     stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
     let asking = loop {
         let mut head = [0; 9];

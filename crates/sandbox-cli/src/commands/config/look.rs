@@ -95,15 +95,9 @@ mod tests {
         }
         let printer = Printer::new(0, true);
         let project = Project::load_at(root.path(), None, environment, printer);
-        let args = ConfigCheckArgs {
-            allowlist: None,
-            output: Output::Text,
-        };
+        let args = ConfigCheckArgs { allowlist: None, output: Output::Text };
         let report = look(&args, project, environment);
-        (
-            report.lines(printer).join("\n"),
-            report.print(Output::Json, printer).code(),
-        )
+        (report.lines(printer).join("\n"), report.print(Output::Json, printer).code())
     }
 
     fn environment(variables: &[(&str, &str)]) -> Environment {
@@ -141,11 +135,7 @@ masked_secrets:
   MISSING: {scopes: [a.example], headers: [x]}
   ELSEWHERE: {value: !env MINE, scopes: [b.example], headers: [x]}
 ";
-        let (text, code) = found(
-            config,
-            Some(POLICY),
-            &environment(&[("MINE", "hunter2-hunter2-hunter2")]),
-        );
+        let (text, code) = found(config, Some(POLICY), &environment(&[("MINE", "hunter2-hunter2-hunter2")]));
         assert_eq!(code, 125);
         insta::assert_snapshot!(text, @r"
         error: .sandbox/sandbox.yaml:2:10: the variable `NOT_SET` is not set where `sandbox` runs: set it (empty, if the task can do without it), or remove this entry
@@ -162,10 +152,7 @@ masked_secrets:
     fn a_file_that_cannot_be_read_and_a_policy_that_is_not_there() {
         let environment = environment(&[]);
         let (text, code) = found("imge: x", Some(POLICY), &environment);
-        assert!(
-            text.starts_with("error: .sandbox/sandbox.yaml:1:1: unknown key `imge`: use"),
-            "{text}"
-        );
+        assert!(text.starts_with("error: .sandbox/sandbox.yaml:1:1: unknown key `imge`: use"), "{text}");
         assert_eq!(code, 125);
 
         let (text, code) = found("", Some("domains: a.example"), &environment);
@@ -176,10 +163,7 @@ masked_secrets:
         assert_eq!(code, 125);
 
         let (text, code) = found("", None, &environment);
-        assert!(
-            text.starts_with("warning: there is no .sandbox/network-allowlist.yaml"),
-            "{text}"
-        );
+        assert!(text.starts_with("warning: there is no .sandbox/network-allowlist.yaml"), "{text}");
         assert_eq!(code, 0);
     }
 
@@ -188,20 +172,14 @@ masked_secrets:
         for (config, expected) in [
             ("dockerfile: missing", ".sandbox/missing`: "),
             ("context: missing", "no image: "),
-            (
-                "mounts: ['missing:/data']",
-                ".sandbox/missing` does not exist on the host; create it first",
-            ),
+            ("mounts: ['missing:/data']", ".sandbox/missing` does not exist on the host; create it first"),
             (
                 "mounts: ['.:/data/../x']",
                 ".sandbox/sandbox.yaml:1:10: `/data/../x` is not an absolute path in the container",
             ),
         ] {
             let (text, code) = found(config, Some(POLICY), &environment(&[]));
-            assert!(
-                text.starts_with("error: ") && text.contains(expected),
-                "{config}: {text}"
-            );
+            assert!(text.starts_with("error: ") && text.contains(expected), "{config}: {text}");
             assert_eq!(code, 125, "{config}");
         }
         let (text, code) = found("mounts: ['.:/data']", Some(POLICY), &environment(&[]));
@@ -222,15 +200,8 @@ masked_secrets:
     #[test]
     fn without_the_network_sandbox_it_says_what_will_fail() {
         let config = "network_sandbox: false\nmasked_secrets: {TOKEN: {scopes: [a.example], headers: [x]}}\n";
-        let (text, code) = found(
-            config,
-            None,
-            &environment(&[("TOKEN", "hunter2-hunter2-hunter2")]),
-        );
+        let (text, code) = found(config, None, &environment(&[("TOKEN", "hunter2-hunter2-hunter2")]));
         assert_eq!(code, 0);
-        assert!(
-            text.contains("services will refuse what the task has as TOKEN"),
-            "{text}"
-        );
+        assert!(text.contains("services will refuse what the task has as TOKEN"), "{text}");
     }
 }

@@ -44,10 +44,7 @@ impl Finding {
             message.push_str(": ");
             message.push_str(text);
         }
-        Self {
-            severity: Severity::Error,
-            ..Self::warning(message)
-        }
+        Self { severity: Severity::Error, ..Self::warning(message) }
     }
 
     pub(super) fn advice(advice: Advice) -> Self {
@@ -56,13 +53,7 @@ impl Finding {
 
     /// A warning about no place in particular.
     pub(super) fn warning(message: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Warning,
-            file: None,
-            line: None,
-            column: None,
-            message: message.into(),
-        }
+        Self { severity: Severity::Warning, file: None, line: None, column: None, message: message.into() }
     }
 
     fn at(severity: Severity, location: &Location, message: String) -> Self {
@@ -125,9 +116,7 @@ impl Report {
     pub(super) fn new(findings: Vec<Finding>) -> Self {
         Self {
             version: 1,
-            ok: findings
-                .iter()
-                .all(|finding| finding.severity == Severity::Warning),
+            ok: findings.iter().all(|finding| finding.severity == Severity::Warning),
             findings,
             masked_secrets: Vec::new(),
             signing_credentials: Vec::new(),
@@ -140,12 +129,7 @@ impl Report {
             variable: entry.variable.clone(),
             preset: entry.preset.map(sandbox::credentials::Preset::name),
             scopes: texts(&entry.injection.scopes),
-            headers: entry
-                .injection
-                .headers
-                .iter()
-                .map(|header| header.as_str().to_owned())
-                .collect(),
+            headers: entry.injection.headers.iter().map(|header| header.as_str().to_owned()).collect(),
         });
         let signing = credentials.signing.iter().map(|entry| Signing {
             name: entry.name.clone(),
@@ -172,38 +156,15 @@ impl Report {
                 }
             }
         }
-        if self.ok {
-            ExitStatus::Success
-        } else {
-            ExitStatus::Infrastructure
-        }
+        if self.ok { ExitStatus::Success } else { ExitStatus::Infrastructure }
     }
 
     pub(super) fn lines(&self, printer: Printer) -> Vec<String> {
-        let mut lines: Vec<String> = self
-            .findings
-            .iter()
-            .map(|finding| finding.text(printer))
-            .collect();
-        for Masked {
-            variable,
-            scopes,
-            headers,
-            ..
-        } in &self.masked_secrets
-        {
-            lines.push(format!(
-                "{variable} is masked, for {} in {}",
-                scopes.join(", "),
-                headers.join(", ")
-            ));
+        let mut lines: Vec<String> = self.findings.iter().map(|finding| finding.text(printer)).collect();
+        for Masked { variable, scopes, headers, .. } in &self.masked_secrets {
+            lines.push(format!("{variable} is masked, for {} in {}", scopes.join(", "), headers.join(", ")));
         }
-        for Signing {
-            name,
-            variables,
-            scopes,
-        } in &self.signing_credentials
-        {
+        for Signing { name, variables, scopes } in &self.signing_credentials {
             lines.push(format!(
                 "{name} ({}) is masked; requests are signed again for {}",
                 variables.join(", "),

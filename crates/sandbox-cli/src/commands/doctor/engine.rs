@@ -26,11 +26,7 @@ pub(super) async fn checks(sandbox: &Sandbox, address: &str) -> Vec<Check> {
                 vulnerabilities::check(&sandbox.capabilities().version().to_string(), &facts),
             ]);
             if facts.rootless {
-                checks.extend([
-                    tunnel(Path::new("/dev/net/tun")),
-                    network_program(&facts),
-                    user_ids(),
-                ]);
+                checks.extend([tunnel(Path::new("/dev/net/tun")), network_program(&facts), user_ids()]);
             }
         }
         Err(error) => checks.push(Check::failed("engine facts", &error.into())),
@@ -73,15 +69,8 @@ fn control_groups(facts: &EngineFacts) -> Check {
 }
 
 fn networks(facts: &EngineFacts) -> Check {
-    let detail = format!(
-        "{}, {}",
-        facts.network_backend,
-        if facts.rootless {
-            "without root"
-        } else {
-            "with root"
-        }
-    );
+    let detail =
+        format!("{}, {}", facts.network_backend, if facts.rootless { "without root" } else { "with root" });
     match facts.network_backend.as_str() {
         "netavark" => Check::ok("networks", detail),
         _ => Check::fail(
@@ -112,10 +101,9 @@ fn system_calls(facts: &EngineFacts) -> Check {
 fn disk(facts: &EngineFacts) -> Check {
     let name = "disk";
     match facts.disk_limits() {
-        DiskLimits::Possible => Check::ok(
-            name,
-            format!("{}: `resource_limits.disk` can be asked for", facts.storage()),
-        ),
+        DiskLimits::Possible => {
+            Check::ok(name, format!("{}: `resource_limits.disk` can be asked for", facts.storage()))
+        }
         DiskLimits::WithProjectQuotas => Check::ok(
             name,
             format!(
@@ -141,9 +129,7 @@ const GVISOR_HOOK: &str = include_str!("gvisor-hook.json");
 /// gVisor is a choice of the engine's service, never of a task.
 fn gvisor(facts: &EngineFacts, installed: Option<PathBuf>) -> Check {
     let name = "gVisor";
-    let runs_it = Path::new(&facts.runtime)
-        .file_name()
-        .is_some_and(|name| name == "runsc");
+    let runs_it = Path::new(&facts.runtime).file_name().is_some_and(|name| name == "runsc");
     if runs_it {
         return Check::warn(
             name,
@@ -185,10 +171,7 @@ fn gvisor_service(runsc: &Path) -> String {
 
 /// Where `program` is, on this machine.
 fn find(program: &str) -> Option<PathBuf> {
-    PROGRAM_FOLDERS
-        .iter()
-        .map(|folder| Path::new(folder).join(program))
-        .find(|path| path.is_file())
+    PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(program)).find(|path| path.is_file())
 }
 
 fn tunnel(device: &Path) -> Check {
@@ -234,11 +217,7 @@ async fn left_behind(sandbox: &Sandbox) -> Check {
         .flat_map(|instance| &instance.objects)
         .filter(|object| object.kind == sandbox::diagnostics::ObjectKind::Container)
         .count();
-    let alive = inventory
-        .instances
-        .iter()
-        .filter(|instance| instance.alive)
-        .count();
+    let alive = inventory.instances.iter().filter(|instance| instance.alive).count();
     match containers {
         0 => Check::ok("objects", format!("{alive} runs going on, nothing left behind")),
         _ => Check::warn(
@@ -259,10 +238,7 @@ fn bridges(stray: &[String]) -> Check {
     let names = stray.join(" ");
     Check::warn(
         BRIDGES,
-        format!(
-            "{} without a network, left by a podman that was killed: {names}",
-            stray.len()
-        ),
+        format!("{} without a network, left by a podman that was killed: {names}", stray.len()),
         // The far ends of their cables are in network namespaces that nothing else names any more.
         format!(
             "as root on the engine's host: for bridge in {names}; do ip link show master $bridge | sed -n 's/.*link-netns //p' | \
@@ -294,10 +270,9 @@ mod tests {
         assert!(commands.contains(
             "--runtime /opt/runsc --runtime-flag network=host --hooks-dir /etc/sandbox-gvisor system service"
         ));
-        assert!(commands.contains(&format!(
-            "'{}' > /etc/sandbox-gvisor/sysctl.json",
-            GVISOR_HOOK.trim_end()
-        )));
+        assert!(
+            commands.contains(&format!("'{}' > /etc/sandbox-gvisor/sysctl.json", GVISOR_HOOK.trim_end()))
+        );
     }
 
     #[test]

@@ -13,18 +13,9 @@ const FEWEST_FILES: u64 = 1024;
 pub(super) fn checks(config: &SandboxConfig) -> Vec<Check> {
     let found = Prerequisites::look(config);
     vec![
-        prerequisite(
-            "proxy program",
-            found.proxy_program.map(|path| path.display().to_string()),
-        ),
-        prerequisite(
-            "inside program",
-            found.inside_program.map(|path| path.display().to_string()),
-        ),
-        prerequisite(
-            "root authority",
-            found.root_authority.map(|path| path.display().to_string()),
-        ),
+        prerequisite("proxy program", found.proxy_program.map(|path| path.display().to_string())),
+        prerequisite("inside program", found.inside_program.map(|path| path.display().to_string())),
+        prerequisite("root authority", found.root_authority.map(|path| path.display().to_string())),
         prerequisite("name server", found.resolver.map(|address| address.to_string())),
         open_files(getrlimit(Resource::Nofile)),
     ]
@@ -56,20 +47,10 @@ mod tests {
 
     #[test]
     fn few_open_files_are_worth_a_warning() {
-        for (current, expected) in [
-            (Some(256), Verdict::Warn),
-            (Some(1024), Verdict::Ok),
-            (None, Verdict::Ok),
-        ] {
-            assert_eq!(
-                open_files(Rlimit {
-                    current,
-                    maximum: None
-                })
-                .verdict(),
-                expected,
-                "{current:?}"
-            );
+        for (current, expected) in
+            [(Some(256), Verdict::Warn), (Some(1024), Verdict::Ok), (None, Verdict::Ok)]
+        {
+            assert_eq!(open_files(Rlimit { current, maximum: None }).verdict(), expected, "{current:?}");
         }
     }
 
@@ -81,10 +62,6 @@ mod tests {
         config.upstream.dns = Some("192.0.2.1:53".parse().unwrap());
         let checks = checks(&config);
         let verdicts: Vec<_> = checks.iter().take(4).map(Check::verdict).collect();
-        assert_eq!(
-            verdicts,
-            [Verdict::Fail, Verdict::Fail, Verdict::Ok, Verdict::Ok],
-            "{checks:?}"
-        );
+        assert_eq!(verdicts, [Verdict::Fail, Verdict::Fail, Verdict::Ok, Verdict::Ok], "{checks:?}");
     }
 }

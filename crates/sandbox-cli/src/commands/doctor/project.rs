@@ -40,11 +40,7 @@ fn credentials(project: &Project, environment: &Environment) -> Option<Check> {
         Ok(_) => Check::ok("credentials", format!("masked: {}", variables.join(", "))),
         Err(faults) => Check::fail(
             "credentials",
-            faults
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join("; "),
+            faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
             "`sandbox config check` shows them where they are to be set",
         ),
     })
@@ -63,11 +59,7 @@ fn policy(project: &Project) -> Check {
             0 => Check::ok("allowlist", path.display().to_string()),
             count => Check::warn(
                 "allowlist",
-                format!(
-                    "{}: {count} warning{}",
-                    path.display(),
-                    if count == 1 { "" } else { "s" }
-                ),
+                format!("{}: {count} warning{}", path.display(), if count == 1 { "" } else { "s" }),
                 "`sandbox allowlist lint` shows them",
             ),
         },
@@ -75,25 +67,14 @@ fn policy(project: &Project) -> Check {
 }
 
 fn image(project: &Project) -> Check {
-    let args = ImageArgs {
-        image: None,
-        dockerfile: None,
-        context: None,
-        max_image_age: None,
-    };
+    let args = ImageArgs { image: None, dockerfile: None, context: None, max_image_age: None };
     match project.image(&args) {
         Ok(ImageSource::Existing(name)) => Check::ok("image", name),
-        Ok(ImageSource::Build { context_files, .. }) => Check::ok(
-            "image",
-            format!(
-                "built from a Dockerfile and {} files beside it",
-                context_files.len()
-            ),
-        ),
-        Err(failure) => Check::warn(
-            "image",
-            failure.to_string(),
-            failure.hint().unwrap_or("fix the reported error"),
-        ),
+        Ok(ImageSource::Build { context_files, .. }) => {
+            Check::ok("image", format!("built from a Dockerfile and {} files beside it", context_files.len()))
+        }
+        Err(failure) => {
+            Check::warn("image", failure.to_string(), failure.hint().unwrap_or("fix the reported error"))
+        }
     }
 }

@@ -41,30 +41,15 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn ok(name: &'static str, detail: impl Into<String>) -> Self {
-        Self {
-            name,
-            verdict: Verdict::Ok,
-            detail: detail.into(),
-            hint: None,
-        }
+        Self { name, verdict: Verdict::Ok, detail: detail.into(), hint: None }
     }
 
     pub(super) fn warn(name: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self {
-            name,
-            verdict: Verdict::Warn,
-            detail: detail.into(),
-            hint: Some(hint.into()),
-        }
+        Self { name, verdict: Verdict::Warn, detail: detail.into(), hint: Some(hint.into()) }
     }
 
     pub(super) fn fail(name: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self {
-            name,
-            verdict: Verdict::Fail,
-            detail: detail.into(),
-            hint: Some(hint.into()),
-        }
+        Self { name, verdict: Verdict::Fail, detail: detail.into(), hint: Some(hint.into()) }
     }
 
     /// A failure with the fix that it names.
@@ -74,12 +59,7 @@ impl Check {
             detail.push_str(": ");
             detail.push_str(&cause);
         }
-        Self {
-            name,
-            verdict: Verdict::Fail,
-            detail,
-            hint: failure.hint().map(str::to_owned),
-        }
+        Self { name, verdict: Verdict::Fail, detail, hint: failure.hint().map(str::to_owned) }
     }
 
     #[cfg(test)]
@@ -100,11 +80,7 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn new(checks: Vec<Check>) -> Self {
-        Self {
-            version: 1,
-            ok: checks.iter().all(|check| check.verdict < Verdict::Fail),
-            checks,
-        }
+        Self { version: 1, ok: checks.iter().all(|check| check.verdict < Verdict::Fail), checks }
     }
 
     /// Prints it and says how the program ends.
@@ -118,28 +94,13 @@ impl Report {
                 printer.data(self.text(printer).as_bytes());
             }
         }
-        if self.ok {
-            ExitStatus::Success
-        } else {
-            ExitStatus::Negative
-        }
+        if self.ok { ExitStatus::Success } else { ExitStatus::Negative }
     }
 
     fn text(&self, printer: Printer) -> String {
-        let width = self
-            .checks
-            .iter()
-            .map(|check| check.name.len())
-            .max()
-            .unwrap_or_default();
+        let width = self.checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
         let mut text = String::new();
-        for Check {
-            name,
-            verdict,
-            detail,
-            hint,
-        } in &self.checks
-        {
+        for Check { name, verdict, detail, hint } in &self.checks {
             let (style, word) = verdict.shown();
             let indent = " ".repeat(width + 8);
             let detail = printer.sanitize(detail).replace('\n', &format!("\n{indent}"));

@@ -21,10 +21,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 pub(super) async fn check(sandbox: &Sandbox) -> Check {
     let begun = Instant::now();
     match run(sandbox).await {
-        Ok(true) => Check::ok(
-            NAME,
-            format!("network, proxy and task in {} ms", begun.elapsed().as_millis()),
-        ),
+        Ok(true) => Check::ok(NAME, format!("network, proxy and task in {} ms", begun.elapsed().as_millis())),
         Ok(false) => Check::fail(
             NAME,
             format!("the task did not end within {LONGEST:?}"),
@@ -43,13 +40,9 @@ async fn run(sandbox: &Sandbox) -> Result<bool, SandboxError> {
         .rev()
         .filter(|image| image.kind == ImageKind::Proxy)
         .find_map(|image| image.tag.as_deref());
-    let image = sandbox
-        .ensure_image(&ImageSource::existing(proxy.unwrap_or_default()))
-        .await?;
+    let image = sandbox.ensure_image(&ImageSource::existing(proxy.unwrap_or_default())).await?;
     let spec = CommandSpec::new("doctor", image, [PROGRAM])
-        .network(Network::Sandboxed(
-            NetworkSandboxConfig::new(Allowlist::default()),
-        ))
+        .network(Network::Sandboxed(NetworkSandboxConfig::new(Allowlist::default())))
         .limits(ResourceLimits::default().timeout(LONGEST));
     let result = sandbox.create_command(spec)?.execute(Input::Empty).await?;
     Ok(!result.timed_out)

@@ -119,20 +119,11 @@ const ADVISORIES: [Advisory; 11] = [
 /// What is known of these versions. `podman` is the engine's.
 pub(super) fn check(podman: &str, facts: &EngineFacts) -> Check {
     let runtime = facts.runtime.rsplit('/').next().unwrap_or_default();
-    let installed = [
-        ("podman", podman),
-        (runtime, facts.runtime_version.as_str()),
-        ("kernel", facts.kernel.as_str()),
-    ];
-    let found: Vec<String> = installed
-        .iter()
-        .flat_map(|(product, version)| of(product, version))
-        .collect();
+    let installed =
+        [("podman", podman), (runtime, facts.runtime_version.as_str()), ("kernel", facts.kernel.as_str())];
+    let found: Vec<String> = installed.iter().flat_map(|(product, version)| of(product, version)).collect();
     if found.is_empty() {
-        return Check::ok(
-            NAME,
-            "none known for these versions of podman, its runtime and the kernel",
-        );
+        return Check::ok(NAME, "none known for these versions of podman, its runtime and the kernel");
     }
     Check::warn(
         NAME,
@@ -154,13 +145,8 @@ fn of(product: &str, version: &str) -> Vec<String> {
         .filter(|advisory| advisory.product == product && advisory.affects(number))
         .map(|advisory| {
             let fixed: Vec<String> = advisory.fixed.iter().map(shown).collect();
-            let Advisory {
-                ids, impact, source, ..
-            } = advisory;
-            format!(
-                "{product} {version}: {ids}, fixed in {}: {impact} ({source})",
-                fixed.join(", ")
-            )
+            let Advisory { ids, impact, source, .. } = advisory;
+            format!("{product} {version}: {ids}, fixed in {}: {impact} ({source})", fixed.join(", "))
         })
         .collect()
 }
@@ -190,11 +176,7 @@ fn number(version: &str) -> Option<Number> {
     let end = version.find(|c: char| !c.is_ascii_digit() && c != '.');
     let mut parts = version.get(..end.unwrap_or(version.len()))?.split('.');
     let mut next = || parts.next().filter(|part| !part.is_empty());
-    Some((
-        next()?.parse().ok()?,
-        next()?.parse().ok()?,
-        next().unwrap_or("0").parse().ok()?,
-    ))
+    Some((next()?.parse().ok()?, next()?.parse().ok()?, next().unwrap_or("0").parse().ok()?))
 }
 
 #[cfg(test)]
@@ -286,25 +268,14 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("podman 5.8.4"), "{text}");
-        assert_eq!(
-            super::check("5.8.4", &EngineFacts::default()).verdict(),
-            Verdict::Ok
-        );
+        assert_eq!(super::check("5.8.4", &EngineFacts::default()).verdict(), Verdict::Ok);
     }
 
     #[test]
     fn every_advisory_has_versions_in_order_and_a_source() {
         for advisory in &ADVISORIES {
-            assert!(
-                advisory.fixed.is_sorted() && !advisory.fixed.is_empty(),
-                "{}",
-                advisory.ids
-            );
-            assert!(
-                advisory.fixed.iter().all(|fixed| *fixed > advisory.since),
-                "{}",
-                advisory.ids
-            );
+            assert!(advisory.fixed.is_sorted() && !advisory.fixed.is_empty(), "{}", advisory.ids);
+            assert!(advisory.fixed.iter().all(|fixed| *fixed > advisory.since), "{}", advisory.ids);
             assert!(advisory.source.starts_with("https://") && advisory.ids.starts_with("CVE-"));
         }
     }

@@ -25,19 +25,14 @@ impl CredentialsFile {
         });
         let scopes = self.scopes().flat_map(|(name, location, scopes)| {
             let messages = [everywhere(name, scopes), nowhere(name, scopes, policy)];
-            messages.into_iter().flatten().map(|message| Advice {
-                location: location.clone(),
-                message,
-            })
+            messages.into_iter().flatten().map(|message| Advice { location: location.clone(), message })
         });
         empty.chain(scopes).collect()
     }
 
     /// The secrets that stand in the file itself.
     pub(crate) fn literals(&self) -> Vec<Advice> {
-        let literals = self
-            .settings()
-            .filter(|setting| setting.variable_name().is_none());
+        let literals = self.settings().filter(|setting| setting.variable_name().is_none());
         let advice = |location: &Location| {
             Advice {
             location: location.clone(),
@@ -54,18 +49,14 @@ impl CredentialsFile {
             let scopes = entry.injection.scopes.as_slice();
             (entry.variable.as_str(), &entry.location, scopes)
         });
-        let signing = self
-            .signing
-            .iter()
-            .map(|entry| (entry.name.as_str(), &entry.location, entry.scopes.as_slice()));
+        let signing =
+            self.signing.iter().map(|entry| (entry.name.as_str(), &entry.location, entry.scopes.as_slice()));
         masked.chain(signing)
     }
 }
 
 fn everywhere(name: &str, scopes: &[HostPattern]) -> Option<String> {
-    let wide = scopes
-        .iter()
-        .find(|scope| scope.as_str().bytes().all(|byte| b"*.".contains(&byte)))?;
+    let wide = scopes.iter().find(|scope| scope.as_str().bytes().all(|byte| b"*.".contains(&byte)))?;
     Some(format!(
         "`{name}` is sent to every host that the allowlist permits, because its scope is `{wide}`: name the hosts that are meant"
     ))
@@ -77,10 +68,7 @@ fn nowhere(name: &str, scopes: &[HostPattern], policy: &Allowlist) -> Option<Str
         return None;
     }
     let hosts: Vec<&str> = scopes.iter().map(HostPattern::as_str).collect();
-    Some(format!(
-        "`{name}` is sent to {} only, which the allowlist does not permit",
-        hosts.join(", ")
-    ))
+    Some(format!("`{name}` is sent to {} only, which the allowlist does not permit", hosts.join(", ")))
 }
 
 /// Whether a host may be covered by both; where both have wildcards, that is not asked any further.

@@ -110,10 +110,7 @@ impl TryFrom<String> for MaskedPreset {
             Ok(preset) => Ok(Self(preset)),
             Err(_) => {
                 let known = Self::names().collect::<Vec<_>>().join("`, `");
-                Err(format!(
-                    "there is no preset `{}`: use one of `{known}`",
-                    text.escape_debug()
-                ))
+                Err(format!("there is no preset `{}`: use one of `{known}`", text.escape_debug()))
             }
         }
     }
@@ -185,10 +182,7 @@ impl MaskedDocument {
                 None => "or use a `preset`".to_owned(),
             };
             let shown = variable.escape_debug();
-            Err(InvalidFile::new(
-                location,
-                format!("`{shown}` has no `{what}`: {advice}; {way}"),
-            ))
+            Err(InvalidFile::new(location, format!("`{shown}` has no `{what}`: {advice}; {way}")))
         };
         if injection.scopes.is_empty() {
             return lacks("scopes", "name the hosts that get it, as in [api.example.com]");
@@ -199,9 +193,7 @@ impl MaskedDocument {
         Ok(MaskedEntry {
             variable: variable.to_owned(),
             location: location.clone(),
-            value: self
-                .value
-                .unwrap_or_else(|| Setting::variable(variable, location.clone())),
+            value: self.value.unwrap_or_else(|| Setting::variable(variable, location.clone())),
             preset: self.preset.map(|preset| preset.0),
             injection,
         })
@@ -213,9 +205,7 @@ impl SigningDocument {
         let (location, shown) = (name.location(), name.escape_debug());
         let fault = |what: &str| InvalidFile::new(location, format!("`{shown}` {what}"));
         if self.kind.is_none() && self.preset.is_none() {
-            return Err(fault(
-                "does not say what it is: write `type: aws-sigv4`, or use `preset: aws`",
-            ));
+            return Err(fault("does not say what it is: write `type: aws-sigv4`, or use `preset: aws`"));
         }
         let usual = self.preset.map(|SigningPreset::Aws| Preset::Aws.signing_scopes());
         let Some(scopes) = self.scopes.map(|list| list.0).or(usual) else {
@@ -227,16 +217,12 @@ impl SigningDocument {
         let (access_key_id, secret_access_key, session_token) =
             match (self.access_key_id, self.secret_access_key, self.session_token) {
                 (None, None, None) if preset => usual_variables(location),
-                (Some(id), Some(secret), token) => (
-                    id,
-                    secret,
-                    token.map_or(SessionToken::None, SessionToken::Required),
-                ),
+                (Some(id), Some(secret), token) => {
+                    (id, secret, token.map_or(SessionToken::None, SessionToken::Required))
+                }
                 (None, ..) => return Err(fault("has no `access_key_id`: `!env AWS_ACCESS_KEY_ID` is usual")),
                 (_, None, _) => {
-                    return Err(fault(
-                        "has no `secret_access_key`: `!env AWS_SECRET_ACCESS_KEY` is usual",
-                    ));
+                    return Err(fault("has no `secret_access_key`: `!env AWS_SECRET_ACCESS_KEY` is usual"));
                 }
             };
         Ok(SigningEntry {

@@ -58,10 +58,7 @@ pub(crate) enum SessionToken {
 impl CredentialsFile {
     /// Each variable that the task gets a surrogate in, and where the entry behind it begins.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &Location)> {
-        let masked = self
-            .masked
-            .iter()
-            .map(|entry| (entry.variable.as_str(), &entry.location));
+        let masked = self.masked.iter().map(|entry| (entry.variable.as_str(), &entry.location));
         let signing = self.signing.iter().flat_map(|entry| {
             let of_entry = move |variable| (variable, &entry.location);
             entry.variables().into_iter().map(of_entry)
@@ -80,15 +77,11 @@ impl SigningEntry {
     /// The variables that the task gets surrogates in: those behind `!env`, else those that every AWS client reads.
     pub(crate) fn variables(&self) -> Vec<&str> {
         let settings = self.settings().zip(AWS_VARIABLES);
-        settings
-            .map(|(setting, usual)| setting.variable_name().unwrap_or(usual))
-            .collect()
+        settings.map(|(setting, usual)| setting.variable_name().unwrap_or(usual)).collect()
     }
 
     fn settings(&self) -> impl Iterator<Item = &Setting> {
-        [&self.access_key_id, &self.secret_access_key]
-            .into_iter()
-            .chain(self.session_token.setting())
+        [&self.access_key_id, &self.secret_access_key].into_iter().chain(self.session_token.setting())
     }
 }
 

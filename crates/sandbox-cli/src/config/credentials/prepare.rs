@@ -70,9 +70,7 @@ impl SigningEntry {
         let [id_variable, secret_variable, token_variable] = AWS_VARIABLES;
         let part = |setting: &Setting, usual: &str| {
             let variable = setting.variable_name().unwrap_or(usual).to_owned();
-            setting
-                .resolve(environment)
-                .map(|value| SecretVariable::new(variable, value))
+            setting.resolve(environment).map(|value| SecretVariable::new(variable, value))
         };
         let id = part(&self.access_key_id, id_variable);
         let secret = part(&self.secret_access_key, secret_variable);
@@ -93,10 +91,7 @@ impl SigningEntry {
                 let allow = self.allow_foreign_credentials;
                 Ok(SigningCredential::aws(key).allow_foreign_credentials(allow))
             }
-            (id, secret, token) => Err([id.err(), secret.err(), token.err()]
-                .into_iter()
-                .flatten()
-                .collect()),
+            (id, secret, token) => Err([id.err(), secret.err(), token.err()].into_iter().flatten().collect()),
         }
     }
 }

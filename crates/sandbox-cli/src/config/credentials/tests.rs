@@ -9,8 +9,7 @@ use crate::config::{ConfigFile, Environment};
 
 fn parse(text: &str) -> Result<CredentialsFile, String> {
     let file = ConfigFile::parse(text, "sandbox.yaml", "/project".as_ref());
-    file.map(|file| file.credentials)
-        .map_err(|error| error.to_string())
+    file.map(|file| file.credentials).map_err(|error| error.to_string())
 }
 
 /// Each entry in one line: variables, where the values come from, hosts, headers, flags.
@@ -20,16 +19,9 @@ fn summary(text: &str) -> Vec<String> {
         |setting: &crate::config::setting::Setting| setting.variable_name().unwrap_or("(text)").to_owned();
     let masked = credentials.masked.iter().map(|entry| {
         let injection = &entry.injection;
-        let scopes: Vec<&str> = injection
-            .scopes
-            .iter()
-            .map(allowlist::HostPattern::as_str)
-            .collect();
-        let headers: Vec<&str> = injection
-            .headers
-            .iter()
-            .map(sandbox::credentials::HeaderPattern::as_str)
-            .collect();
+        let scopes: Vec<&str> = injection.scopes.iter().map(allowlist::HostPattern::as_str).collect();
+        let headers: Vec<&str> =
+            injection.headers.iter().map(sandbox::credentials::HeaderPattern::as_str).collect();
         let flags = [
             (injection.allow_foreign_credentials, " foreign"),
             (injection.allow_plaintext, " plaintext"),
@@ -54,11 +46,7 @@ fn summary(text: &str) -> Vec<String> {
             entry::SessionToken::IfSet(setting) => format!("+{}?", from(setting)),
         };
         let scopes: Vec<&str> = entry.scopes.iter().map(allowlist::HostPattern::as_str).collect();
-        let flag = if entry.allow_foreign_credentials {
-            " foreign"
-        } else {
-            ""
-        };
+        let flag = if entry.allow_foreign_credentials { " foreign" } else { "" };
         format!(
             "{} {}={}+{}{token} {}{flag}",
             entry.name,
@@ -128,14 +116,8 @@ fn presets_fill_in_what_is_left_out() {
         );
         let entry = &parse(&named).unwrap().masked[0];
         assert_eq!(entry.preset, Some(*preset));
-        assert_eq!(
-            entry.injection.scopes,
-            [allowlist::HostPattern::new("a.example").unwrap()]
-        );
-        assert_eq!(
-            entry.injection.headers,
-            [sandbox::credentials::HeaderPattern::new("x-a").unwrap()]
-        );
+        assert_eq!(entry.injection.scopes, [allowlist::HostPattern::new("a.example").unwrap()]);
+        assert_eq!(entry.injection.headers, [sandbox::credentials::HeaderPattern::new("x-a").unwrap()]);
         assert_eq!(entry.injection.basic_user, usual.basic_user);
         assert!(entry.injection.allow_echo);
 
@@ -149,9 +131,7 @@ fn presets_fill_in_what_is_left_out() {
             assert_eq!(alone.unwrap().masked[0].injection, usual);
         }
     }
-    let entry = &parse("masked_secrets: {GH_TOKEN: {preset: github}}")
-        .unwrap()
-        .masked[0];
+    let entry = &parse("masked_secrets: {GH_TOKEN: {preset: github}}").unwrap().masked[0];
     assert_eq!(entry.value.variable_name(), Some("GH_TOKEN"));
 }
 
@@ -252,15 +232,9 @@ fn the_proxy_gets_what_a_signing_entry_allows() {
         let text = format!("signing_credentials: {{K: {{preset: aws, scopes: [s3.example]{text}}}}}");
         let environment = [
             ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
-            (
-                "AWS_SECRET_ACCESS_KEY",
-                "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-            ),
+            ("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
         ];
-        let prepared = parse(&text)
-            .unwrap()
-            .prepare(&Environment::from(environment))
-            .unwrap();
+        let prepared = parse(&text).unwrap().prepare(&Environment::from(environment)).unwrap();
         let json = serde_json::to_value(ReplacementMap(prepared.into_replacements())).unwrap();
         let entry = json.as_object().unwrap().values().next().unwrap();
         let flag = entry.get("allow_foreign_credentials");
@@ -273,10 +247,7 @@ fn without_a_session_token_in_the_environment_a_preset_has_none() {
     let credentials = parse("signing_credentials: {K: {preset: aws, scopes: [s3.example]}}").unwrap();
     let environment = [
         ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
-        (
-            "AWS_SECRET_ACCESS_KEY",
-            "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-        ),
+        ("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
     ];
     assert!(credentials.prepare(&Environment::from(environment)).is_ok());
     let faults = credentials.prepare(&Environment::default()).unwrap_err();
@@ -289,20 +260,13 @@ fn what_is_probably_not_meant_is_reported() {
         let policy = Allowlist::from_yaml(policy, "policy").unwrap();
         let environment = Environment::from([("A", "x"), ("NOTHING", "")]);
         let advice = parse(text).unwrap().advice(&environment, &policy);
-        advice
-            .iter()
-            .map(|advice| format!("{}: {}", advice.location, advice.message))
-            .collect()
+        advice.iter().map(|advice| format!("{}: {}", advice.location, advice.message)).collect()
     };
     let secret = |scopes: &str| format!("masked_secrets: {{A: {{scopes: {scopes}, headers: [x]}}}}");
     for (scopes, policy, expected) in [
         ("[a.example]", "domains: [a.example]", None),
         ("[a.example]", "domains: ['*.example']", None),
-        (
-            "['*.a.example']",
-            "url_prefixes: [{host: b.a.example, path: /}]",
-            None,
-        ),
+        ("['*.a.example']", "url_prefixes: [{host: b.a.example, path: /}]", None),
         ("['*.a.example']", "domains: ['b.*']", None),
         ("[a.example, b.example]", "domains: [b.example]", None),
         (
@@ -311,11 +275,7 @@ fn what_is_probably_not_meant_is_reported() {
             Some("`A` is sent to a.example, c.example only, which the allowlist does not permit"),
         ),
         ("[a.example]", "{}", Some("`A` is sent to a.example only")),
-        (
-            "['*']",
-            "domains: [b.example]",
-            Some("`A` is sent to every host that the allowlist permits"),
-        ),
+        ("['*']", "domains: [b.example]", Some("`A` is sent to every host that the allowlist permits")),
     ] {
         let given = advice(&secret(scopes), policy);
         match expected {
@@ -337,9 +297,7 @@ fn what_is_probably_not_meant_is_reported() {
 fn a_secret_in_the_file_is_reported_without_showing_it() {
     let text = "masked_secrets:\n  A: {value: hunter2, scopes: [a.example], headers: [x]}\n  B: {scopes: [a.example], headers: [x]}\n";
     let literals = parse(text).unwrap().literals();
-    let [literal] = literals.as_slice() else {
-        panic!("{literals:?}")
-    };
+    let [literal] = literals.as_slice() else { panic!("{literals:?}") };
     assert_eq!(literal.location.to_string(), "sandbox.yaml:2:14");
     assert!(!literal.message.contains("hunter2"));
 }

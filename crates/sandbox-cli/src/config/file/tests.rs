@@ -68,10 +68,7 @@ build: {allowlist: policy.yaml}
             .disk(ByteSize::gib(10))
             .timeout(Duration::from_mins(10)),
         mounts: vec![
-            (
-                Mount::read_only_at("/project/.sandbox/../data", "/data"),
-                at(14, 10),
-            ),
+            (Mount::read_only_at("/project/.sandbox/../data", "/data"), at(14, 10)),
             (Mount::read_write("/abs", "/abs"), at(14, 30)),
         ],
         workspace: WorkspaceFile {
@@ -182,8 +179,5 @@ fn no_text_of_a_variable_or_secret_is_shown() {
         "env: {A: hunter2}\nmasked_secrets: {B: {value: hunter2, scopes: [a.example], headers: [X-Key]}}\n",
     );
     let shown = format!("{:?}", file.unwrap());
-    assert!(
-        shown.contains("a.example") && !shown.contains("hunter2"),
-        "{shown}"
-    );
+    assert!(shown.contains("a.example") && !shown.contains("hunter2"), "{shown}");
 }

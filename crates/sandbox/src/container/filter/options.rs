@@ -83,11 +83,7 @@ mod tests {
             (UDP | 1 << 32, UDP_ENCAP, false),
             (1 | 1 << 32, 2, false),
         ] {
-            assert_eq!(
-                holds(&super::permitted(), level, option),
-                permitted,
-                "{level} {option}"
-            );
+            assert_eq!(holds(&super::permitted(), level, option), permitted, "{level} {option}");
         }
         assert!(holds(&refused(), 6, 31) && holds(&refused(), 17, 100) && !holds(&refused(), 6, 1));
     }

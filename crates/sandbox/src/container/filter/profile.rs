@@ -43,21 +43,9 @@ fn profile() -> Value {
     rules.extend(namespaces());
     rules.extend(PERSONALITIES.map(|persona| when(allow("personality"), &[equal(0, persona)])));
     rules.extend(sockets());
-    rules.extend(
-        requests::permitted()
-            .into_iter()
-            .map(|request| when(allow("ioctl"), &[request])),
-    );
-    rules.extend(
-        options::permitted()
-            .iter()
-            .map(|option| when(allow("setsockopt"), option)),
-    );
-    rules.extend(
-        options::refused()
-            .iter()
-            .map(|option| when(refuse("setsockopt", EPERM), option)),
-    );
+    rules.extend(requests::permitted().into_iter().map(|request| when(allow("ioctl"), &[request])));
+    rules.extend(options::permitted().iter().map(|option| when(allow("setsockopt"), option)));
+    rules.extend(options::refused().iter().map(|option| when(refuse("setsockopt", EPERM), option)));
     json!({
         "defaultAction": "SCMP_ACT_ERRNO",
         "defaultErrnoRet": ENOSYS,
@@ -76,16 +64,8 @@ fn namespaces() -> Vec<Value> {
         |namespaces| json!({"index": 0, "value": namespaces, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"});
     vec![
         with(allow("clone clone3 unshare"), "includes", admin()),
-        with(
-            when(allow("clone"), &[none_of(CLONE_NAMESPACES)]),
-            "excludes",
-            admin(),
-        ),
-        with(
-            when(allow("unshare"), &[none_of(UNSHARE_NAMESPACES)]),
-            "excludes",
-            admin(),
-        ),
+        with(when(allow("clone"), &[none_of(CLONE_NAMESPACES)]), "excludes", admin()),
+        with(when(allow("unshare"), &[none_of(UNSHARE_NAMESPACES)]), "excludes", admin()),
     ]
 }
 
@@ -94,30 +74,17 @@ fn namespaces() -> Vec<Value> {
 /// would cut is in no list.
 fn sockets() -> Vec<Value> {
     let socket = || allow("socket");
-    let mut rules: Vec<Value> = FAMILIES
-        .iter()
-        .map(|family| when(socket(), &[equal(0, *family)]))
-        .collect();
+    let mut rules: Vec<Value> = FAMILIES.iter().map(|family| when(socket(), &[equal(0, *family)])).collect();
     rules.extend(NETLINK_SUBJECTS.map(|subject| when(socket(), &[equal(0, NETLINK), equal(2, subject)])));
-    rules.push(when(
-        refuse("socket", EPROTONOSUPPORT),
-        &[equal(0, NETLINK), equal(2, NETLINK_AUDIT)],
-    ));
+    rules.push(when(refuse("socket", EPROTONOSUPPORT), &[equal(0, NETLINK), equal(2, NETLINK_AUDIT)]));
     let raw = || json!({"caps": ["CAP_NET_RAW"]});
     rules.push(with(when(socket(), &[equal(0, PACKET)]), "includes", raw()));
-    rules.push(with(
-        when(refuse("socket", EPERM), &[equal(0, PACKET)]),
-        "excludes",
-        raw(),
-    ));
+    rules.push(with(when(refuse("socket", EPERM), &[equal(0, PACKET)]), "excludes", raw()));
     let others = (0..NETLINK).filter(|family| !FAMILIES.contains(family));
     let unknown = || refuse("socket", EAFNOSUPPORT);
     rules.extend(others.map(|family| when(unknown(), &[equal(0, family)])));
     rules.push(when(allow("socketpair"), &[equal(0, UNIX)]));
-    rules.push(when(
-        unknown(),
-        &[json!({"index": 0, "value": PACKET, "op": "SCMP_CMP_GT"})],
-    ));
+    rules.push(when(unknown(), &[json!({"index": 0, "value": PACKET, "op": "SCMP_CMP_GT"})]));
     rules
 }
 
@@ -162,45 +129,24 @@ mod tests {
             let names = rule["names"].as_array().unwrap();
             let caps = &rule["includes"]["caps"];
             let is_free = rule["includes"].is_null() && rule["args"].is_null();
-            let has = capability.is_some_and(|name| {
-                caps.as_array()
-                    .is_some_and(|caps| caps.iter().any(|cap| cap == name))
-            });
+            let has = capability
+                .is_some_and(|name| caps.as_array().is_some_and(|caps| caps.iter().any(|cap| cap == name)));
             rule["action"] == "SCMP_ACT_ALLOW" && names.iter().any(|name| name == call) && (is_free || has)
         })
     }
 
     #[test]
     fn what_makes_namespaces_and_mounts_needs_the_capability() {
-        for call in [
-            "unshare",
-            "clone",
-            "clone3",
-            "setns",
-            "mount",
-            "move_mount",
-            "fsopen",
-            "pivot_root",
-            "umount2",
-        ] {
+        for call in
+            ["unshare", "clone", "clone3", "setns", "mount", "move_mount", "fsopen", "pivot_root", "umount2"]
+        {
             assert!(!permits(call, None), "{call}");
             assert!(permits(call, Some("CAP_SYS_ADMIN")), "{call}");
         }
         for call in ["keyctl", "add_key", "userfaultfd", "kexec_load"] {
-            assert!(
-                !permits(call, None) && !permits(call, Some("CAP_SYS_ADMIN")),
-                "{call}"
-            );
+            assert!(!permits(call, None) && !permits(call, Some("CAP_SYS_ADMIN")), "{call}");
         }
-        for call in [
-            "read",
-            "execve",
-            "fork",
-            "vfork",
-            "futex",
-            "epoll_pwait2",
-            "ptrace",
-        ] {
+        for call in ["read", "execve", "fork", "vfork", "futex", "epoll_pwait2", "ptrace"] {
             assert!(permits(call, None), "{call}");
         }
     }
@@ -209,10 +155,8 @@ mod tests {
     fn no_call_is_named_twice() {
         let mut seen = BTreeSet::new();
         let lists = FREE.iter().chain([&REFUSED]);
-        for call in lists
-            .chain(PRIVILEGED.iter().map(|(_, calls)| calls))
-            .flat_map(|calls| names(calls))
-            .chain([
+        for call in
+            lists.chain(PRIVILEGED.iter().map(|(_, calls)| calls)).flat_map(|calls| names(calls)).chain([
                 "clone",
                 "clone3",
                 "unshare",
@@ -241,23 +185,13 @@ mod tests {
         let meets = |argument: &Value| {
             let is = if argument["index"] == 0 { family } else { protocol };
             let value = argument["value"].as_u64().unwrap();
-            if argument["op"] == "SCMP_CMP_GT" {
-                is > value
-            } else {
-                is == value
-            }
+            if argument["op"] == "SCMP_CMP_GT" { is > value } else { is == value }
         };
         profile["syscalls"]
             .as_array()
             .unwrap()
             .iter()
-            .filter(|rule| {
-                rule["names"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .any(|name| name == "socket")
-            })
+            .filter(|rule| rule["names"].as_array().unwrap().iter().any(|name| name == "socket"))
             .filter(|rule| rule["includes"].is_null() || has(&rule["includes"]))
             .filter(|rule| rule["excludes"].is_null() || !has(&rule["excludes"]))
             .filter(|rule| rule["args"].as_array().unwrap().iter().all(meets))
@@ -270,9 +204,8 @@ mod tests {
         for family in [1, 2, 10] {
             assert_eq!(answers(family, 0, None), ["SCMP_ACT_ALLOW null"], "{family}");
         }
-        for family in (0..60)
-            .filter(|family| ![1, 2, 10, 16, 17].contains(family))
-            .chain([1 << 32 | 2, u64::MAX])
+        for family in
+            (0..60).filter(|family| ![1, 2, 10, 16, 17].contains(family)).chain([1 << 32 | 2, u64::MAX])
         {
             assert_eq!(answers(family, 0, None), ["SCMP_ACT_ERRNO 97"], "{family}");
         }
@@ -281,10 +214,7 @@ mod tests {
         assert_eq!(answers(16, 0, None), ["SCMP_ACT_ALLOW null"]);
         assert_eq!(answers(16, 9, None), ["SCMP_ACT_ERRNO 93"]);
         for subject in [6, 12, 21] {
-            assert!(
-                answers(16, subject, None).is_empty(),
-                "{subject}: the default, which is an error"
-            );
+            assert!(answers(16, subject, None).is_empty(), "{subject}: the default, which is an error");
         }
     }
 }

@@ -29,20 +29,13 @@ pub(super) fn permitted() -> Vec<Value> {
     let piece =
         |(mask, value)| json!({"index": 1, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"});
     let exactly = |value| json!({"index": 1, "value": value, "op": "SCMP_CMP_EQ"});
-    pieces
-        .into_iter()
-        .map(piece)
-        .chain(PERMITTED.map(exactly))
-        .collect()
+    pieces.into_iter().map(piece).chain(PERMITTED.map(exactly)).collect()
 }
 
 /// Adds the mask and the value of each largest piece without a refused number, among those whose first `bits` bits are those of `begin`.
 fn cover(begin: u16, bits: u32, pieces: &mut Vec<(u64, u64)>) {
     let mask = |bits: u32| u16::MAX.checked_shl(BITS - bits).unwrap_or(0);
-    if REFUSED
-        .iter()
-        .any(|(length, number)| *length <= bits && begin & mask(*length) == *number)
-    {
+    if REFUSED.iter().any(|(length, number)| *length <= bits && begin & mask(*length) == *number) {
         return;
     }
     let holds_refused = REFUSED.iter().any(|(_, number)| number & mask(bits) == begin);

@@ -16,11 +16,7 @@ const LIMITS_REFERENCED: u64 = 1;
 pub(in crate::container) fn disk_bound(host: &Path, pid: u32, mounts: &[KernelMount]) -> Option<u64> {
     // The last one at a place is the one that is seen.
     let root = mounts.iter().rfind(|mount| mount.target == "/")?;
-    if root.file_system == "btrfs" {
-        quota(host, root)
-    } else {
-        size(&host.join(format!("proc/{pid}/root")))
-    }
+    if root.file_system == "btrfs" { quota(host, root) } else { size(&host.join(format!("proc/{pid}/root"))) }
 }
 
 fn size(folder: &Path) -> Option<u64> {
@@ -37,20 +33,10 @@ fn quota(host: &Path, mount: &KernelMount) -> Option<u64> {
     let systems = fs::read_dir(host.join("sys/fs/btrfs")).ok()?;
     let system = systems
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|system| {
-            device
-                .file_name()
-                .is_some_and(|name| system.join("devices").join(name).exists())
-        })?;
+        .find(|system| device.file_name().is_some_and(|name| system.join("devices").join(name).exists()))?;
     // There are no groups where quotas are off.
     let group = system.join(format!("qgroups/0_{subvolume}"));
-    let number = |name| {
-        fs::read_to_string(group.join(name))
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    };
+    let number = |name| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
     let is_limited = number("limit_flags")? & LIMITS_REFERENCED != 0;
     is_limited.then(|| number("max_referenced")).flatten()
 }

@@ -81,10 +81,7 @@ pub(in crate::container) fn read(
             .and_then(|bits| u64::from_str_radix(bits, 16).ok())
             .ok_or("no CapBnd")?,
         no_new_privileges: field(&status, "NoNewPrivs").ok_or("no NoNewPrivs")? == "1",
-        oom_score_adj: text("oom_score_adj")?
-            .trim()
-            .parse()
-            .map_err(|_| "no oom_score_adj")?,
+        oom_score_adj: text("oom_score_adj")?.trim().parse().map_err(|_| "no oom_score_adj")?,
         interfaces: interfaces(&text("net/dev")?),
         has_ipv6: has_ipv6(&process.join("net/if_inet6"))
             .map_err(|error| format!("net/if_inet6: {error}"))?,
@@ -141,15 +138,12 @@ fn look_at<'a, T>(
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let root = openat(CWD, path, flags | OFlags::DIRECTORY, Mode::empty())?;
     let open = |target: &str| openat2(&root, target, flags, Mode::empty(), ResolveFlags::IN_ROOT);
-    Ok(targets
-        .filter_map(|target| Some((target.to_owned(), look(open(target).ok()?)?)))
-        .collect())
+    Ok(targets.filter_map(|target| Some((target.to_owned(), look(open(target).ok()?)?))).collect())
 }
 
 /// What cannot be looked at is not absent.
 fn is_absent(path: &Path) -> bool {
-    path.symlink_metadata()
-        .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Three numbers a line.
@@ -157,11 +151,7 @@ fn ids(map: &str) -> Option<Vec<(u32, u32, u32)>> {
     map.lines()
         .map(|line| {
             let mut numbers = line.split_whitespace().map(str::parse);
-            Some((
-                numbers.next()?.ok()?,
-                numbers.next()?.ok()?,
-                numbers.next()?.ok()?,
-            ))
+            Some((numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?))
         })
         .collect()
 }
@@ -183,10 +173,7 @@ fn limits(table: &str) -> Option<BTreeMap<UlimitKind, SoftAndHard>> {
 }
 
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-        .map(str::trim)
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 /// `net/dev` has two lines of headings, then a line for each interface.
@@ -211,10 +198,7 @@ fn has_ipv6(addresses: &Path) -> io::Result<bool> {
 fn forwards(snmp: &str) -> Option<bool> {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Ip: "));
     let (names, values) = (lines.next()?, lines.next()?);
-    let (_, value) = names
-        .split(' ')
-        .zip(values.split(' '))
-        .find(|(name, _)| *name == "Forwarding")?;
+    let (_, value) = names.split(' ').zip(values.split(' ')).find(|(name, _)| *name == "Forwarding")?;
     match value {
         "1" => Some(true),
         "2" => Some(false),
@@ -225,8 +209,7 @@ fn forwards(snmp: &str) -> Option<bool> {
 fn shared_namespaces(proc: &Path, process: &Path) -> Result<BTreeSet<&'static str>, String> {
     let of = |process: &Path, name: &str| {
         let path = process.join("ns").join(name);
-        path.read_link()
-            .map_err(|error| format!("{}: {error}", path.display()))
+        path.read_link().map_err(|error| format!("{}: {error}", path.display()))
     };
     let mut shared = BTreeSet::new();
     for name in ["net", "pid", "mnt", "ipc", "uts"] {
@@ -264,11 +247,7 @@ mod tests {
             }
         }
         let process = proc.path().join("7");
-        fs::write(
-            process.join("cgroup"),
-            format!("1:name=systemd:/libpod_parent/libpod-{id}\n"),
-        )
-        .unwrap();
+        fs::write(process.join("cgroup"), format!("1:name=systemd:/libpod_parent/libpod-{id}\n")).unwrap();
         fs::write(process.join("status"), status).unwrap();
         for (name, text) in [
             ("uid_map", "         0     200000      65536\n"),
@@ -281,11 +260,8 @@ mod tests {
         }
         fs::write(process.join("net/if_inet6"), addresses).unwrap();
         fs::write(process.join("net/snmp"), snmp).unwrap();
-        fs::write(
-            process.join("net/dev"),
-            "Inter-| Receive\n face |bytes\n    lo: 0 0\n  eth0: 1 2\n",
-        )
-        .unwrap();
+        fs::write(process.join("net/dev"), "Inter-| Receive\n face |bytes\n    lo: 0 0\n  eth0: 1 2\n")
+            .unwrap();
         proc
     }
 
@@ -352,22 +328,14 @@ Max pending signals       96365                96365                signals   \n
         fs::create_dir(proc.path().join("7")).unwrap();
         symlink("/dev", proc.path().join("7/root")).unwrap();
         let found = nodes(proc.path(), 7, ["/null", "/", "/nothing"].into_iter()).unwrap();
-        assert_eq!(
-            found,
-            BTreeMap::from([("/null".to_owned(), Node::character((1, 3)))])
-        );
+        assert_eq!(found, BTreeMap::from([("/null".to_owned(), Node::character((1, 3)))]));
         assert!(nodes(proc.path(), 8, std::iter::empty()).is_err());
     }
 
     #[test]
     fn weaknesses_are_seen() {
         let status = STATUS.replace("NoNewPrivs:\t1", "NoNewPrivs:\t0");
-        let proc = fake(
-            "0f",
-            &status,
-            "fe80... 02 40 20 80 eth0\n",
-            &SNMP.replace("Ip: 2", "Ip: 1"),
-        );
+        let proc = fake("0f", &status, "fe80... 02 40 20 80 eth0\n", &SNMP.replace("Ip: 2", "Ip: 1"));
         let net = proc.path().join("7/ns/net");
         fs::remove_file(&net).unwrap();
         symlink("net:[1]", &net).unwrap();
@@ -378,41 +346,19 @@ Max pending signals       96365                96365                signals   \n
 
     #[test]
     fn what_is_missing_or_another_process_is_no_answer() {
-        assert!(
-            read(fake("0e", STATUS, "", SNMP).path(), 7, "0f").is_err(),
-            "another container's process"
-        );
-        assert!(
-            read(fake("0f", STATUS, "", SNMP).path(), 8, "0f").is_err(),
-            "no such process"
-        );
-        assert!(
-            read(fake("0f", STATUS, "", "").path(), 7, "0f").is_err(),
-            "no Forwarding"
-        );
-        assert!(
-            read(
-                fake("0f", STATUS, "", &SNMP.replace("Ip: 2", "Ip: 3")).path(),
-                7,
-                "0f"
-            )
-            .is_err()
-        );
+        assert!(read(fake("0e", STATUS, "", SNMP).path(), 7, "0f").is_err(), "another container's process");
+        assert!(read(fake("0f", STATUS, "", SNMP).path(), 8, "0f").is_err(), "no such process");
+        assert!(read(fake("0f", STATUS, "", "").path(), 7, "0f").is_err(), "no Forwarding");
+        assert!(read(fake("0f", STATUS, "", &SNMP.replace("Ip: 2", "Ip: 3")).path(), 7, "0f").is_err());
         for file in ["uid_map", "gid_map", "limits", "mountinfo", "oom_score_adj"] {
             let proc = fake("0f", STATUS, "", SNMP);
             fs::remove_file(proc.path().join("7").join(file)).unwrap();
             assert!(read(proc.path(), 7, "0f").is_err(), "{file}");
         }
         for line in ["CapBnd", "NoNewPrivs", "Uid"] {
-            let status: String = STATUS
-                .lines()
-                .filter(|text| !text.starts_with(line))
-                .collect::<Vec<_>>()
-                .join("\n");
-            assert!(
-                read(fake("0f", &status, "", SNMP).path(), 7, "0f").is_err(),
-                "{line}"
-            );
+            let status: String =
+                STATUS.lines().filter(|text| !text.starts_with(line)).collect::<Vec<_>>().join("\n");
+            assert!(read(fake("0f", &status, "", SNMP).path(), 7, "0f").is_err(), "{line}");
         }
     }
 }

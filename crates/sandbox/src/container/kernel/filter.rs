@@ -103,18 +103,10 @@ impl Filter {
         };
         let (is, planned) = (self.architectures(), profile.architectures());
         self.default_action == profile.default_action
-            && is_error(
-                self.default_errno_ret,
-                profile.default_errno_ret,
-                profile.default_errno.as_deref(),
-            )
+            && is_error(self.default_errno_ret, profile.default_errno_ret, profile.default_errno.as_deref())
             && is.is_subset(&planned)
-            && self
-                .rules()
-                .all(|told| told.calls().all(|call| is_of_profile(told, call)))
-            && certain
-                .iter()
-                .all(|(rule, _)| rule.calls().all(|call| is_told(rule, call)))
+            && self.rules().all(|told| told.calls().all(|call| is_of_profile(told, call)))
+            && certain.iter().all(|(rule, _)| rule.calls().all(|call| is_told(rule, call)))
     }
 
     fn rules(&self) -> impl Iterator<Item = &Rule> {
@@ -195,9 +187,7 @@ pub(in crate::container) fn told_to_runtime(
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let mut text = String::new();
     let file = File::open(&path).map_err(|error| failed(&error))?;
-    file.take(LARGEST)
-        .read_to_string(&mut text)
-        .map_err(|error| failed(&error))?;
+    file.take(LARGEST).read_to_string(&mut text).map_err(|error| failed(&error))?;
     // A parser's message would quote the document, which holds environment variables.
     let configuration: Configuration =
         serde_json::from_str(&text).map_err(|_| failed(&"not a configuration of a container"))?;
@@ -255,29 +245,17 @@ mod tests {
             (r#"["stat"]"#, r#"["stat", "arm_call"]"#, true),
             (r#"["read", "write"]"#, r#"["read", "mount"]"#, false),
             (r#"["read", "write"]"#, r#"["read"]"#, false),
-            (
-                r#"["bpf"], "action": "SCMP_ACT_ERRNO""#,
-                r#"["bpf"], "action": "SCMP_ACT_LOG""#,
-                false,
-            ),
+            (r#"["bpf"], "action": "SCMP_ACT_ERRNO""#, r#"["bpf"], "action": "SCMP_ACT_LOG""#, false),
             (r#"["bpf"]"#, r#"["other"]"#, false),
             (r#"["keyctl"]"#, r#"["keyctl", "clone"]"#, false),
             (r#""value": 7"#, r#""value": 3"#, false),
             (r#""index": 0"#, r#""index": 1"#, false),
             ("MASKED_EQ", "NE", false),
             (r#""value": 7"#, r#""value": 7, "valueTwo": 7"#, false),
-            (
-                r#", "args": [{"index": 0, "value": 7, "op": "SCMP_CMP_MASKED_EQ"}]"#,
-                "",
-                false,
-            ),
+            (r#", "args": [{"index": 0, "value": 7, "op": "SCMP_CMP_MASKED_EQ"}]"#, "", false),
             (r#"["stat"]"#, r#"["stat", "clone"]"#, false),
             (r#""defaultErrnoRet": 38"#, r#""defaultErrnoRet": 1"#, false),
-            (
-                r#""defaultAction": "SCMP_ACT_ERRNO""#,
-                r#""defaultAction": "SCMP_ACT_ALLOW""#,
-                false,
-            ),
+            (r#""defaultAction": "SCMP_ACT_ERRNO""#, r#""defaultAction": "SCMP_ACT_ALLOW""#, false),
             (
                 r#"["bpf"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1"#,
                 r#"["bpf"], "action": "SCMP_ACT_ERRNO", "errnoRet": 0"#,
@@ -288,11 +266,7 @@ mod tests {
                 r#"["keyctl"], "action": "SCMP_ACT_ERRNO""#,
                 false,
             ),
-            (
-                r#"["SCMP_ARCH_X86_64"]"#,
-                r#"["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"]"#,
-                false,
-            ),
+            (r#"["SCMP_ARCH_X86_64"]"#, r#"["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"]"#, false),
         ] {
             assert!(TOLD.contains(from), "{from}");
             let told = filter(&TOLD.replacen(from, to, 1));
@@ -316,11 +290,7 @@ mod tests {
             (&free, &nobody, false),
             (&free, &admin, true),
         ] {
-            assert_eq!(
-                told.is_made_from(&profile, capabilities),
-                good,
-                "{capabilities:?}"
-            );
+            assert_eq!(told.is_made_from(&profile, capabilities), good, "{capabilities:?}");
         }
     }
 
@@ -363,16 +333,9 @@ mod tests {
         let with = r#"{"linux": {"seccomp": {"defaultAction": "SCMP_ACT_ERRNO", "architectures": ["SCMP_ARCH_X86_64"]}}}"#;
         assert_eq!(read(with).unwrap().unwrap().default_action, "SCMP_ACT_ERRNO");
         assert_eq!(read(r#"{"linux": {}}"#).unwrap(), None);
-        for bad in [
-            "",
-            "{}",
-            r#"{"linux": {"seccomp": 7}, "process": {"env": ["A=hunter2"]}}"#,
-        ] {
+        for bad in ["", "{}", r#"{"linux": {"seccomp": 7}, "process": {"env": ["A=hunter2"]}}"#] {
             let error = read(bad).unwrap_err();
-            assert!(
-                error.contains("config.json") && !error.contains("hunter2"),
-                "{error}"
-            );
+            assert!(error.contains("config.json") && !error.contains("hunter2"), "{error}");
         }
         assert!(told_to_runtime(proc.path(), 5, "/storage/config.json").is_err());
     }

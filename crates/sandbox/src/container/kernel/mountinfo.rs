@@ -21,9 +21,7 @@ pub(in crate::container) struct KernelMount {
 impl KernelMount {
     /// The value of the file system's option `name`.
     pub(in crate::container) fn option(&self, name: &str) -> Option<&str> {
-        self.options
-            .iter()
-            .find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
+        self.options.iter().find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
     }
 
     /// The size of a file system in memory, in bytes. `None`: unbounded, or no such file system.
@@ -86,14 +84,8 @@ mod tests {
         assert_eq!((tmp.size(), tmp.option("mode")), (Some(64 << 20), None));
         assert!(tmp.flags.contains("noexec") && !tmp.is_read_only());
         assert_eq!(var_tmp.size(), None);
-        assert_eq!(
-            (hosts.root.as_str(), hosts.target.as_str()),
-            ("/tmp/g x/hosts", "/etc/hosts")
-        );
-        assert_eq!(
-            (hosts.source.as_str(), hosts.option("discard")),
-            ("/dev/vda", None)
-        );
+        assert_eq!((hosts.root.as_str(), hosts.target.as_str()), ("/tmp/g x/hosts", "/etc/hosts"));
+        assert_eq!((hosts.source.as_str(), hosts.option("discard")), ("/dev/vda", None));
         assert!(parse("155 84 0:49 / /\n").is_none());
     }
 }

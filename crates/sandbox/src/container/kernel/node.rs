@@ -50,10 +50,7 @@ impl Node {
     /// The character device of these numbers.
     #[cfg(test)]
     pub(in crate::container) fn character(number: (u32, u32)) -> Self {
-        Self {
-            is_block: false,
-            number,
-        }
+        Self { is_block: false, number }
     }
 }
 
@@ -69,10 +66,7 @@ mod tests {
         assert!(null.is_usual_at("/dev/null") && null.is_usual_at("/run/.containerenv"));
         assert!(zero.is_usual_at("/dev/zero") && !zero.is_usual_at("/dev/other"));
         assert!(!kvm.is_usual_at("/dev/kvm") && !kvm.is_usual_at("/dev/null"));
-        let block = Node {
-            is_block: true,
-            ..null
-        };
+        let block = Node { is_block: true, ..null };
         assert!(!block.is_usual_at("/dev/null"));
         for path in ["/dev", "/proc/self/status", "/no/such/device"] {
             assert_eq!(Node::at(Path::new(path)), None, "{path}");

@@ -37,9 +37,7 @@ impl Process<'_> {
             std::fs::read_to_string(proc.join(self.pid.to_string()).join("cgroup")).unwrap_or_default();
         // A number, the controllers and the group: in version 1 a line for each hierarchy, in version 2 one line without controllers.
         let group_of = |controller: &str| {
-            let mut lines = groups
-                .lines()
-                .filter_map(|line| line.split_once(':')?.1.split_once(':'));
+            let mut lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
             let (_, group) = lines.find(|(names, _)| names.split(',').any(|name| name == controller))?;
             Some(group)
         };
@@ -53,10 +51,7 @@ impl Process<'_> {
     /// Whether the monitor is this container's.
     pub(in crate::container) fn is_monitored(&self, proc: &Path) -> bool {
         let line = std::fs::read(proc.join(self.monitor.to_string()).join("cmdline"));
-        line.is_ok_and(|line| {
-            line.split(|byte| *byte == 0)
-                .any(|word| word == self.id.as_bytes())
-        })
+        line.is_ok_and(|line| line.split(|byte| *byte == 0).any(|word| word == self.id.as_bytes()))
     }
 }
 
@@ -82,26 +77,10 @@ mod tests {
                 fs::create_dir(proc.path().join(process)).unwrap();
             }
             fs::write(proc.path().join("6/cmdline"), &line).unwrap();
-            fs::write(
-                proc.path().join("7/status"),
-                format!("Name:\tcrun\nPPid:\t{parent}\n"),
-            )
-            .unwrap();
-            fs::write(
-                proc.path().join("7/cgroup"),
-                format!("0::/libpod-{group}.scope\n"),
-            )
-            .unwrap();
-            let process = |pid| Process {
-                pid,
-                monitor: 6,
-                id: &id,
-            };
-            assert_eq!(
-                process(7).is_of_container(proc.path()),
-                expected,
-                "{group} {parent} {line:?}"
-            );
+            fs::write(proc.path().join("7/status"), format!("Name:\tcrun\nPPid:\t{parent}\n")).unwrap();
+            fs::write(proc.path().join("7/cgroup"), format!("0::/libpod-{group}.scope\n")).unwrap();
+            let process = |pid| Process { pid, monitor: 6, id: &id };
+            assert_eq!(process(7).is_of_container(proc.path()), expected, "{group} {parent} {line:?}");
             assert!(!process(8).is_of_container(proc.path()), "no such process");
         }
     }
@@ -118,20 +97,9 @@ mod tests {
         for (groups, expected) in [
             (lines(&[("", &own)]), &all[..]),
             (lines(&[("", "/user.slice/session-1.scope")]), &[]),
-            (
-                lines(&[("cpu,cpuacct", &own), ("pids", &own), ("memory", &own), ("", "/")]),
-                &all,
-            ),
+            (lines(&[("cpu,cpuacct", &own), ("pids", &own), ("memory", &own), ("", "/")]), &all),
             // What systemd counts without a controller limits nothing.
-            (
-                lines(&[
-                    ("name=systemd", &own),
-                    ("memory", "/"),
-                    ("pids", &own),
-                    ("cpu", "/"),
-                ]),
-                &["pids"],
-            ),
+            (lines(&[("name=systemd", &own), ("memory", "/"), ("pids", &own), ("cpu", "/")]), &["pids"]),
             // Without a hierarchy of its own, a controller is the one of version 2.
             (lines(&[("memory", "/"), ("", &own)]), &["cpu", "pids"]),
             (String::new(), &[]),
@@ -139,16 +107,8 @@ mod tests {
             let proc = tempfile::tempdir().unwrap();
             fs::create_dir(proc.path().join("7")).unwrap();
             fs::write(proc.path().join("7/cgroup"), &groups).unwrap();
-            let process = Process {
-                pid: 7,
-                monitor: 6,
-                id: &id,
-            };
-            assert_eq!(
-                process.controlled(proc.path()),
-                expected.iter().copied().collect(),
-                "{groups}"
-            );
+            let process = Process { pid: 7, monitor: 6, id: &id };
+            assert_eq!(process.controlled(proc.path()), expected.iter().copied().collect(), "{groups}");
         }
     }
 }

@@ -13,41 +13,21 @@ use super::mounts::clean;
 pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspection) {
     let host = &is.host_config;
     let keeps = planned_capabilities(plan);
-    found.compare(
-        "capabilities",
-        &keeps,
-        &is.effective_caps.iter().cloned().collect(),
-    );
-    found.compare(
-        "bounding capabilities",
-        &keeps,
-        &is.bounding_caps.iter().cloned().collect(),
-    );
+    found.compare("capabilities", &keeps, &is.effective_caps.iter().cloned().collect());
+    found.compare("bounding capabilities", &keeps, &is.bounding_caps.iter().cloned().collect());
     found.compare("privileged", false, host.privileged);
-    found.compare(
-        "read-only root",
-        plan.isolation.read_only_root,
-        host.readonly_rootfs,
-    );
+    found.compare("read-only root", plan.isolation.read_only_root, host.readonly_rootfs);
     security_options(found, plan, host);
     namespaces(found, plan, host);
     found.compare("removes itself", false, host.auto_remove);
-    found.compare(
-        "publishes ports",
-        false,
-        host.publish_all_ports || !host.port_bindings.is_empty(),
-    );
+    found.compare("publishes ports", false, host.publish_all_ports || !host.port_bindings.is_empty());
     if plan.isolation.devices.is_empty() {
         found.compare("devices", 0, host.devices.len());
     }
     found.compare("more groups", 0, host.group_add.len());
     found.compare("volumes of others", 0, host.volumes_from.len());
     found.compare("more hosts", 0, host.extra_hosts.len());
-    found.compare(
-        "log",
-        plan.detachment.log_driver(),
-        host.log_config.driver.as_str(),
-    );
+    found.compare("log", plan.detachment.log_driver(), host.log_config.driver.as_str());
     // The engine tells the bound rounded to four digits, so only its lack can be told.
     let unbounded = matches!(host.log_config.bound.as_str(), "" | "0B");
     found.require(plan.detachment.log_limit.is_none() || !unbounded, || {
@@ -66,11 +46,8 @@ fn security_options(found: &mut Differences, plan: &ContainerPlan, host: &BindFa
 }
 
 fn namespaces(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
-    for (name, mode) in [
-        ("process", &host.pid_mode),
-        ("IPC", &host.ipc_mode),
-        ("host name", &host.uts_mode),
-    ] {
+    for (name, mode) in [("process", &host.pid_mode), ("IPC", &host.ipc_mode), ("host name", &host.uts_mode)]
+    {
         let own = matches!(mode.as_str(), "private" | "shareable" | "none" | "");
         found.require(own, || format!("{name} namespace: is {mode:?}"));
     }
@@ -97,10 +74,7 @@ pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &Bind
     let mut nodes = 0;
     for device in &plan.isolation.devices {
         match device {
-            Device::Node {
-                host: path,
-                container,
-            } => {
+            Device::Node { host: path, container } => {
                 let told = host.devices.iter().any(|is| {
                     std::path::Path::new(&is.path_on_host) == path && is.path_in_container == *container
                 });
@@ -113,11 +87,7 @@ pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &Bind
         }
     }
     let more = host.devices.len().saturating_sub(nodes);
-    let right = if described > 0 {
-        are_mounts || more >= described
-    } else {
-        more == 0
-    };
+    let right = if described > 0 { are_mounts || more >= described } else { more == 0 };
     found.require(right, || {
         format!("devices: planned {nodes} nodes and {described} described ones, is {more} beside the nodes")
     });
@@ -146,9 +116,7 @@ fn filter(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
 /// As engines and profiles write them.
 fn planned_capabilities(plan: &ContainerPlan) -> BTreeSet<String> {
     let capabilities = plan.isolation.capabilities.iter();
-    capabilities
-        .map(|capability| format!("CAP_{capability}"))
-        .collect()
+    capabilities.map(|capability| format!("CAP_{capability}")).collect()
 }
 
 /// That each planned device is the host's, and that no other was mounted.
@@ -162,11 +130,7 @@ fn nodes(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
         });
     }
     // What lies at a mount is compared with the mounts.
-    let is_mount = |target: &str| {
-        plan.mounts
-            .iter()
-            .any(|mount| clean(mount.container_path()) == target)
-    };
+    let is_mount = |target: &str| plan.mounts.iter().any(|mount| clean(mount.container_path()) == target);
     let is_planned = |target: &str| kernel.planned_nodes.contains_key(target) || is_mount(target);
     let nodes = kernel.nodes.iter();
     let more: Vec<_> = nodes
@@ -179,9 +143,7 @@ fn nodes(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
         0 => more.is_empty(),
         planned => more.len() >= planned || !are_mounts(kernel),
     };
-    found.require(right, || {
-        format!("devices in the kernel: beside the planned nodes it has {more:?}")
-    });
+    found.require(right, || format!("devices in the kernel: beside the planned nodes it has {more:?}"));
 }
 
 /// Whether devices are mounts: nobody but the host's root makes nodes.
@@ -193,26 +155,11 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
     let isolation = &plan.isolation;
     filter(found, plan, kernel);
     nodes(found, plan, kernel);
-    let keeps: BTreeSet<String> = isolation
-        .capabilities
-        .iter()
-        .map(|capability| capability.name().to_owned())
-        .collect();
-    found.compare(
-        "capabilities in the kernel",
-        &keeps,
-        &Capability::names_of(kernel.bounding).collect(),
-    );
-    found.compare(
-        "no-new-privileges in the kernel",
-        isolation.no_new_privileges,
-        kernel.no_new_privileges,
-    );
-    found.compare(
-        "namespaces shared with the host",
-        &BTreeSet::new(),
-        &kernel.shared_namespaces,
-    );
+    let keeps: BTreeSet<String> =
+        isolation.capabilities.iter().map(|capability| capability.name().to_owned()).collect();
+    found.compare("capabilities in the kernel", &keeps, &Capability::names_of(kernel.bounding).collect());
+    found.compare("no-new-privileges in the kernel", isolation.no_new_privileges, kernel.no_new_privileges);
+    found.compare("namespaces shared with the host", &BTreeSet::new(), &kernel.shared_namespaces);
     if let UserNamespace::Private { first, size } = isolation.user_namespace {
         let planned = vec![(0, first, size)];
         found.compare("user ids in the kernel", &planned, &kernel.users);
@@ -256,10 +203,7 @@ mod tests {
     fn users_of_their_own_are_compared_with_the_kernels_map() {
         let plan = ContainerPlan {
             isolation: Isolation {
-                user_namespace: UserNamespace::Private {
-                    first: 200_000,
-                    size: 65_536,
-                },
+                user_namespace: UserNamespace::Private { first: 200_000, size: 65_536 },
                 user: Some("1000:1000".to_owned()),
                 capabilities: BTreeSet::new(),
                 ..isolation()
@@ -290,16 +234,8 @@ mod tests {
         assert!(found.is_empty(), "{found:?}");
         // What podman 5 makes of `keep-id`: it accepts it and gives none.
         let ignored = differences(&plan, answer("keep-id", &json!(null)), &kernel());
-        for named in [
-            "user namespace:",
-            "user ids:",
-            "user ids in the kernel:",
-            "user in the kernel:",
-        ] {
-            assert!(
-                ignored.iter().any(|text| text.starts_with(named)),
-                "{named} {ignored:?}"
-            );
+        for named in ["user namespace:", "user ids:", "user ids in the kernel:", "user in the kernel:"] {
+            assert!(ignored.iter().any(|text| text.starts_with(named)), "{named} {ignored:?}");
         }
     }
 
@@ -320,27 +256,11 @@ mod tests {
             (Seccomp::Unconfined, None, None, true),
             (Seccomp::Unconfined, Some(&right), None, false),
         ] {
-            let plan = ContainerPlan {
-                isolation: Isolation {
-                    seccomp: planned,
-                    ..isolation()
-                },
-                ..plan()
-            };
-            let facts = KernelFacts {
-                filter: is.cloned(),
-                profile: read,
-                ..kernel()
-            };
+            let plan = ContainerPlan { isolation: Isolation { seccomp: planned, ..isolation() }, ..plan() };
+            let facts = KernelFacts { filter: is.cloned(), profile: read, ..kernel() };
             let mut found = Differences::default();
             super::filter(&mut found, &plan, &facts);
-            assert_eq!(
-                found.0.is_empty(),
-                good,
-                "{:?} {:?}",
-                plan.isolation.seccomp,
-                found.0
-            );
+            assert_eq!(found.0.is_empty(), good, "{:?} {:?}", plan.isolation.seccomp, found.0);
         }
     }
 
@@ -354,10 +274,7 @@ mod tests {
             ("/dev/kvm", kvm, false),
             ("/dev/null", kvm, false),
         ] {
-            let facts = KernelFacts {
-                nodes: BTreeMap::from([(target.to_owned(), node)]),
-                ..kernel()
-            };
+            let facts = KernelFacts { nodes: BTreeMap::from([(target.to_owned(), node)]), ..kernel() };
             let mut found = Differences::default();
             nodes(&mut found, &plan(), &facts);
             assert_eq!(found.0.is_empty(), good, "{:?}", found.0);
@@ -378,39 +295,22 @@ mod tests {
         let described = json!({"PathOnHost": "/dev/x", "PathInContainer": "/dev/x"});
         let kvm = Node::character((10, 232));
         let planned = BTreeMap::from([("/dev/kvm".to_owned(), kvm)]);
-        let unmapped = KernelFacts {
-            nodes: planned.clone(),
-            planned_nodes: planned.clone(),
-            ..kernel()
-        };
+        let unmapped = KernelFacts { nodes: planned.clone(), planned_nodes: planned.clone(), ..kernel() };
         // Without root, the engine mounts devices and tells none.
         let line = "166 155 0:6 /kvm /dev/kvm rw,nosuid,noexec - devtmpfs devtmpfs rw\n";
         let mapped = |nodes: &[(&str, Node)]| KernelFacts {
             users: vec![(0, 1000, 1)],
             mounts: parse(&format!("{}{line}", MOUNTS[1])).unwrap(),
-            nodes: nodes
-                .iter()
-                .map(|&(path, node)| (path.to_owned(), node))
-                .collect(),
+            nodes: nodes.iter().map(|&(path, node)| (path.to_owned(), node)).collect(),
             ..unmapped.clone()
         };
         let (null, zero) = (Node::character((1, 3)), Node::character((1, 5)));
-        let usual = [
-            ("/dev/null", null),
-            ("/dev/zero", zero),
-            ("/run/.containerenv", null),
-        ];
+        let usual = [("/dev/null", null), ("/dev/zero", zero), ("/run/.containerenv", null)];
         let right = mapped(&[("/dev/kvm", kvm), ("/dev/x", zero)]);
         let alone = mapped(&[&usual[..], &[("/dev/kvm", kvm)]].concat());
         let another = mapped(&[("/dev/kvm", null), ("/dev/x", zero)]);
-        let bare = KernelFacts {
-            users: vec![(0, 1000, 1)],
-            ..kernel()
-        };
-        let made = KernelFacts {
-            nodes: BTreeMap::from([("/dev/kvm".to_owned(), null)]),
-            ..unmapped.clone()
-        };
+        let bare = KernelFacts { users: vec![(0, 1000, 1)], ..kernel() };
+        let made = KernelFacts { nodes: BTreeMap::from([("/dev/kvm".to_owned(), null)]), ..unmapped.clone() };
         for (devices, facts, good) in [
             (json!([node, described]), &unmapped, true),
             (json!([node]), &unmapped, false),

@@ -12,23 +12,16 @@ use crate::spec::{ContainerEnv, Isolation, Mount, Tmpfs, UlimitKind};
 use sandbox_podman::ImageFacts;
 
 /// What both tested engines said about containers made from [`plan`]: podman 4.3.1 and 5.4.2, after the attach.
-pub(super) const INSPECTIONS: [&str; 2] = [
-    include_str!("../fixtures/podman-4.3.1.json"),
-    include_str!("../fixtures/podman-5.4.2.json"),
-];
+pub(super) const INSPECTIONS: [&str; 2] =
+    [include_str!("../fixtures/podman-4.3.1.json"), include_str!("../fixtures/podman-5.4.2.json")];
 
 /// What the kernel said about the mounts of such containers.
-pub(super) const MOUNTS: [&str; 2] = [
-    include_str!("../fixtures/podman-4.3.1.mountinfo"),
-    include_str!("../fixtures/podman-5.4.2.mountinfo"),
-];
+pub(super) const MOUNTS: [&str; 2] =
+    [include_str!("../fixtures/podman-4.3.1.mountinfo"), include_str!("../fixtures/podman-5.4.2.mountinfo")];
 
 pub(super) fn isolation() -> Isolation {
     Isolation {
-        tmpfs: vec![Tmpfs {
-            mode: 0o700,
-            ..Tmpfs::new("/scratch", 1 << 20)
-        }],
+        tmpfs: vec![Tmpfs { mode: 0o700, ..Tmpfs::new("/scratch", 1 << 20) }],
         masked_paths: vec!["/srv".to_owned(), "/not-in-the-image".to_owned()],
         ..Isolation::agent()
     }
@@ -127,12 +120,7 @@ pub(super) fn filter(call: &str) -> Filter {
 }
 
 pub(super) fn differences(plan: &ContainerPlan, inspection: Value, kernel: &KernelFacts) -> Vec<String> {
-    attached(
-        plan,
-        &image(),
-        &serde_json::from_value(inspection).unwrap(),
-        kernel,
-    )
+    attached(plan, &image(), &serde_json::from_value(inspection).unwrap(), kernel)
 }
 
 /// The inspection with the value at `field` (a JSON pointer, whose last step may be new) changed.
@@ -155,8 +143,5 @@ pub(super) fn changed(inspection: &str, field: &str, value: Value) -> Value {
 pub(super) fn mounts(from: &str, to: &str) -> KernelFacts {
     let text = MOUNTS[1];
     assert!(text.contains(from), "{from}");
-    KernelFacts {
-        mounts: kernel::parse(&text.replace(from, to)).unwrap(),
-        ..kernel()
-    }
+    KernelFacts { mounts: kernel::parse(&text.replace(from, to)).unwrap(), ..kernel() }
 }

@@ -13,12 +13,7 @@ use super::mounts::clean;
 const SHM: &str = "/dev/shm";
 
 pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
-    let planned: BTreeSet<String> = plan
-        .isolation
-        .tmpfs
-        .iter()
-        .map(|tmpfs| clean(&tmpfs.path))
-        .collect();
+    let planned: BTreeSet<String> = plan.isolation.tmpfs.iter().map(|tmpfs| clean(&tmpfs.path)).collect();
     let is: BTreeSet<String> = host.tmpfs.keys().map(|path| clean(path)).collect();
     found.compare("files in memory", &planned, &is);
     if plan.isolation.shm_size > 0 {
@@ -38,11 +33,7 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
         }
     }
     shared_memory(found, plan.isolation.shm_size, kernel);
-    let bound: BTreeSet<String> = plan
-        .mounts
-        .iter()
-        .map(|mount| clean(mount.container_path()))
-        .collect();
+    let bound: BTreeSet<String> = plan.mounts.iter().map(|mount| clean(mount.container_path())).collect();
     for mount in last_ones(&kernel.mounts) {
         // Less than all of a file system is a file of the engine's, such as `/etc/hostname`, which lies on the host's `/run`. That of
         // the engine's own network is its own affair. A device has no content: without root, engines mount the host's.
@@ -60,43 +51,23 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
 
 /// What is seen: the last mount at each place.
 fn last_ones(mounts: &[KernelMount]) -> impl Iterator<Item = &KernelMount> {
-    let last: BTreeMap<&str, &KernelMount> = mounts
-        .iter()
-        .map(|mount| (mount.target.as_str(), mount))
-        .collect();
+    let last: BTreeMap<&str, &KernelMount> =
+        mounts.iter().map(|mount| (mount.target.as_str(), mount)).collect();
     last.into_values()
 }
 
 fn as_planned(found: &mut Differences, tmpfs: &Tmpfs, mount: &KernelMount) {
     let path = &mount.target;
-    found.compare(
-        &format!("file system at `{path}`"),
-        "tmpfs",
-        mount.file_system.as_str(),
-    );
+    found.compare(&format!("file system at `{path}`"), "tmpfs", mount.file_system.as_str());
     // The kernel rounds up to whole pages.
-    let good = mount
-        .size()
-        .is_some_and(|size| (tmpfs.size..tmpfs.size.saturating_add(64 << 10)).contains(&size));
-    found.require(good, || {
-        format!("size of `{path}`: planned {}, is {:?}", tmpfs.size, mount.size())
-    });
+    let good =
+        mount.size().is_some_and(|size| (tmpfs.size..tmpfs.size.saturating_add(64 << 10)).contains(&size));
+    found.require(good, || format!("size of `{path}`: planned {}, is {:?}", tmpfs.size, mount.size()));
     // The kernel does not tell what is usual.
-    let mode = mount
-        .option("mode")
-        .map_or(Some(0o1777), |mode| u16::from_str_radix(mode, 8).ok());
+    let mode = mount.option("mode").map_or(Some(0o1777), |mode| u16::from_str_radix(mode, 8).ok());
     found.compare(&format!("mode of `{path}`"), Some(tmpfs.mode), mode);
-    for (flag, planned) in [
-        ("noexec", !tmpfs.exec),
-        ("nosuid", true),
-        ("nodev", true),
-        ("ro", false),
-    ] {
-        found.compare(
-            &format!("{flag} of `{path}`"),
-            planned,
-            mount.flags.contains(flag),
-        );
+    for (flag, planned) in [("noexec", !tmpfs.exec), ("nosuid", true), ("nodev", true), ("ro", false)] {
+        found.compare(&format!("{flag} of `{path}`"), planned, mount.flags.contains(flag));
     }
 }
 
@@ -107,15 +78,8 @@ fn shared_memory(found: &mut Differences, planned: u64, kernel: &KernelFacts) {
         return;
     };
     let good = planned > 0
-        && mount
-            .size()
-            .is_some_and(|size| (planned..planned.saturating_add(64 << 10)).contains(&size));
-    found.require(good, || {
-        format!(
-            "shared memory in the kernel: planned {planned}, is {:?}",
-            mount.size()
-        )
-    });
+        && mount.size().is_some_and(|size| (planned..planned.saturating_add(64 << 10)).contains(&size));
+    found.require(good, || format!("shared memory in the kernel: planned {planned}, is {:?}", mount.size()));
 }
 
 #[cfg(test)]
@@ -139,10 +103,7 @@ mod tests {
         for (facts, good) in [(facts(device), true), (facts(BTreeMap::new()), false)] {
             let mut found = Differences::default();
             kernel(&mut found, &fixture::plan(), &facts);
-            let named = found
-                .0
-                .iter()
-                .any(|text| text.contains("`/dev/null` have no bound"));
+            let named = found.0.iter().any(|text| text.contains("`/dev/null` have no bound"));
             assert_eq!(named, !good, "{:?}", found.0);
         }
     }

@@ -11,32 +11,20 @@ use super::difference::Differences;
 pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
     let bytes = |bytes: Option<u64>| bytes.map_or(0, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
     found.compare("memory", bytes(plan.memory), host.memory);
-    found.compare(
-        "memory with swap",
-        bytes(plan.memory_with_swap()),
-        host.memory_swap,
-    );
+    found.compare("memory with swap", bytes(plan.memory_with_swap()), host.memory_swap);
     found.compare("processors", plan.nano_cpus.unwrap_or(0), host.nano_cpus);
     // Without a limit of ours, the engine's own stays.
     if let Some(pids) = plan.pids {
         found.compare("processes", i64::from(pids), host.pids_limit);
     }
-    let is: BTreeSet<(String, i64, i64)> = host
-        .ulimits
-        .iter()
-        .map(|limit| (limit.name.clone(), limit.soft, limit.hard))
-        .collect();
+    let is: BTreeSet<(String, i64, i64)> =
+        host.ulimits.iter().map(|limit| (limit.name.clone(), limit.soft, limit.hard)).collect();
     for limit in &plan.isolation.ulimits {
         let number = |limit| i64::try_from(limit).unwrap_or(i64::MAX);
         let name = format!("RLIMIT_{}", limit.kind.name().to_ascii_uppercase());
         let planned = (name, number(limit.soft), number(limit.hard));
         found.require(is.contains(&planned), || {
-            format!(
-                "limit {}: planned {} of {}, is none such",
-                limit.kind.name(),
-                limit.soft,
-                limit.hard
-            )
+            format!("limit {}: planned {} of {}, is none such", limit.kind.name(), limit.soft, limit.hard)
         });
     }
 }
@@ -45,17 +33,13 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
     // The engine does not tell what it made of this one. A file system that rounds does so downwards.
     if let Some(planned) = plan.disk {
         found.require(kernel.disk.is_some_and(|is| is <= planned), || {
-            let is = kernel
-                .disk
-                .map_or("unknown".to_owned(), |bytes| bytes.to_string());
+            let is = kernel.disk.map_or("unknown".to_owned(), |bytes| bytes.to_string());
             format!("disk: planned {planned} bytes, the kernel's bound is {is}")
         });
     }
     // The host's own programs would be killed in its place.
     let score = kernel.oom_score_adj;
-    found.require(score >= 0, || {
-        format!("OOM score in the kernel: planned 0 or more, is {score}")
-    });
+    found.require(score >= 0, || format!("OOM score in the kernel: planned 0 or more, is {score}"));
     for limit in &plan.isolation.ulimits {
         found.compare(
             &format!("limit {} in the kernel", limit.kind.name()),
@@ -73,10 +57,7 @@ mod tests {
     #[test]
     fn a_container_that_the_kernel_spares_is_not_as_planned() {
         for (score, good) in [(0, true), (200, true), (-1, false)] {
-            let facts = KernelFacts {
-                oom_score_adj: score,
-                ..fixture::kernel()
-            };
+            let facts = KernelFacts { oom_score_adj: score, ..fixture::kernel() };
             let mut found = Differences::default();
             kernel(&mut found, &fixture::plan(), &facts);
             assert_eq!(found.0.is_empty(), good, "{:?}", found.0);
@@ -92,14 +73,8 @@ mod tests {
             (Some(8191), Some(8192), false),
             (Some(8192), None, false),
         ] {
-            let plan = ContainerPlan {
-                disk: planned,
-                ..fixture::plan()
-            };
-            let facts = KernelFacts {
-                disk: is,
-                ..fixture::kernel()
-            };
+            let plan = ContainerPlan { disk: planned, ..fixture::plan() };
+            let facts = KernelFacts { disk: is, ..fixture::kernel() };
             let mut found = Differences::default();
             kernel(&mut found, &plan, &facts);
             let named = found.0.iter().any(|difference| difference.starts_with("disk:"));

@@ -17,39 +17,22 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspec
         .mounts
         .iter()
         .filter(|mount| stands || mount.copy_dir().is_none())
-        .map(|mount| {
-            (
-                overlay::source(mount),
-                clean(mount.container_path()),
-                !mount.read_only(),
-            )
-        })
+        .map(|mount| (overlay::source(mount), clean(mount.container_path()), !mount.read_only()))
         .collect();
     let bound: BTreeSet<(String, String, bool)> = is
         .iter()
         .filter(|mount| mount.kind == "bind")
-        .map(|mount| {
-            (
-                overlay::mounted_source(mount),
-                clean(&mount.destination),
-                mount.writable,
-            )
-        })
+        .map(|mount| (overlay::mounted_source(mount), clean(&mount.destination), mount.writable))
         .collect();
     for (source, target, writable) in planned.difference(&bound) {
-        found.0.push(format!(
-            "mounts: `{source}` is not at `{target}` with writing {writable}"
-        ));
+        found.0.push(format!("mounts: `{source}` is not at `{target}` with writing {writable}"));
     }
     for (source, target, writable) in bound.difference(&planned) {
         found.0.push(format!(
             "mounts: `{source}` is at `{target}` with writing {writable}, which was not planned"
         ));
     }
-    for mount in is
-        .iter()
-        .filter(|mount| mount.kind != "bind" && !is_of_image(mount))
-    {
+    for mount in is.iter().filter(|mount| mount.kind != "bind" && !is_of_image(mount)) {
         found.0.push(format!(
             "mounts: a {} `{}` at `{}` was not planned",
             mount.kind, mount.name, mount.destination
@@ -103,12 +86,7 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
     for mount in plan.mounts.iter().filter(|mount| mount.copy_dir().is_some()) {
         let target = clean(mount.container_path());
         let right = at(&target).is_some_and(|is| overlay::is_overlay_of(is, mount));
-        found.require(right, || {
-            format!(
-                "mounts in the kernel: `{target}` is no {}",
-                overlay::source(mount)
-            )
-        });
+        found.require(right, || format!("mounts in the kernel: `{target}` is no {}", overlay::source(mount)));
     }
     for path in &plan.isolation.masked_paths {
         // An empty folder of no size, or the null device. What the image lacks needs no mask, and gets none.
@@ -128,32 +106,12 @@ mod tests {
     fn each_mount_that_is_weaker_than_planned_is_named() {
         for (from, to, named) in [
             ("size=1024k,mode=700", "mode=700", "size of `/scratch`:"),
-            (
-                "size=1024k,mode=700",
-                "size=10240k,mode=700",
-                "size of `/scratch`:",
-            ),
+            ("size=1024k,mode=700", "size=10240k,mode=700", "size of `/scratch`:"),
             ("size=1024k,mode=700", "size=1024k", "mode of `/scratch`:"),
-            (
-                "/scratch rw,nosuid,nodev,noexec",
-                "/scratch rw,nosuid,nodev",
-                "noexec of `/scratch`:",
-            ),
-            (
-                "/scratch rw,nosuid,nodev",
-                "/scratch rw,nodev",
-                "nosuid of `/scratch`:",
-            ),
-            (
-                "/ /scratch rw",
-                "/ /elsewhere rw",
-                "files in memory: nothing is at",
-            ),
-            (
-                "shm rw,size=65536k",
-                "shm rw,size=9999999k",
-                "shared memory in the kernel:",
-            ),
+            ("/scratch rw,nosuid,nodev,noexec", "/scratch rw,nosuid,nodev", "noexec of `/scratch`:"),
+            ("/scratch rw,nosuid,nodev", "/scratch rw,nodev", "nosuid of `/scratch`:"),
+            ("/ /scratch rw", "/ /elsewhere rw", "files in memory: nothing is at"),
+            ("shm rw,size=65536k", "shm rw,size=9999999k", "shared memory in the kernel:"),
             (
                 "/dev rw,nosuid - tmpfs tmpfs rw,size=65536k,",
                 "/dev rw,nosuid - tmpfs tmpfs rw,",
@@ -165,22 +123,10 @@ mod tests {
                 "/ /srv ro - tmpfs tmpfs rw,size=4k",
                 "masked paths: `/srv`",
             ),
-            (
-                "/sys /proc/sys ro",
-                "/sys /proc/sys rw",
-                "mounts in the kernel: `/proc/sys`",
-            ),
-            (
-                "/sys /proc/sys ro",
-                "/sys /proc/other ro",
-                "mounts in the kernel: `/proc/sys`",
-            ),
+            ("/sys /proc/sys ro", "/sys /proc/sys rw", "mounts in the kernel: `/proc/sys`"),
+            ("/sys /proc/sys ro", "/sys /proc/other ro", "mounts in the kernel: `/proc/sys`"),
             ("/ /sys ro", "/ /sys rw", "mounts in the kernel: `/sys`"),
-            (
-                "/etc/hosts ro",
-                "/etc/hosts rw",
-                "mounts in the kernel: `/etc/hosts`",
-            ),
+            ("/etc/hosts ro", "/etc/hosts rw", "mounts in the kernel: `/etc/hosts`"),
             (
                 "/null /run/.containerenv ro",
                 "/null /elsewhere ro",
@@ -189,15 +135,9 @@ mod tests {
             ("/data ro", "/data rw", "mounts in the kernel: `/data`"),
             ("/ / rw", "/ / ro", "root read-only in the kernel:"),
         ] {
-            let found = differences(
-                &plan(),
-                serde_json::from_str(INSPECTIONS[1]).unwrap(),
-                &mounts(from, to),
-            );
-            assert!(
-                found.iter().any(|text| text.starts_with(named)),
-                "{from} -> {to}: {found:?}"
-            );
+            let found =
+                differences(&plan(), serde_json::from_str(INSPECTIONS[1]).unwrap(), &mounts(from, to));
+            assert!(found.iter().any(|text| text.starts_with(named)), "{from} -> {to}: {found:?}");
         }
     }
 
@@ -226,14 +166,8 @@ mod tests {
     #[test]
     fn a_later_mount_over_a_good_one_is_the_one_that_counts() {
         let over = "196 170 0:55 /sys /proc/sys rw,relatime - proc proc rw\n";
-        let kernel = KernelFacts {
-            mounts: parse(&format!("{}{over}", MOUNTS[1])).unwrap(),
-            ..kernel()
-        };
+        let kernel = KernelFacts { mounts: parse(&format!("{}{over}", MOUNTS[1])).unwrap(), ..kernel() };
         let found = differences(&plan(), serde_json::from_str(INSPECTIONS[1]).unwrap(), &kernel);
-        assert!(
-            matches!(found.as_slice(), [only] if only.contains("/proc/sys")),
-            "{found:?}"
-        );
+        assert!(matches!(found.as_slice(), [only] if only.contains("/proc/sys")), "{found:?}");
     }
 }

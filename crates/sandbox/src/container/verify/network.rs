@@ -20,18 +20,14 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspec
             });
         }
         Networks::Default => {
-            let apart = matches!(
-                host.network_mode.split(':').next(),
-                Some("bridge" | "slirp4netns" | "pasta")
-            );
+            let apart =
+                matches!(host.network_mode.split(':').next(), Some("bridge" | "slirp4netns" | "pasta"));
             found.require(apart, || format!("network: is {:?}", host.network_mode));
         }
         Networks::Attached(attachments) => {
             found.compare("network", "bridge", host.network_mode.as_str());
-            let planned: BTreeSet<&str> = attachments
-                .iter()
-                .map(|attachment| attachment.network.as_str())
-                .collect();
+            let planned: BTreeSet<&str> =
+                attachments.iter().map(|attachment| attachment.network.as_str()).collect();
             found.compare("networks", &planned, &names);
         }
     }
@@ -60,29 +56,17 @@ pub(super) fn addresses(found: &mut Differences, plan: &ContainerPlan, is: &Insp
 }
 
 fn has_no_ipv6(plan: &ContainerPlan) -> bool {
-    plan.network
-        .sysctls
-        .get("net.ipv6.conf.all.disable_ipv6")
-        .is_some_and(|value| value == "1")
+    plan.network.sysctls.get("net.ipv6.conf.all.disable_ipv6").is_some_and(|value| value == "1")
 }
 
 pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
     if plan.network.networks == Networks::None {
-        found.compare(
-            "interfaces",
-            &BTreeSet::from(["lo".to_owned()]),
-            &kernel.interfaces,
-        );
+        found.compare("interfaces", &BTreeSet::from(["lo".to_owned()]), &kernel.interfaces);
     }
     if has_no_ipv6(plan) {
         found.compare("IPv6 addresses", false, kernel.has_ipv6);
     }
-    if plan
-        .network
-        .sysctls
-        .get("net.ipv4.ip_forward")
-        .is_some_and(|value| value == "0")
-    {
+    if plan.network.sysctls.get("net.ipv4.ip_forward").is_some_and(|value| value == "0") {
         found.compare("forwarding", false, kernel.forwards_ipv4);
     }
 }
@@ -99,25 +83,16 @@ mod tests {
         let mut plan = plan();
         plan.network.networks = Networks::None;
         plan.network.dns = None;
-        let lone = KernelFacts {
-            interfaces: BTreeSet::from(["lo".to_owned()]),
-            ..kernel()
-        };
-        for networks in [
-            json!({}),
-            json!(null),
-            json!({"none": {"IPAddress": "", "GlobalIPv6Address": ""}}),
-        ] {
+        let lone = KernelFacts { interfaces: BTreeSet::from(["lo".to_owned()]), ..kernel() };
+        for networks in [json!({}), json!(null), json!({"none": {"IPAddress": "", "GlobalIPv6Address": ""}})]
+        {
             let [inspection, _] = INSPECTIONS;
             let mut answer = changed(inspection, "/NetworkSettings/Networks", networks);
             *answer.pointer_mut("/HostConfig/NetworkMode").unwrap() = json!("none");
             *answer.pointer_mut("/HostConfig/Dns").unwrap() = json!([]);
             assert_eq!(differences(&plan, answer.clone(), &lone), [""; 0]);
             let found = differences(&plan, answer, &kernel());
-            assert!(
-                matches!(found.as_slice(), [only] if only.starts_with("interfaces:")),
-                "{found:?}"
-            );
+            assert!(matches!(found.as_slice(), [only] if only.starts_with("interfaces:")), "{found:?}");
         }
     }
 }

@@ -15,17 +15,9 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, image: &Ima
     found.compare("image", image.id.as_str(), is.image.as_str());
     let user = plan.isolation.user.as_deref().unwrap_or(&image.user);
     found.compare("user", user, is.config.user.as_str());
-    let of_image = if image.working_dir.is_empty() {
-        "/"
-    } else {
-        &image.working_dir
-    };
+    let of_image = if image.working_dir.is_empty() { "/" } else { &image.working_dir };
     let working_dir = plan.working_dir.as_deref().unwrap_or(of_image);
-    found.compare(
-        "working directory",
-        Path::new(working_dir),
-        Path::new(&is.config.working_dir),
-    );
+    found.compare("working directory", Path::new(working_dir), Path::new(&is.config.working_dir));
     found.compare("terminal", false, is.config.tty);
     found.compare("stdin", plan.stdin, is.config.open_stdin);
     for (name, value) in plan.labels.to_map() {
@@ -39,33 +31,21 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, image: &Ima
         let is = is.config.annotations.get(name);
         found.compare(&format!("annotation {name}"), Some(value), is);
     }
-    found.compare(
-        "host name",
-        plan.isolation.hostname.as_str(),
-        is.config.hostname.as_str(),
-    );
+    found.compare("host name", plan.isolation.hostname.as_str(), is.config.hostname.as_str());
     let signal = plan.isolation.stop_signal;
     let right = match &is.config.stop_signal {
         SignalFact::Number(number) => *number == signal.number(),
         SignalFact::Name(name) => name.trim_start_matches("SIG") == signal.name(),
     };
-    found.require(right, || {
-        format!(
-            "stop signal: planned {}, is {:?}",
-            signal.name(),
-            is.config.stop_signal
-        )
-    });
+    found
+        .require(right, || format!("stop signal: planned {}, is {:?}", signal.name(), is.config.stop_signal));
     command(found, plan, image, is);
     environment(found, plan, image, is);
 }
 
 fn command(found: &mut Differences, plan: &ContainerPlan, image: &ImageFacts, is: &Inspection) {
     found.compare("init", plan.isolation.init, is.host_config.init);
-    let whole: Vec<&str> = std::iter::once(&is.path)
-        .chain(&is.args)
-        .map(String::as_str)
-        .collect();
+    let whole: Vec<&str> = std::iter::once(&is.path).chain(&is.args).map(String::as_str).collect();
     let own = match whole.as_slice() {
         [_, "--", rest @ ..] if plan.isolation.init => rest,
         whole => whole,
@@ -84,12 +64,8 @@ fn command(found: &mut Differences, plan: &ContainerPlan, image: &ImageFacts, is
 
 /// What is planned is there; what is not planned comes from the image, or is what the engine always sets.
 fn environment(found: &mut Differences, plan: &ContainerPlan, image: &ImageFacts, is: &Inspection) {
-    let variables: BTreeMap<&str, &str> = is
-        .config
-        .env
-        .iter()
-        .map(|variable| variable.split_once('=').unwrap_or((variable, "")))
-        .collect();
+    let variables: BTreeMap<&str, &str> =
+        is.config.env.iter().map(|variable| variable.split_once('=').unwrap_or((variable, ""))).collect();
     for (name, value) in plan.env.variables() {
         found.require(variables.get(name.as_str()) == Some(&value.as_str()), || {
             format!("environment: `{name}` is not what was planned")
@@ -98,9 +74,7 @@ fn environment(found: &mut Differences, plan: &ContainerPlan, image: &ImageFacts
     for (name, value) in variables {
         let planned = plan.env.variables().contains_key(name) || ENGINE_VARIABLES.contains(&name);
         let of_image = image.env.get(name).is_some_and(|known| known == value);
-        found.require(planned || of_image, || {
-            format!("environment: `{name}` was not planned")
-        });
+        found.require(planned || of_image, || format!("environment: `{name}` was not planned"));
     }
 }
 
@@ -108,11 +82,8 @@ fn environment(found: &mut Differences, plan: &ContainerPlan, image: &ImageFacts
 pub(in crate::container) fn command_line(plan: &ContainerPlan, image: &ImageFacts) -> Vec<String> {
     let entrypoint = plan.entrypoint.as_ref().unwrap_or(&image.entrypoint);
     // An entry point of the plan's makes the image's command meaningless.
-    let command = if plan.command.is_empty() && plan.entrypoint.is_none() {
-        &image.command
-    } else {
-        &plan.command
-    };
+    let command =
+        if plan.command.is_empty() && plan.entrypoint.is_none() { &image.command } else { &plan.command };
     entrypoint.iter().chain(command).cloned().collect()
 }
 
@@ -127,10 +98,7 @@ mod tests {
     #[test]
     fn values_of_variables_are_never_told() {
         let secret = plan().env.with("TOKEN", "hunter2");
-        let plan = ContainerPlan {
-            env: secret,
-            ..plan()
-        };
+        let plan = ContainerPlan { env: secret, ..plan() };
         let [inspection, _] = INSPECTIONS;
         for env in [json!(["TOKEN=hunter3"]), json!(["OTHER=hunter3"])] {
             let answer = changed(inspection, "/Config/Env", env);
@@ -140,30 +108,16 @@ mod tests {
             );
             let found = differences(&plan, answer, &kernel()).join("\n");
             assert!(found.contains("`TOKEN`"), "{found}");
-            assert!(
-                !found.contains("hunter") && !text.contains("hunter"),
-                "{found} {text}"
-            );
+            assert!(!found.contains("hunter") && !text.contains("hunter"), "{found} {text}");
         }
     }
 
     #[test]
     fn a_command_of_one_word_is_told_twice() {
-        let isolation = Isolation {
-            init: false,
-            ..isolation()
-        };
-        let plan = ContainerPlan {
-            command: vec!["/proxy".to_owned()],
-            isolation,
-            ..plan()
-        };
+        let isolation = Isolation { init: false, ..isolation() };
+        let plan = ContainerPlan { command: vec!["/proxy".to_owned()], isolation, ..plan() };
         let [inspection, _] = INSPECTIONS;
-        for (args, good) in [
-            (json!(["/proxy"]), true),
-            (json!([]), true),
-            (json!(["/other"]), false),
-        ] {
+        for (args, good) in [(json!(["/proxy"]), true), (json!([]), true), (json!(["/other"]), false)] {
             let mut answer = changed(inspection, "/Args", args);
             *answer.pointer_mut("/Path").unwrap() = json!("/proxy");
             *answer.pointer_mut("/HostConfig/Init").unwrap() = json!(false);
@@ -173,10 +127,7 @@ mod tests {
 
     #[test]
     fn the_image_fills_in_what_the_plan_leaves_open() {
-        let image = ImageFacts {
-            entrypoint: vec!["/entry".to_owned()],
-            ..image()
-        };
+        let image = ImageFacts { entrypoint: vec!["/entry".to_owned()], ..image() };
         for (entrypoint, command, expected) in [
             (None, vec![], vec!["/entry", "/bin/bash"]),
             (None, vec!["ls"], vec!["/entry", "ls"]),
@@ -184,11 +135,7 @@ mod tests {
             (Some(vec!["/own"]), vec!["ls"], vec!["/own", "ls"]),
         ] {
             let owned = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect::<Vec<_>>();
-            let plan = ContainerPlan {
-                entrypoint: entrypoint.map(owned),
-                command: owned(command),
-                ..plan()
-            };
+            let plan = ContainerPlan { entrypoint: entrypoint.map(owned), command: owned(command), ..plan() };
             assert_eq!(command_line(&plan, &image), expected);
         }
     }

@@ -54,9 +54,8 @@ pub(in crate::container) fn attached(
 fn own_kernel(found: &mut Differences, plan: &ContainerPlan, is: &Inspection, kernel: &KernelFacts) {
     let before = found.0.len();
     network::kernel(found, plan, kernel);
-    found.require(!kernel.shared_namespaces.contains("net"), || {
-        "network namespace: is the host's".to_owned()
-    });
+    found
+        .require(!kernel.shared_namespaces.contains("net"), || "network namespace: is the host's".to_owned());
     if found.0.len() > before {
         found.0.push(format!(
             "the runtime `{}` left that out: `sandbox doctor` says what its engine needs",
@@ -81,10 +80,7 @@ mod tests {
     #[test]
     fn what_both_engines_made_of_the_plan_is_accepted() {
         for (inspection, mounts) in INSPECTIONS.into_iter().zip(MOUNTS) {
-            let kernel = KernelFacts {
-                mounts: parse(mounts).unwrap(),
-                ..kernel()
-            };
+            let kernel = KernelFacts { mounts: parse(mounts).unwrap(), ..kernel() };
             let found = differences(&plan(), serde_json::from_str(inspection).unwrap(), &kernel);
             assert!(found.is_empty(), "{found:?}");
         }
@@ -116,11 +112,7 @@ mod tests {
             ("/State/Status", json!("running"), "state:"),
             ("/EffectiveCaps", json!(["CAP_SYS_ADMIN"]), "capabilities:"),
             ("/EffectiveCaps", json!(null), "capabilities:"),
-            (
-                "/BoundingCaps",
-                json!(["CAP_NET_ADMIN"]),
-                "bounding capabilities:",
-            ),
+            ("/BoundingCaps", json!(["CAP_NET_ADMIN"]), "bounding capabilities:"),
             ("/Mounts", json!([]), "mounts:"),
             ("/Mounts", unplanned_mount, "mounts: `/` is at `/host`"),
             ("/Mounts", named_volume, "mounts: a volume `shared`"),
@@ -138,16 +130,8 @@ mod tests {
                 json!("10.199.0.4"),
                 "address on `sandbox-conv-x`:",
             ),
-            (
-                "/NetworkSettings/Networks/sandbox-conv-x/IPAddress",
-                json!(""),
-                "address on `sandbox-conv-x`:",
-            ),
-            (
-                "/NetworkSettings/Networks/sandbox-conv-x/GlobalIPv6Address",
-                json!("fd00::3"),
-                "IPv6 address:",
-            ),
+            ("/NetworkSettings/Networks/sandbox-conv-x/IPAddress", json!(""), "address on `sandbox-conv-x`:"),
+            ("/NetworkSettings/Networks/sandbox-conv-x/GlobalIPv6Address", json!("fd00::3"), "IPv6 address:"),
             ("/Config/User", json!("1000"), "user:"),
             ("/Config/WorkingDir", json!("/"), "working directory:"),
             ("/Config/Tty", json!(true), "terminal:"),
@@ -158,11 +142,7 @@ mod tests {
                 json!(["FOO=bar baz", "HTTP_PROXY=http://u:p@x"]),
                 "environment: `HTTP_PROXY` was not planned",
             ),
-            (
-                "/Config/Labels/sandbox.role",
-                json!("probe"),
-                "label sandbox.role:",
-            ),
+            ("/Config/Labels/sandbox.role", json!("probe"), "label sandbox.role:"),
             ("/Config/Labels", json!({}), "label sandbox.context:"),
             ("/HostConfig/NetworkMode", json!("host"), "network:"),
             ("/HostConfig/PidMode", json!("host"), "process namespace:"),
@@ -175,11 +155,7 @@ mod tests {
             ("/HostConfig/Init", json!(false), "init:"),
             ("/HostConfig/AutoRemove", json!(true), "removes itself:"),
             ("/HostConfig/PublishAllPorts", json!(true), "publishes ports:"),
-            (
-                "/HostConfig/PortBindings",
-                json!({"80/tcp": []}),
-                "publishes ports:",
-            ),
+            ("/HostConfig/PortBindings", json!({"80/tcp": []}), "publishes ports:"),
             ("/HostConfig/SecurityOpt", json!([]), "security options:"),
             (
                 "/HostConfig/SecurityOpt",
@@ -195,11 +171,7 @@ mod tests {
             ("/HostConfig/VolumesFrom", json!(["x"]), "volumes of others:"),
             ("/HostConfig/ExtraHosts", json!(["a:1.2.3.4"]), "more hosts:"),
             ("/HostConfig/Dns", json!([]), "name servers:"),
-            (
-                "/HostConfig/Dns",
-                json!(["10.199.0.2", "1.1.1.1"]),
-                "name servers:",
-            ),
+            ("/HostConfig/Dns", json!(["10.199.0.2", "1.1.1.1"]), "name servers:"),
             ("/HostConfig/LogConfig/Type", json!("k8s-file"), "log:"),
             ("/HostConfig/Memory", json!(0), "memory:"),
             ("/HostConfig/MemorySwap", json!(-1), "memory with swap:"),
@@ -209,18 +181,10 @@ mod tests {
             ("/Config/StopSignal", json!(9), "stop signal:"),
             ("/Config/StopSignal", json!("SIGKILL"), "stop signal:"),
             ("/HostConfig/Tmpfs", json!({}), "files in memory:"),
-            (
-                "/HostConfig/Tmpfs",
-                json!({"/scratch": "rw", "/tmp": "rw"}),
-                "files in memory:",
-            ),
+            ("/HostConfig/Tmpfs", json!({"/scratch": "rw", "/tmp": "rw"}), "files in memory:"),
             ("/HostConfig/ShmSize", json!(1_u64 << 40), "shared memory:"),
             ("/HostConfig/Ulimits", json!([]), "limit core:"),
-            (
-                "/HostConfig/Ulimits",
-                json!([{"Name": "RLIMIT_CORE", "Soft": 0, "Hard": -1}]),
-                "limit core:",
-            ),
+            ("/HostConfig/Ulimits", json!([{"Name": "RLIMIT_CORE", "Soft": 0, "Hard": -1}]), "limit core:"),
         ];
         for inspection in INSPECTIONS {
             for (field, value, named) in &weakened {
@@ -229,10 +193,7 @@ mod tests {
                     // The engine's PID 1 has a path of the engine's choice.
                     assert!(found.is_empty(), "{field}: {found:?}");
                 } else {
-                    assert!(
-                        found.iter().any(|text| text.starts_with(named)),
-                        "{field} = {value}: {found:?}"
-                    );
+                    assert!(found.iter().any(|text| text.starts_with(named)), "{field} = {value}: {found:?}");
                 }
             }
         }
@@ -242,123 +203,44 @@ mod tests {
     fn each_weakness_in_the_kernel_is_named() {
         let shared = BTreeSet::from(["net"]);
         for (facts, named) in [
+            (KernelFacts { bounding: 0xeb | 1 << 12, ..kernel() }, "capabilities in the kernel:"),
+            (KernelFacts { bounding: 0, ..kernel() }, "capabilities in the kernel:"),
+            (KernelFacts { no_new_privileges: false, ..kernel() }, "no-new-privileges in the kernel:"),
             (
-                KernelFacts {
-                    bounding: 0xeb | 1 << 12,
-                    ..kernel()
-                },
-                "capabilities in the kernel:",
-            ),
-            (
-                KernelFacts {
-                    bounding: 0,
-                    ..kernel()
-                },
-                "capabilities in the kernel:",
-            ),
-            (
-                KernelFacts {
-                    no_new_privileges: false,
-                    ..kernel()
-                },
-                "no-new-privileges in the kernel:",
-            ),
-            (
-                KernelFacts {
-                    limits: BTreeMap::from([(UlimitKind::Core, (Some(0), None))]),
-                    ..kernel()
-                },
+                KernelFacts { limits: BTreeMap::from([(UlimitKind::Core, (Some(0), None))]), ..kernel() },
                 "limit core in the kernel:",
             ),
-            (
-                KernelFacts {
-                    absent: BTreeSet::new(),
-                    ..kernel()
-                },
-                "masked paths: `/not-in-the-image`",
-            ),
-            (
-                KernelFacts {
-                    filter: None,
-                    ..kernel()
-                },
-                "filter of system calls:",
-            ),
-            (
-                KernelFacts {
-                    filter: Some(filter("mount")),
-                    ..kernel()
-                },
-                "filter of system calls:",
-            ),
-            (
-                KernelFacts {
-                    has_ipv6: true,
-                    ..kernel()
-                },
-                "IPv6 addresses:",
-            ),
-            (
-                KernelFacts {
-                    forwards_ipv4: true,
-                    ..kernel()
-                },
-                "forwarding:",
-            ),
-            (
-                KernelFacts {
-                    shared_namespaces: shared,
-                    ..kernel()
-                },
-                "namespaces shared with the host:",
-            ),
+            (KernelFacts { absent: BTreeSet::new(), ..kernel() }, "masked paths: `/not-in-the-image`"),
+            (KernelFacts { filter: None, ..kernel() }, "filter of system calls:"),
+            (KernelFacts { filter: Some(filter("mount")), ..kernel() }, "filter of system calls:"),
+            (KernelFacts { has_ipv6: true, ..kernel() }, "IPv6 addresses:"),
+            (KernelFacts { forwards_ipv4: true, ..kernel() }, "forwarding:"),
+            (KernelFacts { shared_namespaces: shared, ..kernel() }, "namespaces shared with the host:"),
         ] {
             let [inspection, _] = INSPECTIONS;
             let found = differences(&plan(), serde_json::from_str(inspection).unwrap(), &facts);
-            assert!(
-                matches!(found.as_slice(), [only] if only.starts_with(named)),
-                "{found:?}"
-            );
+            assert!(matches!(found.as_slice(), [only] if only.starts_with(named)), "{found:?}");
         }
     }
 
     #[test]
     fn what_the_hosts_kernel_says_about_a_kernel_of_its_own_is_not_compared() {
-        let strange = KernelFacts {
-            bounding: u64::MAX,
-            no_new_privileges: false,
-            mounts: Vec::new(),
-            ..kernel()
-        };
+        let strange =
+            KernelFacts { bounding: u64::MAX, no_new_privileges: false, mounts: Vec::new(), ..kernel() };
         for (runtime, compared) in [("/usr/bin/runsc", false), ("crun", true), ("/opt/other", true)] {
             let answer = changed(INSPECTIONS[1], "/OCIRuntime", json!(runtime));
-            assert_eq!(
-                !differences(&plan(), answer, &strange).is_empty(),
-                compared,
-                "{runtime}"
-            );
+            assert_eq!(!differences(&plan(), answer, &strange).is_empty(), compared, "{runtime}");
         }
     }
 
     #[test]
     fn the_network_of_a_kernel_of_its_own_is_compared() {
-        let ipv6 = KernelFacts {
-            has_ipv6: true,
-            ..kernel()
-        };
-        let forwards = KernelFacts {
-            forwards_ipv4: true,
-            ..kernel()
-        };
-        let shared = KernelFacts {
-            shared_namespaces: BTreeSet::from(["net", "pid"]),
-            ..kernel()
-        };
-        for (facts, named) in [
-            (ipv6, "IPv6 addresses:"),
-            (forwards, "forwarding:"),
-            (shared, "network namespace:"),
-        ] {
+        let ipv6 = KernelFacts { has_ipv6: true, ..kernel() };
+        let forwards = KernelFacts { forwards_ipv4: true, ..kernel() };
+        let shared = KernelFacts { shared_namespaces: BTreeSet::from(["net", "pid"]), ..kernel() };
+        for (facts, named) in
+            [(ipv6, "IPv6 addresses:"), (forwards, "forwarding:"), (shared, "network namespace:")]
+        {
             let answer = changed(INSPECTIONS[1], "/OCIRuntime", json!("/usr/bin/runsc"));
             let found = differences(&plan(), answer, &facts);
             assert!(
@@ -394,13 +276,7 @@ mod tests {
             for inspection in INSPECTIONS {
                 let mut answer: Value = serde_json::from_str(inspection).unwrap();
                 let (parent, name) = field.rsplit_once('/').unwrap();
-                answer
-                    .pointer_mut(parent)
-                    .unwrap()
-                    .as_object_mut()
-                    .unwrap()
-                    .remove(name)
-                    .unwrap();
+                answer.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name).unwrap();
                 assert!(serde_json::from_value::<Inspection>(answer).is_err(), "{field}");
             }
         }

@@ -25,10 +25,7 @@ impl AuthorityFile {
     pub(super) fn lock(state_dir: &Path) -> Result<Self, ProxyError> {
         let path = state_dir.join(FOLDER).join("lock");
         let lock = FileLock::exclusive_blocking(&path).map_err(ProxyError::file("lock", &path))?;
-        Ok(Self {
-            path: Self::path_in(state_dir),
-            _lock: lock,
-        })
+        Ok(Self { path: Self::path_in(state_dir), _lock: lock })
     }
 
     pub(super) fn path_in(state_dir: &Path) -> PathBuf {
@@ -56,16 +53,11 @@ impl AuthorityFile {
 
     /// Puts the file in place, on the disk before it has its name.
     pub(super) fn write(&self, text: &str) -> Result<(), ProxyError> {
-        let written = Replacement::private()
-            .durable()
-            .write(&self.path, text.as_bytes());
+        let written = Replacement::private().durable().write(&self.path, text.as_bytes());
         written.map_err(ProxyError::file("write the root authority to", &self.path))
     }
 
     pub(super) fn damaged(&self, problem: &str) -> ProxyError {
-        ProxyError::DamagedAuthority {
-            path: self.path.clone(),
-            problem: problem.to_owned(),
-        }
+        ProxyError::DamagedAuthority { path: self.path.clone(), problem: problem.to_owned() }
     }
 }

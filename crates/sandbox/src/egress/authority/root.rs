@@ -77,28 +77,20 @@ impl RootAuthority {
         let certificate_pem = params.self_signed(&key)?.pem();
         file.write(&format!("{}{certificate_pem}", key.serialize_pem()))?;
         tracing::info!(path = %file.path().display(), "made a root authority");
-        Ok(Self {
-            certificate_pem,
-            issuer: Issuer::new(root_params(), key),
-        })
+        Ok(Self { certificate_pem, issuer: Issuer::new(root_params(), key) })
     }
 
     fn parse(text: &str) -> Result<Self, String> {
         let key = pem::first(text, "PRIVATE KEY").ok_or("it holds no private key")?;
         let key = KeyPair::from_pem(key).map_err(|_| "its private key cannot be read")?;
         let certificate = pem::first(text, "CERTIFICATE").ok_or("it holds no certificate")?;
-        let der = pem::certificates(certificate)
-            .pop()
-            .ok_or("its certificate cannot be read")?;
+        let der = pem::certificates(certificate).pop().ok_or("its certificate cannot be read")?;
         let public = rcgen::PublicKeyData::subject_public_key_info(&key);
         // A certificate holds the public key as it is; this spares a parser.
         if !der.windows(public.len()).any(|window| window == public) {
             return Err("its key and its certificate do not belong together".to_owned());
         }
-        Ok(Self {
-            certificate_pem: format!("{certificate}\n"),
-            issuer: Issuer::new(root_params(), key),
-        })
+        Ok(Self { certificate_pem: format!("{certificate}\n"), issuer: Issuer::new(root_params(), key) })
     }
 }
 
@@ -109,10 +101,7 @@ impl fmt::Debug for RootAuthority {
 }
 
 fn root_params() -> CertificateParams {
-    authority_params(
-        DnValue::Utf8String(ROOT_NAME.to_owned()),
-        BasicConstraints::Constrained(1),
-    )
+    authority_params(DnValue::Utf8String(ROOT_NAME.to_owned()), BasicConstraints::Constrained(1))
 }
 
 fn authority_params(name: DnValue, constraints: BasicConstraints) -> CertificateParams {
@@ -157,12 +146,7 @@ mod tests {
     fn many_at_once_agree() {
         let state = tempfile::tempdir().unwrap();
         let authorities: Vec<String> = std::thread::scope(|scope| {
-            let make = || {
-                RootAuthority::load_or_create(state.path())
-                    .unwrap()
-                    .certificate_pem()
-                    .to_owned()
-            };
+            let make = || RootAuthority::load_or_create(state.path()).unwrap().certificate_pem().to_owned();
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
@@ -182,27 +166,17 @@ mod tests {
             (String::new(), "no private key"),
             (whole[..whole.len() / 2].to_owned(), "no"),
             (key.to_owned(), "no certificate"),
-            (
-                format!("{key}{}", foreign.certificate_pem()),
-                "do not belong together",
-            ),
+            (format!("{key}{}", foreign.certificate_pem()), "do not belong together"),
         ] {
             fs::write(&path, text).unwrap();
-            let error = RootAuthority::load_or_create(state.path())
-                .unwrap_err()
-                .to_string();
+            let error = RootAuthority::load_or_create(state.path()).unwrap_err().to_string();
             for part in [problem, path.to_str().unwrap(), "remove that file"] {
                 assert!(error.contains(part), "{error}");
             }
         }
         fs::write(&path, &whole).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(
-            RootAuthority::load_or_create(state.path())
-                .unwrap_err()
-                .to_string()
-                .contains("others")
-        );
+        assert!(RootAuthority::load_or_create(state.path()).unwrap_err().to_string().contains("others"));
     }
 
     #[test]
@@ -211,10 +185,7 @@ mod tests {
         let root = RootAuthority::load_or_create(state.path()).unwrap();
         let now = OffsetDateTime::from_unix_timestamp(1_770_122_096).unwrap();
         let (one, two) = (root.intermediate(now).unwrap(), root.intermediate(now).unwrap());
-        assert_ne!(
-            key_identifier(&one.certificate_pem),
-            key_identifier(&two.certificate_pem)
-        );
+        assert_ne!(key_identifier(&one.certificate_pem), key_identifier(&two.certificate_pem));
         let der = pem::certificates(&one.certificate_pem).pop().unwrap();
         let path_length_0 = [0x30, 0x06, 0x01, 0x01, 0xff, 0x02, 0x01, 0x00];
         for part in [
@@ -226,11 +197,7 @@ mod tests {
         ] {
             assert!(contains(&der, part), "{part:?}");
         }
-        assert!(
-            one.private_key_pem
-                .expose()
-                .starts_with("-----BEGIN PRIVATE KEY-----")
-        );
+        assert!(one.private_key_pem.expose().starts_with("-----BEGIN PRIVATE KEY-----"));
     }
 
     /// OpenSSL hashes the name in lower case, without its outermost frame; the first four bytes are read little-endian.
@@ -238,19 +205,8 @@ mod tests {
     fn the_hashed_name_is_that_of_openssl() {
         let name = ROOT_NAME.to_lowercase();
         let length = u8::try_from(name.len()).unwrap();
-        let mut canonical = vec![
-            0x31,
-            length + 9,
-            0x30,
-            length + 7,
-            0x06,
-            0x03,
-            0x55,
-            0x04,
-            0x03,
-            0x0c,
-            length,
-        ];
+        let mut canonical =
+            vec![0x31, length + 9, 0x30, length + 7, 0x06, 0x03, 0x55, 0x04, 0x03, 0x0c, length];
         canonical.extend(name.as_bytes());
         let digest = Sha1::digest(&canonical);
         let hash = u32::from_le_bytes(digest[..4].try_into().unwrap());

@@ -132,14 +132,7 @@ where
         if let Some(reason) = &failure {
             let text = format!("the egress proxy ended while the task ran: {reason}");
             tracing::warn!(execution = self.proxy_log.execution(), "{text}");
-            let _ = append(
-                &mut log,
-                vec![Record {
-                    at_ms: now_ms(),
-                    event: Event::Warning { text },
-                }],
-            )
-            .await;
+            let _ = append(&mut log, vec![Record { at_ms: now_ms(), event: Event::Warning { text } }]).await;
         }
         self.end(failure.is_none(), &mut log).await;
         if let Some(log) = &mut log
@@ -152,11 +145,7 @@ where
 
     fn last_words(&mut self) -> String {
         let stderr = self.stderr();
-        if stderr.is_empty() {
-            "it closed its output".to_owned()
-        } else {
-            stderr
-        }
+        if stderr.is_empty() { "it closed its output".to_owned() } else { stderr }
     }
 
     async fn command(&mut self, command: &Command) -> Result<(), String> {
@@ -266,26 +255,16 @@ mod tests {
     fn channel() -> (TestChannel, BufReader<DuplexStream>, Chunks) {
         let (stdin, proxy_stdin) = tokio::io::duplex(64 * 1024);
         let (proxy_output, output) = mpsc::unbounded_channel();
-        let output = unfold(output, async |mut output| {
-            output.recv().await.map(|chunk| (Ok(chunk), output))
-        });
-        (
-            Channel::new(stdin, output.boxed(), "task-1"),
-            BufReader::new(proxy_stdin),
-            proxy_output,
-        )
+        let output = unfold(output, async |mut output| output.recv().await.map(|chunk| (Ok(chunk), output)));
+        (Channel::new(stdin, output.boxed(), "task-1"), BufReader::new(proxy_stdin), proxy_output)
     }
 
     fn says(proxy: &Chunks, text: &str) {
-        proxy
-            .send(Chunk::Stdout(Bytes::copy_from_slice(text.as_bytes())))
-            .unwrap();
+        proxy.send(Chunk::Stdout(Bytes::copy_from_slice(text.as_bytes()))).unwrap();
     }
 
     fn warning(text: &str) -> String {
-        let event = Event::Warning {
-            text: text.to_owned(),
-        };
+        let event = Event::Warning { text: text.to_owned() };
         to_line(&ProxyMessage::Record(Record { at_ms: 0, event })).unwrap()
     }
 
@@ -295,22 +274,14 @@ mod tests {
 
     async fn ended(handle: &mut ChannelHandle) -> String {
         let ended = timeout(Duration::from_secs(10), handle.ended.wait_for(Option::is_some));
-        ended
-            .await
-            .expect("the channel does not end")
-            .unwrap()
-            .clone()
-            .unwrap()
+        ended.await.expect("the channel does not end").unwrap().clone().unwrap()
     }
 
     #[tokio::test]
     async fn what_comes_with_the_ready_message_is_not_lost() {
         let dir = tempfile::tempdir().unwrap();
         let (mut channel, _stdin, proxy) = channel();
-        let ready = to_line(&ProxyMessage::Ready {
-            protocol: PROTOCOL_VERSION,
-        })
-        .unwrap();
+        let ready = to_line(&ProxyMessage::Ready { protocol: PROTOCOL_VERSION }).unwrap();
         let text = format!("{ready}{}", warning("early"));
         let (half, rest) = text.split_at(9);
         says(&proxy, half);
@@ -361,15 +332,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_proxy_that_ends_or_talks_nonsense_is_a_warning_in_the_log() {
-        let failed = to_line(&ProxyMessage::Failed {
-            reason: "no more sockets".to_owned(),
-        })
-        .unwrap();
-        for (said, expected) in [
-            ("", "it closed its output"),
-            (&*failed, "no more sockets"),
-            ("nonsense\n", "makes no sense"),
-        ] {
+        let failed = to_line(&ProxyMessage::Failed { reason: "no more sockets".to_owned() }).unwrap();
+        for (said, expected) in
+            [("", "it closed its output"), (&*failed, "no more sockets"), ("nonsense\n", "makes no sense")]
+        {
             let dir = tempfile::tempdir().unwrap();
             let (channel, mut stdin, proxy) = channel();
             let mut handle = channel.run(Some(LogSink::open(dir.path()).unwrap()));

@@ -39,9 +39,7 @@ pub(in crate::egress) fn proxy_plan(place: Place<'_>, labels: &Labels) -> Contai
         network: PlannedNetwork {
             networks: Networks::Attached(place.networks),
             dns: None,
-            sysctls: SYSCTLS
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .into(),
+            sysctls: SYSCTLS.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         },
         isolation: Isolation::proxy(),
         memory: Some(MEMORY),

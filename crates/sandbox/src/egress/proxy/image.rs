@@ -29,33 +29,20 @@ pub(in crate::egress) async fn ensure_image(
 ) -> Result<String, ProxyError> {
     let prefix = &config.prefix;
     let tag = image_store::tag(prefix, ImageKind::Proxy, &binary.sha256);
-    let record = config
-        .state_dir
-        .join("proxy-images")
-        .join(format!("{prefix}-{}", binary.sha256));
+    let record = config.state_dir.join("proxy-images").join(format!("{prefix}-{}", binary.sha256));
     if let Some(id) = built(engine, &record).await? {
         return Ok(id);
     }
-    let path = config
-        .state_dir
-        .join("locks")
-        .join(format!("{prefix}-proxy-image.lock"));
-    let _turn = FileLock::exclusive(&path)
-        .await
-        .map_err(ProxyError::file("lock", &path))?;
+    let path = config.state_dir.join("locks").join(format!("{prefix}-proxy-image.lock"));
+    let _turn = FileLock::exclusive(&path).await.map_err(ProxyError::file("lock", &path))?;
     if let Some(id) = built(engine, &record).await? {
         return Ok(id);
     }
     let tar = context(binary).map_err(ProxyError::file("archive", "sandbox-proxy"))?;
     let labels = image_store::labels(prefix, ImageKind::Proxy, None);
-    let request = BuildRequest {
-        no_cache: true,
-        single_layer: true,
-        ..BuildRequest::new(&*tag, tar, labels)
-    };
-    let id = engine
-        .build(request, &mut |line: &str| tracing::debug!(line, "proxy image"))
-        .await?;
+    let request =
+        BuildRequest { no_cache: true, single_layer: true, ..BuildRequest::new(&*tag, tar, labels) };
+    let id = engine.build(request, &mut |line: &str| tracing::debug!(line, "proxy image")).await?;
     let image = engine.image(&id).await?;
     let id = image.ok_or(ProxyError::ImageVanished { tag })?.id;
     let written = record
@@ -86,10 +73,9 @@ pub(crate) async fn image_of(engine: &Engine, config: &SandboxConfig) -> Result<
 
 fn context(binary: &StaticProgram) -> std::io::Result<Bytes> {
     let mut builder = tar::Builder::new(Vec::with_capacity(binary.content.len() + 4096));
-    for (name, mode, content) in [
-        ("Dockerfile", 0o644, DOCKERFILE.as_bytes()),
-        ("sandbox-proxy", 0o755, &binary.content),
-    ] {
+    for (name, mode, content) in
+        [("Dockerfile", 0o644, DOCKERFILE.as_bytes()), ("sandbox-proxy", 0o755, &binary.content)]
+    {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(mode);

@@ -39,10 +39,7 @@ mod tests {
         let text = b"one\n\ntwo\nthree";
         for size in 1..=text.len() {
             let mut lines = Lines::default();
-            let all: Vec<Vec<u8>> = text
-                .chunks(size)
-                .flat_map(|chunk| lines.add(chunk).unwrap())
-                .collect();
+            let all: Vec<Vec<u8>> = text.chunks(size).flat_map(|chunk| lines.add(chunk).unwrap()).collect();
             assert_eq!(all, [&b"one"[..], b"", b"two"], "cut every {size}");
             assert_eq!(lines.add(b"\n").unwrap(), [b"three"]);
         }

@@ -36,10 +36,7 @@ pub(in crate::egress) async fn introduce(
         Ok(Err(reason)) => reason,
         Err(_) => format!("it was not ready after {DEADLINE:?}"),
     };
-    Err(ProxyError::ProxyStart {
-        reason,
-        stderr: channel.stderr(),
-    })
+    Err(ProxyError::ProxyStart { reason, stderr: channel.stderr() })
 }
 
 async fn exchange(channel: &mut Channel, config: &StartConfig) -> Result<(), String> {
@@ -54,15 +51,13 @@ async fn exchange(channel: &mut Channel, config: &StartConfig) -> Result<(), Str
         }
     };
     match messages.next() {
-        Some(ProxyMessage::Ready {
-            protocol: PROTOCOL_VERSION,
-        }) => {
+        Some(ProxyMessage::Ready { protocol: PROTOCOL_VERSION }) => {
             channel.put_back(messages.collect());
             Ok(())
         }
-        Some(ProxyMessage::Ready { protocol }) => Err(format!(
-            "it speaks version {protocol} of the protocol, this program {PROTOCOL_VERSION}"
-        )),
+        Some(ProxyMessage::Ready { protocol }) => {
+            Err(format!("it speaks version {protocol} of the protocol, this program {PROTOCOL_VERSION}"))
+        }
         Some(ProxyMessage::Failed { reason }) => Err(reason),
         Some(ProxyMessage::Record(_)) | None => Err("it sent something else before it was ready".to_owned()),
     }

@@ -132,11 +132,7 @@ impl ProxyLog {
     fn report_dropped(&mut self) {
         let dropped = std::mem::take(&mut self.dropped);
         if dropped > 0 {
-            tracing::warn!(
-                execution = self.execution,
-                dropped,
-                "the proxy logged more than is shown"
-            );
+            tracing::warn!(execution = self.execution, dropped, "the proxy logged more than is shown");
         }
     }
 }
@@ -252,10 +248,7 @@ mod tests {
         let long = "x".repeat(LINE + 1) + "\n\u{1b}[31mlast words";
         let (emitted, tail) = seen(&[long.as_bytes()]);
         assert!(emitted.starts_with(" WARN egress proxy: xxx"), "{emitted}");
-        assert!(
-            emitted.contains(r"\x1b\x5b31mlast words") && emitted.len() < LINE + 200,
-            "{emitted}"
-        );
+        assert!(emitted.contains(r"\x1b\x5b31mlast words") && emitted.len() < LINE + 200, "{emitted}");
         assert!(tail.ends_with(r"x \x1b\x5b31mlast words"), "{tail}");
         let (_, tail) = seen(&[&b"y\n".repeat(10 * KEPT)]);
         assert!(tail.len() <= KEPT);

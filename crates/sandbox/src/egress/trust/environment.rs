@@ -29,23 +29,11 @@ const VARIABLES: [(&str, Kind, &str); 20] = [
         Kind::Bundle,
         "OpenSSL, Python ssl, httpx, Go, uv, rustls-native-certs, .NET, Ruby, curl",
     ),
-    (
-        "SSL_CERT_DIR",
-        Kind::Folder,
-        "the same, where they look into a folder",
-    ),
+    ("SSL_CERT_DIR", Kind::Folder, "the same, where they look into a folder"),
     ("CURL_CA_BUNDLE", Kind::Bundle, "curl, requests, pip"),
-    (
-        "REQUESTS_CA_BUNDLE",
-        Kind::Bundle,
-        "requests, pip, the AWS and Google Cloud tools",
-    ),
+    ("REQUESTS_CA_BUNDLE", Kind::Bundle, "requests, pip, the AWS and Google Cloud tools"),
     ("PIP_CERT", Kind::Bundle, "pip"),
-    (
-        "GIT_SSL_CAINFO",
-        Kind::Bundle,
-        "git, whose GnuTLS build reads nothing else",
-    ),
+    ("GIT_SSL_CAINFO", Kind::Bundle, "git, whose GnuTLS build reads nothing else"),
     ("NODE_EXTRA_CA_CERTS", Kind::Root, "Node, bun, Claude Code"),
     ("npm_config_cafile", Kind::Bundle, "npm, pnpm, yarn 1"),
     ("YARN_HTTPS_CA_FILE_PATH", Kind::Bundle, "yarn berry"),
@@ -76,10 +64,8 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 /// The variables of a container that has `files`.
 pub(in crate::egress) fn variables(files: &TrustFiles) -> BTreeMap<String, String> {
-    let mut variables: BTreeMap<String, String> = VARIABLES
-        .iter()
-        .map(|(name, kind, _)| ((*name).to_owned(), value(files, *kind)))
-        .collect();
+    let mut variables: BTreeMap<String, String> =
+        VARIABLES.iter().map(|(name, kind, _)| ((*name).to_owned(), value(files, *kind))).collect();
     if !files.image_has_bundle() {
         variables.extend(SETTINGS.map(|(name, file)| (name.to_owned(), files.in_container(file))));
     }

@@ -88,10 +88,7 @@ impl TrustStore {
         // A new root authority makes all files anew.
         let digest = Sha256::digest(root.certificate_pem());
         let fingerprint = hex(digest.first_chunk::<8>().map_or(&[], |bytes| bytes));
-        Self {
-            dir: folder.join(fingerprint),
-            root_pem: root.certificate_pem().to_owned(),
-        }
+        Self { dir: folder.join(fingerprint), root_pem: root.certificate_pem().to_owned() }
     }
 
     /// The files for the image `image_id`, made now unless they were made before.
@@ -126,11 +123,7 @@ impl TrustStore {
     fn find(&self, image_id: &str, folder: &'static str) -> Option<TrustFiles> {
         let dir = self.folder_of(image_id);
         let layout = fs::read_to_string(dir.join(LAYOUT)).ok()?;
-        Some(TrustFiles {
-            layout: serde_json::from_str(&layout).ok()?,
-            dir,
-            folder,
-        })
+        Some(TrustFiles { layout: serde_json::from_str(&layout).ok()?, dir, folder })
     }
 
     /// Makes the files for the image `image_id`. When another process does the same, either's are kept: they are equal. Blocks.
@@ -159,10 +152,7 @@ impl TrustStore {
             (JAVA.to_owned(), java::key_store(&certificates(&bundle))),
             text(BUNDLE, bundle),
             text(ROOT, self.root_pem.clone()),
-            text(
-                &format!("{HASHED}/{}", RootAuthority::HASHED_NAME),
-                self.root_pem.clone(),
-            ),
+            text(&format!("{HASHED}/{}", RootAuthority::HASHED_NAME), self.root_pem.clone()),
             text(
                 &format!("{PHP}/sandbox.ini"),
                 format!("openssl.cafile={bundle_path}\ncurl.cainfo={bundle_path}\n"),
@@ -180,10 +170,8 @@ impl TrustStore {
             fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
         }
         let layout = serde_json::to_vec(layout)?;
-        for (name, content) in contents
-            .iter()
-            .map(|(name, content)| (&**name, content))
-            .chain([(LAYOUT, &layout)])
+        for (name, content) in
+            contents.iter().map(|(name, content)| (&**name, content)).chain([(LAYOUT, &layout)])
         {
             // Whoever the task runs as has to read it.
             Replacement::shared(0o644).write(&new.join(name), content)?;
@@ -195,10 +183,8 @@ impl TrustStore {
     }
 
     fn folder_of(&self, image_id: &str) -> PathBuf {
-        let name: String = image_id
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-            .collect();
+        let name: String =
+            image_id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         self.dir.join(name)
     }
 }
@@ -222,16 +208,8 @@ mod tests {
     use super::*;
 
     fn image(bundle_paths: Vec<&'static str>) -> ImageTrust {
-        let bundle = if bundle_paths.is_empty() {
-            String::new()
-        } else {
-            "# theirs\n".to_owned()
-        };
-        ImageTrust {
-            bundle,
-            bundle_paths,
-            java_paths: vec!["/etc/ssl/certs/java/cacerts"],
-        }
+        let bundle = if bundle_paths.is_empty() { String::new() } else { "# theirs\n".to_owned() };
+        ImageTrust { bundle, bundle_paths, java_paths: vec!["/etc/ssl/certs/java/cacerts"] }
     }
 
     fn store() -> (tempfile::TempDir, TrustStore) {
@@ -245,49 +223,21 @@ mod tests {
     fn files_are_made_once_readable_by_all_and_without_keys() {
         let (_state, store) = store();
         assert_eq!(store.find("sha256:1", FOLDER), None);
-        let made = store
-            .make("sha256:1", &image(vec!["/etc/ssl/cert.pem"]), FOLDER)
-            .unwrap();
+        let made = store.make("sha256:1", &image(vec!["/etc/ssl/cert.pem"]), FOLDER).unwrap();
         assert_eq!(store.find("sha256:1", FOLDER).as_ref(), Some(&made));
-        assert_eq!(
-            store
-                .make("sha256:1", &image(vec!["/etc/ssl/cert.pem"]), FOLDER)
-                .unwrap(),
-            made
-        );
-        assert_eq!(
-            fs::read_dir(&store.dir).unwrap().count(),
-            1,
-            "nothing half made is left"
-        );
-        for name in [
-            BUNDLE,
-            ROOT,
-            JAVA,
-            WGETRC,
-            APT_CONFIG,
-            "php/sandbox.ini",
-            "hashed/59134a59.0",
-        ] {
+        assert_eq!(store.make("sha256:1", &image(vec!["/etc/ssl/cert.pem"]), FOLDER).unwrap(), made);
+        assert_eq!(fs::read_dir(&store.dir).unwrap().count(), 1, "nothing half made is left");
+        for name in [BUNDLE, ROOT, JAVA, WGETRC, APT_CONFIG, "php/sandbox.ini", "hashed/59134a59.0"] {
             let path = made.dir.join(name);
-            assert_eq!(
-                fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-                0o644,
-                "{name}"
-            );
-            assert!(
-                !String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("PRIVATE"),
-                "{name}"
-            );
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644, "{name}");
+            assert!(!String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("PRIVATE"), "{name}");
         }
     }
 
     #[test]
     fn a_bundle_keeps_what_the_image_trusts_and_begins_with_the_root() {
         let (_state, store) = store();
-        let made = store
-            .make("x", &image(vec!["/etc/ssl/cert.pem"]), FOLDER)
-            .unwrap();
+        let made = store.make("x", &image(vec!["/etc/ssl/cert.pem"]), FOLDER).unwrap();
         let bundle = fs::read_to_string(made.dir.join(BUNDLE)).unwrap();
         assert_eq!(bundle, format!("{}# theirs\n", store.root_pem));
     }
@@ -296,20 +246,12 @@ mod tests {
     fn only_what_the_image_has_is_mounted_over() {
         let (_state, store) = store();
         let targets = |paths: Vec<&'static str>| {
-            let files = store
-                .make(&format!("image-{}", paths.len()), &image(paths), FOLDER)
-                .unwrap();
+            let files = store.make(&format!("image-{}", paths.len()), &image(paths), FOLDER).unwrap();
             let mounts = files.mounts();
             assert!(mounts.iter().all(Mount::read_only));
-            mounts
-                .iter()
-                .map(|mount| mount.container_path().to_owned())
-                .collect::<Vec<_>>()
+            mounts.iter().map(|mount| mount.container_path().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(
-            targets(vec![]),
-            ["/run/sandbox/trust", "/etc/ssl/certs/java/cacerts"]
-        );
+        assert_eq!(targets(vec![]), ["/run/sandbox/trust", "/etc/ssl/certs/java/cacerts"]);
         assert_eq!(
             targets(vec!["/etc/ssl/certs/ca-certificates.crt"]),
             [
@@ -329,9 +271,7 @@ mod tests {
         let variables = variables(&files);
         assert_eq!(variables.len(), 22);
         for (name, value) in &variables {
-            let path = value
-                .trim_start_matches("-Djavax.net.ssl.trustStore=")
-                .trim_start_matches(':');
+            let path = value.trim_start_matches("-Djavax.net.ssl.trustStore=").trim_start_matches(':');
             let path = files.dir.join(path.strip_prefix("/run/sandbox/trust/").unwrap());
             let certificates = |path: &Path| certificates(&fs::read_to_string(path).unwrap()).len();
             match &**name {
@@ -349,9 +289,7 @@ mod tests {
     #[test]
     fn what_a_build_is_given_leads_to_a_folder_that_no_image_keeps() {
         let (_state, store) = store();
-        let files = store
-            .make(OF_BUILDS, &ImageTrust::default(), BUILD_FOLDER)
-            .unwrap();
+        let files = store.make(OF_BUILDS, &ImageTrust::default(), BUILD_FOLDER).unwrap();
         assert_eq!(store.find(OF_BUILDS, BUILD_FOLDER).as_ref(), Some(&files));
         assert_eq!(files.mounts().len(), 1);
         let variables = variables(&files);
@@ -359,10 +297,7 @@ mod tests {
         for (name, value) in &variables {
             // They are written into a Dockerfile as they are.
             let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.=:".contains(c);
-            assert!(
-                value.contains(BUILD_FOLDER) && value.chars().all(plain),
-                "{name}={value}"
-            );
+            assert!(value.contains(BUILD_FOLDER) && value.chars().all(plain), "{name}={value}");
         }
         let settings = fs::read_to_string(files.dir.join(APT_CONFIG)).unwrap();
         assert!(settings.contains("/dev/sandbox-trust/bundle.pem"), "{settings}");

@@ -81,9 +81,6 @@ mod tests {
     #[test]
     fn an_empty_store_has_the_digest_that_java_writes() {
         let store = key_store(&[]);
-        assert_eq!(
-            sandbox_files::hex(store.get(12..).unwrap()),
-            "e2686e45fb43dfa4d992dd41ceb6b21c6330d792"
-        );
+        assert_eq!(sandbox_files::hex(store.get(12..).unwrap()), "e2686e45fb43dfa4d992dd41ceb6b21c6330d792");
     }
 }

@@ -3,9 +3,7 @@
 use super::*;
 
 fn problem(text: &str) -> Option<String> {
-    Confined::parse(text.as_bytes())
-        .err()
-        .map(|error| error.to_string())
+    Confined::parse(text.as_bytes()).err().map(|error| error.to_string())
 }
 
 #[test]
@@ -31,11 +29,7 @@ fn what_leaves_the_sandbox_is_refused_with_its_line() {
     for (text, line, word) in [
         ("FROM a\nADD http://x/y /y\n", 2, "URL"),
         ("FROM a\nadd https://x/y.tar.gz /y\n", 2, "URL"),
-        (
-            "FROM a\nADD --chown=1 \\\n  \\\n# x\n  a http://x/y /y\n",
-            2,
-            "URL",
-        ),
+        ("FROM a\nADD --chown=1 \\\n  \\\n# x\n  a http://x/y /y\n", 2, "URL"),
         ("FROM a\nADD [\"http://x/y\", \"/y\"]\n", 2, "URL"),
         ("FROM a\nADD git@github.com:a/b.git /y\n", 2, "URL"),
         ("FROM a\nADD github.com/a/b /y\n", 2, "URL"),
@@ -70,25 +64,15 @@ fn what_leaves_the_sandbox_is_refused_with_its_line() {
         ("FROM a\nRUN x\0y\n", 1, "NUL"),
     ] {
         let told = problem(text).unwrap_or_else(|| panic!("{text:?} passes"));
-        assert!(
-            told.contains(word) && told.contains(&format!("line {line} ")),
-            "{text:?}: {told}"
-        );
+        assert!(told.contains(word) && told.contains(&format!("line {line} ")), "{text:?}: {told}");
     }
     assert!(Confined::parse(b"FROM a\nRUN \xff\n").is_err());
 }
 
 #[test]
 fn each_step_gets_the_folder_and_each_stage_the_variables() {
-    let variables = BTreeMap::from([
-        ("A".to_owned(), "/t/a".to_owned()),
-        ("B".to_owned(), ":/t".to_owned()),
-    ]);
-    let trust = StepTrust {
-        name: "n",
-        target: "/t",
-        variables: &variables,
-    };
+    let variables = BTreeMap::from([("A".to_owned(), "/t/a".to_owned()), ("B".to_owned(), ":/t".to_owned())]);
+    let trust = StepTrust { name: "n", target: "/t", variables: &variables };
     let confined =
         Confined::parse(b"FROM a \\\n  AS b\n\n  run x \\\n# RUN no\n  RUN y\nRUN\\\n [\"z\"]\nFROM b")
             .unwrap();

@@ -37,10 +37,7 @@ impl Covered {
     }
 
     fn covers(&self, path: &Path) -> Option<&Path> {
-        self.0
-            .iter()
-            .map(PathBuf::as_path)
-            .find(|place| path.starts_with(place))
+        self.0.iter().map(PathBuf::as_path).find(|place| path.starts_with(place))
     }
 
     fn refuse(&self, path: &Path) -> Result<(), String> {
@@ -72,9 +69,7 @@ pub(super) async fn find(
         let facts = engine.path_facts(container, &text(ancestor)).await?;
         let missing = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
         if let PathFacts::Folder(at) | PathFacts::Other(at) | PathFacts::DeadLink(at) = &facts {
-            covered
-                .refuse(&Path::new(at).join(missing))
-                .map_err(|problem| refused(&problem))?;
+            covered.refuse(&Path::new(at).join(missing)).map_err(|problem| refused(&problem))?;
         }
         match facts {
             PathFacts::DeadLink(_) => {
@@ -101,11 +96,7 @@ fn below(folder: String, missing: &Path) -> Place {
         .map(Path::to_owned)
         .collect();
     parents.reverse();
-    Place {
-        folder,
-        parents,
-        at: missing.to_owned(),
-    }
+    Place { folder, parents, at: missing.to_owned() }
 }
 
 fn text(path: &Path) -> String {
@@ -117,9 +108,7 @@ fn plain(target: &str) -> Option<PathBuf> {
     let path = Path::new(target);
     let good = path.is_absolute()
         && !target.contains('\0')
-        && path
-            .components()
-            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+        && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
         && path.file_name().is_some();
     good.then(|| path.components().collect())
 }
@@ -130,16 +119,11 @@ mod tests {
 
     #[test]
     fn what_is_missing_on_the_way_is_made() {
-        for (missing, parents, at) in [
-            ("", vec![], ""),
-            ("x", vec![], "x"),
-            ("a/b/x", vec!["a", "a/b"], "a/b/x"),
-        ] {
+        for (missing, parents, at) in
+            [("", vec![], ""), ("x", vec![], "x"), ("a/b/x", vec!["a", "a/b"], "a/b/x")]
+        {
             let place = below("/srv".to_owned(), Path::new(missing));
-            assert_eq!(
-                place.parents,
-                parents.into_iter().map(PathBuf::from).collect::<Vec<_>>()
-            );
+            assert_eq!(place.parents, parents.into_iter().map(PathBuf::from).collect::<Vec<_>>());
             assert_eq!(place.at, Path::new(at));
         }
     }
@@ -162,13 +146,9 @@ mod tests {
     #[test]
     fn what_lies_below_a_mount_is_covered_and_what_has_a_similar_name_is_not() {
         let covered = Covered(vec!["/live".into(), "/etc/hosts".into()]);
-        for (path, expected) in [
-            ("/live", true),
-            ("/live/x", true),
-            ("/lively", false),
-            ("/etc", false),
-            ("/etc/hosts", true),
-        ] {
+        for (path, expected) in
+            [("/live", true), ("/live/x", true), ("/lively", false), ("/etc", false), ("/etc/hosts", true)]
+        {
             assert_eq!(covered.covers(Path::new(path)).is_some(), expected, "{path}");
         }
     }

@@ -38,10 +38,7 @@ impl Source {
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => regular_file(path).map(Top::File),
             Err(error) => Err(error),
         };
-        let source = Self {
-            path: path.to_owned(),
-            top: top.map_err(|source| source_error(path, source))?,
-        };
+        let source = Self { path: path.to_owned(), top: top.map_err(|source| source_error(path, source))? };
         Walk::<io::Sink>::new(None).source(&source, Path::new(""))?;
         Ok(source)
     }
@@ -57,17 +54,12 @@ impl Source {
         let mut archive = tar::Builder::new(out);
         for parent in parents {
             let mut header = header(tar::EntryType::Directory, 0o755, 0, 0);
-            archive
-                .append_data(&mut header, parent, io::empty())
-                .map_err(failed)?;
+            archive.append_data(&mut header, parent, io::empty()).map_err(failed)?;
         }
         let mut walk = Walk::new(Some(archive));
         walk.source(&self, at)?;
         match walk.archive {
-            Some(archive) => archive
-                .into_inner()
-                .and_then(|mut out| out.flush())
-                .map_err(failed),
+            Some(archive) => archive.into_inner().and_then(|mut out| out.flush()).map_err(failed),
             None => Ok(()),
         }
     }
@@ -77,11 +69,7 @@ impl Source {
 fn regular_file(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(special())
-    }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(special()) }
 }
 
 struct Walk<W: Write> {
@@ -238,10 +226,7 @@ fn special() -> io::Error {
 }
 
 fn source_error(path: &Path, source: io::Error) -> RunError {
-    RunError::Source {
-        path: path.to_owned(),
-        source,
-    }
+    RunError::Source { path: path.to_owned(), source }
 }
 
 #[cfg(test)]
@@ -260,10 +245,7 @@ mod tests {
             let mut entry = entry.unwrap();
             let path = entry.path().unwrap().display().to_string();
             let mode = entry.header().mode().unwrap();
-            assert_eq!(
-                (entry.header().uid().unwrap(), entry.header().gid().unwrap()),
-                (0, 0)
-            );
+            assert_eq!((entry.header().uid().unwrap(), entry.header().gid().unwrap()), (0, 0));
             let (kind, text) = match entry.header().entry_type() {
                 tar::EntryType::Directory => ('d', String::new()),
                 tar::EntryType::Symlink => ('l', entry.link_name().unwrap().unwrap().display().to_string()),
@@ -359,18 +341,12 @@ mod tests {
             folder.path().join(name)
         };
         let small = hole("small", 1 << 20);
-        assert_eq!(
-            archive(&small, &[], "x").unwrap().len(),
-            (1 << 20) + 1536,
-            "the control"
-        );
+        assert_eq!(archive(&small, &[], "x").unwrap().len(), (1 << 20) + 1536, "the control");
         Source::open(folder.path()).unwrap();
         let large = hole("large", 1 << 40);
         for path in [folder.path(), large.as_path()] {
             let error = Source::open(path).unwrap_err();
-            let RunError::Source { source, .. } = error else {
-                panic!("{error}")
-            };
+            let RunError::Source { source, .. } = error else { panic!("{error}") };
             assert!(source.to_string().contains("holes"), "{source}");
         }
         // Many that are small are as bad.
@@ -380,10 +356,7 @@ mod tests {
         hole("b", 1 << 29);
         assert!(Source::open(folder.path()).is_err());
         hole("a", 1 << 40);
-        assert!(
-            tree.write(&[], Path::new("w"), io::sink()).is_err(),
-            "made after the look"
-        );
+        assert!(tree.write(&[], Path::new("w"), io::sink()).is_err(), "made after the look");
     }
 
     #[test]
@@ -394,9 +367,7 @@ mod tests {
         let read = |left: u64| {
             let mut text = String::new();
             let file = File::open(&path).unwrap();
-            Exactly { file: &file, left }
-                .read_to_string(&mut text)
-                .map(|_| text)
+            Exactly { file: &file, left }.read_to_string(&mut text).map(|_| text)
         };
         assert_eq!(read(3).unwrap(), "123");
         assert_eq!(read(5).unwrap(), "12345");

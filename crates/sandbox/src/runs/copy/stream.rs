@@ -39,9 +39,8 @@ pub(in crate::runs) async fn copy(
         }
         written
     });
-    let pieces = stream::unfold(receiver, async |mut receiver| {
-        receiver.recv().await.map(|piece| (piece, receiver))
-    });
+    let pieces =
+        stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|piece| (piece, receiver)));
     let (written, sent) = tokio::join!(writing, engine.upload(container, &place.folder, owner, pieces));
     match (written?, sent) {
         // The engine closed its end: what it says is the reason.
@@ -57,10 +56,7 @@ pub(in crate::runs) async fn copy(
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RunError> {
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|error| RunError::Source {
-            path: "".into(),
-            source: io::Error::other(error),
-        })
+        .map_err(|error| RunError::Source { path: "".into(), source: io::Error::other(error) })
 }
 
 /// Cuts what is written into pieces.
@@ -71,10 +67,7 @@ struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     fn new(sender: &'a mpsc::Sender<io::Result<Bytes>>) -> Self {
-        Self {
-            sender,
-            piece: BytesMut::with_capacity(PIECE),
-        }
+        Self { sender, piece: BytesMut::with_capacity(PIECE) }
     }
 }
 
@@ -92,8 +85,6 @@ impl Write for Pieces<'_> {
             return Ok(());
         }
         let piece = std::mem::replace(&mut self.piece, BytesMut::with_capacity(PIECE));
-        self.sender
-            .blocking_send(Ok(piece.freeze()))
-            .map_err(|_| io::ErrorKind::BrokenPipe.into())
+        self.sender.blocking_send(Ok(piece.freeze())).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }

@@ -77,28 +77,19 @@ impl Capability {
     /// Its name, without `CAP_`.
     #[must_use]
     pub fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find_map(|&(known, name)| (known == self).then_some(name))
-            .unwrap_or_default()
+        Self::ALL.iter().find_map(|&(known, name)| (known == self).then_some(name)).unwrap_or_default()
     }
 
     /// The kernel's bit set of `capabilities`.
     pub(crate) fn bits(capabilities: &std::collections::BTreeSet<Self>) -> u64 {
-        capabilities
-            .iter()
-            .fold(0, |set, capability| set | 1 << capability.0)
+        capabilities.iter().fold(0, |set, capability| set | 1 << capability.0)
     }
 
     /// The names of the bits in a set as `/proc` shows it; a bit that has no name yet is told by its number.
     pub(crate) fn names_of(set: u64) -> impl Iterator<Item = String> {
         (0..64_u8).filter(move |bit| set >> bit & 1 == 1).map(|bit| {
             let name = Self(bit).name();
-            if name.is_empty() {
-                format!("#{bit}")
-            } else {
-                name.to_owned()
-            }
+            if name.is_empty() { format!("#{bit}") } else { name.to_owned() }
         })
     }
 }
@@ -122,18 +113,15 @@ impl FromStr for Capability {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let upper = text.to_ascii_uppercase();
         let name = upper.strip_prefix("CAP_").unwrap_or(&upper);
-        Self::ALL
-            .iter()
-            .find_map(|&(known, its)| (its == name).then_some(known))
-            .ok_or_else(|| {
-                InvalidSpec::new(
-                    "isolation.capabilities",
-                    format!(
-                        "`{}` is no Linux capability; write one such as NET_BIND_SERVICE",
-                        text.escape_debug()
-                    ),
-                )
-            })
+        Self::ALL.iter().find_map(|&(known, its)| (its == name).then_some(known)).ok_or_else(|| {
+            InvalidSpec::new(
+                "isolation.capabilities",
+                format!(
+                    "`{}` is no Linux capability; write one such as NET_BIND_SERVICE",
+                    text.escape_debug()
+                ),
+            )
+        })
     }
 }
 
@@ -146,10 +134,7 @@ mod tests {
         let names = |set| Capability::names_of(set).collect::<Vec<_>>();
         assert!(names(0).is_empty());
         // As `capsh --decode` prints them.
-        assert_eq!(
-            names(0xeb),
-            ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
-        );
+        assert_eq!(names(0xeb), ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]);
         assert_eq!(
             names(1 << 12 | 1 << 21 | 1 << 40 | 1 << 63),
             ["NET_ADMIN", "SYS_ADMIN", "CHECKPOINT_RESTORE", "#63"]

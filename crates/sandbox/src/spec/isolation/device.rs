@@ -24,10 +24,7 @@ impl Device {
     /// The device node `path`, at the same place in the container.
     pub fn node(path: impl Into<String>) -> Self {
         let container = path.into();
-        Self::Node {
-            host: PathBuf::from(&container),
-            container,
-        }
+        Self::Node { host: PathBuf::from(&container), container }
     }
 
     /// Where host and container see it; of a described one the description says that.
@@ -71,16 +68,10 @@ fn is_below_dev(path: &str) -> bool {
 
 fn is_cdi_name(text: &str) -> bool {
     let is_word = |word: &str| {
-        !word.is_empty()
-            && word
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte))
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte))
     };
     text.split_once('=').is_some_and(|(kind, name)| {
-        is_word(name)
-            && kind
-                .split_once('/')
-                .is_some_and(|(vendor, class)| is_word(vendor) && is_word(class))
+        is_word(name) && kind.split_once('/').is_some_and(|(vendor, class)| is_word(vendor) && is_word(class))
     })
 }
 

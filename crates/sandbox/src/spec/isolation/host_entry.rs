@@ -17,10 +17,7 @@ pub struct HostEntry {
 impl HostEntry {
     /// The name `name` stands for `address`.
     pub fn new(name: impl Into<String>, address: impl Into<IpAddr>) -> Self {
-        Self {
-            name: name.into(),
-            address: address.into(),
-        }
+        Self { name: name.into(), address: address.into() }
     }
 
     pub(super) fn validate(&self) -> Result<(), InvalidSpec> {
@@ -29,10 +26,7 @@ impl HostEntry {
         }
         Err(InvalidSpec::new(
             "isolation.hosts",
-            format!(
-                "`{}` is no host name; write letters, digits, `-` and `.`",
-                self.name.escape_debug()
-            ),
+            format!("`{}` is no host name; write letters, digits, `-` and `.`", self.name.escape_debug()),
         ))
     }
 }

@@ -59,49 +59,28 @@ mod tests {
 
     #[test]
     fn only_root_keeps_capabilities() {
-        for (user, keeps) in [
-            ("", true),
-            ("0", true),
-            ("root", true),
-            ("0:0", true),
-            ("node", false),
-            ("1000:0", false),
-        ] {
+        for (user, keeps) in
+            [("", true), ("0", true), ("root", true), ("0:0", true), ("node", false), ("1000:0", false)]
+        {
             let resolved = Isolation::agent().resolved(user, &[]);
             assert_eq!(!resolved.capabilities.is_empty(), keeps, "{user:?}");
         }
-        let given = Isolation {
-            user: Some("1000".to_owned()),
-            ..Isolation::agent()
-        };
+        let given = Isolation { user: Some("1000".to_owned()), ..Isolation::agent() };
         assert!(given.resolved("root", &[]).capabilities.is_empty());
     }
 
     #[test]
     fn what_a_read_only_root_leaves_writable_is_bounded() {
         let paths = |isolation: Isolation, mounts: &[Mount]| {
-            let mut paths: Vec<String> = isolation
-                .resolved("", mounts)
-                .tmpfs
-                .into_iter()
-                .map(|tmpfs| tmpfs.path)
-                .collect();
+            let mut paths: Vec<String> =
+                isolation.resolved("", mounts).tmpfs.into_iter().map(|tmpfs| tmpfs.path).collect();
             paths.sort();
             paths
         };
-        let bare = Isolation {
-            read_only_root: true,
-            ..Isolation::agent()
-        };
+        let bare = Isolation { read_only_root: true, ..Isolation::agent() };
         assert_eq!(paths(bare.clone(), &[]), ["/run", "/tmp", "/var/tmp"]);
-        assert_eq!(
-            paths(bare, &[Mount::read_write("/srv", "/tmp/")]),
-            ["/run", "/var/tmp"]
-        );
-        assert_eq!(
-            paths(Isolation::untrusted(), &[]),
-            ["/home/sandbox", "/run", "/tmp", "/var/tmp"]
-        );
+        assert_eq!(paths(bare, &[Mount::read_write("/srv", "/tmp/")]), ["/run", "/var/tmp"]);
+        assert_eq!(paths(Isolation::untrusted(), &[]), ["/home/sandbox", "/run", "/tmp", "/var/tmp"]);
         assert!(paths(Isolation::agent(), &[]).is_empty());
     }
 
@@ -111,121 +90,39 @@ mod tests {
         let agent = Isolation::agent;
         let tmpfs = || Tmpfs::new("/tmp", 4096);
         for (isolation, field) in [
+            (Isolation { hostname: "a\nb".to_owned(), ..agent() }, "hostname"),
+            (Isolation { hostname: String::new(), ..agent() }, "hostname"),
+            (Isolation { user: Some("a b".to_owned()), ..agent() }, "user"),
+            (Isolation { user: Some("1:2:3".to_owned()), ..agent() }, "user"),
+            (Isolation { home: Some("~".to_owned()), ..agent() }, "home"),
+            (Isolation { shm_size: 1, ..agent() }, "shm_size"),
+            (Isolation { swap: u64::MAX, ..agent() }, "swap"),
+            (Isolation { tmpfs: vec![tmpfs(), tmpfs()], ..agent() }, "tmpfs"),
+            (Isolation { masked_paths: vec!["/a:/b".to_owned()], ..agent() }, "masked_paths"),
+            (Isolation { seccomp: Seccomp::Profile("x.json".into()), ..agent() }, "seccomp"),
             (
                 Isolation {
-                    hostname: "a\nb".to_owned(),
-                    ..agent()
-                },
-                "hostname",
-            ),
-            (
-                Isolation {
-                    hostname: String::new(),
-                    ..agent()
-                },
-                "hostname",
-            ),
-            (
-                Isolation {
-                    user: Some("a b".to_owned()),
-                    ..agent()
-                },
-                "user",
-            ),
-            (
-                Isolation {
-                    user: Some("1:2:3".to_owned()),
-                    ..agent()
-                },
-                "user",
-            ),
-            (
-                Isolation {
-                    home: Some("~".to_owned()),
-                    ..agent()
-                },
-                "home",
-            ),
-            (
-                Isolation {
-                    shm_size: 1,
-                    ..agent()
-                },
-                "shm_size",
-            ),
-            (
-                Isolation {
-                    swap: u64::MAX,
-                    ..agent()
-                },
-                "swap",
-            ),
-            (
-                Isolation {
-                    tmpfs: vec![tmpfs(), tmpfs()],
-                    ..agent()
-                },
-                "tmpfs",
-            ),
-            (
-                Isolation {
-                    masked_paths: vec!["/a:/b".to_owned()],
-                    ..agent()
-                },
-                "masked_paths",
-            ),
-            (
-                Isolation {
-                    seccomp: Seccomp::Profile("x.json".into()),
-                    ..agent()
-                },
-                "seccomp",
-            ),
-            (
-                Isolation {
-                    ulimits: vec![Ulimit {
-                        kind: UlimitKind::OpenFiles,
-                        soft: 2,
-                        hard: 1,
-                    }],
+                    ulimits: vec![Ulimit { kind: UlimitKind::OpenFiles, soft: 2, hard: 1 }],
                     ..agent()
                 },
                 "ulimits",
             ),
             (
                 Isolation {
-                    ulimits: vec![
-                        Ulimit::fixed(UlimitKind::Core, 0),
-                        Ulimit::fixed(UlimitKind::Core, 1),
-                    ],
+                    ulimits: vec![Ulimit::fixed(UlimitKind::Core, 0), Ulimit::fixed(UlimitKind::Core, 1)],
                     ..agent()
                 },
                 "ulimits",
             ),
             (
-                Isolation {
-                    user_namespace: UserNamespace::Private { first: 0, size: 1 },
-                    ..agent()
-                },
+                Isolation { user_namespace: UserNamespace::Private { first: 0, size: 1 }, ..agent() },
                 "user_namespace",
             ),
             (
-                Isolation {
-                    user_namespace: UserNamespace::Private {
-                        first: 1,
-                        size: u32::MAX,
-                    },
-                    ..agent()
-                },
+                Isolation { user_namespace: UserNamespace::Private { first: 1, size: u32::MAX }, ..agent() },
                 "user_namespace",
             ),
-            (
-                Isolation {
-                    stop_timeout: Duration::from_hours(2),
-                    ..agent()
-                },
-                "stop_timeout",
-            ),
+            (Isolation { stop_timeout: Duration::from_hours(2), ..agent() }, "stop_timeout"),
         ] {
             let error = isolation.validate().unwrap_err();
             assert_eq!(error.field(), format!("isolation.{field}"), "{error}");

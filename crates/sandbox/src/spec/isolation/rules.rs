@@ -8,18 +8,14 @@ pub(super) fn is_plain_path(text: &str) -> bool {
     path.is_absolute()
         && path != Path::new("/")
         && !text.contains(|c: char| c.is_control() || c == ':' || c == ',')
-        && path
-            .components()
-            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+        && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
 }
 
 /// A host name as RFC 1123 has it, of at most `longest` bytes. Podman itself would take anything, even two lines.
 pub(super) fn is_host_name(text: &str, longest: usize) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
@@ -30,9 +26,7 @@ pub(super) fn is_host_name(text: &str, longest: usize) -> bool {
 pub(super) fn is_account(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with('-')
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
 }
 
 #[cfg(test)]
@@ -64,13 +58,7 @@ mod tests {
         ] {
             assert_eq!(is_host_name(text, 64), good, "{text:?}");
         }
-        for (text, good) in [
-            ("node", true),
-            ("1000", true),
-            ("", false),
-            ("a b", false),
-            ("-x", false),
-        ] {
+        for (text, good) in [("node", true), ("1000", true), ("", false), ("a b", false), ("-x", false)] {
             assert_eq!(is_account(text), good, "{text:?}");
         }
     }

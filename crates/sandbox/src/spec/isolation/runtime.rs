@@ -53,18 +53,15 @@ impl FromStr for Runtime {
     type Err = InvalidSpec;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|runtime| runtime.as_str() == text)
-            .ok_or_else(|| {
-                InvalidSpec::new(
-                    "isolation.runtime",
-                    format!(
-                        "`{}` is none of crun, runc, runsc and krun; a path is never taken",
-                        text.escape_debug()
-                    ),
-                )
-            })
+        Self::ALL.into_iter().find(|runtime| runtime.as_str() == text).ok_or_else(|| {
+            InvalidSpec::new(
+                "isolation.runtime",
+                format!(
+                    "`{}` is none of crun, runc, runsc and krun; a path is never taken",
+                    text.escape_debug()
+                ),
+            )
+        })
     }
 }
 

@@ -23,13 +23,7 @@ pub struct Tmpfs {
 impl Tmpfs {
     /// One of `size` bytes at `path`, with the defaults of the other fields.
     pub fn new(path: impl Into<String>, size: u64) -> Self {
-        Self {
-            path: path.into(),
-            size,
-            mode: 0o1777,
-            exec: false,
-            copy_up: false,
-        }
+        Self { path: path.into(), size, mode: 0o1777, exec: false, copy_up: false }
     }
 
     pub(super) fn validate(&self) -> Result<(), InvalidSpec> {
@@ -41,10 +35,7 @@ impl Tmpfs {
             ));
         }
         let target = std::path::Path::new(&self.path);
-        if ["/proc", "/sys", "/dev", "/run/sandbox"]
-            .iter()
-            .any(|owned| target.starts_with(owned))
-        {
+        if ["/proc", "/sys", "/dev", "/run/sandbox"].iter().any(|owned| target.starts_with(owned)) {
             return invalid(format!(
                 "`{path}` would hide what the engine or the sandbox has there; for /dev/shm, set isolation.shm_size"
             ));
@@ -53,10 +44,7 @@ impl Tmpfs {
             return invalid(format!("`{path}` must have at least 4k"));
         }
         if self.mode > 0o7777 {
-            return invalid(format!(
-                "the mode {:o} of `{path}` has more than four digits",
-                self.mode
-            ));
+            return invalid(format!("the mode {:o} of `{path}` has more than four digits", self.mode));
         }
         Ok(())
     }
@@ -77,13 +65,7 @@ mod tests {
             (Tmpfs::new("/run", 1 << 20), true),
             (Tmpfs::new("/run/sandbox/trust", 1 << 20), false),
             (Tmpfs::new("/x,size=9g", 1 << 20), false),
-            (
-                Tmpfs {
-                    mode: 0o10000,
-                    ..Tmpfs::new("/tmp", 4096)
-                },
-                false,
-            ),
+            (Tmpfs { mode: 0o10000, ..Tmpfs::new("/tmp", 4096) }, false),
         ] {
             assert_eq!(tmpfs.validate().is_ok(), good, "{tmpfs:?}");
         }

@@ -92,11 +92,7 @@ impl Ulimit {
     /// A limit that a process cannot raise.
     #[must_use]
     pub fn fixed(kind: UlimitKind, limit: u64) -> Self {
-        Self {
-            kind,
-            soft: limit,
-            hard: limit,
-        }
+        Self { kind, soft: limit, hard: limit }
     }
 
     pub(super) fn validate(&self) -> Result<(), InvalidSpec> {

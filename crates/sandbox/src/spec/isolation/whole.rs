@@ -129,10 +129,7 @@ impl Isolation {
             if !rules::is_plain_path(path) {
                 return invalid(
                     "masked_paths",
-                    format!(
-                        "`{}` is no plain absolute path in the container",
-                        path.escape_debug()
-                    ),
+                    format!("`{}` is no plain absolute path in the container", path.escape_debug()),
                 );
             }
         }
@@ -152,10 +149,7 @@ impl Isolation {
         if let Some(home) = &self.home
             && !rules::is_plain_path(home)
         {
-            return invalid(
-                "home",
-                format!("`{}` is no plain absolute path", home.escape_debug()),
-            );
+            return invalid("home", format!("`{}` is no plain absolute path", home.escape_debug()));
         }
         if (1..4096).contains(&self.shm_size) || self.shm_size > 1 << 50 {
             return invalid("shm_size", "must be 0 or at least 4k".to_owned());
@@ -175,17 +169,13 @@ impl Isolation {
     fn refuse_twice(&self) -> Result<(), InvalidSpec> {
         let mut paths = BTreeSet::new();
         if let Some(twice) = self.tmpfs.iter().find(|tmpfs| !paths.insert(&tmpfs.path)) {
-            return Err(InvalidSpec::new(
-                "isolation.tmpfs",
-                format!("`{}` is given twice", twice.path),
-            ));
+            return Err(InvalidSpec::new("isolation.tmpfs", format!("`{}` is given twice", twice.path)));
         }
         let mut kinds = BTreeSet::new();
         match self.ulimits.iter().find(|ulimit| !kinds.insert(ulimit.kind)) {
-            Some(twice) => Err(InvalidSpec::new(
-                "isolation.ulimits",
-                format!("`{}` is given twice", twice.kind.name()),
-            )),
+            Some(twice) => {
+                Err(InvalidSpec::new("isolation.ulimits", format!("`{}` is given twice", twice.kind.name())))
+            }
             None => Ok(()),
         }
     }
@@ -215,11 +205,7 @@ impl Isolation {
             stop_timeout: _,
         } = self;
         let mut line = vec!["--cap-drop=all".to_owned()];
-        line.extend(
-            capabilities
-                .iter()
-                .map(|capability| format!("--cap-add={capability}")),
-        );
+        line.extend(capabilities.iter().map(|capability| format!("--cap-add={capability}")));
         if *no_new_privileges {
             line.push("--security-opt=no-new-privileges".to_owned());
         }
@@ -254,11 +240,7 @@ impl Isolation {
             Device::Node { host, container } => format!("--device={}:{container}", host.display()),
             Device::Cdi(name) => format!("--device={name}"),
         }));
-        line.extend(
-            hosts
-                .iter()
-                .map(|entry| format!("--add-host={}:{}", entry.name, entry.address)),
-        );
+        line.extend(hosts.iter().map(|entry| format!("--add-host={}:{}", entry.name, entry.address)));
         if *init {
             line.push("--init".to_owned());
         }

@@ -69,16 +69,13 @@ impl FromStr for AnnotationKey {
     type Err = InvalidSpec;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|key| key.as_str() == text)
-            .ok_or_else(|| {
-                let known = Self::ALL.map(Self::as_str).join(", ");
-                InvalidSpec::new(
-                    "annotations",
-                    format!("`{}` is not passed on; these are: {known}", text.escape_debug()),
-                )
-            })
+        Self::ALL.into_iter().find(|key| key.as_str() == text).ok_or_else(|| {
+            let known = Self::ALL.map(Self::as_str).join(", ");
+            InvalidSpec::new(
+                "annotations",
+                format!("`{}` is not passed on; these are: {known}", text.escape_debug()),
+            )
+        })
     }
 }
 

@@ -18,17 +18,10 @@ pub enum GpuVendor {
 }
 
 impl GpuVendor {
-    const ALL: [(Self, &str); 3] = [
-        (Self::Nvidia, "nvidia"),
-        (Self::Amd, "amd"),
-        (Self::Intel, "intel"),
-    ];
+    const ALL: [(Self, &str); 3] = [(Self::Nvidia, "nvidia"), (Self::Amd, "amd"), (Self::Intel, "intel")];
 
     fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find_map(|&(vendor, name)| (vendor == self).then_some(name))
-            .unwrap_or_default()
+        Self::ALL.iter().find_map(|&(vendor, name)| (vendor == self).then_some(name)).unwrap_or_default()
     }
 }
 
@@ -56,10 +49,7 @@ impl GpuRequest {
     /// All of one maker's.
     #[must_use]
     pub fn all(vendor: GpuVendor) -> Self {
-        Self {
-            vendor,
-            indices: Vec::new(),
-        }
+        Self { vendor, indices: Vec::new() }
     }
 
     /// As devices of an isolation.
@@ -112,9 +102,7 @@ impl FromStr for GpuRequest {
                 Some((name, indices)) => (name, Some(indices)),
                 None => (text, None),
             };
-            let vendor = GpuVendor::ALL
-                .iter()
-                .find_map(|&(vendor, its)| (its == name).then_some(vendor))?;
+            let vendor = GpuVendor::ALL.iter().find_map(|&(vendor, its)| (its == name).then_some(vendor))?;
             let index = |text: &str| {
                 (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
                     .then(|| text.parse().ok())?
@@ -157,12 +145,8 @@ mod tests {
             ("voodoo", None),
         ] {
             let devices = text.parse::<GpuRequest>().ok().map(|gpus| gpus.devices());
-            let expected = expected.map(|names| {
-                names
-                    .into_iter()
-                    .map(|name| Device::Cdi(name.to_owned()))
-                    .collect()
-            });
+            let expected =
+                expected.map(|names| names.into_iter().map(|name| Device::Cdi(name.to_owned())).collect());
             assert_eq!(devices, expected, "{text:?}");
         }
     }

@@ -33,11 +33,7 @@ impl RunSpec {
         values.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
         let words: Vec<String> = words
             .iter()
-            .map(|word| {
-                values
-                    .iter()
-                    .fold(word.clone(), |word, value| word.replace(value, HIDDEN))
-            })
+            .map(|word| values.iter().fold(word.clone(), |word, value| word.replace(value, HIDDEN)))
             .map(|word| quoted(&word))
             .collect();
         words.join(" ")
@@ -65,8 +61,7 @@ fn command_line(spec: &RunSpec) -> Vec<String> {
     line.extend(isolation.flags());
     line.extend(spec.memory.map(|memory| format!("--memory={memory}")));
     line.extend(
-        spec.memory
-            .map(|memory| format!("--memory-swap={}b", memory.bytes().saturating_add(isolation.swap))),
+        spec.memory.map(|memory| format!("--memory-swap={}b", memory.bytes().saturating_add(isolation.swap))),
     );
     line.extend(spec.cpus.map(|cpus| format!("--cpus={cpus}")));
     line.extend(spec.pids.map(|pids| format!("--pids-limit={pids}")));
@@ -100,13 +95,7 @@ fn quoted(word: &str) -> String {
     }
     let printable: String = word
         .chars()
-        .flat_map(|c| {
-            if c.is_control() {
-                c.escape_default().collect()
-            } else {
-                vec![c]
-            }
-        })
+        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
         .collect();
     format!("'{}'", printable.replace('\'', r"'\''"))
 }
@@ -124,12 +113,7 @@ mod tests {
             ImageTag::new("localhost/i"),
             ["sh", "-c", "curl -H 'X: hunter2-hunter2' x; echo hunter2"],
         )
-        .env(
-            ContainerEnv::default()
-                .with("TOKEN", secret)
-                .with("SHORT", "hunter2")
-                .with("N", "1"),
-        )
+        .env(ContainerEnv::default().with("TOKEN", secret).with("SHORT", "hunter2").with("N", "1"))
         .volume(VolumeSpec::new("/srv/hunter2", "/x").private().read_only())
         .annotation(AnnotationKey::DossierMetaPath, "/m/hunter2-hunter2");
         for text in [spec.to_string(), format!("{:?}", spec.env)] {
@@ -152,25 +136,15 @@ mod tests {
 
     #[test]
     fn a_rendering_is_one_line_and_shows_what_was_turned_off() {
-        let open = Isolation {
-            no_new_privileges: false,
-            ..Isolation::agent()
-        };
-        let spec = RunSpec::new(
-            "r".parse().unwrap(),
-            ImageTag::new("i"),
-            ["echo", "a\nb\u{1b}[31m", ""],
-        )
-        .isolation(open)
-        .volume(VolumeSpec::new("/srv", "/x"))
-        .sealed();
+        let open = Isolation { no_new_privileges: false, ..Isolation::agent() };
+        let spec = RunSpec::new("r".parse().unwrap(), ImageTag::new("i"), ["echo", "a\nb\u{1b}[31m", ""])
+            .isolation(open)
+            .volume(VolumeSpec::new("/srv", "/x"))
+            .sealed();
         let text = spec.to_string();
         assert!(text.starts_with("podman create --name=r "), "{text}");
         assert!(!text.contains('\n') && !text.contains('\u{1b}'), "{text}");
-        assert!(
-            !text.contains("no-new-privileges") && !text.contains("--volume"),
-            "{text}"
-        );
+        assert!(!text.contains("no-new-privileges") && !text.contains("--volume"), "{text}");
         assert!(text.ends_with(r"echo 'a\nb\u{1b}[31m' ''"), "{text}");
     }
 }

@@ -51,10 +51,7 @@ fn refuse_log_in_reach(spec: &RunSpec) -> Result<(), InvalidSpec> {
         return Ok(());
     };
     if !task_dir.is_absolute() {
-        return Err(InvalidSpec::new(
-            "task_dir",
-            format!("`{}` must be absolute", task_dir.display()),
-        ));
+        return Err(InvalidSpec::new("task_dir", format!("`{}` must be absolute", task_dir.display())));
     }
     let task_dir = task_dir.canonicalize().unwrap_or_else(|_| task_dir.clone());
     let reaches = |volume: &&VolumeSpec| {

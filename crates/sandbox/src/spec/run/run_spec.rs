@@ -256,9 +256,7 @@ impl RunSpec {
             isolation.hostname.clone_from(hostname);
         }
         isolation.runtime = self.runtime.or(isolation.runtime);
-        isolation
-            .devices
-            .extend(self.gpus.iter().flat_map(GpuRequest::devices));
+        isolation.devices.extend(self.gpus.iter().flat_map(GpuRequest::devices));
         isolation
     }
 
@@ -332,10 +330,7 @@ mod tests {
         let launch = spec.launch();
         assert_eq!(launch.isolation.hostname, "seven");
         assert_eq!(launch.isolation.runtime, Some(Runtime::Crun));
-        assert_eq!(
-            launch.isolation.devices,
-            [Device::Cdi("nvidia.com/gpu=1".to_owned())]
-        );
+        assert_eq!(launch.isolation.devices, [Device::Cdi("nvidia.com/gpu=1".to_owned())]);
         assert_eq!(launch.limits.memory, Some(ByteSize::mib(64)));
         assert_eq!(launch.limits.cpus, Cpus::new(0.5).ok());
         assert_eq!(launch.limits.disk, Some(ByteSize::gib(1)));
@@ -349,10 +344,7 @@ mod tests {
             .volume(VolumeSpec::new("/etc", "/work/etc"))
             .volume(VolumeSpec::new("/usr", "/work"))
             .volume(VolumeSpec::new("/tmp", "/live").live());
-        assert_eq!(
-            targets(spec.mounted()),
-            ["/work/etc/name", "/work/etc", "/work", "/live"]
-        );
+        assert_eq!(targets(spec.mounted()), ["/work/etc/name", "/work/etc", "/work", "/live"]);
         assert_eq!(targets(spec.copied()), [""; 0]);
         let sealed = spec.sealed();
         assert_eq!(targets(sealed.mounted()), ["/live"]);
@@ -362,26 +354,17 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_with_its_field() {
-        let in_memory = Isolation {
-            tmpfs: vec![Tmpfs::new("/scratch", 1 << 20)],
-            ..Isolation::agent()
-        };
+        let in_memory = Isolation { tmpfs: vec![Tmpfs::new("/scratch", 1 << 20)], ..Isolation::agent() };
         let volume = |target: &str| VolumeSpec::new("/etc", target);
         let no_command = RunSpec::new("r".parse().unwrap(), ImageTag::new("i"), [""; 0]);
         for (spec, field) in [
             (spec(), None),
             (no_command, Some("command")),
             (spec().volume(VolumeSpec::new("/no/such", "/x")), Some("mounts")),
-            (
-                spec().sealed().volume(VolumeSpec::new("/no/such", "/x")),
-                Some("mounts"),
-            ),
+            (spec().sealed().volume(VolumeSpec::new("/no/such", "/x")), Some("mounts")),
             (spec().volume(volume("/x")).volume(volume("/x")), Some("mounts")),
             (spec().volume(volume("/run/sandbox/trust")), Some("mounts")),
-            (
-                spec().annotation(AnnotationKey::KrunCpus, "x"),
-                Some("annotations"),
-            ),
+            (spec().annotation(AnnotationKey::KrunCpus, "x"), Some("annotations")),
             (spec().log_limit(ByteSize::new(1)), Some("log_limit")),
             (spec().memory(ByteSize::new(1)), Some("resource_limits.memory")),
             (spec().disk(ByteSize::new(1)), Some("resource_limits.disk")),
@@ -394,28 +377,10 @@ mod tests {
             (spec().task_dir("/etc").sealed().volume(volume("/x")), None),
             (spec().sealed().volume(volume("/proc/x")), Some("volumes")),
             (spec().sealed().volume(volume("/etc/hosts")), Some("volumes")),
-            (
-                spec().sealed().volume(volume("/l").live()).volume(volume("/l/x")),
-                Some("volumes"),
-            ),
-            (
-                spec().sealed().volume(volume("/lx")).volume(volume("/l").live()),
-                None,
-            ),
-            (
-                spec()
-                    .sealed()
-                    .isolation(in_memory.clone())
-                    .volume(volume("/scratch/x")),
-                Some("volumes"),
-            ),
-            (
-                spec()
-                    .sealed()
-                    .isolation(Isolation::untrusted())
-                    .volume(volume("/tmp/x")),
-                Some("volumes"),
-            ),
+            (spec().sealed().volume(volume("/l").live()).volume(volume("/l/x")), Some("volumes")),
+            (spec().sealed().volume(volume("/lx")).volume(volume("/l").live()), None),
+            (spec().sealed().isolation(in_memory.clone()).volume(volume("/scratch/x")), Some("volumes")),
+            (spec().sealed().isolation(Isolation::untrusted()).volume(volume("/tmp/x")), Some("volumes")),
         ] {
             let rendered = spec.to_string();
             let error = spec.validate().err().map(|error| error.field().to_owned());
@@ -430,15 +395,10 @@ mod tests {
         let (work, link) = (real.join("work"), real.join("link"));
         std::fs::create_dir(&work).unwrap();
         symlink(&work, &link).unwrap();
-        let checked = spec()
-            .volume(VolumeSpec::new(&link, "/x"))
-            .checked(&Resolver::default())
-            .unwrap();
+        let checked = spec().volume(VolumeSpec::new(&link, "/x")).checked(&Resolver::default()).unwrap();
         let refused = || {
-            let (mounted, copied) = (
-                checked.launch().refuse_moved_mounts(),
-                checked.volumes[0].refuse_moved(),
-            );
+            let (mounted, copied) =
+                (checked.launch().refuse_moved_mounts(), checked.volumes[0].refuse_moved());
             assert_eq!(mounted.is_err(), copied.is_err());
             mounted.err().map(|error| error.to_string())
         };

@@ -104,10 +104,7 @@ impl VolumeSpec {
 
     /// The same of what its host path leads to now.
     pub(super) fn resolved(&self, resolver: &Resolver) -> Result<Self, InvalidSpec> {
-        Ok(Self {
-            host_path: self.to_mount().resolved(resolver)?.host_path().to_owned(),
-            ..self.clone()
-        })
+        Ok(Self { host_path: self.to_mount().resolved(resolver)?.host_path().to_owned(), ..self.clone() })
     }
 
     /// Refuses a volume whose path leads elsewhere by now.

@@ -18,11 +18,8 @@ struct Run {
 
 impl Run {
     fn outcome(&self, ended: Ended) -> Outcome {
-        let events: Vec<_> = self
-            .events
-            .iter()
-            .map(|event| parse_event(&event.to_string()).unwrap())
-            .collect();
+        let events: Vec<_> =
+            self.events.iter().map(|event| parse_event(&event.to_string()).unwrap()).collect();
         let text_lines: Vec<_> = self.stdout.iter().map(|line| (*line).to_owned()).collect();
         classify(&Evidence {
             ended,
@@ -39,12 +36,7 @@ fn failed(fields: &Value) -> Run {
 }
 
 fn run(exit_code: i64, events: Vec<Value>, stderr: &'static str) -> Run {
-    Run {
-        exit_code,
-        events,
-        stdout: vec![],
-        stderr,
-    }
+    Run { exit_code, events, stdout: vec![], stderr }
 }
 
 /// As Claude Code reports it: an API error, too, has the subtype `success`.
@@ -102,21 +94,10 @@ fn statuses() {
             continue;
         }
         let text = format!("API Error: {status} so it is");
-        assert_eq!(
-            failed(&json!({"result": text})).outcome(Ended::Itself),
-            expected,
-            "{text}"
-        );
+        assert_eq!(failed(&json!({"result": text})).outcome(Ended::Itself), expected, "{text}");
         let stderr: &'static str = format!("noise\r\n{text}\r\nnoise").leak();
-        assert_eq!(
-            run(1, vec![], stderr).outcome(Ended::Itself),
-            expected,
-            "{stderr}"
-        );
-        let stdout = Run {
-            stdout: vec!["noise", text.leak()],
-            ..run(1, vec![], "")
-        };
+        assert_eq!(run(1, vec![], stderr).outcome(Ended::Itself), expected, "{stderr}");
+        let stdout = Run { stdout: vec!["noise", text.leak()], ..run(1, vec![], "") };
         assert_eq!(stdout.outcome(Ended::Itself), expected, "text on stdout");
     }
 }
@@ -124,31 +105,16 @@ fn statuses() {
 #[test]
 fn other_reports() {
     let cases = [
-        (
-            json!({"terminal_reason": "prompt_too_long", "api_error_status": 400}),
-            Outcome::PromptTooLong,
-        ),
-        (
-            json!({"result": "Prompt is too long · the request is ~204712 tokens"}),
-            Outcome::PromptTooLong,
-        ),
+        (json!({"terminal_reason": "prompt_too_long", "api_error_status": 400}), Outcome::PromptTooLong),
+        (json!({"result": "Prompt is too long · the request is ~204712 tokens"}), Outcome::PromptTooLong),
         (json!({"errors": ["Prompt is too long"]}), Outcome::PromptTooLong),
-        (
-            json!({"terminal_reason": "image_error", "api_error_status": 413}),
-            Outcome::PromptTooLong,
-        ),
-        (
-            json!({"terminal_reason": "image_error", "api_error_status": 400}),
-            Outcome::SessionCorrupted,
-        ),
+        (json!({"terminal_reason": "image_error", "api_error_status": 413}), Outcome::PromptTooLong),
+        (json!({"terminal_reason": "image_error", "api_error_status": 400}), Outcome::SessionCorrupted),
         (
             json!({"api_error": "connection_failed", "result": "API Error: Can't reach"}),
             Outcome::ApiUnavailable,
         ),
-        (
-            json!({"result": "API Error: Connection dropped"}),
-            Outcome::ApiUnavailable,
-        ),
+        (json!({"result": "API Error: Connection dropped"}), Outcome::ApiUnavailable),
         (
             json!({"subtype": "error_max_turns", "errors": ["Reached maximum number of turns (2)"]}),
             Outcome::ContainerFailed,
@@ -157,17 +123,11 @@ fn other_reports() {
             json!({"result": "API Error: API returned an empty or malformed response (HTTP 200)"}),
             Outcome::ContainerFailed,
         ),
-        (
-            json!({"result": "the log says: API Error: 401"}),
-            Outcome::ContainerFailed,
-        ),
+        (json!({"result": "the log says: API Error: 401"}), Outcome::ContainerFailed),
         (json!({"result": "API Error: 4010"}), Outcome::ContainerFailed),
         (json!({"result": "API Error: 40"}), Outcome::ContainerFailed),
         (json!({"result": "API Error: 4é1"}), Outcome::ContainerFailed),
-        (
-            json!({"api_error_status": 500, "result": "API Error: 401"}),
-            Outcome::ApiUnavailable,
-        ),
+        (json!({"api_error_status": 500, "result": "API Error: 401"}), Outcome::ApiUnavailable),
         (json!({}), Outcome::ContainerFailed),
     ];
     for (fields, expected) in cases {
@@ -178,31 +138,15 @@ fn other_reports() {
 #[test]
 fn the_class_of_an_error_tells_what_its_status_does_not() {
     let cases = [
-        (
-            "billing_error",
-            json!({"api_error_status": 400}),
-            Outcome::AuthenticationFailed,
-        ),
+        ("billing_error", json!({"api_error_status": 400}), Outcome::AuthenticationFailed),
         (
             "authentication_failed",
             json!({"result": "Not logged in · Please run /login"}),
             Outcome::AuthenticationFailed,
         ),
-        (
-            "rate_limit",
-            json!({"result": "You've hit your limit"}),
-            Outcome::RateLimited,
-        ),
-        (
-            "rate_limit",
-            json!({"api_error_status": 500}),
-            Outcome::ApiUnavailable,
-        ),
-        (
-            "invalid_request",
-            json!({"result": "flagged"}),
-            Outcome::ContainerFailed,
-        ),
+        ("rate_limit", json!({"result": "You've hit your limit"}), Outcome::RateLimited),
+        ("rate_limit", json!({"api_error_status": 500}), Outcome::ApiUnavailable),
+        ("invalid_request", json!({"result": "flagged"}), Outcome::ContainerFailed),
     ];
     for (class, fields, expected) in cases {
         let run = run(1, vec![api_error(class), result(true, &fields)], "");
@@ -224,10 +168,7 @@ fn what_we_ended_is_so_whatever_was_said() {
         run(0, vec![result(false, &json!({}))], "").outcome(Ended::OutputLimit),
         Outcome::ContainerFailed
     );
-    assert_eq!(
-        run(143, vec![], "").outcome(Ended::OutputLimit),
-        Outcome::ContainerFailed
-    );
+    assert_eq!(run(143, vec![], "").outcome(Ended::OutputLimit), Outcome::ContainerFailed);
 }
 
 #[test]
@@ -243,19 +184,10 @@ fn success_is_exit_0_and_a_result_without_an_error() {
         (run(1, vec![ok()], ""), Outcome::ContainerFailed),
         (run(137, vec![], ""), Outcome::ContainerFailed),
         (run(127, vec![], "claude: not found"), Outcome::ContainerFailed),
-        (
-            run(1, vec![], "Error: Input must be provided"),
-            Outcome::ContainerFailed,
-        ),
+        (run(1, vec![], "Error: Input must be provided"), Outcome::ContainerFailed),
     ];
     for (run, expected) in cases {
-        assert_eq!(
-            run.outcome(Ended::Itself),
-            expected,
-            "{:?} {}",
-            run.events,
-            run.stderr
-        );
+        assert_eq!(run.outcome(Ended::Itself), expected, "{:?} {}", run.events, run.stderr);
     }
 }
 
@@ -268,25 +200,14 @@ fn words_of_the_model_or_of_a_tool_do_not_count() {
             Outcome::ContainerFailed,
             "cut off: {quote}"
         );
-        events.push(result(
-            false,
-            &json!({"result": quote, "errors": [quote], "api_error_status": 401}),
-        ));
-        assert_eq!(
-            run(0, events.clone(), "").outcome(Ended::Itself),
-            Outcome::Success,
-            "{quote}"
-        );
+        events.push(result(false, &json!({"result": quote, "errors": [quote], "api_error_status": 401})));
+        assert_eq!(run(0, events.clone(), "").outcome(Ended::Itself), Outcome::Success, "{quote}");
         assert_eq!(
             run(0, events.clone(), quote).outcome(Ended::Itself),
             Outcome::Success,
             "retried: {quote}"
         );
-        assert_eq!(
-            run(1, events.clone(), "").outcome(Ended::Itself),
-            Outcome::ContainerFailed,
-            "{quote}"
-        );
+        assert_eq!(run(1, events.clone(), "").outcome(Ended::Itself), Outcome::ContainerFailed, "{quote}");
         events.push(result(
             true,
             &json!({"terminal_reason": "api_error", "api_error_status": 429, "result": "x"}),
@@ -304,21 +225,14 @@ fn quotes_within_a_line_or_an_error_text_do_not_count() {
     for quote in QUOTES {
         let stderr: &'static str =
             format!("MCP server \"x\": {quote}\n  {quote}\n> {quote}\n[info] {quote}").leak();
-        assert_eq!(
-            run(1, vec![], stderr).outcome(Ended::Itself),
-            Outcome::ContainerFailed,
-            "{stderr}"
-        );
+        assert_eq!(run(1, vec![], stderr).outcome(Ended::Itself), Outcome::ContainerFailed, "{stderr}");
         let text = format!("The tool failed:\n{quote}");
         assert_eq!(
             failed(&json!({"result": text})).outcome(Ended::Itself),
             Outcome::ContainerFailed,
             "{text}"
         );
-        let json_line = Run {
-            stdout: vec![format!("\"{quote}\"").leak()],
-            ..run(1, vec![], "")
-        };
+        let json_line = Run { stdout: vec![format!("\"{quote}\"").leak()], ..run(1, vec![], "") };
         assert_eq!(json_line.outcome(Ended::Itself), Outcome::ContainerFailed);
     }
 }
@@ -338,10 +252,7 @@ fn an_older_version_says_it_as_text_only() {
         ("Hello", 0, Outcome::ContainerFailed),
     ];
     for (line, exit_code, expected) in cases {
-        let run = Run {
-            stdout: vec![line],
-            ..run(exit_code, vec![], "")
-        };
+        let run = Run { stdout: vec![line], ..run(exit_code, vec![], "") };
         assert_eq!(run.outcome(Ended::Itself), expected, "{line}");
     }
 }

@@ -24,19 +24,9 @@ struct Bed {
 impl Bed {
     /// The tree as it is before the task.
     fn new() -> Self {
-        let bed = Self {
-            folder: tempfile::tempdir().unwrap(),
-        };
+        let bed = Self { folder: tempfile::tempdir().unwrap() };
         fs::create_dir(bed.tree()).unwrap();
-        for path in [
-            "same",
-            "edited",
-            "gone",
-            "dir/gone",
-            "tree/a/b",
-            "file-to-dir",
-            "dir-to-file/x",
-        ] {
+        for path in ["same", "edited", "gone", "dir/gone", "tree/a/b", "file-to-dir", "dir-to-file/x"] {
             bed.host(path, path);
         }
         symlink("same", bed.tree().join("link")).unwrap();
@@ -120,10 +110,7 @@ impl Bed {
 
     fn changes(&self) -> Vec<String> {
         let changes = self.opened().changes(&Protection::default()).unwrap();
-        changes
-            .iter()
-            .map(|change| format!("{} {}", change.kind.letter(), change.path.display()))
-            .collect()
+        changes.iter().map(|change| format!("{} {}", change.kind.letter(), change.path.display())).collect()
     }
 
     fn apply(&self, options: &ApplyOptions) -> Result<Applied, WorkspaceError> {
@@ -243,10 +230,7 @@ fn whatever_changed_on_the_host_too_stops_everything() {
                 .count(),
             1
         );
-        let forced = ApplyOptions {
-            force: true,
-            ..ApplyOptions::default()
-        };
+        let forced = ApplyOptions { force: true, ..ApplyOptions::default() };
         bed.apply(&forced).unwrap();
     }
 }
@@ -257,10 +241,7 @@ fn what_changed_elsewhere_on_the_host_stays() {
     bed.host("dir/new-on-the-host", "h");
     bed.host("same", "h");
     // The task wrote back what was there; the host's later change is in the way of that.
-    assert!(matches!(
-        bed.apply(&ApplyOptions::default()),
-        Err(WorkspaceError::Conflict { .. })
-    ));
+    assert!(matches!(bed.apply(&ApplyOptions::default()), Err(WorkspaceError::Conflict { .. })));
     bed.host("same", "same");
     bed.apply(&ApplyOptions::default()).unwrap();
     assert_eq!(bed.snapshot()["dir/new-on-the-host"], "h");
@@ -289,11 +270,7 @@ fn protected_paths_and_ways_out_wait_until_they_are_asked_for() {
     };
     let held = bed();
     let applied = held.apply(&ApplyOptions::default()).unwrap();
-    let held_back: Vec<&str> = applied
-        .held_back
-        .iter()
-        .map(|change| change.path.to_str().unwrap())
-        .collect();
+    let held_back: Vec<&str> = applied.held_back.iter().map(|change| change.path.to_str().unwrap()).collect();
     let expected = [
         ".claude",
         ".claude/settings.json",
@@ -310,36 +287,20 @@ fn protected_paths_and_ways_out_wait_until_they_are_asked_for() {
     let tree = held.snapshot();
     assert!(expected.iter().all(|path| !tree.contains_key(*path)), "{tree:?}");
     assert!(
-        [
-            ".git/HEAD",
-            "new/.git/config",
-            "new/.git/hooks/update.sample",
-            "sub/fine"
-        ]
-        .iter()
-        .all(|path| tree.contains_key(*path))
+        [".git/HEAD", "new/.git/config", "new/.git/hooks/update.sample", "sub/fine"]
+            .iter()
+            .all(|path| tree.contains_key(*path))
     );
 
     // They stay in the copy, with which nothing else differs now.
     assert_eq!(held.changes().len(), expected.len());
-    held.apply(&ApplyOptions {
-        include_held_back: true,
-        ..ApplyOptions::default()
-    })
-    .unwrap();
+    held.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
     assert_eq!(held.snapshot()[".claude/settings.json"], "evil");
 
     let all = bed();
-    let options = ApplyOptions {
-        include_held_back: true,
-        ..ApplyOptions::default()
-    };
+    let options = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
     assert!(all.apply(&options).unwrap().held_back.is_empty());
-    assert_eq!(
-        all.snapshot()[".git/hooks/pre-commit"],
-        "evil",
-        "the control: it would be there"
-    );
+    assert_eq!(all.snapshot()[".git/hooks/pre-commit"], "evil", "the control: it would be there");
 }
 
 #[test]
@@ -347,18 +308,8 @@ fn nothing_special_and_no_right_of_another_user_gets_out() {
     let bed = Bed::new();
     bed.task("tool", "x");
     fs::set_permissions(bed.upper().join("tool"), fs::Permissions::from_mode(0o6755)).unwrap();
-    mknodat(
-        CWD,
-        bed.upper().join("pipe"),
-        FileType::Fifo,
-        Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
-    let options = ApplyOptions {
-        include_held_back: true,
-        ..ApplyOptions::default()
-    };
+    mknodat(CWD, bed.upper().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let options = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
     let applied = bed.apply(&options).unwrap();
     assert_eq!(bed.tree().join("tool").metadata().unwrap().mode() & 0o7777, 0o755);
     assert!(applied.applied[0].privileged);
@@ -373,20 +324,11 @@ fn a_folder_that_became_a_link_on_the_host_is_not_followed() {
     fs::remove_dir_all(bed.tree().join("dir")).unwrap();
     symlink(outside.path(), bed.tree().join("dir")).unwrap();
     let before = bed.snapshot();
-    assert!(matches!(
-        bed.apply(&ApplyOptions::default()),
-        Err(WorkspaceError::Conflict { .. })
-    ));
+    assert!(matches!(bed.apply(&ApplyOptions::default()), Err(WorkspaceError::Conflict { .. })));
     assert_eq!(bed.snapshot(), before);
-    let forced = ApplyOptions {
-        force: true,
-        ..ApplyOptions::default()
-    };
+    let forced = ApplyOptions { force: true, ..ApplyOptions::default() };
     bed.apply(&forced).unwrap();
-    assert!(
-        bed.tree().join("dir").symlink_metadata().unwrap().is_dir(),
-        "the link itself was replaced"
-    );
+    assert!(bed.tree().join("dir").symlink_metadata().unwrap().is_dir(), "the link itself was replaced");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
 
@@ -397,42 +339,21 @@ fn an_opaque_folder_hides_what_was_in_it() {
     bed.hide("dir");
     let folder = fs::File::open(bed.upper().join("dir")).unwrap();
     assert_eq!(bed.changes(), ["A dir/added", "D dir/gone"]);
-    rustix::fs::fsetxattr(
-        &folder,
-        "trusted.overlay.redirect",
-        b"/x",
-        rustix::fs::XattrFlags::empty(),
-    )
-    .unwrap();
+    rustix::fs::fsetxattr(&folder, "trusted.overlay.redirect", b"/x", rustix::fs::XattrFlags::empty())
+        .unwrap();
     let changes = bed.opened().changes(&Protection::default());
-    assert!(
-        matches!(changes, Err(WorkspaceError::Unreadable { .. })),
-        "{changes:?}"
-    );
+    assert!(matches!(changes, Err(WorkspaceError::Unreadable { .. })), "{changes:?}");
 }
 
 #[test]
 fn a_copy_that_is_used_is_left_alone() {
     let bed = Bed::worked();
     let held = bed.taken();
-    assert_eq!(
-        bed.changes(),
-        WORKED,
-        "whoever works with it goes on where the last one ended"
-    );
-    assert!(matches!(
-        bed.apply(&ApplyOptions::default()),
-        Err(WorkspaceError::Busy { .. })
-    ));
+    assert_eq!(bed.changes(), WORKED, "whoever works with it goes on where the last one ended");
+    assert!(matches!(bed.apply(&ApplyOptions::default()), Err(WorkspaceError::Busy { .. })));
     assert!(matches!(bed.opened().discard(), Err(WorkspaceError::Busy { .. })));
-    assert!(matches!(
-        WorkspaceCopy::take(&bed.tree(), &bed.copy()),
-        Err(WorkspaceError::Busy { .. })
-    ));
+    assert!(matches!(WorkspaceCopy::take(&bed.tree(), &bed.copy()), Err(WorkspaceError::Busy { .. })));
     drop(held);
     let other = tempfile::tempdir().unwrap();
-    assert!(
-        WorkspaceCopy::take(other.path(), &bed.copy()).is_err(),
-        "a copy of another tree"
-    );
+    assert!(WorkspaceCopy::take(other.path(), &bed.copy()).is_err(), "a copy of another tree");
 }

@@ -48,10 +48,7 @@ const OF_CONFIGURATIONS: [Case; 12] = [
     (
         "a program",
         |bed| {
-            configured(
-                bed,
-                "[core]\n fsmonitor = tools/watch\n[alias]\n b = !sh build.sh\n",
-            );
+            configured(bed, "[core]\n fsmonitor = tools/watch\n[alias]\n b = !sh build.sh\n");
             bed.write("tools/watch", "good");
             bed.write("build.sh", "good");
         },
@@ -66,11 +63,7 @@ const OF_CONFIGURATIONS: [Case; 12] = [
         "a hook that is a link",
         |bed| {
             bed.write("scripts/pre-commit", "good");
-            symlink(
-                "../../scripts/pre-commit",
-                bed.tree().join(".git/hooks/pre-commit"),
-            )
-            .unwrap();
+            symlink("../../scripts/pre-commit", bed.tree().join(".git/hooks/pre-commit")).unwrap();
         },
         |bed| bed.write("scripts/pre-commit", "evil"),
         &["scripts/pre-commit"],
@@ -79,11 +72,7 @@ const OF_CONFIGURATIONS: [Case; 12] = [
         "the folder that such a link leads through",
         |bed| {
             bed.write("scripts/pre-commit", "good");
-            symlink(
-                "../../scripts/pre-commit",
-                bed.tree().join(".git/hooks/pre-commit"),
-            )
-            .unwrap();
+            symlink("../../scripts/pre-commit", bed.tree().join(".git/hooks/pre-commit")).unwrap();
         },
         |bed| {
             bed.rename("scripts", "former");
@@ -96,11 +85,7 @@ const OF_CONFIGURATIONS: [Case; 12] = [
         "a hook with a second name",
         |bed| {
             bed.write("tools/hook", "good");
-            fs::hard_link(
-                bed.tree().join("tools/hook"),
-                bed.tree().join(".git/hooks/pre-commit"),
-            )
-            .unwrap();
+            fs::hard_link(bed.tree().join("tools/hook"), bed.tree().join(".git/hooks/pre-commit")).unwrap();
         },
         |bed| bed.write("tools/hook", "evil"),
         &[".git/hooks/pre-commit"],
@@ -158,12 +143,7 @@ fn what_the_configuration_names_is_compared_and_put_back() {
         let bed = Bed::new();
         before(&bed);
         assert_eq!(bed.tampered(task), expected, "{name}");
-        for path in [
-            ".githooks/pre-commit",
-            "tools/watch",
-            "scripts/pre-commit",
-            ".git/hooks/pre-commit",
-        ] {
+        for path in [".githooks/pre-commit", "tools/watch", "scripts/pre-commit", ".git/hooks/pre-commit"] {
             assert_ne!(bed.read(path).as_deref(), Some("evil"), "{name}: {path}");
         }
     }
@@ -176,12 +156,7 @@ const OF_POINTERS: [Case; 12] = [
         |bed| bed.write("w/.git", "gitdir:  ../sub/.git\n"),
         &["w/.git"],
     ),
-    (
-        "no blank",
-        nothing,
-        |bed| bed.write("w/.git", "gitdir:../sub/.git\n"),
-        &["w/.git"],
-    ),
+    ("no blank", nothing, |bed| bed.write("w/.git", "gitdir:../sub/.git\n"), &["w/.git"]),
     (
         "a folder with a blank at its end",
         nothing,
@@ -191,12 +166,7 @@ const OF_POINTERS: [Case; 12] = [
         },
         &[".git/commondir"],
     ),
-    (
-        "outside of the tree",
-        nothing,
-        |bed| bed.write("w/.git", "gitdir: /tmp\n"),
-        &["w/.git"],
-    ),
+    ("outside of the tree", nothing, |bed| bed.write("w/.git", "gitdir: /tmp\n"), &["w/.git"]),
     (
         "a linked work tree, as git makes it in a container",
         nothing,
@@ -227,10 +197,7 @@ const OF_POINTERS: [Case; 12] = [
             bed.write(".git/modules/m/refs/x", "x");
             bed.write(".git/modules/m/config", "[core]\n worktree = ../../../m\n");
             bed.write("m/.git", "gitdir: ../.git/modules/m\n");
-            bed.write(
-                ".gitmodules",
-                "[submodule \"m\"]\n path = m\n url = https://a.test/m\n",
-            );
+            bed.write(".gitmodules", "[submodule \"m\"]\n path = m\n url = https://a.test/m\n");
         },
         &[],
     ),
@@ -275,10 +242,7 @@ const OF_POINTERS: [Case; 12] = [
             bed.write(".git/refs/e/.git/hooks/pre-commit", "evil");
             bed.write(".git/modules/HEAD", "x");
             bed.write(".git/modules/refs/x", "x");
-            bed.write(
-                ".git/modules/objects/e/.git/config",
-                "[core]\n fsmonitor = evil\n",
-            );
+            bed.write(".git/modules/objects/e/.git/config", "[core]\n fsmonitor = evil\n");
             bed.write(".git/lfs/e/.git/config", "[core]\n fsmonitor = evil\n");
         },
         &[
@@ -296,11 +260,7 @@ const OF_POINTERS: [Case; 12] = [
             bed.write(".git/remotes/origin", "URL: ext::evil\n");
             bed.write(".gitmodules", "[submodule \"m\"]\n update = !evil\n");
         },
-        &[
-            ".git/rebase-merge/git-rebase-todo",
-            ".git/remotes/origin",
-            ".gitmodules",
-        ],
+        &[".git/rebase-merge/git-rebase-todo", ".git/remotes/origin", ".gitmodules"],
     ),
 ];
 
@@ -318,18 +278,10 @@ fn a_guard_is_no_proof_where_there_is_another_way() {
     let bed = Bed::new();
     bed.write(".claude/settings.json", "{}");
     bed.write("tools/hook", "good");
-    fs::hard_link(
-        bed.tree().join("tools/hook"),
-        bed.tree().join(".git/hooks/pre-commit"),
-    )
-    .unwrap();
+    fs::hard_link(bed.tree().join("tools/hook"), bed.tree().join(".git/hooks/pre-commit")).unwrap();
     let (mounts, watch) = bed.begin(Protection::default());
     bed.write("tools/hook", "evil");
-    assert!(
-        mounts
-            .iter()
-            .any(|mount| mount.container_path() == "/workspace/.git/hooks")
-    );
+    assert!(mounts.iter().any(|mount| mount.container_path() == "/workspace/.git/hooks"));
     assert_eq!(bed.names(&watch.end()), [".git/hooks/pre-commit"]);
     assert_eq!(bed.read(".git/hooks/pre-commit").as_deref(), Some("good"));
 
@@ -343,15 +295,8 @@ fn a_guard_is_no_proof_where_there_is_another_way() {
     let mounts: Vec<Mount> = mounts.into_iter().chain(others).collect();
     let quarantine = bed.folder.path().join("quarantine");
     let (mounts, watch) = Watch::begin(mounts, quarantine).unwrap();
-    for place in [
-        "/workspace/.claude",
-        "/src/.claude",
-        "/around/tree/.claude",
-        "/src/.git/hooks",
-    ] {
-        let guards = mounts
-            .iter()
-            .filter(|mount| mount.read_only() && mount.container_path() == place);
+    for place in ["/workspace/.claude", "/src/.claude", "/around/tree/.claude", "/src/.git/hooks"] {
+        let guards = mounts.iter().filter(|mount| mount.read_only() && mount.container_path() == place);
         assert_eq!(guards.count(), 1, "{place}");
     }
     bed.write(".claude/settings.json", "evil");
@@ -372,10 +317,7 @@ fn guards_go_to_the_rules_first() {
     bed.write("zz/deploy.sh", "x");
     let (mounts, _watch) = bed.begin(Protection::default().with(["zz/deploy.sh"]));
     for place in ["/workspace/.sandbox", "/workspace/zz/deploy.sh"] {
-        assert!(
-            mounts.iter().any(|mount| mount.container_path() == place),
-            "{place}"
-        );
+        assert!(mounts.iter().any(|mount| mount.container_path() == place), "{place}");
     }
     assert!(mounts.len() < 110, "{}", mounts.len());
 }

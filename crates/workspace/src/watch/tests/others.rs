@@ -47,10 +47,7 @@ fn rights_of_another_user_do_not_stay() {
     assert_eq!(bed.names(&tampered), ["group", "x", "y"]);
     let mode = |name: &str| fs::metadata(bed.tree().join(name)).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode("x"), mode("y"), mode("group")), (0o755, 0o711, 0o755));
-    assert_eq!(
-        (mode("before"), mode("shared"), mode("shared/inner") & 0o2000),
-        (0o4755, 0o2775, 0o2000)
-    );
+    assert_eq!((mode("before"), mode("shared"), mode("shared/inner") & 0o2000), (0o4755, 0o2775, 0o2000));
 }
 
 #[test]
@@ -67,11 +64,7 @@ fn what_tools_read_and_work_changes_is_left_in_place_and_reported() {
     bed.write("models/x.pth", "x");
     bed.write("node_modules/x/.npmrc", "x");
     let tampered = watch.end();
-    let expected = [
-        ".github/workflows/new.yml",
-        ".npmrc",
-        ".venv/lib/python3.12/site-packages/x.pth",
-    ];
+    let expected = [".github/workflows/new.yml", ".npmrc", ".venv/lib/python3.12/site-packages/x.pth"];
     assert_eq!(bed.names(&tampered), expected);
     assert!(tampered.iter().all(TamperedPath::is_left_in_place));
     assert_eq!(bed.read(".npmrc").as_deref(), Some("b"));
@@ -87,10 +80,8 @@ fn the_newest_comes_first() {
         std::thread::sleep(TICK);
     }
     let tampered = watch.end();
-    let names: Vec<&Path> = tampered
-        .iter()
-        .map(|thing| thing.path_in(&bed.folder.path().join("tree")))
-        .collect();
+    let names: Vec<&Path> =
+        tampered.iter().map(|thing| thing.path_in(&bed.folder.path().join("tree"))).collect();
     assert_eq!(names, ["a/.envrc", "c/.envrc", "b/.envrc"].map(Path::new));
 }
 
@@ -103,10 +94,7 @@ fn names_in_quarantine_are_counted_on() {
         bed.write(&format!("{prefix}{number}/.envrc"), "x");
     }
     let tampered = watch.end();
-    let mut places: Vec<&Path> = tampered
-        .iter()
-        .filter_map(|thing| thing.moved_to.as_deref())
-        .collect();
+    let mut places: Vec<&Path> = tampered.iter().filter_map(|thing| thing.moved_to.as_deref()).collect();
     places.sort();
     places.dedup();
     assert_eq!(places.len(), 300);

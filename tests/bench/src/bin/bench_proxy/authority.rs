@@ -17,19 +17,14 @@ impl Authorities {
         let key = KeyPair::generate().context("cannot make the root's key")?;
         let params = authority("benchmark root", BasicConstraints::Constrained(1));
         let root_pem = params.self_signed(&key).context("cannot sign the root")?.pem();
-        Ok(Self {
-            root_pem,
-            issuer: Issuer::new(params, key),
-        })
+        Ok(Self { root_pem, issuer: Issuer::new(params, key) })
     }
 
     /// An intermediate for one proxy.
     pub(crate) fn intermediate(&self) -> Result<ProxyAuthority> {
         let key = KeyPair::generate().context("cannot make the intermediate's key")?;
         let params = authority("benchmark intermediate", BasicConstraints::Constrained(0));
-        let certificate = params
-            .signed_by(&key, &self.issuer)
-            .context("cannot sign the intermediate")?;
+        let certificate = params.signed_by(&key, &self.issuer).context("cannot sign the intermediate")?;
         Ok(ProxyAuthority {
             certificate_pem: certificate.pem(),
             private_key_pem: PrivateKeyPem::new(key.serialize_pem()),

@@ -41,14 +41,9 @@ impl Destination {
     pub(crate) fn new(address: Ipv4Addr, roots_pem: &str) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(roots_pem.as_bytes()) {
-            roots
-                .add(certificate.context("cannot read a root")?)
-                .context("cannot trust a root")?;
+            roots.add(certificate.context("cannot read a root")?).context("cannot trust a root")?;
         }
-        Ok(Self {
-            address: (address, 443).into(),
-            roots: Arc::new(roots),
-        })
+        Ok(Self { address: (address, 443).into(), roots: Arc::new(roots) })
     }
 }
 
@@ -77,9 +72,8 @@ impl Connection {
                 Self::Http1(sender)
             }
             Protocol::Http2 => {
-                let (sender, connection) = http2::handshake(TokioExecutor::new(), io)
-                    .await
-                    .context("no HTTP/2")?;
+                let (sender, connection) =
+                    http2::handshake(TokioExecutor::new(), io).await.context("no HTTP/2")?;
                 tokio::spawn(connection);
                 Self::Http2(sender)
             }
@@ -97,30 +91,19 @@ impl Connection {
     /// One small response.
     pub(crate) async fn small(&mut self) -> Result<()> {
         let response = self.send(Method::GET, "/", Empty::new().boxed_unsync()).await?;
-        response
-            .into_body()
-            .collect()
-            .await
-            .context("the response broke off")?;
+        response.into_body().collect().await.context("the response broke off")?;
         Ok(())
     }
 
     /// Reads so many bytes.
     pub(crate) async fn download(&mut self, length: u64) -> Result<()> {
-        let response = self
-            .send(
-                Method::GET,
-                &format!("/bytes/{length}"),
-                Empty::new().boxed_unsync(),
-            )
-            .await?;
+        let response =
+            self.send(Method::GET, &format!("/bytes/{length}"), Empty::new().boxed_unsync()).await?;
         let mut body = response.into_body();
         let mut received = 0;
         while let Some(frame) = body.frame().await {
-            received += frame
-                .context("the response broke off")?
-                .data_ref()
-                .map_or(0, |data| data.len() as u64);
+            received +=
+                frame.context("the response broke off")?.data_ref().map_or(0, |data| data.len() as u64);
         }
         if received != length {
             bail!("{received} of {length} bytes arrived");
@@ -138,9 +121,7 @@ impl Connection {
     pub(crate) async fn send_upload(&mut self, upload: Upload) -> Result<()> {
         let length = upload.length();
         let headers = upload.headers.clone();
-        let response = self
-            .send_with(Method::PUT, "/sink", &headers, Some(length), upload.body())
-            .await?;
+        let response = self.send_with(Method::PUT, "/sink", &headers, Some(length), upload.body()).await?;
         received(response, length).await
     }
 
@@ -165,19 +146,13 @@ impl Connection {
         }
         let response = match self {
             Self::Http1(sender) => {
-                let request = request
-                    .uri(path)
-                    .header("host", HOST)
-                    .body(body)
-                    .context("no request")?;
+                let request = request.uri(path).header("host", HOST).body(body).context("no request")?;
                 sender.ready().await.context("the connection ended")?;
                 sender.send_request(request).await
             }
             Self::Http2(sender) => {
-                let request = request
-                    .uri(format!("https://{HOST}{path}"))
-                    .body(body)
-                    .context("no request")?;
+                let request =
+                    request.uri(format!("https://{HOST}{path}")).body(body).context("no request")?;
                 sender.ready().await.context("the connection ended")?;
                 sender.send_request(request).await
             }
@@ -192,12 +167,7 @@ impl Connection {
 
 /// Checks that the origin got all of it.
 async fn received(response: Response<Incoming>, length: u64) -> Result<()> {
-    let received = response
-        .into_body()
-        .collect()
-        .await
-        .context("the response broke off")?
-        .to_bytes();
+    let received = response.into_body().collect().await.context("the response broke off")?.to_bytes();
     if received != length.to_string().as_bytes() {
         bail!("{} of {length} bytes arrived", String::from_utf8_lossy(&received));
     }

@@ -45,10 +45,7 @@ impl Plan<'_> {
                 allow_addresses: vec![std::net::IpAddr::from(self.origin).into()],
             },
             // A load of minutes is more than one task has.
-            limits: Limits {
-                log_bytes: u64::MAX,
-                ..Limits::default()
-            },
+            limits: Limits { log_bytes: u64::MAX, ..Limits::default() },
         };
         to_line(&config).context("cannot write the start document")
     }
@@ -71,26 +68,17 @@ pub(crate) struct Memory {
 
 impl Proxy {
     /// Starts it and waits until it serves. Its records are read and thrown away: it would refuse service without a reader.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the proxy itself is measured, outside any container"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the proxy itself is measured, outside any container")]
     pub(crate) async fn start(plan: &Plan<'_>) -> Result<Self> {
         let line = plan.start_line()?;
         let mut command = std::process::Command::new(plan.program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut command = Command::from(command);
         let begin = Instant::now();
-        let mut child = command
-            .kill_on_drop(true)
-            .spawn()
-            .context("cannot start the proxy")?;
+        let mut child = command.kill_on_drop(true).spawn().context("cannot start the proxy")?;
         let mut stdin = child.stdin.take().context("the proxy has no stdin")?;
         let mut stdout = BufReader::new(child.stdout.take().context("the proxy has no stdout")?);
-        stdin
-            .write_all(line.as_bytes())
-            .await
-            .context("cannot write to the proxy")?;
+        stdin.write_all(line.as_bytes()).await.context("cannot write to the proxy")?;
         let mut answer = Vec::new();
         tokio::time::timeout(TIMEOUT, stdout.read_until(b'\n', &mut answer))
             .await
@@ -115,10 +103,7 @@ impl Proxy {
             line.split_whitespace().next()?.parse().ok()
         };
         let (resident, peak) = (field("VmRSS:"), field("VmHWM:"));
-        Ok(Memory {
-            resident: resident.context("no VmRSS")?,
-            peak: peak.context("no VmHWM")?,
-        })
+        Ok(Memory { resident: resident.context("no VmRSS")?, peak: peak.context("no VmHWM")? })
     }
 
     /// Ends it as the sandbox does: by the end of its stdin.

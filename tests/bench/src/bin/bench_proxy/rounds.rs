@@ -30,11 +30,7 @@ const FULL: Effort = Effort {
     latency: Duration::from_secs(1),
     rate: Duration::from_secs(2),
     transfer: 256 * 1024 * 1024,
-    signing: signing::Effort {
-        rounds: 5,
-        transfer: 256 << 20,
-        long: 5 << 30,
-    },
+    signing: signing::Effort { rounds: 5, transfer: 256 << 20, long: 5 << 30 },
 };
 const QUICK: Effort = Effort {
     starts: 20,
@@ -42,11 +38,7 @@ const QUICK: Effort = Effort {
     latency: Duration::from_millis(300),
     rate: Duration::from_millis(500),
     transfer: 64 * 1024 * 1024,
-    signing: signing::Effort {
-        rounds: 3,
-        transfer: 64 << 20,
-        long: 1 << 30,
-    },
+    signing: signing::Effort { rounds: 3, transfer: 64 << 20, long: 1 << 30 },
 };
 
 /// Measures everything.
@@ -103,10 +95,7 @@ impl Sides {
             direct.round(&self.direct, protocol, effort).await?;
             proxied.round(&self.proxied, protocol, effort).await?;
         }
-        Ok(Comparison {
-            direct: direct.side(),
-            proxied: proxied.side(),
-        })
+        Ok(Comparison { direct: direct.side(), proxied: proxied.side() })
     }
 }
 

@@ -30,11 +30,7 @@ pub(crate) struct Effort {
 /// Measures both kinds of upload through a proxy of their own.
 pub(crate) async fn measure(plan: &Plan<'_>, effort: &Effort) -> Result<Signing> {
     let (key_id, replacements) = credential()?;
-    let proxy = Proxy::start(&Plan {
-        replacements,
-        ..*plan
-    })
-    .await?;
+    let proxy = Proxy::start(&Plan { replacements, ..*plan }).await?;
     let proxied = Destination::new(plan.listen, &plan.authorities.root_pem)?;
     let (mut passed, mut signed) = (Sample::default(), Sample::default());
     for _ in 0..effort.rounds {
@@ -90,12 +86,7 @@ fn chunked(data: u64, key_id: Option<&str>) -> Upload {
             ("x-amz-decoded-content-length", data.to_string()),
         ]
     });
-    Upload {
-        pieces: data / CHUNK as u64,
-        piece: piece.into(),
-        last: last.into(),
-        headers,
-    }
+    Upload { pieces: data / CHUNK as u64, piece: piece.into(), last: last.into(), headers }
 }
 
 /// Megabytes of body a second.

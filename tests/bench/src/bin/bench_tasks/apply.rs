@@ -68,10 +68,7 @@ impl ApplyTrees {
     fn copy_many(&self) -> Result<Duration> {
         let (new, copied) = (self.small.path().join("new"), self.small.path().join("copied"));
         let begin = Instant::now();
-        let status = std::process::Command::new("cp")
-            .arg("-a")
-            .args([&new, &copied])
-            .status();
+        let status = std::process::Command::new("cp").arg("-a").args([&new, &copied]).status();
         let took = begin.elapsed();
         if !status.context("cannot start cp")?.success() {
             bail!("cp could not copy {}", new.display());

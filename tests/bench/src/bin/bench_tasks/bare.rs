@@ -47,23 +47,13 @@ impl BareEngine {
             "netns": {"nsmode": match network { BareNetwork::Bridge => "bridge", BareNetwork::None => "none" }},
         });
         let begin = Instant::now();
-        let created: Value = self
-            .call("POST", "/containers/create", Some(&specification))
-            .await?;
-        let id = created
-            .get("Id")
-            .and_then(Value::as_str)
-            .context("the engine named no container")?;
+        let created: Value = self.call("POST", "/containers/create", Some(&specification)).await?;
+        let id = created.get("Id").and_then(Value::as_str).context("the engine named no container")?;
         let exited = self.run_created(id).await.map(|()| begin.elapsed());
-        let removed = self
-            .call("DELETE", &format!("/containers/{id}?force=true&timeout=0"), None)
-            .await;
+        let removed = self.call("DELETE", &format!("/containers/{id}?force=true&timeout=0"), None).await;
         let exited = exited?;
         removed?;
-        Ok(BareRun {
-            exited,
-            removed: begin.elapsed(),
-        })
+        Ok(BareRun { exited, removed: begin.elapsed() })
     }
 
     async fn run_created(&self, id: &str) -> Result<()> {
@@ -77,11 +67,8 @@ impl BareEngine {
         if attached.status() != StatusCode::SWITCHING_PROTOCOLS {
             bail!("the engine answered the attach with {}", attached.status());
         }
-        let stream = hyper::upgrade::on(attached)
-            .await
-            .context("the engine did not attach")?;
-        self.call("POST", &format!("/containers/{id}/start"), None)
-            .await?;
+        let stream = hyper::upgrade::on(attached).await.context("the engine did not attach")?;
+        self.call("POST", &format!("/containers/{id}/start"), None).await?;
         // The end of the output: the engine may reset the connection there, which is not a fault.
         let (mut output, mut nowhere) = (TokioIo::new(stream), tokio::io::sink());
         let reading = tokio::io::copy(&mut output, &mut nowhere);
@@ -96,12 +83,8 @@ impl BareEngine {
     async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
         let response = self.send(method, path, body).await?;
         let status = response.status();
-        let bytes = response
-            .into_body()
-            .collect()
-            .await
-            .with_context(|| format!("{method} {path}"))?
-            .to_bytes();
+        let bytes =
+            response.into_body().collect().await.with_context(|| format!("{method} {path}"))?.to_bytes();
         if !status.is_success() {
             bail!("{method} {path}: {status} {}", String::from_utf8_lossy(&bytes));
         }
@@ -111,9 +94,8 @@ impl BareEngine {
     async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Response<Incoming>> {
         let context = || format!("{method} {path}");
         let stream = UnixStream::connect(&self.0).await.with_context(context)?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
-            .with_context(context)?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.with_context(context)?;
         tokio::spawn(connection.with_upgrades());
         let mut request = Request::builder()
             .method(method)

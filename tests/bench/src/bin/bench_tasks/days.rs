@@ -20,11 +20,7 @@ const LARGE: [Layout; 2] = [
         before: "true",
         day: "mkdir out; for i in $(seq 20); do head -c 100000000 /dev/urandom > out/$i.o; done",
     },
-    Layout {
-        name: "50,000 new files",
-        before: "true",
-        day: MANY,
-    },
+    Layout { name: "50,000 new files", before: "true", day: MANY },
 ];
 
 /// Measures each project so many times.
@@ -46,11 +42,7 @@ pub(crate) async fn measure(folder: &Path, library: &Library, rounds: u32) -> Re
                 copied.push(in_copy.as_secs_f64() * 1e3);
             }
         }
-        days.push(Day {
-            name: layout.name,
-            direct_ms: direct.spread(),
-            copy_ms: copied.spread(),
-        });
+        days.push(Day { name: layout.name, direct_ms: direct.spread(), copy_ms: copied.spread() });
     }
     Ok(days)
 }

@@ -18,9 +18,7 @@ use super::worktree::{Way, WorkTree};
 type Milestone = (&'static str, fn(&Timings) -> u64);
 const MILESTONES: [Milestone; 5] = [
     ("the task's network is ready", |timings| timings.network_ready_ms),
-    ("the task's container is ready", |timings| {
-        timings.container_ready_ms
-    }),
+    ("the task's container is ready", |timings| timings.container_ready_ms),
     ("the proxy serves", |timings| timings.proxy_ready_ms),
     ("the process is started", |timings| timings.started_ms),
     ("the exit code is known", |timings| timings.exited_ms),
@@ -56,9 +54,8 @@ async fn rounds(
 ) -> Result<Samples> {
     let bare = BareEngine::new(&args.engine);
     // The first round warms up and does not count.
-    let mut samples = round(args, &bare, library, command, tree, Samples::default())
-        .await
-        .map(|_| Samples::default())?;
+    let mut samples =
+        round(args, &bare, library, command, tree, Samples::default()).await.map(|_| Samples::default())?;
     for _ in 0..args.rounds {
         samples = round(args, &bare, library, command, tree, samples).await?;
     }
@@ -133,10 +130,7 @@ struct Samples {
 
 impl Samples {
     fn report(&self, days: Vec<Day>) -> Report {
-        let step = |((name, _), sample): (&Milestone, &Sample)| Step {
-            name,
-            at_ms: sample.spread(),
-        };
+        let step = |((name, _), sample): (&Milestone, &Sample)| Step { name, at_ms: sample.spread() };
         let [plain, protected, copy] = &self.tree;
         Report {
             tree_plain_ms: plain.spread(),

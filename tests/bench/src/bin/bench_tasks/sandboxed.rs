@@ -29,19 +29,14 @@ pub(crate) struct Library {
 
 impl Library {
     pub(crate) async fn start(args: &Args, state: &Path) -> Result<Self> {
-        let engine = args
-            .engine
-            .parse()
-            .context("the engine's address cannot be used")?;
+        let engine = args.engine.parse().context("the engine's address cannot be used")?;
         let mut config = SandboxConfig::new(engine, state);
         "sandbox-bench".clone_into(&mut config.prefix);
         config.proxy_dir = Some(args.proxy_dir.clone());
         config.upstream.dns = Some(SocketAddr::from((NAME_SERVER, 53)));
         let sandbox = Sandbox::start(config).await.context("cannot start")?;
-        let image = sandbox
-            .ensure_image(&ImageSource::existing(&args.image))
-            .await
-            .context("there is no image")?;
+        let image =
+            sandbox.ensure_image(&ImageSource::existing(&args.image)).await.context("there is no image")?;
         Ok(Self { sandbox, image })
     }
 
@@ -54,10 +49,7 @@ impl Library {
             spec = spec.mount(mount);
         }
         let begin = Instant::now();
-        let command = self
-            .sandbox
-            .create_command(spec)
-            .context("cannot create the command")?;
+        let command = self.sandbox.create_command(spec).context("cannot create the command")?;
         let result = command.execute(Input::Empty).await.context("cannot execute")?;
         let wall = begin.elapsed();
         if result.exit_code != 0 {
@@ -78,10 +70,7 @@ impl Library {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        bail!(
-            "containers of an execution are still there after {} s",
-            TIMEOUT.as_secs()
-        )
+        bail!("containers of an execution are still there after {} s", TIMEOUT.as_secs())
     }
 
     pub(crate) async fn shutdown(self) -> Result<()> {
@@ -116,11 +105,7 @@ impl<'a> CommandLine<'a> {
         );
         fs::write(settings.join("sandbox.yaml"), configuration).context("cannot write the configuration")?;
         fs::write(settings.join("network-allowlist.yaml"), ALLOWLIST).context("cannot write the policy")?;
-        Ok(Self {
-            sandbox: &args.sandbox,
-            project,
-            state: folder.join("state"),
-        })
+        Ok(Self { sandbox: &args.sandbox, project, state: folder.join("state") })
     }
 
     /// Runs `sandbox run -- true`; gives the time until it ended, all cleaned up.
@@ -134,10 +119,8 @@ impl<'a> CommandLine<'a> {
             .env("XDG_STATE_HOME", &self.state)
             .stdin(Stdio::null());
         let begin = Instant::now();
-        let output = tokio::process::Command::from(command)
-            .output()
-            .await
-            .context("cannot start the command")?;
+        let output =
+            tokio::process::Command::from(command).output().await.context("cannot start the command")?;
         let wall = begin.elapsed();
         if !output.status.success() {
             bail!(

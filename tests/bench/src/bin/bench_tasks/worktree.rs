@@ -53,10 +53,7 @@ impl WorkTree {
         let tree = folder.join("tree");
         fs::create_dir_all(&tree).with_context(|| format!("cannot make {}", tree.display()))?;
         let Layout { before, .. } = layout;
-        Self::made(
-            folder,
-            &format!("git init -q -b main . && {FIRST_COMMIT} && {before}"),
-        )
+        Self::made(folder, &format!("git init -q -b main . && {FIRST_COMMIT} && {before}"))
     }
 
     #[expect(clippy::disallowed_methods, reason = "git makes the repository")]
@@ -71,10 +68,7 @@ impl WorkTree {
         if !made.context("cannot start git")?.success() {
             bail!("git could not make a repository in {}", tree.display());
         }
-        Ok(Self {
-            tree,
-            copy: folder.join("copy"),
-        })
+        Ok(Self { tree, copy: folder.join("copy") })
     }
 
     pub(crate) fn mount(&self, way: Way) -> Mount {
@@ -94,9 +88,7 @@ impl WorkTree {
         let begin = Instant::now();
         let copy = WorkspaceCopy::open(&self.copy).context("cannot open the copy")?;
         let copy = copy.context("there is no copy")?;
-        let applied = copy
-            .apply(&ApplyOptions::default())
-            .context("cannot apply the copy")?;
+        let applied = copy.apply(&ApplyOptions::default()).context("cannot apply the copy")?;
         let took = begin.elapsed();
         if applied.applied.len() < least {
             bail!("only {} paths were applied", applied.applied.len());

@@ -16,14 +16,9 @@ const UNDEFINED: &[u8] = &[0; 4];
 
 /// Writes an undefined instruction where each waiting thread of `process` goes on, and wakes them: the kernel ends it with SIGILL.
 pub(super) fn crash(process: u32) {
-    let memory = OpenOptions::new()
-        .write(true)
-        .open(format!("/proc/{process}/mem"))
-        .expect("root");
+    let memory = OpenOptions::new().write(true).open(format!("/proc/{process}/mem")).expect("root");
     for address in all_waiting(process) {
-        memory
-            .write_all_at(UNDEFINED, address)
-            .expect("the program's code");
+        memory.write_all_at(UNDEFINED, address).expect("the program's code");
     }
     let process = Pid::from_raw(i32::try_from(process).expect("a number")).expect("a process");
     // Waiting for events is given up when a process was stopped and goes on.

@@ -48,10 +48,7 @@ impl Needles {
             ])
         });
         let texts: BTreeSet<String> = forms.collect();
-        Self {
-            texts: texts.into_iter().collect(),
-            found: BTreeMap::new(),
-        }
+        Self { texts: texts.into_iter().collect(), found: BTreeMap::new() }
     }
 
     /// The places where one was found, and where exactly.
@@ -72,9 +69,7 @@ impl Needles {
     }
 
     fn are_in(&self, bytes: &[u8]) -> bool {
-        self.texts
-            .iter()
-            .any(|text| memchr::memmem::find(bytes, text.as_bytes()).is_some())
+        self.texts.iter().any(|text| memchr::memmem::find(bytes, text.as_bytes()).is_some())
     }
 
     /// Looks into every file at and below the paths, and into what is compressed there. What vanishes meanwhile is gone.
@@ -114,11 +109,7 @@ impl Needles {
                 let mut piece = vec![0; usize::try_from(length).unwrap_or_default()];
                 // Some mappings cannot be read in spite of their permissions, `[vvar]` for one.
                 let read = memory.read_at(&mut piece, at).unwrap_or_default();
-                self.look(
-                    place,
-                    &format!("process {pid} at {at:x}"),
-                    piece.get(..read).unwrap_or_default(),
-                );
+                self.look(place, &format!("process {pid} at {at:x}"), piece.get(..read).unwrap_or_default());
                 at += PIECE;
             }
         }
@@ -129,18 +120,7 @@ impl Needles {
 fn files_with(texts: &[u8], paths: &[&Path]) -> Vec<PathBuf> {
     // The texts go over stdin: an argument would itself be found.
     let mut grep = Command::new("grep")
-        .args([
-            "-r",
-            "-s",
-            "-l",
-            "-Z",
-            "-a",
-            "-F",
-            "--devices=skip",
-            "-f",
-            "-",
-            "--",
-        ])
+        .args(["-r", "-s", "-l", "-Z", "-a", "-F", "--devices=skip", "-f", "-", "--"])
         .args(paths)
         .env("LC_ALL", "C")
         .stdin(Stdio::piped())
@@ -152,10 +132,7 @@ fn files_with(texts: &[u8], paths: &[&Path]) -> Vec<PathBuf> {
     drop(input);
     let output = grep.wait_with_output().expect("our own child");
     let names = output.stdout.split(|byte| *byte == 0);
-    names
-        .filter(|name| !name.is_empty())
-        .map(|name| OsStr::from_bytes(name).into())
-        .collect()
+    names.filter(|name| !name.is_empty()).map(|name| OsStr::from_bytes(name).into()).collect()
 }
 
 /// `7f00-7f10 r--p …`: the borders of a mapping that can be read.
@@ -186,10 +163,7 @@ fn in_url(value: &str) -> String {
 fn base64_core(engine: &GeneralPurpose, value: &str, shift: usize) -> String {
     let encoded = engine.encode(format!("{}{value}", "x".repeat(shift)));
     let end = encoded.len() - 2;
-    encoded
-        .get(if shift == 0 { 0 } else { 4 }..end)
-        .unwrap_or_default()
-        .to_owned()
+    encoded.get(if shift == 0 { 0 } else { 4 }..end).unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -212,10 +186,9 @@ fn needles_are_found_in_bytes_and_within_base64_at_any_place() {
     }
     others.look("bytes", "url", b"~~~%3F%3F%3F%3E%3E%3E~~~%3F%3F%3F%3E%3E%3E");
     assert_eq!(others.found()["bytes"].len(), 3);
-    for digits in [
-        "x612d76616c75652d6f662d736f6d652d6c656e677468",
-        "612D76616C75652D6F662D736F6D652D6C656E677468",
-    ] {
+    for digits in
+        ["x612d76616c75652d6f662d736f6d652d6c656e677468", "612D76616C75652D6F662D736F6D652D6C656E677468"]
+    {
         needles.look("digits", digits, digits.as_bytes());
     }
     assert_eq!(needles.found()["digits"].len(), 2);
@@ -230,12 +203,7 @@ fn needles_are_found_in_bytes_and_within_base64_at_any_place() {
         encoder.write_all(text.as_bytes()).expect("memory");
         encoder.finish().expect("memory")
     };
-    let file = [
-        packed("nothing"),
-        b"between".to_vec(),
-        packed(&format!("{value} {value}")),
-    ]
-    .concat();
+    let file = [packed("nothing"), b"between".to_vec(), packed(&format!("{value} {value}"))].concat();
     std::fs::write(folder.path().join("file"), file).expect("a file");
     needles.look_into_files("files", [folder.path()]);
     let found = needles.found()["files"].join(" ");

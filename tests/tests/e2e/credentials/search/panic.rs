@@ -30,22 +30,14 @@ async fn when_the_proxy_panics_nothing_is_found_and_it_goes_on() {
     run.end(&places).await;
     run.assert_nothing_found();
     let stderr = run.stderr();
-    for said in [
-        "egress proxy: thread",
-        "panicked at crates/proxy/src/forced_panic.rs",
-        "the message is withheld",
-    ] {
+    for said in
+        ["egress proxy: thread", "panicked at crates/proxy/src/forced_panic.rs", "the message is withheld"]
+    {
         assert!(stderr.contains(said), "{stderr}");
     }
     let log = fs::read_to_string(run.project.path().join("net.log")).expect("a log");
-    let panics: Vec<&str> = log
-        .lines()
-        .filter(|line| line.contains("the proxy panicked"))
-        .collect();
-    assert!(
-        matches!(panics[..], [line] if line.contains("https://search.test/")),
-        "{log}"
-    );
+    let panics: Vec<&str> = log.lines().filter(|line| line.contains("the proxy panicked")).collect();
+    assert!(matches!(panics[..], [line] if line.contains("https://search.test/")), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,10 +95,5 @@ fn assert_found_on_stderr(run: &Run) {
     let found: Vec<&str> = run.needles.found().keys().copied().collect();
     let (seen, rest): (Vec<_>, Vec<_>) = found.into_iter().partition(|place| *place == "file system");
     assert!(seen.len() <= 1, "{seen:?}");
-    assert_eq!(
-        rest,
-        ["folders", "output", "temporary files"],
-        "{:#?}",
-        run.needles.found()
-    );
+    assert_eq!(rest, ["folders", "output", "temporary files"], "{:#?}", run.needles.found());
 }

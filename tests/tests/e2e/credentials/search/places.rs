@@ -27,20 +27,14 @@ impl Container {
     async fn of(name: String) -> Self {
         let facts = engine::json("GET", &format!("/containers/{name}/json"), None).await;
         let pid = facts.pointer("/State/Pid").and_then(Value::as_u64);
-        Self {
-            name,
-            pid: pid.and_then(|pid| u32::try_from(pid).ok()).expect("a pid"),
-        }
+        Self { name, pid: pid.and_then(|pid| u32::try_from(pid).ok()).expect("a pid") }
     }
 
     /// Its processes, as this machine numbers them.
     fn processes(&self) -> Vec<u32> {
         let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
         let own = namespace(self.pid);
-        processes()
-            .into_iter()
-            .filter(|pid| own.is_some() && namespace(*pid) == own)
-            .collect()
+        processes().into_iter().filter(|pid| own.is_some() && namespace(*pid) == own).collect()
     }
 
     /// The top of its file system as its processes see it, with all mounts, but for the kernel's own.
@@ -58,10 +52,7 @@ impl Places {
         let names = engine::containers(prefix).await;
         let (proxies, tasks): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.contains("-proxy-"));
         let info = engine::json("GET", "/info", None).await;
-        let storage = info
-            .pointer("/store/graphRoot")
-            .and_then(Value::as_str)
-            .expect("a storage");
+        let storage = info.pointer("/store/graphRoot").and_then(Value::as_str).expect("a storage");
         Self {
             task: Container::of(only(tasks)).await,
             proxy: Container::of(only(proxies)).await,
@@ -79,11 +70,8 @@ impl Places {
                     needles.look("inspection", &target, &engine::raw("GET", &target).await.1);
                 }
             }
-            let (status, export) = engine::raw(
-                "GET",
-                &format!("/v4.0.0/libpod/containers/{}/export", container.name),
-            )
-            .await;
+            let (status, export) =
+                engine::raw("GET", &format!("/v4.0.0/libpod/containers/{}/export", container.name)).await;
             assert_eq!(status, 200, "{} is exported", container.name);
             needles.look("export", &container.name, &export);
             needles.look_into_files("file system", container.roots().iter().map(PathBuf::as_path));
@@ -105,11 +93,7 @@ impl Places {
 
     /// What there is before and after.
     pub(super) async fn search_host(&self, needles: &mut Needles, folders: &[&Path]) {
-        let begun = self
-            .begun
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .expect("a clock")
-            .as_secs();
+        let begun = self.begun.duration_since(SystemTime::UNIX_EPOCH).expect("a clock").as_secs();
         for target in [
             format!("/v4.0.0/libpod/events?stream=false&since={begun}"),
             "/v4.0.0/libpod/networks/json".to_owned(),
@@ -129,22 +113,16 @@ impl Places {
     /// Where the proxy writes what it writes to its own file system.
     pub(super) async fn proxy_layer(&self) -> PathBuf {
         let facts = engine::json("GET", &format!("/containers/{}/json", self.proxy.name), None).await;
-        let layer = facts
-            .pointer("/GraphDriver/Data/UpperDir")
-            .and_then(Value::as_str);
+        let layer = facts.pointer("/GraphDriver/Data/UpperDir").and_then(Value::as_str);
         PathBuf::from(layer.expect("overlay storage"))
     }
 
     /// Waits until the engine knows that the proxy has ended, cores and all. Gives its exit code.
     pub(super) async fn await_end_of_the_proxy(&self) -> i32 {
-        let path = format!(
-            "/containers/{}/wait?condition=exited&condition=stopped&interval=20ms",
-            self.proxy.name
-        );
+        let path =
+            format!("/containers/{}/wait?condition=exited&condition=stopped&interval=20ms", self.proxy.name);
         let code = engine::json("POST", &path, None).await;
-        code.as_i64()
-            .and_then(|code| i32::try_from(code).ok())
-            .expect("a code")
+        code.as_i64().and_then(|code| i32::try_from(code).ok()).expect("a code")
     }
 
     /// The engine's log, its data base, and what it keeps of each container; layers of images are none of it.
@@ -156,11 +134,7 @@ impl Places {
         let kept =
             ["libpod", "db.sql", "overlay-containers", "vfs-containers"].map(|name| storage.join(name));
         let running = ["containers", "libpod", "crun"].map(|name| run.join(name));
-        own.into_iter()
-            .chain(kept)
-            .chain(running)
-            .filter(|path| path.exists())
-            .collect()
+        own.into_iter().chain(kept).chain(running).filter(|path| path.exists()).collect()
     }
 }
 
@@ -171,9 +145,7 @@ fn only(names: Vec<String>) -> String {
 
 fn processes() -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Files below `folder` that were written since `begun`. Others of this machine use the folder too: what is huge is theirs.

@@ -63,17 +63,9 @@ impl Run {
     /// The same in `project`, with another script.
     pub(super) fn start_in(project: Project, prefix: &'static str, settings: &str, script: &str) -> Self {
         let (token, key) = (unique("ghp_", 36), AwsKey::generate(true));
-        let values = [
-            Some(token.clone()),
-            Some(key.secret.clone()),
-            key.token.clone(),
-            Some(key.id.clone()),
-        ];
+        let values = [Some(token.clone()), Some(key.secret.clone()), key.token.clone(), Some(key.id.clone())];
         project.append(".sandbox/sandbox.yaml", settings);
-        project.write(
-            ".sandbox/network-allowlist.yaml",
-            "domains: [search.test, '*.amazonaws.com']\n",
-        );
+        project.write(".sandbox/network-allowlist.yaml", "domains: [search.test, '*.amazonaws.com']\n");
         let begun = SystemTime::now();
         let mut child = project
             .sandbox(&[
@@ -164,12 +156,8 @@ impl Run {
     pub(super) fn assert_used(&mut self, places: &Places) {
         let seen = format!("{:?}", World::shared().seen("search.test"));
         assert!(seen.contains(&self.token), "the real value was used");
-        self.needles
-            .look_into_memory("memory of the proxy", places.proxy.pid);
-        assert!(
-            !self.needles.found().is_empty(),
-            "the control: a search of memory finds what is there"
-        );
+        self.needles.look_into_memory("memory of the proxy", places.proxy.pid);
+        assert!(!self.needles.found().is_empty(), "the control: a search of memory finds what is there");
         self.needles.forget();
     }
 }
@@ -203,10 +191,7 @@ async fn the_control_real_values_in_the_environment_are_found_everywhere() {
     ];
     assert_eq!(found, everywhere.into(), "{:#?}", run.needles.found());
     let files = &run.needles.found()["file system"];
-    assert!(
-        files.iter().any(|file| file.contains("/env.gz unpacked at ")),
-        "{files:#?}"
-    );
+    assert!(files.iter().any(|file| file.contains("/env.gz unpacked at ")), "{files:#?}");
     run.end(&places).await;
 }
 
@@ -216,10 +201,7 @@ async fn after_a_crash_of_the_proxy_nothing_is_found_and_no_core_is_left() {
     let places = Places::of(run.prefix, run.begun).await;
     run.assert_used(&places);
     let limits = fs::read_to_string(format!("/proc/{}/limits", places.proxy.pid)).expect("a process");
-    let core = limits
-        .lines()
-        .find(|line| line.starts_with("Max core file size"))
-        .expect("a limit");
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).expect("a limit");
     let numbers: Vec<&str> = core.split_whitespace().skip(4).take(2).collect();
     assert_eq!(numbers, ["0", "0"], "{core}");
     // The sandbox sleeps, so that it tidies nothing up before it was looked at.
@@ -230,8 +212,7 @@ async fn after_a_crash_of_the_proxy_nothing_is_found_and_no_core_is_left() {
     let ended = places.await_end_of_the_proxy().await;
     assert_eq!(ended, 128 + Signal::ILL.as_raw(), "it crashed");
     assert_eq!(cores(&layer), Vec::<PathBuf>::new());
-    run.needles
-        .look_into_files("layer of the proxy", [layer.as_path()]);
+    run.needles.look_into_files("layer of the proxy", [layer.as_path()]);
     run.search_host(&places).await;
     run.assert_nothing_found();
     kill_process(sandbox, Signal::CONT).expect("our own child");

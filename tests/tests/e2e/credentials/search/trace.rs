@@ -38,10 +38,7 @@ impl Trace {
             .with_ansi(false)
             .with_writer(Arc::clone(&kept))
             .finish();
-        Self {
-            kept,
-            _guard: tracing::subscriber::set_default(subscriber),
-        }
+        Self { kept, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
     fn end(self) -> Vec<u8> {
@@ -64,33 +61,19 @@ impl Used {
     fn new() -> Self {
         let (token, key) = (unique("ghp_", 36), AwsKey::generate(true));
         let values = [Some(token.clone()), Some(key.secret.clone()), key.token.clone()];
-        Self {
-            needles: Needles::new(&values.into_iter().flatten().collect::<Vec<_>>()),
-            token,
-            key,
-        }
+        Self { needles: Needles::new(&values.into_iter().flatten().collect::<Vec<_>>()), token, key }
     }
 
     fn masked(&self) -> PreparedSecrets {
         Secrets::default()
-            .masked(
-                "TOKEN",
-                &self.token,
-                injection(&["trace.test"], &["authorization"]),
-            )
+            .masked("TOKEN", &self.token, injection(&["trace.test"], &["authorization"]))
             .aws(&self.key, "*.amazonaws.com")
             .prepare()
     }
 
     fn unmasked(&self) -> ContainerEnv {
-        let variables = self
-            .key
-            .variables()
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value));
-        variables
-            .chain([("TOKEN".to_owned(), self.token.clone())])
-            .collect()
+        let variables = self.key.variables().into_iter().map(|(name, value)| (name.to_owned(), value));
+        variables.chain([("TOKEN".to_owned(), self.token.clone())]).collect()
     }
 
     /// What is traced while `command` makes and runs a task; nothing else happens in this thread.
@@ -110,9 +93,8 @@ impl Used {
 #[tokio::test]
 async fn at_trace_level_no_crate_says_a_real_value() {
     let mut used = Used::new();
-    let said = used
-        .trace(|used, bed| bed.command_with(&used.masked(), POLICY, &["bash", "-c", SCRIPT]))
-        .await;
+    let said =
+        used.trace(|used, bed| bed.command_with(&used.masked(), POLICY, &["bash", "-c", SCRIPT])).await;
     assert!(used.needles.found().is_empty(), "a real value is traced");
     for name in ["sandbox::", "bollard::", "hyper"] {
         assert!(said.contains(name), "{name} was listened to");

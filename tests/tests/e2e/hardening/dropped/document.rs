@@ -24,9 +24,7 @@ fn documented() -> BTreeMap<&'static str, [&'static str; 2]> {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [files::ROWS, identity::ROWS, limits::ROWS, network::ROWS]
-        .into_iter()
-        .flatten()
+    [files::ROWS, identity::ROWS, limits::ROWS, network::ROWS].into_iter().flatten()
 }
 
 #[test]
@@ -48,9 +46,7 @@ fn the_table_says_of_each_version_what_is_seen_on_it() {
                 Gives::Ignored => said.starts_with("ignored"),
                 Gives::Obeyed => said.starts_with("obeyed"),
                 Gives::Refused => said.contains("error"),
-                Gives::Other(_) => !["ignored", "obeyed", "error"]
-                    .iter()
-                    .any(|word| said.starts_with(word)),
+                Gives::Other(_) => !["ignored", "obeyed", "error"].iter().any(|word| said.starts_with(word)),
             };
             assert!(fits, "{}: {gives:?} and `{said}`", row.field);
         }

@@ -21,10 +21,7 @@ pub(super) const ROWS: &[Row] = &[
         four: Ignored,
         five: Ignored,
         ours: &[Ours::Works(
-            || Isolation {
-                masked_paths: vec!["/etc/apt".to_owned()],
-                ..Isolation::agent()
-            },
+            || Isolation { masked_paths: vec!["/etc/apt".to_owned()], ..Isolation::agent() },
             APT,
             "0\n",
         )],

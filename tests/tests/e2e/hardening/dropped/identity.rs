@@ -7,16 +7,11 @@ use super::row::Gives::{Ignored, Obeyed, Refused};
 use super::row::{Look, Ours, Row, check};
 
 const OWN_USERS: fn() -> Isolation = || Isolation {
-    user_namespace: UserNamespace::Private {
-        first: 300_000,
-        size: 65_536,
-    },
+    user_namespace: UserNamespace::Private { first: 300_000, size: 65_536 },
     ..Isolation::agent()
 };
-const DESCRIBED: fn() -> Isolation = || Isolation {
-    devices: vec![Device::Cdi("sandbox.test/device=zero".to_owned())],
-    ..Isolation::agent()
-};
+const DESCRIBED: fn() -> Isolation =
+    || Isolation { devices: vec![Device::Cdi("sandbox.test/device=zero".to_owned())], ..Isolation::agent() };
 const UID_MAP: &str = "echo $(cat /proc/self/uid_map)";
 const OPENS: &str = "mknod /node c 1 11 && { : > /node; } 2>/dev/null && echo opened || echo refused";
 
@@ -30,10 +25,7 @@ pub(super) const ROWS: &[Row] = &[
         four: Ignored,
         five: Ignored,
         ours: &[Ours::Refused(
-            || Isolation {
-                runtime: Some(Runtime::Krun),
-                ..Isolation::agent()
-            },
+            || Isolation { runtime: Some(Runtime::Krun), ..Isolation::agent() },
             "isolation.runtime",
         )],
     },
@@ -107,10 +99,7 @@ pub(super) const ROWS: &[Row] = &[
         four: Obeyed,
         five: Obeyed,
         ours: &[Ours::Invalid(
-            || Isolation {
-                hostname: "a b".to_owned(),
-                ..Isolation::agent()
-            },
+            || Isolation { hostname: "a b".to_owned(), ..Isolation::agent() },
             "isolation.hostname",
         )],
     },
@@ -133,10 +122,7 @@ pub(super) const ROWS: &[Row] = &[
         four: Obeyed,
         five: Obeyed,
         ours: &[Ours::Works(
-            || Isolation {
-                shm_size: 0,
-                ..Isolation::agent()
-            },
+            || Isolation { shm_size: 0, ..Isolation::agent() },
             "ls -d /dev/shm 2>/dev/null || echo none",
             "none\n",
         )],
@@ -163,10 +149,7 @@ pub(super) const ROWS: &[Row] = &[
         four: Refused,
         five: Refused,
         ours: &[Ours::Refused(
-            || Isolation {
-                seccomp: Seccomp::Profile("/no/such/profile.json".into()),
-                ..Isolation::agent()
-            },
+            || Isolation { seccomp: Seccomp::Profile("/no/such/profile.json".into()), ..Isolation::agent() },
             "isolation.seccomp",
         )],
     },

@@ -22,21 +22,8 @@ pub(super) const ROWS: &[Row] = &[
         five: Other(AS_MUCH),
         ours: &[
             Ours::Works(Isolation::agent, SWAP, "0\n"),
-            Ours::Works(
-                || Isolation {
-                    swap: 32 << 20,
-                    ..Isolation::agent()
-                },
-                SWAP,
-                "33554432\n",
-            ),
-            Ours::Invalid(
-                || Isolation {
-                    swap: u64::MAX,
-                    ..Isolation::agent()
-                },
-                "isolation.swap",
-            ),
+            Ours::Works(|| Isolation { swap: 32 << 20, ..Isolation::agent() }, SWAP, "33554432\n"),
+            Ours::Invalid(|| Isolation { swap: u64::MAX, ..Isolation::agent() }, "isolation.swap"),
         ],
     },
     Row {
@@ -59,10 +46,7 @@ pub(super) const ROWS: &[Row] = &[
         four: Refused,
         five: Obeyed,
         ours: &[Ours::Works(
-            || Isolation {
-                ulimits: vec![Ulimit::fixed(UlimitKind::Core, 0)],
-                ..Isolation::agent()
-            },
+            || Isolation { ulimits: vec![Ulimit::fixed(UlimitKind::Core, 0)], ..Isolation::agent() },
             "ulimit -Hc",
             "0\n",
         )],

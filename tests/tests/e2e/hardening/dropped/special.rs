@@ -44,9 +44,6 @@ async fn a_bound_on_the_log_is_obeyed() {
         assert_eq!(made.facts["HostConfig"]["LogConfig"]["Config"], Value::Null);
         made.output.starts_with("first\n")
     };
-    assert!(
-        !with(json!({"max-size": "65536"})).await,
-        "what came first is gone"
-    );
+    assert!(!with(json!({"max-size": "65536"})).await, "what came first is gone");
     assert!(with(json!({})).await, "the control");
 }

@@ -36,10 +36,8 @@ sleep 1; cat /tmp/tail; echo
 echo done; sleep 3600";
     for strict in [true, false] {
         let real = unique("ghp_", 36);
-        let injection = Injection {
-            allow_echo: !strict,
-            ..injection(&["*.mirror.test"], &["authorization"])
-        };
+        let injection =
+            Injection { allow_echo: !strict, ..injection(&["*.mirror.test"], &["authorization"]) };
         let secrets = Secrets::default().masked("TOKEN", &real, injection).prepare();
         let surrogate = secrets.env_vars().get("TOKEN").expect("a surrogate");
         let policy = "domains: ['*.mirror.test']";

@@ -15,10 +15,7 @@ fn crash(bed: &Bed, point: FailPoint, count: usize) {
         left -= usize::from(left > 0 && is == point);
         left > 0
     });
-    assert!(
-        matches!(stopped, Err(WorkspaceError::Unreadable { .. })),
-        "{stopped:?}"
-    );
+    assert!(matches!(stopped, Err(WorkspaceError::Unreadable { .. })), "{stopped:?}");
 }
 
 /// The host does something that makes the last step fail.
@@ -100,10 +97,7 @@ fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
                 assert_eq!(unmeddled(&bed), expected);
                 break;
             }
-            stopped => assert!(
-                matches!(stopped, Err(WorkspaceError::Unreadable { .. })),
-                "{stopped:?}"
-            ),
+            stopped => assert!(matches!(stopped, Err(WorkspaceError::Unreadable { .. })), "{stopped:?}"),
         }
         // The next command reports the failed step if it was not reported before.
         match WorkspaceCopy::open(bed.copy()) {
@@ -115,16 +109,8 @@ fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
         bed.opened();
         assert!(!bed.copy().join("journal.json").exists());
     }
-    let undoing = [
-        FailPoint::Failed,
-        FailPoint::Undone,
-        FailPoint::Cleaning,
-        FailPoint::Cleaned,
-    ];
-    assert!(
-        undoing.iter().all(|point| crashed.contains(point)),
-        "it crashed there: {crashed:?}"
-    );
+    let undoing = [FailPoint::Failed, FailPoint::Undone, FailPoint::Cleaning, FailPoint::Cleaned];
+    assert!(undoing.iter().all(|point| crashed.contains(point)), "it crashed there: {crashed:?}");
 }
 
 #[test]
@@ -225,10 +211,7 @@ fn a_stage_that_is_gone_is_said_once() {
     bed.opened();
     crash(&bed, FailPoint::Journalled, 1);
     fs::remove_dir_all(bed.stage()).unwrap();
-    assert!(matches!(
-        WorkspaceCopy::open(bed.copy()),
-        Err(WorkspaceError::Io { .. })
-    ));
+    assert!(matches!(WorkspaceCopy::open(bed.copy()), Err(WorkspaceError::Io { .. })));
     assert_eq!(bed.snapshot(), before);
     assert_eq!(bed.changes(), WORKED, "the copy still has everything");
     bed.apply(&ApplyOptions::default()).unwrap();
@@ -263,10 +246,7 @@ fn what_the_host_changes_after_the_comparison_stays() {
             }
             true
         });
-        assert!(
-            matches!(failed, Err(WorkspaceError::RolledBack { .. })),
-            "{path}: {failed:?}"
-        );
+        assert!(matches!(failed, Err(WorkspaceError::RolledBack { .. })), "{path}: {failed:?}");
         assert_eq!(bed.snapshot()[path], "by the host");
     }
 }

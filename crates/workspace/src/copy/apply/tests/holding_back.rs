@@ -14,18 +14,10 @@ fn hooks_that_are_hidden_by_a_new_folder_are_held_back() {
     let bed = Bed::new();
     bed.host(".git/hooks/pre-commit", "x");
     bed.task(".git/hooks/a.sample", "x");
-    assert_eq!(
-        held(&bed, ".git/hooks/a.sample"),
-        None,
-        "the control: a sample is one"
-    );
+    assert_eq!(held(&bed, ".git/hooks/a.sample"), None, "the control: a sample is one");
     bed.hide(".git/hooks");
     assert_eq!(held(&bed, ".git/hooks/pre-commit"), Some(HeldBack::Protected));
-    fs::rename(
-        bed.tree().join(".git/hooks/pre-commit"),
-        bed.tree().join(".git/hooks/b.sample"),
-    )
-    .unwrap();
+    fs::rename(bed.tree().join(".git/hooks/pre-commit"), bed.tree().join(".git/hooks/b.sample")).unwrap();
     assert_eq!(held(&bed, ".git/hooks/b.sample"), None, "no hook goes");
 
     // Shared hooks, which a folder of samples would take the place of.
@@ -37,13 +29,7 @@ fn hooks_that_are_hidden_by_a_new_folder_are_held_back() {
 #[test]
 fn a_folder_that_goes_with_something_protected_is_held_back() {
     let bed = Bed::new();
-    for path in [
-        "a/b/.husky/pre-push",
-        "c/.envrc",
-        "d/b/.git/config",
-        "e/b/file",
-        "f/.git/hooks/a.sample",
-    ] {
+    for path in ["a/b/.husky/pre-push", "c/.envrc", "d/b/.git/config", "e/b/file", "f/.git/hooks/a.sample"] {
         bed.host(path, "x");
     }
     bed.remove("a");
@@ -62,10 +48,7 @@ fn a_folder_that_goes_with_something_protected_is_held_back() {
     ] {
         assert_eq!(held(&bed, path), expected, "{path}");
     }
-    let options = ApplyOptions {
-        force: true,
-        ..ApplyOptions::default()
-    };
+    let options = ApplyOptions { force: true, ..ApplyOptions::default() };
     bed.apply(&options).unwrap();
     let tree = bed.snapshot();
     for path in ["a/b/.husky/pre-push", "c/.envrc", "d/b/.git/config"] {
@@ -108,13 +91,9 @@ fn what_a_second_work_tree_has_too_is_applied_and_what_a_task_prepared_is_not() 
 #[test]
 fn references_and_objects_may_go_and_hooks_and_configurations_may_not() {
     let bed = Bed::new();
-    for path in [
-        ".git/HEAD",
-        ".git/refs/heads/topic",
-        ".git/objects/ab/cd",
-        ".git/hooks/pre-commit",
-        ".git/config",
-    ] {
+    for path in
+        [".git/HEAD", ".git/refs/heads/topic", ".git/objects/ab/cd", ".git/hooks/pre-commit", ".git/config"]
+    {
         bed.host(path, "x");
     }
     for path in [".git/refs/heads/topic", ".git/objects/ab"] {

@@ -34,15 +34,9 @@ fn folders_without_end_are_refused_and_thrown_away() {
         at = openat(&at, "d", OFlags::DIRECTORY, Mode::empty()).unwrap();
     }
     let changes = bed.opened().changes(&Protection::default());
-    assert!(
-        matches!(changes, Err(WorkspaceError::Unreadable { .. })),
-        "{changes:?}"
-    );
+    assert!(matches!(changes, Err(WorkspaceError::Unreadable { .. })), "{changes:?}");
     let applied = bed.apply(&ApplyOptions::default());
-    assert!(
-        matches!(applied, Err(WorkspaceError::Unreadable { .. })),
-        "{applied:?}"
-    );
+    assert!(matches!(applied, Err(WorkspaceError::Unreadable { .. })), "{applied:?}");
     bed.opened().discard().unwrap();
     assert!(WorkspaceCopy::open(bed.copy()).unwrap().is_none());
     assert_eq!(bed.snapshot(), before);
@@ -58,10 +52,7 @@ fn folders_without_end_are_refused_and_thrown_away() {
         at = openat(&at, &name, OFlags::DIRECTORY, Mode::empty()).unwrap();
     }
     let changes = long.opened().changes(&Protection::default());
-    assert!(
-        matches!(changes, Err(WorkspaceError::Unreadable { .. })),
-        "{changes:?}"
-    );
+    assert!(matches!(changes, Err(WorkspaceError::Unreadable { .. })), "{changes:?}");
     long.opened().discard().unwrap();
 }
 
@@ -99,10 +90,7 @@ fn a_copy_that_could_not_be_thrown_away_is_still_known() {
     unprivileged(|| {
         assert!(matches!(bed.opened().discard(), Err(WorkspaceError::Io { .. })));
         let changes = bed.opened().changes(&Protection::default());
-        assert!(
-            matches!(changes, Err(WorkspaceError::Unreadable { .. })),
-            "{changes:?}"
-        );
+        assert!(matches!(changes, Err(WorkspaceError::Unreadable { .. })), "{changes:?}");
         assert!(bed.opened().discard().is_err());
         // A task begins again.
         drop(bed.taken());
@@ -129,8 +117,7 @@ fn a_stage_that_cannot_be_removed_stops_nothing() {
     let tree = bed.snapshot();
     assert_eq!(tree["edited"], "new content");
     assert!(
-        tree.keys()
-            .any(|path| path.starts_with(".sandbox-apply-") && path.ends_with("a/b")),
+        tree.keys().any(|path| path.starts_with(".sandbox-apply-") && path.ends_with("a/b")),
         "the control: it could not be removed: {tree:?}"
     );
     drop(bed.taken());

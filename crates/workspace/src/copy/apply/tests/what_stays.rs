@@ -71,26 +71,12 @@ fn what_was_applied_is_in_the_copy_no_more() {
     bed.task("sub/fine", "fine");
     bed.task("hidden/fine", "fine");
     bed.hide("hidden");
-    mknodat(
-        CWD,
-        bed.upper().join("pipe"),
-        FileType::Fifo,
-        Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
+    mknodat(CWD, bed.upper().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     fs::set_permissions(bed.upper().join("new"), fs::Permissions::from_mode(0o710)).unwrap();
     let held = held_back(&bed);
     assert_eq!(
         held,
-        [
-            "hidden/.envrc",
-            "new/.envrc",
-            "pipe",
-            "sub/.claude",
-            "sub/.claude/a",
-            "sub/.claude/a/b"
-        ]
+        ["hidden/.envrc", "new/.envrc", "pipe", "sub/.claude", "sub/.claude/a", "sub/.claude/a/b"]
     );
     bed.apply(&ApplyOptions::default()).unwrap();
     assert_eq!(bed.snapshot()["new/fine"], "fine");
@@ -108,14 +94,7 @@ fn what_was_applied_is_in_the_copy_no_more() {
         "sub/.claude/a/b",
     ];
     assert_eq!(paths_in(&upper), expected);
-    assert!(
-        upper
-            .join("hidden/.envrc")
-            .symlink_metadata()
-            .unwrap()
-            .file_type()
-            .is_char_device()
-    );
+    assert!(upper.join("hidden/.envrc").symlink_metadata().unwrap().file_type().is_char_device());
     assert_eq!(upper.join("new").metadata().unwrap().mode() & 0o7777, 0o710);
 
     // What the host writes there is seen by the next task, and no conflict.
@@ -132,10 +111,7 @@ fn what_was_applied_is_in_the_copy_no_more() {
     );
     bed.apply(&ApplyOptions::default()).unwrap();
     assert_eq!(bed.snapshot()["edited"], "by the second task");
-    let all = ApplyOptions {
-        include_held_back: true,
-        ..ApplyOptions::default()
-    };
+    let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
     bed.apply(&all).unwrap();
     assert!(bed.opened_if_any().is_none() && !bed.tree().join("hidden/.envrc").exists());
     assert_eq!(bed.snapshot()["sub/.claude/a/b"], "evil");
@@ -156,10 +132,7 @@ fn what_both_sides_changed_before_the_next_task_stays_a_conflict() {
         }
         other => panic!("{other:?}"),
     }
-    let forced = ApplyOptions {
-        force: true,
-        ..ApplyOptions::default()
-    };
+    let forced = ApplyOptions { force: true, ..ApplyOptions::default() };
     bed.apply(&forced).unwrap();
     assert_eq!(bed.snapshot()["edited"], "new content");
 }
@@ -172,10 +145,7 @@ fn a_conflict_of_what_is_held_back_outlives_the_apply_of_the_rest() {
     bed.host(".envrc", "of the host");
     bed.apply(&ApplyOptions::default()).unwrap();
     drop(bed.taken());
-    let all = ApplyOptions {
-        include_held_back: true,
-        ..ApplyOptions::default()
-    };
+    let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
     assert!(matches!(bed.apply(&all), Err(WorkspaceError::Conflict { .. })));
 }
 
@@ -183,14 +153,8 @@ fn a_conflict_of_what_is_held_back_outlives_the_apply_of_the_rest() {
 fn a_repository_is_applied_as_a_whole_or_not() {
     let worked = || {
         let bed = Bed::new();
-        for path in [
-            "objects/ab/c",
-            "refs/heads/main",
-            "HEAD",
-            "index",
-            "COMMIT_EDITMSG",
-            "hooks/pre-commit",
-        ] {
+        for path in ["objects/ab/c", "refs/heads/main", "HEAD", "index", "COMMIT_EDITMSG", "hooks/pre-commit"]
+        {
             bed.task(&format!(".git/{path}"), "x");
         }
         bed.task("edited", "new content");
@@ -248,12 +212,7 @@ fn whenever_it_crashes_what_is_held_back_is_kept() {
             left -= usize::from(left > 0);
             left > 0
         };
-        let applied = apply(
-            &comparison,
-            &bed.copy(),
-            &ApplyOptions::default(),
-            &mut fail_points,
-        );
+        let applied = apply(&comparison, &bed.copy(), &ApplyOptions::default(), &mut fail_points);
         let copy = bed.opened();
         assert_eq!(held_back(&bed), ["made/.envrc"], "point {point}");
         if bed.snapshot() == undone {
