@@ -135,7 +135,7 @@ const HOST_SERVICE: u16 = 7070;
 /// Whose integration tests these are.
 pub(crate) const PACKAGE: &str = "e2e-tests";
 /// Tests of what does not depend on podman's version, by module: a whole run makes them on one version only.
-const ON_ONE_VERSION: [&str; 28] = [
+const ON_ONE_VERSION: [&str; 44] = [
     "agent",
     "clients",
     "command_line::agent",
@@ -152,6 +152,10 @@ const ON_ONE_VERSION: [&str; 28] = [
     "credentials::foreign",
     "credentials::s3",
     "credentials::scope",
+    "credentials::search::needles",
+    "credentials::search::panic",
+    "credentials::search::trace",
+    "examples",
     "executor::behaviour",
     "executor::crowd",
     "executor::errors",
@@ -161,9 +165,21 @@ const ON_ONE_VERSION: [&str; 28] = [
     "executor::parallel",
     "executor::timeouts",
     "executor::workspace",
+    "gateway",
     "identity",
     "protocols",
+    "reliability::flood",
+    "reliability::proxy_faults",
+    "reliability::record",
+    "reliability::unfinished_agent",
     "requests",
+    "resources::traffic",
+    "runs::policy",
+    "workspace::followed",
+    "workspace::layouts",
+    "workspace::links",
+    "workspace::others",
+    "workspace::planted",
 ];
 
 /// How many tests run at once: more than two processors, since most of a test is waiting.
