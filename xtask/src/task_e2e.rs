@@ -244,8 +244,7 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
         let options = [&FOR_TESTS[..], &["--features", "attempts"]].concat();
         cargo::static_program(INSIDE, INSIDE, &options, &attempts)
     })?;
-    let forced_panic =
-        step("building the programs that panic when they are asked to", || build_forced_panic())?;
+    let forced_panic = step("building the programs that panic when they are asked to", build_forced_panic)?;
     let sandbox = step("building the sandbox command", || cargo::program("sandbox", &[]))?;
     let tests = step("building the tests", build_tests)?;
     let examples = step("building the examples", build_examples)?;

@@ -290,7 +290,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::too_many_lines, reason = "a table")]
     fn a_failure_is_attributed_to_the_field_that_causes_it() {
         let limited = plan(Isolation {
             ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, 1 << 40)],

@@ -94,7 +94,7 @@ pub(super) mod tests {
             match expected {
                 None => assert_eq!(fault, None),
                 Some(part) => {
-                    assert!(fault.as_ref().is_some_and(|fault| fault.contains(part)), "{fault:?} {part}")
+                    assert!(fault.as_ref().is_some_and(|fault| fault.contains(part)), "{fault:?} {part}");
                 }
             }
         }

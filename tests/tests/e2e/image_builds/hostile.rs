@@ -25,7 +25,7 @@ async fn what_the_engine_would_do_outside_of_the_sandbox_is_refused() {
             let built = yard.build(network.clone(), steps).await;
             match built.tag {
                 Err(error) => {
-                    assert!(error.contains(expected) || expected == "no instruction", "{steps}: {error}")
+                    assert!(error.contains(expected) || expected == "no instruction", "{steps}: {error}");
                 }
                 Ok(_) => assert_eq!(expected, "no instruction", "{steps}"),
             }

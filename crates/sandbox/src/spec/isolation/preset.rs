@@ -85,7 +85,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::too_many_lines, reason = "a flat table")]
     fn each_bad_field_is_named() {
         let agent = Isolation::agent;
         let tmpfs = || Tmpfs::new("/tmp", 4096);
