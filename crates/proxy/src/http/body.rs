@@ -60,6 +60,8 @@ impl Download {
     }
 
     fn of(answer: Answer, lease: Lease, exchange: Exchange) -> Self {
+        // A client whose window is full never asks.
+        lease.given();
         let mut download =
             Self { source: Source::Upstream { answer, lease: Some(lease) }, exchange: Some(exchange) };
         download.finish_if_ended();
@@ -137,14 +139,20 @@ impl Body for Download {
         let frame = match &mut this.source {
             Source::Page(page) => page.take().map(|page| Ok(Frame::data(page))),
             Source::Upstream { answer, lease } => match answer.poll_frame(cx) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    lease.as_ref().inspect(|lease| lease.asked());
+                    return Poll::Pending;
+                }
                 Poll::Ready(None) => {
                     if let Some(lease) = lease.take() {
                         lease.finish();
                     }
                     None
                 }
-                Poll::Ready(Some(Ok(frame))) => Some(Ok(frame)),
+                Poll::Ready(Some(Ok(frame))) => {
+                    lease.as_ref().inspect(|lease| lease.given());
+                    Some(Ok(frame))
+                }
                 Poll::Ready(Some(Err(error))) => {
                     if let Some(exchange) = &mut this.exchange {
                         exchange.failed(format!("Reset: {error}"));

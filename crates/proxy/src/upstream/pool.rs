@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::mem;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -26,6 +27,9 @@ use crate::upload::Upload;
 const IDLE: Duration = Duration::from_secs(30);
 /// How long an HTTP/1 connection may take to be ready again after an answer.
 const SETTLE: Duration = Duration::from_secs(1);
+/// How long a client may take for what came last over a shared connection, before other requests avoid the connection: what is not read
+/// holds a part of the connection's window, and an upstream that may send no more holds up everything on it.
+const SLOW: Duration = Duration::from_millis(100);
 /// Requests on one HTTP/2 connection at most; the upstream may set less.
 const SHARED: usize = 100;
 /// Hosts that are remembered to speak HTTP/1.1 only.
@@ -61,8 +65,39 @@ struct Shared {
     id: u64,
     destination: Destination,
     sender: Shareable,
-    in_use: usize,
+    /// One for each request that is in progress.
+    readers: Vec<Arc<Reader>>,
     since: Instant,
+}
+
+/// One request's part in a shared connection.
+struct Share {
+    /// Of the connection.
+    id: u64,
+    reader: Arc<Reader>,
+}
+
+/// Whether the client of one request reads what comes.
+#[derive(Debug)]
+struct Reader {
+    begun: Instant,
+    /// When it was given something that it has not asked beyond, in milliseconds since `begun`, plus one; 0 while it waits for more.
+    given: AtomicU64,
+}
+
+impl Reader {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { begun: Instant::now(), given: AtomicU64::new(0) })
+    }
+
+    fn elapsed(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX - 1)
+    }
+
+    fn is_slow(&self) -> bool {
+        let given = self.given.load(Ordering::Relaxed);
+        given > 0 && u128::from(self.elapsed().saturating_sub(given - 1)) >= SLOW.as_millis()
+    }
 }
 
 /// A wish to dial. The last one for a destination takes its entry away, also when it is abandoned.
@@ -87,8 +122,7 @@ pub(crate) struct Lease {
     pool: Weak<Pool>,
     destination: Destination,
     sender: Option<Sender>,
-    /// The connection among the shared ones.
-    shared: Option<u64>,
+    shared: Option<Share>,
     reused: bool,
 }
 
@@ -178,7 +212,7 @@ impl Pool {
         self: &Arc<Self>,
         destination: &Destination,
         sender: Sender,
-        shared: Option<u64>,
+        shared: Option<Share>,
         reused: bool,
     ) -> Lease {
         Lease {
@@ -210,11 +244,11 @@ impl Pool {
         self.idled.notify_one();
     }
 
-    fn release(&self, id: u64) {
+    fn release(&self, share: &Share) {
         let dropped = {
             let mut connections = self.lock();
-            if let Some(shared) = connections.shared.iter_mut().find(|shared| shared.id == id) {
-                shared.in_use -= 1;
+            if let Some(shared) = connections.shared.iter_mut().find(|shared| shared.id == share.id) {
+                shared.readers.retain(|other| !Arc::ptr_eq(other, &share.reader));
                 shared.since = Instant::now();
             }
             connections.evict(self.capacity)
@@ -231,21 +265,31 @@ impl Pool {
         connections.idle.retain(|idle| !due(idle.since) && !idle.sender.is_closed());
         connections
             .shared
-            .retain(|shared| shared.in_use > 0 || (!due(shared.since) && !shared.sender.is_closed()));
+            .retain(|shared| shared.is_used() || (!due(shared.since) && !shared.sender.is_closed()));
         connections.idle_since().map(|since| since + IDLE)
     }
 }
 
+impl Shared {
+    fn is_used(&self) -> bool {
+        !self.readers.is_empty()
+    }
+}
+
 impl Connections {
-    fn take(&mut self, destination: &Destination) -> Option<(Sender, Option<u64>)> {
-        self.shared.retain(|shared| shared.in_use > 0 || !shared.sender.is_closed());
+    fn take(&mut self, destination: &Destination) -> Option<(Sender, Option<Share>)> {
+        self.shared.retain(|shared| shared.is_used() || !shared.sender.is_closed());
         let free = |shared: &&mut Shared| {
             let room = shared.sender.room().min(SHARED);
-            shared.destination == *destination && !shared.sender.is_closed() && shared.in_use < room
+            shared.destination == *destination
+                && !shared.sender.is_closed()
+                && shared.readers.len() < room
+                && !shared.readers.iter().any(|reader| reader.is_slow())
         };
         if let Some(shared) = self.shared.iter_mut().find(free) {
-            shared.in_use += 1;
-            return Some((Sender::Http2(shared.sender.clone()), Some(shared.id)));
+            let reader = Reader::new();
+            shared.readers.push(Arc::clone(&reader));
+            return Some((Sender::Http2(shared.sender.clone()), Some(Share { id: shared.id, reader })));
         }
         // The one that was used last is the least likely to have been closed by the other side.
         while let Some(at) = self.idle.iter().rposition(|idle| idle.destination == *destination) {
@@ -257,7 +301,7 @@ impl Connections {
         None
     }
 
-    fn adopt(&mut self, destination: &Destination, sender: &Sender) -> Option<u64> {
+    fn adopt(&mut self, destination: &Destination, sender: &Sender) -> Option<Share> {
         let Sender::Http2(sender) = sender else {
             self.http1_only.put(destination.clone(), ());
             return None;
@@ -265,16 +309,18 @@ impl Connections {
         self.next_id += 1;
         let id = self.next_id;
         let (destination, sender) = (destination.clone(), sender.clone());
-        self.shared.push(Shared { id, destination, sender, in_use: 1, since: Instant::now() });
-        Some(id)
+        let reader = Reader::new();
+        let readers = vec![Arc::clone(&reader)];
+        self.shared.push(Shared { id, destination, sender, readers, since: Instant::now() });
+        Some(Share { id, reader })
     }
 
     /// Takes out what exceeds `capacity`, the longest idle first. The caller drops it after the lock is free.
     fn evict(&mut self, capacity: usize) -> (Vec<Idle>, Vec<Shared>) {
         let mut evicted = (Vec::new(), Vec::new());
-        while self.idle.len() + self.shared.iter().filter(|shared| shared.in_use == 0).count() > capacity {
+        while self.idle.len() + self.shared.iter().filter(|shared| !shared.is_used()).count() > capacity {
             let oldest_idle = self.idle.first().map(|idle| idle.since);
-            let unused = self.shared.iter().enumerate().filter(|(_, shared)| shared.in_use == 0);
+            let unused = self.shared.iter().enumerate().filter(|(_, shared)| !shared.is_used());
             match (
                 oldest_idle,
                 unused.min_by_key(|(_, shared)| shared.since).map(|(at, shared)| (at, shared.since)),
@@ -289,7 +335,7 @@ impl Connections {
     }
 
     fn idle_since(&self) -> Option<Instant> {
-        let shared = self.shared.iter().filter(|shared| shared.in_use == 0).map(|shared| shared.since);
+        let shared = self.shared.iter().filter(|shared| !shared.is_used()).map(|shared| shared.since);
         self.idle.iter().map(|idle| idle.since).chain(shared).min()
     }
 }
@@ -311,6 +357,20 @@ impl Lease {
             return Err(SendError { request: Some(Box::new(request)), error: None });
         };
         sender.send(request).await.map_err(SendError::from)
+    }
+
+    /// The client was given a part of the answer, and has asked for no more yet.
+    pub(crate) fn given(&self) {
+        if let Some(Share { reader, .. }) = &self.shared {
+            reader.given.store(reader.elapsed().saturating_add(1), Ordering::Relaxed);
+        }
+    }
+
+    /// The client waits for more of the answer.
+    pub(crate) fn asked(&self) {
+        if let Some(Share { reader, .. }) = &self.shared {
+            reader.given.store(0, Ordering::Relaxed);
+        }
     }
 
     /// The answer was read to its end: the connection may serve again.
@@ -339,8 +399,8 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let (Some(id), Some(pool)) = (self.shared, self.pool.upgrade()) {
-            pool.release(id);
+        if let (Some(share), Some(pool)) = (&self.shared, self.pool.upgrade()) {
+            pool.release(share);
         }
     }
 }
