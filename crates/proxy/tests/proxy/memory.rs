@@ -43,6 +43,8 @@ async fn large_bodies_and_many_streams_stay_below_the_bound() {
     }))
     .await;
     // Another one is not held up by them, once it shows that they are slow.
+    // tidy: sleep: nothing says that their upstream may send no more; too short a wait lets the test pass, and never fail.
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let mut other = None;
     for _ in 0..60 {
         let mut client = proxy.http1("a.example").await;
