@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_versions_of_the_engine_say_is_told_apart() {
+    fn what_both_versions_of_the_engine_say_is_distinguished() {
         let name4 = status(500, "network name n already used: network already exists");
         let name5 = status(409, "network name n already used: network already exists");
         let subnet = status(500, "subnet 10.0.0.0/28 is already used on the host or by another config");

@@ -69,7 +69,7 @@ pub(crate) fn tag(prefix: &str, kind: ImageKind, sha256: &str) -> String {
 }
 
 /// Whether an image with `labels` is an overlay on the image with the id `lower`.
-pub(crate) fn stands_on(labels: &BTreeMap<String, String>, lower: &str) -> bool {
+pub(crate) fn is_built_on(labels: &BTreeMap<String, String>, lower: &str) -> bool {
     labels.get(KIND).is_some_and(|kind| kind == ImageKind::Overlay.as_str())
         && labels.get(LOWER).is_some_and(|known| known == lower)
 }
@@ -177,9 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_knows_what_it_stands_on() {
-        assert!(stands_on(&labels("p", ImageKind::Overlay, Some("sha256:1")), "sha256:1"));
-        assert!(!stands_on(&labels("p", ImageKind::Overlay, Some("sha256:1")), "sha256:2"));
-        assert!(!stands_on(&labels("p", ImageKind::Repo, None), ""));
+    fn an_overlay_knows_what_it_is_built_on() {
+        assert!(is_built_on(&labels("p", ImageKind::Overlay, Some("sha256:1")), "sha256:1"));
+        assert!(!is_built_on(&labels("p", ImageKind::Overlay, Some("sha256:1")), "sha256:2"));
+        assert!(!is_built_on(&labels("p", ImageKind::Repo, None), ""));
     }
 }

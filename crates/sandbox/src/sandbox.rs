@@ -285,7 +285,7 @@ impl Sandbox {
     /// When something could not be removed; the next start-up removes it.
     pub async fn shutdown(&self) -> Result<(), SandboxError> {
         self.shared.stop_all().await;
-        self.shared.wait_for_take_downs().await;
+        self.shared.wait_for_cleanups().await;
         self.runs.release();
         reap::remove_instance(self.shared.engine(), self.shared.prefix(), self.shared.instance_id()).await?;
         self.shared.stop_egress().await

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stopping_waits_for_the_end_and_tells_whether_there_was_something_to_stop() {
+    async fn stopping_waits_for_the_end_and_returns_whether_there_was_something_to_stop() {
         let switch = Arc::new(StopSwitch::new());
         assert!(!switch.stop().await);
         let guard = switch.begin().unwrap();

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_tampered_with_is_written_anew() {
+    fn a_file_that_was_tampered_with_is_written_again() {
         let state = tempfile::tempdir().unwrap();
         let files = OwnFiles::new(state.path());
         let path = files.write("a\n").unwrap();

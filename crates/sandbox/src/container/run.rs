@@ -129,7 +129,7 @@ impl Created {
         let attached = async {
             let streams = handle.engine.attach_container(handle.id.as_str(), plan.stdin).await;
             let (stdin, output) = streams.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
-            let state = handle.stands_as_planned(&plan, &image).await?;
+            let state = handle.verify_set_up(&plan, &image).await?;
             Ok::<_, ContainerError>((stdin, output, state))
         };
         match attached.await {
@@ -148,7 +148,7 @@ impl Created {
         let set_up = async {
             let made = handle.engine.set_up_container(handle.id.as_str()).await;
             made.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
-            handle.stands_as_planned(&plan, &image).await
+            handle.verify_set_up(&plan, &image).await
         };
         match set_up.await {
             Ok(state) => {
@@ -332,17 +332,13 @@ impl Handle {
     }
 
     /// Compares a container that stands with its plan, as the engine and the kernel tell; gives what the engine says of its processes.
-    async fn stands_as_planned(
-        &self,
-        plan: &ContainerPlan,
-        image: &ImageFacts,
-    ) -> Result<State, ContainerError> {
+    async fn verify_set_up(&self, plan: &ContainerPlan, image: &ImageFacts) -> Result<State, ContainerError> {
         let inspection = self.inspect().await?;
         let unverifiable = |problem| ContainerError::Unverifiable { container: plan.name.clone(), problem };
         let (proc, pid) = (Path::new("/proc"), inspection.state.pid);
         let process = self.process(&inspection.state);
         let mut facts = kernel::read(proc, process, &plan.isolation.masked_paths).map_err(unverifiable)?;
-        support::standing(plan, &self.engine, &facts.controlled)?;
+        support::check_controls(plan, &self.engine, &facts.controlled)?;
         let targets = plan.mounts.iter().map(Mount::container_path);
         let no_root = |error| unverifiable(format!("its root cannot be opened: {error}"));
         facts.roots = kernel::roots(proc, pid, targets).map_err(no_root)?;
@@ -355,7 +351,7 @@ impl Handle {
         if plan.disk.is_some() {
             facts.disk = kernel::disk_bound(Path::new("/"), pid, &facts.mounts);
         }
-        facts.filter = kernel::told_to_runtime(proc, process.monitor, &inspection.oci_config_path)
+        facts.filter = kernel::runtime_filter(proc, process.monitor, &inspection.oci_config_path)
             .map_err(unverifiable)?;
         if let Seccomp::Profile(path) = &plan.isolation.seccomp {
             let writable = plan.mounts.iter().filter(|mount| !mount.read_only());

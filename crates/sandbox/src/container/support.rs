@@ -45,7 +45,7 @@ fn without_quotas(facts: &EngineFacts, capabilities: &Capabilities) -> Option<Co
             "cannot bound what a container writes: its storage is {}, which has no quotas",
             facts.storage()
         ),
-        hint: DiskLimits::MEND.to_owned(),
+        hint: DiskLimits::HINT.to_owned(),
     })
 }
 
@@ -101,7 +101,7 @@ pub(super) fn after_creation(
 }
 
 /// What is only known once a container stands: an engine without root that may make no control groups reports limits which nothing enforces.
-pub(super) fn standing(
+pub(super) fn check_controls(
     plan: &ContainerPlan,
     engine: &Engine,
     controlled: &BTreeSet<&str>,
@@ -228,7 +228,7 @@ fn of_disk(message: &str, bytes: u64) -> Option<(&'static str, String, String)> 
         ));
     }
     ["storage-opt", "quota", "qgroup"].into_iter().any(says).then(|| {
-        (DISK, format!("cannot bound what a container writes: {message}"), DiskLimits::MEND.to_owned())
+        (DISK, format!("cannot bound what a container writes: {message}"), DiskLimits::HINT.to_owned())
     })
 }
 

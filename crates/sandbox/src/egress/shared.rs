@@ -19,7 +19,7 @@ use sandbox_podman::Engine;
 use super::authority::RootAuthority;
 use super::blocking::blocking;
 use super::link::Link;
-use super::proxy::{self, ChannelHandle, Place};
+use super::proxy::{self, ChannelHandle, ProxyPlacement};
 use super::trust::{TrustFiles, TrustStore};
 use super::{Opening, ProxyError, Remains, RunningProxy, leftovers, network, resolver};
 
@@ -159,9 +159,12 @@ impl Inner {
     /// Starts a proxy at one end of `link`, which waits until it is introduced to its task.
     async fn start_proxy(&self, link: &Link, labels: &Labels) -> Result<Running, ProxyError> {
         let remains = link.remains();
-        let place =
-            Place { name: remains.container.clone(), image: &self.image, networks: link.proxy_networks() };
-        let plan = proxy::proxy_plan(place, labels);
+        let placement = ProxyPlacement {
+            name: remains.container.clone(),
+            image: &self.image,
+            networks: link.proxy_networks(),
+        };
+        let plan = proxy::proxy_plan(placement, labels);
         let started = proxy::start(&self.engine, &plan).await;
         let shared = remains.own_egress.is_none();
         if started.is_err() && shared && network::restore_egress(&self.engine, &self.labels).await? {

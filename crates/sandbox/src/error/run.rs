@@ -14,7 +14,7 @@ pub type HookError = Box<dyn Error + Send + Sync>;
 
 /// A turn in the life of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Moment {
+pub enum HookStage {
     /// Before anything is made.
     PreStart,
     /// Its process was started.
@@ -25,7 +25,7 @@ pub enum Moment {
     PostStop,
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for HookStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::PreStart => "pre_start",
@@ -66,12 +66,12 @@ pub enum RunError {
         after: Duration,
     },
     /// A callback of the caller's failed.
-    #[error("the {moment} hook of run `{run}` failed")]
+    #[error("the {stage} hook of run `{run}` failed")]
     Hook {
         /// The run.
         run: RunName,
         /// Which callback.
-        moment: Moment,
+        stage: HookStage,
         /// What it said.
         source: HookError,
     },

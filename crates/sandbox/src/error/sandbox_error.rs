@@ -74,7 +74,7 @@ pub enum SandboxError {
     #[error(
         "an execution was not taken down to its end, which is a fault in the sandbox; its objects are removed by label"
     )]
-    NotTakenDown,
+    TeardownFailed,
 }
 
 impl SandboxError {

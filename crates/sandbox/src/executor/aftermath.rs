@@ -14,7 +14,7 @@ use sandbox_workspace::{TamperedPath, WorkspaceGuard};
 
 /// A container that stands, its proxy, and what is held of the host's folders for it.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct ActiveContainer {
     pub(super) handle: Handle,
     pub(super) proxy: Option<RunningProxy>,
     pub(super) hold: WorkspaceGuard,
@@ -25,9 +25,9 @@ pub(super) struct Standing {
 pub(super) struct Aftermath {
     pub(super) shared: Arc<Shared>,
     /// What was planted and not told yet. Locked for single operations only.
-    planted: Mutex<Vec<TamperedPath>>,
+    tampered: Mutex<Vec<TamperedPath>>,
     /// What could not be removed: its processes may still write, so its mounts stay held. Locked for single operations only.
-    stuck: Mutex<Vec<Standing>>,
+    stuck: Mutex<Vec<ActiveContainer>>,
     /// How many are being taken down.
     pending: watch::Sender<usize>,
     /// Two that look through one folder at the same time would both move the same things.
@@ -38,16 +38,19 @@ impl Aftermath {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            planted: Mutex::default(),
+            tampered: Mutex::default(),
             stuck: Mutex::default(),
             pending: watch::Sender::new(0),
             turn: Turn::default(),
         }
     }
 
-    /// Takes `standing` down in the background. Without anything that works there, its objects are removed by label, and what was planted
+    /// Takes `active` down in the background. Without anything that works there, its objects are removed by label, and what was planted
     /// stays.
-    pub(super) fn begin(self: &Arc<Self>, standing: Standing) -> oneshot::Receiver<Result<(), SandboxError>> {
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        active: ActiveContainer,
+    ) -> oneshot::Receiver<Result<(), SandboxError>> {
         let (sender, receiver) = oneshot::channel();
         if Runtime::try_current().is_err() {
             tracing::warn!("a container is left to a sweep, and nobody looks for what its commands planted");
@@ -57,7 +60,7 @@ impl Aftermath {
         let aftermath = Arc::clone(self);
         self.shared.in_background(async move {
             let pending = Pending(&aftermath.pending);
-            let done = aftermath.take_down(standing).await;
+            let done = aftermath.tear_down(active).await;
             drop(pending);
             // What nobody waits for is told to whoever waits for the whole sandbox.
             match sender.send(done) {
@@ -79,24 +82,24 @@ impl Aftermath {
         self.settled().await;
         let stuck = std::mem::take(&mut *lock(&self.stuck));
         let mut ended = Ok(());
-        for standing in stuck {
-            let done = self.take_down(standing).await;
+        for active in stuck {
+            let done = self.tear_down(active).await;
             ended = ended.and(done);
         }
         ended
     }
 
     /// What was planted and not told yet.
-    pub(super) fn take_planted(&self) -> Vec<TamperedPath> {
-        std::mem::take(&mut *lock(&self.planted))
+    pub(super) fn take_tampered(&self) -> Vec<TamperedPath> {
+        std::mem::take(&mut *lock(&self.tampered))
     }
 
-    async fn take_down(&self, standing: Standing) -> Result<(), SandboxError> {
-        let Standing { handle, proxy, hold } = standing;
+    async fn tear_down(&self, active: ActiveContainer) -> Result<(), SandboxError> {
+        let ActiveContainer { handle, proxy, hold } = active;
         if let Err(error) = handle.remove().await {
             // Without its proxy it reaches nothing.
             let proxy = None;
-            lock(&self.stuck).push(Standing { handle, proxy, hold });
+            lock(&self.stuck).push(ActiveContainer { handle, proxy, hold });
             return Err(error.into());
         }
         let ((), closed) = tokio::join!(self.look_through(hold), close(proxy));
@@ -105,11 +108,11 @@ impl Aftermath {
 
     async fn look_through(&self, hold: WorkspaceGuard) {
         let _turn = self.turn.lock().await;
-        let planted = hold.release(true).await;
-        for thing in &planted {
+        let tampered = hold.release(true).await;
+        for thing in &tampered {
             tracing::warn!(path = %thing.path.display().to_string().escape_debug(), "a command planted something");
         }
-        lock(&self.planted).extend(planted);
+        lock(&self.tampered).extend(tampered);
     }
 }
 

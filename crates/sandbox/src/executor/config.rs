@@ -117,7 +117,7 @@ impl ExecutorConfig {
     }
 
     /// Adds a mount. One that is protected is looked through when a container has ended: see
-    /// [`ExecResult::planted`](crate::executor::ExecResult::planted). One that is copy-on-write belongs to the executor as long as its container
+    /// [`ExecResult::tampered`](crate::executor::ExecResult::tampered). One that is copy-on-write belongs to the executor as long as its container
     /// stands, and is refused with [`ExecutorMode::Fresh`], where several containers would write in one copy.
     #[must_use]
     pub fn mount(mut self, mount: Mount) -> Self {

@@ -92,7 +92,7 @@ impl Executor {
             output_limit: self.config.output_limit,
         };
         let result = Box::pin(self.perform(work)).await?;
-        Ok(ExecResult { planted: self.aftermath.take_planted(), ..result })
+        Ok(ExecResult { tampered: self.aftermath.take_tampered(), ..result })
     }
 
     /// Writes `content` to the file at the absolute `path` of the container, as a command would: with its rights, and along the container's
@@ -149,7 +149,7 @@ impl Executor {
 
     /// Ends and removes the container, with whatever runs in it. Nothing happens when there is none; the next command makes a new one.
     ///
-    /// Returns what commands planted in [protected](Mount::protected) mounts and no [`ExecResult::planted`] told: it was moved away.
+    /// Returns what commands planted in [protected](Mount::protected) mounts and no [`ExecResult::tampered`] told: it was moved away.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ impl Executor {
             None => Ok(()),
         };
         closed.and(self.aftermath.finish().await)?;
-        Ok(self.aftermath.take_planted())
+        Ok(self.aftermath.take_tampered())
     }
 
     /// A file is there whole, or it is an error.
@@ -239,7 +239,7 @@ fn result(session: &Session, ran: Ran) -> Result<ExecResult, SandboxError> {
         stderr_cut,
         timed_out: ran.timed_out,
         duration: ran.duration,
-        planted: Vec::new(),
+        tampered: Vec::new(),
     })
 }
 

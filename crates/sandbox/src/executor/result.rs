@@ -34,7 +34,8 @@ pub struct ExecResult {
     /// through when it has ended: with [`ExecutorMode::Fresh`](crate::executor::ExecutorMode::Fresh) before the result of its command, with
     /// [`ExecutorMode::Reuse`](crate::executor::ExecutorMode::Reuse) when it ended on its own, or in [`Executor::cleanup`](crate::executor::Executor::cleanup).
     /// Of commands that run side by side in one mount, any may tell what another planted.
-    pub planted: Vec<TamperedPath>,
+    #[serde(rename = "planted")]
+    pub tampered: Vec<TamperedPath>,
 }
 
 impl ExecResult {

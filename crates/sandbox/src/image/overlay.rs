@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stands_on_the_lower_layers_id_and_puts_the_entry_point_where_it_is_started() {
+    fn is_built_on_the_lower_layers_id_and_puts_the_entry_point_where_it_is_started() {
         let text =
             |has_shell| String::from_utf8_lossy(&context("sha256:abc", has_shell).unwrap()).into_owned();
         let with_shell = text(true);

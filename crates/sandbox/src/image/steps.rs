@@ -23,7 +23,7 @@ use sandbox_podman::BuildNetwork;
 const MEMORY: u64 = 64 << 20;
 const PIDS: u32 = 64;
 /// Without a network there is nobody to ask, which this address says at once.
-const NOBODY: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const NO_SERVER: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 /// The place for the steps of one build.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Steps {
         let image = egress::proxy_image(shared.engine(), shared.config()).await?;
         let Some(network) = network else {
             let holder = hold(shared, &id, &image, PlannedNetwork::default()).await?;
-            return Ok(Self { holder: holder.start().await?, proxy: None, dns: NOBODY, trust: None });
+            return Ok(Self { holder: holder.start().await?, proxy: None, dns: NO_SERVER, trust: None });
         };
         let labels = shared.labels("");
         let egress = shared.egress().await?;
@@ -64,14 +64,14 @@ impl Steps {
         let holder = match holder.start().await {
             Ok(holder) => holder,
             Err(error) => {
-                task::tell(task::close(proxy).await);
+                task::log_leftover(task::close(proxy).await);
                 return Err(error.into());
             }
         };
         Ok(Self {
             holder,
             proxy,
-            dns: endpoint.network.dns.unwrap_or(NOBODY),
+            dns: endpoint.network.dns.unwrap_or(NO_SERVER),
             trust: endpoint
                 .mounts
                 .first()

@@ -47,8 +47,8 @@ impl LogFollower {
 
     /// Ends when `told` completes, after everything that was in the file by then.
     #[must_use]
-    pub fn until(mut self, told: impl Future<Output = ()> + Send + 'static) -> Self {
-        self.end = Some(Box::pin(told));
+    pub fn until(mut self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.end = Some(Box::pin(end));
         self
     }
 
@@ -69,12 +69,12 @@ impl LogFollower {
             if ending {
                 return Ok(None);
             }
-            ending = self.changed_or_told().await?;
+            ending = self.changed_or_ended().await?;
         }
     }
 
     /// Returns whether the follower was told to end.
-    async fn changed_or_told(&mut self) -> io::Result<bool> {
+    async fn changed_or_ended(&mut self) -> io::Result<bool> {
         let Some(end) = &mut self.end else {
             self.watch.changed().await?;
             return Ok(false);
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ends_when_told_after_the_last_whole_line() {
+    async fn ends_when_asked_after_the_last_whole_line() {
         let dir = tempfile::tempdir().unwrap();
-        let (tell, told) = oneshot::channel::<()>();
+        let (sender, receiver) = oneshot::channel::<()>();
         let follower = LogFollower::open(dir.path(), NAME).unwrap();
-        let mut follower = follower.until(async move { drop(told.await) });
+        let mut follower = follower.until(async move { drop(receiver.await) });
         append(dir.path(), "last\nhalf");
-        tell.send(()).unwrap();
+        sender.send(()).unwrap();
         assert_eq!(next(&mut follower).await.as_deref(), Some("last"));
         assert_eq!(next(&mut follower).await, None);
         assert_eq!(next(&mut follower).await, None);

@@ -62,8 +62,8 @@ async fn fill(
     match copy_volumes(shared, spec, &created).await {
         Ok(()) => Ok((created, proxy)),
         Err(error) => {
-            task::tell(created.remove().await);
-            task::tell(task::close(proxy).await);
+            task::log_leftover(created.remove().await);
+            task::log_leftover(task::close(proxy).await);
             Err(error)
         }
     }
@@ -131,7 +131,7 @@ impl Prepared {
             Ok(handle) => Ok(Live { handle, proxy, folder }),
             Err(error) => {
                 // The container is gone again.
-                task::tell(task::close(proxy).await);
+                task::log_leftover(task::close(proxy).await);
                 remove_folder(folder.as_ref());
                 Err(in_words_of(&spec, error.into()))
             }

@@ -43,7 +43,7 @@ impl Readiness {
 
 /// How long to wait between two looks at a log: so many times what a look took, within these bounds. A large log costs a processor
 /// to read.
-const PATIENCE: u32 = 5;
+const PAUSE_FACTOR: u32 = 5;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -74,7 +74,7 @@ pub(super) async fn wait_for_line(
             return Ok(false);
         }
         // tidy: sleep: the engine has no reliable way to follow a log
-        tokio::time::sleep((since.elapsed() * PATIENCE).clamp(SHORTEST, LONGEST_PAUSE)).await;
+        tokio::time::sleep((since.elapsed() * PAUSE_FACTOR).clamp(SHORTEST, LONGEST_PAUSE)).await;
     }
 }
 
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_that_began_anew_is_told_from_one_that_went_on() {
+    async fn a_log_that_began_again_is_distinguished_from_one_that_went_on() {
         for other in [vec![out("x\n")], vec![out("x\ny\nb\n")], vec![]] {
             let mut given = Given::default();
             look(&mut given, vec![out("a\nb\n")], false, "never").await;

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asked_for_graphics_processors_is_told_about_them() {
+    fn an_error_names_the_graphics_processors_that_were_asked_for() {
         let refused = |field, problem: &str| {
             SandboxError::from(ContainerError::Unsupported {
                 field,

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_prefix_has_folders_of_its_own_that_nobody_else_reads() {
+    fn each_prefix_has_folders_of_its_own_that_no_one_else_reads() {
         let state = tempfile::tempdir().unwrap();
         let run: RunName = "r".parse().unwrap();
         let (one, other) = (path(state.path(), "a", &run), path(state.path(), "a-r", &run));

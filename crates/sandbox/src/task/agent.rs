@@ -100,7 +100,7 @@ impl Task {
         Execution::spawn(
             &self.0.runner.switch,
             1,
-            |result| &result.planted,
+            |result| &result.tampered,
             |owner| async move { inner.execute(prompt, owner).await },
         )
     }
@@ -121,14 +121,14 @@ impl Inner {
         let input = std::io::Cursor::new(prompt.text.into_bytes());
         let (events, gone) = owner.split();
         let mut reading = Reading::new(reply, events);
-        let Finished { end, timings, planted } =
+        let Finished { end, timings, tampered } =
             self.runner.run(&self.spec.launch, program, input, &mut reading, gone).await?;
         let result = match end {
             Ok(end) => reading.finish(&end, timings).await,
             Err(error) => Err(error),
         };
-        let result = aftermath::or_told(result, &planted)?;
-        Ok(ExecutionResult { planted, ..result })
+        let result = aftermath::logged_on_error(result, &tampered)?;
+        Ok(ExecutionResult { tampered, ..result })
     }
 
     /// The prompt's model, else the session's, else `sonnet`; it becomes the session's.

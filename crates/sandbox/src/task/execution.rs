@@ -81,7 +81,7 @@ struct Unclaimed<R> {
 impl<R> Drop for Unclaimed<R> {
     fn drop(&mut self) {
         if let Some(result) = &self.result {
-            aftermath::tell((self.tampered)(result));
+            aftermath::log_tampered((self.tampered)(result));
         }
     }
 }
@@ -195,10 +195,10 @@ where
             let Self { events, room, result, _owner: owner, .. } = self;
             drop((events, room));
             // A fault of ours ended it.
-            let result = result.await.unwrap_or(Err(SandboxError::NotTakenDown));
+            let result = result.await.unwrap_or(Err(SandboxError::TeardownFailed));
             drop(owner);
             let taken = result?.result.take();
-            taken.ok_or(SandboxError::NotTakenDown)
+            taken.ok_or(SandboxError::TeardownFailed)
         })
     }
 }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn while_nobody_reads_the_program_waits() {
+    async fn while_no_one_reads_the_program_waits() {
         let (sent, mut seen) = mpsc::unbounded_channel();
         let switch = Arc::new(StopSwitch::new());
         let mut execution = numbers(&switch, |owner| endless(owner, sent));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn awaiting_discards_and_whoever_has_the_result_can_begin_the_next() {
+    async fn awaiting_discards_and_the_next_can_begin_once_the_result_is_there() {
         let switch = Arc::new(StopSwitch::new());
         for _ in 0..3 {
             let execution = numbers(&switch, |owner| async move {
@@ -336,7 +336,7 @@ mod tests {
         let switch = Arc::new(StopSwitch::new());
         let fails = |_: Owner<u32>| async { panic!("a fault") };
         let result = numbers(&switch, fails).await;
-        assert!(matches!(result, Err(SandboxError::NotTakenDown)), "{result:?}");
+        assert!(matches!(result, Err(SandboxError::TeardownFailed)), "{result:?}");
         assert!(switch.begin().is_ok());
     }
 }

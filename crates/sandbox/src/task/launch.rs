@@ -85,7 +85,7 @@ pub(crate) async fn start(
     let started = match hold.prepared().await {
         Ok(()) => attached.start().await.map_err(SandboxError::from),
         Err(error) => {
-            undo::tell(attached.remove().await);
+            undo::log_leftover(attached.remove().await);
             Err(error.into())
         }
     };
@@ -97,8 +97,8 @@ pub(crate) async fn start(
         }
         Err(error) => {
             // An engine that does not answer may have started it. The container is gone again.
-            aftermath::tell(&hold.release(false).await);
-            undo::tell(undo::close(proxy).await);
+            aftermath::log_tampered(&hold.release(false).await);
+            undo::log_leftover(undo::close(proxy).await);
             Err(error)
         }
     }

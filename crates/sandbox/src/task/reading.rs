@@ -128,7 +128,7 @@ impl Reading {
                 stdout: self.stdout.into_bytes(),
                 stderr,
                 exit_code: end.exit.code,
-                planted: Vec::new(),
+                tampered: Vec::new(),
                 timings,
             }),
         }

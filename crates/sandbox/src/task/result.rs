@@ -44,7 +44,8 @@ pub struct ExecutionResult {
     /// The exit code; 128 + signal when a signal ended it.
     pub exit_code: i64,
     /// What it planted where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
-    pub planted: Vec<TamperedPath>,
+    #[serde(rename = "planted")]
+    pub tampered: Vec<TamperedPath>,
     /// Where the time went.
     pub timings: Timings,
 }
@@ -70,7 +71,8 @@ pub struct CommandResult {
     /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not tell.
     pub oom_killed: bool,
     /// What it planted where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
-    pub planted: Vec<TamperedPath>,
+    #[serde(rename = "planted")]
+    pub tampered: Vec<TamperedPath>,
     /// Where the time went.
     pub timings: Timings,
 }
@@ -110,7 +112,7 @@ mod tests {
             timed_out: false,
             stopped: false,
             oom_killed: false,
-            planted: vec![TamperedPath::unseen(not_text(), "no")],
+            tampered: vec![TamperedPath::unseen(not_text(), "no")],
             timings: Timings::default(),
         };
         let json = serde_json::to_value(&result).unwrap();

@@ -26,23 +26,23 @@ pub(crate) async fn pair<C>(
     match (container, proxy) {
         (Ok(container), Ok(proxy)) => Ok((container, Some(proxy))),
         (Err(error), Ok(proxy)) => {
-            tell(proxy.close().await);
+            log_leftover(proxy.close().await);
             Err(error)
         }
         (Ok(container), Err(error)) => {
-            tell(remove(container).await);
-            tell(remains.remove().await);
+            log_leftover(remove(container).await);
+            log_leftover(remains.remove().await);
             Err(error.into())
         }
         (Err(error), Err(_)) => {
-            tell(remains.remove().await);
+            log_leftover(remains.remove().await);
             Err(error)
         }
     }
 }
 
 /// Says what could not be taken back.
-pub(crate) fn tell(undone: Result<(), impl Into<SandboxError>>) {
+pub(crate) fn log_leftover(undone: Result<(), impl Into<SandboxError>>) {
     if let Err(error) = undone {
         let error: SandboxError = error.into();
         tracing::warn!(%error, "left behind by a launch that failed; a sweep removes it");
@@ -50,7 +50,7 @@ pub(crate) fn tell(undone: Result<(), impl Into<SandboxError>>) {
 }
 
 /// Takes everything of an execution down.
-pub(crate) async fn take_down(handle: Handle, proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
+pub(crate) async fn tear_down(handle: Handle, proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
     // The network goes with the proxy, and the engine does not remove a network that a container is still on.
     handle.remove().await?;
     close(proxy).await

@@ -75,11 +75,11 @@ pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &Bind
     for device in &plan.isolation.devices {
         match device {
             Device::Node { host: path, container } => {
-                let told = host.devices.iter().any(|is| {
+                let known = host.devices.iter().any(|is| {
                     std::path::Path::new(&is.path_on_host) == path && is.path_in_container == *container
                 });
-                nodes += usize::from(told);
-                found.require(told || are_mounts && is_mounted(container), || {
+                nodes += usize::from(known);
+                found.require(known || are_mounts && is_mounted(container), || {
                     format!("devices: `{}` is not at `{container}`", path.display())
                 });
             }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_nobody_asked_for_is_named() {
+    fn a_device_that_was_not_asked_for_is_named() {
         let (null, kvm) = (Node::character((1, 3)), Node::character((10, 232)));
         for (target, node, good) in [
             ("/dev/null", null, true),

@@ -11,12 +11,12 @@ use super::difference::Differences;
 
 pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspection) {
     // Until it mounts an overlay, an engine does not tell of it.
-    let stands = is.state.status != "created";
+    let is_set_up = is.state.status != "created";
     let is = &is.mounts;
     let planned: BTreeSet<(String, String, bool)> = plan
         .mounts
         .iter()
-        .filter(|mount| stands || mount.copy_dir().is_none())
+        .filter(|mount| is_set_up || mount.copy_dir().is_none())
         .map(|mount| (overlay::source(mount), clean(mount.container_path()), !mount.read_only()))
         .collect();
     let bound: BTreeSet<(String, String, bool)> = is

@@ -96,7 +96,7 @@ mod tests {
     use crate::spec::Isolation;
 
     #[test]
-    fn values_of_variables_are_never_told() {
+    fn values_of_variables_are_never_shown() {
         let secret = plan().env.with("TOKEN", "hunter2");
         let plan = ContainerPlan { env: secret, ..plan() };
         let [inspection, _] = INSPECTIONS;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_one_word_is_told_twice() {
+    fn a_command_of_one_word_is_reported_twice() {
         let isolation = Isolation { init: false, ..isolation() };
         let plan = ContainerPlan { command: vec!["/proxy".to_owned()], isolation, ..plan() };
         let [inspection, _] = INSPECTIONS;

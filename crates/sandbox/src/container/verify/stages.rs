@@ -244,7 +244,7 @@ mod tests {
             let answer = changed(INSPECTIONS[1], "/OCIRuntime", json!("/usr/bin/runsc"));
             let found = differences(&plan(), answer, &facts);
             assert!(
-                matches!(found.as_slice(), [first, mend] if first.starts_with(named) && mend.contains("sandbox doctor")),
+                matches!(found.as_slice(), [first, hint] if first.starts_with(named) && hint.contains("sandbox doctor")),
                 "{found:?}"
             );
         }

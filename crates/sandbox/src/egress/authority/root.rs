@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_an_error_that_names_it_and_the_mend() {
+    fn a_damaged_file_is_an_error_that_names_it_and_the_fix() {
         let state = tempfile::tempdir().unwrap();
         RootAuthority::load_or_create(state.path()).unwrap();
         let path = state.path().join("authority/root.pem");

@@ -21,7 +21,7 @@ use crate::network_log::LogSink;
 use sandbox_podman::EngineError;
 
 /// How long a proxy may take to read a command, and to end after its stdin has ended.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a proxy that drains may say nothing.
 const DRAINING: Duration = Duration::from_secs(10);
 /// How often the proxy is told that its records are read.
@@ -150,7 +150,7 @@ where
 
     async fn command(&mut self, command: &Command) -> Result<(), String> {
         let line = to_line(command).map_err(|error| error.to_string())?;
-        match timeout(PATIENCE, self.send(line.as_bytes())).await {
+        match timeout(TIMEOUT, self.send(line.as_bytes())).await {
             Ok(sent) => sent.map_err(|error| format!("it takes no commands: {error}")),
             Err(_) => Err("it takes no commands".to_owned()),
         }
@@ -161,15 +161,15 @@ where
         if drain && self.command(&Command::Drain {}).await.is_ok() {
             self.rest(DRAINING, log).await;
         }
-        let _ = timeout(PATIENCE, self.stdin.shutdown()).await;
-        self.rest(PATIENCE, log).await;
+        let _ = timeout(TIMEOUT, self.stdin.shutdown()).await;
+        self.rest(TIMEOUT, log).await;
         self.proxy_log.finish();
     }
 
-    /// Keeps what still comes, until nothing has for `patience`: a task may have made thousands of records in its last moment, and the
+    /// Keeps what still comes, until nothing has for `silence`: a task may have made thousands of records in its last moment, and the
     /// last of them is the one that it wants to be lost.
-    async fn rest(&mut self, patience: Duration, log: &mut Option<LogSink>) {
-        while let Ok(Some(Ok(messages))) = timeout(patience, self.receive()).await {
+    async fn rest(&mut self, silence: Duration, log: &mut Option<LogSink>) {
+        while let Ok(Some(Ok(messages))) = timeout(silence, self.receive()).await {
             if keep(messages, log).await.is_err() {
                 break;
             }
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_proxy_is_told_again_and_again_that_its_records_are_read() {
+    async fn the_proxy_is_notified_repeatedly_that_its_records_are_read() {
         let (channel, mut stdin, _proxy) = channel();
         let _handle = channel.run(None);
         let began = Instant::now();

@@ -63,8 +63,11 @@ fn what_leaves_the_sandbox_is_refused_with_its_line() {
         ("FROM a\nCOPY --from=dir:/etc / /x\n", 2, "no name"),
         ("FROM a\nRUN x\0y\n", 1, "NUL"),
     ] {
-        let told = problem(text).unwrap_or_else(|| panic!("{text:?} passes"));
-        assert!(told.contains(word) && told.contains(&format!("line {line} ")), "{text:?}: {told}");
+        let reported = problem(text).unwrap_or_else(|| panic!("{text:?} passes"));
+        assert!(
+            reported.contains(word) && reported.contains(&format!("line {line} ")),
+            "{text:?}: {reported}"
+        );
     }
     assert!(Confined::parse(b"FROM a\nRUN \xff\n").is_err());
 }

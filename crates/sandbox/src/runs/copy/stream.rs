@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use tokio::sync::mpsc;
 
-use super::place::{self, Covered};
+use super::destination::{self, Covered};
 use super::source::Source;
 use crate::error::RunError;
 use crate::error::SandboxError;
@@ -28,9 +28,9 @@ pub(in crate::runs) async fn copy(
 ) -> Result<(), SandboxError> {
     let path = source.to_owned();
     let tree = blocking(move || Source::open(&path)).await??;
-    let place = place::find(engine, container, run, target, tree.is_dir(), covered).await?;
+    let destination = destination::find(engine, container, run, target, tree.is_dir(), covered).await?;
     let (sender, receiver) = mpsc::channel(4);
-    let (parents, at) = (place.parents, place.at);
+    let (parents, at) = (destination.parents, destination.at);
     let writing = blocking(move || {
         let written = tree.write(&parents, &at, Pieces::new(&sender));
         if written.is_err() {
@@ -41,7 +41,7 @@ pub(in crate::runs) async fn copy(
     });
     let pieces =
         stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|piece| (piece, receiver)));
-    let (written, sent) = tokio::join!(writing, engine.upload(container, &place.folder, owner, pieces));
+    let (written, sent) = tokio::join!(writing, engine.upload(container, &destination.folder, owner, pieces));
     match (written?, sent) {
         // The engine closed its end: what it says is the reason.
         (Err(RunError::Source { source, .. }), Err(error)) if source.kind() == io::ErrorKind::BrokenPipe => {
