@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     begun: AtomicBool,
     /// The switches of tasks that exist, so that a shutdown can stop them. Locked for single operations only.
     switches: Mutex<Vec<Weak<StopSwitch>>>,
-    /// Executions being taken down in the background. Locked for single operations only.
+    /// Removals of executions in the background. Locked for single operations only.
     cleanups: Mutex<JoinSet<Result<(), SandboxError>>>,
 }
 
@@ -104,7 +104,7 @@ impl Shared {
         facts.map(|facts| facts.id).ok_or_else(|| SandboxError::NoImage(tag.clone()))
     }
 
-    /// The files that tell a container its name, its neighbours and its name server.
+    /// The files that give a container its name, its neighbours and its name server.
     pub(crate) fn own_files(&self) -> OwnFiles {
         OwnFiles::new(&self.config.state_dir)
     }
@@ -165,7 +165,7 @@ fn log_failure(done: Result<Result<(), SandboxError>, JoinError>) {
         // What tokio says of a panic holds its message, which may show anything.
         Err(_panic) => SandboxError::TeardownFailed,
     };
-    tracing::warn!(%error, "an execution could not be taken down; its objects are removed by label");
+    tracing::warn!(%error, "an execution could not be removed; its objects are removed by label");
 }
 
 impl fmt::Debug for Shared {

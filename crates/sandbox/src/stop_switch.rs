@@ -18,7 +18,7 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct StopSwitch(watch::Sender<Current>);
 
-/// The number tells executions apart: the next may begin before somebody who waits for the end of this one has looked.
+/// The number distinguishes executions: the next may begin before a caller that waits for the end of this one has looked.
 #[derive(Debug, Clone, Copy)]
 struct Current {
     number: u64,

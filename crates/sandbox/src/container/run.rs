@@ -31,7 +31,7 @@ pub(crate) struct Created {
     image: ImageFacts,
 }
 
-/// A container whose networks, mounts and limits stand, verified in the kernel; its process does not run yet.
+/// A container whose networks, mounts and limits are set up, verified in the kernel; its process does not run yet.
 #[derive(Debug)]
 pub(crate) struct Attached {
     handle: Handle,
@@ -41,7 +41,7 @@ pub(crate) struct Attached {
     output: Output,
 }
 
-/// A container as [`Attached`] has it, whose streams nobody holds: it goes on without us.
+/// A container as [`Attached`] has it, whose streams are not held: it goes on without us.
 #[derive(Debug)]
 pub(crate) struct SetUp {
     handle: Handle,
@@ -122,7 +122,7 @@ impl Created {
         }
     }
 
-    /// Attaches to the container, which makes the engine set it up, and compares what stands then with the plan.
+    /// Attaches to the container, which makes the engine set it up, and compares the result with the plan.
     pub(crate) async fn attach(self) -> Result<Attached, ContainerError> {
         let Self { mut handle, plan, image } = self;
         let program = verify::command_line(&plan, &image).into_iter().next().unwrap_or_default();
@@ -141,7 +141,7 @@ impl Created {
         }
     }
 
-    /// Makes the engine set the container up without attaching to it, and compares what stands then with the plan.
+    /// Makes the engine set the container up without attaching to it, and compares the result with the plan.
     pub(crate) async fn set_up(self) -> Result<SetUp, ContainerError> {
         let Self { mut handle, plan, image } = self;
         let program = verify::command_line(&plan, &image).into_iter().next().unwrap_or_default();
@@ -255,7 +255,7 @@ impl Handle {
         }
     }
 
-    /// Waits for the end of the process. An error tells that the engine's service went away meanwhile, or the monitor of the container:
+    /// Waits for the end of the process. An error says that the engine's service went away meanwhile, or the monitor of the container:
     /// how the process ended is not known then, and it may still run.
     pub(crate) async fn wait(&self) -> Result<Exit, EngineError> {
         let code = tokio::select! {
@@ -267,7 +267,7 @@ impl Handle {
         Ok(Exit { code, oom_killed })
     }
 
-    /// The exit code, once the engine tells it. The monitor ends after the process, so that an engine that looks for the end need not do
+    /// The exit code, once the engine reports it. The monitor ends after the process, so that an engine that looks for the end need not do
     /// so before.
     async fn ended(&self) -> Result<i64, EngineError> {
         if let (false, Some(monitor)) = (self.engine.capabilities().wakes_waits(), &self.monitor) {
@@ -297,7 +297,7 @@ impl Handle {
         for attempt in 0..2 {
             let state = match self.inspect().await {
                 Ok(inspection) => inspection.state,
-                // Removed meanwhile, which only somebody else does.
+                // Removed meanwhile, which only another program does.
                 Err(error) if error.is_not_found() => return Ok(false),
                 Err(error) => return Err(error),
             };
@@ -320,7 +320,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Remembers the processes of a container that stands.
+    /// Remembers the processes of a container that is set up.
     fn watch(&mut self, state: &State) {
         self.pid = state.pid;
         self.monitor = Monitor::open(self.process(state)).map(Arc::new);
@@ -331,7 +331,7 @@ impl Handle {
         Process { pid: state.pid, monitor: state.conmon_pid, id: self.id.as_str() }
     }
 
-    /// Compares a container that stands with its plan, as the engine and the kernel tell; gives what the engine says of its processes.
+    /// Compares a container that is set up with its plan, as the engine and the kernel report; returns the state of its processes.
     async fn verify_set_up(&self, plan: &ContainerPlan, image: &ImageFacts) -> Result<State, ContainerError> {
         let inspection = self.inspect().await?;
         let unverifiable = |problem| ContainerError::Unverifiable { container: plan.name.clone(), problem };
@@ -397,7 +397,7 @@ fn gone_is_done(ended: Result<(), EngineError>) -> Result<(), EngineError> {
     }
 }
 
-/// The mounts with real paths: the engine would make a source that is missing, and reports real paths. Those that nobody judged yet
+/// The mounts with real paths: the engine would make a source that is missing, and reports real paths. Those that were not checked yet
 /// are the sandbox's own files.
 fn resolve(mounts: &[Mount]) -> Result<Vec<Mount>, ContainerError> {
     let own = Resolver::default();

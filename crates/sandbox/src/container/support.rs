@@ -49,7 +49,7 @@ fn without_quotas(facts: &EngineFacts, capabilities: &Capabilities) -> Option<Co
     })
 }
 
-/// What is only known of an engine once it has made a container. Limits that nobody asked for are left out of the plan where the engine
+/// What is only known of an engine once it has made a container. Limits that were not asked for are left out of the plan where the engine
 /// has none.
 pub(super) fn after_creation(
     plan: &mut ContainerPlan,
@@ -100,7 +100,7 @@ pub(super) fn after_creation(
     }
 }
 
-/// What is only known once a container stands: an engine without root that may make no control groups reports limits which nothing enforces.
+/// What is only known once a container is set up: an engine without root that may make no control groups reports limits which nothing enforces.
 pub(super) fn check_controls(
     plan: &ContainerPlan,
     engine: &Engine,
@@ -109,7 +109,7 @@ pub(super) fn check_controls(
     uncontrolled_limit(plan, controlled).map_or(Ok(()), |field| unlimited(plan, engine.capabilities(), field))
 }
 
-/// An error, unless the limit is one of ours, which nobody asked for.
+/// An error, unless the limit is one of ours, which the caller did not ask for.
 fn unlimited(
     plan: &ContainerPlan,
     capabilities: &Capabilities,

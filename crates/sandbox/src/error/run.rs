@@ -1,4 +1,4 @@
-//! What can go wrong with a run, beside what can go wrong with any container.
+//! What can go wrong with a run, in addition to what can go wrong with any container.
 
 use std::error::Error;
 use std::fmt;
@@ -49,8 +49,8 @@ pub enum RunError {
     /// This sandbox is just creating or starting it. When that verb has ended, the run can be stopped.
     #[error("run `{0}` is being created or started just now; wait for that, then try again")]
     Busy(RunName),
-    /// Only a run that this sandbox created, and nobody started yet, can be started.
-    #[error("run `{0}` was not created by this sandbox, or was started before; stop it and create it anew")]
+    /// Only a run that this sandbox created, and that was not started yet, can be started.
+    #[error("run `{0}` was not created by this sandbox, or was started before; stop it and create it again")]
     NotStartable(RunName),
     /// Its process was not started yet.
     #[error("run `{0}` is created, but not started")]

@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Session {
     aftermath: Arc<Aftermath>,
-    /// What has to be taken down; `None` once that has begun. Locked for single operations only.
+    /// What has to be removed; `None` once that has begun. Locked for single operations only.
     active: Mutex<Option<ActiveContainer>>,
     handle: Handle,
     router: Arc<OutputRouter>,
@@ -140,7 +140,7 @@ impl Session {
         }
     }
 
-    /// Ends the container with all that runs in it, removes it, and looks for what was planted. When this future is dropped, that goes on.
+    /// Ends the container with all that runs in it, removes it, and looks for tampered paths. When this future is dropped, that goes on.
     pub(super) async fn close(&self) -> Result<(), SandboxError> {
         let Some(active) = self.active() else {
             return Ok(());
@@ -163,7 +163,7 @@ impl Drop for Session {
     }
 }
 
-/// A command that somebody waits for.
+/// A command whose result is waited for.
 struct Claim<'a> {
     session: &'a Session,
     command: u32,

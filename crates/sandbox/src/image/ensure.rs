@@ -171,7 +171,7 @@ impl Builder<'_> {
         reach: BuildReach,
     ) -> Result<String, ImageBuildError> {
         match self.build_once(request.clone(), reach).await {
-            // Looking through the cache, the engine met an image that somebody was removing: it need not look.
+            // Looking through the cache, the engine met an image that was being removed: it need not look.
             Err(ImageBuildError::Failed { source, .. }) if source.is_image_race() => {
                 tracing::debug!(tag = request.tag, error = %source, "building again without the engine's cache");
                 request.no_cache = true;
@@ -212,7 +212,7 @@ async fn locked(path: &Path) -> Result<FileLock, ImageBuildError> {
     FileLock::exclusive(path).await.map_err(failed)
 }
 
-/// An image from the future is fresh: clocks differ, and building it anew would not mend that.
+/// An image from the future is fresh: clocks differ, and building it again would not change that.
 fn is_fresh(image: &ImageFacts, max_age: Duration) -> bool {
     SystemTime::now().duration_since(image.created).map_or(!max_age.is_zero(), |age| age < max_age)
 }

@@ -8,7 +8,7 @@ use super::build_context;
 use super::entrypoint;
 use crate::error::ImageBuildError;
 
-/// Stands for the lower layer's id.
+/// Takes the place of the lower layer's id.
 const LOWER: &str = "@LOWER@";
 /// With a shell, and without one: then the engine starts the command itself, and the variable comes from the image. Either way
 /// the lower layer's entry point is gone.

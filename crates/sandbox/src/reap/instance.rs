@@ -1,4 +1,4 @@
-//! The lock that tells other instances that this one lives.
+//! The lock that shows other instances that this one lives.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -34,7 +34,7 @@ pub(crate) struct LockLocation {
     pub(crate) view: String,
 }
 
-/// What tells one view of files from another: the kernel since its start, and the mount namespace. An engine may be shared by processes
+/// What distinguishes one view of files from another: the kernel since its start, and the mount namespace. An engine may be shared by processes
 /// that do not see each other's files, on other machines or in containers.
 fn here() -> &'static str {
     static HERE: LazyLock<String> = LazyLock::new(|| {
@@ -48,7 +48,7 @@ fn here() -> &'static str {
 /// Whether an instance lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Liveness {
-    /// Its lock is held, or it cannot be told: what may live is left alone.
+    /// Its lock is held, or that is not known: what may live is left alone.
     Alive,
     /// Its lock is free, or its file is gone from where it would be seen.
     Dead,
@@ -77,7 +77,7 @@ impl InstanceLock {
         remove_dead_files(&folder);
         let id = format!("{:016x}", rand::random::<u64>());
         let path = folder.join(Self::file_name(&id));
-        // Locked under another name first: nobody can find the file while its lock is still free.
+        // Locked under another name first: no one can find the file while its lock is still free.
         let fresh = folder.join(format!("{id}.{FRESH}"));
         let mut file = OpenOptions::new()
             .write(true)
@@ -160,7 +160,7 @@ fn remove_dead_files(folder: &Path) {
     }
 }
 
-/// Removes the file of an instance that died before it had its lock: it may be empty, so its age has to tell that nobody is at it.
+/// Removes the file of an instance that died before it had its lock: it may be empty, so its age has to show that it is not in use.
 fn remove_unborn_file(fresh: &Path) {
     let Ok(file) = open(fresh) else { return };
     let age = file.metadata().and_then(|facts| facts.modified());
@@ -184,7 +184,7 @@ fn read_marked(file: &mut File) -> Option<String> {
 }
 
 fn unknown(lock: &Path, error: &io::Error) -> Liveness {
-    tracing::warn!(lock = %lock.display(), %error, "cannot tell whether an instance lives; its objects stay");
+    tracing::warn!(lock = %lock.display(), %error, "it is not known whether an instance lives; its objects stay");
     Liveness::Alive
 }
 

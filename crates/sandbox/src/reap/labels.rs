@@ -25,7 +25,7 @@ pub enum Role {
     Proxy,
     /// The network of one task.
     Network,
-    /// The network through which proxies reach the world; shared by all instances of a prefix.
+    /// The network through which proxies reach the internet; shared by all instances of a prefix.
     Egress,
     /// A container that is created to look into an image and never started.
     Probe,
@@ -41,7 +41,7 @@ impl Role {
     /// What the engine calls a container whose process was never started.
     const NEVER_STARTED: [&str; 3] = ["created", "configured", "initialized"];
 
-    /// As it stands in the label.
+    /// As it is written in the label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Removing what nobody owns any more.
+//! Removing what no instance owns any more.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub struct SweepReport {
     pub failed: Vec<String>,
 }
 
-/// Removes what dead instances of `prefix` left: containers, then networks, then lock files. The egress network stays, whoever made
+/// Removes what dead instances of `prefix` left: containers, then networks, then lock files. The egress network stays, even if a dead instance made
 /// it: an instance that lives may be about to use it.
 pub(crate) async fn sweep(engine: &Engine, prefix: &str) -> Result<SweepReport, EngineError> {
     let found = find(engine, prefix).await?;
@@ -74,7 +74,7 @@ pub(crate) async fn remove_instance(engine: &Engine, prefix: &str, id: &str) -> 
             return Ok(());
         };
         match pauses.next() {
-            // tidy: sleep: no event says that a call that nobody waits for has come to its end.
+            // tidy: sleep: no event says that a call that was given up has come to its end.
             Some(pause) if !error.is_unreachable() && !error.is_deadline() => {
                 tokio::time::sleep(pause).await;
             }
@@ -104,7 +104,7 @@ pub(crate) async fn others_alive(engine: &Engine, own: &Labels) -> Result<bool, 
     }))
 }
 
-/// Which of `found` nobody owns any more.
+/// Which of `found` no instance owns any more.
 fn stale(found: Vec<Found>, liveness: impl Fn(&LockLocation) -> Liveness) -> Vec<Found> {
     // Each lock is asked once: an instance that ends meanwhile is dead for all its objects or for none.
     let locks: BTreeSet<LockLocation> = found.iter().map(|found| found.labels.lock().clone()).collect();

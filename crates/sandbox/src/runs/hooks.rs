@@ -18,7 +18,7 @@ type Callback = Arc<dyn Fn(RunName) -> BoxFuture<'static, Result<(), HookError>>
 ///
 /// Whenever a `pre_start` succeeded, `post_stop` is called: after a launch that was rolled back, whatever step failed, else by the first
 /// [`Runs::wait_for_exit`](crate::runs::Runs::wait_for_exit) that saw the end or by [`Runs::stop`](crate::runs::Runs::stop). Only the sandbox that
-/// created the run knows the callbacks; when its process ends, nobody calls them any more.
+/// created the run knows the callbacks; when its process ends, they are not called any more.
 ///
 /// Counterpart of `LifecycleHooks` of terok-sandbox.
 ///
@@ -92,7 +92,7 @@ impl LifecycleHooks {
         }
     }
 
-    /// Takes the callback of `stage` out, so that it can be called while nobody holds the rest.
+    /// Takes the callback of `stage` out, so that it can be called without holding the rest.
     pub(super) fn only(&mut self, stage: HookStage) -> Self {
         let mut one = Self::default();
         match stage {

@@ -96,7 +96,7 @@ async fn create(
     let Opening { endpoint, proxy, remains } =
         Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
     let created = async { Ok(Created::create(shared.engine(), &plan(&endpoint)?).await?) };
-    // Neither is dropped half done when the other fails: both are taken down again.
+    // Neither is dropped half done when the other fails: both are removed again.
     let (created, proxy) = tokio::join!(created, proxy);
     task::pair(created, proxy, &remains, Created::remove).await
 }

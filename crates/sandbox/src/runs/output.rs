@@ -47,7 +47,7 @@ const PAUSE_FACTOR: u32 = 5;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Gives each line of a container's log to `check` until one pleases it or the container has ended; tells whether one did.
+/// Gives each line of a container's log to `check` until one pleases it or the container has ended; returns whether one did.
 pub(super) async fn wait_for_line(
     engine: &Engine,
     container: &str,
@@ -61,7 +61,7 @@ pub(super) async fn wait_for_line(
         let since = Instant::now();
         match given.look(engine.logs(container), ended, &mut check).await? {
             Look::Found => return Ok(true),
-            // The log began anew: nothing of it was given yet.
+            // The log began again: nothing of it was given yet.
             Look::Other => {
                 given = Given::default();
                 if given.look(engine.logs(container), ended, &mut check).await? == Look::Found {
@@ -98,7 +98,7 @@ struct Given {
 
 impl Given {
     /// Gives what is new in `output`, a log from its beginning. A line that has not ended is given once the container has `ended`. Empty
-    /// lines are left out; what is no UTF-8 is replaced.
+    /// lines are left out; what is not UTF-8 is replaced.
     async fn look(
         &mut self,
         mut output: impl Stream<Item = Result<Chunk, EngineError>> + Unpin,

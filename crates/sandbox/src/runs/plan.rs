@@ -15,7 +15,7 @@ pub(super) fn detached(plan: ContainerPlan, spec: &RunSpec, name: String, labels
     ContainerPlan {
         name,
         labels: labels.with_role(Role::Run),
-        // Whoever held the other end would have to stay.
+        // The process at the other end would have to stay.
         stdin: false,
         detachment: Detachment {
             log_limit: Some(spec.log_limit.bytes()),

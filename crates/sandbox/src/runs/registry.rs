@@ -29,7 +29,7 @@ pub(super) struct Entry {
     pub(super) hooks: LifecycleHooks,
 }
 
-/// The runs that this sandbox made and nobody stopped through it.
+/// The runs that this sandbox made and did not stop.
 #[derive(Debug, Default)]
 pub(crate) struct Registry(
     /// Locked for single operations only.
@@ -126,7 +126,7 @@ impl Registry {
         entries.get_mut(name).map(|entry| entry.hooks.only(stage)).unwrap_or_default()
     }
 
-    /// Lets go of all runs: their proxies end, because nobody holds their stdin any more.
+    /// Lets go of all runs: their proxies end, because their stdin is closed.
     pub(crate) fn release(&self) {
         self.entries().clear();
     }

@@ -25,7 +25,7 @@ pub struct StopResult {
     pub error: Option<SandboxError>,
 }
 
-/// Stops and removes the run `name`, whoever made it.
+/// Stops and removes the run `name`, whichever process made it.
 pub(super) async fn stop(shared: &Shared, registry: &Registry, name: &RunName) -> StopResult {
     let (mut hooks, removed) = match registry.take(name) {
         Ok(Some(entry)) => {

@@ -12,7 +12,7 @@ pub(super) fn path(state_dir: &Path, prefix: &str, name: &RunName) -> PathBuf {
     state_dir.join("runs").join(prefix).join(name.as_str())
 }
 
-/// Makes a folder that only its owner can read. Tells whether it was not there before.
+/// Makes a folder that only its owner can read. Returns whether it was not there before.
 pub(super) fn make(path: &Path) -> Result<bool, RunError> {
     let failed = |source| RunError::TaskDir { operation: "make", path: path.to_owned(), source };
     let mut builder = std::fs::DirBuilder::new();

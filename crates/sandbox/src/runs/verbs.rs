@@ -37,7 +37,7 @@ pub struct RunExit {
 
 /// Containers that go on without us; [`Sandbox::runs`](crate::Sandbox::runs) gives it. Cloning is cheap: all clones do the same.
 ///
-/// Counterpart of the launch and life-cycle verbs of `Sandbox` of terok-sandbox; a table at the end tells what differs.
+/// Counterpart of the launch and life-cycle verbs of `Sandbox` of terok-sandbox; a table at the end lists what differs.
 ///
 #[doc = include_str!("guide.md")]
 ///
@@ -203,7 +203,7 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// Likewise.
+    /// The same.
     pub async fn wait_until_ready(
         &self,
         name: &RunName,
@@ -327,7 +327,7 @@ async fn within<T>(timeout: Option<Duration>, work: impl Future<Output = T>) -> 
     }
 }
 
-/// Tells `post_stop` of a launch that was rolled back. The first failure is the one to know of.
+/// Calls `post_stop` for a launch that was rolled back. The first failure is the one to report.
 async fn rolled_back(error: SandboxError, mut hooks: LifecycleHooks, name: &RunName) -> SandboxError {
     if let Err(second) = hooks.fire(HookStage::PostStop, name).await {
         tracing::warn!(run = %name, error = %second, "after a launch that failed");

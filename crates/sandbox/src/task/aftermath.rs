@@ -1,4 +1,4 @@
-//! The end of an execution: what it planted is looked for when nothing of it lives any more.
+//! The end of an execution: what it tampered with is looked for when nothing of it lives any more.
 
 use tokio::sync::oneshot;
 
@@ -10,7 +10,7 @@ use sandbox_workspace::{TamperedPath, WorkspaceGuard};
 
 use super::undo;
 
-/// Takes an execution down, and tells what it planted. Its caller waits for no more than that takes.
+/// Removes an execution, and returns what it tampered with. Its caller waits for no more than that takes.
 pub(super) async fn of(
     shared: &Shared,
     handle: Handle,
@@ -33,7 +33,7 @@ pub(super) async fn of(
     receiver.await.unwrap_or(unseen)
 }
 
-/// What `result` is, or that it is none and `planted` is told all the same.
+/// Returns `result`. Where it is an error, `tampered` goes to the log, as there is no result to report it with.
 pub(super) fn logged_on_error<T>(
     result: Result<T, SandboxError>,
     tampered: &[TamperedPath],
@@ -44,8 +44,8 @@ pub(super) fn logged_on_error<T>(
     result
 }
 
-/// Looks for what was planted once the container is removed; a process that lives could plant it behind our back, or be at work in a copy
-/// that somebody else has taken.
+/// Looks for tampered paths once the container is removed; a process that lives could write them behind our back, or be at work in a copy
+/// that another has taken.
 async fn look(
     removal: impl Future<Output = Result<(), SandboxError>>,
     hold: WorkspaceGuard,
@@ -53,7 +53,7 @@ async fn look(
 ) -> Result<(), SandboxError> {
     let removed = removal.await;
     if removed.is_err() {
-        tracing::warn!("what a task planted is looked for, while its container may still be there");
+        tracing::warn!("tampered paths of a task are looked for while its container may still be there");
     }
     if let Err(tampered) = sender.send(hold.release(removed.is_ok()).await) {
         log_tampered(&tampered);
@@ -61,7 +61,7 @@ async fn look(
     removed
 }
 
-/// For an execution that has no result to tell it with.
+/// For an execution that has no result to report it with.
 pub(super) fn log_tampered(tampered: &[TamperedPath]) {
     for thing in tampered {
         tracing::warn!(

@@ -85,7 +85,7 @@ impl Task {
     /// The session store is updated with each event: whatever happens, the events so far and the session id are kept. What is kept is
     /// bounded, see [`ExecutionResult::missing`]; an execution is stopped when its output comes to 512 MiB.
     ///
-    /// When the result is there, Claude Code is dead, the session is on the disk, and what was planted in protected mounts is out of the
+    /// When the result is there, Claude Code is dead, the session is on the disk, and what was tampered with in protected mounts is out of the
     /// way. Without such mounts and without a copy of a work tree, its container, proxy and network are removed a moment later;
     /// [`Sandbox::shutdown`](crate::Sandbox::shutdown) waits for that.
     ///

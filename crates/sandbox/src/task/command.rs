@@ -85,7 +85,7 @@ impl Command {
 
     /// Runs the command in the background. Read the [`Execution`] for its output as it comes, await it for its result.
     ///
-    /// When the result is there, the process is dead, and what it planted in protected mounts is out of the way. Without such mounts and
+    /// When the result is there, the process is dead, and what it tampered with in protected mounts is out of the way. Without such mounts and
     /// without a copy of a work tree, its container, proxy and network are removed a moment later;
     /// [`Sandbox::shutdown`](crate::Sandbox::shutdown) waits for that.
     ///

@@ -8,7 +8,7 @@ use crate::egress::{ProxyError, Remains, RunningProxy};
 use crate::error::SandboxError;
 use sandbox_podman::EngineError;
 
-/// Takes the proxy of a removed container down, and its network.
+/// Removes the proxy of a removed container, and its network.
 pub(crate) async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
     match proxy {
         Some(proxy) => Ok(proxy.close().await?),
@@ -42,14 +42,14 @@ pub(crate) async fn pair<C>(
 }
 
 /// Says what could not be taken back.
-pub(crate) fn log_leftover(undone: Result<(), impl Into<SandboxError>>) {
-    if let Err(error) = undone {
+pub(crate) fn log_leftover(removal: Result<(), impl Into<SandboxError>>) {
+    if let Err(error) = removal {
         let error: SandboxError = error.into();
         tracing::warn!(%error, "left behind by a launch that failed; a sweep removes it");
     }
 }
 
-/// Takes everything of an execution down.
+/// Removes everything of an execution.
 pub(crate) async fn tear_down(handle: Handle, proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
     // The network goes with the proxy, and the engine does not remove a network that a container is still on.
     handle.remove().await?;

@@ -1,6 +1,6 @@
 //! The filter of system calls that a container's runtime was asked to load.
 //!
-//! With no-new-privileges it is loaded in the last moment before the program, so the kernel has nothing to tell yet. What podman tells in
+//! With no-new-privileges it is loaded in the last moment before the program, so the kernel has nothing to report yet. What podman reports in
 //! an inspection is not what the runtime gets; this is.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use serde_json::Value;
 /// No configuration and no profile is near this size.
 const LARGEST: u64 = 16 << 20;
 
-/// A filter, as far as it is compared: what a runtime was told, or the profile that an engine makes that from.
+/// A filter, as far as it is compared: what a runtime was asked to load, or the profile that an engine makes that from.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::container) struct Filter {
@@ -88,7 +88,7 @@ struct Condition {
 }
 
 impl Filter {
-    /// Whether it is what a runtime is told of `profile` for a container with `capabilities` (`CAP_…`). Each of its rules is one of the
+    /// Whether it is what a runtime makes of `profile` for a container with `capabilities` (`CAP_…`). Each of its rules is one of the
     /// profile's that is for such a container, and all of the profile's that are so are there; what depends on the architecture or the
     /// version of the kernel may be missing.
     pub(in crate::container) fn is_made_from(&self, profile: &Self, capabilities: &BTreeSet<String>) -> bool {
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_filter_that_differs_from_its_profile_is_not_made_from_it() {
         let profile = filter(PROFILE);
-        let nobody = BTreeSet::new();
+        let no_capabilities = BTreeSet::new();
         for (from, to, good) in [
             ("", "", true),
             (r#"["read", "write"]"#, r#"["write", "read", "stat"]"#, true),
@@ -271,24 +271,24 @@ mod tests {
         ] {
             assert!(LOADED.contains(from), "{from}");
             let loaded = filter(&LOADED.replacen(from, to, 1));
-            assert_eq!(loaded.is_made_from(&profile, &nobody), good, "{from} -> {to}");
+            assert_eq!(loaded.is_made_from(&profile, &no_capabilities), good, "{from} -> {to}");
         }
         let nothing =
             filter(r#"{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 38, "syscalls": null}"#);
-        assert!(!nothing.is_made_from(&profile, &nobody));
+        assert!(!nothing.is_made_from(&profile, &no_capabilities));
     }
 
     #[test]
     fn a_rule_for_a_capability_is_there_exactly_for_who_has_it() {
         let profile = filter(PROFILE);
-        let (nobody, admin) = (BTreeSet::new(), BTreeSet::from(["CAP_SYS_ADMIN".to_owned()]));
+        let (no_capabilities, admin) = (BTreeSet::new(), BTreeSet::from(["CAP_SYS_ADMIN".to_owned()]));
         let restricted = filter(LOADED);
         let conditional = r#"["clone"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 7, "op": "SCMP_CMP_MASKED_EQ"}]"#;
         let free = filter(&LOADED.replace(conditional, r#"["clone", "mount"], "action": "SCMP_ACT_ALLOW""#));
         for (loaded, capabilities, good) in [
-            (&restricted, &nobody, true),
+            (&restricted, &no_capabilities, true),
             (&restricted, &admin, false),
-            (&free, &nobody, false),
+            (&free, &no_capabilities, false),
             (&free, &admin, true),
         ] {
             assert_eq!(loaded.is_made_from(&profile, capabilities), good, "{capabilities:?}");

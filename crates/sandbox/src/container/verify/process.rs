@@ -51,7 +51,7 @@ fn command(found: &mut Differences, plan: &ContainerPlan, image: &ImageFacts, is
         whole => whole,
     };
     let planned = command_line(plan, image);
-    // A single word is told as both the path and the argument.
+    // A single word is reported as both the path and the argument.
     let own = match own {
         [path, argument] if path == argument && planned.len() == 1 => std::slice::from_ref(path),
         own => own,

@@ -27,7 +27,7 @@ pub(in crate::container) fn created(
     found.0
 }
 
-/// How a container that stands differs from its plan, as the engine and the kernel tell.
+/// How a container that is set up differs from its plan, as the engine and the kernel report.
 pub(in crate::container) fn attached(
     plan: &ContainerPlan,
     image: &ImageFacts,

@@ -1,6 +1,6 @@
 //! The channel to a proxy: commands in, records out.
 //!
-//! One task owns both directions. It ends when it is told to, when the proxy ends, and when a record cannot be kept: without a log
+//! One task owns both directions. It ends when it is asked to, when the proxy ends, and when a record cannot be kept: without a log
 //! there is no egress.
 
 use std::time::Duration;
@@ -24,9 +24,9 @@ use sandbox_podman::EngineError;
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a proxy that drains may say nothing.
 const DRAINING: Duration = Duration::from_secs(10);
-/// How often the proxy is told that its records are read.
+/// How often the proxy is notified that its records are read.
 const BEAT: Duration = Duration::from_secs(2);
-/// Commands are rare; whoever sends many waits.
+/// Commands are rare; a caller that sends many waits.
 const COMMANDS: usize = 16;
 
 /// Both directions of a proxy's stdio.
@@ -42,7 +42,7 @@ pub(in crate::egress) struct Channel<W = Stdin, O = Output> {
     proxy_log: ProxyLog,
 }
 
-/// What is left to whoever uses a proxy.
+/// What the user of a proxy holds.
 pub(in crate::egress) struct ChannelHandle {
     /// Dropping it ends the channel, and with it the proxy.
     pub(in crate::egress) commands: mpsc::Sender<Command>,
@@ -72,7 +72,7 @@ where
         self.stdin.flush().await
     }
 
-    /// The next messages; `None` when the proxy has closed its stdout. A line that is no message is an error.
+    /// The next messages; `None` when the proxy has closed its stdout. A line that is not a message is an error.
     pub(super) async fn receive(&mut self) -> Option<Result<Vec<ProxyMessage>, String>> {
         loop {
             if !self.waiting.is_empty() {
@@ -120,7 +120,7 @@ where
                 received = self.receive() => match received {
                     Some(Ok(messages)) => if let Err(reason) = keep(messages, &mut log).await { break Some(reason) },
                     Some(Err(reason)) => break Some(reason),
-                    None => break Some(self.last_words()),
+                    None => break Some(self.reason_of_end()),
                 },
                 command = commands.recv() => match command {
                     Some(command) => if let Err(reason) = self.command(&command).await { break Some(reason) },
@@ -140,10 +140,10 @@ where
         {
             tracing::warn!(%error, "the network log does not say what it lacks");
         }
-        failure.unwrap_or_else(|| "it was told to".to_owned())
+        failure.unwrap_or_else(|| "it was asked to".to_owned())
     }
 
-    fn last_words(&mut self) -> String {
+    fn reason_of_end(&mut self) -> String {
         let stderr = self.stderr();
         if stderr.is_empty() { "it closed its output".to_owned() } else { stderr }
     }
@@ -176,7 +176,7 @@ where
         }
     }
 
-    /// Everything up to a line that is no message counts.
+    /// Everything up to a line that is not a message counts.
     fn understand(&mut self, bytes: &[u8]) {
         match self.lines.add(bytes) {
             Ok(lines) => {

@@ -16,17 +16,17 @@ const SYSCTLS: [(&str, &str); 4] = [
     ("net.ipv6.conf.default.disable_ipv6", "1"),
 ];
 
-/// Where a proxy stands.
+/// Name, image and networks of a proxy.
 pub(in crate::egress) struct ProxyPlacement<'a> {
     /// The container's name.
     pub(in crate::egress) name: String,
     /// The proxy image's tag.
     pub(in crate::egress) image: &'a str,
-    /// To the world and to the task.
+    /// The egress network and the task's.
     pub(in crate::egress) networks: Vec<Attachment>,
 }
 
-/// Nothing of what the proxy is told is in here: it all comes over its stdin.
+/// No configuration of the proxy is in here: it all comes over its stdin.
 pub(in crate::egress) fn proxy_plan(placement: ProxyPlacement<'_>, labels: &Labels) -> ContainerPlan {
     ContainerPlan {
         name: placement.name,

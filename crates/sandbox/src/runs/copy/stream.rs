@@ -34,7 +34,7 @@ pub(in crate::runs) async fn copy(
     let writing = blocking(move || {
         let written = tree.write(&parents, &at, Pieces::new(&sender));
         if written.is_err() {
-            // Whoever unpacks must not take what came so far for the whole.
+            // The engine must not take what came so far for the whole.
             let _ = sender.blocking_send(Err(io::ErrorKind::InvalidData.into()));
         }
         written
@@ -52,7 +52,7 @@ pub(in crate::runs) async fn copy(
     }
 }
 
-/// Reads files where waiting for a disk keeps nobody else waiting.
+/// Reads files where waiting for a disk blocks no other task of the runtime.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RunError> {
     tokio::task::spawn_blocking(work)
         .await
