@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interfaces_are_told_from_the_titles_of_the_table() {
+    fn interfaces_are_distinguished_from_the_titles_of_the_table() {
         let table = "Inter-|   Receive\n face |bytes\n    lo: 0 0\nsbx1a2b00000001: 5 6\n veth0: 1 2\nsbx1a2c00000002: 7 8\n";
         assert_eq!(named(table, "sbx1a2b"), BTreeSet::from(["sbx1a2b00000001".to_owned()]));
         assert!(named("", "sbx").is_empty());

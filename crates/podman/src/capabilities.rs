@@ -81,7 +81,7 @@ impl Capabilities {
         self.version >= Version::new(5, 0)
     }
 
-    /// Whether the end of a container wakes whoever waits for it. Older engines look for it at intervals, and use the processor for that.
+    /// Whether the end of a container wakes those that wait for it. Older engines look for it at intervals, and use the processor for that.
     #[must_use]
     pub fn wakes_waits(&self) -> bool {
         self.version >= Version::new(5, 3)
@@ -133,7 +133,7 @@ impl Capabilities {
             ),
             (
                 self.reports_out_of_memory(),
-                "a process killed for want of memory is not told apart from one killed otherwise",
+                "a process killed for want of memory is not distinguished from one killed otherwise",
             ),
         ]
         .into_iter()

@@ -106,7 +106,7 @@ impl Engine {
         &self.capabilities
     }
 
-    /// Whether it is root's, as far as the owner of its socket tells.
+    /// Whether it is root's, as far as the owner of its socket shows.
     #[must_use]
     pub fn is_of_root(&self) -> bool {
         self.of_root

@@ -78,7 +78,7 @@ impl Engine {
         call.body = Some(body);
         let created: Created = self.libpod().json(call).await?;
         for warning in created.warnings.iter().flatten() {
-            // What it left out is found by whoever compares the container with its plan.
+            // What it left out is found where the container is compared with its plan.
             tracing::debug!(container = %name, warning = %printable(warning), "the engine warns");
         }
         if created.id.is_empty() || !created.id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -152,7 +152,7 @@ impl Engine {
         self.wait_looking(container, if woken { SELDOM } else { OFTEN }).await
     }
 
-    /// Likewise, for a caller that watches the container in another way: its end may be reported up to five seconds late, that of the
+    /// The same, for a caller that watches the container in another way: its end may be reported up to five seconds late, that of the
     /// engine's service at once.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl Engine {
         call.deadline = None;
         let body = self.libpod().call(call).await?;
         std::str::from_utf8(&body).ok().and_then(|text| text.trim().parse().ok()).ok_or_else(|| {
-            EngineError::new(OPERATION, container, Cause::Answer("it is no exit code".to_owned()))
+            EngineError::new(OPERATION, container, Cause::Answer("it is not an exit code".to_owned()))
         })
     }
 

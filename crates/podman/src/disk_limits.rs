@@ -15,7 +15,7 @@ pub enum DiskLimits {
 
 impl DiskLimits {
     /// What makes it possible.
-    pub const MEND: &'static str = "keep the storage of an engine of root on btrfs with `driver = \"btrfs\"`, or on XFS that is mounted with \
+    pub const HINT: &'static str = "keep the storage of an engine of root on btrfs with `driver = \"btrfs\"`, or on XFS that is mounted with \
                                     the option `pquota`, as containers-storage.conf(5) says";
 }
 

@@ -58,7 +58,7 @@ impl EngineError {
         )
     }
 
-    /// A container of which the engine cannot tell how its process ended.
+    /// A container of which the engine does not know how its process ended.
     #[must_use]
     pub fn end_unknown(container: &str, state: &str) -> Self {
         Self::new(
@@ -100,7 +100,7 @@ impl EngineError {
         self.status() == Some(409) || self.is_name_in_use() || self.is_subnet_in_use()
     }
 
-    /// Whether the engine stumbled over an image that somebody removed while it looked at all of them. Made again, the call succeeds.
+    /// Whether the engine stumbled over an image that was removed while it looked at all of them. Made again, the call succeeds.
     #[must_use]
     pub fn is_image_race(&self) -> bool {
         let (Cause::Status { message: said, .. } | Cause::Refused(said)) = &*self.source else {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_versions_of_the_engine_say_is_told_apart() {
+    fn what_both_versions_of_the_engine_say_is_distinguished() {
         let name4 = status(500, "network name n already used: network already exists");
         let name5 = status(409, "network name n already used: network already exists");
         let subnet = status(500, "subnet 10.0.0.0/28 is already used on the host or by another config");

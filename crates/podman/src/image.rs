@@ -253,7 +253,7 @@ pub(crate) fn check(operation: &'static str, reference: &str) -> Result<(), Engi
     Err(EngineError::new(
         operation,
         printable(reference),
-        Cause::Refused("that is no name of an image".to_owned()),
+        Cause::Refused("that is not the name of an image".to_owned()),
     ))
 }
 
@@ -273,7 +273,8 @@ pub(crate) fn plain_id(id: &str) -> Option<String> {
 fn facts(inspect: ImageInspect) -> Result<ImageFacts, &'static str> {
     let config = inspect.config.ok_or("it has no configuration")?;
     let created = inspect.created.ok_or("it has no time of creation")?;
-    let created = OffsetDateTime::parse(&created, &Rfc3339).map_err(|_| "its time of creation is no time")?;
+    let created =
+        OffsetDateTime::parse(&created, &Rfc3339).map_err(|_| "its time of creation is not a time")?;
     let variables = config.env.unwrap_or_default();
     Ok(ImageFacts {
         id: inspect.id.as_deref().and_then(plain_id).ok_or("it has no id")?,

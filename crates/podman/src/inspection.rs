@@ -64,7 +64,7 @@ pub struct ContainerState {
     pub oom_killed: bool,
     /// As the engine's process namespace numbers it; 0 where there is no process.
     pub pid: u32,
-    /// Likewise, of the process that holds its streams and writes down how it ended.
+    /// The same, of the process that holds its streams and writes down how it ended.
     #[serde(default)]
     pub conmon_pid: u32,
     /// 0 before its end; negative where the engine does not know.

@@ -57,7 +57,7 @@ impl Libpod {
         &self.socket
     }
 
-    /// The answer to a ping; its headers tell what the engine is.
+    /// The answer to a ping; its headers say what the engine is.
     pub(crate) async fn ping(&self, deadline: Duration) -> Result<HeaderMap, EngineError> {
         let object = self.socket.display().to_string();
         let call = Call {
@@ -71,13 +71,13 @@ impl Libpod {
         Ok(self.exchange(&call, "/_ping").await?.headers)
     }
 
-    /// Makes a call and reads its answer. A status that is no success is an error.
+    /// Makes a call and reads its answer. A status other than success is an error.
     pub(crate) async fn call(&self, call: Call<'_>) -> Result<Bytes, EngineError> {
         let target = format!("{API}{}", call.path);
         Ok(self.exchange(&call, &target).await?.body)
     }
 
-    /// Likewise, for an answer in JSON.
+    /// The same, for an answer in JSON.
     pub(crate) async fn json<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T, EngineError> {
         let (operation, object) = (call.operation, call.object.to_owned());
         let body = self.call(call).await?;

@@ -21,7 +21,7 @@ pub struct NetworkRequest {
     pub bridge: String,
     /// `None`: the engine picks one.
     pub subnet: Option<Ipv4Net>,
-    /// No way out, and no address of the host on it.
+    /// No egress, and no address of the host on it.
     pub internal: bool,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
@@ -36,7 +36,7 @@ pub struct NetworkSummary {
     pub labels: BTreeMap<String, String>,
     /// Its subnets.
     pub subnets: Vec<IpNet>,
-    /// Whether it has no way out.
+    /// Whether it has no egress.
     pub internal: bool,
 }
 

@@ -144,7 +144,7 @@ async fn an_exit_code_is_a_number_or_an_error() {
 }
 
 #[tokio::test]
-async fn an_engine_looks_often_for_an_end_only_where_nothing_else_tells_it() {
+async fn an_engine_looks_often_for_an_end_only_where_nothing_else_reports_it() {
     for (version, watched, expected) in
         [("5.4.2", false, "interval=5s"), ("4.3.1", false, "interval=10ms"), ("4.3.1", true, "interval=5s")]
     {
@@ -173,7 +173,7 @@ async fn an_engine_looks_often_for_an_end_only_where_nothing_else_tells_it() {
 }
 
 #[tokio::test]
-async fn an_engine_that_dies_during_the_wait_is_told_as_such() {
+async fn an_engine_that_dies_during_the_wait_is_reported_as_such() {
     let (_script, engine) =
         Script::engine_then("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
     let error = engine.wait_container("0f").await.unwrap_err();

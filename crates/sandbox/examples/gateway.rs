@@ -13,7 +13,7 @@
 //! ```
 //!
 //! DNS, ROOTS and NETWORK are for a network of your own: a name server, a file of certificates, addresses that are not public. There is no
-//! authentication: whoever reaches LISTEN may use it.
+//! authentication: all that reach LISTEN may use it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -220,7 +220,7 @@ impl Gateway {
     }
 }
 
-/// What the client is told.
+/// What the client gets as the error.
 struct Failure {
     status: StatusCode,
     text: String,

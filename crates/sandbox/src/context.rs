@@ -28,8 +28,8 @@ pub(crate) struct Shared {
     begun: AtomicBool,
     /// The switches of tasks that exist, so that a shutdown can stop them. Locked for single operations only.
     switches: Mutex<Vec<Weak<StopSwitch>>>,
-    /// Executions being taken down in the background. Locked for single operations only.
-    take_downs: Mutex<JoinSet<Result<(), SandboxError>>>,
+    /// Removals of executions in the background. Locked for single operations only.
+    cleanups: Mutex<JoinSet<Result<(), SandboxError>>>,
 }
 
 impl Shared {
@@ -41,7 +41,7 @@ impl Shared {
             egress: OnceCell::new(),
             begun: AtomicBool::new(false),
             switches: Mutex::default(),
-            take_downs: Mutex::default(),
+            cleanups: Mutex::default(),
         }
     }
 
@@ -104,7 +104,7 @@ impl Shared {
         facts.map(|facts| facts.id).ok_or_else(|| SandboxError::NoImage(tag.clone()))
     }
 
-    /// The files that tell a container its name, its neighbours and its name server.
+    /// The files that give a container its name, its neighbours and its name server.
     pub(crate) fn own_files(&self) -> OwnFiles {
         OwnFiles::new(&self.config.state_dir)
     }
@@ -134,12 +134,12 @@ impl Shared {
         &self,
         work: impl Future<Output = Result<(), SandboxError>> + Send + 'static,
     ) {
-        let mut take_downs = lock(&self.take_downs);
-        while let Some(done) = take_downs.try_join_next() {
-            tell(done);
+        let mut cleanups = lock(&self.cleanups);
+        while let Some(done) = cleanups.try_join_next() {
+            log_failure(done);
         }
         // What it reports is about this execution.
-        take_downs.spawn(work.in_current_span());
+        cleanups.spawn(work.in_current_span());
     }
 
     /// Stops every execution, and waits for their ends.
@@ -149,23 +149,23 @@ impl Shared {
     }
 
     /// Waits until what was begun about ended executions is done.
-    pub(crate) async fn wait_for_take_downs(&self) {
-        let mut running = std::mem::take(&mut *lock(&self.take_downs));
+    pub(crate) async fn wait_for_cleanups(&self) {
+        let mut running = std::mem::take(&mut *lock(&self.cleanups));
         while let Some(done) = running.join_next().await {
-            tell(done);
+            log_failure(done);
         }
     }
 }
 
 /// Says when something about an execution that has ended could not be done.
-fn tell(done: Result<Result<(), SandboxError>, JoinError>) {
+fn log_failure(done: Result<Result<(), SandboxError>, JoinError>) {
     let error = match done {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error,
         // What tokio says of a panic holds its message, which may show anything.
-        Err(_panic) => SandboxError::NotTakenDown,
+        Err(_panic) => SandboxError::TeardownFailed,
     };
-    tracing::warn!(%error, "an execution could not be taken down; its objects are removed by label");
+    tracing::warn!(%error, "an execution could not be removed; its objects are removed by label");
 }
 
 impl fmt::Debug for Shared {

@@ -27,7 +27,7 @@ pub enum ImageKind {
 impl ImageKind {
     const ALL: [Self; 3] = [Self::Repo, Self::Overlay, Self::Proxy];
 
-    /// As it stands in tags and labels.
+    /// As it is written in tags and labels.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ pub struct ImageSummary {
     pub size: u64,
 }
 
-/// The labels of an image; an overlay names the id of what it stands on.
+/// The labels of an image; an overlay names the id of what it is built on.
 pub(crate) fn labels(prefix: &str, kind: ImageKind, lower: Option<&str>) -> BTreeMap<String, String> {
     // An overlay inherits what the lower layer has, so every label is set each time.
     [(OWNER, prefix), (KIND, kind.as_str()), (LOWER, lower.unwrap_or_default())]
@@ -69,12 +69,12 @@ pub(crate) fn tag(prefix: &str, kind: ImageKind, sha256: &str) -> String {
 }
 
 /// Whether an image with `labels` is an overlay on the image with the id `lower`.
-pub(crate) fn stands_on(labels: &BTreeMap<String, String>, lower: &str) -> bool {
+pub(crate) fn is_built_on(labels: &BTreeMap<String, String>, lower: &str) -> bool {
     labels.get(KIND).is_some_and(|kind| kind == ImageKind::Overlay.as_str())
         && labels.get(LOWER).is_some_and(|known| known == lower)
 }
 
-/// Whether the image `name` is an overlay of ours already; what somebody built on one has another name.
+/// Whether the image `name` is an overlay of ours already; what others built on one has another name.
 pub(crate) fn is_overlay(name: &str, labels: &BTreeMap<String, String>, prefix: &str) -> bool {
     let bare = name.strip_prefix("localhost/").unwrap_or(name);
     bare.starts_with(&format!("{prefix}-{}:", ImageKind::Overlay.as_str()))
@@ -98,7 +98,7 @@ pub(crate) async fn prune(
 ) -> Result<Vec<ImageSummary>, EngineError> {
     let now = SystemTime::now();
     let mut removed = Vec::new();
-    // The newest first: an overlay goes before what it stands on.
+    // The newest first: an overlay goes before what it is built on.
     for image in list(engine, prefix).await?.into_iter().rev().filter(|image| is_old(image, now, age)) {
         match engine.remove_image(image.tag.as_deref().unwrap_or(&image.id)).await {
             Ok(()) => removed.push(image),
@@ -113,7 +113,7 @@ fn is_old(image: &ImageSummary, now: SystemTime, age: Duration) -> bool {
     image.tag.is_none() || now.duration_since(image.created).is_ok_and(|old| old > age)
 }
 
-/// `None` for an image that somebody built on one of ours, or tagged for another purpose: it is not ours to list or remove.
+/// `None` for an image that others built on one of ours, or tagged for another purpose: it is not ours to list or remove.
 fn summary(image: podman::ImageSummary, prefix: &str) -> Option<ImageSummary> {
     let label = image.labels.get(KIND)?;
     let kind = ImageKind::ALL.into_iter().find(|kind| kind.as_str() == label)?;
@@ -177,9 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_knows_what_it_stands_on() {
-        assert!(stands_on(&labels("p", ImageKind::Overlay, Some("sha256:1")), "sha256:1"));
-        assert!(!stands_on(&labels("p", ImageKind::Overlay, Some("sha256:1")), "sha256:2"));
-        assert!(!stands_on(&labels("p", ImageKind::Repo, None), ""));
+    fn an_overlay_knows_what_it_is_built_on() {
+        assert!(is_built_on(&labels("p", ImageKind::Overlay, Some("sha256:1")), "sha256:1"));
+        assert!(!is_built_on(&labels("p", ImageKind::Overlay, Some("sha256:1")), "sha256:2"));
+        assert!(!is_built_on(&labels("p", ImageKind::Repo, None), ""));
     }
 }

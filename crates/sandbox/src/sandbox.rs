@@ -101,7 +101,7 @@ impl Sandbox {
         Command::new(Arc::clone(&self.shared), spec)
     }
 
-    /// An executor of commands that nobody vouches for. No container is made yet.
+    /// An executor of untrusted commands. No container is made yet.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Sandbox {
         Ok(image_store::list(self.shared.engine(), self.shared.prefix()).await?)
     }
 
-    /// Removes the images of this prefix that are older than `age` or were replaced, and tells which. Images in use stay.
+    /// Removes the images of this prefix that are older than `age` or were replaced, and returns which. Images in use stay.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl Sandbox {
         Ok(image_store::prune(self.shared.engine(), self.shared.prefix(), age).await?)
     }
 
-    /// Removes what [`Sandbox::ensure_image`] made of `source`, and tells the tags that were there. An image that was not built here stays;
+    /// Removes what [`Sandbox::ensure_image`] made of `source`, and returns the tags that were there. An image that was not built here stays;
     /// only what was put on it goes.
     ///
     /// # Errors
@@ -168,7 +168,7 @@ impl Sandbox {
             tags => tags?,
         };
         let mut removed = Vec::new();
-        // An overlay goes before what it stands on.
+        // An overlay goes before what it is built on.
         for tag in [Some(tags.overlay), tags.repo].into_iter().flatten() {
             if self.shared.engine().image(&tag).await?.is_some() {
                 self.shared.engine().remove_image(&tag).await?;
@@ -195,7 +195,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// When the engine fails, `reader` does, or it is no such archive.
+    /// When the engine fails, `reader` does, or it is not such an archive.
     pub async fn load_images(
         &self,
         reader: impl AsyncRead + Send + Unpin + 'static,
@@ -264,7 +264,7 @@ impl Sandbox {
         Ok(reap::sweep(self.shared.engine(), self.shared.prefix()).await?)
     }
 
-    /// Removes what all instances share and the next start-up makes anew: the egress network and the trust files of images. Tells
+    /// Removes what all instances share and the next start-up makes again: the egress network and the trust files of images. Returns
     /// whether it did: it does not while another instance lives.
     ///
     /// The root authority stays.
@@ -285,7 +285,7 @@ impl Sandbox {
     /// When something could not be removed; the next start-up removes it.
     pub async fn shutdown(&self) -> Result<(), SandboxError> {
         self.shared.stop_all().await;
-        self.shared.wait_for_take_downs().await;
+        self.shared.wait_for_cleanups().await;
         self.runs.release();
         reap::remove_instance(self.shared.engine(), self.shared.prefix(), self.shared.instance_id()).await?;
         self.shared.stop_egress().await

@@ -18,7 +18,7 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct StopSwitch(watch::Sender<Current>);
 
-/// The number tells executions apart: the next may begin before somebody who waits for the end of this one has looked.
+/// The number distinguishes executions: the next may begin before a caller that waits for the end of this one has looked.
 #[derive(Debug, Clone, Copy)]
 struct Current {
     number: u64,
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stopping_waits_for_the_end_and_tells_whether_there_was_something_to_stop() {
+    async fn stopping_waits_for_the_end_and_returns_whether_there_was_something_to_stop() {
         let switch = Arc::new(StopSwitch::new());
         assert!(!switch.stop().await);
         let guard = switch.begin().unwrap();

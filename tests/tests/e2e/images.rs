@@ -36,7 +36,7 @@ impl Workshop {
     }
 
     async fn close(self) {
-        // A container that is still being taken down holds its image.
+        // A container that is still being removed holds its image.
         self.sandbox.shutdown().await.expect("nothing is left");
         self.sandbox.prune_images(Duration::ZERO).await.expect("old images go");
         let left = self.sandbox.list_images().await.expect("the engine answers");

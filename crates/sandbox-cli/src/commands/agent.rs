@@ -166,7 +166,7 @@ async fn execute(
     });
     let (result, why) = watched(answer, async || task.stop().await, stage.interrupts, &closed).await;
     if let Some(Ok(result)) = &result {
-        tamper_report::report(&result.planted, &settings.root, printer);
+        tamper_report::report(&result.tampered, &settings.root, printer);
     }
     let is_over = matches!(result, Some(Ok(_)));
     let (status, value) = match (result, why) {
@@ -277,7 +277,7 @@ fn json(result: &ExecutionResult, workspace: &WorkspaceReport) -> String {
         duration_ms: result.duration_ms,
         exit_code: result.exit_code,
         planted: result
-            .planted
+            .tampered
             .iter()
             .filter(|thing| !thing.is_left_in_place())
             .map(|thing| thing.path.display().to_string())

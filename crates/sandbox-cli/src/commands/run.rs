@@ -80,7 +80,7 @@ fn ended(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     if let Some(Ok(result)) = &result {
-        tamper_report::report(&result.planted, &settings.root, printer);
+        tamper_report::report(&result.tampered, &settings.root, printer);
     }
     if let Some(error) = output {
         return Err(Failure::doing("write the command's output to stdout")(error));

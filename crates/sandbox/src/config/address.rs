@@ -36,11 +36,11 @@ impl EngineAddress {
         Self::discover_in(|name| std::env::var_os(name), Path::exists).map(|(address, _)| address)
     }
 
-    /// Likewise in an environment of the caller's, where `is_socket` tells what is there. Also gives where the engine was named.
+    /// The same in an environment of the caller's, where `is_socket` says what is there. Also gives where the engine was named.
     ///
     /// # Errors
     ///
-    /// Likewise.
+    /// The same.
     pub fn discover_in(
         environment: impl Fn(&str) -> Option<OsString>,
         is_socket: impl Fn(&Path) -> bool,

@@ -8,13 +8,13 @@ use ipnet::IpNet;
 
 use super::address::{EngineAddress, InvalidConfig};
 
-/// How proxies reach the world.
+/// How proxies reach the internet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpstreamConfig {
     /// The name server that proxies ask. Default: the host's first usable one.
     pub dns: Option<SocketAddr>,
-    /// Authorities that proxies trust beside the web's, PEM. Default none.
+    /// Authorities that proxies trust in addition to the web's, PEM. Default none.
     pub extra_roots_pem: String,
     /// Networks that may be reached although they are not public. Default none.
     pub allow_addresses: Vec<IpNet>,
@@ -33,9 +33,9 @@ pub struct SandboxConfig {
     /// The folder of the static programs `sandbox-proxy` and `sandbox-inside`, which the crates of those names build. Default: the
     /// checkout's build output for a program that lies in it, else beside the running program.
     pub proxy_dir: Option<PathBuf>,
-    /// How proxies reach the world.
+    /// How proxies reach the internet.
     pub upstream: UpstreamConfig,
-    /// An image that is older is built anew. Default 24 h.
+    /// An image that is older is built again. Default 24 h.
     pub max_image_age: Duration,
     /// Whether [`Sandbox::start`](crate::Sandbox::start) only connects: to look at what is there, or to clean it. The first execution that needs
     /// a proxy prepares what it needs then, and nothing is swept before [`Sandbox::sweep`](crate::Sandbox::sweep) is called. Default no.
@@ -57,7 +57,7 @@ impl SandboxConfig {
         }
     }
 
-    /// Likewise, on the engine that [`EngineAddress::discover`] finds.
+    /// The same, on the engine that [`EngineAddress::discover`] finds.
     ///
     /// # Errors
     ///

@@ -35,7 +35,7 @@ pub enum ContainerError {
         /// Why.
         source: InvalidSpec,
     },
-    /// A file that tells the container its name or its name server cannot be written.
+    /// A file that gives the container its name or its name server cannot be written.
     #[error("failed to write `{}`", path.display())]
     OwnFile {
         /// Its path.

@@ -1,7 +1,7 @@
 //! The one way to launch a container: plan, create, verify, attach, start.
 //!
 //! A plan is pure data. What the engine made of it is compared with it twice: after the creation (what the engine wrote down) and
-//! when the container stands but its process does not run yet (what the kernel enforces).
+//! when the container is set up but its process does not run yet (what the kernel enforces).
 
 mod default_limits;
 mod error;

@@ -1,5 +1,5 @@
 //! The engine's monitor of a container, `conmon`: it carries the streams and writes down how the process ended. When it is killed,
-//! nobody can say how the process ended any more, and engines answer a wait with 0 (podman 5) or never (podman 4).
+//! it is not known any more how the process ended, and engines answer a wait with 0 (podman 5) or never (podman 4).
 
 use std::fs::File;
 use std::path::Path;
@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// A shell stands for the monitor, and the process that it starts for the container's.
+    /// A shell takes the place of the monitor, and the process that it starts takes that of the container's.
     #[tokio::test]
     async fn only_the_monitor_of_this_container_is_watched_and_its_end_is_seen() {
         #[expect(clippy::disallowed_methods, reason = "a process to watch")]

@@ -1,4 +1,4 @@
-//! Files that tell a container its name, its neighbours and its name server.
+//! Files that give a container its name, its neighbours and its name server.
 //!
 //! Podman makes files of its own for that. Its hosts file is made of the host's (podman 4), and always has the host's address in it;
 //! its Docker-compatible API cannot turn that off. And all of them lie on the host's `/run` and can be written: root in a container
@@ -57,7 +57,7 @@ impl OwnFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             opened => opened?,
         };
-        // Nobody is between looking at a file and making it young.
+        // No other process comes between looking at a file and making it young.
         if folder.try_lock().is_err() {
             return Ok(());
         }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_tampered_with_is_written_anew() {
+    fn a_file_that_was_tampered_with_is_written_again() {
         let state = tempfile::tempdir().unwrap();
         let files = OwnFiles::new(state.path());
         let path = files.write("a\n").unwrap();

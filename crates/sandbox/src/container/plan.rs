@@ -49,7 +49,7 @@ pub(crate) struct Detachment {
 }
 
 impl Detachment {
-    /// What the engine does with output besides handing it to whoever is attached. A driver without a bound would fill the host's disk.
+    /// What the engine does with output besides handing it to an attached client. A driver without a bound would fill the host's disk.
     pub(crate) fn log_driver(&self) -> &'static str {
         match self.log_limit {
             Some(_) => "k8s-file",

@@ -35,11 +35,11 @@ pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
         "annotations": detachment.annotations,
         "stdin": plan.stdin,
         "terminal": false,
-        // Podman 5 waits this long before it kills on a forced removal. Whoever stops a container of ours waits on this side.
+        // Podman 5 waits this long before it kills on a forced removal. Those that stop a container of ours wait on this side.
         "stop_timeout": 0,
         // What the image would have the engine run beside the task.
         "healthconfig": {"Test": ["NONE"]},
-        // Output goes to whoever is attached; a driver would write it to the host's disk, so it has a bound or there is none.
+        // Output goes to the attached client; a driver would write it to the host's disk, so it has a bound or there is none.
         "log_configuration": {"driver": detachment.log_driver(), "size": detachment.log_limit},
         "sysctl": plan.network.sysctls,
         // The engine's own file names the host; where there is one of ours, it need not be there at all.

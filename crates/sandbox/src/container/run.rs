@@ -31,7 +31,7 @@ pub(crate) struct Created {
     image: ImageFacts,
 }
 
-/// A container whose networks, mounts and limits stand, verified in the kernel; its process does not run yet.
+/// A container whose networks, mounts and limits are set up, verified in the kernel; its process does not run yet.
 #[derive(Debug)]
 pub(crate) struct Attached {
     handle: Handle,
@@ -41,7 +41,7 @@ pub(crate) struct Attached {
     output: Output,
 }
 
-/// A container as [`Attached`] has it, whose streams nobody holds: it goes on without us.
+/// A container as [`Attached`] has it, whose streams are not held: it goes on without us.
 #[derive(Debug)]
 pub(crate) struct SetUp {
     handle: Handle,
@@ -122,14 +122,14 @@ impl Created {
         }
     }
 
-    /// Attaches to the container, which makes the engine set it up, and compares what stands then with the plan.
+    /// Attaches to the container, which makes the engine set it up, and compares the result with the plan.
     pub(crate) async fn attach(self) -> Result<Attached, ContainerError> {
         let Self { mut handle, plan, image } = self;
         let program = verify::command_line(&plan, &image).into_iter().next().unwrap_or_default();
         let attached = async {
             let streams = handle.engine.attach_container(handle.id.as_str(), plan.stdin).await;
             let (stdin, output) = streams.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
-            let state = handle.stands_as_planned(&plan, &image).await?;
+            let state = handle.verify_set_up(&plan, &image).await?;
             Ok::<_, ContainerError>((stdin, output, state))
         };
         match attached.await {
@@ -141,14 +141,14 @@ impl Created {
         }
     }
 
-    /// Makes the engine set the container up without attaching to it, and compares what stands then with the plan.
+    /// Makes the engine set the container up without attaching to it, and compares the result with the plan.
     pub(crate) async fn set_up(self) -> Result<SetUp, ContainerError> {
         let Self { mut handle, plan, image } = self;
         let program = verify::command_line(&plan, &image).into_iter().next().unwrap_or_default();
         let set_up = async {
             let made = handle.engine.set_up_container(handle.id.as_str()).await;
             made.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
-            handle.stands_as_planned(&plan, &image).await
+            handle.verify_set_up(&plan, &image).await
         };
         match set_up.await {
             Ok(state) => {
@@ -255,7 +255,7 @@ impl Handle {
         }
     }
 
-    /// Waits for the end of the process. An error tells that the engine's service went away meanwhile, or the monitor of the container:
+    /// Waits for the end of the process. An error says that the engine's service went away meanwhile, or the monitor of the container:
     /// how the process ended is not known then, and it may still run.
     pub(crate) async fn wait(&self) -> Result<Exit, EngineError> {
         let code = tokio::select! {
@@ -267,7 +267,7 @@ impl Handle {
         Ok(Exit { code, oom_killed })
     }
 
-    /// The exit code, once the engine tells it. The monitor ends after the process, so that an engine that looks for the end need not do
+    /// The exit code, once the engine reports it. The monitor ends after the process, so that an engine that looks for the end need not do
     /// so before.
     async fn ended(&self) -> Result<i64, EngineError> {
         if let (false, Some(monitor)) = (self.engine.capabilities().wakes_waits(), &self.monitor) {
@@ -297,7 +297,7 @@ impl Handle {
         for attempt in 0..2 {
             let state = match self.inspect().await {
                 Ok(inspection) => inspection.state,
-                // Removed meanwhile, which only somebody else does.
+                // Removed meanwhile, which only another program does.
                 Err(error) if error.is_not_found() => return Ok(false),
                 Err(error) => return Err(error),
             };
@@ -320,7 +320,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Remembers the processes of a container that stands.
+    /// Remembers the processes of a container that is set up.
     fn watch(&mut self, state: &State) {
         self.pid = state.pid;
         self.monitor = Monitor::open(self.process(state)).map(Arc::new);
@@ -331,18 +331,14 @@ impl Handle {
         Process { pid: state.pid, monitor: state.conmon_pid, id: self.id.as_str() }
     }
 
-    /// Compares a container that stands with its plan, as the engine and the kernel tell; gives what the engine says of its processes.
-    async fn stands_as_planned(
-        &self,
-        plan: &ContainerPlan,
-        image: &ImageFacts,
-    ) -> Result<State, ContainerError> {
+    /// Compares a container that is set up with its plan, as the engine and the kernel report; returns the state of its processes.
+    async fn verify_set_up(&self, plan: &ContainerPlan, image: &ImageFacts) -> Result<State, ContainerError> {
         let inspection = self.inspect().await?;
         let unverifiable = |problem| ContainerError::Unverifiable { container: plan.name.clone(), problem };
         let (proc, pid) = (Path::new("/proc"), inspection.state.pid);
         let process = self.process(&inspection.state);
         let mut facts = kernel::read(proc, process, &plan.isolation.masked_paths).map_err(unverifiable)?;
-        support::standing(plan, &self.engine, &facts.controlled)?;
+        support::check_controls(plan, &self.engine, &facts.controlled)?;
         let targets = plan.mounts.iter().map(Mount::container_path);
         let no_root = |error| unverifiable(format!("its root cannot be opened: {error}"));
         facts.roots = kernel::roots(proc, pid, targets).map_err(no_root)?;
@@ -355,7 +351,7 @@ impl Handle {
         if plan.disk.is_some() {
             facts.disk = kernel::disk_bound(Path::new("/"), pid, &facts.mounts);
         }
-        facts.filter = kernel::told_to_runtime(proc, process.monitor, &inspection.oci_config_path)
+        facts.filter = kernel::runtime_filter(proc, process.monitor, &inspection.oci_config_path)
             .map_err(unverifiable)?;
         if let Seccomp::Profile(path) = &plan.isolation.seccomp {
             let writable = plan.mounts.iter().filter(|mount| !mount.read_only());
@@ -401,7 +397,7 @@ fn gone_is_done(ended: Result<(), EngineError>) -> Result<(), EngineError> {
     }
 }
 
-/// The mounts with real paths: the engine would make a source that is missing, and reports real paths. Those that nobody judged yet
+/// The mounts with real paths: the engine would make a source that is missing, and reports real paths. Those that were not checked yet
 /// are the sandbox's own files.
 fn resolve(mounts: &[Mount]) -> Result<Vec<Mount>, ContainerError> {
     let own = Resolver::default();

@@ -45,11 +45,11 @@ fn without_quotas(facts: &EngineFacts, capabilities: &Capabilities) -> Option<Co
             "cannot bound what a container writes: its storage is {}, which has no quotas",
             facts.storage()
         ),
-        hint: DiskLimits::MEND.to_owned(),
+        hint: DiskLimits::HINT.to_owned(),
     })
 }
 
-/// What is only known of an engine once it has made a container. Limits that nobody asked for are left out of the plan where the engine
+/// What is only known of an engine once it has made a container. Limits that were not asked for are left out of the plan where the engine
 /// has none.
 pub(super) fn after_creation(
     plan: &mut ContainerPlan,
@@ -100,8 +100,8 @@ pub(super) fn after_creation(
     }
 }
 
-/// What is only known once a container stands: an engine without root that may make no control groups reports limits which nothing enforces.
-pub(super) fn standing(
+/// What is only known once a container is set up: an engine without root that may make no control groups reports limits which nothing enforces.
+pub(super) fn check_controls(
     plan: &ContainerPlan,
     engine: &Engine,
     controlled: &BTreeSet<&str>,
@@ -109,7 +109,7 @@ pub(super) fn standing(
     uncontrolled_limit(plan, controlled).map_or(Ok(()), |field| unlimited(plan, engine.capabilities(), field))
 }
 
-/// An error, unless the limit is one of ours, which nobody asked for.
+/// An error, unless the limit is one of ours, which the caller did not ask for.
 fn unlimited(
     plan: &ContainerPlan,
     capabilities: &Capabilities,
@@ -228,7 +228,7 @@ fn of_disk(message: &str, bytes: u64) -> Option<(&'static str, String, String)> 
         ));
     }
     ["storage-opt", "quota", "qgroup"].into_iter().any(says).then(|| {
-        (DISK, format!("cannot bound what a container writes: {message}"), DiskLimits::MEND.to_owned())
+        (DISK, format!("cannot bound what a container writes: {message}"), DiskLimits::HINT.to_owned())
     })
 }
 

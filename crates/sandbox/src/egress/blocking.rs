@@ -1,4 +1,4 @@
-//! Work on files, where waiting for a disk keeps nobody else waiting.
+//! Work on files, where waiting for a disk blocks no other task of the runtime.
 
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use crate::network_log::LogError;
 use crate::program::ProgramError;
 use sandbox_podman::EngineError;
 
-/// Why there is no way out for a task. A task never starts without one.
+/// Why there is no egress for a task. A task never starts without one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProxyError {

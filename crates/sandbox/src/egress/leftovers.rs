@@ -11,7 +11,7 @@ use sandbox_podman::Engine;
 use super::ProxyError;
 use super::network::egress_name;
 
-/// The file that whoever uses the network to the world holds a shared lock on.
+/// The file that each user of the egress network holds a shared lock on.
 pub(super) fn lock_path(config: &SandboxConfig) -> PathBuf {
     config.state_dir.join("locks").join(format!("{}.lock", egress_name(&config.prefix)))
 }
@@ -21,7 +21,7 @@ pub(super) fn trust_folder(config: &SandboxConfig) -> PathBuf {
     config.state_dir.join("trust")
 }
 
-/// Removes the network to the world where it is there and no instance uses it: neither one with this state directory, whether it has
+/// Removes the egress network where it is there and no instance uses it: neither one with this state directory, whether it has
 /// objects or not, nor another than that of `own` with objects under the same prefix. Gives its name if it did.
 pub(crate) async fn remove_unused_network(
     engine: &Engine,
@@ -41,7 +41,7 @@ pub(crate) async fn remove_unused_network(
     Ok(Some(name))
 }
 
-/// Removes the network to the world and the trust files, unless another instance than that of `own` lives. Tells whether it did.
+/// Removes the egress network and the trust files, unless another instance than that of `own` lives. Returns whether it did.
 pub(crate) async fn remove_shared(
     engine: &Engine,
     config: &SandboxConfig,

@@ -20,7 +20,7 @@ const TASK_SYSCTLS: [(&str, &str); 2] =
 pub(super) struct Link {
     subnet: Subnet,
     remains: Remains,
-    /// The network to the world.
+    /// The egress network.
     egress: String,
 }
 

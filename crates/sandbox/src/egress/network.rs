@@ -1,4 +1,4 @@
-//! The two networks: the one of a task, and the one to the world that all proxies share.
+//! The two networks: the one of a task, and the egress network that all proxies share.
 
 use crate::reap::{Labels, Role, others_alive};
 use sandbox_podman::{Engine, NetworkRequest};
@@ -6,12 +6,12 @@ use sandbox_podman::{Engine, NetworkRequest};
 use super::subnet::Subnet;
 use super::{ProxyError, bridge};
 
-/// The name of the network to the world.
+/// The name of the egress network.
 pub(super) fn egress_name(prefix: &str) -> String {
     format!("{prefix}-egress")
 }
 
-/// Makes the network to the world unless it is there. Whoever comes second finds it.
+/// Makes the egress network unless it is there. The second caller finds it.
 pub(super) async fn ensure_egress(engine: &Engine, labels: &Labels) -> Result<(), ProxyError> {
     let name = egress_name(labels.owner());
     if engine.network_exists(&name).await? {
@@ -30,7 +30,7 @@ pub(super) async fn ensure_egress(engine: &Engine, labels: &Labels) -> Result<()
     }
 }
 
-/// Makes the network `name` through which one proxy alone reaches the world; nothing where there is no name.
+/// Makes the network `name` through which one proxy alone reaches the internet; nothing where there is no name.
 pub(super) async fn create_own_egress(
     engine: &Engine,
     name: Option<&str>,
@@ -48,7 +48,7 @@ pub(super) async fn create_own_egress(
     Ok(engine.create_network(&plan).await?)
 }
 
-/// Makes the network to the world again if it is gone, and says whether it was: the sweep of another instance may have taken it
+/// Makes the egress network again if it is gone, and says whether it was: the sweep of another instance may have taken it
 /// for left behind.
 pub(super) async fn restore_egress(engine: &Engine, labels: &Labels) -> Result<bool, ProxyError> {
     let gone = !engine.network_exists(&egress_name(labels.owner())).await?;
@@ -58,7 +58,7 @@ pub(super) async fn restore_egress(engine: &Engine, labels: &Labels) -> Result<b
     Ok(gone)
 }
 
-/// Removes the network to the world, unless another instance lives that has a state directory of its own.
+/// Removes the egress network, unless another instance lives that has a state directory of its own.
 pub(super) async fn remove_egress(engine: &Engine, labels: &Labels) -> Result<(), ProxyError> {
     if !others_alive(engine, labels).await? {
         engine.remove_network(&egress_name(labels.owner())).await?;

@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 
 use super::{Endpoint, ProxyError, Remains, RunningProxy};
 
-/// The network stands and its proxy is to be started. The task's container can be made meanwhile.
+/// The network is set up and its proxy is to be started. The task's container can be made meanwhile.
 ///
 /// Dropping it leaves labelled objects only. Where either the proxy or the task's container fails, [`Opening::remains`] removes what
 /// there is, after the task's container is gone.

@@ -1,4 +1,4 @@
-//! What a way out needs of the host, looked at one by one; for people who look for a fault.
+//! What egress needs of the host, looked at one by one; for people who look for a fault.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use super::ProxyError;
 use super::network::egress_name;
 use crate::spec::ObjectId;
 
-/// The proxy's container, the task's network and, where the proxy has one of its own, that to the world, by name. Removing what is gone
+/// The proxy's container, the task's network and, where the proxy has one of its own, its egress network, by name. Removing what is gone
 /// is done already, so this may be called in any state and more than once.
 #[derive(Debug, Clone)]
 pub(crate) struct Remains {

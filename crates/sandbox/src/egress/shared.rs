@@ -1,4 +1,4 @@
-//! What the tasks of one sandbox share: the root authority, the proxy's image, the network to the world.
+//! What the tasks of one sandbox share: the root authority, the proxy's image, the egress network.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ use sandbox_podman::Engine;
 use super::authority::RootAuthority;
 use super::blocking::blocking;
 use super::link::Link;
-use super::proxy::{self, ChannelHandle, Place};
+use super::proxy::{self, ChannelHandle, ProxyPlacement};
 use super::trust::{TrustFiles, TrustStore};
 use super::{Opening, ProxyError, Remains, RunningProxy, leftovers, network, resolver};
 
@@ -31,7 +31,7 @@ const OWNER_TIMEOUT_MS: u64 = 15_000;
 pub(crate) struct Egress {
     inner: Arc<Inner>,
     lock_path: PathBuf,
-    /// Says that this instance uses the network to the world. Taken at the shutdown; locked for single operations only.
+    /// Says that this instance uses the egress network. Taken at the shutdown; locked for single operations only.
     in_use: Mutex<Option<FileLock>>,
 }
 
@@ -70,7 +70,7 @@ impl Egress {
             }
             Ok::<_, ProxyError>(lock)
         };
-        // None is dropped half done when another fails: an engine goes on with what it was told.
+        // None is dropped half done when another fails: an engine goes on with what it was asked.
         let (prepared, network, upstream) = tokio::join!(prepared, network, upstream(config));
         let all = async { Ok::<_, ProxyError>((prepared?, network?, upstream?)) };
         let ((root, image), lock, upstream) = match all.await {
@@ -101,7 +101,7 @@ impl Egress {
         Box::pin(self.open_with(trust, id, labels, config, log)).await
     }
 
-    /// Likewise, for the steps of an image build. The endpoint's one mount is the folder that its variables lead to.
+    /// The same, for the steps of an image build. The endpoint's one mount is the folder that its variables lead to.
     pub(crate) async fn open_for_build(
         &self,
         id: &ObjectId,
@@ -142,7 +142,7 @@ impl Egress {
         Ok(Opening { endpoint, proxy: start.run().boxed(), remains })
     }
 
-    /// Removes the network to the world unless another instance uses it. May be called more than once.
+    /// Removes the egress network unless another instance uses it. May be called more than once.
     pub(crate) async fn shutdown(&self) -> Result<(), ProxyError> {
         // Our own use ends here.
         drop(self.in_use.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -159,9 +159,12 @@ impl Inner {
     /// Starts a proxy at one end of `link`, which waits until it is introduced to its task.
     async fn start_proxy(&self, link: &Link, labels: &Labels) -> Result<Running, ProxyError> {
         let remains = link.remains();
-        let place =
-            Place { name: remains.container.clone(), image: &self.image, networks: link.proxy_networks() };
-        let plan = proxy::proxy_plan(place, labels);
+        let placement = ProxyPlacement {
+            name: remains.container.clone(),
+            image: &self.image,
+            networks: link.proxy_networks(),
+        };
+        let plan = proxy::proxy_plan(placement, labels);
         let started = proxy::start(&self.engine, &plan).await;
         let shared = remains.own_egress.is_none();
         if started.is_err() && shared && network::restore_egress(&self.engine, &self.labels).await? {

@@ -8,6 +8,6 @@ mod verify;
 
 pub use executor::ExecutorError;
 pub use image_build::{BuildReach, ImageBuildError};
-pub use run::{HookError, Moment, RunError};
+pub use run::{HookError, HookStage, RunError};
 pub use sandbox_error::SandboxError;
 pub use verify::VerifyError;

@@ -1,4 +1,4 @@
-//! What can go wrong with a run, beside what can go wrong with any container.
+//! What can go wrong with a run, in addition to what can go wrong with any container.
 
 use std::error::Error;
 use std::fmt;
@@ -14,7 +14,7 @@ pub type HookError = Box<dyn Error + Send + Sync>;
 
 /// A turn in the life of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Moment {
+pub enum HookStage {
     /// Before anything is made.
     PreStart,
     /// Its process was started.
@@ -25,7 +25,7 @@ pub enum Moment {
     PostStop,
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for HookStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::PreStart => "pre_start",
@@ -49,8 +49,8 @@ pub enum RunError {
     /// This sandbox is just creating or starting it. When that verb has ended, the run can be stopped.
     #[error("run `{0}` is being created or started just now; wait for that, then try again")]
     Busy(RunName),
-    /// Only a run that this sandbox created, and nobody started yet, can be started.
-    #[error("run `{0}` was not created by this sandbox, or was started before; stop it and create it anew")]
+    /// Only a run that this sandbox created, and that was not started yet, can be started.
+    #[error("run `{0}` was not created by this sandbox, or was started before; stop it and create it again")]
     NotStartable(RunName),
     /// Its process was not started yet.
     #[error("run `{0}` is created, but not started")]
@@ -66,12 +66,12 @@ pub enum RunError {
         after: Duration,
     },
     /// A callback of the caller's failed.
-    #[error("the {moment} hook of run `{run}` failed")]
+    #[error("the {stage} hook of run `{run}` failed")]
     Hook {
         /// The run.
         run: RunName,
         /// Which callback.
-        moment: Moment,
+        stage: HookStage,
         /// What it said.
         source: HookError,
     },

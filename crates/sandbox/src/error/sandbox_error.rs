@@ -70,11 +70,11 @@ pub enum SandboxError {
     /// A live command was given while nothing runs, or to a task without a network sandbox.
     #[error("nothing with a network sandbox is running")]
     NotRunning,
-    /// A fault of ours ended the take-down of an execution half way.
+    /// A fault of ours ended the teardown of an execution half way.
     #[error(
-        "an execution was not taken down to its end, which is a fault in the sandbox; its objects are removed by label"
+        "the teardown of an execution did not finish, which is a fault in the sandbox; its objects are removed by label"
     )]
-    NotTakenDown,
+    TeardownFailed,
 }
 
 impl SandboxError {
@@ -95,7 +95,7 @@ impl SandboxError {
         }
     }
 
-    /// The same, told as [`SandboxError::EngineNotRunning`] where it means that.
+    /// The same, reported as [`SandboxError::EngineNotRunning`] where it means that.
     pub(crate) fn or_engine_not_running(self) -> Self {
         match self {
             Self::Engine(error) | Self::Container(ContainerError::Engine(error))

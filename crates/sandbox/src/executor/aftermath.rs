@@ -1,4 +1,4 @@
-//! What containers leave when they end: objects to remove, mounts to look through, and what was planted in them to be told.
+//! What containers leave when they end: objects to remove, mounts to look through, and tampered paths to be reported.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,23 +12,23 @@ use crate::error::SandboxError;
 use crate::task::close;
 use sandbox_workspace::{TamperedPath, WorkspaceGuard};
 
-/// A container that stands, its proxy, and what is held of the host's folders for it.
+/// A container that is set up, its proxy, and what is held of the host's folders for it.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct ActiveContainer {
     pub(super) handle: Handle,
     pub(super) proxy: Option<RunningProxy>,
     pub(super) hold: WorkspaceGuard,
 }
 
-/// Takes the containers of an executor down. It goes on when nobody waits for it, and keeps what was planted until somebody asks.
+/// Removes the containers of an executor. It goes on when no one waits for it, and keeps tampered paths until they are asked for.
 #[derive(Debug)]
 pub(super) struct Aftermath {
     pub(super) shared: Arc<Shared>,
-    /// What was planted and not told yet. Locked for single operations only.
-    planted: Mutex<Vec<TamperedPath>>,
+    /// Tampered paths that were not reported yet. Locked for single operations only.
+    tampered: Mutex<Vec<TamperedPath>>,
     /// What could not be removed: its processes may still write, so its mounts stay held. Locked for single operations only.
-    stuck: Mutex<Vec<Standing>>,
-    /// How many are being taken down.
+    stuck: Mutex<Vec<ActiveContainer>>,
+    /// How many containers are being removed.
     pending: watch::Sender<usize>,
     /// Two that look through one folder at the same time would both move the same things.
     turn: Turn<()>,
@@ -38,28 +38,31 @@ impl Aftermath {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            planted: Mutex::default(),
+            tampered: Mutex::default(),
             stuck: Mutex::default(),
             pending: watch::Sender::new(0),
             turn: Turn::default(),
         }
     }
 
-    /// Takes `standing` down in the background. Without anything that works there, its objects are removed by label, and what was planted
-    /// stays.
-    pub(super) fn begin(self: &Arc<Self>, standing: Standing) -> oneshot::Receiver<Result<(), SandboxError>> {
+    /// Removes `active` in the background. Outside of a runtime, its objects are removed by label, and tampered paths
+    /// stay.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        active: ActiveContainer,
+    ) -> oneshot::Receiver<Result<(), SandboxError>> {
         let (sender, receiver) = oneshot::channel();
         if Runtime::try_current().is_err() {
-            tracing::warn!("a container is left to a sweep, and nobody looks for what its commands planted");
+            tracing::warn!("a container is left to a sweep, and tampered paths in it are not looked for");
             return receiver;
         }
         self.pending.send_modify(|pending| *pending += 1);
         let aftermath = Arc::clone(self);
         self.shared.in_background(async move {
             let pending = Pending(&aftermath.pending);
-            let done = aftermath.take_down(standing).await;
+            let done = aftermath.tear_down(active).await;
             drop(pending);
-            // What nobody waits for is told to whoever waits for the whole sandbox.
+            // What no one waits for is reported to the one that waits for the whole sandbox.
             match sender.send(done) {
                 Err(done) => done,
                 Ok(()) => Ok(()),
@@ -68,35 +71,35 @@ impl Aftermath {
         receiver
     }
 
-    /// Waits until nothing is being taken down.
+    /// Waits until no container is being removed.
     pub(super) async fn settled(&self) {
         // The sender is our own field: it cannot be gone.
         let _ = self.pending.subscribe().wait_for(|pending| *pending == 0).await;
     }
 
-    /// Waits likewise, and tries once more what failed.
+    /// The same, and tries once more what failed.
     pub(super) async fn finish(&self) -> Result<(), SandboxError> {
         self.settled().await;
         let stuck = std::mem::take(&mut *lock(&self.stuck));
         let mut ended = Ok(());
-        for standing in stuck {
-            let done = self.take_down(standing).await;
+        for active in stuck {
+            let done = self.tear_down(active).await;
             ended = ended.and(done);
         }
         ended
     }
 
-    /// What was planted and not told yet.
-    pub(super) fn take_planted(&self) -> Vec<TamperedPath> {
-        std::mem::take(&mut *lock(&self.planted))
+    /// The tampered paths that were not reported yet.
+    pub(super) fn take_tampered(&self) -> Vec<TamperedPath> {
+        std::mem::take(&mut *lock(&self.tampered))
     }
 
-    async fn take_down(&self, standing: Standing) -> Result<(), SandboxError> {
-        let Standing { handle, proxy, hold } = standing;
+    async fn tear_down(&self, active: ActiveContainer) -> Result<(), SandboxError> {
+        let ActiveContainer { handle, proxy, hold } = active;
         if let Err(error) = handle.remove().await {
             // Without its proxy it reaches nothing.
             let proxy = None;
-            lock(&self.stuck).push(Standing { handle, proxy, hold });
+            lock(&self.stuck).push(ActiveContainer { handle, proxy, hold });
             return Err(error.into());
         }
         let ((), closed) = tokio::join!(self.look_through(hold), close(proxy));
@@ -105,15 +108,15 @@ impl Aftermath {
 
     async fn look_through(&self, hold: WorkspaceGuard) {
         let _turn = self.turn.lock().await;
-        let planted = hold.release(true).await;
-        for thing in &planted {
-            tracing::warn!(path = %thing.path.display().to_string().escape_debug(), "a command planted something");
+        let tampered = hold.release(true).await;
+        for thing in &tampered {
+            tracing::warn!(path = %thing.path.display().to_string().escape_debug(), "a command tampered with a path");
         }
-        lock(&self.planted).extend(planted);
+        lock(&self.tampered).extend(tampered);
     }
 }
 
-/// One take-down; it is over also when it panics, or else whoever waits for it would wait for ever.
+/// One removal; it is over also when it panics, or else a caller that waits for it would wait for ever.
 struct Pending<'a>(&'a watch::Sender<usize>);
 
 impl Drop for Pending<'_> {

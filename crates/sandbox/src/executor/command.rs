@@ -50,7 +50,7 @@ impl<T: Into<String>, const N: usize> From<[T; N]> for ExecCommand {
     }
 }
 
-/// Arguments may hold what nobody should read in a log.
+/// Arguments may hold what must not be in a log.
 impl fmt::Debug for ExecCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -62,7 +62,7 @@ impl fmt::Debug for ExecCommand {
 pub struct ExecOptions {
     /// Wall time. Default: the timeout of the executor's limits.
     pub timeout: Option<Duration>,
-    /// Variables that are set over the container's. Unlike those they stand in no configuration of the engine.
+    /// Variables that are set over the container's. Unlike those they are in no configuration of the engine.
     pub env: ContainerEnv,
     /// What it reads. Default nothing.
     pub stdin: Input,

@@ -56,7 +56,7 @@ impl ExecutorConfig {
     /// What is kept of each of stdout and stderr of a command unless something else is asked for: 1 MiB.
     pub const DEFAULT_OUTPUT_LIMIT: usize = 1 << 20;
 
-    /// Commands that nobody vouches for, in containers of `image`: [`Isolation::untrusted`], [`ResourceLimits::untrusted`] with a minute
+    /// Untrusted commands, in containers of `image`: [`Isolation::untrusted`], [`ResourceLimits::untrusted`] with a minute
     /// for each command, no network, no workspace. `context` is an opaque key that container names begin with.
     pub fn new(context: impl Into<String>, image: ImageTag) -> Self {
         Self {
@@ -117,15 +117,15 @@ impl ExecutorConfig {
     }
 
     /// Adds a mount. One that is protected is looked through when a container has ended: see
-    /// [`ExecResult::planted`](crate::executor::ExecResult::planted). One that is copy-on-write belongs to the executor as long as its container
-    /// stands, and is refused with [`ExecutorMode::Fresh`], where several containers would write in one copy.
+    /// [`ExecResult::tampered`](crate::executor::ExecResult::tampered). One that is copy-on-write belongs to the executor as long as its container
+    /// exists, and is refused with [`ExecutorMode::Fresh`], where several containers would write in one copy.
     #[must_use]
     pub fn mount(mut self, mount: Mount) -> Self {
         self.launch.mounts.push(mount);
         self
     }
 
-    /// The variables of the container. Default none. They stand in the container's configuration: whoever may ask the engine reads them.
+    /// The variables of the container. Default none. They are in the container's configuration: all that may ask the engine can read them.
     #[must_use]
     pub fn env(mut self, env: ContainerEnv) -> Self {
         self.launch.env = env;

@@ -20,12 +20,12 @@ use super::router::CommandState;
 use super::session::{Ran, Session, Work};
 use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorMode};
 
-/// Runs commands that nobody vouches for, in one container or one for each.
+/// Runs untrusted commands, in one container or one for each.
 /// [`Sandbox::create_executor`](crate::Sandbox::create_executor) makes one.
 ///
 /// A command ends with everything that it started, whatever session or process group that is in: when its main process ends, when its
 /// time is over, when its future is dropped, and when this process dies. An executor that is dropped leaves nothing that runs; what was
-/// planted is moved away in the background then, and told in the log only.
+/// tampered with is moved away in the background then, and reported in the log only.
 ///
 /// ```no_run
 /// use sandbox::{ImageSource, Sandbox};
@@ -54,7 +54,7 @@ pub struct Executor {
     config: ExecutorConfig,
     supervisor: Mount,
     aftermath: Arc<Aftermath>,
-    /// The container of [`ExecutorMode::Reuse`]. Held while one is made: whoever comes meanwhile waits for it rather than make another.
+    /// The container of [`ExecutorMode::Reuse`]. Held while one is made: a command that comes meanwhile waits for it rather than make another.
     session: Mutex<Option<Arc<Session>>>,
 }
 
@@ -70,7 +70,7 @@ impl Executor {
         })
     }
 
-    /// Runs a command and waits for its end. Many can run at once: each needs one process for its supervision beside its own, out of
+    /// Runs a command and waits for its end. Many can run at once: each needs one process for its supervision in addition to its own, out of
     /// [`ResourceLimits::pids`](crate::ResourceLimits::pids), and four open files of the container's first process. One that finds no room is
     /// an error, and disturbs no other.
     ///
@@ -92,7 +92,7 @@ impl Executor {
             output_limit: self.config.output_limit,
         };
         let result = Box::pin(self.perform(work)).await?;
-        Ok(ExecResult { planted: self.aftermath.take_planted(), ..result })
+        Ok(ExecResult { tampered: self.aftermath.take_tampered(), ..result })
     }
 
     /// Writes `content` to the file at the absolute `path` of the container, as a command would: with its rights, and along the container's
@@ -149,11 +149,11 @@ impl Executor {
 
     /// Ends and removes the container, with whatever runs in it. Nothing happens when there is none; the next command makes a new one.
     ///
-    /// Returns what commands planted in [protected](Mount::protected) mounts and no [`ExecResult::planted`] told: it was moved away.
+    /// Returns the tampered paths of [protected](Mount::protected) mounts that no [`ExecResult::tampered`] reported: they were moved away.
     ///
     /// # Errors
     ///
-    /// When the container cannot be removed. A sweep removes it later; until then its mounts count as in use, and what was planted in them is
+    /// When the container cannot be removed. A sweep removes it later; until then its mounts count as in use, and tampered paths in them are
     /// where it was. To call this once more is to try it once more.
     pub async fn cleanup(&self) -> Result<Vec<TamperedPath>, SandboxError> {
         // Held to the end: a command that comes meanwhile gets its container when the mounts of the last one are free.
@@ -163,7 +163,7 @@ impl Executor {
             None => Ok(()),
         };
         closed.and(self.aftermath.finish().await)?;
-        Ok(self.aftermath.take_planted())
+        Ok(self.aftermath.take_tampered())
     }
 
     /// A file is there whole, or it is an error.
@@ -191,7 +191,7 @@ impl Executor {
             session.close().await?;
         }
         result(&session, ran?)
-        // A fresh session is dropped here, and its container taken down in the background.
+        // A fresh session is dropped here, and its container removed in the background.
     }
 
     async fn open(&self) -> Result<Session, SandboxError> {
@@ -239,7 +239,7 @@ fn result(session: &Session, ran: Ran) -> Result<ExecResult, SandboxError> {
         stderr_cut,
         timed_out: ran.timed_out,
         duration: ran.duration,
-        planted: Vec::new(),
+        tampered: Vec::new(),
     })
 }
 
@@ -253,6 +253,6 @@ fn absolute(path: &str) -> Result<(), InvalidSpec> {
     }
     Err(InvalidSpec::new(
         "path",
-        format!("`{}` is no absolute path in the container; write it without `..`", path.escape_debug()),
+        format!("`{}` is not an absolute path in the container; write it without `..`", path.escape_debug()),
     ))
 }

@@ -21,7 +21,7 @@ pub fn supervisor_frames(data: &[u8]) {
     assert!(read(&[&written]) == (frames, None), "frames read back as others");
 }
 
-/// The frames, and what is no frame.
+/// The frames, and what is not a frame.
 fn read(pieces: &[&[u8]]) -> (Vec<Frame>, Option<ProtocolError>) {
     let mut decoder = Decoder::default();
     let mut frames = Vec::new();

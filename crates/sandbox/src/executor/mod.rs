@@ -1,7 +1,7 @@
 //! Several commands in one container, or one container for each: the executor.
 //!
 //! `session` is a container whose first process is the supervisor (see the crate `sandbox-inside`); `router` keeps what arrives from it apart
-//! by command; `execute` runs one command on it; `aftermath` takes containers down and keeps what was planted; `config` and `command` are what
+//! by command; `execute` runs one command on it; `aftermath` removes containers and keeps tampered paths; `config` and `command` are what
 //! a caller says, `result` what he gets; `guide.md` is for those who come from another executor.
 
 mod aftermath;

@@ -19,7 +19,7 @@ pub struct ExecResult {
     /// between them a line says how many bytes were cut.
     #[serde(serialize_with = "text")]
     pub stdout: Vec<u8>,
-    /// Likewise for stderr.
+    /// The same for stderr.
     #[serde(serialize_with = "text")]
     pub stderr: Vec<u8>,
     /// How many bytes of stdout were cut.
@@ -33,8 +33,9 @@ pub struct ExecResult {
     /// What was found in [protected](crate::Mount::protected) mounts since the last result, and moved away. A container's mounts are looked
     /// through when it has ended: with [`ExecutorMode::Fresh`](crate::executor::ExecutorMode::Fresh) before the result of its command, with
     /// [`ExecutorMode::Reuse`](crate::executor::ExecutorMode::Reuse) when it ended on its own, or in [`Executor::cleanup`](crate::executor::Executor::cleanup).
-    /// Of commands that run side by side in one mount, any may tell what another planted.
-    pub planted: Vec<TamperedPath>,
+    /// Of commands that run side by side in one mount, any may report what another tampered with.
+    #[serde(rename = "planted")]
+    pub tampered: Vec<TamperedPath>,
 }
 
 impl ExecResult {
@@ -59,7 +60,7 @@ impl ExecResult {
         String::from_utf8_lossy(&self.stdout)
     }
 
-    /// Likewise for stderr.
+    /// The same for stderr.
     #[must_use]
     pub fn stderr_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.stderr)

@@ -241,7 +241,7 @@ mod tests {
             Frame::Ready,
             written(1, "one"),
             written(2, "123456789"),
-            written(3, "nobody's"),
+            written(3, "no one's"),
             Frame::Taken { command: 1, bytes: 4 },
             Frame::Taken { command: 1, bytes: u32::MAX },
             Frame::Ended { command: 1, end: End::Exited(3) },

@@ -14,7 +14,7 @@ use crate::program::SUPERVISE;
 use crate::spec::{Launch, Mount};
 use crate::task::{Program, Started, start};
 
-use super::aftermath::{Aftermath, Standing};
+use super::aftermath::{ActiveContainer, Aftermath};
 use super::feed::feed;
 use super::router::{CommandSlot, CommandState, OutputRouter};
 
@@ -27,8 +27,8 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Session {
     aftermath: Arc<Aftermath>,
-    /// What has to be taken down; `None` once that has begun. Locked for single operations only.
-    standing: Mutex<Option<Standing>>,
+    /// What has to be removed; `None` once that has begun. Locked for single operations only.
+    active: Mutex<Option<ActiveContainer>>,
     handle: Handle,
     router: Arc<OutputRouter>,
     frames: UnboundedSender<Frame>,
@@ -71,7 +71,7 @@ impl Session {
         let (frames, receiver) = mpsc::unbounded_channel();
         let session = Self {
             aftermath: Arc::clone(aftermath),
-            standing: Mutex::new(Some(Standing { handle: handle.clone(), proxy, hold })),
+            active: Mutex::new(Some(ActiveContainer { handle: handle.clone(), proxy, hold })),
             handle,
             router: Arc::new(OutputRouter::new()),
             frames,
@@ -140,16 +140,16 @@ impl Session {
         }
     }
 
-    /// Ends the container with all that runs in it, removes it, and looks for what was planted. When this future is dropped, that goes on.
+    /// Ends the container with all that runs in it, removes it, and looks for tampered paths. When this future is dropped, that goes on.
     pub(super) async fn close(&self) -> Result<(), SandboxError> {
-        let Some(standing) = self.standing() else {
+        let Some(active) = self.active() else {
             return Ok(());
         };
-        self.aftermath.begin(standing).await.unwrap_or(Err(SandboxError::NotTakenDown))
+        self.aftermath.begin(active).await.unwrap_or(Err(SandboxError::TeardownFailed))
     }
 
-    fn standing(&self) -> Option<Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn active(&self) -> Option<ActiveContainer> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -157,13 +157,13 @@ impl Drop for Session {
     /// Its stdin ends with us, and so the container. Where something can still be done in the background, it is removed as well; else that
     /// is done by label.
     fn drop(&mut self) {
-        if let Some(standing) = self.standing() {
-            drop(self.aftermath.begin(standing));
+        if let Some(active) = self.active() {
+            drop(self.aftermath.begin(active));
         }
     }
 }
 
-/// A command that somebody waits for.
+/// A command whose result is waited for.
 struct Claim<'a> {
     session: &'a Session,
     command: u32,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::error::ImageBuildError;
 
-/// All of them; a line that begins with anything else is no Dockerfile.
+/// All of them; a line that begins with anything else is not a Dockerfile.
 const INSTRUCTIONS: [&str; 18] = [
     "ADD",
     "ARG",
@@ -213,7 +213,10 @@ impl<'a> Lines<'a> {
         let upper = keyword.to_ascii_uppercase();
         if !INSTRUCTIONS.contains(&&*upper) {
             let shown: String = keyword.chars().take(40).collect();
-            return Err((number, format!("begins with `{}`, which is no instruction", shown.escape_debug())));
+            return Err((
+                number,
+                format!("begins with `{}`, which is not an instruction", shown.escape_debug()),
+            ));
         }
         let rest = whole.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
         Ok(Some(Instruction {
@@ -334,7 +337,7 @@ fn plain_image(name: &str) -> Result<(), String> {
     {
         return Ok(());
     }
-    Err(format!("takes an image from `{}`, which is no name of one in a registry", name.escape_debug()))
+    Err(format!("takes an image from `{}`, which is not the name of one in a registry", name.escape_debug()))
 }
 
 fn plain_copy(rest: &str) -> Result<(), String> {

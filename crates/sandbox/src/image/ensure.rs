@@ -15,7 +15,7 @@ use crate::container::ImageProbe;
 use crate::context::Shared;
 use crate::egress::{self, ProxyError};
 use crate::error::{BuildReach, ImageBuildError, SandboxError};
-use crate::image_store::{ImageKind, is_overlay, labels, stands_on};
+use crate::image_store::{ImageKind, is_built_on, is_overlay, labels};
 use crate::network_log::LogSink;
 use crate::spec::{ImageSource, ImageTag, Network};
 use crate::task;
@@ -124,7 +124,7 @@ impl Builder<'_> {
         match (built, steps.close().await) {
             (Ok(id), closed) => closed.map(|()| id),
             (Err(error), closed) => {
-                task::tell(closed);
+                task::log_leftover(closed);
                 Err(error.into())
             }
         }
@@ -143,7 +143,7 @@ impl Builder<'_> {
     async fn overlay(&mut self, tag: &str, lower: &str) -> Result<ImageTag, ImageBuildError> {
         let _lock = self.lock(tag).await?;
         let known = self.engine.image(tag).await?;
-        if !known.is_some_and(|image| stands_on(&image.labels, lower)) {
+        if !known.is_some_and(|image| is_built_on(&image.labels, lower)) {
             let context = overlay::context(lower, self.has_shell(lower).await?)?;
             let request = self.request(tag, context, ImageKind::Overlay, Some(lower));
             self.build(request, BuildReach::Nothing).await?;
@@ -171,7 +171,7 @@ impl Builder<'_> {
         reach: BuildReach,
     ) -> Result<String, ImageBuildError> {
         match self.build_once(request.clone(), reach).await {
-            // Looking through the cache, the engine met an image that somebody was removing: it need not look.
+            // Looking through the cache, the engine met an image that was being removed: it need not look.
             Err(ImageBuildError::Failed { source, .. }) if source.is_image_race() => {
                 tracing::debug!(tag = request.tag, error = %source, "building again without the engine's cache");
                 request.no_cache = true;
@@ -212,7 +212,7 @@ async fn locked(path: &Path) -> Result<FileLock, ImageBuildError> {
     FileLock::exclusive(path).await.map_err(failed)
 }
 
-/// An image from the future is fresh: clocks differ, and building it anew would not mend that.
+/// An image from the future is fresh: clocks differ, and building it again would not change that.
 fn is_fresh(image: &ImageFacts, max_age: Duration) -> bool {
     SystemTime::now().duration_since(image.created).map_or(!max_age.is_zero(), |age| age < max_age)
 }

@@ -21,7 +21,7 @@ pub struct ImageTags {
 }
 
 impl ImageTags {
-    /// The tags that `source` gets under `prefix`, told without an engine. `None` for an image that the engine already has: its tag
+    /// The tags that `source` gets under `prefix`, known without an engine. `None` for an image that the engine already has: its tag
     /// is made from the engine's id of it, see [`Sandbox::image_tags`](crate::Sandbox::image_tags).
     #[must_use]
     pub fn of_build(prefix: &str, source: &ImageSource) -> Option<Self> {

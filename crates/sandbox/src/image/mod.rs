@@ -1,7 +1,7 @@
 //! Images for tasks, in two layers: what the caller's Dockerfile makes, and an overlay with the generated entry point.
 //!
-//! Both are cached under a tag made from their content. A lower layer that is too old is built anew without the engine's cache, and
-//! an overlay always stands on the lower layer of now. One tag is built once at a time, also over several processes; different tags
+//! Both are cached under a tag made from their content. A lower layer that is too old is built again without the engine's cache, and
+//! an overlay is always built on the current lower layer. One tag is built once at a time, also over several processes; different tags
 //! are built side by side.
 //!
 //! The steps of a build reach nothing, or what an allowlist permits (`steps`). The rest of a build is done by the engine, on its host's

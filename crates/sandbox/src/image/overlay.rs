@@ -8,7 +8,7 @@ use super::build_context;
 use super::entrypoint;
 use crate::error::ImageBuildError;
 
-/// Stands for the lower layer's id.
+/// Takes the place of the lower layer's id.
 const LOWER: &str = "@LOWER@";
 /// With a shell, and without one: then the engine starts the command itself, and the variable comes from the image. Either way
 /// the lower layer's entry point is gone.
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stands_on_the_lower_layers_id_and_puts_the_entry_point_where_it_is_started() {
+    fn is_built_on_the_lower_layers_id_and_puts_the_entry_point_where_it_is_started() {
         let text =
             |has_shell| String::from_utf8_lossy(&context("sha256:abc", has_shell).unwrap()).into_owned();
         let with_shell = text(true);

@@ -1,6 +1,6 @@
 //! Where the steps of a sandboxed build run: in the network and the process namespace of a container of ours.
 //!
-//! The engine makes a container of its own for each step, which nobody can verify. But it can be made to join the namespaces of one that
+//! The engine makes a container of its own for each step, which cannot be verified. But it can be made to join the namespaces of one that
 //! was verified: an idle container on a network with nothing but a proxy, or without a network. Its end is that of every step: the kernel
 //! kills what is in a process namespace whose first process ends. That process lives on a stdin of ours, so that a build whose owner is killed
 //! does not go on.
@@ -22,8 +22,8 @@ use sandbox_podman::BuildNetwork;
 /// What the container does is wait: measured, its program has 3 MB.
 const MEMORY: u64 = 64 << 20;
 const PIDS: u32 = 64;
-/// Without a network there is nobody to ask, which this address says at once.
-const NOBODY: Ipv4Addr = Ipv4Addr::LOCALHOST;
+/// Without a network there is no name server, which this address says at once.
+const NO_SERVER: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 /// The place for the steps of one build.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Steps {
         let image = egress::proxy_image(shared.engine(), shared.config()).await?;
         let Some(network) = network else {
             let holder = hold(shared, &id, &image, PlannedNetwork::default()).await?;
-            return Ok(Self { holder: holder.start().await?, proxy: None, dns: NOBODY, trust: None });
+            return Ok(Self { holder: holder.start().await?, proxy: None, dns: NO_SERVER, trust: None });
         };
         let labels = shared.labels("");
         let egress = shared.egress().await?;
@@ -64,14 +64,14 @@ impl Steps {
         let holder = match holder.start().await {
             Ok(holder) => holder,
             Err(error) => {
-                task::tell(task::close(proxy).await);
+                task::log_leftover(task::close(proxy).await);
                 return Err(error.into());
             }
         };
         Ok(Self {
             holder,
             proxy,
-            dns: endpoint.network.dns.unwrap_or(NOBODY),
+            dns: endpoint.network.dns.unwrap_or(NO_SERVER),
             trust: endpoint
                 .mounts
                 .first()
@@ -104,7 +104,7 @@ async fn hold(
     Ok(Created::create(shared.engine(), &plan).await?.attach().await?)
 }
 
-/// A proxy that is never told to start: it reads its stdin until that ends.
+/// A proxy that never gets its start document: it reads its stdin until that ends.
 fn plan(shared: &Shared, id: &ObjectId, image: &str, network: PlannedNetwork) -> ContainerPlan {
     ContainerPlan {
         name: shared.object_name("build", id),

@@ -34,7 +34,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// A line that is no entry of a version that this program knows.
+/// A line that is not an entry of a version that this program knows.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidLogEntry {
@@ -51,7 +51,7 @@ impl LogEntry {
     ///
     /// # Errors
     ///
-    /// When it is no entry, or one of another version.
+    /// When it is not an entry, or one of another version.
     pub fn parse(line: &str) -> Result<Self, InvalidLogEntry> {
         #[derive(Deserialize)]
         struct Versioned {
@@ -155,7 +155,7 @@ mod tests {
         );
     }
 
-    /// Programs of others read these lines: whoever changes one of them raises the version.
+    /// Programs of others read these lines: changing one of them needs a new version.
     #[test]
     fn each_kind_of_event_is_written_as_version_1_has_it() {
         let mut request =

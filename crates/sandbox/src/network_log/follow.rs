@@ -45,14 +45,14 @@ impl LogFollower {
         Ok(Self { path: dir.join(name), watch, file: None, pending: Vec::new(), end: None })
     }
 
-    /// Ends when `told` completes, after everything that was in the file by then.
+    /// Ends when `end` completes, after everything that was in the file by then.
     #[must_use]
-    pub fn until(mut self, told: impl Future<Output = ()> + Send + 'static) -> Self {
-        self.end = Some(Box::pin(told));
+    pub fn until(mut self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.end = Some(Box::pin(end));
         self
     }
 
-    /// The next whole line, without its end; `None` when the follower was told to end. Dropping the future loses nothing.
+    /// The next whole line, without its end; `None` when the follower was asked to end. Dropping the future loses nothing.
     ///
     /// # Errors
     ///
@@ -69,12 +69,12 @@ impl LogFollower {
             if ending {
                 return Ok(None);
             }
-            ending = self.changed_or_told().await?;
+            ending = self.changed_or_ended().await?;
         }
     }
 
-    /// Returns whether the follower was told to end.
-    async fn changed_or_told(&mut self) -> io::Result<bool> {
+    /// Returns whether the follower was asked to end.
+    async fn changed_or_ended(&mut self) -> io::Result<bool> {
         let Some(end) = &mut self.end else {
             self.watch.changed().await?;
             return Ok(false);
@@ -82,7 +82,7 @@ impl LogFollower {
         tokio::select! {
             changed = self.watch.changed() => changed.map(|()| false),
             () = end => {
-                // A completed future must not be asked again; told once is told for ever.
+                // A completed future must not be polled again; once ended, it stays so.
                 self.end = Some(Box::pin(std::future::ready(())));
                 Ok(true)
             }
@@ -122,7 +122,7 @@ impl LogFollower {
         Ok(count > 0)
     }
 
-    /// Whether another file stands at the path than the one that is open, which is asked only at its end.
+    /// Whether another file is at the path than the one that is open, which is checked only at its end.
     fn replaced(&self) -> io::Result<bool> {
         let Some(file) = &self.file else { return Ok(false) };
         let ours = file.metadata()?;
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ends_when_told_after_the_last_whole_line() {
+    async fn ends_when_asked_after_the_last_whole_line() {
         let dir = tempfile::tempdir().unwrap();
-        let (tell, told) = oneshot::channel::<()>();
+        let (sender, receiver) = oneshot::channel::<()>();
         let follower = LogFollower::open(dir.path(), NAME).unwrap();
-        let mut follower = follower.until(async move { drop(told.await) });
+        let mut follower = follower.until(async move { drop(receiver.await) });
         append(dir.path(), "last\nhalf");
-        tell.send(()).unwrap();
+        sender.send(()).unwrap();
         assert_eq!(next(&mut follower).await.as_deref(), Some("last"));
         assert_eq!(next(&mut follower).await, None);
         assert_eq!(next(&mut follower).await, None);

@@ -69,7 +69,7 @@ fn tunnel(tunnel: &TunnelRecord) -> String {
     )
 }
 
-/// Annotations stand at the end, in the order masked, dropped, scrubbed, region, reason; what is nothing is left out.
+/// Annotations are at the end, in the order masked, dropped, scrubbed, region, reason; what is nothing is left out.
 fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&BlockReason>) -> String {
     // Writing to a string cannot fail.
     if let Some(request) = request {

@@ -94,7 +94,7 @@ impl NetworkLog {
         LogFollower::open(&self.dir, TEXT_NAME)
     }
 
-    /// Follows the JSON file likewise; [`LogEntry::parse`] reads its lines.
+    /// Follows the JSON file in the same way; [`LogEntry::parse`] reads its lines.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Appends lines to the two files, within bounds: a task decides how much there is to tell, and must not fill the host's disk with it.
+//! Appends lines to the two files, within bounds: a task decides how much there is to write, and must not fill the host's disk with it.
 //!
 //! What was permitted and what was not have a budget each, so that refusals cannot push an upload out of the log. The proxy refuses
 //! requests before the first one is used up; should it be used up all the same, that is an error, which ends the proxy.
@@ -183,7 +183,7 @@ fn end_with_a_line(mut file: &File) -> io::Result<()> {
     file.set_len(start + u64::try_from(whole).unwrap_or_default())
 }
 
-/// Opens for appending and, to find the last line, reading. A symbolic link or anything else that is no plain file is refused: a task may have had the folder mounted
+/// Opens for appending and, to find the last line, reading. A symbolic link or anything else that is not a plain file is refused: a task may have had the folder mounted
 /// before.
 fn open_own(path: &Path) -> io::Result<File> {
     let no_follow = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;

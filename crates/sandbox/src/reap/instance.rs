@@ -1,4 +1,4 @@
-//! The lock that tells other instances that this one lives.
+//! The lock that shows other instances that this one lives.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -27,14 +27,14 @@ pub struct LockError {
 
 /// Where the lock of an instance is to be found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct LockPlace {
+pub(crate) struct LockLocation {
     /// The file.
     pub(crate) path: PathBuf,
     /// What sees that file: see [`here`].
     pub(crate) view: String,
 }
 
-/// What tells one view of files from another: the kernel since its start, and the mount namespace. An engine may be shared by processes
+/// What distinguishes one view of files from another: the kernel since its start, and the mount namespace. An engine may be shared by processes
 /// that do not see each other's files, on other machines or in containers.
 fn here() -> &'static str {
     static HERE: LazyLock<String> = LazyLock::new(|| {
@@ -48,7 +48,7 @@ fn here() -> &'static str {
 /// Whether an instance lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Liveness {
-    /// Its lock is held, or it cannot be told: what may live is left alone.
+    /// Its lock is held, or that is not known: what may live is left alone.
     Alive,
     /// Its lock is free, or its file is gone from where it would be seen.
     Dead,
@@ -58,7 +58,7 @@ pub(crate) enum Liveness {
 #[derive(Debug)]
 pub(crate) struct InstanceLock {
     id: String,
-    place: LockPlace,
+    location: LockLocation,
     /// Never read: the lock goes with it.
     _file: File,
 }
@@ -77,7 +77,7 @@ impl InstanceLock {
         remove_dead_files(&folder);
         let id = format!("{:016x}", rand::random::<u64>());
         let path = folder.join(Self::file_name(&id));
-        // Locked under another name first: nobody can find the file while its lock is still free.
+        // Locked under another name first: no one can find the file while its lock is still free.
         let fresh = folder.join(format!("{id}.{FRESH}"));
         let mut file = OpenOptions::new()
             .write(true)
@@ -97,7 +97,7 @@ impl InstanceLock {
             return Err(error);
         }
         tracing::debug!(instance = %id, "instance lock taken");
-        Ok(Self { id, place: LockPlace { path, view: here().to_owned() }, _file: file })
+        Ok(Self { id, location: LockLocation { path, view: here().to_owned() }, _file: file })
     }
 
     /// The id of this instance: 16 hexadecimal digits.
@@ -106,8 +106,8 @@ impl InstanceLock {
     }
 
     /// The locked file.
-    pub(crate) fn place(&self) -> &LockPlace {
-        &self.place
+    pub(crate) fn location(&self) -> &LockLocation {
+        &self.location
     }
 
     /// The name of the lock file of `instance`.
@@ -119,12 +119,12 @@ impl InstanceLock {
 impl Drop for InstanceLock {
     fn drop(&mut self) {
         // The file first, while the lock is still ours. Without the file, what this instance left counts as dead.
-        let _ = fs::remove_file(&self.place.path);
+        let _ = fs::remove_file(&self.location.path);
     }
 }
 
 /// Whether the instance that holds `lock` lives.
-pub(crate) fn liveness(lock: &LockPlace) -> Liveness {
+pub(crate) fn liveness(lock: &LockLocation) -> Liveness {
     match open(&lock.path) {
         Ok(file) => match file.try_lock() {
             Ok(()) => Liveness::Dead,
@@ -160,7 +160,7 @@ fn remove_dead_files(folder: &Path) {
     }
 }
 
-/// Removes the file of an instance that died before it had its lock: it may be empty, so its age has to tell that nobody is at it.
+/// Removes the file of an instance that died before it had its lock: it may be empty, so its age has to show that it is not in use.
 fn remove_unborn_file(fresh: &Path) {
     let Ok(file) = open(fresh) else { return };
     let age = file.metadata().and_then(|facts| facts.modified());
@@ -184,7 +184,7 @@ fn read_marked(file: &mut File) -> Option<String> {
 }
 
 fn unknown(lock: &Path, error: &io::Error) -> Liveness {
-    tracing::warn!(lock = %lock.display(), %error, "cannot tell whether an instance lives; its objects stay");
+    tracing::warn!(lock = %lock.display(), %error, "it is not known whether an instance lives; its objects stay");
     Liveness::Alive
 }
 
@@ -194,23 +194,23 @@ mod tests {
 
     use super::*;
 
-    fn seen_here(path: &Path) -> LockPlace {
-        LockPlace { path: path.to_owned(), view: here().to_owned() }
+    fn seen_here(path: &Path) -> LockLocation {
+        LockLocation { path: path.to_owned(), view: here().to_owned() }
     }
 
     #[test]
     fn a_lock_is_alive_until_it_is_dropped() {
         let state = tempfile::tempdir().unwrap();
         let lock = InstanceLock::acquire(&state.path().join("state")).unwrap();
-        let place = lock.place().clone();
-        let path = place.path.clone();
-        assert_eq!(liveness(&place), Liveness::Alive);
+        let location = lock.location().clone();
+        let path = location.path.clone();
+        assert_eq!(liveness(&location), Liveness::Alive);
         assert_eq!(pid(&path), Some(std::process::id()));
         assert!(!remove_dead_file(&path));
         let mode = fs::metadata(path.parent().unwrap().parent().unwrap()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         drop(lock);
-        assert_eq!(liveness(&place), Liveness::Dead);
+        assert_eq!(liveness(&location), Liveness::Dead);
         assert!(!path.exists());
     }
 
@@ -223,7 +223,7 @@ mod tests {
         fs::write(&left, "sandbox instance\npid 1\n").unwrap();
         assert_eq!(liveness(&seen_here(&left)), Liveness::Dead);
         let lock = InstanceLock::acquire(state.path()).unwrap();
-        assert!(!left.exists() && lock.place().path.exists());
+        assert!(!left.exists() && lock.location().path.exists());
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_counts_as_alive() {
+    fn what_is_unknown_counts_as_alive() {
         let state = tempfile::tempdir().unwrap();
         let folder = state.path().join("folder.lock");
         fs::create_dir(&folder).unwrap();
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(liveness(&seen_here(&link)), Liveness::Alive);
         let missing = seen_here(&state.path().join("missing.lock"));
         assert_eq!(liveness(&missing), Liveness::Dead);
-        let elsewhere = LockPlace { view: "another kernel.4026531840".to_owned(), ..missing };
+        let elsewhere = LockLocation { view: "another kernel.4026531840".to_owned(), ..missing };
         assert_eq!(liveness(&elsewhere), Liveness::Alive);
     }
 

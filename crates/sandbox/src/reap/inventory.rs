@@ -25,7 +25,7 @@ pub struct InventoryInstance {
     pub id: String,
     /// Whether its lock is held.
     pub alive: bool,
-    /// The process that holds the lock, where it can be told.
+    /// The process that holds the lock, where that is known.
     pub pid: Option<u32>,
     /// Its containers first, then its networks, each in the order of their names.
     pub objects: Vec<InventoryObject>,

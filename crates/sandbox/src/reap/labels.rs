@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::InstanceLock;
-use super::instance::LockPlace;
+use super::instance::LockLocation;
 
 const OWNER: &str = "sandbox.owner";
 const INSTANCE: &str = "sandbox.instance";
@@ -25,7 +25,7 @@ pub enum Role {
     Proxy,
     /// The network of one task.
     Network,
-    /// The network through which proxies reach the world; shared by all instances of a prefix.
+    /// The network through which proxies reach the internet; shared by all instances of a prefix.
     Egress,
     /// A container that is created to look into an image and never started.
     Probe,
@@ -41,7 +41,7 @@ impl Role {
     /// What the engine calls a container whose process was never started.
     const NEVER_STARTED: [&str; 3] = ["created", "configured", "initialized"];
 
-    /// As it stands in the label.
+    /// As it is written in the label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ pub(crate) struct Labels {
     instance: String,
     context: String,
     role: Role,
-    lock: LockPlace,
+    lock: LockLocation,
 }
 
 impl Labels {
@@ -86,7 +86,7 @@ impl Labels {
             instance: instance.id().to_owned(),
             context: context.to_owned(),
             role: Role::Task,
-            lock: instance.place().clone(),
+            lock: instance.location().clone(),
         }
     }
 
@@ -116,7 +116,7 @@ impl Labels {
     }
 
     /// The file that the instance holds a lock on.
-    pub(crate) fn lock(&self) -> &LockPlace {
+    pub(crate) fn lock(&self) -> &LockLocation {
         &self.lock
     }
 
@@ -148,7 +148,7 @@ impl Labels {
             instance: instance.clone(),
             context: map.get(CONTEXT)?.clone(),
             role: Role::ALL.into_iter().find(|known| known.as_str() == role)?,
-            lock: LockPlace { path, view: map.get(VIEW)?.clone() },
+            lock: LockLocation { path, view: map.get(VIEW)?.clone() },
         })
     }
 
@@ -173,7 +173,7 @@ mod tests {
             instance: "0f".to_owned(),
             context: "conversation 42, \"quoted\"=x".to_owned(),
             role: Role::Proxy,
-            lock: LockPlace {
+            lock: LockLocation {
                 path: PathBuf::from("/state/instances/0f.lock"),
                 view: "0f.4026531840".to_owned(),
             },

@@ -1,4 +1,4 @@
-//! Who owns what on the engine, and removing what nobody owns any more.
+//! Who owns what on the engine, and removing what no instance owns any more.
 //!
 //! Every object carries labels that name its instance, and every living instance holds a lock on a file that those labels name
 //! too. An object is removed only when that lock is free.

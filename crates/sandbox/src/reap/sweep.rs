@@ -1,4 +1,4 @@
-//! Removing what nobody owns any more.
+//! Removing what no instance owns any more.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use sandbox_podman::{Engine, EngineError};
 
-use super::instance::{self, Liveness, LockPlace};
+use super::instance::{self, Liveness, LockLocation};
 use super::inventory::{Found, ObjectKind, find, find_instance};
 use super::labels::{Labels, Role};
 
@@ -39,13 +39,13 @@ pub struct SweepReport {
     pub failed: Vec<String>,
 }
 
-/// Removes what dead instances of `prefix` left: containers, then networks, then lock files. The egress network stays, whoever made
+/// Removes what dead instances of `prefix` left: containers, then networks, then lock files. The egress network stays, even if a dead instance made
 /// it: an instance that lives may be about to use it.
 pub(crate) async fn sweep(engine: &Engine, prefix: &str) -> Result<SweepReport, EngineError> {
     let found = find(engine, prefix).await?;
-    let doomed = doomed(found, instance::liveness);
-    let locks: BTreeSet<PathBuf> = doomed.iter().map(|found| found.labels.lock().path.clone()).collect();
-    let (report, _) = remove(engine, doomed).await;
+    let stale = stale(found, instance::liveness);
+    let locks: BTreeSet<PathBuf> = stale.iter().map(|found| found.labels.lock().path.clone()).collect();
+    let (report, _) = remove(engine, stale).await;
     if report.failed.is_empty() {
         for lock in &locks {
             instance::remove_dead_file(lock);
@@ -74,7 +74,7 @@ pub(crate) async fn remove_instance(engine: &Engine, prefix: &str, id: &str) -> 
             return Ok(());
         };
         match pauses.next() {
-            // tidy: sleep: no event says that a call that nobody waits for has come to its end.
+            // tidy: sleep: no event says that a call that was given up has come to its end.
             Some(pause) if !error.is_unreachable() && !error.is_deadline() => {
                 tokio::time::sleep(pause).await;
             }
@@ -104,17 +104,17 @@ pub(crate) async fn others_alive(engine: &Engine, own: &Labels) -> Result<bool, 
     }))
 }
 
-/// Which of `found` nobody owns any more.
-fn doomed(found: Vec<Found>, liveness: impl Fn(&LockPlace) -> Liveness) -> Vec<Found> {
+/// Which of `found` no instance owns any more.
+fn stale(found: Vec<Found>, liveness: impl Fn(&LockLocation) -> Liveness) -> Vec<Found> {
     // Each lock is asked once: an instance that ends meanwhile is dead for all its objects or for none.
-    let locks: BTreeSet<LockPlace> = found.iter().map(|found| found.labels.lock().clone()).collect();
-    let dead: BTreeSet<LockPlace> =
+    let locks: BTreeSet<LockLocation> = found.iter().map(|found| found.labels.lock().clone()).collect();
+    let dead: BTreeSet<LockLocation> =
         locks.iter().filter(|lock| liveness(lock) == Liveness::Dead).cloned().collect();
-    let doomed = found
+    let stale = found
         .into_iter()
         .filter(|found| dead.contains(found.labels.lock()) && found.labels.role() != Role::Egress)
         .collect();
-    without_runs(doomed)
+    without_runs(stale)
 }
 
 /// Those of `found` that do not outlive their instance. The networks of a run stay with it: the engine keeps a network that a
@@ -130,13 +130,13 @@ fn without_runs(found: Vec<Found>) -> Vec<Found> {
 }
 
 /// Removes containers first: the engine keeps a network that a container is on. Goes on after a failure, and gives the first.
-async fn remove(engine: &Engine, doomed: Vec<Found>) -> (SweepReport, Option<EngineError>) {
+async fn remove(engine: &Engine, stale: Vec<Found>) -> (SweepReport, Option<EngineError>) {
     let mut report = SweepReport::default();
     let mut first_error = None;
-    let instances: BTreeSet<String> = doomed.iter().map(|found| found.labels.instance().to_owned()).collect();
+    let instances: BTreeSet<String> = stale.iter().map(|found| found.labels.instance().to_owned()).collect();
     report.instances = instances.into_iter().collect();
     let (containers, networks): (Vec<_>, Vec<_>) =
-        doomed.into_iter().partition(|found| found.kind == ObjectKind::Container);
+        stale.into_iter().partition(|found| found.kind == ObjectKind::Container);
     for kind in [containers, networks] {
         let removals = stream::iter(kind).map(async |found| {
             let removed = match found.kind {
@@ -197,18 +197,18 @@ mod tests {
         let first = InstanceLock::acquire(state.path()).unwrap();
         let second = InstanceLock::acquire(state.path()).unwrap();
         let all = objects(&first, &second);
-        assert!(doomed(all.clone(), instance::liveness).is_empty(), "both live");
+        assert!(stale(all.clone(), instance::liveness).is_empty(), "both live");
 
         drop(first);
-        let left = doomed(all.clone(), instance::liveness);
+        let left = stale(all.clone(), instance::liveness);
         assert_eq!(names(&left), ["task-1"], "the second lives");
 
         // As after kill -9: the file is there, and its lock is free.
-        let file = second.place().path.clone();
+        let file = second.location().path.clone();
         let content = fs::read(&file).unwrap();
         drop(second);
         fs::write(&file, content).unwrap();
-        assert_eq!(names(&doomed(all, instance::liveness)), ["task-1", "proxy-2"]);
+        assert_eq!(names(&stale(all, instance::liveness)), ["task-1", "proxy-2"]);
     }
 
     #[test]
@@ -229,18 +229,18 @@ mod tests {
                 object(ObjectKind::Container, Role::Proxy, "proxy", &lock),
                 Found { labels: Labels::new("sandbox", &lock, "another context"), ..other },
             ];
-            assert_eq!(names(&doomed(all, |_| Liveness::Dead)), expected, "{of_run}");
+            assert_eq!(names(&stale(all, |_| Liveness::Dead)), expected, "{of_run}");
         }
     }
 
     #[test]
-    fn what_cannot_be_told_stays() {
+    fn what_is_unknown_stays() {
         let state = tempfile::tempdir().unwrap();
         let lock = InstanceLock::acquire(state.path()).unwrap();
         let all = vec![object(ObjectKind::Container, Role::Task, "task", &lock)];
-        fs::remove_file(&lock.place().path).unwrap();
-        fs::create_dir(&lock.place().path).unwrap();
-        assert!(doomed(all, instance::liveness).is_empty());
+        fs::remove_file(&lock.location().path).unwrap();
+        fs::create_dir(&lock.location().path).unwrap();
+        assert!(stale(all, instance::liveness).is_empty());
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
         let first = InstanceLock::acquire(state.path()).unwrap();
         let second = InstanceLock::acquire(state.path()).unwrap();
         let asked = std::cell::Cell::new(0);
-        doomed(objects(&first, &second), |_| {
+        stale(objects(&first, &second), |_| {
             asked.set(asked.get() + 1);
             Liveness::Alive
         });

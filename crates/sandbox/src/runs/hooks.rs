@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::error::{HookError, Moment, RunError};
+use crate::error::{HookError, HookStage, RunError};
 use crate::spec::RunName;
 
 type Callback = Arc<dyn Fn(RunName) -> BoxFuture<'static, Result<(), HookError>> + Send + Sync>;
@@ -18,7 +18,7 @@ type Callback = Arc<dyn Fn(RunName) -> BoxFuture<'static, Result<(), HookError>>
 ///
 /// Whenever a `pre_start` succeeded, `post_stop` is called: after a launch that was rolled back, whatever step failed, else by the first
 /// [`Runs::wait_for_exit`](crate::runs::Runs::wait_for_exit) that saw the end or by [`Runs::stop`](crate::runs::Runs::stop). Only the sandbox that
-/// created the run knows the callbacks; when its process ends, nobody calls them any more.
+/// created the run knows the callbacks; when its process ends, they are not called any more.
 ///
 /// Counterpart of `LifecycleHooks` of terok-sandbox.
 ///
@@ -38,16 +38,16 @@ pub struct LifecycleHooks {
 }
 
 macro_rules! setters {
-    ($($(#[$doc:meta])* $moment:ident,)*) => {
+    ($($(#[$doc:meta])* $stage:ident,)*) => {
         $(
             $(#[$doc])*
             #[must_use]
-            pub fn $moment<F, Called>(mut self, callback: F) -> Self
+            pub fn $stage<F, Called>(mut self, callback: F) -> Self
             where
                 F: Fn(RunName) -> Called + Send + Sync + 'static,
                 Called: Future<Output = Result<(), HookError>> + Send + 'static,
             {
-                self.$moment = Some(Arc::new(move |name| Box::pin(callback(name))));
+                self.$stage = Some(Arc::new(move |name| Box::pin(callback(name))));
                 self
             }
         )*
@@ -74,32 +74,32 @@ impl LifecycleHooks {
         post_stop,
     }
 
-    /// Calls the callback of `moment`, if there is one and it was not called before.
-    pub(super) async fn fire(&mut self, moment: Moment, run: &RunName) -> Result<(), RunError> {
-        let callback = match moment {
-            Moment::PreStart => &mut self.pre_start,
-            Moment::PostStart => &mut self.post_start,
-            Moment::PostReady => &mut self.post_ready,
-            Moment::PostStop => &mut self.post_stop,
+    /// Calls the callback of `stage`, if there is one and it was not called before.
+    pub(super) async fn fire(&mut self, stage: HookStage, run: &RunName) -> Result<(), RunError> {
+        let callback = match stage {
+            HookStage::PreStart => &mut self.pre_start,
+            HookStage::PostStart => &mut self.post_start,
+            HookStage::PostReady => &mut self.post_ready,
+            HookStage::PostStop => &mut self.post_stop,
         };
         match callback.take() {
             Some(callback) => callback(run.clone()).await.map_err(|source| RunError::Hook {
                 run: run.clone(),
-                moment,
+                stage,
                 source,
             }),
             None => Ok(()),
         }
     }
 
-    /// Takes the callback of `moment` out, so that it can be called while nobody holds the rest.
-    pub(super) fn only(&mut self, moment: Moment) -> Self {
+    /// Takes the callback of `stage` out, so that it can be called without holding the rest.
+    pub(super) fn only(&mut self, stage: HookStage) -> Self {
         let mut one = Self::default();
-        match moment {
-            Moment::PreStart => one.pre_start = self.pre_start.take(),
-            Moment::PostStart => one.post_start = self.post_start.take(),
-            Moment::PostReady => one.post_ready = self.post_ready.take(),
-            Moment::PostStop => one.post_stop = self.post_stop.take(),
+        match stage {
+            HookStage::PreStart => one.pre_start = self.pre_start.take(),
+            HookStage::PostStart => one.post_start = self.post_start.take(),
+            HookStage::PostReady => one.post_ready = self.post_ready.take(),
+            HookStage::PostStop => one.post_stop = self.post_stop.take(),
         }
         one
     }
@@ -134,12 +134,12 @@ mod tests {
             })
             .pre_start(async |_| Err("no room".into()));
         let run: RunName = "r".parse().unwrap();
-        let mut one = hooks.only(Moment::PostStop);
-        one.fire(Moment::PostStop, &run).await.unwrap();
-        one.fire(Moment::PostStop, &run).await.unwrap();
-        hooks.fire(Moment::PostStop, &run).await.unwrap();
+        let mut one = hooks.only(HookStage::PostStop);
+        one.fire(HookStage::PostStop, &run).await.unwrap();
+        one.fire(HookStage::PostStop, &run).await.unwrap();
+        hooks.fire(HookStage::PostStop, &run).await.unwrap();
         assert_eq!(calls.load(Ordering::SeqCst), 1);
-        let error = hooks.fire(Moment::PreStart, &run).await.unwrap_err();
+        let error = hooks.fire(HookStage::PreStart, &run).await.unwrap_err();
         assert_eq!(error.to_string(), "the pre_start hook of run `r` failed");
         assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("no room"));
     }

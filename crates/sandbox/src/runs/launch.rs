@@ -62,8 +62,8 @@ async fn fill(
     match copy_volumes(shared, spec, &created).await {
         Ok(()) => Ok((created, proxy)),
         Err(error) => {
-            task::tell(created.remove().await);
-            task::tell(task::close(proxy).await);
+            task::log_leftover(created.remove().await);
+            task::log_leftover(task::close(proxy).await);
             Err(error)
         }
     }
@@ -96,7 +96,7 @@ async fn create(
     let Opening { endpoint, proxy, remains } =
         Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
     let created = async { Ok(Created::create(shared.engine(), &plan(&endpoint)?).await?) };
-    // Neither is dropped half done when the other fails: both are taken down again.
+    // Neither is dropped half done when the other fails: both are removed again.
     let (created, proxy) = tokio::join!(created, proxy);
     task::pair(created, proxy, &remains, Created::remove).await
 }
@@ -131,7 +131,7 @@ impl Prepared {
             Ok(handle) => Ok(Live { handle, proxy, folder }),
             Err(error) => {
                 // The container is gone again.
-                task::tell(task::close(proxy).await);
+                task::log_leftover(task::close(proxy).await);
                 remove_folder(folder.as_ref());
                 Err(in_words_of(&spec, error.into()))
             }

@@ -17,5 +17,5 @@ pub(crate) use registry::Registry;
 pub use stop::StopResult;
 pub use verbs::{RunExit, Runs};
 
-pub use crate::error::{HookError, Moment, RunError};
+pub use crate::error::{HookError, HookStage, RunError};
 pub use crate::spec::{AnnotationKey, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};

@@ -43,11 +43,11 @@ impl Readiness {
 
 /// How long to wait between two looks at a log: so many times what a look took, within these bounds. A large log costs a processor
 /// to read.
-const PATIENCE: u32 = 5;
+const PAUSE_FACTOR: u32 = 5;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Gives each line of a container's log to `check` until one pleases it or the container has ended; tells whether one did.
+/// Gives each line of a container's log to `check` until one pleases it or the container has ended; returns whether one did.
 pub(super) async fn wait_for_line(
     engine: &Engine,
     container: &str,
@@ -61,7 +61,7 @@ pub(super) async fn wait_for_line(
         let since = Instant::now();
         match given.look(engine.logs(container), ended, &mut check).await? {
             Look::Found => return Ok(true),
-            // The log began anew: nothing of it was given yet.
+            // The log began again: nothing of it was given yet.
             Look::Other => {
                 given = Given::default();
                 if given.look(engine.logs(container), ended, &mut check).await? == Look::Found {
@@ -74,7 +74,7 @@ pub(super) async fn wait_for_line(
             return Ok(false);
         }
         // tidy: sleep: the engine has no reliable way to follow a log
-        tokio::time::sleep((since.elapsed() * PATIENCE).clamp(SHORTEST, LONGEST_PAUSE)).await;
+        tokio::time::sleep((since.elapsed() * PAUSE_FACTOR).clamp(SHORTEST, LONGEST_PAUSE)).await;
     }
 }
 
@@ -98,7 +98,7 @@ struct Given {
 
 impl Given {
     /// Gives what is new in `output`, a log from its beginning. A line that has not ended is given once the container has `ended`. Empty
-    /// lines are left out; what is no UTF-8 is replaced.
+    /// lines are left out; what is not UTF-8 is replaced.
     async fn look(
         &mut self,
         mut output: impl Stream<Item = Result<Chunk, EngineError>> + Unpin,
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_that_began_anew_is_told_from_one_that_went_on() {
+    async fn a_log_that_began_again_is_distinguished_from_one_that_went_on() {
         for other in [vec![out("x\n")], vec![out("x\ny\nb\n")], vec![]] {
             let mut given = Given::default();
             look(&mut given, vec![out("a\nb\n")], false, "never").await;

@@ -15,7 +15,7 @@ pub(super) fn detached(plan: ContainerPlan, spec: &RunSpec, name: String, labels
     ContainerPlan {
         name,
         labels: labels.with_role(Role::Run),
-        // Whoever held the other end would have to stay.
+        // The process at the other end would have to stay.
         stdin: false,
         detachment: Detachment {
             log_limit: Some(spec.log_limit.bytes()),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asked_for_graphics_processors_is_told_about_them() {
+    fn an_error_names_the_graphics_processors_that_were_asked_for() {
         let refused = |field, problem: &str| {
             SandboxError::from(ContainerError::Unsupported {
                 field,

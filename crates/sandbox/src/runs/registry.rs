@@ -7,7 +7,7 @@ use super::hooks::LifecycleHooks;
 use super::launch::{Live, Prepared};
 use crate::container::Handle;
 use crate::egress::ProxyControl;
-use crate::error::Moment;
+use crate::error::HookStage;
 use crate::error::RunError;
 use crate::spec::RunName;
 
@@ -29,7 +29,7 @@ pub(super) struct Entry {
     pub(super) hooks: LifecycleHooks,
 }
 
-/// The runs that this sandbox made and nobody stopped through it.
+/// The runs that this sandbox made and did not stop.
 #[derive(Debug, Default)]
 pub(crate) struct Registry(
     /// Locked for single operations only.
@@ -120,13 +120,13 @@ impl Registry {
         .map(crate::egress::RunningProxy::control)
     }
 
-    /// Takes the callback of `moment` of a run out.
-    pub(super) fn take_hook(&self, name: &RunName, moment: Moment) -> LifecycleHooks {
+    /// Takes the callback of `stage` of a run out.
+    pub(super) fn take_hook(&self, name: &RunName, stage: HookStage) -> LifecycleHooks {
         let mut entries = self.entries();
-        entries.get_mut(name).map(|entry| entry.hooks.only(moment)).unwrap_or_default()
+        entries.get_mut(name).map(|entry| entry.hooks.only(stage)).unwrap_or_default()
     }
 
-    /// Lets go of all runs: their proxies end, because nobody holds their stdin any more.
+    /// Lets go of all runs: their proxies end, because their stdin is closed.
     pub(crate) fn release(&self) {
         self.entries().clear();
     }

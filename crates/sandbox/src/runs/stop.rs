@@ -6,7 +6,7 @@ use super::launch::{end, remove_folder};
 use super::registry::{Registry, Stage};
 use super::task_dir;
 use crate::context::Shared;
-use crate::error::Moment;
+use crate::error::HookStage;
 use crate::error::SandboxError;
 use crate::reap;
 use crate::spec::RunName;
@@ -25,7 +25,7 @@ pub struct StopResult {
     pub error: Option<SandboxError>,
 }
 
-/// Stops and removes the run `name`, whoever made it.
+/// Stops and removes the run `name`, whichever process made it.
 pub(super) async fn stop(shared: &Shared, registry: &Registry, name: &RunName) -> StopResult {
     let (mut hooks, removed) = match registry.take(name) {
         Ok(Some(entry)) => {
@@ -40,8 +40,8 @@ pub(super) async fn stop(shared: &Shared, registry: &Registry, name: &RunName) -
         Err(error) => (LifecycleHooks::default(), Err(error.into())),
     };
     let gone = removed.is_ok();
-    let told = hooks.fire(Moment::PostStop, name).await.map_err(SandboxError::from);
-    StopResult { name: name.clone(), removed: gone, error: removed.and(told).err() }
+    let notified = hooks.fire(HookStage::PostStop, name).await.map_err(SandboxError::from);
+    StopResult { name: name.clone(), removed: gone, error: removed.and(notified).err() }
 }
 
 async fn remove_found(shared: &Shared, name: &RunName) -> Result<(), SandboxError> {

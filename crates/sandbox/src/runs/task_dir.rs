@@ -12,7 +12,7 @@ pub(super) fn path(state_dir: &Path, prefix: &str, name: &RunName) -> PathBuf {
     state_dir.join("runs").join(prefix).join(name.as_str())
 }
 
-/// Makes a folder that only its owner can read. Tells whether it was not there before.
+/// Makes a folder that only its owner can read. Returns whether it was not there before.
 pub(super) fn make(path: &Path) -> Result<bool, RunError> {
     let failed = |source| RunError::TaskDir { operation: "make", path: path.to_owned(), source };
     let mut builder = std::fs::DirBuilder::new();
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_prefix_has_folders_of_its_own_that_nobody_else_reads() {
+    fn each_prefix_has_folders_of_its_own_that_no_one_else_reads() {
         let state = tempfile::tempdir().unwrap();
         let run: RunName = "r".parse().unwrap();
         let (one, other) = (path(state.path(), "a", &run), path(state.path(), "a-r", &run));

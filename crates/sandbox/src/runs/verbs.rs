@@ -15,7 +15,7 @@ use super::registry::{Registry, Stage};
 use super::{StopResult, found, stop, task_dir};
 use crate::container::Handle;
 use crate::context::Shared;
-use crate::error::Moment;
+use crate::error::HookStage;
 use crate::error::RunError;
 use crate::error::SandboxError;
 use crate::reap;
@@ -37,7 +37,7 @@ pub struct RunExit {
 
 /// Containers that go on without us; [`Sandbox::runs`](crate::Sandbox::runs) gives it. Cloning is cheap: all clones do the same.
 ///
-/// Counterpart of the launch and life-cycle verbs of `Sandbox` of terok-sandbox; a table at the end tells what differs.
+/// Counterpart of the launch and life-cycle verbs of `Sandbox` of terok-sandbox; a table at the end lists what differs.
 ///
 #[doc = include_str!("guide.md")]
 ///
@@ -115,14 +115,14 @@ impl Runs {
             Err(error) => return Err(error),
             Ok(_) => return Err(RunError::NameTaken(name).into()),
         }
-        hooks.fire(Moment::PreStart, &name).await?;
+        hooks.fire(HookStage::PreStart, &name).await?;
         tracing::debug!(run = %name, command = %spec, "creating");
         match launch::prepare(&self.shared, spec).await {
             Ok(prepared) => {
                 reservation.fill(Stage::Created(Box::new(prepared)), hooks);
                 Ok(())
             }
-            Err(error) => Err(told(error, hooks, &name).await),
+            Err(error) => Err(rolled_back(error, hooks, &name).await),
         }
     }
 
@@ -139,11 +139,11 @@ impl Runs {
         let (reservation, prepared, mut hooks) = self.registry.begin_start(name)?;
         let live = match Box::pin(prepared.start()).await {
             Ok(live) => live,
-            Err(error) => return Err(told(error, hooks, name).await),
+            Err(error) => return Err(rolled_back(error, hooks, name).await),
         };
-        if let Err(error) = hooks.fire(Moment::PostStart, name).await {
+        if let Err(error) = hooks.fire(HookStage::PostStart, name).await {
             roll_back(live).await;
-            return Err(told(error.into(), hooks, name).await);
+            return Err(rolled_back(error.into(), hooks, name).await);
         }
         reservation.fill(Stage::Live(Box::new(live)), hooks);
         Ok(())
@@ -191,8 +191,8 @@ impl Runs {
             Some(false) => Readiness::Ended,
         };
         if readiness.is_ready() {
-            let mut hook = self.registry.take_hook(name, Moment::PostReady);
-            hook.fire(Moment::PostReady, name).await?;
+            let mut hook = self.registry.take_hook(name, HookStage::PostReady);
+            hook.fire(HookStage::PostReady, name).await?;
         }
         Ok(readiness)
     }
@@ -203,7 +203,7 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// Likewise.
+    /// The same.
     pub async fn wait_until_ready(
         &self,
         name: &RunName,
@@ -234,8 +234,8 @@ impl Runs {
                 );
             }
         };
-        let mut hook = self.registry.take_hook(name, Moment::PostStop);
-        hook.fire(Moment::PostStop, name).await?;
+        let mut hook = self.registry.take_hook(name, HookStage::PostStop);
+        hook.fire(HookStage::PostStop, name).await?;
         Ok(RunExit { code: exit.code, oom_killed: exit.oom_killed })
     }
 
@@ -327,9 +327,9 @@ async fn within<T>(timeout: Option<Duration>, work: impl Future<Output = T>) -> 
     }
 }
 
-/// Tells `post_stop` of a launch that was rolled back. The first failure is the one to know of.
-async fn told(error: SandboxError, mut hooks: LifecycleHooks, name: &RunName) -> SandboxError {
-    if let Err(second) = hooks.fire(Moment::PostStop, name).await {
+/// Calls `post_stop` for a launch that was rolled back. The first failure is the one to report.
+async fn rolled_back(error: SandboxError, mut hooks: LifecycleHooks, name: &RunName) -> SandboxError {
+    if let Err(second) = hooks.fire(HookStage::PostStop, name).await {
         tracing::warn!(run = %name, error = %second, "after a launch that failed");
     }
     error

@@ -41,7 +41,7 @@ impl ContainerEnv {
             if name.is_empty() || name.contains(['=', '\0']) {
                 return Err(InvalidSpec::new(
                     "env",
-                    format!("`{}` is no name of a variable", name.escape_debug()),
+                    format!("`{}` is not the name of a variable", name.escape_debug()),
                 ));
             }
             if value.contains('\0') {

@@ -42,7 +42,7 @@ impl ResourceLimits {
     /// Less holds not even what the engine itself writes into a container.
     const LEAST_DISK: ByteSize = ByteSize::mib(1);
 
-    /// For a command that nobody vouches for: one processor, 512 MiB, 100 processes, one minute.
+    /// For an untrusted command: one processor, 512 MiB, 100 processes, one minute.
     #[must_use]
     pub fn untrusted() -> Self {
         Self {

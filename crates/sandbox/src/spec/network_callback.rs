@@ -1,4 +1,4 @@
-//! Who is told of each network event.
+//! The callback for each network event.
 
 use std::fmt;
 

@@ -64,7 +64,7 @@ impl FromStr for ByteSize {
         bytes(text).map(Self).ok_or_else(|| {
             InvalidSpec::new(
                 "size",
-                format!("`{}` is no size; write one such as 512m or 4g", text.escape_debug()),
+                format!("`{}` is not a size; write one such as 512m or 4g", text.escape_debug()),
             )
         })
     }
@@ -148,7 +148,7 @@ impl FromStr for Cpus {
             InvalidSpec::new(
                 "cpus",
                 format!(
-                    "`{}` is no number of processors; write one from 0.01 to 1024, such as 1.5",
+                    "`{}` is not a number of processors; write one from 0.01 to 1024, such as 1.5",
                     text.escape_debug()
                 ),
             )

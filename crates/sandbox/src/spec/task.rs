@@ -82,7 +82,7 @@ impl Launch {
         self.refuse_contradictions()
     }
 
-    /// Whoever has a surrogate must not get the real value in another way.
+    /// A task that has a surrogate must not get the real value in another way.
     fn gives_away(&self, text: &str) -> bool {
         match &self.network {
             Network::Sandboxed(config) => config.secret_replacements().surrogate_of(text).is_some(),
@@ -216,7 +216,7 @@ macro_rules! launch_settings {
         }
 
         /// Calls `callback` with each entry of the network log and its line of the text log, in order, as it comes. It must not block: the
-        /// proxy serves nothing that cannot be told.
+        /// proxy serves nothing that cannot be reported.
         #[must_use]
         pub fn on_network_event(
             mut self,
@@ -290,7 +290,10 @@ impl TaskSpec {
         if let Some(binary) = &self.claude_binary {
             self.launch.refuse_shadowing(Self::CLAUDE_PROGRAM)?;
             if !binary.is_file() {
-                return Err(InvalidSpec::new("claude_binary", format!("`{}` is no file", binary.display())));
+                return Err(InvalidSpec::new(
+                    "claude_binary",
+                    format!("`{}` is not a file", binary.display()),
+                ));
             }
             if is_node_script(binary) {
                 return Err(InvalidSpec::new(
@@ -329,7 +332,7 @@ impl TaskSpec {
     }
 }
 
-/// Whether it is what npm installs. A script of a shell may stand by itself.
+/// Whether it is what npm installs. A script for a shell may be a single file.
 fn is_node_script(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut start));

@@ -1,4 +1,4 @@
-//! The end of an execution: what it planted is looked for when nothing of it lives any more.
+//! The end of an execution: what it tampered with is looked for when nothing of it lives any more.
 
 use tokio::sync::oneshot;
 
@@ -10,7 +10,7 @@ use sandbox_workspace::{TamperedPath, WorkspaceGuard};
 
 use super::undo;
 
-/// Takes an execution down, and tells what it planted. Its caller waits for no more than that takes.
+/// Removes an execution, and returns what it tampered with. Its caller waits for no more than that takes.
 pub(super) async fn of(
     shared: &Shared,
     handle: Handle,
@@ -18,52 +18,52 @@ pub(super) async fn of(
     hold: WorkspaceGuard,
 ) -> Vec<TamperedPath> {
     if hold.is_empty() {
-        shared.in_background(undo::take_down(handle, proxy));
+        shared.in_background(undo::tear_down(handle, proxy));
         return Vec::new();
     }
-    let (teller, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let unseen = hold.unseen("looking for it failed");
     // Also when the caller gives up meanwhile.
     shared.in_background(async move {
         let removed = async { Ok(handle.remove().await?) };
-        let removed = look(removed, hold, teller).await;
+        let removed = look(removed, hold, sender).await;
         let closed = undo::close(proxy).await;
         removed.and(closed)
     });
-    told.await.unwrap_or(unseen)
+    receiver.await.unwrap_or(unseen)
 }
 
-/// What `result` is, or that it is none and `planted` is told all the same.
-pub(super) fn or_told<T>(
+/// Returns `result`. Where it is an error, `tampered` goes to the log, as there is no result to report it with.
+pub(super) fn logged_on_error<T>(
     result: Result<T, SandboxError>,
-    planted: &[TamperedPath],
+    tampered: &[TamperedPath],
 ) -> Result<T, SandboxError> {
     if result.is_err() {
-        tell(planted);
+        log_tampered(tampered);
     }
     result
 }
 
-/// Looks for what was planted once the container is removed; a process that lives could plant it behind our back, or be at work in a copy
-/// that somebody else has taken.
+/// Looks for tampered paths once the container is removed; a process that lives could write them behind our back, or be at work in a copy
+/// that another has taken.
 async fn look(
     removal: impl Future<Output = Result<(), SandboxError>>,
     hold: WorkspaceGuard,
-    teller: oneshot::Sender<Vec<TamperedPath>>,
+    sender: oneshot::Sender<Vec<TamperedPath>>,
 ) -> Result<(), SandboxError> {
     let removed = removal.await;
     if removed.is_err() {
-        tracing::warn!("what a task planted is looked for, while its container may still be there");
+        tracing::warn!("tampered paths of a task are looked for while its container may still be there");
     }
-    if let Err(planted) = teller.send(hold.release(removed.is_ok()).await) {
-        tell(&planted);
+    if let Err(tampered) = sender.send(hold.release(removed.is_ok()).await) {
+        log_tampered(&tampered);
     }
     removed
 }
 
-/// For an execution that has no result to tell it with.
-pub(super) fn tell(planted: &[TamperedPath]) {
-    for thing in planted {
+/// For an execution that has no result to report it with.
+pub(super) fn log_tampered(tampered: &[TamperedPath]) {
+    for thing in tampered {
         tracing::warn!(
             path = ?thing.path,
             moved_to = ?thing.moved_to,
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_planted_until_the_container_is_gone_is_found() {
+    async fn what_is_tampered_with_until_the_container_is_gone_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path().join("tree");
         fs::create_dir(&tree).unwrap();
@@ -103,11 +103,11 @@ mod tests {
                 fs::write(tree.join(".envrc"), "evil").unwrap();
                 removed
             };
-            let (teller, told) = oneshot::channel();
-            assert_eq!(look(removal, hold, teller).await.is_err(), failed);
-            let planted = told.await.unwrap();
-            assert_eq!(planted.len(), 1, "{planted:?}");
-            assert!(planted[0].moved_to.is_some() && !tree.join(".envrc").exists());
+            let (sender, receiver) = oneshot::channel();
+            assert_eq!(look(removal, hold, sender).await.is_err(), failed);
+            let tampered = receiver.await.unwrap();
+            assert_eq!(tampered.len(), 1, "{tampered:?}");
+            assert!(tampered[0].moved_to.is_some() && !tree.join(".envrc").exists());
         }
         let (_, hold) =
             WorkspaceGuard::take(vec![Mount::read_write(&tree, "/workspace")], tree).await.unwrap();
@@ -115,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn an_execution_without_a_result_tells_in_the_log() {
+    fn an_execution_without_a_result_writes_to_the_log() {
         let folder = tempfile::tempdir().unwrap();
-        let planted = [TamperedPath::unseen(folder.path().join("a\nb"), "no")];
+        let tampered = [TamperedPath::unseen(folder.path().join("a\nb"), "no")];
         let said = |result: Result<(), SandboxError>| {
             let log = Log::default();
             tracing::subscriber::with_default(log.clone(), || {
-                let _ = or_told(result, &planted);
+                let _ = logged_on_error(result, &tampered);
             });
             log.0.lock().unwrap().clone()
         };

@@ -85,7 +85,7 @@ impl Task {
     /// The session store is updated with each event: whatever happens, the events so far and the session id are kept. What is kept is
     /// bounded, see [`ExecutionResult::missing`]; an execution is stopped when its output comes to 512 MiB.
     ///
-    /// When the result is there, Claude Code is dead, the session is on the disk, and what was planted in protected mounts is out of the
+    /// When the result is there, Claude Code is dead, the session is on the disk, and what was tampered with in protected mounts is out of the
     /// way. Without such mounts and without a copy of a work tree, its container, proxy and network are removed a moment later;
     /// [`Sandbox::shutdown`](crate::Sandbox::shutdown) waits for that.
     ///
@@ -100,7 +100,7 @@ impl Task {
         Execution::spawn(
             &self.0.runner.switch,
             1,
-            |result| &result.planted,
+            |result| &result.tampered,
             |owner| async move { inner.execute(prompt, owner).await },
         )
     }
@@ -121,14 +121,14 @@ impl Inner {
         let input = std::io::Cursor::new(prompt.text.into_bytes());
         let (events, gone) = owner.split();
         let mut reading = Reading::new(reply, events);
-        let Finished { end, timings, planted } =
+        let Finished { end, timings, tampered } =
             self.runner.run(&self.spec.launch, program, input, &mut reading, gone).await?;
         let result = match end {
             Ok(end) => reading.finish(&end, timings).await,
             Err(error) => Err(error),
         };
-        let result = aftermath::or_told(result, &planted)?;
-        Ok(ExecutionResult { planted, ..result })
+        let result = aftermath::logged_on_error(result, &tampered)?;
+        Ok(ExecutionResult { tampered, ..result })
     }
 
     /// The prompt's model, else the session's, else `sonnet`; it becomes the session's.

@@ -85,7 +85,7 @@ impl Command {
 
     /// Runs the command in the background. Read the [`Execution`] for its output as it comes, await it for its result.
     ///
-    /// When the result is there, the process is dead, and what it planted in protected mounts is out of the way. Without such mounts and
+    /// When the result is there, the process is dead, and what it tampered with in protected mounts is out of the way. Without such mounts and
     /// without a copy of a work tree, its container, proxy and network are removed a moment later;
     /// [`Sandbox::shutdown`](crate::Sandbox::shutdown) waits for that.
     ///
@@ -100,7 +100,7 @@ impl Command {
         Execution::spawn(
             &self.0.runner.switch,
             Self::ROOM,
-            |result| &result.planted,
+            |result| &result.tampered,
             |owner| async move { inner.execute(input, owner).await },
         )
     }
@@ -118,9 +118,9 @@ impl Inner {
             stdout: Capture::new(Capture::DEFAULT_LIMIT),
             stderr: Capture::new(Capture::DEFAULT_LIMIT),
         };
-        let Finished { end, timings, planted } =
+        let Finished { end, timings, tampered } =
             self.runner.run(&self.spec.launch, program, input.into_reader(), &mut output, gone).await?;
-        let end = aftermath::or_told(end, &planted)?;
+        let end = aftermath::logged_on_error(end, &tampered)?;
         Ok(CommandResult {
             exit_code: end.exit.code,
             stdout: output.stdout.into_bytes(),
@@ -129,7 +129,7 @@ impl Inner {
             timed_out: end.ended == Ended::Timeout,
             stopped: end.ended == Ended::Stopped,
             oom_killed: end.exit.oom_killed,
-            planted,
+            tampered,
             timings,
         })
     }

@@ -25,7 +25,7 @@ pub(crate) trait Sink: Send {
     /// Takes a chunk in; `false` when the process has to be stopped.
     fn take(&mut self, chunk: Chunk) -> impl Future<Output = bool> + Send;
 
-    /// What to do when the process has ended: from then on taking a chunk in waits for nobody.
+    /// What to do when the process has ended: from then on taking a chunk in does not wait.
     fn at_end(&self) -> impl FnOnce() + Send + use<Self> {
         || ()
     }
@@ -50,7 +50,7 @@ where
         let mut output = output;
         let mut wanted = true;
         while let Some(chunk) = output.next().await {
-            // Nobody reads what it writes any more, so it would not end by itself.
+            // No one reads what it writes any more, so it would not end by itself.
             let chunk = chunk.inspect_err(|_| refused.notify_one())?;
             // What comes after a refusal is still read: a full pipe would keep the process from ending.
             if wanted && !sink.take(chunk).await {

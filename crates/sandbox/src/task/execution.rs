@@ -19,7 +19,7 @@ use super::aftermath;
 
 /// An execution that runs. It is a [`Stream`] of what happens, and gives its result when it is awaited.
 ///
-/// There is room for a few events only. While nobody reads, the program in the container waits when it has filled that room; its time
+/// There is room for a few events only. While no one reads, the program in the container waits when it has filled that room; its time
 /// limit counts all the same, and it can be stopped. Once it has ended nothing waits: what the engine still held of its output, less than a
 /// few mebibytes, is in the stream and in the result, however late they are read. To await the execution is to read no more: what still
 /// happens is discarded.
@@ -56,14 +56,14 @@ pub(super) struct Owner<E> {
     gone: oneshot::Receiver<()>,
 }
 
-/// Where events go. Sending waits for room as long as somebody reads and the program runs.
+/// Where events go. Sending waits for room as long as there is a reader and the program runs.
 pub(super) struct Events<E> {
     sender: mpsc::UnboundedSender<Vec<E>>,
-    /// A permit for each batch that may wait; closed when nobody has to wait any more.
+    /// A permit for each batch that may wait; closed when no one has to wait any more.
     room: Arc<Semaphore>,
 }
 
-/// Nobody waits for a reader that is gone.
+/// No one waits for a reader that is gone.
 struct Room(Arc<Semaphore>);
 
 impl Drop for Room {
@@ -81,7 +81,7 @@ struct Unclaimed<R> {
 impl<R> Drop for Unclaimed<R> {
     fn drop(&mut self) {
         if let Some(result) = &self.result {
-            aftermath::tell((self.tampered)(result));
+            aftermath::log_tampered((self.tampered)(result));
         }
     }
 }
@@ -92,7 +92,7 @@ where
     R: Send + 'static,
 {
     /// Runs `work` in the background unless `switch` says that the last one still runs. `room` is how many batches of events may wait;
-    /// `tampered` finds in a result what has to be reported when nobody takes it.
+    /// `tampered` finds in a result what has to be logged when no one takes it.
     pub(super) fn spawn<W>(
         switch: &Arc<StopSwitch>,
         room: usize,
@@ -112,7 +112,7 @@ where
                 let work = work(Owner { events, gone });
                 let finished = async move {
                     let result = work.await.map(|result| Unclaimed { result: Some(result), tampered });
-                    // Whoever has the result can begin the next one.
+                    // The next one can begin once the result is there.
                     drop(running);
                     drop(send_result.send(result));
                 };
@@ -133,7 +133,7 @@ impl<E> Owner<E> {
 }
 
 impl<E> Events<E> {
-    /// Whether somebody may read them.
+    /// Whether they may still be read.
     pub(super) fn are_wanted(&self) -> bool {
         !self.sender.is_closed()
     }
@@ -147,11 +147,11 @@ impl<E> Events<E> {
             // It comes back when the batch is received.
             permit.forget();
         }
-        // Nobody reads any more: discarded.
+        // No one reads any more: discarded.
         let _ = self.sender.send(batch);
     }
 
-    /// What to do when the program has ended: from then on sending waits for nobody. What is still to come is bounded by itself.
+    /// What to do when the program has ended: from then on sending does not wait. What is still to come is bounded by itself.
     pub(super) fn at_end(&self) -> impl FnOnce() + Send + use<E> {
         let room = Arc::clone(&self.room);
         move || room.close()
@@ -195,10 +195,10 @@ where
             let Self { events, room, result, _owner: owner, .. } = self;
             drop((events, room));
             // A fault of ours ended it.
-            let result = result.await.unwrap_or(Err(SandboxError::NotTakenDown));
+            let result = result.await.unwrap_or(Err(SandboxError::TeardownFailed));
             drop(owner);
             let taken = result?.result.take();
-            taken.ok_or(SandboxError::NotTakenDown)
+            taken.ok_or(SandboxError::TeardownFailed)
         })
     }
 }
@@ -224,7 +224,7 @@ mod tests {
         Execution::spawn(switch, 1, |_| &[], work)
     }
 
-    /// Sends batches of two for ever; gives how many were taken from it when nobody is there any more.
+    /// Sends batches of two for ever; gives how many were taken from it when there is no reader any more.
     async fn endless(owner: Owner<u32>, sent: mpsc::UnboundedSender<u32>) -> Result<u32, SandboxError> {
         let (events, gone) = owner.split();
         let sending = async {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn while_nobody_reads_the_program_waits() {
+    async fn while_no_one_reads_the_program_waits() {
         let (sent, mut seen) = mpsc::unbounded_channel();
         let switch = Arc::new(StopSwitch::new());
         let mut execution = numbers(&switch, |owner| endless(owner, sent));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn awaiting_discards_and_whoever_has_the_result_can_begin_the_next() {
+    async fn awaiting_discards_and_the_next_can_begin_once_the_result_is_there() {
         let switch = Arc::new(StopSwitch::new());
         for _ in 0..3 {
             let execution = numbers(&switch, |owner| async move {
@@ -265,7 +265,7 @@ mod tests {
                     events.send(vec![number]).await;
                 }
                 assert!(!events.are_wanted());
-                assert!(gone.now_or_never().is_none(), "whoever awaits is there");
+                assert!(gone.now_or_never().is_none(), "the reader is there");
                 Ok(7)
             });
             let busy = numbers(&switch, |_| async { Ok(0) }).await;
@@ -336,7 +336,7 @@ mod tests {
         let switch = Arc::new(StopSwitch::new());
         let fails = |_: Owner<u32>| async { panic!("a fault") };
         let result = numbers(&switch, fails).await;
-        assert!(matches!(result, Err(SandboxError::NotTakenDown)), "{result:?}");
+        assert!(matches!(result, Err(SandboxError::TeardownFailed)), "{result:?}");
         assert!(switch.begin().is_ok());
     }
 }

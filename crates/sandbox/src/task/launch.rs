@@ -1,4 +1,4 @@
-//! Bringing network, proxy and container of one execution up, and taking them down.
+//! Sets up network, proxy and container of one execution, and removes them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -69,7 +69,7 @@ pub(crate) async fn start(
                 let proxy = proxy.await;
                 (proxy, elapsed_ms(since))
             };
-            // Neither is dropped half done when the other fails: both are taken down again.
+            // Neither is dropped half done when the other fails: both are removed again.
             let ((attached, container_ms), (proxy, proxy_ms)) = tokio::join!(container, proxy);
             timings.container_ready_ms = container_ms;
             timings.proxy_ready_ms = proxy_ms;
@@ -85,7 +85,7 @@ pub(crate) async fn start(
     let started = match hold.prepared().await {
         Ok(()) => attached.start().await.map_err(SandboxError::from),
         Err(error) => {
-            undo::tell(attached.remove().await);
+            undo::log_leftover(attached.remove().await);
             Err(error.into())
         }
     };
@@ -97,14 +97,14 @@ pub(crate) async fn start(
         }
         Err(error) => {
             // An engine that does not answer may have started it. The container is gone again.
-            aftermath::tell(&hold.release(false).await);
-            undo::tell(undo::close(proxy).await);
+            aftermath::log_tampered(&hold.release(false).await);
+            undo::log_leftover(undo::close(proxy).await);
             Err(error)
         }
     }
 }
 
-/// The files, the caller, both or nobody.
+/// The files, the caller, both or neither.
 pub(crate) fn log_sink(launch: &Launch) -> Result<LogSink, SandboxError> {
     let sink = launch
         .network_log_dir
@@ -152,7 +152,7 @@ pub(crate) fn plan(
     let env = ContainerEnv::new(endpoint.env.clone()).merge(env.variables());
     Ok(ContainerPlan {
         name: shared.object_name("task", id),
-        // The id, not the tag: whoever builds that tag anew meanwhile does not change what runs.
+        // The id, not the tag: building that tag again meanwhile does not change what runs.
         image: image.to_owned(),
         entrypoint: program.entrypoint,
         command: program.command,

@@ -30,4 +30,4 @@ pub(crate) use outcome::Ended;
 pub use outcome::Outcome;
 pub(crate) use result::text;
 pub use result::{CommandResult, ExecutionResult, Timings};
-pub(crate) use undo::{close, pair, take_down, tell};
+pub(crate) use undo::{close, log_leftover, pair, tear_down};

@@ -1,7 +1,7 @@
-//! What an execution came to, told from what Claude Code itself reports.
+//! What an execution came to, read from what Claude Code itself reports.
 //!
-//! Its own words are: the error of a result event; a line of stderr; a line of stdout that is no JSON, which is how versions before
-//! the structured errors spoke. Messages, tool results and results that are no error are words of the model or of a tool, and are
+//! Its own words are: the error of a result event; a line of stderr; a line of stdout that is not JSON, which is how versions before
+//! the structured errors spoke. Messages, tool results and results that are not an error are words of the model or of a tool, and are
 //! never looked at. A result outranks lines of text: where one says how the run ended, noise on stderr does not change it.
 
 use claude_output::{ResultError, StreamEvent, extract_result_summary};
@@ -86,7 +86,7 @@ pub(crate) fn classify(evidence: &Evidence<'_>) -> Outcome {
     let report = match &summary {
         Some(summary) if summary.error.is_none() && ended_well => return Outcome::Success,
         Some(summary) => summary.error.as_ref(),
-        // Without a result it was cut off, or is no Claude Code: whatever its exit code, it did not answer.
+        // Without a result it was cut off, or is not Claude Code: whatever its exit code, it did not answer.
         None => None,
     };
     Complaint::new(report, evidence).outcome().unwrap_or(Outcome::ContainerFailed)

@@ -35,9 +35,9 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Lines of stdout that are not JSON: enough to tell what an old or broken program said.
+    /// Lines of stdout that are not JSON: enough to know what an old or broken program said.
     const TEXT_LINES: usize = 200;
-    /// What is kept of such a line, in bytes: its beginning tells what it is.
+    /// What is kept of such a line, in bytes: its beginning says what it is.
     const TEXT_LINE: usize = 4096;
 
     pub(super) fn new(reply: ReplyWriter, events: Events<StreamEvent>) -> Self {
@@ -53,7 +53,7 @@ impl Reading {
         }
     }
 
-    /// Keeps lines; gives the events among them where somebody reads those.
+    /// Keeps lines; gives the events among them where those are read.
     fn keep(&mut self, lines: Vec<ParsedLine>) -> Vec<StreamEvent> {
         let wanted = self.events.are_wanted();
         let mut events = Vec::new();
@@ -128,7 +128,7 @@ impl Reading {
                 stdout: self.stdout.into_bytes(),
                 stderr,
                 exit_code: end.exit.code,
-                planted: Vec::new(),
+                tampered: Vec::new(),
                 timings,
             }),
         }

@@ -38,13 +38,14 @@ pub struct ExecutionResult {
     /// What was written on stdout, at most 16 MiB of it: both ends are kept, the gap is marked.
     #[serde(serialize_with = "text")]
     pub stdout: Vec<u8>,
-    /// Likewise for stderr.
+    /// The same for stderr.
     #[serde(serialize_with = "text")]
     pub stderr: Vec<u8>,
     /// The exit code; 128 + signal when a signal ended it.
     pub exit_code: i64,
-    /// What it planted where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
-    pub planted: Vec<TamperedPath>,
+    /// What it wrote where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
+    #[serde(rename = "planted")]
+    pub tampered: Vec<TamperedPath>,
     /// Where the time went.
     pub timings: Timings,
 }
@@ -58,7 +59,7 @@ pub struct CommandResult {
     /// What was written on stdout, at most 16 MiB of it: both ends are kept, the gap is marked.
     #[serde(serialize_with = "text")]
     pub stdout: Vec<u8>,
-    /// Likewise for stderr.
+    /// The same for stderr.
     #[serde(serialize_with = "text")]
     pub stderr: Vec<u8>,
     /// From the start of the process to its end.
@@ -67,10 +68,11 @@ pub struct CommandResult {
     pub timed_out: bool,
     /// Whether [`Command::stop`](crate::Command::stop) or a shutdown ended it.
     pub stopped: bool,
-    /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not tell.
+    /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not report it.
     pub oom_killed: bool,
-    /// What it planted where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
-    pub planted: Vec<TamperedPath>,
+    /// What it wrote where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
+    #[serde(rename = "planted")]
+    pub tampered: Vec<TamperedPath>,
     /// Where the time went.
     pub timings: Timings,
 }
@@ -110,7 +112,7 @@ mod tests {
             timed_out: false,
             stopped: false,
             oom_killed: false,
-            planted: vec![TamperedPath::unseen(not_text(), "no")],
+            tampered: vec![TamperedPath::unseen(not_text(), "no")],
             timings: Timings::default(),
         };
         let json = serde_json::to_value(&result).unwrap();

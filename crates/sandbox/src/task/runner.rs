@@ -31,7 +31,7 @@ pub(super) struct Runner {
 pub(super) struct Finished {
     pub(super) end: Result<End, SandboxError>,
     pub(super) timings: Timings,
-    pub(super) planted: Vec<TamperedPath>,
+    pub(super) tampered: Vec<TamperedPath>,
 }
 
 impl Runner {
@@ -60,7 +60,7 @@ impl Runner {
         tracing::info!(ms = timings.exited_ms, "ended");
         self.live.replace(None);
         feeding.abort();
-        let planted = aftermath::of(&self.shared, handle, proxy, hold).await;
-        Ok(Finished { end, timings, planted })
+        let tampered = aftermath::of(&self.shared, handle, proxy, hold).await;
+        Ok(Finished { end, timings, tampered })
     }
 }

@@ -8,7 +8,7 @@ use crate::egress::{ProxyError, Remains, RunningProxy};
 use crate::error::SandboxError;
 use sandbox_podman::EngineError;
 
-/// Takes the proxy of a removed container down, and its network.
+/// Removes the proxy of a removed container, and its network.
 pub(crate) async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
     match proxy {
         Some(proxy) => Ok(proxy.close().await?),
@@ -26,31 +26,31 @@ pub(crate) async fn pair<C>(
     match (container, proxy) {
         (Ok(container), Ok(proxy)) => Ok((container, Some(proxy))),
         (Err(error), Ok(proxy)) => {
-            tell(proxy.close().await);
+            log_leftover(proxy.close().await);
             Err(error)
         }
         (Ok(container), Err(error)) => {
-            tell(remove(container).await);
-            tell(remains.remove().await);
+            log_leftover(remove(container).await);
+            log_leftover(remains.remove().await);
             Err(error.into())
         }
         (Err(error), Err(_)) => {
-            tell(remains.remove().await);
+            log_leftover(remains.remove().await);
             Err(error)
         }
     }
 }
 
 /// Says what could not be taken back.
-pub(crate) fn tell(undone: Result<(), impl Into<SandboxError>>) {
-    if let Err(error) = undone {
+pub(crate) fn log_leftover(removal: Result<(), impl Into<SandboxError>>) {
+    if let Err(error) = removal {
         let error: SandboxError = error.into();
         tracing::warn!(%error, "left behind by a launch that failed; a sweep removes it");
     }
 }
 
-/// Takes everything of an execution down.
-pub(crate) async fn take_down(handle: Handle, proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
+/// Removes everything of an execution.
+pub(crate) async fn tear_down(handle: Handle, proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
     // The network goes with the proxy, and the engine does not remove a network that a container is still on.
     handle.remove().await?;
     close(proxy).await

@@ -153,7 +153,7 @@ async fn run(
         &mut stdout,
     )
     .await;
-    task::take_down(handle, proxy).await?;
+    task::tear_down(handle, proxy).await?;
     Ok((end?, stdout.0.into_bytes()))
 }
 

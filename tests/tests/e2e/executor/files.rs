@@ -43,7 +43,7 @@ async fn what_a_command_may_not_do_is_not_done_for_it() {
         ("/tmp/zero", "not a regular file"),
         ("/tmp/folder", "not a regular file"),
         ("/tmp/../etc/passwd", "without `..`"),
-        ("tmp", "no absolute path"),
+        ("tmp", "not an absolute path"),
     ] {
         let error = executor.read_file(path, 100).await.expect_err(path);
         assert!(error.to_string().contains(expected), "{error}");

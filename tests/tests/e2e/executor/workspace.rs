@@ -52,10 +52,10 @@ async fn a_fresh_container_is_looked_after_before_its_result() {
     let folder = work_tree(&bed);
     let fresh = executor(&bed, protected(&bed, &folder).mode(ExecutorMode::Fresh));
     let result = run(&fresh, PLANT).await;
-    assert_eq!(reported(&result.planted, &folder), TAMPERED);
+    assert_eq!(reported(&result.tampered, &folder), TAMPERED);
     assert_eq!(is_there(&folder), [false, false, true]);
     let next = run(&fresh, "true").await;
-    assert!(next.planted.is_empty(), "reported once: {next:?}");
+    assert!(next.tampered.is_empty(), "reported once: {next:?}");
     fs::write(folder.join(".envrc"), "of the host\n").expect("a file");
     let refused = run(&fresh, "echo evil > .envrc").await;
     assert!(refused.stderr_text().contains("Read-only file system"), "{refused:?}");
@@ -80,7 +80,7 @@ async fn a_reused_container_is_looked_after_when_it_goes() {
     let folder = work_tree(&bed);
     let reused = executor(&bed, protected(&bed, &folder));
     let result = run(&reused, PLANT).await;
-    assert!(result.is_success() && result.planted.is_empty(), "{result:?}");
+    assert!(result.is_success() && result.tampered.is_empty(), "{result:?}");
     let tampered = reused.cleanup().await.expect("it goes");
     assert_eq!(reported(&tampered, &folder), TAMPERED);
     assert_eq!(is_there(&folder), [false, false, true]);
@@ -96,7 +96,7 @@ async fn a_reused_container_is_looked_after_when_it_goes() {
         // It was killed while the supervisor had the command already.
         Err(_) => run(&reused, "true").await,
     };
-    assert_eq!(reported(&next.planted, &folder), TAMPERED);
+    assert_eq!(reported(&next.tampered, &folder), TAMPERED);
 
     // One that is dropped is looked after until the sandbox shuts down.
     run(&reused, PLANT).await;

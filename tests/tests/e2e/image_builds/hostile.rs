@@ -13,21 +13,21 @@ async fn what_the_engine_would_do_outside_of_the_sandbox_is_refused() {
             ("ADD http://open.test/hostile-add /x\n", "ADD"),
             ("ENV U=http://open.test/hostile-add\nADD ${U} /x\n", "ADD"),
             ("ADD [\"http://open.test/hostile-add\", \"/x\"]\n", "ADD"),
-            ("RUN true \\\n  # a comment\nADD http://open.test/hostile-add /x\n", "no instruction"),
+            ("RUN true \\\n  # a comment\nADD http://open.test/hostile-add /x\n", "not an instruction"),
             ("RUN --network=host curl -s http://open.test/hostile-run\n", "flag"),
             ("RUN --security=insecure true\n", "flag"),
             ("RUN --mount=type=bind,from=localhost/x,target=/x true\n", "flag"),
             ("ONBUILD RUN --network=host true\nFROM 0\n", "ONBUILD"),
             ("RUN <<EOF\ntrue\nEOF\n", "here-document"),
-            ("COPY --from=oci-archive:/etc/passwd / /x\n", "no name"),
+            ("COPY --from=oci-archive:/etc/passwd / /x\n", "not the name"),
         ] {
             // Where a comment splits a step depends on who reads it; whatever follows is a step of its own or is refused.
             let built = yard.build(network.clone(), steps).await;
             match built.tag {
                 Err(error) => {
-                    assert!(error.contains(expected) || expected == "no instruction", "{steps}: {error}");
+                    assert!(error.contains(expected) || expected == "not an instruction", "{steps}: {error}");
                 }
-                Ok(_) => assert_eq!(expected, "no instruction", "{steps}"),
+                Ok(_) => assert_eq!(expected, "not an instruction", "{steps}"),
             }
         }
     }

@@ -50,7 +50,7 @@ pub(super) async fn all_fail(attacks: &[Attack]) {
             "{}: neither refused nor reported",
             attack.name
         );
-        for thing in &ran.result.planted {
+        for thing in &ran.result.tampered {
             let is_there = thing.moved_to.as_ref().is_none_or(|to| to.symlink_metadata().is_ok());
             assert!(is_there, "{}: {thing:?}", attack.name);
         }
@@ -69,7 +69,7 @@ pub(super) async fn all_succeed(attacks: &[Attack]) {
     for attack in attacks {
         let tree = attack.tree();
         let ran = tree.run(&bed, tree.plain(), &format!("{EVIL}{}", attack.task)).await;
-        assert!(ran.result.planted.is_empty());
+        assert!(ran.result.tampered.is_empty());
         let said = tree.host(attack.host);
         assert!(tree.marker().exists(), "{}: {said:?} {}", attack.name, ran.stderr);
     }

@@ -177,9 +177,9 @@ async fn what_is_removed_from_a_protected_path_is_there_again() {
         let ran = tree
             .run(&bed, mount, "mv a x; mkdir a; cp -r x/. a; rm -rf a/.sandbox b/.envrc c; mkdir c")
             .await;
-        assert_eq!(tree.read("b/.envrc") == "env\n", is_back, "{:?}", ran.result.planted);
-        assert_eq!(tree.read("a/.sandbox/sandbox.yaml") == "rules\n", is_back, "{:?}", ran.result.planted);
-        assert_eq!(ran.result.planted.iter().any(|thing| thing.restored), is_back);
+        assert_eq!(tree.read("b/.envrc") == "env\n", is_back, "{:?}", ran.result.tampered);
+        assert_eq!(tree.read("a/.sandbox/sandbox.yaml") == "rules\n", is_back, "{:?}", ran.result.tampered);
+        assert_eq!(ran.result.tampered.iter().any(|thing| thing.restored), is_back);
     }
     bed.close().await;
 }

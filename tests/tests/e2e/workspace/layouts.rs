@@ -16,7 +16,7 @@ async fn a_day_of_work_produces_no_report() {
         let mount = tree.plain().protected(Protection::default());
         let ran = tree.run(&bed, mount, &format!("set -e; {}", layout.day)).await;
         assert_eq!(ran.code, 0, "{}: {}", layout.name, ran.stderr);
-        assert!(ran.result.planted.is_empty(), "{}: {:?}", layout.name, ran.result.planted);
+        assert!(ran.result.tampered.is_empty(), "{}: {:?}", layout.name, ran.result.tampered);
         let (done, said) = tree.host("git status --porcelain && git fsck --strict && git log -1 --format=%s");
         assert!(done, "{}: {said}", layout.name);
     }

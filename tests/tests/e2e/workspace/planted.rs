@@ -137,7 +137,7 @@ async fn git_works_in_a_protected_tree_but_for_its_configuration() {
     let protected = || tree.plain().protected(Protection::default());
     let ran = tree.run(&bed, protected(), script).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
-    assert!(ran.result.planted.is_empty(), "{:?}", ran.result.planted);
+    assert!(ran.result.tampered.is_empty(), "{:?}", ran.result.tampered);
     assert_eq!(tree.host("git log --format=%s && git fsck --strict").1, "third\nsecond\nfirst\n");
 
     let before = tree.read(".git/config");

@@ -94,7 +94,7 @@ impl Tree {
 /// The paths of what was planted, relative to `root`, in order.
 pub(super) fn planted<'a>(ran: &'a Ran, root: &Path) -> Vec<&'a str> {
     let mut paths: Vec<&str> =
-        ran.result.planted.iter().map(|thing| thing.path_in(root).to_str().expect("a plain name")).collect();
+        ran.result.tampered.iter().map(|thing| thing.path_in(root).to_str().expect("a plain name")).collect();
     paths.sort_unstable();
     paths
 }

@@ -117,7 +117,7 @@ fn disk(facts: &EngineFacts) -> Check {
                 "{}, which has no quotas: a task can fill it, and `resource_limits.disk` is an error",
                 facts.storage()
             ),
-            DiskLimits::MEND,
+            DiskLimits::HINT,
         ),
     }
 }

@@ -103,7 +103,7 @@ pub(super) const PRIVILEGED: &[(&str, &str)] = &[
     ("CAP_SYS_TTY_CONFIG", "vhangup"),
 ];
 
-/// What nobody needs, and no namespace separates or the kernel has had faults in: key rings, other kernels, page faults in user
+/// What no program needs, and no namespace separates or the kernel has had faults in: key rings, other kernels, page faults in user
 /// space, moving pages of others.
 pub(super) const REFUSED: &str = "add_key kexec_file_load kexec_load keyctl migrate_pages move_pages request_key swapoff swapon \
     userfaultfd uselib ustat vmsplice";

@@ -52,9 +52,9 @@ pub(in crate::container) struct KernelFacts {
     pub(in crate::container) nodes: BTreeMap<String, Node>,
     /// The host's devices that were asked for, by where the container is to see them.
     pub(in crate::container) planned_nodes: BTreeMap<String, Node>,
-    /// Bytes that its root file system can come to, where somebody asked: see [`disk_bound`](super::disk_bound).
+    /// Bytes that its root file system can come to, where it was asked for: see [`disk_bound`](super::disk_bound).
     pub(in crate::container) disk: Option<u64>,
-    /// The filter of system calls that the runtime was told to load.
+    /// The filter of system calls that the runtime was asked to load.
     pub(in crate::container) filter: Option<Filter>,
     /// The one that was asked for, where one was, or why it cannot be read.
     pub(in crate::container) profile: Option<Result<Filter, String>>,

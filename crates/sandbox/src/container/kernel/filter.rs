@@ -1,6 +1,6 @@
-//! The filter of system calls that a container's runtime was told to load.
+//! The filter of system calls that a container's runtime was asked to load.
 //!
-//! With no-new-privileges it is loaded in the last moment before the program, so the kernel has nothing to tell yet. What podman tells in
+//! With no-new-privileges it is loaded in the last moment before the program, so the kernel has nothing to report yet. What podman reports in
 //! an inspection is not what the runtime gets; this is.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use serde_json::Value;
 /// No configuration and no profile is near this size.
 const LARGEST: u64 = 16 << 20;
 
-/// A filter, as far as it is compared: what a runtime was told, or the profile that an engine makes that from.
+/// A filter, as far as it is compared: what a runtime was asked to load, or the profile that an engine makes that from.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::container) struct Filter {
@@ -88,7 +88,7 @@ struct Condition {
 }
 
 impl Filter {
-    /// Whether it is what a runtime is told of `profile` for a container with `capabilities` (`CAP_…`). Each of its rules is one of the
+    /// Whether it is what a runtime makes of `profile` for a container with `capabilities` (`CAP_…`). Each of its rules is one of the
     /// profile's that is for such a container, and all of the profile's that are so are there; what depends on the architecture or the
     /// version of the kernel may be missing.
     pub(in crate::container) fn is_made_from(&self, profile: &Self, capabilities: &BTreeSet<String>) -> bool {
@@ -96,17 +96,18 @@ impl Filter {
             .rules()
             .filter_map(|rule| Some((rule, rule.is_for(capabilities)?)))
             .partition(|&(_, is_certain)| is_certain);
-        let is_told = |rule: &Rule, call| self.rules().any(|told| told.is_made_from(rule) && told.has(call));
-        let is_of_profile = |told: &Rule, call| {
+        let is_loaded =
+            |rule: &Rule, call| self.rules().any(|loaded| loaded.is_made_from(rule) && loaded.has(call));
+        let is_of_profile = |loaded: &Rule, call| {
             let mut rules = certain.iter().chain(&possible);
-            rules.any(|(rule, _)| told.is_made_from(rule) && rule.has(call))
+            rules.any(|(rule, _)| loaded.is_made_from(rule) && rule.has(call))
         };
         let (is, planned) = (self.architectures(), profile.architectures());
         self.default_action == profile.default_action
             && is_error(self.default_errno_ret, profile.default_errno_ret, profile.default_errno.as_deref())
             && is.is_subset(&planned)
-            && self.rules().all(|told| told.calls().all(|call| is_of_profile(told, call)))
-            && certain.iter().all(|(rule, _)| rule.calls().all(|call| is_told(rule, call)))
+            && self.rules().all(|loaded| loaded.calls().all(|call| is_of_profile(loaded, call)))
+            && certain.iter().all(|(rule, _)| rule.calls().all(|call| is_loaded(rule, call)))
     }
 
     fn rules(&self) -> impl Iterator<Item = &Rule> {
@@ -168,7 +169,7 @@ fn is_error(is: Option<u32>, number: Option<u32>, name: Option<&str>) -> bool {
 }
 
 /// The filter in the runtime's configuration at `path`, as the process `monitor` sees it.
-pub(in crate::container) fn told_to_runtime(
+pub(in crate::container) fn runtime_filter(
     proc: &Path,
     monitor: u32,
     path: &str,
@@ -226,7 +227,7 @@ mod tests {
         {"names": ["bpf"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]}"#;
 
     /// What an engine makes of it.
-    const TOLD: &str = r#"{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 38, "architectures": ["SCMP_ARCH_X86_64"], "syscalls": [
+    const LOADED: &str = r#"{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 38, "architectures": ["SCMP_ARCH_X86_64"], "syscalls": [
         {"names": ["read", "write"], "action": "SCMP_ACT_ALLOW"},
         {"names": ["stat"], "action": "SCMP_ACT_ALLOW"},
         {"names": ["clone"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 7, "op": "SCMP_CMP_MASKED_EQ"}]},
@@ -236,7 +237,7 @@ mod tests {
     #[test]
     fn a_filter_that_differs_from_its_profile_is_not_made_from_it() {
         let profile = filter(PROFILE);
-        let nobody = BTreeSet::new();
+        let no_capabilities = BTreeSet::new();
         for (from, to, good) in [
             ("", "", true),
             (r#"["read", "write"]"#, r#"["write", "read", "stat"]"#, true),
@@ -268,29 +269,29 @@ mod tests {
             ),
             (r#"["SCMP_ARCH_X86_64"]"#, r#"["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"]"#, false),
         ] {
-            assert!(TOLD.contains(from), "{from}");
-            let told = filter(&TOLD.replacen(from, to, 1));
-            assert_eq!(told.is_made_from(&profile, &nobody), good, "{from} -> {to}");
+            assert!(LOADED.contains(from), "{from}");
+            let loaded = filter(&LOADED.replacen(from, to, 1));
+            assert_eq!(loaded.is_made_from(&profile, &no_capabilities), good, "{from} -> {to}");
         }
         let nothing =
             filter(r#"{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 38, "syscalls": null}"#);
-        assert!(!nothing.is_made_from(&profile, &nobody));
+        assert!(!nothing.is_made_from(&profile, &no_capabilities));
     }
 
     #[test]
     fn a_rule_for_a_capability_is_there_exactly_for_who_has_it() {
         let profile = filter(PROFILE);
-        let (nobody, admin) = (BTreeSet::new(), BTreeSet::from(["CAP_SYS_ADMIN".to_owned()]));
-        let restricted = filter(TOLD);
+        let (no_capabilities, admin) = (BTreeSet::new(), BTreeSet::from(["CAP_SYS_ADMIN".to_owned()]));
+        let restricted = filter(LOADED);
         let conditional = r#"["clone"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 7, "op": "SCMP_CMP_MASKED_EQ"}]"#;
-        let free = filter(&TOLD.replace(conditional, r#"["clone", "mount"], "action": "SCMP_ACT_ALLOW""#));
-        for (told, capabilities, good) in [
-            (&restricted, &nobody, true),
+        let free = filter(&LOADED.replace(conditional, r#"["clone", "mount"], "action": "SCMP_ACT_ALLOW""#));
+        for (loaded, capabilities, good) in [
+            (&restricted, &no_capabilities, true),
             (&restricted, &admin, false),
-            (&free, &nobody, false),
+            (&free, &no_capabilities, false),
             (&free, &admin, true),
         ] {
-            assert_eq!(told.is_made_from(&profile, capabilities), good, "{capabilities:?}");
+            assert_eq!(loaded.is_made_from(&profile, capabilities), good, "{capabilities:?}");
         }
     }
 
@@ -328,7 +329,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let read = |text: &str| {
             fs::write(folder.join("config.json"), text).unwrap();
-            told_to_runtime(proc.path(), 6, "/storage/config.json")
+            runtime_filter(proc.path(), 6, "/storage/config.json")
         };
         let with = r#"{"linux": {"seccomp": {"defaultAction": "SCMP_ACT_ERRNO", "architectures": ["SCMP_ARCH_X86_64"]}}}"#;
         assert_eq!(read(with).unwrap().unwrap().default_action, "SCMP_ACT_ERRNO");
@@ -337,6 +338,6 @@ mod tests {
             let error = read(bad).unwrap_err();
             assert!(error.contains("config.json") && !error.contains("hunter2"), "{error}");
         }
-        assert!(told_to_runtime(proc.path(), 5, "/storage/config.json").is_err());
+        assert!(runtime_filter(proc.path(), 5, "/storage/config.json").is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! What the kernel enforces for a container that stands but does not run yet, read from `/proc`.
+//! What the kernel enforces for a container that is set up but does not run yet, read from `/proc`.
 //!
-//! The engine's inspect does not tell whether sysctls were set, what is masked or how large a file system in memory is, and nothing
-//! that it tells is as good as the kernel's own word. The filter of system calls is read from what the runtime was told.
+//! The engine's inspect does not report whether sysctls were set, what is masked or how large a file system in memory is, and nothing
+//! that it reports is as good as the kernel's own word. The filter of system calls is read from the runtime's configuration.
 
 mod disk;
 mod facts;
@@ -14,7 +14,7 @@ pub(super) use disk::disk_bound;
 pub(super) use facts::{KernelFacts, nodes, read, roots};
 #[cfg(test)]
 pub(super) use filter::Filter;
-pub(super) use filter::{profile, told_to_runtime};
+pub(super) use filter::{profile, runtime_filter};
 pub(super) use mountinfo::KernelMount;
 #[cfg(test)]
 pub(super) use mountinfo::parse;

@@ -1,4 +1,4 @@
-//! Mounts as `/proc/PID/mountinfo` tells them.
+//! Mounts as `/proc/PID/mountinfo` lists them.
 
 use std::collections::BTreeSet;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 use sandbox_files::host_path::Resolver;
 
-/// The device that a node stands for.
+/// The device that a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::container) struct Node {
     is_block: bool,
@@ -26,7 +26,7 @@ const USUAL: [(&str, (u32, u32)); 6] = [
 ];
 
 impl Node {
-    /// Of what is open, in whatever mode. `None`: it is no device.
+    /// Of what is open, in whatever mode. `None`: it is not a device.
     pub(super) fn of(open: impl AsFd) -> io::Result<Option<Self>> {
         let found = statx(open, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE)?;
         let kind = FileType::from_raw_mode(u32::from(found.stx_mode));

@@ -28,7 +28,7 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspec
     found.compare("volumes of others", 0, host.volumes_from.len());
     found.compare("more hosts", 0, host.extra_hosts.len());
     found.compare("log", plan.detachment.log_driver(), host.log_config.driver.as_str());
-    // The engine tells the bound rounded to four digits, so only its lack can be told.
+    // The engine reports the bound rounded to four digits, so only its lack can be found.
     let unbounded = matches!(host.log_config.bound.as_str(), "" | "0B");
     found.require(plan.detachment.log_limit.is_none() || !unbounded, || {
         "log: planned with a bound, is without one".to_owned()
@@ -51,7 +51,7 @@ fn namespaces(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
         let own = matches!(mode.as_str(), "private" | "shareable" | "none" | "");
         found.require(own, || format!("{name} namespace: is {mode:?}"));
     }
-    // Without one of its own, a container is in the engine's; podman 5 tells none before the container stands.
+    // Without one of its own, a container is in the engine's; podman 5 reports none before the container is set up.
     let apart = matches!(host.userns_mode.as_str(), "" | "private");
     found.require(apart, || format!("user namespace: is {:?}", host.userns_mode));
     if let UserNamespace::Private { first, size } = plan.isolation.user_namespace {
@@ -62,8 +62,8 @@ fn namespaces(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
     }
 }
 
-/// The devices of a container that stands: only then does an engine know those of a description. Where users are not the host's, devices
-/// are mounts, and engines do not tell them.
+/// The devices of a container that is set up: only then does an engine know those of a description. Where users are not the host's, devices
+/// are mounts, and engines do not report them.
 pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts, kernel: &KernelFacts) {
     let is_mounted = |target: &str| {
         let mut mounts = kernel.mounts.iter();
@@ -75,11 +75,11 @@ pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &Bind
     for device in &plan.isolation.devices {
         match device {
             Device::Node { host: path, container } => {
-                let told = host.devices.iter().any(|is| {
+                let known = host.devices.iter().any(|is| {
                     std::path::Path::new(&is.path_on_host) == path && is.path_in_container == *container
                 });
-                nodes += usize::from(told);
-                found.require(told || are_mounts && is_mounted(container), || {
+                nodes += usize::from(known);
+                found.require(known || are_mounts && is_mounted(container), || {
                     format!("devices: `{}` is not at `{container}`", path.display())
                 });
             }
@@ -93,7 +93,7 @@ pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &Bind
     });
 }
 
-/// What the runtime was told; the engine does not tell which profile it took.
+/// What the runtime was asked to load; the engine does not report which profile it took.
 fn filter(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
     let wrong = match (&plan.isolation.seccomp, &kernel.filter) {
         (Seccomp::Unconfined, None) | (Seccomp::Default, Some(_)) => None,
@@ -138,7 +138,7 @@ fn nodes(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
         .map(|(target, _)| target.as_str())
         .collect();
     let described = devices.iter().filter(|device| device.node_paths().is_none());
-    // Whoever has the host's users makes nodes rather than mounting them, and tells what was made.
+    // An engine that has the host's users makes nodes rather than mounting them, and reports what was made.
     let right = match described.count() {
         0 => more.is_empty(),
         planned => more.len() >= planned || !are_mounts(kernel),
@@ -146,7 +146,7 @@ fn nodes(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
     found.require(right, || format!("devices in the kernel: beside the planned nodes it has {more:?}"));
 }
 
-/// Whether devices are mounts: nobody but the host's root makes nodes.
+/// Whether devices are mounts: only the host's root makes nodes.
 fn are_mounts(kernel: &KernelFacts) -> bool {
     kernel.users.iter().any(|&(_, outside, _)| outside != 0)
 }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_nobody_asked_for_is_named() {
+    fn a_device_that_was_not_asked_for_is_named() {
         let (null, kvm) = (Node::character((1, 3)), Node::character((10, 232)));
         for (target, node, good) in [
             ("/dev/null", null, true),
@@ -296,7 +296,7 @@ mod tests {
         let kvm = Node::character((10, 232));
         let planned = BTreeMap::from([("/dev/kvm".to_owned(), kvm)]);
         let unmapped = KernelFacts { nodes: planned.clone(), planned_nodes: planned.clone(), ..kernel() };
-        // Without root, the engine mounts devices and tells none.
+        // Without root, the engine mounts devices and reports none.
         let line = "166 155 0:6 /kvm /dev/kvm rw,nosuid,noexec - devtmpfs devtmpfs rw\n";
         let mapped = |nodes: &[(&str, Node)]| KernelFacts {
             users: vec![(0, 1000, 1)],

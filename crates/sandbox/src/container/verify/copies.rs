@@ -1,4 +1,4 @@
-//! Copy-on-write views of folders: the engine and the kernel must both tell of the overlay. Tests only.
+//! Copy-on-write views of folders: the engine and the kernel must both report the overlay. Tests only.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::container::kernel::{self as facts, KernelFacts};
 use crate::spec::Mount;
 
 #[test]
-fn a_copy_must_be_the_overlay_that_was_planned_once_the_container_stands() {
+fn a_copy_must_be_the_overlay_that_was_planned_once_the_container_is_set_up() {
     let mut plan = plan();
     plan.mounts = vec![Mount::copy_on_write("/srv/app", "/workspace", "/state/c")];
     let folders = ["lowerdir=/srv/app", "upperdir=/state/c/upper", "workdir=/state/c/work"];

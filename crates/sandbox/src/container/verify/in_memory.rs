@@ -63,7 +63,7 @@ fn as_planned(found: &mut Differences, tmpfs: &Tmpfs, mount: &KernelMount) {
     let good =
         mount.size().is_some_and(|size| (tmpfs.size..tmpfs.size.saturating_add(64 << 10)).contains(&size));
     found.require(good, || format!("size of `{path}`: planned {}, is {:?}", tmpfs.size, mount.size()));
-    // The kernel does not tell what is usual.
+    // The kernel does not report what is the default.
     let mode = mount.option("mode").map_or(Some(0o1777), |mode| u16::from_str_radix(mode, 8).ok());
     found.compare(&format!("mode of `{path}`"), Some(tmpfs.mode), mode);
     for (flag, planned) in [("noexec", !tmpfs.exec), ("nosuid", true), ("nodev", true), ("ro", false)] {

@@ -2,7 +2,7 @@
 //! its version.
 //!
 //! Each module compares one side of a container. What the engine wrote down is compared after the creation and again, with what the
-//! kernel enforces, when the container stands.
+//! kernel enforces, when the container is set up.
 
 mod confinement;
 #[cfg(test)]

@@ -10,13 +10,13 @@ use sandbox_podman::{Inspection, MountFacts};
 use super::difference::Differences;
 
 pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspection) {
-    // Until it mounts an overlay, an engine does not tell of it.
-    let stands = is.state.status != "created";
+    // Until it mounts an overlay, an engine does not report it.
+    let is_set_up = is.state.status != "created";
     let is = &is.mounts;
     let planned: BTreeSet<(String, String, bool)> = plan
         .mounts
         .iter()
-        .filter(|mount| stands || mount.copy_dir().is_none())
+        .filter(|mount| is_set_up || mount.copy_dir().is_none())
         .map(|mount| (overlay::source(mount), clean(mount.container_path()), !mount.read_only()))
         .collect();
     let bound: BTreeSet<(String, String, bool)> = is
@@ -60,7 +60,7 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
         plan.isolation.read_only_root,
         at("/").is_some_and(KernelMount::is_read_only),
     );
-    // What an engine protects for every container that it is not told to leave open.
+    // What an engine protects for every container that it is not asked to leave open.
     for protected in ["/proc/sys", "/sys"] {
         found.require(!writable(protected) && at(protected).is_some(), || {
             format!("mounts in the kernel: `{protected}` can be written")
@@ -73,7 +73,7 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
         });
     }
     for mount in plan.mounts.iter().filter(|mount| mount.copy_dir().is_none()) {
-        // A path leads elsewhere once somebody exchanges a folder; the engine looked it up after us.
+        // A path leads elsewhere once a folder is exchanged; the engine looked it up after us.
         let target = mount.container_path();
         found.require(kernel.roots.get(target).copied() == mount.identity(), || {
             format!(

@@ -1,4 +1,4 @@
-//! Where a container stands.
+//! The networks of a container.
 
 use std::collections::BTreeSet;
 

@@ -51,7 +51,7 @@ fn command(found: &mut Differences, plan: &ContainerPlan, image: &ImageFacts, is
         whole => whole,
     };
     let planned = command_line(plan, image);
-    // A single word is told as both the path and the argument.
+    // A single word is reported as both the path and the argument.
     let own = match own {
         [path, argument] if path == argument && planned.len() == 1 => std::slice::from_ref(path),
         own => own,
@@ -96,7 +96,7 @@ mod tests {
     use crate::spec::Isolation;
 
     #[test]
-    fn values_of_variables_are_never_told() {
+    fn values_of_variables_are_never_shown() {
         let secret = plan().env.with("TOKEN", "hunter2");
         let plan = ContainerPlan { env: secret, ..plan() };
         let [inspection, _] = INSPECTIONS;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_one_word_is_told_twice() {
+    fn a_command_of_one_word_is_reported_twice() {
         let isolation = Isolation { init: false, ..isolation() };
         let plan = ContainerPlan { command: vec!["/proxy".to_owned()], isolation, ..plan() };
         let [inspection, _] = INSPECTIONS;

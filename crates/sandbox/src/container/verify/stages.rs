@@ -27,7 +27,7 @@ pub(in crate::container) fn created(
     found.0
 }
 
-/// How a container that stands differs from its plan, as the engine and the kernel tell.
+/// How a container that is set up differs from its plan, as the engine and the kernel report.
 pub(in crate::container) fn attached(
     plan: &ContainerPlan,
     image: &ImageFacts,
@@ -244,7 +244,7 @@ mod tests {
             let answer = changed(INSPECTIONS[1], "/OCIRuntime", json!("/usr/bin/runsc"));
             let found = differences(&plan(), answer, &facts);
             assert!(
-                matches!(found.as_slice(), [first, mend] if first.starts_with(named) && mend.contains("sandbox doctor")),
+                matches!(found.as_slice(), [first, hint] if first.starts_with(named) && hint.contains("sandbox doctor")),
                 "{found:?}"
             );
         }

@@ -12,7 +12,7 @@ use crate::egress::ProxyError;
 const FOLDER: &str = "authority";
 const NAME: &str = "root.pem";
 
-/// Where the file is, and the lock that whoever makes it has to hold.
+/// Where the file is, and the lock that has to be held to make it.
 #[derive(Debug)]
 pub(super) struct AuthorityFile {
     path: PathBuf,

@@ -18,7 +18,7 @@ use crate::egress::ProxyError;
 const ROOT_NAME: &str = "Sandbox Root CA";
 /// The only name of every intermediate: one common name, as UTF-8.
 const INTERMEDIATE_NAME: &str = "Sandbox Task CA";
-/// Trust outlives restarts; the root is made anew by removing its file.
+/// Trust outlives restarts; remove its file to get a new root.
 const ROOT_LIFE: Duration = Duration::days(20 * 365);
 const INTERMEDIATE_LIFE: Duration = Duration::days(1);
 /// The clock of a container that was suspended may be a little behind.
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_an_error_that_names_it_and_the_mend() {
+    fn a_damaged_file_is_an_error_that_names_it_and_the_fix() {
         let state = tempfile::tempdir().unwrap();
         RootAuthority::load_or_create(state.path()).unwrap();
         let path = state.path().join("authority/root.pem");

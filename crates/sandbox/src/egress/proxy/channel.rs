@@ -1,6 +1,6 @@
 //! The channel to a proxy: commands in, records out.
 //!
-//! One task owns both directions. It ends when it is told to, when the proxy ends, and when a record cannot be kept: without a log
+//! One task owns both directions. It ends when it is asked to, when the proxy ends, and when a record cannot be kept: without a log
 //! there is no egress.
 
 use std::time::Duration;
@@ -21,12 +21,12 @@ use crate::network_log::LogSink;
 use sandbox_podman::EngineError;
 
 /// How long a proxy may take to read a command, and to end after its stdin has ended.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a proxy that drains may say nothing.
 const DRAINING: Duration = Duration::from_secs(10);
-/// How often the proxy is told that its records are read.
+/// How often the proxy is notified that its records are read.
 const BEAT: Duration = Duration::from_secs(2);
-/// Commands are rare; whoever sends many waits.
+/// Commands are rare; a caller that sends many waits.
 const COMMANDS: usize = 16;
 
 /// Both directions of a proxy's stdio.
@@ -42,7 +42,7 @@ pub(in crate::egress) struct Channel<W = Stdin, O = Output> {
     proxy_log: ProxyLog,
 }
 
-/// What is left to whoever uses a proxy.
+/// What the user of a proxy holds.
 pub(in crate::egress) struct ChannelHandle {
     /// Dropping it ends the channel, and with it the proxy.
     pub(in crate::egress) commands: mpsc::Sender<Command>,
@@ -72,7 +72,7 @@ where
         self.stdin.flush().await
     }
 
-    /// The next messages; `None` when the proxy has closed its stdout. A line that is no message is an error.
+    /// The next messages; `None` when the proxy has closed its stdout. A line that is not a message is an error.
     pub(super) async fn receive(&mut self) -> Option<Result<Vec<ProxyMessage>, String>> {
         loop {
             if !self.waiting.is_empty() {
@@ -120,7 +120,7 @@ where
                 received = self.receive() => match received {
                     Some(Ok(messages)) => if let Err(reason) = keep(messages, &mut log).await { break Some(reason) },
                     Some(Err(reason)) => break Some(reason),
-                    None => break Some(self.last_words()),
+                    None => break Some(self.reason_of_end()),
                 },
                 command = commands.recv() => match command {
                     Some(command) => if let Err(reason) = self.command(&command).await { break Some(reason) },
@@ -140,17 +140,17 @@ where
         {
             tracing::warn!(%error, "the network log does not say what it lacks");
         }
-        failure.unwrap_or_else(|| "it was told to".to_owned())
+        failure.unwrap_or_else(|| "it was asked to".to_owned())
     }
 
-    fn last_words(&mut self) -> String {
+    fn reason_of_end(&mut self) -> String {
         let stderr = self.stderr();
         if stderr.is_empty() { "it closed its output".to_owned() } else { stderr }
     }
 
     async fn command(&mut self, command: &Command) -> Result<(), String> {
         let line = to_line(command).map_err(|error| error.to_string())?;
-        match timeout(PATIENCE, self.send(line.as_bytes())).await {
+        match timeout(TIMEOUT, self.send(line.as_bytes())).await {
             Ok(sent) => sent.map_err(|error| format!("it takes no commands: {error}")),
             Err(_) => Err("it takes no commands".to_owned()),
         }
@@ -161,22 +161,22 @@ where
         if drain && self.command(&Command::Drain {}).await.is_ok() {
             self.rest(DRAINING, log).await;
         }
-        let _ = timeout(PATIENCE, self.stdin.shutdown()).await;
-        self.rest(PATIENCE, log).await;
+        let _ = timeout(TIMEOUT, self.stdin.shutdown()).await;
+        self.rest(TIMEOUT, log).await;
         self.proxy_log.finish();
     }
 
-    /// Keeps what still comes, until nothing has for `patience`: a task may have made thousands of records in its last moment, and the
+    /// Keeps what still comes, until nothing has for `silence`: a task may have made thousands of records in its last moment, and the
     /// last of them is the one that it wants to be lost.
-    async fn rest(&mut self, patience: Duration, log: &mut Option<LogSink>) {
-        while let Ok(Some(Ok(messages))) = timeout(patience, self.receive()).await {
+    async fn rest(&mut self, silence: Duration, log: &mut Option<LogSink>) {
+        while let Ok(Some(Ok(messages))) = timeout(silence, self.receive()).await {
             if keep(messages, log).await.is_err() {
                 break;
             }
         }
     }
 
-    /// Everything up to a line that is no message counts.
+    /// Everything up to a line that is not a message counts.
     fn understand(&mut self, bytes: &[u8]) {
         match self.lines.add(bytes) {
             Ok(lines) => {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_proxy_is_told_again_and_again_that_its_records_are_read() {
+    async fn the_proxy_is_notified_repeatedly_that_its_records_are_read() {
         let (channel, mut stdin, _proxy) = channel();
         let _handle = channel.run(None);
         let began = Instant::now();

@@ -16,28 +16,28 @@ const SYSCTLS: [(&str, &str); 4] = [
     ("net.ipv6.conf.default.disable_ipv6", "1"),
 ];
 
-/// Where a proxy stands.
-pub(in crate::egress) struct Place<'a> {
+/// Name, image and networks of a proxy.
+pub(in crate::egress) struct ProxyPlacement<'a> {
     /// The container's name.
     pub(in crate::egress) name: String,
     /// The proxy image's tag.
     pub(in crate::egress) image: &'a str,
-    /// To the world and to the task.
+    /// The egress network and the task's.
     pub(in crate::egress) networks: Vec<Attachment>,
 }
 
-/// Nothing of what the proxy is told is in here: it all comes over its stdin.
-pub(in crate::egress) fn proxy_plan(place: Place<'_>, labels: &Labels) -> ContainerPlan {
+/// No configuration of the proxy is in here: it all comes over its stdin.
+pub(in crate::egress) fn proxy_plan(placement: ProxyPlacement<'_>, labels: &Labels) -> ContainerPlan {
     ContainerPlan {
-        name: place.name,
-        image: place.image.to_owned(),
+        name: placement.name,
+        image: placement.image.to_owned(),
         entrypoint: Some(vec![super::image::PROGRAM.to_owned()]),
         command: vec![super::stderr::level().to_owned()],
         env: ContainerEnv::default(),
         working_dir: None,
         mounts: Vec::new(),
         network: PlannedNetwork {
-            networks: Networks::Attached(place.networks),
+            networks: Networks::Attached(placement.networks),
             dns: None,
             sysctls: SYSCTLS.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         },

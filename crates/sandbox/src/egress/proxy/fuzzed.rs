@@ -65,8 +65,8 @@ fn log(records: Vec<Record>) {
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     // Each record has a line, or is counted in one.
     assert!(seen.len() <= count, "more lines than records");
-    let told: u64 = seen.iter().map(|(entry, _)| entry.repeated.max(1)).sum();
-    assert_eq!(told, count as u64, "a record is lost");
+    let reported: u64 = seen.iter().map(|(entry, _)| entry.repeated.max(1)).sum();
+    assert_eq!(reported, count as u64, "a record is lost");
     for (entry, line) in &*seen {
         let is_plain = line.chars().all(|c| c == ' ' || c.is_ascii_graphic());
         assert!(is_plain, "a line says {line:?}");

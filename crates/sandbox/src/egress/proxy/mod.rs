@@ -10,7 +10,7 @@ mod start;
 mod stderr;
 
 pub(super) use channel::ChannelHandle;
-pub(super) use container::{Place, proxy_plan};
+pub(super) use container::{ProxyPlacement, proxy_plan};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::proxy_records;
 pub(super) use image::ensure_image;

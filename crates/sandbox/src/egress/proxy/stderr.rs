@@ -179,7 +179,7 @@ fn emit(execution: &str, level: &str, text: &str) {
     }
 }
 
-/// The level that a proxy is started with: what nobody here listens to need not be said.
+/// The level that a proxy is started with: what is not logged here need not be sent.
 pub(super) fn level() -> &'static str {
     if tracing::enabled!(tracing::Level::DEBUG) {
         "debug"

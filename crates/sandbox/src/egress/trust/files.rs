@@ -24,7 +24,7 @@ use sandbox_podman::Engine;
 pub(crate) const FOLDER: &str = "/run/sandbox/trust";
 /// Our folder in the steps of a build. `/dev` is in memory there, so that the mount point does not become part of the image.
 pub(crate) const BUILD_FOLDER: &str = "/dev/sandbox-trust";
-/// Stands for the image where the files are for a build, whose steps have several.
+/// Takes the place of the image where the files are for a build, whose steps have several.
 const OF_BUILDS: &str = "builds";
 pub(super) const BUNDLE: &str = "bundle.pem";
 pub(super) const ROOT: &str = "root.pem";
@@ -85,7 +85,7 @@ pub(in crate::egress) struct TrustStore {
 
 impl TrustStore {
     pub(in crate::egress) fn new(folder: &Path, root: &RootAuthority) -> Self {
-        // A new root authority makes all files anew.
+        // A new root authority makes all files again.
         let digest = Sha256::digest(root.certificate_pem());
         let fingerprint = hex(digest.first_chunk::<8>().map_or(&[], |bytes| bytes));
         Self { dir: folder.join(fingerprint), root_pem: root.certificate_pem().to_owned() }
@@ -162,7 +162,7 @@ impl TrustStore {
         ]
     }
 
-    /// Writes a whole folder under another name and renames it: nobody sees half of it.
+    /// Writes a whole folder under another name and renames it: no reader sees half of it.
     fn write(&self, dir: &Path, contents: &[(String, Vec<u8>)], layout: &Layout) -> io::Result<()> {
         let new = self.dir.join(format!("new-{:016x}", rand::rng().random::<u64>()));
         for folder in [new.clone(), new.join(HASHED), new.join(PHP)] {
@@ -173,7 +173,7 @@ impl TrustStore {
         for (name, content) in
             contents.iter().map(|(name, content)| (&**name, content)).chain([(LAYOUT, &layout)])
         {
-            // Whoever the task runs as has to read it.
+            // The user that the task runs as has to read it.
             Replacement::shared(0o644).write(&new.join(name), content)?;
         }
         match fs::rename(&new, dir) {

@@ -40,7 +40,7 @@ fn what_leaves_the_sandbox_is_refused_with_its_line() {
         ("FROM a\nRUN \\\n --mount=type=cache,target=/x ls\n", 2, "flag"),
         ("FROM a\nRUN --security=insecure ls\n", 2, "flag"),
         ("FROM a\nRUN\t--network=host ls\n", 2, "flag"),
-        ("FROM a\nrun\u{a0}--network=host ls\n", 2, "no instruction"),
+        ("FROM a\nrun\u{a0}--network=host ls\n", 2, "not an instruction"),
         ("FROM a\nONBUILD RUN ls\n", 2, "ONBUILD"),
         ("FROM a\nRUN <<EOF\nADD http://x /y\nEOF\n", 2, "here-document"),
         ("FROM a\nRUN cat <<-'EOF' > /x\nEOF\n", 2, "here-document"),
@@ -51,20 +51,23 @@ fn what_leaves_the_sandbox_is_refused_with_its_line() {
         ("# escape=`\nFROM a\nRUN x `\nADD http://x /y\n", 1, "escape"),
         ("# a\n#\tEscape = ` \nFROM a\n", 2, "escape"),
         ("FROM a\nRUN x\rADD http://x /y\n", 2, "carriage"),
-        ("FROM a\nEOF\n", 2, "no instruction"),
-        ("FROM a\nINCLUDE x\n", 2, "no instruction"),
-        ("FROM oci-archive:/home/u/x.tar\n", 1, "no name"),
-        ("FROM dir:x\n", 1, "no name"),
-        ("FROM docker://x/y\n", 1, "no name"),
-        ("FROM /x\n", 1, "no name"),
-        ("ARG A=oci-arch\nARG B=ive:/x\nFROM $A${B}\n", 3, "no name"),
+        ("FROM a\nEOF\n", 2, "not an instruction"),
+        ("FROM a\nINCLUDE x\n", 2, "not an instruction"),
+        ("FROM oci-archive:/home/u/x.tar\n", 1, "not the name"),
+        ("FROM dir:x\n", 1, "not the name"),
+        ("FROM docker://x/y\n", 1, "not the name"),
+        ("FROM /x\n", 1, "not the name"),
+        ("ARG A=oci-arch\nARG B=ive:/x\nFROM $A${B}\n", 3, "not the name"),
         ("FROM ${A:-dir:/x}\n", 1, "variable"),
         ("FROM $UNKNOWN\n", 1, "variable"),
-        ("FROM a\nCOPY --from=dir:/etc / /x\n", 2, "no name"),
+        ("FROM a\nCOPY --from=dir:/etc / /x\n", 2, "not the name"),
         ("FROM a\nRUN x\0y\n", 1, "NUL"),
     ] {
-        let told = problem(text).unwrap_or_else(|| panic!("{text:?} passes"));
-        assert!(told.contains(word) && told.contains(&format!("line {line} ")), "{text:?}: {told}");
+        let reported = problem(text).unwrap_or_else(|| panic!("{text:?} passes"));
+        assert!(
+            reported.contains(word) && reported.contains(&format!("line {line} ")),
+            "{text:?}: {reported}"
+        );
     }
     assert!(Confined::parse(b"FROM a\nRUN \xff\n").is_err());
 }

@@ -1,8 +1,8 @@
 //! Files of the host into a container: as links where they are links, and never the engine's own or the host's folders.
 
-mod place;
+mod destination;
 mod source;
 mod stream;
 
-pub(super) use place::Covered;
+pub(super) use destination::Covered;
 pub(super) use stream::copy;

@@ -1,6 +1,6 @@
 //! A folder or file of the host as a tar archive.
 //!
-//! Whoever may write the folder may change it meanwhile: nothing outside of it can come into the archive, since no link is followed.
+//! A task that may write the folder may change it meanwhile: nothing outside of it can come into the archive, since no link is followed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use crate::error::RunError;
 
 /// Folders in one another: the paths of deeper ones would be too long.
 const DEEPEST: usize = 200;
-/// Bytes of holes in all files together: an archive has them as zeros, and so has whoever unpacks it.
+/// Bytes of holes in all files together: an archive has them as zeros, and so has the copy once it is unpacked.
 const MOST_HOLES: u64 = 1 << 30;
 
 /// What is copied. Itself, it may be named through a link; nothing in it is followed.
@@ -197,7 +197,7 @@ impl Read for Exactly<'_> {
     }
 }
 
-/// The files are root's: nobody on the host means anything in the container.
+/// The files are root's: no user of the host means anything in the container.
 fn header(kind: tar::EntryType, mode: u32, mtime: u64, size: u64) -> tar::Header {
     let mut header = tar::Header::new_gnu();
     header.set_entry_type(kind);
@@ -221,7 +221,7 @@ fn mtime(facts: &Facts) -> u64 {
 fn special() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
-        "it is no file, folder or link; sockets, pipes and devices are not copied",
+        "it is not a file, folder or link; sockets, pipes and devices are not copied",
     )
 }
 

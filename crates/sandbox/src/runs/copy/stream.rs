@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use tokio::sync::mpsc;
 
-use super::place::{self, Covered};
+use super::destination::{self, Covered};
 use super::source::Source;
 use crate::error::RunError;
 use crate::error::SandboxError;
@@ -28,20 +28,20 @@ pub(in crate::runs) async fn copy(
 ) -> Result<(), SandboxError> {
     let path = source.to_owned();
     let tree = blocking(move || Source::open(&path)).await??;
-    let place = place::find(engine, container, run, target, tree.is_dir(), covered).await?;
+    let destination = destination::find(engine, container, run, target, tree.is_dir(), covered).await?;
     let (sender, receiver) = mpsc::channel(4);
-    let (parents, at) = (place.parents, place.at);
+    let (parents, at) = (destination.parents, destination.at);
     let writing = blocking(move || {
         let written = tree.write(&parents, &at, Pieces::new(&sender));
         if written.is_err() {
-            // Whoever unpacks must not take what came so far for the whole.
+            // The engine must not take what came so far for the whole.
             let _ = sender.blocking_send(Err(io::ErrorKind::InvalidData.into()));
         }
         written
     });
     let pieces =
         stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|piece| (piece, receiver)));
-    let (written, sent) = tokio::join!(writing, engine.upload(container, &place.folder, owner, pieces));
+    let (written, sent) = tokio::join!(writing, engine.upload(container, &destination.folder, owner, pieces));
     match (written?, sent) {
         // The engine closed its end: what it says is the reason.
         (Err(RunError::Source { source, .. }), Err(error)) if source.kind() == io::ErrorKind::BrokenPipe => {
@@ -52,7 +52,7 @@ pub(in crate::runs) async fn copy(
     }
 }
 
-/// Reads files where waiting for a disk keeps nobody else waiting.
+/// Reads files where waiting for a disk blocks no other task of the runtime.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RunError> {
     tokio::task::spawn_blocking(work)
         .await

@@ -49,12 +49,12 @@ impl Device {
             "isolation.devices",
             match self {
                 Self::Node { host, container } => format!(
-                    "`{}` at `{}` is no device; write absolute paths below /dev",
+                    "`{}` at `{}` is not a device; write absolute paths below /dev",
                     host.display(),
                     container.escape_debug()
                 ),
                 Self::Cdi(name) => format!(
-                    "`{}` is no CDI device; write VENDOR/CLASS=NAME, such as nvidia.com/gpu=all",
+                    "`{}` is not a CDI device; write VENDOR/CLASS=NAME, such as nvidia.com/gpu=all",
                     name.escape_debug()
                 ),
             },

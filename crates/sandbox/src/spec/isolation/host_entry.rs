@@ -26,7 +26,7 @@ impl HostEntry {
         }
         Err(InvalidSpec::new(
             "isolation.hosts",
-            format!("`{}` is no host name; write letters, digits, `-` and `.`", self.name.escape_debug()),
+            format!("`{}` is not a host name; write letters, digits, `-` and `.`", self.name.escape_debug()),
         ))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Isolation, Tmpfs};
 
 impl Isolation {
-    /// For a command that nobody vouches for: user 1000, without any capability, on a root file system that it cannot write, with
+    /// For an untrusted command: user 1000, without any capability, on a root file system that it cannot write, with
     /// bounded folders in memory from which nothing can be executed.
     ///
     /// Give it no network ([`Network::Disabled`](crate::Network::Disabled)) and
@@ -28,7 +28,7 @@ impl Isolation {
         }
     }
 
-    /// For the egress proxy: nobody, with nothing. Low ports are opened by a sysctl of its own network, not by a capability.
+    /// For the egress proxy: user 65534, without any capability. Low ports are opened by a sysctl of its own network.
     pub(crate) fn proxy() -> Self {
         let tiny = |path| Tmpfs::new(path, 64 << 10);
         Self {

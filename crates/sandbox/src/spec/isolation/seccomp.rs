@@ -28,7 +28,7 @@ impl Seccomp {
             Self::Profile(path) if !path.to_str().is_some_and(rules::is_plain_path) => Err(InvalidSpec::new(
                 "isolation.seccomp",
                 format!(
-                    "`{}` is no plain absolute path; name a profile that the engine's service can read",
+                    "`{}` is not a plain absolute path; name a profile that the engine's service can read",
                     path.display()
                 ),
             )),

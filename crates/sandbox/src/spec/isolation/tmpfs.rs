@@ -12,7 +12,7 @@ pub struct Tmpfs {
     /// Bytes, at least 4096.
     pub size: u64,
     /// The access rights of its folder, which belongs to root. Default `0o1777`: everybody may write. Podman cannot give it to
-    /// somebody else.
+    /// another user.
     pub mode: u16,
     /// Whether programs on it can be executed. Default no.
     pub exec: bool,
@@ -31,7 +31,7 @@ impl Tmpfs {
         let path = self.path.escape_debug();
         if !rules::is_plain_path(&self.path) {
             return invalid(format!(
-                "`{path}` is no plain absolute path in the container; write it without `..`, `:` and `,`"
+                "`{path}` is not a plain absolute path in the container; write it without `..`, `:` and `,`"
             ));
         }
         let target = std::path::Path::new(&self.path);

@@ -9,12 +9,12 @@ pub enum UserNamespace {
     /// The same numbers as on the engine's host: root in the container is root there, confined by everything else.
     #[default]
     Host,
-    /// Numbers of their own: user 0 in the container is `first` on the host, and so on, and nobody else exists.
+    /// Numbers of their own: user 0 in the container is `first` on the host, and so on, and no other user exists.
     ///
-    /// Folders of the host then belong to nobody as the container sees them; it can only do with them what everybody can. Only an
+    /// Folders of the host then belong to no user that the container has; it can only do with them what every user can. Only an
     /// engine of root can do this.
     Private {
-        /// The host's number for root of the container; choose numbers that the host gives to nobody.
+        /// The host's number for root of the container; choose numbers that the host gives to no user.
         first: u32,
         /// How many numbers; every user of the image must lie below it. 65536 suffices for all of them.
         size: u32,
@@ -26,7 +26,7 @@ impl UserNamespace {
         let Self::Private { first, size } = self else {
             return Ok(());
         };
-        // The kernel's last number means nobody.
+        // The kernel's last number means no user.
         let fits = first.checked_add(size).is_some_and(|end| end < u32::MAX);
         if first > 0 && size > 0 && fits {
             return Ok(());
@@ -34,7 +34,7 @@ impl UserNamespace {
         Err(InvalidSpec::new(
             "isolation.user_namespace",
             format!(
-                "{size} numbers from {first} are no private range; leave the host's root out and stay below 2^32, such as 65536 from 200000"
+                "{size} numbers from {first} are not a private range; leave the host's root out and stay below 2^32, such as 65536 from 200000"
             ),
         ))
     }

@@ -32,14 +32,14 @@ use crate::spec::{InvalidSpec, Mount};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Isolation {
-    /// What root in the container keeps; everything else is dropped. Nobody but root has any: podman would make them effective for
+    /// What root in the container keeps; everything else is dropped. Only root has any: podman would make them effective for
     /// each process of another user.
     pub capabilities: BTreeSet<Capability>,
     /// Set-user-id programs and file capabilities give nothing.
     pub no_new_privileges: bool,
     /// The filter of system calls.
     pub seccomp: Seccomp,
-    /// Files and folders of the container that appear empty, beside those that the engine always hides.
+    /// Files and folders of the container that appear empty, in addition to those that the engine always hides.
     pub masked_paths: Vec<String>,
     /// The root file system cannot be written. `/tmp`, `/run` and `/var/tmp`, which the engine would then make writable without
     /// bound, are bounded to 64, 16 and 32 MiB unless `tmpfs` or a mount says otherwise.
@@ -62,7 +62,7 @@ pub struct Isolation {
     pub runtime: Option<Runtime>,
     /// The container's own name.
     pub hostname: String,
-    /// Names that the container's hosts file knows beside `localhost` and its own. Nothing of the host's file is in there, and no
+    /// Names that the container's hosts file knows in addition to `localhost` and its own. Nothing of the host's file is in there, and no
     /// name for the host.
     pub hosts: Vec<HostEntry>,
     /// Devices of the host.
@@ -129,7 +129,7 @@ impl Isolation {
             if !rules::is_plain_path(path) {
                 return invalid(
                     "masked_paths",
-                    format!("`{}` is no plain absolute path in the container", path.escape_debug()),
+                    format!("`{}` is not a plain absolute path in the container", path.escape_debug()),
                 );
             }
         }
@@ -137,19 +137,19 @@ impl Isolation {
             let name = self.hostname.escape_debug();
             return invalid(
                 "hostname",
-                format!("`{name}` is no host name; write up to 64 letters, digits, `-` and `.`"),
+                format!("`{name}` is not a host name; write up to 64 letters, digits, `-` and `.`"),
             );
         }
         if let Some(user) = &self.user
             && !user.splitn(2, ':').all(rules::is_account)
         {
             let user = user.escape_debug();
-            return invalid("user", format!("`{user}` is no user; write USER or USER:GROUP"));
+            return invalid("user", format!("`{user}` is not a user; write USER or USER:GROUP"));
         }
         if let Some(home) = &self.home
             && !rules::is_plain_path(home)
         {
-            return invalid("home", format!("`{}` is no plain absolute path", home.escape_debug()));
+            return invalid("home", format!("`{}` is not a plain absolute path", home.escape_debug()));
         }
         if (1..4096).contains(&self.shm_size) || self.shm_size > 1 << 50 {
             return invalid("shm_size", "must be 0 or at least 4k".to_owned());

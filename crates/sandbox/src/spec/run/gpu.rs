@@ -117,7 +117,7 @@ impl FromStr for GpuRequest {
             InvalidSpec::new(
                 "gpus",
                 format!(
-                    "`{}` is no request for graphics processors; write all, nvidia, or nvidia:0,1 (amd and intel likewise)",
+                    "`{}` is not a request for graphics processors; write all, nvidia, or nvidia:0,1 (or amd, or intel)",
                     text.escape_debug()
                 ),
             )

@@ -46,7 +46,7 @@ impl FromStr for RunName {
         Err(InvalidSpec::new(
             "container_name",
             format!(
-                "`{}` is no name of a run; write 1 to 63 letters, digits, `_`, `.` and `-`, a letter or digit first",
+                "`{}` is not the name of a run; write 1 to 63 letters, digits, `_`, `.` and `-`, a letter or digit first",
                 text.escape_debug()
             ),
         ))

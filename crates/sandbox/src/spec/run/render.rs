@@ -106,7 +106,7 @@ mod tests {
     use crate::spec::{AnnotationKey, ContainerEnv, ImageTag, Isolation};
 
     #[test]
-    fn no_value_of_a_variable_is_shown_wherever_it_stands() {
+    fn no_value_of_a_variable_is_shown_wherever_it_is() {
         let secret = "hunter2-hunter2";
         let spec = RunSpec::new(
             "r".parse().unwrap(),

@@ -208,7 +208,7 @@ impl RunSpec {
         self
     }
 
-    /// Bytes of output that the engine keeps. When there is more, what is there is thrown away and keeping begins anew. Default 8 MiB; from
+    /// Bytes of output that the engine keeps. When there is more, what is there is thrown away and keeping begins again. Default 8 MiB; from
     /// 64 KiB to 1 GiB.
     #[must_use]
     pub fn log_limit(mut self, limit: ByteSize) -> Self {

@@ -33,7 +33,7 @@ impl Sharing {
 
 /// A folder or file of the host that a run sees: mounted, or in a sealed run copied.
 ///
-/// The host's path must exist; a missing one is an error, because a container that lacks its files is no lesser fault than one that
+/// The host's path must exist; a missing one is an error, because a container that lacks its files is as wrong as one that
 /// does not start.
 ///
 /// Counterpart of `VolumeSpec` of terok-sandbox; its `to_mount_arg` is a part of the `Display` of [`RunSpec`](crate::runs::RunSpec).

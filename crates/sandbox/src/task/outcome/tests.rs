@@ -136,7 +136,7 @@ fn other_reports() {
 }
 
 #[test]
-fn the_class_of_an_error_tells_what_its_status_does_not() {
+fn the_class_of_an_error_says_what_its_status_does_not() {
     let cases = [
         ("billing_error", json!({"api_error_status": 400}), Outcome::AuthenticationFailed),
         (

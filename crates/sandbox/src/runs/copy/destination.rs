@@ -12,7 +12,7 @@ const OWN: [&str; 5] = ["/proc", "/sys", "/dev", "/etc/hosts", "/etc/resolv.conf
 
 /// The folder in which an archive is unpacked, and what the archive has to hold.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Destination {
     /// A folder that is there.
     pub(super) folder: String,
     /// Folders to be made on the way, relative to it.
@@ -58,7 +58,7 @@ pub(super) async fn find(
     target: &str,
     is_dir: bool,
     covered: &Covered,
-) -> Result<Place, SandboxError> {
+) -> Result<Destination, SandboxError> {
     let refused = |problem: &str| RunError::Target {
         run: run.clone(),
         target: target.to_owned(),
@@ -88,7 +88,7 @@ pub(super) async fn find(
     Err(refused("the container has no root folder").into())
 }
 
-fn below(folder: String, missing: &Path) -> Place {
+fn below(folder: String, missing: &Path) -> Destination {
     let mut parents: Vec<PathBuf> = missing
         .ancestors()
         .skip(1)
@@ -96,7 +96,7 @@ fn below(folder: String, missing: &Path) -> Place {
         .map(Path::to_owned)
         .collect();
     parents.reverse();
-    Place { folder, parents, at: missing.to_owned() }
+    Destination { folder, parents, at: missing.to_owned() }
 }
 
 fn text(path: &Path) -> String {
