@@ -60,8 +60,8 @@ impl Download {
     }
 
     fn of(answer: Answer, lease: Lease, exchange: Exchange) -> Self {
-        // A client whose window is full never asks.
-        lease.given();
+        // A client whose window is full never polls the body.
+        lease.delivered();
         let mut download =
             Self { source: Source::Upstream { answer, lease: Some(lease) }, exchange: Some(exchange) };
         download.finish_if_ended();
@@ -140,7 +140,7 @@ impl Body for Download {
             Source::Page(page) => page.take().map(|page| Ok(Frame::data(page))),
             Source::Upstream { answer, lease } => match answer.poll_frame(cx) {
                 Poll::Pending => {
-                    lease.as_ref().inspect(|lease| lease.asked());
+                    lease.as_ref().inspect(|lease| lease.waiting());
                     return Poll::Pending;
                 }
                 Poll::Ready(None) => {
@@ -150,7 +150,7 @@ impl Body for Download {
                     None
                 }
                 Poll::Ready(Some(Ok(frame))) => {
-                    lease.as_ref().inspect(|lease| lease.given());
+                    lease.as_ref().inspect(|lease| lease.delivered());
                     Some(Ok(frame))
                 }
                 Poll::Ready(Some(Err(error))) => {

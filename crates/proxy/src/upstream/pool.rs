@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::mem;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -27,8 +26,8 @@ use crate::upload::Upload;
 const IDLE: Duration = Duration::from_secs(30);
 /// How long an HTTP/1 connection may take to be ready again after an answer.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How long a client may take for what came last over a shared connection, before other requests avoid the connection: what is not read
-/// holds a part of the connection's window, and an upstream that may send no more holds up everything on it.
+/// How long a client may take to read what came over a shared connection before new requests avoid that connection: unread data fills the
+/// connection's flow-control window, which then blocks every answer on it.
 const SLOW: Duration = Duration::from_millis(100);
 /// Requests on one HTTP/2 connection at most; the upstream may set less.
 const SHARED: usize = 100;
@@ -77,26 +76,21 @@ struct Share {
     reader: Arc<Reader>,
 }
 
-/// Whether the client of one request reads what comes.
-#[derive(Debug)]
+/// Whether the client of one request reads its answer.
+#[derive(Debug, Default)]
 struct Reader {
-    begun: Instant,
-    /// When it was given something that it has not asked beyond, in milliseconds since `begun`, plus one; 0 while it waits for more.
-    given: AtomicU64,
+    /// Since when it has had a part of the answer without asking for more; `None` while it waits for the upstream.
+    delivered: Mutex<Option<Instant>>,
 }
 
 impl Reader {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { begun: Instant::now(), given: AtomicU64::new(0) })
-    }
-
-    fn elapsed(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX - 1)
+    fn set_delivered(&self, at: Option<Instant>) {
+        *self.delivered.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
 
     fn is_slow(&self) -> bool {
-        let given = self.given.load(Ordering::Relaxed);
-        given > 0 && u128::from(self.elapsed().saturating_sub(given - 1)) >= SLOW.as_millis()
+        let delivered = *self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
+        delivered.is_some_and(|at| at.elapsed() >= SLOW)
     }
 }
 
@@ -287,7 +281,7 @@ impl Connections {
                 && !shared.readers.iter().any(|reader| reader.is_slow())
         };
         if let Some(shared) = self.shared.iter_mut().find(free) {
-            let reader = Reader::new();
+            let reader = Arc::<Reader>::default();
             shared.readers.push(Arc::clone(&reader));
             return Some((Sender::Http2(shared.sender.clone()), Some(Share { id: shared.id, reader })));
         }
@@ -309,7 +303,7 @@ impl Connections {
         self.next_id += 1;
         let id = self.next_id;
         let (destination, sender) = (destination.clone(), sender.clone());
-        let reader = Reader::new();
+        let reader = Arc::<Reader>::default();
         let readers = vec![Arc::clone(&reader)];
         self.shared.push(Shared { id, destination, sender, readers, since: Instant::now() });
         Some(Share { id, reader })
@@ -359,17 +353,17 @@ impl Lease {
         sender.send(request).await.map_err(SendError::from)
     }
 
-    /// The client was given a part of the answer, and has asked for no more yet.
-    pub(crate) fn given(&self) {
+    /// The client has a part of the answer, and has not asked for more yet.
+    pub(crate) fn delivered(&self) {
         if let Some(Share { reader, .. }) = &self.shared {
-            reader.given.store(reader.elapsed().saturating_add(1), Ordering::Relaxed);
+            reader.set_delivered(Some(Instant::now()));
         }
     }
 
     /// The client waits for more of the answer.
-    pub(crate) fn asked(&self) {
+    pub(crate) fn waiting(&self) {
         if let Some(Share { reader, .. }) = &self.shared {
-            reader.given.store(0, Ordering::Relaxed);
+            reader.set_delivered(None);
         }
     }
 
