@@ -50,6 +50,9 @@ pub(crate) const CLIENTS: Image = Image {
             "procps",
             "busybox",
             "socat",
+            "postgresql-client",
+            "python3-psycopg2",
+            "redis-tools",
         ],
     },
 };

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::apt::{self, Needed};
 use crate::cargo;
 use crate::claude_code;
 use crate::engine::{Podman, PrivateEngine, Socket, ensure_image, ordinary_user, ping};
@@ -98,7 +99,7 @@ impl Default for E2eArgs {
 }
 
 /// The tests that an engine without root is tested with: what depends on the engine.
-const ROOTLESS: [&str; 9] = [
+const ROOTLESS: [&str; 10] = [
     "rootless::",
     "isolation::",
     "agent::",
@@ -107,6 +108,7 @@ const ROOTLESS: [&str; 9] = [
     "hardening::process::",
     "care::doctor",
     "executor::",
+    "services::",
     "verify::",
 ];
 /// Parts of the names of those of them that are left out; CONTRIBUTING.md says why.
@@ -239,6 +241,10 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
     let claude = claude_code::visible_program(args.claude_bin.as_deref())?;
     let npm = npm::unpacked(NPM, "npm")?;
     let s3_server = s3_server::program()?;
+    apt::ensure(&[
+        Needed { program: "pg_createcluster", package: "postgresql" },
+        Needed { program: "redis-server", package: "redis-server" },
+    ])?;
     let attempts = workspace::target().join("attempts").join(INSIDE);
     step("building the program that attacks from inside", || {
         let options = [&FOR_TESTS[..], &["--features", "attempts"]].concat();

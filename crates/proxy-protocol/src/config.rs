@@ -1,6 +1,7 @@
 //! The document that starts a proxy.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use allowlist::Allowlist;
 use ipnet::IpNet;
@@ -26,6 +27,9 @@ pub struct StartConfig {
     pub listen: Listen,
     /// How the proxy reaches the world.
     pub upstream: Upstream,
+    /// Services of the host that the task reaches by name. Default none.
+    #[serde(default)]
+    pub services: Vec<HostService>,
     /// Bounds on what one task may use.
     #[serde(default)]
     pub limits: Limits,
@@ -61,6 +65,20 @@ impl Listen {
     pub fn new(address: Ipv4Addr) -> Self {
         Self { address, http_port: 80, https_port: 443, dns_port: 53 }
     }
+}
+
+/// A service of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostService {
+    /// What the task calls it: one label of a host name.
+    pub name: String,
+    /// Where the task finds it, at the proxy's address.
+    pub port: u16,
+    /// Whether its requests are judged like those to any host; else its connections pass as they are.
+    pub http: bool,
+    /// The socket of the sandbox's relay, as the proxy sees it: see [`crate::RelayRequest`].
+    pub socket: PathBuf,
 }
 
 /// How the proxy reaches the world.

@@ -6,15 +6,20 @@ mod line;
 mod message;
 mod private_key;
 mod record;
+mod relay;
 
 pub use allowlist::Scheme;
 pub use block_reason::BlockReason;
-pub use config::{Limits, Listen, ProxyAuthority, StartConfig, Upstream};
+pub use config::{HostService, Limits, Listen, ProxyAuthority, StartConfig, Upstream};
 pub use line::{LineError, LineFault, from_line, to_line, to_secret_line};
 pub use message::{Command, ProxyMessage};
 pub use private_key::PrivateKeyPem;
-pub use record::{DnsAnswer, Event, OpenRequest, Record, RequestOutcome, RequestRecord, TunnelRecord};
+pub use record::{
+    DnsAnswer, Event, OpenRequest, OpenStream, Record, RequestOutcome, RequestRecord, StreamRecord,
+    TunnelRecord,
+};
+pub use relay::{RelayAnswer, RelayRequest};
 pub use sandbox_credentials::wire::ReplacementMap;
 
 /// The version of everything in this crate. A proxy refuses a [`StartConfig`] of any other version.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;

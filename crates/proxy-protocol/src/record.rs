@@ -38,6 +38,10 @@ pub enum Event {
     Request(RequestRecord),
     /// A connection that was upgraded (WebSocket) ended.
     Tunnel(TunnelRecord),
+    /// A connection to a service of the host is still open after a second; its record follows when it ends.
+    StreamOpen(OpenStream),
+    /// A connection to a service of the host ended, or was refused.
+    Stream(StreamRecord),
     /// A TLS connection was refused before there was a request.
     TlsRefused {
         /// The server name of the client's hello, if it had one.
@@ -180,6 +184,36 @@ pub struct TunnelRecord {
     pub host: String,
     /// Path and query of the request that opened it; not escaped.
     pub target: String,
+    /// Bytes from the task.
+    pub bytes_up: u64,
+    /// Bytes to the task.
+    pub bytes_down: u64,
+    /// How long it was open.
+    pub duration_ms: u64,
+}
+
+/// A connection to a service of the host that goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenStream {
+    /// The service's name.
+    pub service: String,
+    /// The port that the task came to.
+    pub port: u16,
+}
+
+/// A connection to a service of the host, from its beginning to its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamRecord {
+    /// What became of it.
+    pub decision: RequestOutcome,
+    /// The service's name.
+    pub service: String,
+    /// The port that the task came to.
+    pub port: u16,
+    /// Why it was refused.
+    pub reason: Option<BlockReason>,
+    /// What failed on the way to the service, for [`RequestOutcome::Error`].
+    pub error: Option<String>,
     /// Bytes from the task.
     pub bytes_up: u64,
     /// Bytes to the task.

@@ -9,6 +9,7 @@ use crate::credential::Vault;
 use crate::dns::{AddressGuard, Resolver};
 use crate::policy::LivePolicy;
 use crate::record::Recorder;
+use crate::services::Services;
 use crate::tls::LeafIssuer;
 
 /// What every connection works with.
@@ -23,6 +24,8 @@ pub(crate) struct Context {
     pub(crate) vault: Vault,
     /// Where records go.
     pub(crate) recorder: Recorder,
+    /// What of the host the task may reach.
+    pub(crate) services: Services,
     /// Names to addresses.
     pub(crate) resolver: Resolver,
     /// Which of them are fit to connect to.

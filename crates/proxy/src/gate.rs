@@ -3,7 +3,6 @@
 //! Invariant: whoever holds a [`Permit`] holds the very request that was permitted, so nothing else can be forwarded with it.
 
 use allowlist::{Decision, HostName, Match, Request, RuleKind};
-use sandbox_proxy_protocol::BlockReason;
 use tokio::sync::watch;
 
 use crate::blocked::Blocked;
@@ -36,19 +35,11 @@ impl Gate {
     ///
     /// The policy's denial; during a quarantine, or while the records are not read, a denial that says so.
     pub(crate) fn admit(&self, request: Request) -> Result<Permit, Blocked> {
-        let LivePolicy { allowlist, quarantined, unattended, .. } = self.policy.borrow().clone();
-        if quarantined {
-            return Err(Blocked::new(
-                BlockReason::Quarantine,
-                "the operator has cut this task off from the network: stop and report this",
-            ));
+        let policy = self.policy.borrow().clone();
+        if let Some(denial) = policy.closed() {
+            return Err(denial);
         }
-        if unattended {
-            return Err(Blocked::new(
-                BlockReason::Limit,
-                "the sandbox does not read the records of this task: try again later",
-            ));
-        }
+        let allowlist = policy.allowlist;
         match allowlist.decide(&request) {
             Decision::Allow(rule) => {
                 let method_counts = allowlist.has_method_rules_for(request.host());
@@ -58,6 +49,11 @@ impl Gate {
             }
             Decision::Deny(denial) => Err(denial.into()),
         }
+    }
+
+    /// Why nothing passes at all, if nothing does.
+    pub(crate) fn closed(&self) -> Option<Blocked> {
+        self.policy.borrow().closed()
     }
 
     /// A watch for a quarantine, or an owner that falls silent, from now on: later requests are refused by [`Gate::admit`].
@@ -119,6 +115,7 @@ impl Permit {
 mod tests {
     use allowlist::{Allowlist, Reason, Scheme};
     use futures_util::FutureExt;
+    use sandbox_proxy_protocol::BlockReason;
 
     use super::*;
 

@@ -57,6 +57,11 @@ impl LogBudget {
         Self(AtomicU64::new(bytes))
     }
 
+    /// Whether there is room for both records of a connection to a service.
+    pub(crate) fn take_stream(&self) -> bool {
+        self.take_bytes(REST)
+    }
+
     /// Whether there is room for both records of a permitted request: that it goes on, and that it ended.
     pub(crate) fn take(&self, request: &RequestRecord) -> bool {
         let rule = request.rule.as_ref();
@@ -69,6 +74,10 @@ impl LogBudget {
         ];
         let texts: u64 = texts.into_iter().map(weight).sum();
         let bytes = REST.saturating_add(texts.saturating_mul(2));
+        self.take_bytes(bytes)
+    }
+
+    fn take_bytes(&self, bytes: u64) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
 }
@@ -153,7 +162,8 @@ fn stamp(mut event: Event) -> ProxyMessage {
 /// Every text that may come from outside, and how long it may be.
 fn texts_of(event: &mut Event) -> Vec<(&mut String, usize)> {
     match event {
-        Event::TaskStart | Event::Limit { .. } => Vec::new(),
+        // The names of services are the owner's.
+        Event::TaskStart | Event::Limit { .. } | Event::StreamOpen(_) | Event::Stream(_) => Vec::new(),
         Event::Dns { kind: _, name, answer: _ } => vec![(name, 2 * NAME)],
         Event::Request(request) => {
             let mut texts =

@@ -1,5 +1,6 @@
 //! One proxy's life: from the start document to the end of its input.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::future::Future;
 use std::io;
@@ -7,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox_proxy_protocol::{Event, Listen, PROTOCOL_VERSION, ProxyMessage, StartConfig};
+use sandbox_proxy_protocol::{Event, Listen, PROTOCOL_VERSION, ProxyMessage, Scheme, StartConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -21,7 +22,8 @@ use crate::dns::{AddressGuard, DnsSockets, Resolver};
 use crate::interfaces::own_addresses;
 use crate::policy::LivePolicy;
 use crate::record::{self, Recorder};
-use crate::server::{self, Listeners};
+use crate::server::{self, Entrance, Listeners};
+use crate::services::{Services, probe};
 use crate::tls::{self, AuthorityError, LeafIssuer, RootsError};
 
 /// What a drain may take beyond [`sandbox_proxy_protocol::Limits::drain_ms`] before what is left is cut off.
@@ -53,6 +55,17 @@ pub enum ProxyError {
         service: &'static str,
         /// Where.
         address: SocketAddr,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The sandbox's end of the relay cannot be reached.
+    #[error(
+        "failed to reach the sandbox's relay for the service {service}; a runtime such as gVisor has to be allowed to connect to Unix \
+         sockets of the host (runsc: --host-uds=open)"
+    )]
+    Relay {
+        /// Its name.
+        service: String,
         /// What the operating system said.
         source: io::Error,
     },
@@ -153,17 +166,16 @@ async fn begin(
     config: StartConfig,
     recorder: &Recorder,
 ) -> Result<(watch::Sender<LivePolicy>, JoinSet<()>, watch::Sender<bool>), ProxyError> {
-    let StartConfig { protocol: _, policy, replacements, authority, listen, upstream, limits } = config;
+    let StartConfig { protocol: _, policy, replacements, authority, listen, upstream, services, limits } =
+        config;
     let leaves = LeafIssuer::new(&authority, limits.leaf_certificates)?;
     drop(authority);
     let upstream_tls = tls::upstream_config(&upstream.extra_roots_pem)?;
     let mut own = own_addresses().map_err(ProxyError::Addresses)?;
     own.push(IpAddr::V4(listen.address));
 
-    let listeners = Listeners {
-        http: bind_tcp("HTTP", &listen, listen.http_port).await?,
-        https: bind_tcp("HTTPS", &listen, listen.https_port).await?,
-    };
+    let host_services = Services::new(services);
+    let listeners = listeners(&listen, &host_services).await?;
     let dns_address = SocketAddr::new(listen.address.into(), listen.dns_port);
     let dns = DnsSockets::bind(dns_address).await.map_err(|source| ProxyError::Bind {
         service: "DNS",
@@ -191,6 +203,7 @@ async fn begin(
         policy,
         vault: Vault::new(&replacements),
         recorder: recorder.clone(),
+        services: host_services,
         resolver: Resolver::new(upstream.dns),
         guard: AddressGuard::new(upstream.allow_addresses, own),
         authority: leaves,
@@ -198,6 +211,28 @@ async fn begin(
     });
     services.spawn(server::serve(context, listeners, until_set(stopped)));
     Ok((live_policy, services, stop))
+}
+
+/// The sockets for HTTP, TLS and the services. What the sandbox's relay is needed for is not served without it.
+async fn listeners(listen: &Listen, services: &Services) -> Result<Listeners, ProxyError> {
+    let mut listeners = vec![
+        (bind_tcp("HTTP", listen, listen.http_port).await?, Entrance::Http(Scheme::Http.default_port())),
+        (bind_tcp("HTTPS", listen, listen.https_port).await?, Entrance::Https),
+    ];
+    let mut ports = BTreeSet::from([Scheme::Http.default_port()]);
+    for service in services.all() {
+        probe(&service.socket)
+            .await
+            .map_err(|source| ProxyError::Relay { service: service.name.clone(), source })?;
+        if !service.http {
+            let listener = bind_tcp("a service", listen, service.port).await?;
+            listeners.push((listener, Entrance::Service(Arc::clone(service))));
+        } else if ports.insert(service.port) {
+            let listener = bind_tcp("HTTP", listen, service.port).await?;
+            listeners.push((listener, Entrance::Http(service.port)));
+        }
+    }
+    Ok(Listeners::new(listeners))
 }
 
 async fn bind_tcp(service: &'static str, listen: &Listen, port: u16) -> Result<TcpListener, ProxyError> {
@@ -289,6 +324,7 @@ mod tests {
                 extra_roots_pem: String::new(),
                 allow_addresses: Vec::new(),
             },
+            services: Vec::new(),
             limits: Limits::default(),
         };
         to_line(&config).unwrap()

@@ -1,12 +1,14 @@
 //! The listeners for HTTP and TLS: who is let in, for how long, and how it ends.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use lru::LruCache;
-use sandbox_proxy_protocol::{Event, Scheme};
+use sandbox_proxy_protocol::{Event, HostService, Scheme};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -16,6 +18,7 @@ use tracing::Instrument as _;
 use crate::context::Context;
 use crate::http::{self, Client, ConnectionEnd, Shared};
 use crate::limit_counter::LimitCounter;
+use crate::stream::ServiceStream;
 use crate::tls::{Accepted, Handshake, Refusal, received_alert, server_config};
 
 /// How long to wait after the operating system had no descriptor for a new connection.
@@ -24,11 +27,39 @@ const EXHAUSTED: Duration = Duration::from_millis(50);
 const EXPLAINED: std::num::NonZeroUsize = std::num::NonZeroUsize::MIN.saturating_add(63);
 
 /// The sockets that clients come to.
-pub(crate) struct Listeners {
-    /// Plain HTTP.
-    pub(crate) http: TcpListener,
+pub(crate) struct Listeners(Vec<(TcpListener, Entrance)>);
+
+/// What is spoken at a socket.
+#[derive(Debug, Clone)]
+pub(crate) enum Entrance {
+    /// Plain HTTP, at this port.
+    Http(u16),
     /// TLS.
-    pub(crate) https: TcpListener,
+    Https,
+    /// What the service speaks.
+    Service(Arc<HostService>),
+}
+
+impl Listeners {
+    pub(crate) fn new(listeners: Vec<(TcpListener, Entrance)>) -> Self {
+        Self(listeners)
+    }
+
+    /// The next client. No socket has to wait for the others' clients: the one after that of the last client is asked first.
+    async fn accept(&mut self) -> (io::Result<(TcpStream, SocketAddr)>, Entrance) {
+        let (at, accepted) = poll_fn(|cx| {
+            let accepted =
+                self.0.iter().enumerate().find_map(|(at, (listener, _))| match listener.poll_accept(cx) {
+                    Poll::Ready(accepted) => Some((at, accepted)),
+                    Poll::Pending => None,
+                });
+            accepted.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await;
+        self.0.rotate_left(at + 1);
+        let entrance = self.0.last().map_or(Entrance::Https, |(_, entrance)| entrance.clone());
+        (accepted, entrance)
+    }
 }
 
 struct Server {
@@ -43,7 +74,7 @@ struct Server {
 /// the rest.
 pub(crate) async fn serve(
     context: Arc<Context>,
-    listeners: Listeners,
+    mut listeners: Listeners,
     shutdown: impl Future<Output = ()> + Send,
 ) {
     let tls = match server_config(context.authority.clone()) {
@@ -61,21 +92,24 @@ pub(crate) async fn serve(
     let mut shutdown = std::pin::pin!(shutdown);
     let mut housekeeping = std::pin::pin!(server.housekeeping());
     loop {
-        let (accepted, scheme) = tokio::select! {
+        let (accepted, entrance) = tokio::select! {
             () = &mut shutdown => break,
             () = &mut housekeeping => break,
             Some(_) = connections.join_next() => continue,
-            accepted = listeners.http.accept() => (accepted, Scheme::Http),
-            accepted = listeners.https.accept() => (accepted, Scheme::Https),
+            accepted = listeners.accept() => accepted,
         };
         let Some((stream, address, place)) = server.admit(accepted, &places).await else {
             continue;
         };
         let (server, tls, stopped) = (Arc::clone(&server), Arc::clone(&tls), stopped.clone());
         let connection = async move {
-            match scheme {
-                Scheme::Http => server.plain(stream, stopped).await,
-                Scheme::Https => server.encrypted(stream, tls, stopped).await,
+            match entrance {
+                Entrance::Http(port) => server.plain(stream, port, stopped).await,
+                Entrance::Https => server.encrypted(stream, tls, stopped).await,
+                Entrance::Service(service) => {
+                    let Shared { context, gate, log, .. } = &*server.shared;
+                    ServiceStream::serve(context, gate, log, &service, stream, stopped).await;
+                }
             }
             drop(place);
         };
@@ -142,8 +176,8 @@ impl Server {
         Some((stream, address, place))
     }
 
-    async fn plain(self: Arc<Self>, stream: TcpStream, stopped: watch::Receiver<bool>) {
-        let client = Arc::new(Client::new(Arc::clone(&self.shared), Scheme::Http, None));
+    async fn plain(self: Arc<Self>, stream: TcpStream, port: u16, stopped: watch::Receiver<bool>) {
+        let client = Arc::new(Client::new(Arc::clone(&self.shared), Scheme::Http, port, None));
         if let ConnectionEnd::Silent = http::serve(client, stream, false, stopped).await {
             self.late_clients.add();
         }
@@ -163,8 +197,9 @@ impl Server {
             Err(_elapsed) => return self.late_clients.add(),
         };
         let Accepted { stream, server_name, http2 } = *accepted;
+        let port = Scheme::Https.default_port();
         let client =
-            Arc::new(Client::new(Arc::clone(&self.shared), Scheme::Https, Some(server_name.clone())));
+            Arc::new(Client::new(Arc::clone(&self.shared), Scheme::Https, port, Some(server_name.clone())));
         match http::serve(client, stream, http2, stopped).await {
             ConnectionEnd::Closed => {}
             ConnectionEnd::Silent => self.late_clients.add(),

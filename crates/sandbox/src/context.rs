@@ -111,6 +111,9 @@ impl Shared {
 
     /// The files of earlier starts that no later one asked for.
     pub(crate) fn remove_old_files(&self) {
+        if let Err(error) = egress::remove_dead_relays(&self.config.state_dir) {
+            tracing::warn!(%error, "sockets of dead instances could not be removed");
+        }
         if let Err(error) = self.own_files().remove_old() {
             tracing::warn!(%error, "files of earlier starts could not be removed");
         }

@@ -71,8 +71,8 @@ pub use sandbox::Sandbox;
 pub use sandbox_files::host_path;
 pub use sandbox_podman::EngineError;
 pub use spec::{
-    ByteSize, CommandSpec, ContainerEnv, Cpus, ImageSource, ImageTag, InvalidSpec, Isolation, Mount, Network,
-    NetworkSandboxConfig, ResourceLimits, TaskSpec,
+    ByteSize, CommandSpec, ContainerEnv, Cpus, HostService, ImageSource, ImageTag, InvalidSpec, Isolation,
+    Mount, Network, NetworkSandboxConfig, ResourceLimits, TaskSpec,
 };
 pub use task::{
     Command, CommandResult, Execution, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings,
@@ -94,7 +94,7 @@ pub mod network {
 /// What [`LogEntry::event`](network::LogEntry::event) is made of: the proxy's own words.
 pub mod network_event {
     pub use sandbox_proxy_protocol::{
-        BlockReason, DnsAnswer, Event, RequestOutcome, RequestRecord, Scheme, TunnelRecord,
+        BlockReason, DnsAnswer, Event, RequestOutcome, RequestRecord, Scheme, StreamRecord, TunnelRecord,
     };
 }
 

@@ -21,5 +21,6 @@ mod requests;
 mod resources;
 mod rootless;
 mod runs;
+mod services;
 mod verify;
 mod workspace;

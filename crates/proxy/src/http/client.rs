@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use allowlist::HostName;
-use sandbox_proxy_protocol::{Event, Limits, Scheme};
+use sandbox_proxy_protocol::{Event, HostService, Limits, Scheme};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tracing::Span;
@@ -14,12 +14,15 @@ use super::activity::{Active, Activity};
 use super::framing::{Framing, Note};
 use super::shared::Shared;
 use super::upgrade::Tunnel;
+use crate::blocked::Blocked;
 
 /// What is known of one client connection.
 pub(crate) struct Client {
     pub(super) shared: Arc<Shared>,
     pub(super) scheme: Scheme,
     pub(super) server_name: Option<HostName>,
+    /// The port that it came to.
+    pub(super) port: u16,
     pub(super) framing: Arc<Framing>,
     /// Heads that the service has seen. Over HTTP/1 the same count as the reader's, since requests are served in order.
     heads: AtomicU64,
@@ -31,12 +34,13 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client that connected by `scheme`, asking for `server_name` if that is TLS.
-    pub(crate) fn new(shared: Arc<Shared>, scheme: Scheme, server_name: Option<HostName>) -> Self {
+    /// A client that connected to `port` by `scheme`, asking for `server_name` if that is TLS.
+    pub(crate) fn new(shared: Arc<Shared>, scheme: Scheme, port: u16, server_name: Option<HostName>) -> Self {
         Self {
             shared,
             scheme,
             server_name,
+            port,
             framing: Arc::default(),
             heads: AtomicU64::new(0),
             activity: Arc::new(Activity::new()),
@@ -50,6 +54,15 @@ impl Client {
         if self.shared.context.recorder.try_record(Event::Warning { text }).is_err() {
             tracing::warn!("a warning could not be recorded");
         }
+    }
+
+    /// The service of the host that a request for `host` goes to, if it goes to one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Services::at`](crate::services::Services::at).
+    pub(super) fn service(&self, host: &HostName) -> Result<Option<&Arc<HostService>>, Blocked> {
+        self.shared.context.services.at(host, self.port)
     }
 
     /// How long an upstream may take to begin its answer.

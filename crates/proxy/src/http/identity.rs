@@ -13,7 +13,7 @@ use http::{HeaderValue, Version};
 
 use crate::blocked::Blocked;
 
-/// What the client asks for, in one reading. `raw_target` is as in [`origin_form`].
+/// What the client asks for at `port`, in one reading. `raw_target` is as in [`origin_form`].
 ///
 /// # Errors
 ///
@@ -22,17 +22,18 @@ use crate::blocked::Blocked;
 pub(super) fn identify(
     parts: &Parts,
     scheme: Scheme,
+    port: u16,
     server_name: Option<&HostName>,
     raw_target: Option<&[u8]>,
 ) -> Result<Request, Blocked> {
     let target = origin_form(parts, raw_target);
-    let authority = authority(parts, scheme)?;
+    let authority = authority(parts, scheme, port)?;
     if let Some(server_name) = server_name
         && authority.host() != server_name
     {
         return Err(Blocked::identity_mismatch());
     }
-    let wire = wire_form(&authority);
+    let wire = wire_form(&authority, port);
     let method = parts.method.as_str().as_bytes();
     Ok(Request::from_wire(scheme, wire.as_bytes(), method, &target)?)
 }
@@ -50,15 +51,16 @@ pub(super) fn origin_form<'a>(parts: &'a Parts, raw_target: Option<&'a [u8]>) ->
     Cow::Borrowed(target.as_bytes())
 }
 
-fn wire_form(authority: &Authority) -> String {
+/// The authority, with a port only if that is not `expected`: the policy knows the ports of schemes alone.
+fn wire_form(authority: &Authority, expected: u16) -> String {
     match authority.port() {
-        Some(port) => format!("{}:{port}", authority.host()),
-        None => authority.host().to_string(),
+        Some(port) if port != expected => format!("{}:{port}", authority.host()),
+        _ => authority.host().to_string(),
     }
 }
 
 /// The authority that the whole request agrees on.
-fn authority(parts: &Parts, scheme: Scheme) -> Result<Authority, Blocked> {
+fn authority(parts: &Parts, scheme: Scheme, port: u16) -> Result<Authority, Blocked> {
     let host = host_header(parts)?;
     if let Some(named) = parts.uri.scheme_str()
         && named != scheme.as_str()
@@ -80,11 +82,7 @@ fn authority(parts: &Parts, scheme: Scheme) -> Result<Authority, Blocked> {
                 return Err(Blocked::identity_mismatch());
             }
             // A port that only one of them has is judged too.
-            Ok(if target.port().is_some() && target.port() != Some(scheme.default_port()) {
-                target
-            } else {
-                host
-            })
+            Ok(if target.port().is_some() && target.port() != Some(port) { target } else { host })
         }
         (None, Some(host)) => Ok(host),
         (Some(target), None) if http2 => Ok(target),
@@ -118,7 +116,7 @@ mod tests {
         }
         let (parts, ()) = builder.body(()).unwrap().into_parts();
         let sni = sni.map(|name| HostName::from_wire(name.as_bytes()).unwrap());
-        match identify(&parts, scheme, sni.as_ref(), None) {
+        match identify(&parts, scheme, scheme.default_port(), sni.as_ref(), None) {
             Ok(request) => request.host().to_string(),
             Err(denial) => format!("! {}", denial.reason()),
         }

@@ -91,8 +91,9 @@ pub(super) async fn prepare(
         },
     };
     exchange.planned(&plan);
+    let service = client.service(permit.host()).map_err(Unprepared::Refused)?.map(Arc::as_ref);
     let outgoing =
-        Outgoing::new(permit, parts, plan.headers, plan.target.as_deref()).ok_or_else(unsendable)?;
+        Outgoing::new(permit, parts, plan.headers, plan.target.as_deref(), service).ok_or_else(unsendable)?;
     Ok(Prepared { outgoing, upload, needles: plan.scrub, fault })
 }
 

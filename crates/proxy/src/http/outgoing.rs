@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body;
+use sandbox_proxy_protocol::HostService;
 
 use super::head::stand_in;
 use crate::gate::Permit;
@@ -38,6 +39,7 @@ impl Outgoing {
         parts: Parts,
         headers: HeaderMap,
         signed: Option<&str>,
+        service: Option<&HostService>,
     ) -> Option<Self> {
         let request = permit.request();
         let permitted = request.target().as_received();
@@ -51,7 +53,7 @@ impl Outgoing {
         };
         let tls = request.scheme() == allowlist::Scheme::Https;
         Some(Self {
-            destination: Destination { host: permit.host().as_str().into(), tls },
+            destination: destination(permit, tls, service),
             method: parts.method,
             target,
             raw_target,
@@ -105,6 +107,22 @@ impl Outgoing {
     }
 }
 
+/// Where a permitted request goes. A service sees the authority that the client used.
+fn destination(permit: &Permit, tls: bool, service: Option<&HostService>) -> Destination {
+    let host = permit.host().as_str();
+    match service {
+        None => Destination { host: host.into(), tls, service: None },
+        Some(service) if service.port == permit.request().scheme().default_port() => {
+            Destination { host: host.into(), tls: false, service: Some(service.socket.as_path().into()) }
+        }
+        Some(service) => Destination {
+            host: format!("{host}:{}", service.port).into(),
+            tls: false,
+            service: Some(service.socket.as_path().into()),
+        },
+    }
+}
+
 fn path(target: &[u8]) -> &[u8] {
     target.split(|byte| *byte == b'?').next().unwrap_or_default()
 }
@@ -137,7 +155,7 @@ mod tests {
             let request = allowlist::Request::from_wire(scheme, b"a.example", b"GET", permitted.as_bytes());
             let permit = Gate::new(policy.clone()).admit(request.unwrap()).unwrap();
             let (parts, ()) = Request::new(()).into_parts();
-            let outgoing = Outgoing::new(&permit, parts, HeaderMap::new(), signed);
+            let outgoing = Outgoing::new(&permit, parts, HeaderMap::new(), signed, None);
             let target = outgoing.as_ref().map(|outgoing| outgoing.target.as_str());
             assert_eq!(target, sent, "{permitted} {signed:?}");
             let line = outgoing.as_ref().and_then(Outgoing::raw_line).map(|line| line.sent);

@@ -133,7 +133,8 @@ fn judge(client: &Client, parts: &Parts, raw_target: Option<&[u8]>) -> Result<Pe
     if parts.version == Version::HTTP_2 {
         check_http2(parts, client.limits().head_bytes)?;
     }
-    let request = identify(parts, client.scheme, client.server_name.as_ref(), raw_target)?;
+    let request = identify(parts, client.scheme, client.port, client.server_name.as_ref(), raw_target)?;
+    client.service(request.host())?;
     client.shared.gate.admit(request)
 }
 

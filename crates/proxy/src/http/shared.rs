@@ -17,12 +17,12 @@ const WIDE_CONNECTIONS: usize = 16;
 /// What all connections share.
 pub(crate) struct Shared {
     pub(crate) context: Arc<Context>,
-    pub(super) gate: Gate,
+    pub(crate) gate: Gate,
     pub(crate) pool: Arc<Pool>,
     /// A permit for each request in progress.
     pub(super) requests: Arc<Semaphore>,
     /// What is left of the network log for permitted requests.
-    pub(super) log: LogBudget,
+    pub(crate) log: LogBudget,
     pub(crate) refused_requests: LimitCounter,
     /// A permit for each HTTP/2 connection that may have many streams.
     pub(super) wide_connections: Arc<Semaphore>,

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use sandbox_proxy_protocol::{Event, TunnelRecord};
-use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
-use tokio_util::io::InspectReader;
+use tokio::io::copy_bidirectional;
 
 use crate::record::{Slot, milliseconds};
+use crate::stream::counted;
 use crate::upstream::Lease;
 
 /// A tunnel over which nothing goes for so long is closed.
@@ -62,8 +62,8 @@ impl Tunnel {
         let Ok(Ok((client, upstream))) = tokio::time::timeout(SWITCH, both).await else {
             return;
         };
-        let mut client = counted(client, &self.up);
-        let mut upstream = counted(upstream, &self.down);
+        let mut client = counted(TokioIo::new(client), &self.up);
+        let mut upstream = counted(TokioIo::new(upstream), &self.down);
         tokio::select! {
             _ = copy_bidirectional(&mut client, &mut upstream) => {}
             () = self.idle() => {}
@@ -95,12 +95,4 @@ impl Drop for Tunnel {
             slot.record(Event::Tunnel(record));
         }
     }
-}
-
-/// One side, counting what it sends.
-fn counted(side: Upgraded, count: &Arc<AtomicU64>) -> impl AsyncRead + AsyncWrite + Unpin + use<> {
-    let count = Arc::clone(count);
-    InspectReader::new(TokioIo::new(side), move |bytes: &[u8]| {
-        count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-    })
 }

@@ -4,13 +4,14 @@
 //! answer that changes in between changes nothing.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -20,6 +21,7 @@ use super::error::{Failure, UpstreamError};
 use super::raw_line::{RawLine, WithRawLine};
 use super::sender::Sender;
 use crate::context::Context;
+use crate::services::{self, RelayError};
 
 /// How long an address may take before the next one is tried beside it.
 const STAGGER: Duration = Duration::from_millis(250);
@@ -35,6 +37,8 @@ pub(crate) struct Destination {
     pub(crate) host: Arc<str>,
     /// Whether TLS is spoken.
     pub(crate) tls: bool,
+    /// The relay's socket, for a service of the host; it is spoken to without TLS, and no name is resolved.
+    pub(crate) service: Option<Arc<Path>>,
 }
 
 /// What may be spoken over a connection.
@@ -88,6 +92,10 @@ impl Dialer {
         destination: &Destination,
         protocols: Protocols,
     ) -> Result<Sender, UpstreamError> {
+        if let Some(socket) = &destination.service {
+            let stream = relay(socket).await?;
+            return http1(stream, protocols).await;
+        }
         let addresses = self.addresses(destination).await?;
         let stream = race(addresses).await?;
         // Small requests must not wait for more.
@@ -132,6 +140,13 @@ impl Dialer {
         let port = if destination.tls { listen.https_port } else { listen.http_port };
         Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
     }
+}
+
+async fn relay(socket: &Path) -> Result<UnixStream, UpstreamError> {
+    services::connect(socket).await.map_err(|error| {
+        let failure = if matches!(error, RelayError::Timeout) { Failure::Timeout } else { Failure::Connect };
+        UpstreamError::new(failure, &error)
+    })
 }
 
 async fn http1<S>(stream: S, protocols: Protocols) -> Result<Sender, UpstreamError>

@@ -375,7 +375,8 @@ impl Lease {
         let Some(pool) = self.pool.upgrade() else {
             return;
         };
-        let destination = mem::replace(&mut self.destination, Destination { host: "".into(), tls: false });
+        let destination =
+            mem::replace(&mut self.destination, Destination { host: "".into(), tls: false, service: None });
         if sender.is_ready() {
             pool.keep(destination, sender);
             return;

@@ -18,6 +18,7 @@ mod memory;
 mod order;
 mod policy;
 mod reflected;
+mod services;
 mod signing;
 mod streaming;
 mod tls;

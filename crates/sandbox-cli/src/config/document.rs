@@ -11,6 +11,7 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
 use super::build::BuildFile;
 use super::credentials::{MaskedDocument, SigningDocument};
+use super::services::ServiceDocument;
 use super::setting::{Setting, VariableName};
 use super::workspace::WorkspaceMode;
 
@@ -57,6 +58,9 @@ pub(super) struct Document {
     pub(super) network_sandbox: Option<bool>,
     /// How the proxy reaches the internet.
     pub(super) upstream: UpstreamDocument,
+    /// Services of this machine that the task reaches by name, as in `db:5432`.
+    #[schemars(with = "BTreeMap<String, ServiceDocument>")]
+    pub(super) services: Entries<String, ServiceDocument>,
     /// Bounds on what a task may use.
     pub(super) resource_limits: LimitsDocument,
     /// Files and folders of this machine, as in `../data:/data:ro`.

@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use located_yaml::{InvalidFile, Location, Spanned};
-use sandbox::{Cpus, EngineAddress, InvalidConfig, InvalidSpec, Mount, ResourceLimits, SandboxConfig};
+use sandbox::{
+    Cpus, EngineAddress, HostService, InvalidConfig, InvalidSpec, Mount, ResourceLimits, SandboxConfig,
+};
 
 use super::build::BuildFile;
 use super::credentials::CredentialsFile;
 use super::document::{Document, LimitsDocument, UpstreamDocument};
+use super::services::services;
 use super::setting::Setting;
 use super::workspace::WorkspaceFile;
 
@@ -30,6 +33,7 @@ pub(crate) struct ConfigFile {
     pub(crate) credentials: CredentialsFile,
     pub(crate) network_sandbox: Option<bool>,
     pub(crate) upstream: UpstreamFile,
+    pub(crate) services: Vec<HostService>,
     pub(crate) resource_limits: ResourceLimits,
     /// With their places.
     pub(crate) mounts: Vec<(Mount, Location)>,
@@ -72,6 +76,7 @@ impl ConfigFile {
             credentials: CredentialsFile::new(document.masked_secrets, document.signing_credentials)?,
             network_sandbox: document.network_sandbox,
             upstream: upstream(document.upstream, folder)?,
+            services: services(document.services, folder)?,
             resource_limits: limits(document.resource_limits)?,
             mounts: mounts
                 .map(|text| Ok((checked(text, mount)?, text.location().clone())))

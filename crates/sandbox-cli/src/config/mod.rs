@@ -12,6 +12,7 @@ mod fuzzed;
 mod places;
 mod read;
 mod schema;
+mod services;
 mod setting;
 mod text;
 mod workspace;

@@ -91,6 +91,8 @@ impl Project {
         }
         let policy = self.allowlist(args.allowlist.as_deref(), printer)?;
         credentials::report(credentials, environment, &policy, printer);
-        Ok(Network::Sandboxed(NetworkSandboxConfig::new(policy).replacements(replacements)))
+        let services = self.file.services.iter().cloned();
+        let network = NetworkSandboxConfig::new(policy).replacements(replacements).services(services);
+        Ok(Network::Sandboxed(network?))
     }
 }

@@ -39,6 +39,9 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
         requests.push(format!("use the engine {engine}"));
     }
     requests.extend(upstream_requests(&file.upstream));
+    requests.extend(
+        file.services.iter().map(|service| format!("connect to the service {service} of this machine")),
+    );
     for (mount, _) in &file.mounts {
         if !is_inside(mount.host_path()) {
             let access = if mount.read_only() { "read" } else { "read and write" };

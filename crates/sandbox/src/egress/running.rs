@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::ProxyError;
 use super::proxy::ChannelHandle;
+use super::relay::Relay;
 use super::remains::Remains;
 
 /// How long a proxy may take to finish what it does and to end: it drains for two seconds, and may have thousands of records to write.
@@ -25,11 +26,19 @@ pub(crate) struct RunningProxy {
     quarantined: Arc<AtomicBool>,
     ended: watch::Receiver<Option<String>>,
     remains: Remains,
+    /// Streams to the host end with it.
+    _relay: Option<Relay>,
 }
 
 impl RunningProxy {
-    pub(super) fn new(channel: ChannelHandle, remains: Remains) -> Self {
-        Self { commands: channel.commands, quarantined: Arc::default(), ended: channel.ended, remains }
+    pub(super) fn new(channel: ChannelHandle, relay: Option<Relay>, remains: Remains) -> Self {
+        Self {
+            commands: channel.commands,
+            quarantined: Arc::default(),
+            ended: channel.ended,
+            remains,
+            _relay: relay,
+        }
     }
 
     /// Speaks to the proxy while it serves. It does not keep the proxy alive.
@@ -39,7 +48,7 @@ impl RunningProxy {
 
     /// Ends the proxy and removes its container and its network. The task's container must be gone before.
     pub(crate) async fn close(self) -> Result<(), ProxyError> {
-        let Self { commands, mut ended, remains, .. } = self;
+        let Self { commands, mut ended, remains, _relay, .. } = self;
         drop(commands);
         // When the time is over the container is killed; the last records of a proxy that hangs are lost then.
         let _ = timeout(END, ended.wait_for(Option::is_some)).await;

@@ -20,6 +20,7 @@ use super::authority::RootAuthority;
 use super::blocking::blocking;
 use super::link::Link;
 use super::proxy::{self, ChannelHandle, ProxyPlacement};
+use super::relay::{HostPaths, Relay};
 use super::trust::{TrustFiles, TrustStore};
 use super::{Opening, ProxyError, Remains, RunningProxy, leftovers, network, resolver};
 
@@ -42,6 +43,7 @@ struct Inner {
     trust: TrustStore,
     image: String,
     upstream: Upstream,
+    host: HostPaths,
     labels: Labels,
 }
 
@@ -83,7 +85,9 @@ impl Egress {
             }
         };
         let trust = TrustStore::new(&leftovers::trust_folder(config), &root);
-        let inner = Inner { engine: engine.clone(), root, trust, image, upstream, labels };
+        let host =
+            HostPaths { state_dir: config.state_dir.clone(), engine: config.engine.socket().to_owned() };
+        let inner = Inner { engine: engine.clone(), root, trust, image, upstream, host, labels };
         Ok(Self { inner: Arc::new(inner), lock_path, in_use: Mutex::new(Some(lock)) })
     }
 
@@ -124,10 +128,14 @@ impl Egress {
         let (link, trust) = match tokio::join!(Link::create(&remains, labels), trust) {
             (Ok(link), Ok(trust)) => (link, trust),
             (Err(error), _) | (_, Err(error)) => {
-                // Why it failed is worth more than that something is left, which is found by its labels.
-                if let Err(removal) = remains.remove().await {
-                    tracing::warn!(error = %removal, network = %remains.network, "left behind; a sweep removes it");
-                }
+                discard(&remains).await;
+                return Err(error);
+            }
+        };
+        let relay = match Relay::start(&self.inner.host, id, config.host_services()).await {
+            Ok(relay) => relay,
+            Err(error) => {
+                discard(&remains).await;
                 return Err(error);
             }
         };
@@ -137,6 +145,7 @@ impl Egress {
             labels: labels.clone(),
             config: config.clone(),
             link,
+            relay,
             log,
         };
         Ok(Opening { endpoint, proxy: start.run().boxed(), remains })
@@ -157,12 +166,18 @@ impl Egress {
 
 impl Inner {
     /// Starts a proxy at one end of `link`, which waits until it is introduced to its task.
-    async fn start_proxy(&self, link: &Link, labels: &Labels) -> Result<Running, ProxyError> {
+    async fn start_proxy(
+        &self,
+        link: &Link,
+        relay: Option<&Relay>,
+        labels: &Labels,
+    ) -> Result<Running, ProxyError> {
         let remains = link.remains();
         let placement = ProxyPlacement {
             name: remains.container.clone(),
             image: &self.image,
             networks: link.proxy_networks(),
+            mounts: relay.map(Relay::mount).into_iter().collect(),
         };
         let plan = proxy::proxy_plan(placement, labels);
         let started = proxy::start(&self.engine, &plan).await;
@@ -178,6 +193,7 @@ impl Inner {
     fn document(
         &self,
         link: &Link,
+        relay: Option<&Relay>,
         config: &NetworkSandboxConfig,
         log: &LogSink,
     ) -> Result<StartConfig, ProxyError> {
@@ -188,6 +204,7 @@ impl Inner {
             authority: self.root.intermediate(OffsetDateTime::now_utc())?,
             listen: link.listen(),
             upstream: self.upstream.clone(),
+            services: relay.map(Relay::services).unwrap_or_default(),
             limits: Limits {
                 owner_timeout_ms: Some(OWNER_TIMEOUT_MS),
                 log_bytes: if log.is_bounded() { Limits::default().log_bytes } else { u64::MAX },
@@ -203,6 +220,7 @@ struct Start {
     labels: Labels,
     config: NetworkSandboxConfig,
     link: Link,
+    relay: Option<Relay>,
     log: LogSink,
 }
 
@@ -210,7 +228,7 @@ impl Start {
     async fn run(self) -> Result<RunningProxy, ProxyError> {
         let remains = self.link.remains().clone();
         match self.serve().await {
-            Ok(channel) => Ok(RunningProxy::new(channel, remains)),
+            Ok((channel, relay)) => Ok(RunningProxy::new(channel, relay, remains)),
             Err(error) => {
                 // The network stays for now: the task's container may be on it. What cannot be removed here is found by its
                 // labels, and the reason for the failure is worth more than that of the removal.
@@ -222,11 +240,19 @@ impl Start {
         }
     }
 
-    async fn serve(self) -> Result<ChannelHandle, ProxyError> {
-        let document = self.inner.document(&self.link, &self.config, &self.log)?;
-        let waiting = self.inner.start_proxy(&self.link, &self.labels).await?;
+    async fn serve(self) -> Result<(ChannelHandle, Option<Relay>), ProxyError> {
+        let relay = self.relay.as_ref();
+        let document = self.inner.document(&self.link, relay, &self.config, &self.log)?;
+        let waiting = self.inner.start_proxy(&self.link, relay, &self.labels).await?;
         let channel = proxy::introduce(waiting, self.labels.context(), &document).await?;
-        Ok(channel.run(Some(self.log)))
+        Ok((channel.run(Some(self.log)), self.relay))
+    }
+}
+
+/// Removes what is there of an execution that failed. Why it failed is worth more than that something is left, which is found by its labels.
+async fn discard(remains: &Remains) {
+    if let Err(removal) = remains.remove().await {
+        tracing::warn!(error = %removal, network = %remains.network, "left behind; a sweep removes it");
     }
 }
 

@@ -141,13 +141,19 @@ fn may_repeat(event: &Event) -> bool {
     match event {
         Event::Dns { .. } | Event::TlsRefused { .. } | Event::Warning { .. } => true,
         Event::Request(request) => request.decision == RequestOutcome::Blocked,
-        Event::TaskStart | Event::RequestOpen(_) | Event::Tunnel(_) | Event::Limit { .. } => false,
+        Event::Stream(stream) => stream.decision != RequestOutcome::Allowed,
+        Event::TaskStart
+        | Event::RequestOpen(_)
+        | Event::StreamOpen(_)
+        | Event::Tunnel(_)
+        | Event::Limit { .. } => false,
     }
 }
 
 fn is_permitted(event: &Event) -> bool {
     match event {
-        Event::TaskStart | Event::RequestOpen(_) | Event::Tunnel(_) => true,
+        Event::TaskStart | Event::RequestOpen(_) | Event::StreamOpen(_) | Event::Tunnel(_) => true,
+        Event::Stream(stream) => stream.decision == RequestOutcome::Allowed,
         Event::Request(request) => request.decision != RequestOutcome::Blocked,
         Event::Dns { .. } | Event::TlsRefused { .. } | Event::Limit { .. } | Event::Warning { .. } => false,
     }

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use sandbox_proxy_protocol::{
-    BlockReason, DnsAnswer, Event, Record, RequestOutcome, RequestRecord, Scheme, TunnelRecord,
+    BlockReason, DnsAnswer, Event, Record, RequestOutcome, RequestRecord, Scheme, StreamRecord, TunnelRecord,
 };
 
 use super::escape;
@@ -26,6 +26,10 @@ pub(super) fn render(record: &Record) -> String {
         ),
         Event::Request(request) => self::request(request),
         Event::Tunnel(tunnel) => self::tunnel(tunnel),
+        Event::StreamOpen(open) => {
+            format!("open STREAM {}:{} -> in progress", escape::word(&open.service), open.port)
+        }
+        Event::Stream(stream) => self::stream(stream),
         Event::TlsRefused { server_name, alert, reason } => annotated(
             format!(
                 "BLOCKED TLS {} -> {}",
@@ -41,11 +45,7 @@ pub(super) fn render(record: &Record) -> String {
 }
 
 fn request(request: &RequestRecord) -> String {
-    let decision = match request.decision {
-        RequestOutcome::Allowed => "allowed",
-        RequestOutcome::Blocked => "BLOCKED",
-        RequestOutcome::Error => "ERROR",
-    };
+    let decision = outcome(request.decision);
     let url = url(request.scheme, &request.host, &request.target);
     let result = match (&request.error, request.status) {
         (Some(error), _) if request.decision == RequestOutcome::Error => escape::text(error),
@@ -67,6 +67,28 @@ fn tunnel(tunnel: &TunnelRecord) -> String {
         tunnel.bytes_down,
         tunnel.duration_ms
     )
+}
+
+fn stream(stream: &StreamRecord) -> String {
+    let decision = outcome(stream.decision);
+    let result = match (&stream.error, stream.decision) {
+        (_, RequestOutcome::Allowed) => format!(
+            "{} bytes up, {} bytes down, {} ms",
+            stream.bytes_up, stream.bytes_down, stream.duration_ms
+        ),
+        (Some(error), RequestOutcome::Error) => escape::text(error),
+        _ => "-".to_owned(),
+    };
+    let line = format!("{decision} STREAM {}:{} -> {result}", escape::word(&stream.service), stream.port);
+    annotated(line, None, stream.reason.as_ref())
+}
+
+fn outcome(decision: RequestOutcome) -> &'static str {
+    match decision {
+        RequestOutcome::Allowed => "allowed",
+        RequestOutcome::Blocked => "BLOCKED",
+        RequestOutcome::Error => "ERROR",
+    }
 }
 
 /// Annotations are at the end, in the order masked, dropped, scrubbed, region, reason; what is nothing is left out.
@@ -241,6 +263,34 @@ mod tests {
         assert_eq!(
             line(Event::Tunnel(tunnel)),
             "closed TUNNEL http://ws.example.com/chat?room=a[] -> 1 bytes up, 2 bytes down, 3 ms"
+        );
+    }
+
+    #[test]
+    fn a_stream_is_shown_with_its_service() {
+        let stream = |decision, reason, error: Option<&str>| {
+            line(Event::Stream(StreamRecord {
+                decision,
+                service: "db".to_owned(),
+                port: 5432,
+                reason,
+                error: error.map(str::to_owned),
+                bytes_up: 1,
+                bytes_down: 2,
+                duration_ms: 3,
+            }))
+        };
+        assert_eq!(
+            stream(RequestOutcome::Allowed, None, None),
+            "allowed STREAM db:5432 -> 1 bytes up, 2 bytes down, 3 ms"
+        );
+        assert_eq!(
+            stream(RequestOutcome::Error, None, Some("Connect: the service refused it")),
+            "ERROR STREAM db:5432 -> Connect: the service refused it"
+        );
+        assert_eq!(
+            stream(RequestOutcome::Blocked, Some(BlockReason::Quarantine), None),
+            "BLOCKED STREAM db:5432 -> - [reason: quarantine]"
         );
     }
 

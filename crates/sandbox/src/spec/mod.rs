@@ -9,6 +9,7 @@ mod network_callback;
 mod object_id;
 mod quantity;
 mod run;
+mod service;
 mod task;
 
 pub use env::ContainerEnv;
@@ -23,6 +24,8 @@ pub(crate) use network_callback::NetworkCallback;
 pub(crate) use object_id::ObjectId;
 pub use quantity::{ByteSize, Cpus};
 pub use run::{AnnotationKey, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};
+pub use service::HostService;
+pub(crate) use service::ServiceTarget;
 pub(crate) use task::Launch;
 pub use task::{CommandSpec, TaskSpec};
 

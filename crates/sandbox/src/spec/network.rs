@@ -3,6 +3,9 @@
 use allowlist::Allowlist;
 use sandbox_credentials::SecretReplacements;
 
+use super::InvalidSpec;
+use super::service::{self, HostService};
+
 /// The network of a task.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
@@ -22,13 +25,14 @@ pub enum Network {
 pub struct NetworkSandboxConfig {
     allowlist: Allowlist,
     replacements: SecretReplacements,
+    services: Vec<HostService>,
 }
 
 impl NetworkSandboxConfig {
     /// Permits what `allowlist` permits; an empty one permits nothing.
     #[must_use]
     pub fn new(allowlist: Allowlist) -> Self {
-        Self { allowlist, replacements: SecretReplacements::default() }
+        Self { allowlist, replacements: SecretReplacements::default(), services: Vec::new() }
     }
 
     /// What the proxy puts in the place of the surrogates in the container's environment: see
@@ -39,10 +43,26 @@ impl NetworkSandboxConfig {
         self
     }
 
+    /// Lets the task reach these services of the host. Default none.
+    ///
+    /// # Errors
+    ///
+    /// When two have the same name, or the same port although one of them is not [`http`](HostService::http), or port 80 is not for HTTP.
+    pub fn services(mut self, services: impl IntoIterator<Item = HostService>) -> Result<Self, InvalidSpec> {
+        self.services = services.into_iter().collect();
+        service::validate(&self.services)?;
+        Ok(self)
+    }
+
     /// The policy.
     #[must_use]
     pub fn allowlist(&self) -> &Allowlist {
         &self.allowlist
+    }
+
+    /// What of the host the task reaches.
+    pub(crate) fn host_services(&self) -> &[HostService] {
+        &self.services
     }
 
     /// What takes the place of surrogates.

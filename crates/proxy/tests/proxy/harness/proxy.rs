@@ -8,7 +8,7 @@ use std::time::Duration;
 use allowlist::Allowlist;
 use sandbox_credentials::SecretReplacements;
 use sandbox_proxy_protocol::{
-    Command, Event, Limits, Listen, PROTOCOL_VERSION, ProxyMessage, RequestRecord, StartConfig,
+    Command, Event, HostService, Limits, Listen, PROTOCOL_VERSION, ProxyMessage, RequestRecord, StartConfig,
     Upstream as UpstreamConfig, from_line, to_line,
 };
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines};
@@ -63,6 +63,8 @@ pub(crate) struct Setup {
     pub(crate) upstream: Ipv4Addr,
     pub(crate) pki: Pki,
     pub(crate) allow_addresses: Vec<&'static str>,
+    /// What of the host the task reaches.
+    pub(crate) services: Vec<HostService>,
     /// The task's credentials.
     pub(crate) replacements: SecretReplacements,
     /// Whether the owner reads the records.
@@ -79,6 +81,7 @@ impl Setup {
             upstream,
             pki,
             allow_addresses: vec!["127.0.0.0/8"],
+            services: Vec::new(),
             replacements: SecretReplacements::default(),
             owner_reads: true,
         }
@@ -143,6 +146,7 @@ impl Setup {
                 extra_roots_pem: self.pki.upstream_root(),
                 allow_addresses: self.allow_addresses.iter().map(|net| net.parse().unwrap()).collect(),
             },
+            services: self.services,
             limits: self.limits,
         };
         commands.write_all(to_line(&config).unwrap().as_bytes()).await.unwrap();

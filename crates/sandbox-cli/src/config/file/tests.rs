@@ -36,6 +36,9 @@ workspace: copy
 protect_workspace: false
 protected_paths: [ci/deploy.sh, .bazelrc]
 build: {allowlist: policy.yaml}
+services:
+  db: {tcp: 127.0.0.1:5432}
+  mcp: {unix: mcp.sock, port: 8080, http: true}
 "#,
     )
     .unwrap();
@@ -71,6 +74,10 @@ build: {allowlist: policy.yaml}
             (Mount::read_only_at("/project/.sandbox/../data", "/data"), at(14, 10)),
             (Mount::read_write("/abs", "/abs"), at(14, 30)),
         ],
+        services: vec![
+            HostService::tcp("db", ([127, 0, 0, 1], 5432)).unwrap(),
+            HostService::unix("mcp", "/project/.sandbox/mcp.sock", 8080).unwrap().http(),
+        ],
         workspace: WorkspaceFile {
             mode: Some(WorkspaceMode::Copy),
             protect: Some(false),
@@ -100,6 +107,13 @@ const FAULTY: &[&str] = &[
     "build: {network: engine}",
     "build: {network: host, allowlist: a}",
     "build: {}",
+    "services: {db: {}}",
+    "services: {db: {tcp: localhost}}",
+    "services: {db: {tcp: 127.0.0.1:1, unix: /x}}",
+    "services: {db: {unix: /x}}",
+    "services: {DB: {tcp: 127.0.0.1:1}}",
+    "services: {db: {tcp: 127.0.0.1:53}}",
+    "services:\n  a: {tcp: 127.0.0.1:1}\n  b: {tcp: 127.0.0.1:1}",
     "- a",
     "text",
     "env: [A]",

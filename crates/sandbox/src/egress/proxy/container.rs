@@ -2,7 +2,7 @@
 
 use crate::container::{Attachment, ContainerPlan, Detachment, Networks, PlannedNetwork};
 use crate::reap::{Labels, Role};
-use crate::spec::{ContainerEnv, Isolation};
+use crate::spec::{ContainerEnv, Isolation, Mount};
 
 /// Measured: about 10 MB at work, 75 MB under the worst attack that `crates/proxy/tests/proxy/abuse.rs` knows; a full queue of records
 /// comes on top. Without memory the proxy ends, and with it this task's egress.
@@ -24,6 +24,8 @@ pub(in crate::egress) struct ProxyPlacement<'a> {
     pub(in crate::egress) image: &'a str,
     /// The egress network and the task's.
     pub(in crate::egress) networks: Vec<Attachment>,
+    /// The relay's sockets, if there are any.
+    pub(in crate::egress) mounts: Vec<Mount>,
 }
 
 /// No configuration of the proxy is in here: it all comes over its stdin.
@@ -35,7 +37,7 @@ pub(in crate::egress) fn proxy_plan(placement: ProxyPlacement<'_>, labels: &Labe
         command: vec![super::stderr::level().to_owned()],
         env: ContainerEnv::default(),
         working_dir: None,
-        mounts: Vec::new(),
+        mounts: placement.mounts,
         network: PlannedNetwork {
             networks: Networks::Attached(placement.networks),
             dns: None,

@@ -44,6 +44,7 @@ impl Plan<'_> {
                 extra_roots_pem: self.origin_roots_pem.to_owned(),
                 allow_addresses: vec![std::net::IpAddr::from(self.origin).into()],
             },
+            services: Vec::new(),
             // A load of minutes is more than one task has.
             limits: Limits { log_bytes: u64::MAX, ..Limits::default() },
         };

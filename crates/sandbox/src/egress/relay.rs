@@ -1,0 +1,336 @@
+//! The host's end of streams from a proxy to something on the host.
+//!
+//! A folder of Unix sockets, which only the sandbox and one proxy see; it is the one way from a proxy to the host. Dropping the relay
+//! ends every stream and removes the folder; what a killed owner leaves, [`remove_dead`] removes.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandbox_files::create_folder;
+use sandbox_files::host_path::{self, Resolver};
+use sandbox_proxy_protocol::{HostService as ProxyService, RelayAnswer, RelayRequest};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::ProxyError;
+use super::blocking::blocking;
+use crate::spec::{HostService, Mount, ObjectId, ServiceTarget};
+
+/// Where the proxy sees the folder.
+const FOLDER: &str = "/run/sandbox/relay";
+/// How long a proxy may take to say what it wants, and a service to accept a connection.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Streams to one service at once: as many as a proxy has connections.
+const STREAMS: usize = 256;
+
+/// The sockets of one execution.
+#[derive(Debug)]
+pub(super) struct Relay {
+    folder: PathBuf,
+    services: Vec<HostService>,
+    /// Locked while the relay lives.
+    _lock: File,
+    _serving: JoinSet<()>,
+}
+
+/// What leads to services of the host, and what never may.
+#[derive(Debug, Clone)]
+pub(super) struct HostPaths {
+    pub(super) state_dir: PathBuf,
+    /// The engine's socket: whoever reaches it has the host.
+    pub(super) engine: PathBuf,
+}
+
+impl Relay {
+    /// Listens for the proxy of the execution `id`; `None` where there is nothing to reach.
+    pub(super) async fn start(
+        paths: &HostPaths,
+        id: &ObjectId,
+        services: &[HostService],
+    ) -> Result<Option<Self>, ProxyError> {
+        if services.is_empty() {
+            return Ok(None);
+        }
+        let (folder, names) = (folder_of(&paths.state_dir).join(id.to_string()), services.to_vec());
+        let (lock, listeners) = blocking({
+            let folder = folder.clone();
+            move || listen(&folder, &names).map_err(ProxyError::file("make the sockets of", &folder))
+        })
+        .await?;
+        let mut serving = JoinSet::new();
+        for (listener, service) in listeners.into_iter().zip(services.iter().cloned()) {
+            let listener =
+                UnixListener::from_std(listener).map_err(ProxyError::file("listen in", &folder))?;
+            serving.spawn(serve(listener, Arc::new((service, paths.clone()))));
+        }
+        Ok(Some(Self { folder, services: services.to_vec(), _lock: lock, _serving: serving }))
+    }
+
+    /// What the proxy's container has to be given.
+    pub(super) fn mount(&self) -> Mount {
+        Mount::read_only_at(&self.folder, FOLDER)
+    }
+
+    /// What the proxy has to know.
+    pub(super) fn services(&self) -> Vec<ProxyService> {
+        let known = self.services.iter().map(|service| ProxyService {
+            name: service.name().to_owned(),
+            port: service.task_port(),
+            http: service.is_http(),
+            socket: Path::new(FOLDER).join(service.name()),
+        });
+        known.collect()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.folder) {
+            tracing::warn!(%error, folder = %self.folder.display(), "sockets are left behind; the next start removes them");
+        }
+    }
+}
+
+fn folder_of(state_dir: &Path) -> PathBuf {
+    state_dir.join("relay")
+}
+
+/// Makes `folder` with a socket for each of `services`. It lies in one that no other user of the host can enter, so that the sockets may be
+/// open to whatever user the proxy is there.
+fn listen(
+    folder: &Path,
+    services: &[HostService],
+) -> io::Result<(File, Vec<std::os::unix::net::UnixListener>)> {
+    let all = folder.parent().unwrap_or(folder);
+    create_folder(all, 0o700)?;
+    let all = File::open(all)?;
+    // Until it is locked it looks dead: see `remove_dead`.
+    all.lock_shared()?;
+    create_folder(folder, 0o755)?;
+    let opened = File::open(folder)?;
+    opened.lock()?;
+    let listeners = services.iter().map(|service| {
+        // The path of a socket may have 107 bytes; that of its folder may have more.
+        let path = format!("/proc/self/fd/{}/{}", opened.as_fd().as_raw_fd(), service.name());
+        let listener = std::os::unix::net::UnixListener::bind(&path)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666))?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    let listeners = listeners.collect::<io::Result<_>>()?;
+    Ok((opened, listeners))
+}
+
+/// Removes the sockets of owners that are gone.
+pub(crate) fn remove_dead(state_dir: &Path) -> io::Result<()> {
+    let folder = folder_of(state_dir);
+    let all = match File::open(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
+    if all.try_lock().is_err() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(&folder)? {
+        let path = entry?.path();
+        if File::open(&path).is_ok_and(|opened| opened.try_lock().is_ok()) {
+            fs::remove_dir_all(&path)?;
+        }
+    }
+    Ok(())
+}
+
+async fn serve(listener: UnixListener, service: Arc<(HostService, HostPaths)>) {
+    let places = Arc::new(Semaphore::new(STREAMS));
+    let mut streams = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            Some(_) = streams.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else {
+            // tidy: sleep: there is no event for a descriptor that becomes free.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let place = Arc::clone(&places).try_acquire_owned().ok();
+        let service = Arc::clone(&service);
+        streams.spawn(async move {
+            let (service, paths) = &*service;
+            // A stream that broke has ended.
+            let _ = relay(stream, service, paths, place.is_some()).await;
+        });
+    }
+}
+
+/// One stream, to its end.
+async fn relay(
+    mut stream: UnixStream,
+    service: &HostService,
+    paths: &HostPaths,
+    room: bool,
+) -> io::Result<()> {
+    let asked = timeout(TIMEOUT, stream.read_u8()).await.map_err(io::Error::from)??;
+    match RelayRequest::from_byte(asked) {
+        Some(RelayRequest::Connect) if room => {}
+        Some(RelayRequest::Probe) => return answer(&mut stream, RelayAnswer::Connected).await,
+        _ => return answer(&mut stream, RelayAnswer::Failed).await,
+    }
+    match timeout(TIMEOUT, connect(service, paths)).await {
+        Ok(Ok(mut target)) => {
+            answer(&mut stream, RelayAnswer::Connected).await?;
+            copy_bidirectional(&mut stream, &mut target).await.map(drop)
+        }
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            answer(&mut stream, RelayAnswer::Refused).await
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(%error, service = service.name(), "a service of the host cannot be reached");
+            let missing = error.kind() == io::ErrorKind::NotFound;
+            answer(&mut stream, if missing { RelayAnswer::Refused } else { RelayAnswer::Failed }).await
+        }
+        Err(_elapsed) => answer(&mut stream, RelayAnswer::Timeout).await,
+    }
+}
+
+async fn answer(stream: &mut UnixStream, answer: RelayAnswer) -> io::Result<()> {
+    stream.write_all(&[answer.as_byte()]).await
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+async fn connect(service: &HostService, paths: &HostPaths) -> io::Result<Box<dyn Stream>> {
+    match service.target() {
+        ServiceTarget::Tcp(address) => {
+            let stream = TcpStream::connect(address).await?;
+            // Small messages must not wait for more.
+            let _ = stream.set_nodelay(true);
+            Ok(Box::new(stream))
+        }
+        ServiceTarget::Unix(path) => {
+            let (path, paths) = (path.clone(), paths.clone());
+            let found = tokio::task::spawn_blocking(move || find(&path, &paths)).await;
+            let found = found.map_err(io::Error::other)??;
+            // The very socket that was found, whatever has its name now.
+            let held = format!("/proc/self/fd/{}", found.as_fd().as_raw_fd());
+            Ok(Box::new(UnixStream::connect(held).await?))
+        }
+    }
+}
+
+/// What a path leads to that tasks may have written.
+fn find(path: &Path, paths: &HostPaths) -> io::Result<host_path::Found> {
+    let resolver = Resolver::new(host_path::writable_folders(&paths.state_dir)?);
+    let found = resolver.find(path).map_err(|error| {
+        let missing = error.is_not_found();
+        let kind = if missing { io::ErrorKind::NotFound } else { io::ErrorKind::PermissionDenied };
+        io::Error::new(kind, error)
+    })?;
+    let engine = Resolver::default().find(&paths.engine).ok();
+    if engine.is_some_and(|engine| engine.identity() == found.identity()) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is the engine's own socket"));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    fn paths(state_dir: &Path) -> HostPaths {
+        HostPaths { state_dir: state_dir.to_owned(), engine: state_dir.join("engine.sock") }
+    }
+
+    async fn start(state_dir: &Path, services: &[HostService]) -> (Relay, ObjectId) {
+        let id = ObjectId::random("task");
+        let relay = Relay::start(&paths(state_dir), &id, services).await.unwrap().unwrap();
+        (relay, id)
+    }
+
+    async fn ask(relay: &Relay, name: &str, request: u8) -> (UnixStream, Option<RelayAnswer>) {
+        let folder = File::open(&relay.folder).unwrap();
+        let path = format!("/proc/self/fd/{}/{name}", folder.as_fd().as_raw_fd());
+        let mut stream = UnixStream::connect(path).await.unwrap();
+        stream.write_all(&[request]).await.unwrap();
+        let answer = stream.read_u8().await.ok().and_then(RelayAnswer::from_byte);
+        (stream, answer)
+    }
+
+    #[tokio::test]
+    async fn a_stream_reaches_its_service_and_ends_with_the_relay() {
+        let state = tempfile::tempdir().unwrap();
+        // Longer than the path of a socket may be.
+        let state = state.path().join("x".repeat(120));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let service = HostService::tcp("db", listener.local_addr().unwrap()).unwrap();
+        let (relay, _) = start(&state, &[service]).await;
+        assert_eq!(fs::metadata(folder_of(&state)).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(ask(&relay, "db", b'p').await.1, Some(RelayAnswer::Connected));
+        assert_eq!(ask(&relay, "db", b'?').await.1, Some(RelayAnswer::Failed));
+        let (mut stream, answer) = ask(&relay, "db", b'c').await;
+        assert_eq!(answer, Some(RelayAnswer::Connected));
+        let (mut served, _) = listener.accept().await.unwrap();
+        stream.write_all(b"ping").await.unwrap();
+        let mut bytes = [0; 4];
+        served.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"ping");
+        let folder = relay.folder.clone();
+        drop(relay);
+        assert_eq!(served.read(&mut bytes).await.unwrap_or(0), 0);
+        assert!(!folder.exists());
+    }
+
+    #[tokio::test]
+    async fn a_service_that_is_down_or_behind_a_link_is_not_reached() {
+        let state = tempfile::tempdir().unwrap();
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
+        // What tasks could write.
+        let tree = tempfile::tempdir().unwrap();
+        host_path::remember(state.path(), tree.path()).unwrap();
+        let engine = UnixListener::bind(state.path().join("engine.sock")).unwrap();
+        std::os::unix::fs::symlink(state.path().join("engine.sock"), tree.path().join("link")).unwrap();
+        let services = [
+            HostService::tcp("down", free).unwrap(),
+            HostService::unix("missing", tree.path().join("missing"), 1).unwrap(),
+            HostService::unix("link", tree.path().join("link"), 2).unwrap(),
+            HostService::unix("engine", state.path().join("engine.sock"), 3).unwrap(),
+        ];
+        let (relay, _) = start(state.path(), &services).await;
+        for (name, expected) in [
+            ("down", RelayAnswer::Refused),
+            ("missing", RelayAnswer::Refused),
+            ("link", RelayAnswer::Failed),
+            ("engine", RelayAnswer::Failed),
+        ] {
+            assert_eq!(ask(&relay, name, b'c').await.1, Some(expected), "{name}");
+        }
+        drop(engine);
+    }
+
+    #[tokio::test]
+    async fn only_the_folders_of_dead_owners_are_removed() {
+        let state = tempfile::tempdir().unwrap();
+        remove_dead(state.path()).unwrap();
+        let service = HostService::tcp("db", (Ipv4Addr::LOCALHOST, 1)).unwrap();
+        let (relay, id) = start(state.path(), &[service]).await;
+        let dead = folder_of(state.path()).join("dead");
+        fs::create_dir(&dead).unwrap();
+        fs::write(dead.join("db"), "").unwrap();
+        remove_dead(state.path()).unwrap();
+        assert!(!dead.exists() && folder_of(state.path()).join(id.to_string()).join("db").exists());
+        assert_eq!(ask(&relay, "db", b'p').await.1, Some(RelayAnswer::Connected));
+    }
+}
