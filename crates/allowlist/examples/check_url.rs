@@ -38,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 assert_eq!(expected, None, "{method} {url}");
                 println!("allowed {method} {url} by {}[{}]", rule.kind.list(), rule.index);
             }
+            Decision::NeedsBody(check) => println!("allowed {method} {url}, {}", check.condition()),
             Decision::Deny(denial) => {
                 assert_eq!(Some(denial.reason()), expected, "{method} {url}");
                 println!("blocked {method} {url}: {denial}");

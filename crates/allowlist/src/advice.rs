@@ -1,6 +1,7 @@
 //! What to change in a policy that does not allow a request.
 
 use crate::denial::Denial;
+use crate::git::Service;
 use crate::method::RuleMethod;
 use crate::pattern::Pattern;
 use crate::reason::Reason;
@@ -13,11 +14,38 @@ const PATH_SHOWN: usize = 160;
 /// The denial of a request of which no rule covers more than `nearest`.
 pub(crate) fn denial(nearest: Reach, request: &Request) -> Denial {
     match nearest {
-        Reach::All | Reach::Path => method(request),
+        Reach::All | Reach::Head | Reach::Path => method(request),
         Reach::PathWithoutQuery => query(request),
         Reach::Host => path_not_allowed(request),
         Reach::Nothing => host(request),
     }
+}
+
+/// The denial of what could be a push, to a host with rules for repositories, none of which covers more than `nearest`.
+pub(crate) fn no_push(nearest: Reach, request: &Request) -> Denial {
+    let host = request.host();
+    if nearest == Reach::Path {
+        let message = format!(
+            "nothing may be pushed to this repository of {host}: to allow it, add `push: [refs/heads/agent/*]` to its `git` \
+             entry"
+        );
+        return Denial::of_policy(Reason::RefNotAllowed, message, "");
+    }
+    let fix = match Service::of(request) {
+        Some((_, repository)) => {
+            let shown: String = repository.chars().take(PATH_SHOWN).collect();
+            let cut = if shown.len() < repository.len() { "*" } else { "" };
+            let path = serde_json::Value::String(Pattern::escape(&shown) + cut);
+            format!(
+                "to allow this one, add {{host: \"{host}\", path: {path}, git: {{push: [\"refs/heads/agent/*\"]}}}} to \
+                 `url_prefixes`"
+            )
+        }
+        None => "push to one of these over git's smart HTTP, or add an entry with `git` to `url_prefixes`"
+            .to_owned(),
+    };
+    let message = format!("{host} takes pushes to the repositories of `git` entries only: {fix}");
+    Denial::of_policy(Reason::PathNotAllowed, message, "")
 }
 
 fn method(request: &Request) -> Denial {

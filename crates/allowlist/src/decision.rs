@@ -1,10 +1,8 @@
 //! What the policy says of a request.
 
-use serde::Deserialize;
-use serde::Serialize;
-
+use crate::body_check::BodyCheck;
 use crate::denial::Denial;
-use crate::rule::RuleKind;
+use crate::matched::Match;
 
 /// The answer to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,28 +10,16 @@ use crate::rule::RuleKind;
 pub enum Decision {
     /// A rule matches.
     Allow(Match),
+    /// Rules match, and what they allow depends on the request's body: nothing may be sent before the check says so.
+    NeedsBody(BodyCheck),
     /// No rule matches.
     Deny(Denial),
 }
 
 impl Decision {
-    /// Whether a rule matches.
+    /// Whether a rule matches, whatever the body holds.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allow(_))
     }
-}
-
-/// The rule that allows a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Match {
-    /// The list it is in.
-    pub kind: RuleKind,
-    /// Its index in that list, from 0.
-    pub index: usize,
-    /// Its host pattern in canonical form.
-    pub host: String,
-    /// Its path pattern, empty for any path; none for a rule of `domains`.
-    pub path: Option<String>,
 }

@@ -74,6 +74,11 @@ impl Denial {
         Self::new(Reason::Identity, format!("{fault}: {fix}"))
     }
 
+    /// A body that decides over the request and cannot be read: what is wrong with it, and the fix.
+    pub(crate) fn body(fault: &str, fix: &str) -> Self {
+        Self::new(Reason::Body, format!("{fault}: {fix}"))
+    }
+
     pub(crate) fn unreadable(message: &str) -> Self {
         Self::new(Reason::Unreadable, message)
     }

@@ -54,6 +54,17 @@ pub enum InvalidRule {
         "no path can match this pattern: dot segments, backslashes and control characters are always refused"
     )]
     UnreachablePath,
+    /// `main`, `refs/heads/a b`.
+    #[error("no ref can match {0:?}: write refs in full, as in `refs/heads/agent/*`")]
+    Ref(String),
+    /// `/me/repo.git/`.
+    #[error("a repository's path does not end in `/`: leave it out")]
+    RepositoryPath,
+    /// `git` beside `methods`.
+    #[error(
+        "an entry has `methods` or `git`, not both: leave `methods` out, since `git` says what is asked for"
+    )]
+    MethodsWithGit,
     /// `*`, an empty text, `GET,HEAD`.
     #[error(
         "{0:?} is not a method: write one method per item in letters and hyphens, or leave `methods` out for all"

@@ -49,7 +49,7 @@ url_prefixes:
 
     fn reason(policy: &Allowlist, method: &str, url: impl AsRef<[u8]>) -> Option<Reason> {
         match policy.judge(method, url) {
-            Decision::Allow(_) => None,
+            Decision::Allow(_) | Decision::NeedsBody(_) => None,
             Decision::Deny(denial) => Some(denial.reason()),
         }
     }

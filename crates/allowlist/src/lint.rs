@@ -62,6 +62,7 @@ impl Allowlist {
                 .into_iter()
                 .chain(path_pitfall(rule))
                 .chain(method_pitfall(rule))
+                .chain(whole_host(&domains, &rules, rule))
                 .chain(shadowed_url(&domains, &urls, rules.get(..index).unwrap_or_default(), rule));
             warnings.extend(messages.map(|message| Warning { rule: Some((RuleKind::Url, index)), message }));
         }
@@ -75,7 +76,8 @@ fn shadowed_url(
     earlier: &[&UrlRule],
     rule: &UrlRule,
 ) -> Option<String> {
-    if let Some((other, domain)) = domains.first_covering(rule.host(), |_, _| true) {
+    let whole = domains.first_covering(rule.host(), |_, _| rule.git().is_none());
+    if let Some((other, domain)) = whole {
         return Some(format!(
             "`{domain}` in domains[{other}] allows all of `{}` already, so path and methods restrict nothing: remove one",
             rule.host(),
@@ -84,6 +86,20 @@ fn shadowed_url(
     let covers = |other: usize| earlier.get(other).is_some_and(|earlier| covers_rule(earlier, rule));
     let (other, _) = urls.first_covering(rule.host(), |other, _| covers(other))?;
     Some(format!("url_prefixes[{other}] allows all of this already: remove one"))
+}
+
+/// A rule for repositories of hosts that are allowed whole.
+fn whole_host(domains: &HostIndex<'_>, rules: &[&UrlRule], rule: &UrlRule) -> Option<String> {
+    rule.git()?;
+    let domain = domains.first_covering(rule.host(), |_, _| true).map(|(other, _)| (RuleKind::Domain, other));
+    let whole = |wide: &&UrlRule| wide.git().is_none() && wide.methods().is_empty() && is_any_path(wide);
+    let url = || rules.iter().position(|wide| whole(wide) && covers_host(wide.host(), rule.host()));
+    let (kind, other) = domain.or_else(|| Some((RuleKind::Url, url()?)))?;
+    Some(format!(
+        "{}[{other}] allows all of `{}`, so `git` restricts pushes and nothing else: name the paths that are meant there",
+        kind.list(),
+        rule.host(),
+    ))
 }
 
 fn shadowed_domain(domains: &HostIndex<'_>, index: usize, host: &HostPattern) -> Option<String> {
@@ -217,6 +233,7 @@ fn covers_rule(wide: &UrlRule, narrow: &UrlRule) -> bool {
         || (!narrow.methods().is_empty()
             && narrow.methods().iter().all(|method| wide.methods().contains(method)));
     methods
+        && wide.git() == narrow.git()
         && covers_host(wide.host(), narrow.host())
         && (is_any_path(wide) || covers(wide.path().pattern(), narrow.path().pattern()))
 }

@@ -5,10 +5,13 @@ use serde::Serializer;
 use serde::ser::SerializeStruct;
 
 use crate::advice;
+use crate::body_check::BodyCheck;
 use crate::decision::Decision;
-use crate::decision::Match;
+use crate::git::PushCheck;
+use crate::git::could_push;
 use crate::host::HostName;
 use crate::host_pattern::HostPattern;
+use crate::matched::Match;
 use crate::request::Request;
 use crate::rule::Reach;
 use crate::rule::Rule;
@@ -17,12 +20,14 @@ use crate::rule::UrlRule;
 
 /// What may be reached. The default is empty and allows nothing.
 ///
-/// Serialized as `{"domains": […], "url_prefixes": [{"host", "path", "methods"}]}`; deserializing validates as strictly
+/// Serialized as `{"domains": […], "url_prefixes": [{"host", "path", "methods", "git"}]}`; deserializing validates as strictly
 /// as [`Allowlist::from_json`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowlist {
     /// In the order of their kinds.
     rules: Vec<Rule>,
+    /// Whether any of them is for repositories, so that other policies need not look.
+    repositories: bool,
 }
 
 impl Allowlist {
@@ -31,7 +36,8 @@ impl Allowlist {
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
         let mut rules: Vec<Rule> = rules.into_iter().collect();
         rules.sort_by_key(Rule::kind);
-        Self { rules }
+        let repositories = rules.iter().any(|rule| rule.git().is_some());
+        Self { rules, repositories }
     }
 
     /// The rules in the order in which they are tried: those for whole hosts first.
@@ -47,16 +53,40 @@ impl Allowlist {
     }
 
     /// Finds the first rule that allows `request`, or says what comes nearest to allowing it.
+    ///
+    /// On a host with rules for repositories, nothing but these allows a push.
     pub fn decide(&self, request: &Request) -> Decision {
+        let push = self.has_repository_rules_for(request.host()) && could_push(request.target());
         let mut nearest = Reach::Nothing;
-        for (position, rule) in self.rules.iter().enumerate() {
-            let reach = rule.reach(request);
-            if reach == Reach::All {
-                return Decision::Allow(self.matched(position, rule));
+        for (position, rule) in
+            self.rules.iter().enumerate().filter(|(_, rule)| !push || rule.git().is_some())
+        {
+            match rule.reach(request) {
+                Reach::All => return Decision::Allow(self.matched(position, rule)),
+                Reach::Head => return Decision::NeedsBody(self.push_check(request)),
+                reach => nearest = nearest.max(reach),
             }
-            nearest = nearest.max(reach);
         }
-        Decision::Deny(advice::denial(nearest, request))
+        Decision::Deny(if push {
+            advice::no_push(nearest, request)
+        } else {
+            advice::denial(nearest, request)
+        })
+    }
+
+    /// All rules for the repository count, since each allows some refs.
+    fn push_check(&self, request: &Request) -> BodyCheck {
+        let rules = self.rules.iter().enumerate().filter(|(_, rule)| rule.reach(request) == Reach::Head);
+        let rules =
+            rules.filter_map(|(position, rule)| Some((self.matched(position, rule), rule.git()?.clone())));
+        let (matches, rules) = rules.unzip();
+        BodyCheck::push(PushCheck::new(rules, request.host().to_string()), matches)
+    }
+
+    /// Whether some rule is for repositories of `host`, so that pushes to it are told from other requests.
+    #[must_use]
+    pub fn has_repository_rules_for(&self, host: &HostName) -> bool {
+        self.repositories && self.rules.iter().any(|rule| rule.git().is_some() && rule.host().matches(host))
     }
 
     fn matched(&self, position: usize, rule: &Rule) -> Match {
@@ -90,15 +120,16 @@ impl Allowlist {
     /// Whether some rule for `host` depends on the method, so that headers which override it must go.
     #[must_use]
     pub fn has_method_rules_for(&self, host: &HostName) -> bool {
-        self.url_rules().any(|rule| !rule.methods().is_empty() && rule.host().matches(host))
+        let by_method = |rule: &UrlRule| !rule.methods().is_empty() || rule.git().is_some();
+        self.url_rules().any(|rule| by_method(rule) && rule.host().matches(host))
     }
 
-    /// Whether `host` is allowed by some of its paths only, so that headers which name another path must go.
+    /// Whether `host` is allowed by some of its paths only, or some are judged apart, so that headers which name another path must go.
     #[must_use]
     pub fn has_path_rules_for(&self, host: &HostName) -> bool {
         let whole = self.domains().any(|domain| domain.matches(host));
         let mut limited = self.url_rules().filter(|rule| !rule.path().covers_every_path());
-        !whole && limited.any(|rule| rule.host().matches(host))
+        (!whole && limited.any(|rule| rule.host().matches(host))) || self.has_repository_rules_for(host)
     }
 }
 

@@ -32,6 +32,12 @@ pub enum Reason {
     Host,
     /// The host is the machine itself.
     Address,
+    /// A push would update a ref that may not be pushed.
+    RefNotAllowed,
+    /// A push would delete a ref, or lose commits of one.
+    RefLost,
+    /// The body, on which the decision depends, cannot be read.
+    Body,
 }
 
 impl Reason {
@@ -50,6 +56,9 @@ impl Reason {
             Self::PathNotAllowed => "path_not_allowed",
             Self::Host => "host",
             Self::Address => "address",
+            Self::RefNotAllowed => "ref_not_allowed",
+            Self::RefLost => "ref_lost",
+            Self::Body => "body",
         }
     }
 }
@@ -78,6 +87,9 @@ mod tests {
             (Reason::PathNotAllowed, "path_not_allowed"),
             (Reason::Host, "host"),
             (Reason::Address, "address"),
+            (Reason::RefNotAllowed, "ref_not_allowed"),
+            (Reason::RefLost, "ref_lost"),
+            (Reason::Body, "body"),
         ] {
             assert_eq!(reason.as_str(), name);
             assert_eq!(serde_json::to_value(reason).unwrap(), name);

@@ -1,8 +1,12 @@
 //! The rules of a policy.
 
 use serde::Deserialize;
+use serde::Deserializer;
 use serde::Serialize;
 
+use crate::git::GitRule;
+use crate::git::Service;
+use crate::git::covers;
 use crate::host_pattern::HostPattern;
 use crate::invalid_rule::InvalidRule;
 use crate::method::RuleMethod;
@@ -60,6 +64,14 @@ impl Rule {
         }
     }
 
+    /// What it allows of repositories, if it is for such.
+    pub(crate) fn git(&self) -> Option<&GitRule> {
+        match self {
+            Self::Domain(_) => None,
+            Self::Url(rule) => rule.git(),
+        }
+    }
+
     /// How near the rule comes to allowing a request.
     pub(crate) fn reach(&self, request: &Request) -> Reach {
         if !self.host().matches(request.host()) {
@@ -88,14 +100,48 @@ impl From<UrlRule> for Rule {
 ///
 /// The name of the list is historical: a path without a `*` covers only itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Entry")]
 pub struct UrlRule {
+    host: HostPattern,
+    path: PathPattern,
+    // An empty list would read as if no method were allowed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    methods: Vec<RuleMethod>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    git: Option<GitRule>,
+}
+
+/// The entry as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename = "UrlRule")]
+struct Entry {
     host: HostPattern,
     #[serde(default = "PathPattern::any")]
     path: PathPattern,
-    // An empty list would read as if no method were allowed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     methods: Vec<RuleMethod>,
+    // Without a value it must not read as if it were not there.
+    #[serde(default, deserialize_with = "present")]
+    git: Option<GitRule>,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<GitRule>, D::Error> {
+    GitRule::deserialize(deserializer).map(Some)
+}
+
+impl TryFrom<Entry> for UrlRule {
+    type Error = InvalidRule;
+
+    fn try_from(entry: Entry) -> Result<Self, InvalidRule> {
+        let Entry { host, path, methods, git } = entry;
+        if git.is_some() && !methods.is_empty() {
+            return Err(InvalidRule::MethodsWithGit);
+        }
+        if git.is_some() && path.as_str().ends_with('/') {
+            return Err(InvalidRule::RepositoryPath);
+        }
+        Ok(Self { host, path, methods, git })
+    }
 }
 
 impl UrlRule {
@@ -113,7 +159,19 @@ impl UrlRule {
             host: HostPattern::new(host)?,
             path: PathPattern::new(path)?,
             methods: methods.into_iter().map(RuleMethod::new).collect::<Result<_, _>>()?,
+            git: None,
         })
+    }
+
+    /// A rule for the repositories whose paths `path` covers, with or without `.git` at their end (an empty `path`: all), on the hosts that
+    /// `host` covers.
+    ///
+    /// # Errors
+    ///
+    /// A pattern that can never match.
+    pub fn repository(host: &str, path: &str, git: GitRule) -> Result<Self, InvalidRule> {
+        let (host, path) = (HostPattern::new(host)?, PathPattern::new(path)?);
+        Entry { host, path, methods: Vec::new(), git: Some(git) }.try_into()
     }
 
     /// The hosts it covers.
@@ -134,8 +192,17 @@ impl UrlRule {
         &self.methods
     }
 
+    /// What it allows of a repository, if its path is that of one.
+    #[must_use]
+    pub fn git(&self) -> Option<&GitRule> {
+        self.git.as_ref()
+    }
+
     /// How near it comes to allowing a request to a host that it covers.
     fn reach(&self, request: &Request) -> Reach {
+        if let Some(git) = &self.git {
+            return self.reach_repository(git, request);
+        }
         let target = request.target();
         if !self.path.matches(target) {
             let bare = target.query().is_some() && self.path.matches_without_query(target);
@@ -148,6 +215,17 @@ impl UrlRule {
             Reach::Path
         }
     }
+
+    fn reach_repository(&self, git: &GitRule, request: &Request) -> Reach {
+        match Service::of(request) {
+            Some((service, repository)) if covers(&self.path, repository) => match service {
+                Service::PushOffer | Service::Push if git.push.is_empty() => Reach::Path,
+                Service::Fetch | Service::PushOffer => Reach::All,
+                Service::Push => Reach::Head,
+            },
+            _ => Reach::Host,
+        }
+    }
 }
 
 /// What of a request a rule covers, from the least to the most.
@@ -157,5 +235,7 @@ pub(crate) enum Reach {
     Host,
     PathWithoutQuery,
     Path,
+    /// All but what is in the body.
+    Head,
     All,
 }

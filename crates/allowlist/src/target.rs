@@ -178,7 +178,7 @@ fn is_c1(pair: [u8; 2]) -> bool {
 /// Decodes until nothing changes, in one pass: an escape that a decoded byte completes is decoded on the spot.
 ///
 /// Malformed escapes stay as they are. The time is linear, however deep the nesting, since every step shortens the text.
-fn decode_fully(path: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn decode_fully(path: &[u8]) -> Cow<'_, [u8]> {
     if !path.contains(&b'%') {
         return Cow::Borrowed(path);
     }

@@ -2,7 +2,9 @@
 //!
 //! Invariant: whoever holds a [`Permit`] holds the very request that was permitted, so nothing else can be forwarded with it.
 
-use allowlist::{Decision, HostName, Match, Request, RuleKind};
+use std::sync::Arc;
+
+use allowlist::{Allowlist, BodyCheck, Decision, HostName, Match, Request, RuleKind, Step};
 use tokio::sync::watch;
 
 use crate::blocked::Blocked;
@@ -23,31 +25,94 @@ pub(crate) struct Permit {
     path_counts: bool,
 }
 
+/// The answer to a request that is not refused yet.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// It may be sent.
+    Permit(Permit),
+    /// Its body decides.
+    Pending(Box<Pending>),
+}
+
+/// A request whose body decides: nothing makes a permit of it but [`Gate::advance`].
+#[derive(Debug)]
+pub(crate) struct Pending {
+    request: Request,
+    check: BodyCheck,
+    /// What the check is made of.
+    allowlist: Arc<Allowlist>,
+}
+
+/// A request whose body was found good.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    pub(crate) permit: Permit,
+    /// What is sent in the place of the body.
+    pub(crate) body: Option<Vec<u8>>,
+    /// What the record should mention.
+    pub(crate) notes: Vec<String>,
+}
+
 impl Gate {
     /// A gate that follows `policy`.
     pub(crate) fn new(policy: watch::Receiver<LivePolicy>) -> Self {
         Self { policy }
     }
 
-    /// Permits `request`, or says why not.
+    /// Permits `request`, by itself or depending on its body, or says why not.
     ///
     /// # Errors
     ///
     /// The policy's denial; during a quarantine, or while the records are not read, a denial that says so.
-    pub(crate) fn admit(&self, request: Request) -> Result<Permit, Blocked> {
-        let policy = self.policy.borrow().clone();
-        if let Some(denial) = policy.closed() {
-            return Err(denial);
-        }
-        let allowlist = policy.allowlist;
+    pub(crate) fn admit(&self, request: Request) -> Result<Admission, Blocked> {
+        let allowlist = self.in_force()?;
         match allowlist.decide(&request) {
-            Decision::Allow(rule) => {
-                let method_counts = allowlist.has_method_rules_for(request.host());
-                // Rules for whole hosts are looked at first.
-                let path_counts = rule.kind == RuleKind::Url && allowlist.has_path_rules_for(request.host());
-                Ok(Permit { request, rule, method_counts, path_counts })
+            Decision::Allow(rule) => Ok(Admission::Permit(Permit::new(request, rule, &allowlist))),
+            Decision::NeedsBody(check) => {
+                Ok(Admission::Pending(Box::new(Pending { request, check, allowlist })))
             }
             Decision::Deny(denial) => Err(denial.into()),
+        }
+    }
+
+    /// Looks at the body of a request as far as it has come, `ended` if that is all of it. The policy that counts is the one in force now,
+    /// not when the body began.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gate::admit`], and the denial of what is in the body.
+    pub(crate) fn advance(
+        &self,
+        pending: &mut Pending,
+        so_far: &[u8],
+        ended: bool,
+    ) -> Result<Option<Passed>, Blocked> {
+        let allowlist = self.in_force()?;
+        if !Arc::ptr_eq(&allowlist, &pending.allowlist) {
+            match allowlist.decide(&pending.request) {
+                Decision::Allow(rule) => {
+                    let permit = Permit::new(pending.request.clone(), rule, &allowlist);
+                    return Ok(Some(Passed { permit, body: None, notes: Vec::new() }));
+                }
+                Decision::NeedsBody(check) => (pending.check, pending.allowlist) = (check, allowlist),
+                Decision::Deny(denial) => return Err(denial.into()),
+            }
+        }
+        Ok(match pending.check.advance(so_far, ended)? {
+            Step::More => None,
+            Step::Allow(admitted) => {
+                let permit = Permit::new(pending.request.clone(), admitted.rule, &pending.allowlist);
+                Some(Passed { permit, body: admitted.body, notes: admitted.notes })
+            }
+        })
+    }
+
+    /// The allowlist of the moment, unless nothing is permitted.
+    fn in_force(&self) -> Result<Arc<Allowlist>, Blocked> {
+        let policy = self.policy.borrow().clone();
+        match policy.closed() {
+            Some(denial) => Err(denial),
+            None => Ok(policy.allowlist),
         }
     }
 
@@ -84,7 +149,23 @@ impl QuarantineWatch {
     }
 }
 
+impl Pending {
+    /// How many bytes of the body may have to be read before the decision, at most.
+    pub(crate) fn limit(&self) -> usize {
+        self.check.limit()
+    }
+}
+
 impl Permit {
+    fn new(request: Request, rule: Match, allowlist: &Allowlist) -> Self {
+        let host = request.host();
+        let method_counts = allowlist.has_method_rules_for(host);
+        // Rules for whole hosts are looked at first.
+        let by_path = rule.kind == RuleKind::Url || allowlist.has_repository_rules_for(host);
+        let path_counts = by_path && allowlist.has_path_rules_for(host);
+        Self { request, rule, method_counts, path_counts }
+    }
+
     /// What may be asked.
     pub(crate) fn request(&self) -> &Request {
         &self.request
@@ -113,7 +194,7 @@ impl Permit {
 
 #[cfg(test)]
 mod tests {
-    use allowlist::{Allowlist, Reason, Scheme};
+    use allowlist::{Reason, Scheme};
     use futures_util::FutureExt;
     use sandbox_proxy_protocol::BlockReason;
 

@@ -30,6 +30,7 @@ fn decide(policy: &Allowlist, method: &str, host: &str, target: &str) -> Result<
         Request::from_wire(Scheme::Http, host.as_bytes(), method.as_bytes(), target.as_bytes()).unwrap();
     match policy.decide(&request) {
         Decision::Allow(rule) => Ok((rule.kind, rule.index)),
+        Decision::NeedsBody(_) => panic!("{host}{target} needs its body"),
         Decision::Deny(denial) => Err(denial),
     }
 }

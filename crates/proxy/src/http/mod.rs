@@ -19,6 +19,7 @@ pub(crate) mod fuzzed_frames;
 pub(crate) mod fuzzed_head;
 mod head;
 mod identity;
+mod inspect;
 mod outbound;
 mod outgoing;
 mod refusal;

@@ -8,7 +8,6 @@ use std::time::SystemTime;
 use allowlist::Reason;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
-use hyper::body::Incoming;
 use sandbox_proxy_protocol::BlockReason;
 
 use super::client::Client;
@@ -20,7 +19,9 @@ use crate::credential::{BodyPlan, CredentialError, Plan, Wire, hide};
 use crate::gate::Permit;
 use crate::scrub::Needles;
 use crate::signing::ChunkError;
-use crate::upload::{BufferFault, CHUNK_ROOM, ChunkFault, ChunkSigning, Unwanted, Upload, buffer, room};
+use crate::upload::{
+    BufferFault, CHUNK_ROOM, ChunkFault, ChunkSigning, RequestBody, Unwanted, Upload, buffer, room,
+};
 
 /// A request that is ready to be sent.
 pub(super) struct Prepared {
@@ -47,14 +48,14 @@ pub(super) async fn prepare(
     permit: &Permit,
     parts: Parts,
     headers: HeaderMap,
-    body: Incoming,
+    body: RequestBody,
     exchange: &mut Exchange,
 ) -> Result<Prepared, Unprepared> {
     let unwanted = Unwanted::of(&parts.headers);
     let mut plan = match plan(client, permit, &parts, headers) {
         Ok(plan) => plan,
         Err(unprepared) => {
-            unwanted.leave(body);
+            body.leave(unwanted);
             return Err(unprepared);
         }
     };
@@ -69,15 +70,23 @@ pub(super) async fn prepare(
     let upload = match std::mem::replace(&mut plan.body, BodyPlan::Pass) {
         BodyPlan::Pass => Upload::new(body, counter, no_trailers),
         BodyPlan::Hash(pending) => {
-            let body = buffer(body, &client.shared.signing_room, unwanted)
-                .await
-                .map_err(|fault| unbuffered(client, fault))?;
+            let body = match body {
+                RequestBody::Unread(body) => buffer(body, &client.shared.signing_room, unwanted)
+                    .await
+                    .map_err(|fault| unbuffered(client, fault))?,
+                RequestBody::Whole(body) => body,
+                body @ RequestBody::Begun(..) => {
+                    body.leave(unwanted);
+                    return Err(unsignable());
+                }
+            };
             let mut signed = pending.finish(body.sha256()).map_err(|error| unsigned(&error.into()))?;
             hide(&mut signed.headers);
             plan.headers = signed.headers;
             plan.target = Some(signed.target);
             Upload::buffered(body, counter, no_trailers)
         }
+        BodyPlan::Chunks(_) if body.replaced_length().is_some() => return Err(unsignable()),
         BodyPlan::Chunks(signer) => match room(CHUNK_ROOM, &client.shared.signing_room).await {
             Ok(room) => Upload::new(body, counter, no_trailers).signed(ChunkSigning::new(
                 *signer,
@@ -85,7 +94,7 @@ pub(super) async fn prepare(
                 room,
             )),
             Err(fault) => {
-                unwanted.leave(body);
+                body.leave(unwanted);
                 return Err(unbuffered(client, fault));
             }
         },
@@ -112,6 +121,15 @@ fn plan(client: &Client, permit: &Permit, parts: &Parts, headers: HeaderMap) -> 
 
 fn unsendable() -> Unprepared {
     Unprepared::Refused(Blocked::new(Reason::Path, "the path cannot be sent as it is: percent-encode it"))
+}
+
+/// The body of the request was judged, and could not be signed as what was judged.
+fn unsignable() -> Unprepared {
+    Unprepared::Refused(Blocked::new(
+        Reason::Body,
+        "whether this is allowed depends on the request's body, which cannot be signed as it is: send it without a signing \
+         credential",
+    ))
 }
 
 /// The request cannot carry its credentials.

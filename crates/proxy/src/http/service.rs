@@ -20,13 +20,14 @@ use super::exchange::{Asked, Exchange};
 use super::framing::Note;
 use super::head::{HeadFault, RefusedHead};
 use super::identity::{identify, origin_form};
+use super::inspect::decide_by_body;
 use super::outbound::prepare;
 use super::refusal::{give_up, log_is_full, refuse, turn_away};
 use crate::blocked::Blocked;
 use crate::fields::only;
-use crate::gate::Permit;
+use crate::gate::{Admission, Permit};
 use crate::headers::{RequestRules, asks_for_websocket, overrides_method, overrides_path, request_headers};
-use crate::upload::Unwanted;
+use crate::upload::{RequestBody, Unwanted};
 
 /// Answers one request of `client`; `note` is what hyper could not be shown of its head.
 pub(super) async fn answer(
@@ -81,7 +82,16 @@ async fn decide(
         None => judge(client, &parts, raw_target.as_deref()),
     };
     match judged {
-        Ok(permit) => pass(client, permit, parts, body, exchange).await,
+        Ok(Admission::Permit(permit)) => {
+            pass(client, permit, parts, RequestBody::Unread(body), exchange).await
+        }
+        Ok(Admission::Pending(pending)) => {
+            // Apart, so that other requests have no room for it.
+            match Box::pin(decide_by_body(client, *pending, &parts, body)).await {
+                Ok((permit, body)) => pass(client, permit, parts, body, exchange).await,
+                Err(denial) => refuse(&denial, exchange),
+            }
+        }
         Err(denial) => {
             if refused.is_none() {
                 Unwanted::of(&parts.headers).leave(body);
@@ -126,7 +136,7 @@ fn canonical(host: String, scheme: Scheme) -> String {
     }
 }
 
-fn judge(client: &Client, parts: &Parts, raw_target: Option<&[u8]>) -> Result<Permit, Blocked> {
+fn judge(client: &Client, parts: &Parts, raw_target: Option<&[u8]>) -> Result<Admission, Blocked> {
     if parts.headers.len() > client.limits().headers {
         return Err(head_denial(HeadFault::TooManyHeaders));
     }
@@ -167,12 +177,12 @@ async fn pass(
     client: &Arc<Client>,
     permit: Permit,
     mut parts: Parts,
-    body: Incoming,
+    body: RequestBody,
     mut exchange: Exchange,
 ) -> Response<Download> {
     let upgrade = parts.extensions.remove::<OnUpgrade>();
     let websocket = upgrade.filter(|_| {
-        let bodiless = http_body::Body::is_end_stream(&body);
+        let bodiless = body.is_empty();
         asks_for_websocket(&parts.headers) && parts.method == http::Method::GET && bodiless
     });
     let rules = RequestRules {
@@ -180,13 +190,16 @@ async fn pass(
         strip_path_override: permit.path_counts(),
         websocket: websocket.is_some(),
     };
-    let Some(headers) = request_headers(&parts.headers, rules) else {
+    let Some(mut headers) = request_headers(&parts.headers, rules) else {
         let denial = Blocked::new(
             BlockReason::Framing,
             "the Connection header names a header that must not be dropped: leave it out",
         );
         return refuse(&denial, exchange);
     };
+    if let Some(length) = body.replaced_length() {
+        headers.insert(CONTENT_LENGTH, length.into());
+    }
     if permit.method_counts() && overrides_method(&parts.headers) {
         client.warn(format!(
             "removed a header that would override the method {} of a request to {}",

@@ -14,6 +14,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::buffer::{Buffered, STALL};
 use super::chunk_signing::{BodyError, ChunkSigning};
+use super::inspect::{Beginning, RequestBody};
 use crate::headers::trailers;
 
 /// A request's body on its way to the upstream.
@@ -28,6 +29,8 @@ pub(crate) struct Upload {
 enum Source {
     /// What the client sends.
     Client {
+        /// What it has sent already.
+        beginning: Option<Box<Beginning>>,
         incoming: Incoming,
         /// Set while the client owes us a frame.
         stall: Option<Pin<Box<Sleep>>>,
@@ -38,8 +41,14 @@ enum Source {
 
 impl Upload {
     /// Counts what goes through in `counter`; no trailer is called as in `no_trailers`.
-    pub(crate) fn new(incoming: Incoming, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
-        let source = Source::Client { incoming, stall: None };
+    pub(crate) fn new(body: RequestBody, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
+        let source = match body {
+            RequestBody::Unread(incoming) => Source::Client { beginning: None, incoming, stall: None },
+            RequestBody::Begun(beginning, incoming) => {
+                Source::Client { beginning: Some(beginning), incoming, stall: None }
+            }
+            RequestBody::Whole(body) => Source::Buffer(body),
+        };
         Self { source, signing: None, counter, no_trailers }
     }
 
@@ -57,10 +66,13 @@ impl Upload {
 
 impl Source {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let (incoming, stall) = match self {
+        let (beginning, incoming, stall) = match self {
             Self::Buffer(buffered) => return Poll::Ready(buffered.next_frame().map(Ok)),
-            Self::Client { incoming, stall } => (incoming, stall),
+            Self::Client { beginning, incoming, stall } => (beginning, incoming, stall),
         };
+        if let Some(beginning) = beginning.take() {
+            return Poll::Ready(Some(Ok(Frame::data(beginning.data))));
+        }
         if let Poll::Ready(frame) = Pin::new(incoming).poll_frame(cx) {
             *stall = None;
             return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)));
@@ -96,7 +108,9 @@ impl Body for Upload {
     fn is_end_stream(&self) -> bool {
         match (&self.signing, &self.source) {
             (Some(signing), _) => signing.is_end_stream(),
-            (None, Source::Client { incoming, .. }) => incoming.is_end_stream(),
+            (None, Source::Client { beginning, incoming, .. }) => {
+                beginning.is_none() && incoming.is_end_stream()
+            }
             (None, Source::Buffer(buffered)) => buffered.is_end_stream(),
         }
     }
@@ -104,7 +118,12 @@ impl Body for Upload {
     /// A recomputed signature is as long as the one before.
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Client { incoming, .. } => incoming.size_hint(),
+            Source::Client { beginning: None, incoming, .. } => incoming.size_hint(),
+            Source::Client { beginning: Some(beginning), incoming, .. } => {
+                let (sent, rest) = (beginning.data.len() as u64, incoming.size_hint());
+                rest.exact()
+                    .map_or_else(SizeHint::default, |rest| SizeHint::with_exact(sent.saturating_add(rest)))
+            }
             Source::Buffer(buffered) => buffered.size_hint(),
         }
     }

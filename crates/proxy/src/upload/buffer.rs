@@ -31,6 +31,8 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub(crate) struct Buffered {
     data: Bytes,
     trailers: Option<HeaderMap>,
+    /// The client sent something else.
+    replaced: bool,
     _room: OwnedSemaphorePermit,
 }
 
@@ -97,10 +99,25 @@ pub(crate) async fn buffer(
             Err(frame) => trailers = frame.into_trailers().ok(),
         }
     }
-    Ok(Buffered { data: data.freeze(), trailers, _room: room })
+    Ok(Buffered::new(data.freeze(), trailers, room))
 }
 
 impl Buffered {
+    /// A body that was read to its end, for which there is `room`.
+    pub(super) fn new(data: Bytes, trailers: Option<HeaderMap>, room: OwnedSemaphorePermit) -> Self {
+        Self { data, trailers, replaced: false, _room: room }
+    }
+
+    /// It takes the place of what the client sent.
+    pub(super) fn in_place(self) -> Self {
+        Self { replaced: true, ..self }
+    }
+
+    /// How long it is, if it is not what the client sent.
+    pub(super) fn replaced_length(&self) -> Option<u64> {
+        self.replaced.then_some(self.data.len() as u64)
+    }
+
     /// The hash that signatures are made of.
     pub(crate) fn sha256(&self) -> [u8; 32] {
         Sha256::digest(&self.data).into()
@@ -178,6 +195,7 @@ mod tests {
         let mut body = Buffered {
             data: Bytes::from_static(b"abc"),
             trailers: Some(trailers.clone()),
+            replaced: false,
             _room: room(8, &all).await.unwrap(),
         };
         let hash = body.sha256();

@@ -3,7 +3,9 @@
 mod body;
 mod buffer;
 mod chunk_signing;
+mod inspect;
 
 pub(crate) use body::{Upload, fit};
 pub(crate) use buffer::{BufferFault, ROOM, Unwanted, buffer, room};
 pub(crate) use chunk_signing::{BodyError, ChunkFault, ChunkSigning, ROOM as CHUNK_ROOM};
+pub(crate) use inspect::{Decided, RequestBody, Undecided, inspect};

@@ -17,6 +17,7 @@ mod limits;
 mod memory;
 mod order;
 mod policy;
+mod pushes;
 mod reflected;
 mod services;
 mod signing;

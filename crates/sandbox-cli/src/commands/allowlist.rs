@@ -28,7 +28,7 @@ struct Verdict {
     rule: Option<Match>,
     /// Why not.
     reason: Option<Reason>,
-    /// Why not and what to change, in one sentence.
+    /// Why not and what to change, in one sentence; or what of the request's body decides.
     message: Option<String>,
 }
 
@@ -36,6 +36,7 @@ impl Verdict {
     fn on(policy: &Allowlist, method: &str, url: &[u8]) -> Self {
         let (rule, reason, message) = match policy.judge(method, url) {
             Decision::Allow(rule) => (Some(rule), None, None),
+            Decision::NeedsBody(check) => (check.rule().cloned(), None, Some(check.condition())),
             Decision::Deny(denial) => (None, Some(denial.reason()), Some(denial.message_naming(ALLOWLIST))),
         };
         Self {
@@ -150,11 +151,13 @@ fn text(verdict: &Verdict, printer: Printer) -> String {
         Some(rule) => {
             let path = rule.path.as_deref().filter(|path| !path.is_empty());
             let pattern = format!("{}{}", rule.host, path.unwrap_or_default());
+            let condition = message.as_deref().map(|condition| format!(", {condition}")).unwrap_or_default();
             format!(
-                "{} {request} by {}[{}]: {pattern}",
+                "{} {request} by {}[{}]: {pattern}{}",
                 printer.styled(Style::Good, "allowed"),
                 rule.kind.list(),
-                rule.index
+                rule.index,
+                printer.sanitize(&condition)
             )
         }
         None => format!(
@@ -182,7 +185,12 @@ mod tests {
 
     fn policy() -> Allowlist {
         Allowlist::from_yaml(
-            "domains: [a.example]\nurl_prefixes: [{host: b.example, path: /v1/*, methods: [GET]}]",
+            "
+domains: [a.example]
+url_prefixes:
+  - {host: b.example, path: /v1/*, methods: [GET]}
+  - {host: c.example, path: /r.git, git: {push: [refs/heads/agent/*, refs/tags/*]}}
+",
             "t",
         )
         .unwrap()
@@ -219,7 +227,7 @@ mod tests {
         assert_eq!(worst.status().code(), 0);
         worst.report(&Verdict::on(&policy(), "GET", b"https://a.example/"), Output::Text, printer);
         assert_eq!(worst.status().code(), 0);
-        worst.report(&Verdict::on(&policy(), "GET", b"https://c.example/"), Output::Text, printer);
+        worst.report(&Verdict::on(&policy(), "GET", b"https://d.example/"), Output::Text, printer);
         assert_eq!(worst.status().code(), 1);
         worst.report(&Verdict::on(&policy(), "GET", b"nonsense"), Output::Json, printer);
         assert_eq!(worst.status().code(), 2);
@@ -233,6 +241,7 @@ mod tests {
         let shown = |method: &str, url: &str| text(&Verdict::on(&policy(), method, url.as_bytes()), printer);
         insta::assert_snapshot!(shown("GET", "https://a.example/x"), @"allowed GET https://a.example/x by domains[0]: a.example");
         insta::assert_snapshot!(shown("GET", "https://b.example/v1/x"), @"allowed GET https://b.example/v1/x by url_prefixes[0]: b.example/v1/*");
+        insta::assert_snapshot!(shown("POST", "https://c.example/r/git-receive-pack"), @"allowed POST https://c.example/r/git-receive-pack by url_prefixes[1]: c.example/r.git, if the refs pushed are allowed: refs/heads/agent/*, refs/tags/*");
         insta::assert_snapshot!(shown("POST", "https://b.example/v1/x"), @r#"
         BLOCKED POST https://b.example/v1/x [reason: method]
                 POST is not allowed for this path of b.example: to allow it, add {host: "b.example", path: "/v1/x", methods: [POST]} to `url_prefixes` in .sandbox/network-allowlist.yaml
@@ -251,8 +260,8 @@ mod tests {
             r#"{"method":"GET","url":"https://b.example/v1/x","allowed":true,"rule":{"kind":"url","index":0,"host":"b.example","path":"/v1/*"},"reason":null,"message":null}"#
         );
         assert_eq!(
-            json("https://c.example/"),
-            r#"{"method":"GET","url":"https://c.example/","allowed":false,"rule":null,"reason":"host","message":"c.example is not allowed: to allow it, add \"c.example\" to `domains` in .sandbox/network-allowlist.yaml, or for this path only {host: \"c.example\", path: \"/\"} to `url_prefixes`"}"#
+            json("https://d.example/"),
+            r#"{"method":"GET","url":"https://d.example/","allowed":false,"rule":null,"reason":"host","message":"d.example is not allowed: to allow it, add \"d.example\" to `domains` in .sandbox/network-allowlist.yaml, or for this path only {host: \"d.example\", path: \"/\"} to `url_prefixes`"}"#
         );
     }
 }

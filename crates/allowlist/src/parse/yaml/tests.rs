@@ -59,7 +59,11 @@ fn keys() {
     check("domain: [a]\n", 1, 1, "unknown key `domain`");
     check("domains: [a]\nextra: 1\n", 2, 1, "`domains` or `url_prefixes`");
     check("url_prefixes:\n  - host: a\n    graphql:\n", 3, 5, "`graphql` is not supported");
-    check("url_prefixes:\n  - host: a\n    method: [GET]\n", 3, 5, "`host`, `path` or `methods`");
+    check("url_prefixes:\n  - host: a\n    method: [GET]\n", 3, 5, "`host`, `path`, `methods` or `git`");
+    check("url_prefixes:\n  - host: a\n    git:\n", 3, 5, "`git` has no value");
+    check("url_prefixes:\n  - host: a\n    git: ~\n", 3, 5, "`git` has no value");
+    check("url_prefixes:\n  - host: a\n    git: true\n", 3, 10, "is a mapping");
+    check("url_prefixes:\n  - host: a\n    git: {pull: []}\n", 3, 11, "unknown key `pull`");
     check("<<: {domains: [a]}\n", 1, 1, "unknown key `<<`");
     check("1: [a]\n", 1, 1, "a key is a text");
     check("? [a]\n: b\n", 1, 3, "a key is a text");
@@ -89,6 +93,9 @@ fn rules_that_never_match() {
     check("url_prefixes: [{host: é, path: x}]\n", 1, 32, "begins with `/` or `*`");
     check("url_prefixes:\n  - {host: a, path: /a/../b}\n", 2, 21, "dot segment");
     check("url_prefixes:\n  - host: a\n    path: '/[a]/../*'\n", 3, 11, "no path can match");
+    check("url_prefixes: [{host: a, path: /r/, git: {}}]\n", 1, 16, "does not end in `/`");
+    check("url_prefixes: [{host: a, methods: [GET], git: {}}]\n", 1, 16, "not both");
+    check("url_prefixes: [{host: a, git: {push: [refs/x, main]}}]\n", 1, 47, "refs in full");
     for method in ["'*'", "''", "'GET,HEAD'", "'GET POST'"] {
         check(&format!("url_prefixes: [{{host: a, methods: [GET, {method}]}}]\n"), 1, 41, "is not a method");
     }

@@ -1,0 +1,212 @@
+//! The beginning of a push: which refs it updates, read as strictly as no server reads it.
+//!
+//! Whatever servers could read in two ways is refused: other packets than lines and flushes, lines that git does not write, push
+//! certificates, which would name the refs a second time.
+
+use super::packet::Packet;
+use super::packet::next;
+use super::ref_name::is_valid;
+use super::ref_name::shown;
+use super::rule::GitRule;
+use crate::denial::Denial;
+use crate::reason::Reason;
+
+/// Bytes of the commands and options of a push at most: some 8,000 refs.
+pub(crate) const LIMIT: usize = 1024 * 1024;
+
+/// Reads what a push asks for and compares it with the rules for its repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PushCheck {
+    rules: Vec<GitRule>,
+    /// The host and path of the repository, for messages.
+    host: String,
+    /// How much of the body was read.
+    at: usize,
+    phase: Phase,
+    /// The hexadecimal digits of an object's id, from the first command on.
+    digits: usize,
+    /// Whether options follow the commands.
+    options: bool,
+    /// The first rule that allowed something.
+    rule: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing but `shallow` lines has come.
+    Start,
+    /// A command has come.
+    Commands,
+    /// The options of the push.
+    Options,
+    /// A push of nothing, by which git finds out whether it may.
+    Probe,
+    /// Only the pack follows.
+    Done,
+}
+
+/// One line of a push.
+struct Command<'a> {
+    new: &'a [u8],
+    name: &'a [u8],
+}
+
+impl PushCheck {
+    /// A push to a repository of `host`, for which there are these rules.
+    pub(crate) fn new(rules: Vec<GitRule>, host: String) -> Self {
+        Self { rules, host, at: 0, phase: Phase::Start, digits: 0, options: false, rule: 0 }
+    }
+
+    /// What the decision depends on.
+    pub(crate) fn condition(&self) -> String {
+        let patterns: Vec<&str> =
+            self.rules.iter().flat_map(|rule| &rule.push).map(super::rule::RefPattern::as_str).collect();
+        format!("if the refs pushed are allowed: {}", patterns.join(", "))
+    }
+
+    /// Reads on; once all that is asked for is known and allowed, the place of the rule that allows it.
+    pub(crate) fn advance(&mut self, so_far: &[u8], ended: bool) -> Result<Option<usize>, Denial> {
+        loop {
+            let rest = so_far.get(self.at..).unwrap_or_default();
+            match self.phase {
+                Phase::Done => return Ok(Some(self.rule)),
+                Phase::Probe if !rest.is_empty() => return Err(unreadable("data follows a push of nothing")),
+                Phase::Probe => return Ok(ended.then_some(self.rule)),
+                Phase::Start | Phase::Commands | Phase::Options => {}
+            }
+            let packet = next(rest).map_err(|_| unreadable("it is not made of packet lines"))?;
+            let Some((packet, length)) = packet else {
+                if ended {
+                    return Err(unreadable("it ends too early"));
+                }
+                return if so_far.len() > LIMIT { Err(too_long()) } else { Ok(None) };
+            };
+            self.at = self.at.saturating_add(length);
+            if self.at > LIMIT {
+                return Err(too_long());
+            }
+            self.packet(packet)?;
+        }
+    }
+
+    fn packet(&mut self, packet: Packet<'_>) -> Result<(), Denial> {
+        self.phase = match (self.phase, packet) {
+            (Phase::Start, Packet::Line(line)) if line.starts_with(b"shallow ") => {
+                let id = line.strip_prefix(b"shallow ").unwrap_or_default();
+                if !is_id(id) {
+                    return Err(unreadable("a `shallow` line names no commit"));
+                }
+                Phase::Start
+            }
+            (Phase::Start, Packet::Line(line)) => self.first(line)?,
+            (Phase::Commands, Packet::Line(line)) => self.command(line)?,
+            // With `shallow` lines before it this is no probe, and git does not send it.
+            (Phase::Start, Packet::Flush) if self.at > 4 => return Err(unreadable("it has no commands")),
+            (Phase::Start, Packet::Flush) => Phase::Probe,
+            (Phase::Commands, Packet::Flush) if self.options => Phase::Options,
+            (Phase::Options, Packet::Line(_)) => Phase::Options,
+            (_, Packet::Flush) | (Phase::Probe | Phase::Done, Packet::Line(_)) => Phase::Done,
+        };
+        Ok(())
+    }
+
+    /// The first command, which also says what the client is capable of.
+    fn first(&mut self, line: &[u8]) -> Result<Phase, Denial> {
+        let mut parts = line.splitn(2, |byte| *byte == 0);
+        let command = parts.next().unwrap_or_default();
+        if command == b"push-cert" {
+            return Err(Denial::body("signed pushes cannot be checked", "push with `--no-signed`"));
+        }
+        let mut format = b"sha1".as_slice();
+        for word in
+            parts.next().unwrap_or_default().split(|byte| *byte == b' ').filter(|word| !word.is_empty())
+        {
+            if !word.iter().all(u8::is_ascii_graphic) {
+                return Err(unreadable("its capabilities are no words"));
+            }
+            match word.split(|byte| *byte == b'=').next() {
+                Some(b"push-options") if word == b"push-options" => self.options = true,
+                Some(b"push-options") => return Err(unreadable("its capabilities cannot be read")),
+                Some(b"object-format") => format = word.get(b"object-format=".len()..).unwrap_or_default(),
+                _ => {}
+            }
+        }
+        self.digits = match format {
+            b"sha1" => 40,
+            b"sha256" => 64,
+            _ => return Err(unreadable("its object format is unknown")),
+        };
+        self.command(command)
+    }
+
+    fn command(&mut self, line: &[u8]) -> Result<Phase, Denial> {
+        let command =
+            Command::read(line, self.digits).ok_or_else(|| unreadable("one of its commands is malformed"))?;
+        let position = self.judge(&command)?;
+        if self.phase == Phase::Start {
+            self.rule = position;
+        }
+        Ok(Phase::Commands)
+    }
+
+    /// The place of the rule that allows `command`.
+    fn judge(&self, command: &Command<'_>) -> Result<usize, Denial> {
+        let name = shown(command.name);
+        if !is_valid(command.name) {
+            return Err(unreadable(&format!("{name} is no name of a ref")));
+        }
+        if !self.rules.iter().any(|rule| rule.covers(command.name)) {
+            let before = format!(
+                "{name} of this repository of {} may not be pushed: push to another ref, or to allow it, add it to `push` \
+                 of the repository's `git` entry",
+                self.host
+            );
+            return Err(Denial::of_policy(Reason::RefNotAllowed, before, ""));
+        }
+        let allows = |rule: &GitRule| rule.covers(command.name) && (rule.delete || !is_zero(command.new));
+        self.rules.iter().position(allows).ok_or_else(|| {
+            let before = format!(
+                "{name} of this repository of {} may not be deleted: to allow it, set `delete: true` in the repository's \
+                 `git` entry",
+                self.host
+            );
+            Denial::of_policy(Reason::RefLost, before, "")
+        })
+    }
+}
+
+impl<'a> Command<'a> {
+    fn read(line: &'a [u8], digits: usize) -> Option<Self> {
+        let (old, rest) = line.split_at_checked(digits)?;
+        let (new, name) = rest.strip_prefix(b" ")?.split_at_checked(digits)?;
+        let name = name.strip_prefix(b" ")?;
+        let whole = [old, new].into_iter().all(|id| id.iter().all(|byte| is_digit(*byte)));
+        (whole && !name.is_empty()).then_some(Self { new, name })
+    }
+}
+
+fn is_id(text: &[u8]) -> bool {
+    matches!(text.len(), 40 | 64) && text.iter().all(|byte| is_digit(*byte))
+}
+
+fn is_digit(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
+fn is_zero(id: &[u8]) -> bool {
+    id.iter().all(|byte| *byte == b'0')
+}
+
+fn unreadable(fault: &str) -> Denial {
+    Denial::body(&format!("the push cannot be read, since {fault}"), "push with git itself")
+}
+
+fn too_long() -> Denial {
+    Denial::body(
+        "the push updates more refs than can be checked, in more than 1 MiB",
+        "push fewer refs at once",
+    )
+}
+
+#[cfg(test)]
+mod tests;

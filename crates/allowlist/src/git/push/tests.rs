@@ -1,0 +1,201 @@
+//! What pushes may look like.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::git::RefPattern;
+
+const A: &str = "1111111111111111111111111111111111111111";
+const B: &str = "2222222222222222222222222222222222222222";
+const ZERO: &str = "0000000000000000000000000000000000000000";
+
+fn rule(push: &[&str], delete: bool) -> GitRule {
+    GitRule { push: push.iter().map(|text| RefPattern::new(text).unwrap()).collect(), delete }
+}
+
+fn check() -> PushCheck {
+    let rules = vec![rule(&["refs/heads/agent/*"], false), rule(&["refs/heads/gone/*", "refs/tags/*"], true)];
+    PushCheck::new(rules, "a.example".to_owned())
+}
+
+fn line(text: impl AsRef<[u8]>) -> Vec<u8> {
+    let text = text.as_ref();
+    [format!("{:04x}", text.len() + 4).as_bytes(), text].concat()
+}
+
+/// A push of these refs, from [`A`] to [`B`].
+fn push(names: &[&str]) -> Vec<u8> {
+    let mut lines = names.iter().map(|name| format!("{A} {B} {name}")).collect::<Vec<_>>();
+    lines[0] += "\0 report-status-v2 side-band-64k object-format=sha1 agent=git/2.39.5";
+    [lines.iter().flat_map(line).collect(), b"0000PACK and more".to_vec()].concat()
+}
+
+/// What is said of a whole body.
+fn whole(body: &[u8]) -> Result<Option<usize>, Denial> {
+    check().advance(body, true)
+}
+
+/// The same of a body that comes byte by byte.
+fn bytewise(body: &[u8]) -> Result<Option<usize>, Denial> {
+    let mut check = check();
+    for length in 0..body.len() {
+        if let Some(rule) = check.advance(&body[..length], false)? {
+            return Ok(Some(rule));
+        }
+    }
+    check.advance(body, true)
+}
+
+fn verdict(body: &[u8]) -> Result<usize, Reason> {
+    let (at_once, bytewise) = (whole(body), bytewise(body));
+    assert_eq!(at_once.as_ref().ok(), bytewise.as_ref().ok(), "{}", body.escape_ascii());
+    assert_eq!(
+        at_once.as_ref().map_err(Denial::reason).err(),
+        bytewise.as_ref().map_err(Denial::reason).err()
+    );
+    at_once.map(|rule| rule.expect("the body has ended")).map_err(|denial| denial.reason())
+}
+
+#[test]
+fn refs_are_allowed_by_any_rule_and_refused_all_or_nothing() {
+    use Reason::{RefLost, RefNotAllowed};
+    for (names, expected) in [
+        (["refs/heads/agent/x"].as_slice(), Ok(0)),
+        (&["refs/tags/v1"], Ok(1)),
+        (&["refs/heads/agent/x", "refs/tags/v1"], Ok(0)),
+        (&["refs/heads/main"], Err(RefNotAllowed)),
+        (&["refs/heads/agent/x", "refs/heads/main"], Err(RefNotAllowed)),
+        (&["refs/heads/main", "refs/heads/agent/x"], Err(RefNotAllowed)),
+        (&["refs/heads/agent/x", "refs/heads/agent/y", "refs/heads/agentz"], Err(RefNotAllowed)),
+    ] {
+        assert_eq!(verdict(&push(names)), expected, "{names:?}");
+    }
+    let delete = |name: &str| [line(format!("{A} {ZERO} {name}\0 delete-refs")), b"0000".to_vec()].concat();
+    assert_eq!(verdict(&delete("refs/heads/agent/x")), Err(RefLost));
+    assert_eq!(verdict(&delete("refs/heads/gone/x")), Ok(1));
+    assert_eq!(verdict(&delete("refs/heads/main")), Err(RefNotAllowed));
+    let message = whole(&push(&["refs/heads/main"])).unwrap_err().message_naming("the policy");
+    assert_eq!(
+        message,
+        "refs/heads/main of this repository of a.example may not be pushed: push to another ref, or to allow it, add it to \
+         `push` of the repository's `git` entry in the policy"
+    );
+}
+
+#[test]
+fn what_git_sends_is_read() {
+    let long = "3".repeat(64);
+    let caps = "\0 report-status push-options object-format=sha1";
+    let name = "refs/heads/agent/x";
+    let sha256 = format!("{long} {long} {name}\0 object-format=sha256 agent=git/2.39.5");
+    for body in [
+        [line(format!("{A} {B} {name}\n")), b"0000".to_vec()].concat(),
+        [line(format!("{A} {B} {name}\0caps\n")), b"0000".to_vec()].concat(),
+        [line(format!("shallow {A}\n")), line(format!("shallow {B}")), push(&[name])].concat(),
+        [line(format!("{A} {B} {name}{caps}")), b"0000".to_vec(), line("ci.skip\n"), b"0000PACK".to_vec()]
+            .concat(),
+        [line(format!("{A} {B} {name}{caps}")), b"00000000PACK".to_vec()].concat(),
+        [line(&sha256), line(format!("{long} {long} {name}2")), b"0000PACK".to_vec()].concat(),
+        b"0000".to_vec(),
+    ] {
+        assert_eq!(verdict(&body), Ok(0), "{}", body.escape_ascii());
+    }
+}
+
+#[test]
+fn what_git_does_not_send_is_refused() {
+    let good = format!("{A} {B} refs/heads/agent/x");
+    let command = |text: String| [line(text), b"0000PACK".to_vec()].concat();
+    let two = |second: String| [line(&good), line(second), b"0000PACK".to_vec()].concat();
+    let (upper, long) = (A.replace('1', "A"), "3".repeat(64));
+    let bodies = [
+        vec![],
+        b"000".to_vec(),
+        b"0000x".to_vec(),
+        b"00000000".to_vec(),
+        b"PACK".to_vec(),
+        b"0001".to_vec(),
+        line(&good),
+        [line(&good), b"0001".to_vec()].concat(),
+        [line(&good), b"0004".to_vec(), b"0000".to_vec()].concat(),
+        [line(format!("shallow {A}")), b"0000".to_vec()].concat(),
+        [line("shallow x"), push(&["refs/heads/agent/x"])].concat(),
+        two(format!("shallow {A}")),
+        command(format!("{upper} {B} refs/heads/agent/x")),
+        command(format!("{A}  {B} refs/heads/agent/x")),
+        command(format!("{A} {B}  refs/heads/agent/x")),
+        command(format!("{A} {B}\trefs/heads/agent/x")),
+        command(format!("{A} {B} ")),
+        command(format!("{A} {B}")),
+        command(format!("{A}1 {B}1 refs/heads/agent/x")),
+        command(format!("{long} {long} refs/heads/agent/x")),
+        command(format!("{good}\0 object-format=sha256")),
+        command(format!("{good}\0 object-format=sha512")),
+        command(format!("{good}\0 push-options=1")),
+        command(format!("{good}\0 a\0push-options")),
+        command(format!("{good}\0 a\tpush-options")),
+        command(format!("{good}\n\0 report-status")),
+        two(format!("{good}\0 report-status")),
+        two(format!("{long} {long} refs/heads/agent/x")),
+        command(format!("{good}\n\nrefs/heads/main")),
+        command(format!("{A} {B} refs/heads/agent/../main")),
+        command(format!("{A} {B} refs/heads/agent/x y")),
+        command(format!("{A} {B} HEAD")),
+        command("push-cert".to_owned()),
+        [line("push-cert\0 report-status"), line("certificate version 0.1"), line("push-cert-end\n")]
+            .concat(),
+        two("push-cert".to_owned()),
+        [line(format!("{good}\0 push-options")), b"0000".to_vec(), b"PACK".to_vec()].concat(),
+    ];
+    for body in bodies {
+        assert_eq!(verdict(&body), Err(Reason::Body), "{}", body.escape_ascii());
+    }
+    let message = whole(&line("push-cert\0 x")).unwrap_err().to_string();
+    assert_eq!(message, "signed pushes cannot be checked: push with `--no-signed`");
+}
+
+#[test]
+fn commands_have_a_limit() {
+    let one = line(format!("{A} {B} refs/heads/agent/x"));
+    let mut body = one.repeat(LIMIT / one.len());
+    assert_eq!(check().advance(&body, false), Ok(None));
+    assert_eq!(
+        check().advance(&[body.as_slice(), b"0000"].concat(), false).ok(),
+        (body.len() + 4 <= LIMIT).then_some(Some(0))
+    );
+    body.extend(one.repeat(2));
+    assert_eq!(check().advance(&body, false).unwrap_err().reason(), Reason::Body);
+}
+
+proptest! {
+    /// The verdict does not depend on how a body is cut, and nothing panics.
+    #[test]
+    fn any_bytes_have_one_verdict(
+        parts in proptest::collection::vec(
+            prop_oneof![
+                Just(line(format!("{A} {B} refs/heads/agent/x\0 push-options"))),
+                Just(line(format!("{A} {ZERO} refs/heads/gone/x"))),
+                Just(line(format!("{A} {B} refs/heads/main"))),
+                Just(line(format!("shallow {A}"))),
+                Just(line("push-cert\0x")),
+                Just(b"0000".to_vec()),
+                Just(b"PACK".to_vec()),
+                proptest::collection::vec(any::<u8>(), 0..6),
+            ],
+            0..6,
+        )
+    ) {
+        let _ = verdict(&parts.concat());
+    }
+
+    /// What is allowed names no other ref anywhere in its commands.
+    #[test]
+    fn no_denied_ref_passes(names in proptest::collection::vec("(agent/|main|gone/)[a-z./\\n]{0,3}", 1..4)) {
+        let names: Vec<String> = names.iter().map(|name| format!("refs/heads/{name}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        if verdict(&push(&names)).is_ok() {
+            let allowed = |name: &&str| name.starts_with("refs/heads/agent/") || name.starts_with("refs/heads/gone/");
+            prop_assert!(names.iter().all(|name| allowed(name) && is_valid(name.strip_suffix('\n').unwrap_or(name).as_bytes())));
+        }
+    }
+}

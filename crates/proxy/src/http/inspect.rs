@@ -1,0 +1,64 @@
+//! Requests whose body decides: they are read until the policy has decided, and only then is there a permit.
+
+use http::header::CONTENT_ENCODING;
+use http::request::Parts;
+use hyper::body::Incoming;
+use sandbox_proxy_protocol::BlockReason;
+
+use super::client::Client;
+use crate::blocked::Blocked;
+use crate::gate::{Pending, Permit};
+use crate::upload::{BufferFault, Decided, RequestBody, Undecided, Unwanted, inspect};
+
+/// The permit for a request, and its body, of which some was read.
+pub(super) async fn decide_by_body(
+    client: &Client,
+    mut pending: Pending,
+    parts: &Parts,
+    body: Incoming,
+) -> Result<(Permit, RequestBody), Blocked> {
+    let unwanted = Unwanted::of(&parts.headers);
+    let mut encodings = parts.headers.get_all(CONTENT_ENCODING).iter();
+    if encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        unwanted.leave(body);
+        return Err(Blocked::new(
+            allowlist::Reason::Body,
+            "whether this is allowed depends on the request's body, which is compressed: send it without Content-Encoding",
+        ));
+    }
+    let gate = &client.shared.gate;
+    let limit = pending.limit();
+    let look = |so_far: &[u8], ended| {
+        let passed = gate.advance(&mut pending, so_far, ended)?;
+        Ok(passed.map(|passed| Decided { found: (passed.permit, passed.notes), replacement: passed.body }))
+    };
+    match inspect(body, limit, &client.shared.signing_room, unwanted, look).await {
+        Ok(((permit, notes), body)) => {
+            for note in notes {
+                client.warn(note);
+            }
+            Ok((permit, body))
+        }
+        Err(Undecided::Denied(denial)) => Err(denial),
+        Err(Undecided::Unread(fault)) => Err(unread(client, fault)),
+    }
+}
+
+fn unread(client: &Client, fault: BufferFault) -> Blocked {
+    match fault {
+        BufferFault::TooLarge => Blocked::new(
+            allowlist::Reason::Body,
+            "whether this is allowed depends on the request's body, which is too long to be read: send less at once",
+        ),
+        BufferFault::Full => {
+            Blocked::new(BlockReason::Limit, "too many bodies are being read: try again later")
+        }
+        BufferFault::Stalled => {
+            Blocked::new(BlockReason::Timeout, "the body of the request did not arrive in time")
+        }
+        BufferFault::Broken if client.framing.body_is_malformed() => {
+            Blocked::new(BlockReason::Framing, "the chunks of the request body are malformed")
+        }
+        BufferFault::Broken => Blocked::new(BlockReason::Framing, "the body of the request broke off"),
+    }
+}

@@ -1,0 +1,133 @@
+//! Bodies that decide over their requests: as much of them is read as the decision needs, and nothing is sent before.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::buffer::{BufferFault, Buffered, STALL, Unwanted, room};
+
+/// The body of a permitted request.
+pub(crate) enum RequestBody {
+    /// Nothing of it was read.
+    Unread(Incoming),
+    /// All of it was read, or something else is sent in its place.
+    Whole(Buffered),
+    /// Its beginning was read.
+    Begun(Box<Beginning>, Incoming),
+}
+
+/// The beginning of a body, with room for it until it is sent.
+pub(crate) struct Beginning {
+    pub(super) data: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Why a request is not decided.
+#[derive(Debug)]
+pub(crate) enum Undecided<E> {
+    /// Its body says what may not be.
+    Denied(E),
+    /// Its body cannot be read.
+    Unread(BufferFault),
+}
+
+/// What was decided.
+pub(crate) struct Decided<T> {
+    pub(crate) found: T,
+    /// What is sent in the place of the body.
+    pub(crate) replacement: Option<Vec<u8>>,
+}
+
+/// Reads `body` until `look` has decided, which gets all that has come and whether that is all, and reads no more than `limit` bytes and a
+/// frame. `unwanted` says whether the client sends the body even if nobody asks for it.
+pub(crate) async fn inspect<T, E>(
+    mut body: Incoming,
+    limit: usize,
+    all_room: &Arc<Semaphore>,
+    unwanted: Unwanted,
+    mut look: impl FnMut(&[u8], bool) -> Result<Option<Decided<T>>, E>,
+) -> Result<(T, RequestBody), Undecided<E>> {
+    let declared = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(limit);
+    let bytes = u32::try_from(declared.min(limit)).unwrap_or(u32::MAX);
+    let room = match room(bytes, all_room).await {
+        Ok(room) => room,
+        Err(fault) => {
+            unwanted.leave(body);
+            return Err(Undecided::Unread(fault));
+        }
+    };
+    let (mut data, mut trailers, mut ended) = (BytesMut::new(), None, false);
+    let decided = loop {
+        match look(&data, ended) {
+            Ok(Some(decided)) => break decided,
+            Ok(None) if ended => return Err(Undecided::Unread(BufferFault::Broken)),
+            Ok(None) if data.len() > limit => {
+                Unwanted::Drain.leave(body);
+                return Err(Undecided::Unread(BufferFault::TooLarge));
+            }
+            Ok(None) => {}
+            Err(denial) => {
+                Unwanted::Drain.leave(body);
+                return Err(Undecided::Denied(denial));
+            }
+        }
+        let frame = match timeout(STALL, body.frame()).await {
+            Ok(None) => {
+                ended = true;
+                continue;
+            }
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(_))) => return Err(Undecided::Unread(BufferFault::Broken)),
+            Err(_elapsed) => return Err(Undecided::Unread(BufferFault::Stalled)),
+        };
+        match frame.into_data() {
+            Ok(bytes) => data.extend_from_slice(&bytes),
+            Err(frame) => {
+                trailers = frame.into_trailers().ok();
+                ended = true;
+            }
+        }
+    };
+    let body = match decided.replacement {
+        Some(replacement) => {
+            Unwanted::Drain.leave(body);
+            RequestBody::Whole(Buffered::new(replacement.into(), trailers, room).in_place())
+        }
+        None if ended => RequestBody::Whole(Buffered::new(data.freeze(), trailers, room)),
+        None => RequestBody::Begun(Box::new(Beginning { data: data.freeze(), _room: room }), body),
+    };
+    Ok((decided.found, body))
+}
+
+impl RequestBody {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Unread(body) => body.is_end_stream(),
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Begun(..) => false,
+        }
+    }
+
+    /// How long it is, if it is not what the client sent.
+    pub(crate) fn replaced_length(&self) -> Option<u64> {
+        match self {
+            Self::Whole(body) => body.replaced_length(),
+            Self::Unread(_) | Self::Begun(..) => None,
+        }
+    }
+
+    /// What becomes of it when it is not wanted after all.
+    pub(crate) fn leave(self, unwanted: Unwanted) {
+        match self {
+            Self::Unread(body) => unwanted.leave(body),
+            Self::Whole(_) => {}
+            Self::Begun(_, rest) => Unwanted::Drain.leave(rest),
+        }
+    }
+}

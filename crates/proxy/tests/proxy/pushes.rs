@@ -1,0 +1,161 @@
+//! Requests whose body decides: pushes to repositories.
+
+use allowlist::Allowlist;
+use bytes::Bytes;
+use futures_util::stream;
+use http::Request;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use sandbox_proxy_protocol::Command;
+use tokio::sync::mpsc;
+
+use crate::harness::{Answer, Body, Proxy, Setup, Upstream, get, raw};
+
+const POLICY: &str = "url_prefixes: [{host: a.example, path: /echo, git: {push: ['refs/heads/agent/*']}}]";
+
+async fn start(policy: &'static str, alpn: &[&str]) -> (Proxy, Upstream) {
+    let (setup, upstream) = Setup::fresh(&["a.example"], alpn).await;
+    (Setup { policy, ..setup }.start().await, upstream)
+}
+
+/// A push of `name`, and what stands for its pack.
+fn push_of(name: &str) -> Vec<u8> {
+    let (old, new) = ("1".repeat(40), "2".repeat(40));
+    let line = format!("{old} {new} {name}\0 report-status");
+    format!("{:04x}{line}0000PACK and more", line.len() + 4).into_bytes()
+}
+
+/// A body of these pieces.
+fn pieces(pieces: Vec<Vec<u8>>) -> Body {
+    let frames = pieces.into_iter().map(|piece| Ok(Frame::data(Bytes::from(piece))));
+    StreamBody::new(stream::iter(frames.collect::<Vec<_>>())).boxed_unsync()
+}
+
+/// A body that the test sends.
+fn live() -> (mpsc::UnboundedSender<Vec<u8>>, Body) {
+    let (sender, receiver) = mpsc::unbounded_channel::<Vec<u8>>();
+    let frames = stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|piece| (Ok(Frame::data(Bytes::from(piece))), receiver))
+    });
+    (sender, StreamBody::new(frames).boxed_unsync())
+}
+
+async fn ask(proxy: &Proxy, http2: bool, body: Body) -> Answer {
+    if http2 {
+        proxy.ask2(Request::post("https://a.example/echo.git/git-receive-pack").body(body).unwrap()).await
+    } else {
+        let request = Request::post("/echo/git-receive-pack").header("host", "a.example");
+        proxy.ask1(request.body(body).unwrap()).await
+    }
+}
+
+#[tokio::test]
+async fn what_was_judged_is_what_arrives() {
+    for alpn in ["h2", "http/1.1"] {
+        let (proxy, upstream) = start(POLICY, &[alpn]).await;
+        let push = push_of("refs/heads/agent/x");
+        for http2 in [true, false] {
+            for parts in [vec![push.clone()], push.iter().map(|byte| vec![*byte]).collect()] {
+                let answer = ask(&proxy, http2, pieces(parts)).await;
+                assert_eq!((answer.status.as_u16(), answer.body.as_bytes()), (200, push.as_slice()));
+                let record = proxy.request().await;
+                assert_eq!(record.rule.unwrap().path.as_deref(), Some("/echo"));
+                assert_eq!(record.bytes_up, push.len() as u64);
+            }
+            let probe = ask(&proxy, http2, pieces(vec![b"0000".to_vec()])).await;
+            assert_eq!((probe.status.as_u16(), probe.body.as_str()), (200, "0000"));
+            proxy.request().await;
+        }
+        assert_eq!(upstream.seen().len(), 6);
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_what_is_refused_arrives() {
+    let control = "domains: [a.example]";
+    let both = "domains: [a.example]\nurl_prefixes: [{host: a.example, path: /echo, git: {push: ['refs/heads/agent/*']}}]";
+    for (policy, name, expected) in [
+        (POLICY, "refs/heads/main", "ref_not_allowed"),
+        (POLICY, "main", "body"),
+        (both, "refs/heads/main", "ref_not_allowed"),
+        (both, "refs/heads/agent/x", ""),
+        (control, "refs/heads/main", ""),
+    ] {
+        let (proxy, upstream) = start(policy, &["h2"]).await;
+        for http2 in [true, false] {
+            let answer = ask(&proxy, http2, pieces(vec![push_of(name)])).await;
+            assert_eq!(answer.reason(), expected, "{policy} {name}");
+            let record = proxy.request().await;
+            assert_eq!(record.reason.map_or("", |reason| reason.as_str()), expected);
+            if !expected.is_empty() {
+                assert_eq!((answer.status.as_u16(), upstream.connections()), (403, 0));
+                assert!(answer.body.contains(name), "{}", answer.body);
+            }
+        }
+        let elsewhere = proxy.ask2(get("https://a.example/other/info/refs?service=git-receive-pack")).await;
+        assert_eq!(elsewhere.reason().is_empty(), policy == control);
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_read_is_refused() {
+    let (proxy, upstream) = start(POLICY, &["h2"]).await;
+    let request = Request::post("https://a.example/echo/git-receive-pack").header("content-encoding", "gzip");
+    let answer = proxy.ask2(request.body(pieces(vec![push_of("refs/heads/agent/x")])).unwrap()).await;
+    assert_eq!((answer.status.as_u16(), answer.reason()), (403, "body"));
+    let cut = ask(&proxy, true, pieces(vec![push_of("refs/heads/agent/x")[..50].to_vec()])).await;
+    assert_eq!((cut.status.as_u16(), cut.reason()), (403, "body"));
+    let endless = vec![push_of("refs/heads/agent/x")[..4].to_vec(), vec![b'x'; 2 * 1024 * 1024]];
+    assert_eq!(ask(&proxy, true, pieces(endless)).await.reason(), "body");
+    assert_eq!(upstream.connections(), 0);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_policy_that_changes_before_the_last_command_counts() {
+    let (proxy, upstream) = start(POLICY, &["h2"]).await;
+    let other = POLICY.replace("agent", "robot");
+    let policy = Allowlist::from_yaml(&other, "policy.yaml").unwrap();
+    for (name, expected) in [("refs/heads/agent/x", "ref_not_allowed"), ("refs/heads/robot/x", "")] {
+        let policy_before = Allowlist::from_yaml(POLICY, "policy.yaml").unwrap();
+        change(&proxy, policy_before, "agent").await;
+        let (sender, body) = live();
+        let push = push_of(name);
+        sender.send(push[..20].to_vec()).unwrap();
+        let sending = tokio::spawn({
+            let request = Request::post("https://a.example/echo.git/git-receive-pack").body(body).unwrap();
+            let mut client = proxy.http2("a.example").await;
+            async move { Answer::read(client.send_request(request).await.unwrap()).await }
+        });
+        change(&proxy, policy.clone(), "robot").await;
+        sender.send(push[20..].to_vec()).unwrap();
+        drop(sender);
+        assert_eq!(sending.await.unwrap().reason(), expected, "{name}");
+    }
+    drop(upstream);
+    proxy.stop().await;
+}
+
+/// Waits until pushes to `name` are allowed.
+async fn change(proxy: &Proxy, policy: Allowlist, name: &str) {
+    proxy.command(&Command::SetPolicy { policy }).await;
+    while !ask(proxy, true, pieces(vec![push_of(&format!("refs/heads/{name}/x"))])).await.reason().is_empty()
+    {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_a_go_ahead_gets_it() {
+    let (proxy, _upstream) = start(POLICY, &["http/1.1"]).await;
+    for (name, expected) in [("refs/heads/agent/x", "HTTP/1.1 200"), ("refs/heads/main", "HTTP/1.1 403")] {
+        let push = String::from_utf8(push_of(name)).unwrap();
+        let head = "POST /echo/git-receive-pack HTTP/1.1\r\nHost: a.example\r\nExpect: 100-continue\r\nConnection: close\r\n";
+        let request = format!("{head}Content-Length: {}\r\n\r\n{push}", push.len());
+        let answer = raw(&proxy, request.as_bytes()).await;
+        assert!(answer.0.starts_with("HTTP/1.1 100") && answer.0.contains(expected), "{answer:?}");
+    }
+    proxy.stop().await;
+}
