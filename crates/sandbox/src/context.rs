@@ -14,6 +14,7 @@ use crate::container::OwnFiles;
 use crate::egress::{self, Egress};
 use crate::error::SandboxError;
 use crate::reap::{InstanceLock, Labels, Role};
+use crate::socket_folder;
 use crate::spec::{ImageTag, ObjectId};
 use crate::stop_switch::StopSwitch;
 use sandbox_podman::Engine;
@@ -111,7 +112,7 @@ impl Shared {
 
     /// The files of earlier starts that no later one asked for.
     pub(crate) fn remove_old_files(&self) {
-        if let Err(error) = egress::remove_dead_relays(&self.config.state_dir) {
+        if let Err(error) = socket_folder::remove_dead(self.state_dir()) {
             tracing::warn!(%error, "sockets of dead instances could not be removed");
         }
         if let Err(error) = self.own_files().remove_old() {

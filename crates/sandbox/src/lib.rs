@@ -57,6 +57,7 @@ mod program;
 mod reap;
 pub mod runs;
 mod sandbox;
+mod socket_folder;
 mod spec;
 mod stop_switch;
 mod task;

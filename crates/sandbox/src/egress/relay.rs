@@ -1,17 +1,14 @@
 //! The host's end of streams from a proxy to something on the host.
 //!
 //! A folder of Unix sockets, which only the sandbox and one proxy see; it is the one way from a proxy to the host. Dropping the relay
-//! ends every stream and removes the folder; what a killed owner leaves, [`remove_dead`] removes.
+//! ends every stream and removes the folder.
 
-use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox_files::create_folder;
 use sandbox_files::host_path::{self, Resolver};
 use sandbox_proxy_protocol::{HostService as ProxyService, RelayAnswer, RelayRequest};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
@@ -22,7 +19,8 @@ use tokio::time::timeout;
 
 use super::ProxyError;
 use super::blocking::blocking;
-use crate::spec::{HostService, Mount, ObjectId, ServiceTarget};
+use crate::socket_folder::SocketFolder;
+use crate::spec::{HostService, Mount, ServiceTarget};
 
 /// Where the proxy sees the folder.
 const FOLDER: &str = "/run/sandbox/relay";
@@ -34,10 +32,8 @@ const STREAMS: usize = 256;
 /// The sockets of one execution.
 #[derive(Debug)]
 pub(super) struct Relay {
-    folder: PathBuf,
+    folder: SocketFolder,
     services: Vec<HostService>,
-    /// Locked while the relay lives.
-    _lock: File,
     _serving: JoinSet<()>,
 }
 
@@ -50,33 +46,29 @@ pub(super) struct HostPaths {
 }
 
 impl Relay {
-    /// Listens for the proxy of the execution `id`; `None` where there is nothing to reach.
+    /// Listens for the proxy of one execution; `None` where there is nothing to reach.
     pub(super) async fn start(
         paths: &HostPaths,
-        id: &ObjectId,
         services: &[HostService],
     ) -> Result<Option<Self>, ProxyError> {
         if services.is_empty() {
             return Ok(None);
         }
-        let (folder, names) = (folder_of(&paths.state_dir).join(id.to_string()), services.to_vec());
-        let (lock, listeners) = blocking({
-            let folder = folder.clone();
-            move || listen(&folder, &names).map_err(ProxyError::file("make the sockets of", &folder))
+        let (state_dir, names) = (paths.state_dir.clone(), services.to_vec());
+        let (folder, listeners) = blocking(move || {
+            listen(&state_dir, &names).map_err(ProxyError::file("make sockets in", &state_dir))
         })
         .await?;
         let mut serving = JoinSet::new();
         for (listener, service) in listeners.into_iter().zip(services.iter().cloned()) {
-            let listener =
-                UnixListener::from_std(listener).map_err(ProxyError::file("listen in", &folder))?;
             serving.spawn(serve(listener, Arc::new((service, paths.clone()))));
         }
-        Ok(Some(Self { folder, services: services.to_vec(), _lock: lock, _serving: serving }))
+        Ok(Some(Self { folder, services: services.to_vec(), _serving: serving }))
     }
 
     /// What the proxy's container has to be given.
     pub(super) fn mount(&self) -> Mount {
-        Mount::read_only_at(&self.folder, FOLDER)
+        self.folder.mount(FOLDER)
     }
 
     /// What the proxy has to know.
@@ -91,61 +83,12 @@ impl Relay {
     }
 }
 
-impl Drop for Relay {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
-            tracing::warn!(%error, folder = %self.folder.display(), "sockets are left behind; the next start removes them");
-        }
-    }
-}
-
-fn folder_of(state_dir: &Path) -> PathBuf {
-    state_dir.join("relay")
-}
-
-/// Makes `folder` with a socket for each of `services`. It lies in one that no other user of the host can enter, so that the sockets may be
-/// open to whatever user the proxy is there.
-fn listen(
-    folder: &Path,
-    services: &[HostService],
-) -> io::Result<(File, Vec<std::os::unix::net::UnixListener>)> {
-    let all = folder.parent().unwrap_or(folder);
-    create_folder(all, 0o700)?;
-    let all = File::open(all)?;
-    // Until it is locked it looks dead: see `remove_dead`.
-    all.lock_shared()?;
-    create_folder(folder, 0o755)?;
-    let opened = File::open(folder)?;
-    opened.lock()?;
-    let listeners = services.iter().map(|service| {
-        // The path of a socket may have 107 bytes; that of its folder may have more.
-        let path = format!("/proc/self/fd/{}/{}", opened.as_fd().as_raw_fd(), service.name());
-        let listener = std::os::unix::net::UnixListener::bind(&path)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o666))?;
-        listener.set_nonblocking(true)?;
-        Ok(listener)
-    });
+/// A folder with a socket for each of `services`.
+fn listen(state_dir: &Path, services: &[HostService]) -> io::Result<(SocketFolder, Vec<UnixListener>)> {
+    let folder = SocketFolder::create(state_dir)?;
+    let listeners = services.iter().map(|service| folder.listen(service.name()));
     let listeners = listeners.collect::<io::Result<_>>()?;
-    Ok((opened, listeners))
-}
-
-/// Removes the sockets of owners that are gone.
-pub(crate) fn remove_dead(state_dir: &Path) -> io::Result<()> {
-    let folder = folder_of(state_dir);
-    let all = match File::open(&folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        opened => opened?,
-    };
-    if all.try_lock().is_err() {
-        return Ok(());
-    }
-    for entry in fs::read_dir(&folder)? {
-        let path = entry?.path();
-        if File::open(&path).is_ok_and(|opened| opened.try_lock().is_ok()) {
-            fs::remove_dir_all(&path)?;
-        }
-    }
-    Ok(())
+    Ok((folder, listeners))
 }
 
 async fn serve(listener: UnixListener, service: Arc<(HostService, HostPaths)>) {
@@ -254,16 +197,13 @@ mod tests {
         HostPaths { state_dir: state_dir.to_owned(), engine: state_dir.join("engine.sock") }
     }
 
-    async fn start(state_dir: &Path, services: &[HostService]) -> (Relay, ObjectId) {
-        let id = ObjectId::random("task");
-        let relay = Relay::start(&paths(state_dir), &id, services).await.unwrap().unwrap();
-        (relay, id)
+    async fn start(state_dir: &Path, services: &[HostService]) -> Relay {
+        Relay::start(&paths(state_dir), services).await.unwrap().unwrap()
     }
 
     async fn ask(relay: &Relay, name: &str, request: u8) -> (UnixStream, Option<RelayAnswer>) {
-        let folder = File::open(&relay.folder).unwrap();
-        let path = format!("/proc/self/fd/{}/{name}", folder.as_fd().as_raw_fd());
-        let mut stream = UnixStream::connect(path).await.unwrap();
+        let folder = relay.mount();
+        let mut stream = UnixStream::connect(folder.host_path().join(name)).await.unwrap();
         stream.write_all(&[request]).await.unwrap();
         let answer = stream.read_u8().await.ok().and_then(RelayAnswer::from_byte);
         (stream, answer)
@@ -272,12 +212,9 @@ mod tests {
     #[tokio::test]
     async fn a_stream_reaches_its_service_and_ends_with_the_relay() {
         let state = tempfile::tempdir().unwrap();
-        // Longer than the path of a socket may be.
-        let state = state.path().join("x".repeat(120));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let service = HostService::tcp("db", listener.local_addr().unwrap()).unwrap();
-        let (relay, _) = start(&state, &[service]).await;
-        assert_eq!(fs::metadata(folder_of(&state)).unwrap().permissions().mode() & 0o777, 0o700);
+        let relay = start(state.path(), &[service]).await;
         assert_eq!(ask(&relay, "db", b'p').await.1, Some(RelayAnswer::Connected));
         assert_eq!(ask(&relay, "db", b'?').await.1, Some(RelayAnswer::Failed));
         let (mut stream, answer) = ask(&relay, "db", b'c').await;
@@ -287,10 +224,10 @@ mod tests {
         let mut bytes = [0; 4];
         served.read_exact(&mut bytes).await.unwrap();
         assert_eq!(&bytes, b"ping");
-        let folder = relay.folder.clone();
+        let folder = relay.mount();
         drop(relay);
         assert_eq!(served.read(&mut bytes).await.unwrap_or(0), 0);
-        assert!(!folder.exists());
+        assert!(!folder.host_path().exists());
     }
 
     #[tokio::test]
@@ -308,7 +245,7 @@ mod tests {
             HostService::unix("link", tree.path().join("link"), 2).unwrap(),
             HostService::unix("engine", state.path().join("engine.sock"), 3).unwrap(),
         ];
-        let (relay, _) = start(state.path(), &services).await;
+        let relay = start(state.path(), &services).await;
         for (name, expected) in [
             ("down", RelayAnswer::Refused),
             ("missing", RelayAnswer::Refused),
@@ -318,19 +255,5 @@ mod tests {
             assert_eq!(ask(&relay, name, b'c').await.1, Some(expected), "{name}");
         }
         drop(engine);
-    }
-
-    #[tokio::test]
-    async fn only_the_folders_of_dead_owners_are_removed() {
-        let state = tempfile::tempdir().unwrap();
-        remove_dead(state.path()).unwrap();
-        let service = HostService::tcp("db", (Ipv4Addr::LOCALHOST, 1)).unwrap();
-        let (relay, id) = start(state.path(), &[service]).await;
-        let dead = folder_of(state.path()).join("dead");
-        fs::create_dir(&dead).unwrap();
-        fs::write(dead.join("db"), "").unwrap();
-        remove_dead(state.path()).unwrap();
-        assert!(!dead.exists() && folder_of(state.path()).join(id.to_string()).join("db").exists());
-        assert_eq!(ask(&relay, "db", b'p').await.1, Some(RelayAnswer::Connected));
     }
 }

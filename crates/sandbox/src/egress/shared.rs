@@ -132,7 +132,7 @@ impl Egress {
                 return Err(error);
             }
         };
-        let relay = match Relay::start(&self.inner.host, id, config.host_services()).await {
+        let relay = match Relay::start(&self.inner.host, config.host_services()).await {
             Ok(relay) => relay,
             Err(error) => {
                 discard(&remains).await;

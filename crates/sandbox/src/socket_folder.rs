@@ -1,0 +1,133 @@
+//! Folders of Unix sockets that containers reach: one for each owner, removed with it.
+//!
+//! A container's users are others than the host's, so a socket is open to everybody who reaches it. On the host nobody does: the folder above
+//! belongs to this user alone.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use sandbox_files::create_folder;
+use tokio::net::UnixListener;
+
+use crate::spec::Mount;
+
+/// A folder of sockets. Dropping it removes it; what a killed process leaves, [`remove_dead`] removes.
+#[derive(Debug)]
+pub(crate) struct SocketFolder {
+    path: PathBuf,
+    /// Locked as long as the folder is used.
+    lock: File,
+}
+
+impl SocketFolder {
+    /// An empty one in the state folder. Blocks.
+    pub(crate) fn create(state_dir: &Path) -> io::Result<Self> {
+        let parent = parent(state_dir);
+        create_folder(&parent, 0o700)?;
+        // Held until the folder is locked: see `remove_dead`.
+        let all = File::open(&parent)?;
+        all.lock_shared()?;
+        let path = parent.join(format!("{:016x}", rand::random::<u64>()));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let lock = File::open(&path)?;
+        lock.try_lock()?;
+        // Whatever the umask is.
+        fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+        Ok(Self { path, lock })
+    }
+
+    /// Listens on a socket called `name`. Blocks.
+    pub(crate) fn listen(&self, name: &str) -> io::Result<UnixListener> {
+        // The path of a socket may have 107 bytes; that of its folder may have more.
+        let path = format!("/proc/self/fd/{}/{name}", self.lock.as_raw_fd());
+        let listener = std::os::unix::net::UnixListener::bind(&path)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o666))?;
+        listener.set_nonblocking(true)?;
+        UnixListener::from_std(listener)
+    }
+
+    /// The folder at `target` in a container.
+    pub(crate) fn mount(&self, target: &str) -> Mount {
+        Mount::read_only_at(&self.path, target)
+    }
+}
+
+impl Drop for SocketFolder {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            tracing::warn!(%error, folder = %self.path.display(), "sockets are left behind; the next start removes them");
+        }
+    }
+}
+
+/// Removes the sockets of owners that are gone.
+pub(crate) fn remove_dead(state_dir: &Path) -> io::Result<()> {
+    let parent = parent(state_dir);
+    let all = match File::open(&parent) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
+    // Nobody is between making a folder and locking it.
+    if all.try_lock().is_err() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(&parent)? {
+        let path = entry?.path();
+        if File::open(&path).is_ok_and(|opened| opened.try_lock().is_ok()) {
+            fs::remove_dir_all(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn parent(state_dir: &Path) -> PathBuf {
+    state_dir.join("sockets")
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::UnixStream;
+
+    use super::*;
+
+    fn folders(state: &Path) -> usize {
+        fs::read_dir(parent(state)).unwrap().count()
+    }
+
+    #[tokio::test]
+    async fn sockets_are_for_everybody_in_a_folder_for_one_user() {
+        let dir = tempfile::tempdir().unwrap();
+        // Longer than the path of a socket may be.
+        let state = dir.path().join("x".repeat(120));
+        let folder = SocketFolder::create(&state).unwrap();
+        let listener = folder.listen("a.sock").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let modes = [mode(&parent(&state)), mode(&folder.path), mode(&folder.path.join("a.sock"))];
+        assert_eq!(modes, [0o700, 0o755, 0o666]);
+        let path = format!("/proc/self/fd/{}/a.sock", folder.lock.as_raw_fd());
+        let _client = UnixStream::connect(path).await.unwrap();
+        listener.accept().await.unwrap();
+    }
+
+    #[test]
+    fn only_what_nobody_uses_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        remove_dead(dir.path()).unwrap();
+        let living = SocketFolder::create(dir.path()).unwrap();
+        let left = parent(dir.path()).join("0123456789abcdef");
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("a.sock"), "").unwrap();
+        let busy = File::open(parent(dir.path())).unwrap();
+        busy.lock_shared().unwrap();
+        remove_dead(dir.path()).unwrap();
+        assert_eq!(folders(dir.path()), 2, "another is making one");
+        drop(busy);
+        remove_dead(dir.path()).unwrap();
+        assert!(!left.exists() && living.path.exists());
+        drop(living);
+        assert_eq!(folders(dir.path()), 0);
+    }
+}
