@@ -56,7 +56,7 @@ impl Allowlist {
     ///
     /// On a host with rules for repositories, nothing but these allows a push.
     pub fn decide(&self, request: &Request) -> Decision {
-        let push = self.has_repository_rules_for(request.host()) && could_push(request.target());
+        let push = self.is_push(request);
         let mut nearest = Reach::Nothing;
         for (position, rule) in
             self.rules.iter().enumerate().filter(|(_, rule)| !push || rule.git().is_some())
@@ -81,6 +81,12 @@ impl Allowlist {
             rules.filter_map(|(position, rule)| Some((self.matched(position, rule), rule.git()?.clone())));
         let (matches, rules) = rules.unzip();
         BodyCheck::push(PushCheck::new(rules, request.host().to_string()), matches)
+    }
+
+    /// Whether `request` could push to a host with rules for repositories, so that nothing but these allows it.
+    #[must_use]
+    pub fn is_push(&self, request: &Request) -> bool {
+        self.has_repository_rules_for(request.host()) && could_push(request.target())
     }
 
     /// Whether some rule is for repositories of `host`, so that pushes to it are told from other requests.

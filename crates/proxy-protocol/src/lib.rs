@@ -15,11 +15,14 @@ pub use line::{LineError, LineFault, from_line, to_line, to_secret_line};
 pub use message::{Command, ProxyMessage};
 pub use private_key::PrivateKeyPem;
 pub use record::{
-    DnsAnswer, Event, OpenRequest, OpenStream, Record, RequestOutcome, RequestRecord, StreamRecord,
-    TunnelRecord,
+    DnsAnswer, Event, OpenRequest, OpenStream, PolicyChange, PolicyState, Record, RequestOutcome,
+    RequestRecord, StreamRecord, TunnelRecord,
 };
 pub use relay::{RelayAnswer, RelayRequest};
 pub use sandbox_credentials::wire::ReplacementMap;
+
+/// The longest time, in milliseconds, that [`Command::Down`] can ask for: a day.
+pub const LONGEST_DOWN_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The version of everything in this crate. A proxy refuses a [`StartConfig`] of any other version.
 pub const PROTOCOL_VERSION: u32 = 4;

@@ -24,17 +24,26 @@ pub enum ProxyMessage {
     },
 }
 
-/// A line to the proxy, after [`ProxyMessage::Ready`].
+/// A line to the proxy, after [`ProxyMessage::Ready`]. Of `SetPolicy`, `Quarantine`, `Down` and `Up`, each is answered with one
+/// [`Event::Policy`](crate::Event::Policy), in their order, once it is in force.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
-    /// A new policy, in force from the next request on.
+    /// A new policy, in force from the next request on, or once the shield is up again.
     SetPolicy {
         /// What the task may reach from now on.
         policy: Allowlist,
     },
     /// From now on every request is refused, whatever the policy says; connections are closed.
     Quarantine {},
+    /// From the next request on, any public host may be asked, whatever the policy says; everything else that a request is checked for
+    /// stays. The proxy itself ends that. A new one takes the place of the last.
+    Down {
+        /// For how long. At most [`crate::LONGEST_DOWN_MS`] count.
+        for_ms: u64,
+    },
+    /// From the next request on, the policy alone decides again.
+    Up {},
     /// The owner lives and reads records.
     Alive {},
     /// The proxy is to let requests in progress end for [`crate::Limits::drain_ms`], and then to end. The end of its input ends it at

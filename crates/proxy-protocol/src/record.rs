@@ -58,11 +58,48 @@ pub enum Event {
         /// How often since the last such record.
         count: u64,
     },
+    /// The owner changed what is in force, or the time that it gave is over.
+    Policy {
+        /// What was done.
+        change: PolicyChange,
+        /// What is in force now.
+        state: PolicyState,
+        /// When [`PolicyState::Down`] ends by itself, in milliseconds since the Unix epoch.
+        until_ms: Option<u64>,
+    },
     /// Something an operator wants to know.
     Warning {
         /// One sentence, not escaped.
         text: String,
     },
+}
+
+/// What was done about the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyChange {
+    /// A new policy took the place of the last.
+    Set,
+    /// The shield was to go down.
+    Down,
+    /// The shield was to go up.
+    Up,
+    /// The shield went up by itself: its time down was over.
+    Expired,
+    /// The task was to be cut off.
+    Quarantine,
+}
+
+/// What decides about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyState {
+    /// The policy.
+    Up,
+    /// Any public host may be asked.
+    Down,
+    /// Nothing may be asked, for good.
+    Quarantine,
 }
 
 /// What a DNS query got.
@@ -110,6 +147,9 @@ pub struct RequestRecord {
     pub status: Option<u16>,
     /// The rule that permitted it.
     pub rule: Option<Match>,
+    /// No rule permits it: it passed because the shield was down.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shield_down: bool,
     /// Why it was refused.
     pub reason: Option<BlockReason>,
     /// What failed upstream, for [`RequestOutcome::Error`].
@@ -161,6 +201,7 @@ impl RequestRecord {
             target,
             status: None,
             rule: None,
+            shield_down: false,
             reason: None,
             error: None,
             masked: 0,
@@ -220,4 +261,9 @@ pub struct StreamRecord {
     pub bytes_down: u64,
     /// How long it was open.
     pub duration_ms: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }

@@ -4,14 +4,15 @@
 
 use std::time::Duration;
 
-use sandbox_proxy_protocol::{Command, LineError, PROTOCOL_VERSION, StartConfig, from_line};
+use sandbox_proxy_protocol::{Command, LineError, PROTOCOL_VERSION, PolicyChange, StartConfig, from_line};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until};
 use zeroize::Zeroizing;
 
 use crate::policy::LivePolicy;
+use crate::record::Recorder;
 
 /// The longest line that is read, newline included.
 const LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -95,36 +96,52 @@ impl<R: AsyncRead + Unpin> Control<R> {
         from_line(&line).map_err(failed)
     }
 
-    /// Does what the following lines say, until they end or ask for a drain. While nothing is said for longer than `silence`, the task is
-    /// cut off.
+    /// Does what the following lines say, until they end or ask for a drain, and records every change of the policy. While nothing is
+    /// said for longer than `silence`, the task is cut off.
     pub(crate) async fn follow(
         &mut self,
         policy: &watch::Sender<LivePolicy>,
         silence: Option<Duration>,
+        recorder: &Recorder,
     ) -> Result<Farewell, ControlError> {
         loop {
             let line = {
+                let mut silent_at = silence.and_then(|silence| Instant::now().checked_add(silence));
                 let mut line = std::pin::pin!(self.line());
-                match timeout(silence.unwrap_or(Duration::MAX), &mut line).await {
-                    Ok(line) => line?,
-                    Err(_elapsed) => {
-                        tracing::warn!(
-                            ?silence,
-                            "the sandbox is silent: every request is refused until it speaks"
-                        );
-                        policy.send_modify(LivePolicy::neglect);
-                        line.await?
+                loop {
+                    let down_end = policy.borrow().down_end();
+                    tokio::select! {
+                        // What the owner says counts before the end of a time that it may just have replaced.
+                        biased;
+                        line = &mut line => break line?,
+                        () = at(down_end) => change(policy, recorder, PolicyChange::Expired, LivePolicy::raise).await,
+                        () = at(silent_at) => {
+                            tracing::warn!(?silence, "the sandbox is silent: every request is refused until it speaks");
+                            policy.send_modify(LivePolicy::neglect);
+                            silent_at = None;
+                        }
                     }
                 }
             };
             let Some(line) = line else {
                 return Ok(Farewell::Gone);
             };
-            let command = from_line(&line).map_err(|error| ControlError::Command(Column::of(&error)))?;
-            if matches!(command, Command::Drain {}) {
-                return Ok(Farewell::Drain);
+            policy.send_if_modified(|live| std::mem::take(&mut live.unattended));
+            match from_line(&line).map_err(|error| ControlError::Command(Column::of(&error)))? {
+                Command::SetPolicy { policy: next } => {
+                    let set = |live: &mut LivePolicy| live.allowlist = next.into();
+                    change(policy, recorder, PolicyChange::Set, set).await;
+                }
+                Command::Down { for_ms } => {
+                    change(policy, recorder, PolicyChange::Down, |live| live.lower(for_ms)).await;
+                }
+                Command::Up {} => change(policy, recorder, PolicyChange::Up, LivePolicy::raise).await,
+                Command::Quarantine {} => {
+                    change(policy, recorder, PolicyChange::Quarantine, LivePolicy::quarantine).await;
+                }
+                Command::Alive {} => {}
+                Command::Drain {} => return Ok(Farewell::Drain),
             }
-            policy.send_modify(|live| live.apply(command));
         }
     }
 
@@ -167,29 +184,38 @@ fn append(line: &mut Zeroizing<Vec<u8>>, piece: &[u8]) {
     line.extend_from_slice(piece);
 }
 
-impl LivePolicy {
-    fn apply(&mut self, command: Command) {
-        self.unattended = false;
-        match command {
-            Command::SetPolicy { policy } => {
-                tracing::info!("a new policy is in force");
-                self.allowlist = policy.into();
-            }
-            Command::Quarantine {} => {
-                tracing::info!("in quarantine: every request is refused");
-                self.quarantine();
-            }
-            Command::Alive {} | Command::Drain {} => {}
-        }
+/// Puts `work` in force, and then on record: who reads the record knows that no later request is judged by what was before.
+///
+/// It waits for an owner that does not read its records. Requests are refused meanwhile, as there is no room for theirs either.
+async fn change(
+    policy: &watch::Sender<LivePolicy>,
+    recorder: &Recorder,
+    change: PolicyChange,
+    work: impl FnOnce(&mut LivePolicy),
+) {
+    policy.send_modify(work);
+    let event = policy.borrow().event(change);
+    tracing::info!(?event, "the policy was changed");
+    recorder.record(event).await;
+}
+
+/// Ends at `time`; never where there is none.
+async fn at(time: Option<Instant>) {
+    match time {
+        // tidy: sleep: the end of a time that the owner chose
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use allowlist::Allowlist;
+    use sandbox_proxy_protocol::{Event, PolicyState, ProxyMessage, Record};
     use tokio::io::AsyncWriteExt as _;
 
     use super::*;
+    use crate::record;
 
     const SECRET: &str = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEH";
 
@@ -239,10 +265,9 @@ mod tests {
     async fn an_owner_that_falls_silent_cuts_the_task_off_until_it_speaks_again() {
         let (sender, mut receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let (mut owner, input) = tokio::io::duplex(64);
-        let following =
-            tokio::spawn(
-                async move { Control::new(input).follow(&sender, Some(Duration::from_secs(10))).await },
-            );
+        let following = tokio::spawn(async move {
+            Control::new(input).follow(&sender, Some(Duration::from_secs(10)), &record::channel().0).await
+        });
         let began = tokio::time::Instant::now();
         // Half a line is no sign of life, and is not lost.
         owner.write_all(b"{\"command\":").await.unwrap();
@@ -278,13 +303,13 @@ mod tests {
         let (sender, receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let before = receiver.borrow().allowlist.clone();
         let lines = "{\"command\":\"set_policy\",\"policy\":{\"domains\":[\"a.example\"]}}\n";
-        Control::new(lines.as_bytes()).follow(&sender, None).await.unwrap();
+        Control::new(lines.as_bytes()).follow(&sender, None, &record::channel().0).await.unwrap();
         assert_ne!(*receiver.borrow().allowlist, *before);
         assert!(!receiver.borrow().quarantined);
 
         // A quarantine outlives a new policy. What was cut off at the end is not followed.
         let lines = "{\"command\":\"quarantine\"}\n{\"command\":\"set_policy\",\"policy\":{}}\n{\"comm";
-        Control::new(lines.as_bytes()).follow(&sender, None).await.unwrap();
+        Control::new(lines.as_bytes()).follow(&sender, None, &record::channel().0).await.unwrap();
         assert_eq!(*receiver.borrow().allowlist, *before);
         assert!(receiver.borrow().quarantined);
     }
@@ -298,8 +323,67 @@ mod tests {
             "{\"command\":\"set_policy\",\"policy\":{\"domain\":[]}}\n",
         ] {
             let (sender, _receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
-            let followed = Control::new(line.as_bytes()).follow(&sender, None).await;
+            let followed = Control::new(line.as_bytes()).follow(&sender, None, &record::channel().0).await;
             assert!(matches!(followed, Err(ControlError::Command(_))), "{line}");
         }
+    }
+
+    /// What was recorded, in order: change, state, and whether there is an end.
+    fn recorded(output: &[u8]) -> Vec<(PolicyChange, PolicyState, bool)> {
+        let lines = output.split_inclusive(|byte| *byte == b'\n');
+        lines
+            .map(|line| match from_line(line).unwrap() {
+                ProxyMessage::Record(Record { event: Event::Policy { change, state, until_ms }, .. }) => {
+                    (change, state, until_ms.is_some())
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_change_is_on_record_and_the_time_down_ends_by_itself() {
+        let (sender, mut receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
+        let (mut owner, input) = tokio::io::duplex(1024);
+        let (recorder, records) = record::channel();
+        let following =
+            tokio::spawn(async move { Control::new(input).follow(&sender, None, &recorder).await });
+        let began = Instant::now();
+        owner.write_all(b"{\"command\":\"down\",\"for_ms\":600000}\n").await.unwrap();
+        receiver.wait_for(LivePolicy::is_down).await.unwrap();
+        // A new time takes the place of the last, a new policy changes nothing about it, and half a line does not hold it up.
+        tokio::time::advance(Duration::from_secs(500)).await;
+        owner.write_all(b"{\"command\":\"down\",\"for_ms\":300000}\n").await.unwrap();
+        owner
+            .write_all(b"{\"command\":\"set_policy\",\"policy\":{\"domains\":[\"a.example\"]}}\n{\"comm")
+            .await
+            .unwrap();
+        receiver.wait_for(|policy| !policy.allowlist.is_empty()).await.unwrap();
+        assert!(receiver.borrow().is_down());
+        receiver.wait_for(|policy| policy.down_end().is_none()).await.unwrap();
+        assert_eq!(began.elapsed().as_secs(), 800);
+        owner.write_all(b"and\":\"down\",\"for_ms\":18446744073709551615}\n").await.unwrap();
+        receiver.wait_for(LivePolicy::is_down).await.unwrap();
+        let longest = receiver.borrow().down_end().unwrap() - Instant::now();
+        assert_eq!(longest.as_secs(), 24 * 60 * 60, "no longer than a day");
+        owner.write_all(b"{\"command\":\"up\"}\n{\"command\":\"quarantine\"}\n").await.unwrap();
+        owner.write_all(b"{\"command\":\"down\",\"for_ms\":1000}\n").await.unwrap();
+        drop(owner);
+        assert_eq!(following.await.unwrap().unwrap(), Farewell::Gone);
+        let mut output = Vec::new();
+        records.write_to(&mut output).await.unwrap();
+        assert_eq!(
+            recorded(&output),
+            [
+                (PolicyChange::Down, PolicyState::Down, true),
+                (PolicyChange::Down, PolicyState::Down, true),
+                (PolicyChange::Set, PolicyState::Down, true),
+                (PolicyChange::Expired, PolicyState::Up, false),
+                (PolicyChange::Down, PolicyState::Down, true),
+                (PolicyChange::Up, PolicyState::Up, false),
+                (PolicyChange::Quarantine, PolicyState::Quarantine, false),
+                (PolicyChange::Down, PolicyState::Quarantine, false),
+            ]
+        );
     }
 }

@@ -20,7 +20,8 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 pub(crate) struct Permit {
     request: Request,
-    rule: Match,
+    /// `None` when only the shield that is down permitted it.
+    rule: Option<Match>,
     method_counts: bool,
     path_counts: bool,
 }
@@ -65,11 +66,34 @@ impl Gate {
     ///
     /// The policy's denial; during a quarantine, or while the records are not read, a denial that says so.
     pub(crate) fn admit(&self, request: Request) -> Result<Admission, Blocked> {
-        let allowlist = self.in_force()?;
+        self.judge(request, LivePolicy::is_down)
+    }
+
+    /// The same for a request to a service of the host, which is no public host: no shield that is down opens it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gate::admit`].
+    pub(crate) fn admit_to_service(&self, request: Request) -> Result<Admission, Blocked> {
+        self.judge(request, |_| false)
+    }
+
+    fn judge(
+        &self,
+        request: Request,
+        is_open: impl FnOnce(&LivePolicy) -> bool,
+    ) -> Result<Admission, Blocked> {
+        let live = self.in_force()?;
+        let allowlist = &live.allowlist;
         match allowlist.decide(&request) {
-            Decision::Allow(rule) => Ok(Admission::Permit(Permit::new(request, rule, &allowlist))),
+            Decision::Allow(rule) => Ok(Admission::Permit(Permit::new(request, Some(rule), allowlist))),
             Decision::NeedsBody(check) => {
+                let allowlist = Arc::clone(allowlist);
                 Ok(Admission::Pending(Box::new(Pending { request, check, allowlist })))
+            }
+            // What is judged by its body stays so.
+            Decision::Deny(_) if !allowlist.is_push(&request) && is_open(&live) => {
+                Ok(Admission::Permit(Permit::new(request, None, allowlist)))
             }
             Decision::Deny(denial) => Err(denial.into()),
         }
@@ -87,11 +111,11 @@ impl Gate {
         so_far: &[u8],
         ended: bool,
     ) -> Result<Option<Passed>, Blocked> {
-        let allowlist = self.in_force()?;
+        let LivePolicy { allowlist, .. } = self.in_force()?;
         if !Arc::ptr_eq(&allowlist, &pending.allowlist) {
             match allowlist.decide(&pending.request) {
                 Decision::Allow(rule) => {
-                    let permit = Permit::new(pending.request.clone(), rule, &allowlist);
+                    let permit = Permit::new(pending.request.clone(), Some(rule), &allowlist);
                     return Ok(Some(Passed { permit, body: None, notes: Vec::new() }));
                 }
                 Decision::NeedsBody(check) => (pending.check, pending.allowlist) = (check, allowlist),
@@ -101,18 +125,18 @@ impl Gate {
         Ok(match pending.check.advance(so_far, ended)? {
             Step::More => None,
             Step::Allow(admitted) => {
-                let permit = Permit::new(pending.request.clone(), admitted.rule, &pending.allowlist);
+                let permit = Permit::new(pending.request.clone(), Some(admitted.rule), &pending.allowlist);
                 Some(Passed { permit, body: admitted.body, notes: admitted.notes })
             }
         })
     }
 
-    /// The allowlist of the moment, unless nothing is permitted.
-    fn in_force(&self) -> Result<Arc<Allowlist>, Blocked> {
+    /// The policy of the moment, unless nothing is permitted.
+    fn in_force(&self) -> Result<LivePolicy, Blocked> {
         let policy = self.policy.borrow().clone();
         match policy.closed() {
             Some(denial) => Err(denial),
-            None => Ok(policy.allowlist),
+            None => Ok(policy),
         }
     }
 
@@ -157,11 +181,13 @@ impl Pending {
 }
 
 impl Permit {
-    fn new(request: Request, rule: Match, allowlist: &Allowlist) -> Self {
+    /// Without a rule it is as with one for the whole host.
+    fn new(request: Request, rule: Option<Match>, allowlist: &Allowlist) -> Self {
         let host = request.host();
         let method_counts = allowlist.has_method_rules_for(host);
         // Rules for whole hosts are looked at first.
-        let by_path = rule.kind == RuleKind::Url || allowlist.has_repository_rules_for(host);
+        let by_url = rule.as_ref().is_some_and(|rule| rule.kind == RuleKind::Url);
+        let by_path = by_url || allowlist.has_repository_rules_for(host);
         let path_counts = by_path && allowlist.has_path_rules_for(host);
         Self { request, rule, method_counts, path_counts }
     }
@@ -176,9 +202,9 @@ impl Permit {
         self.request.host()
     }
 
-    /// The rule that permits it.
-    pub(crate) fn rule(&self) -> &Match {
-        &self.rule
+    /// The rule that permits it; `None` when only the shield that is down does.
+    pub(crate) fn rule(&self) -> Option<&Match> {
+        self.rule.as_ref()
     }
 
     /// Whether rules of this host distinguish methods, so that none may hide in a header.
@@ -228,5 +254,48 @@ mod tests {
         watch.begun().await;
         watch.begun().await;
         assert!(gate.watch().begun().now_or_never().is_none());
+        live.send_modify(|policy| policy.lower(60_000));
+        assert_eq!(ask(&gate), Err(BlockReason::Quarantine), "nothing ends it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_the_shield_is_down_any_host_may_be_asked_and_a_rule_is_still_named() {
+        let rules = "url_prefixes: [{host: a.example, path: /v1/*, methods: [GET]}, \
+                     {host: git.example, path: /o/r.git, git: {push: [refs/heads/agent/*]}}]";
+        let policy = Allowlist::from_yaml(rules, "p");
+        let (live, receiver) = watch::channel(LivePolicy::new(policy.unwrap()));
+        let gate = Gate::new(receiver);
+        let ask = |host: &str, method: &str, target: &str| {
+            let request =
+                Request::from_wire(Scheme::Https, host.as_bytes(), method.as_bytes(), target.as_bytes());
+            let permit = gate.admit(request.unwrap()).map_err(|denial| denial.reason());
+            permit.map(|admission| match admission {
+                Admission::Permit(permit) => {
+                    Some((permit.rule().is_some(), permit.method_counts(), permit.path_counts()))
+                }
+                Admission::Pending(_) => None,
+            })
+        };
+        assert_eq!(ask("b.example", "GET", "/"), Err(Reason::Host.into()), "the control");
+        live.send_modify(|policy| policy.lower(60_000));
+        assert_eq!(ask("b.example", "POST", "/"), Ok(Some((false, false, false))));
+        assert_eq!(ask("a.example", "POST", "/"), Ok(Some((false, true, false))));
+        assert_eq!(ask("a.example", "GET", "/v1/x"), Ok(Some((true, true, true))));
+        // Pushes to a host with rules for them are judged by these, and no header hides one.
+        assert_eq!(ask("git.example", "GET", "/x"), Ok(Some((false, true, true))));
+        assert_eq!(ask("git.example", "POST", "/o/r.git/git-receive-pack"), Ok(None));
+        assert!(ask("git.example", "POST", "/o/other.git/git-receive-pack").is_err());
+        assert!(ask("other.example", "POST", "/o/r.git/git-receive-pack").is_ok());
+        let service = Request::from_wire(Scheme::Http, b"mcp", b"GET", b"/").unwrap();
+        assert_eq!(gate.admit_to_service(service).unwrap_err().reason(), Reason::Host.into());
+        live.send_modify(|policy| policy.unattended = true);
+        assert_eq!(ask("b.example", "GET", "/"), Err(BlockReason::Limit));
+        live.send_modify(|policy| policy.unattended = false);
+        tokio::time::advance(std::time::Duration::from_millis(59_999)).await;
+        assert_eq!(ask("b.example", "GET", "/"), Ok(Some((false, false, false))));
+        // No one has to be there for it to end.
+        tokio::time::advance(std::time::Duration::from_millis(1)).await;
+        assert_eq!(ask("b.example", "GET", "/"), Err(Reason::Host.into()));
+        assert_eq!(ask("a.example", "GET", "/v1/x"), Ok(Some((true, true, true))));
     }
 }

@@ -1,9 +1,11 @@
 //! The policy in force: what the control channel changes and every request reads.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use allowlist::Allowlist;
-use sandbox_proxy_protocol::BlockReason;
+use sandbox_proxy_protocol::{BlockReason, Event, LONGEST_DOWN_MS, PolicyChange, PolicyState};
+use tokio::time::Instant;
 
 use crate::blocked::Blocked;
 
@@ -19,12 +21,23 @@ pub(crate) struct LivePolicy {
     pub(crate) unattended: bool,
     /// How often connections were to be cut.
     pub(crate) cuts: u64,
+    /// Any public host may be asked until then.
+    down: Option<Down>,
+}
+
+/// The end of the time that the shield is down.
+#[derive(Debug, Clone, Copy)]
+struct Down {
+    /// What counts: a clock that no one sets.
+    end: Instant,
+    /// What is shown, in milliseconds since the Unix epoch.
+    until_ms: u64,
 }
 
 impl LivePolicy {
     /// The policy that a proxy starts with.
     pub(crate) fn new(allowlist: Allowlist) -> Self {
-        Self { allowlist: Arc::new(allowlist), quarantined: false, unattended: false, cuts: 0 }
+        Self { allowlist: Arc::new(allowlist), quarantined: false, unattended: false, cuts: 0, down: None }
     }
 
     /// Why nothing passes, whatever the allowlist says, if nothing does.
@@ -46,6 +59,7 @@ impl LivePolicy {
     /// Refuses everything from now on, and cuts what is in progress.
     pub(crate) fn quarantine(&mut self) {
         self.quarantined = true;
+        self.down = None;
         self.cuts += 1;
     }
 
@@ -53,5 +67,42 @@ impl LivePolicy {
     pub(crate) fn neglect(&mut self) {
         self.unattended = true;
         self.cuts += 1;
+    }
+
+    /// Opens every public host for so long, whatever time was left; in a quarantine it does nothing.
+    pub(crate) fn lower(&mut self, for_ms: u64) {
+        if self.quarantined {
+            return;
+        }
+        let time = Duration::from_millis(for_ms.min(LONGEST_DOWN_MS));
+        let until =
+            SystemTime::now().checked_add(time).and_then(|until| until.duration_since(UNIX_EPOCH).ok());
+        let until_ms = until.and_then(|until| u64::try_from(until.as_millis()).ok()).unwrap_or_default();
+        self.down = Instant::now().checked_add(time).map(|end| Down { end, until_ms });
+    }
+
+    /// Leaves it to the policy alone again.
+    pub(crate) fn raise(&mut self) {
+        self.down = None;
+    }
+
+    /// Whether any public host may be asked now. The time is over when it is over, whether or not anything was woken at its end.
+    pub(crate) fn is_down(&self) -> bool {
+        self.down.is_some_and(|down| Instant::now() < down.end)
+    }
+
+    /// When the shield goes up by itself.
+    pub(crate) fn down_end(&self) -> Option<Instant> {
+        self.down.map(|down| down.end)
+    }
+
+    /// The record of `change`, which was made already.
+    pub(crate) fn event(&self, change: PolicyChange) -> Event {
+        let state = match self.down {
+            _ if self.quarantined => PolicyState::Quarantine,
+            Some(_) => PolicyState::Down,
+            None => PolicyState::Up,
+        };
+        Event::Policy { change, state, until_ms: self.down.map(|down| down.until_ms) }
     }
 }

@@ -110,6 +110,11 @@ impl Recorder {
         Ok(Slot { permit })
     }
 
+    /// Records `event`, as soon as there is a place for it, or nobody will ever read it.
+    pub(crate) async fn record(&self, event: Event) {
+        let _ = self.queue.send(stamp(event)).await;
+    }
+
     /// Records `event` if there is a place for it now.
     pub(crate) fn try_record(&self, event: Event) -> Result<(), Stalled> {
         self.queue.try_send(stamp(event)).map_err(|_| Stalled)
@@ -163,7 +168,11 @@ fn stamp(mut event: Event) -> ProxyMessage {
 fn texts_of(event: &mut Event) -> Vec<(&mut String, usize)> {
     match event {
         // The names of services are the owner's.
-        Event::TaskStart | Event::Limit { .. } | Event::StreamOpen(_) | Event::Stream(_) => Vec::new(),
+        Event::TaskStart
+        | Event::Limit { .. }
+        | Event::Policy { .. }
+        | Event::StreamOpen(_)
+        | Event::Stream(_) => Vec::new(),
         Event::Dns { kind: _, name, answer: _ } => vec![(name, 2 * NAME)],
         Event::Request(request) => {
             let mut texts =

@@ -137,7 +137,7 @@ async fn live<R: AsyncRead + Unpin>(
     let silence = config.limits.owner_timeout_ms.map(Duration::from_millis);
     let (policy, mut services, stop_services) = begin(config, recorder).await?;
     let ended = tokio::select! {
-        ended = control.follow(&policy, silence) => ended.map_err(ProxyError::from),
+        ended = control.follow(&policy, silence, recorder) => ended.map_err(ProxyError::from),
         () = stop => Ok(Farewell::Drain),
         () = recorder.closed() => Err(ProxyError::Output(io::ErrorKind::BrokenPipe.into())),
         ended = services.join_next() => {

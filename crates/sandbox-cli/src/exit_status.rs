@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 /// | 125 | the sandbox, its configuration or its engine failed |
 /// | 126 | the program is in the image and cannot be executed |
 /// | 127 | the program is not in the image |
-/// | 129, 130, 143 | stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM |
+/// | 129, 130, 143 | stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM; 143 also by `sandbox stop` |
 /// | 141 | the reader of our stdout is gone, so the command was stopped, or not all was said |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitStatus {

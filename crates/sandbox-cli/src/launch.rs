@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use sandbox::image::ImageRequest;
-use sandbox::{ImageTag, Sandbox, SandboxError};
+use sandbox::{ImageTag, Network, Sandbox, SandboxError};
 use tokio::sync::Notify;
 
+use crate::control::{ControlSocket, Controlled, Report};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
@@ -23,6 +24,39 @@ pub(crate) struct Stage<'a> {
     /// The folder for the network log.
     pub(crate) run: &'a Path,
     pub(crate) interrupts: &'a mut Interrupts,
+}
+
+impl Stage<'_> {
+    /// Opens the control socket of `controlled`, which runs `program`. A run without one goes on; its user is told.
+    pub(crate) fn control(
+        &self,
+        settings: &TaskSettings,
+        controlled: Controlled,
+        program: String,
+        printer: Printer,
+    ) -> Option<ControlSocket> {
+        let report = Report {
+            run: self.sandbox.instance_id().to_owned(),
+            pid: std::process::id(),
+            project: settings.root.display().to_string(),
+            program,
+            shield: None,
+            until_ms: None,
+            policy: match &settings.network {
+                Network::Sandboxed(config) => Some(config.allowlist().clone()),
+                _ => None,
+            },
+        };
+        let opened = ControlSocket::open(&settings.sandbox.state_dir, controlled, report, printer);
+        opened
+            .map_err(|failure| {
+                let causes = failure.causes().join(": ");
+                printer.warning(format_args!(
+                    "{failure}: {causes}; `sandbox policy` and `sandbox stop` do not reach it"
+                ));
+            })
+            .ok()
+    }
 }
 
 /// What the work of a stage came to.

@@ -8,6 +8,7 @@ mod args;
 mod change_report;
 mod commands;
 mod config;
+mod control;
 mod credentials;
 mod exit_status;
 mod failure;

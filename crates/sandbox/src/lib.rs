@@ -88,14 +88,15 @@ pub mod isolation {
 
 /// The log of a task's network activity.
 pub mod network {
-    pub use crate::egress::ProxyError;
+    pub use crate::egress::{ProxyError, ShieldState};
     pub use crate::network_log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
 }
 
 /// What [`LogEntry::event`](network::LogEntry::event) is made of: the proxy's own words.
 pub mod network_event {
     pub use sandbox_proxy_protocol::{
-        BlockReason, DnsAnswer, Event, RequestOutcome, RequestRecord, Scheme, StreamRecord, TunnelRecord,
+        BlockReason, DnsAnswer, Event, PolicyChange, PolicyState, RequestOutcome, RequestRecord, Scheme,
+        StreamRecord, TunnelRecord,
     };
 }
 

@@ -22,5 +22,6 @@ mod resources;
 mod rootless;
 mod runs;
 mod services;
+mod shield;
 mod verify;
 mod workspace;

@@ -94,11 +94,12 @@ impl Exchange {
         audience(&self.record, self.html)
     }
 
-    /// The gate permitted it.
-    pub(super) fn allowed(&mut self, host: &str, rule: Match) {
+    /// The gate permitted it; without a rule because the shield is down.
+    pub(super) fn allowed(&mut self, host: &str, rule: Option<Match>) {
         self.record.decision = RequestOutcome::Allowed;
         host.clone_into(&mut self.record.host);
-        self.record.rule = Some(rule);
+        self.record.shield_down = rule.is_none();
+        self.record.rule = rule;
     }
 
     /// Whether the log has room for it, and for the tunnel that it may become.

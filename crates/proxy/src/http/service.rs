@@ -144,8 +144,10 @@ fn judge(client: &Client, parts: &Parts, raw_target: Option<&[u8]>) -> Result<Ad
         check_http2(parts, client.limits().head_bytes)?;
     }
     let request = identify(parts, client.scheme, client.port, client.server_name.as_ref(), raw_target)?;
-    client.service(request.host())?;
-    client.shared.gate.admit(request)
+    match client.service(request.host())? {
+        Some(_) => client.shared.gate.admit_to_service(request),
+        None => client.shared.gate.admit(request),
+    }
 }
 
 /// What the reader of HTTP/1 heads checks, as far as it can be wrong in HTTP/2.
@@ -211,7 +213,7 @@ async fn pass(
         client
             .warn(format!("removed a header that would override the path of a request to {}", permit.host()));
     }
-    exchange.allowed(permit.host().as_str(), permit.rule().clone());
+    exchange.allowed(permit.host().as_str(), permit.rule().cloned());
     if !exchange.fits(&client.shared.log, websocket.is_some()) {
         return refuse(&log_is_full(), exchange);
     }

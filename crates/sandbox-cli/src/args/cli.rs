@@ -8,7 +8,7 @@ use sandbox::EngineAddress;
 
 use super::{
     AgentArgs, AllowlistCommand, ApplyArgs, BuildArgs, ConfigCommand, DiffArgs, ExecArgs, ImageCommand,
-    LogsArgs, RunArgs, TrustArgs, VerifyArgs,
+    LogsArgs, PolicyCommand, RunArgs, StopArgs, TrustArgs, VerifyArgs,
 };
 use crate::trust::Trust;
 
@@ -90,6 +90,11 @@ pub(crate) enum Command {
     Config(ConfigCommand),
     /// Show what a run did on the network
     Logs(LogsArgs),
+    /// Show or change the policy of a run that is going on
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Stop a run
+    Stop(StopArgs),
     /// Show what exists on the engine, and which run it belongs to
     Status(StatusArgs),
     /// Remove what ended runs left on the engine

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use crate::args::{AgentArgs, AgentOutput};
 use crate::config::WorkspaceMode;
+use crate::control::{ControlSocket, Controlled};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::launch::{Executed, Stage, on_stage, watched};
@@ -150,6 +151,7 @@ async fn execute(
     let closed = Notify::new();
     let output = agent.output;
     let mut execution = task.execute(prompt);
+    let control = stage.control(settings, Controlled::Task(task.clone()), "claude".to_owned(), printer);
     let answer = Box::pin(async {
         let mut stdout = tokio::io::stdout();
         // Claude Code waits for a reader that is slow: only what is there already is printed at once.
@@ -165,6 +167,7 @@ async fn execute(
         execution.await
     });
     let (result, why) = watched(answer, async || task.stop().await, stage.interrupts, &closed).await;
+    let why = why.or(ControlSocket::end(control).await);
     if let Some(Ok(result)) = &result {
         tamper_report::report(&result.tampered, &settings.root, printer);
     }

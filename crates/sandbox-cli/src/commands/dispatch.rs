@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::args::{Cli, Command, ImageArgs};
-use crate::config::Environment;
+use crate::config::{Environment, Places};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -12,8 +12,8 @@ use crate::trace;
 use crate::trust::Trust;
 
 use super::{
-    agent, allowlist, apply, build, clean, config, diff, discard, doctor, generate, image, logs, run, status,
-    trust, verify,
+    agent, allowlist, apply, build, clean, config, diff, discard, doctor, generate, image, logs, policy, run,
+    status, trust, verify,
 };
 
 /// Runs the command.
@@ -27,7 +27,7 @@ pub(crate) async fn dispatch(
     let project = || Project::load(&global, environment, printer);
     let trust_flag = global.trust.clone().unwrap_or_default();
     let trusted = |image: &ImageArgs, allowlist: Option<&Path>| {
-        let needs = Needs { image, allowlist };
+        let needs = Needs { image: Some(image), allowlist };
         project()?.trusted(Some(needs), &trust_flag, printer)
     };
     // Nothing but the configuration is obeyed by what only looks after what runs left.
@@ -67,6 +67,15 @@ pub(crate) async fn dispatch(
         Command::Allowlist(command) => allowlist::allowlist(command, &project()?, printer),
         Command::Config(command) => Ok(config::config(&command, project, environment, printer)),
         Command::Logs(args) => logs::logs(args, &project()?, printer).await,
+        Command::Policy(command) => {
+            let read = |file: &Path| {
+                let needs = Needs { image: None, allowlist: Some(file) };
+                let project = project()?.trusted(Some(needs), &trust_flag, printer)?;
+                project.allowlist(Some(file), printer)
+            };
+            policy::policy(command, &Places::find(environment)?.state, read, printer).await
+        }
+        Command::Stop(args) => policy::stop(&args, &Places::find(environment)?.state, printer).await,
         Command::Status(args) => status::status(sandbox()?, &project()?, args.output, printer).await,
         Command::Clean(args) => {
             let image = project()?.image(&ImageArgs::default()).ok();

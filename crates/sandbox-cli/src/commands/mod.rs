@@ -13,6 +13,7 @@ mod doctor;
 mod generate;
 mod image;
 mod logs;
+mod policy;
 mod run;
 mod status;
 mod transcript;

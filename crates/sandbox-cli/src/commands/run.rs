@@ -8,6 +8,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 
 use crate::config::WorkspaceMode;
+use crate::control::{ControlSocket, Controlled};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::launch::{Executed, Stage, on_stage, watched};
@@ -35,7 +36,8 @@ async fn execute(
     command: Vec<String>,
     printer: Printer,
 ) -> Result<Executed<()>, Failure> {
-    let mut spec = CommandSpec::new(&settings.key, stage.image, command)
+    let program = command.first().cloned().unwrap_or_default();
+    let mut spec = CommandSpec::new(&settings.key, stage.image.clone(), command)
         .env(settings.env.clone())
         .network(settings.network.clone())
         .limits(settings.limits)
@@ -50,6 +52,7 @@ async fn execute(
     let mut stdout = Outlet::new(tokio::io::stdout());
     let mut stderr = Outlet::new(tokio::io::stderr());
     let mut execution = command.execute(Input::Reader(Box::new(tokio::io::stdin())));
+    let control = stage.control(settings, Controlled::Command(command.clone()), program, printer);
     let passed = async {
         while let Some(chunk) = execution.next().await {
             match chunk {
@@ -66,6 +69,7 @@ async fn execute(
         execution.await
     };
     let (result, why) = watched(passed, async || command.stop().await, stage.interrupts, &closed).await;
+    let why = why.or(ControlSocket::end(control).await);
     let is_over = matches!(result, Some(Ok(_)));
     let status = ended(result, why, stdout.failure, settings, printer)?;
     Ok(Executed { status, is_over, value: () })

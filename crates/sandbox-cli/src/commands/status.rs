@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::image::created;
 use crate::args::{ImageArgs, Output};
+use crate::control::{Runs, shield_of};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -21,10 +22,12 @@ pub(crate) async fn status(
     output: Output,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
+    let state = config.state_dir.clone();
     let source = project.image(&ImageArgs::default()).ok();
     let copy = CopySummary::of(&project.copy_dir(), &project.protection(false));
     let sandbox = Sandbox::start(config).await?;
     let inventory = sandbox.inventory().await?;
+    let runs = Runs::find(&state, printer).await?;
     let engine = format!("podman {}", sandbox.capabilities().version());
     let image = built(&sandbox, source).await?;
     if output == Output::Text {
@@ -35,13 +38,13 @@ pub(crate) async fn status(
     }
     match output {
         Output::Json => {
-            printer.line(json(&engine, image.as_ref(), &copy, &inventory));
+            printer.line(json(&engine, image.as_ref(), &copy, &inventory, &runs));
         }
         Output::Text if inventory.instances.is_empty() => {
             printer.line("nothing is there");
         }
         Output::Text => {
-            for line in aligned(&rows(&inventory)) {
+            for line in aligned(&rows(&inventory, &runs)) {
                 if !printer.line(line) {
                     break;
                 }
@@ -104,17 +107,25 @@ fn is_shared(instance: &InventoryInstance) -> bool {
     instance.objects.iter().all(|object| object.context.is_empty() && object.kind == ObjectKind::Network)
 }
 
-fn rows(inventory: &Inventory) -> Vec<Vec<String>> {
-    let mut rows = vec![["INSTANCE", "OWNER", "KIND", "ROLE", "STATE", "NAME"].map(str::to_owned).to_vec()];
+/// What decides about the requests of an instance's run.
+fn shield(runs: &Runs, instance: &str) -> Option<String> {
+    let run = runs.all().iter().find(|run| run.run == instance)?;
+    run.shield.map(|_| shield_of(run))
+}
+
+fn rows(inventory: &Inventory, runs: &Runs) -> Vec<Vec<String>> {
+    let mut rows =
+        vec![["INSTANCE", "OWNER", "SHIELD", "KIND", "ROLE", "STATE", "NAME"].map(str::to_owned).to_vec()];
     for instance in &inventory.instances {
         let owner = match (instance.alive, instance.pid) {
             (true, Some(pid)) => format!("pid {pid}"),
             (true, None) => "alive".to_owned(),
             (false, _) => "ended".to_owned(),
         };
+        let shield = shield(runs, &instance.id).unwrap_or_else(|| "-".to_owned());
         rows.extend(instance.objects.iter().map(|object| {
             let state = if object.state.is_empty() { "-" } else { &object.state };
-            [&instance.id, &owner, object.kind.as_str(), object.role.as_str(), state, &object.name]
+            [&instance.id, &owner, &shield, object.kind.as_str(), object.role.as_str(), state, &object.name]
                 .map(str::to_owned)
                 .to_vec()
         }));
@@ -146,6 +157,8 @@ struct StatusInstance<'a> {
     id: &'a str,
     alive: bool,
     pid: Option<u32>,
+    /// `null` where it has no run with a network sandbox that can be controlled.
+    shield: Option<String>,
     objects: Vec<StatusObject<'a>>,
 }
 
@@ -158,7 +171,13 @@ struct StatusObject<'a> {
     state: Option<&'a str>,
 }
 
-fn json(engine: &str, image: Option<&ImageSummary>, copy: &CopySummary, inventory: &Inventory) -> String {
+fn json(
+    engine: &str,
+    image: Option<&ImageSummary>,
+    copy: &CopySummary,
+    inventory: &Inventory,
+    runs: &Runs,
+) -> String {
     let instances = inventory
         .instances
         .iter()
@@ -166,6 +185,7 @@ fn json(engine: &str, image: Option<&ImageSummary>, copy: &CopySummary, inventor
             id: &instance.id,
             alive: instance.alive,
             pid: instance.pid,
+            shield: shield(runs, &instance.id),
             objects: instance
                 .objects
                 .iter()
@@ -246,12 +266,12 @@ mod tests {
 
     #[test]
     fn what_people_and_programs_see() {
-        insta::assert_snapshot!(aligned(&rows(&inventory())).join("\n"), @r"
-        INSTANCE  OWNER  KIND       ROLE    STATE    NAME
-        aa        pid 7  container  task    running  sandbox-task-x
-        bb        ended  network    egress  -        sandbox-egress
+        insta::assert_snapshot!(aligned(&rows(&inventory(), &Runs::default())).join("\n"), @r"
+        INSTANCE  OWNER  SHIELD  KIND       ROLE    STATE    NAME
+        aa        pid 7  -       container  task    running  sandbox-task-x
+        bb        ended  -       network    egress  -        sandbox-egress
         ");
-        insta::assert_snapshot!(json("podman 5.4.2", Some(&image()), &waiting(), &inventory()), @r#"{"version":1,"engine":"podman 5.4.2","image":{"tag":"localhost/sandbox-overlay:1","id":"sha256:0123456789abcdef","created":"1970-01-01T00:00:00Z","size":5242880},"workspace_copy":{"in_use":false,"pending":3,"held_back":1,"error":null},"instances":[{"id":"aa","alive":true,"pid":7,"objects":[{"kind":"container","name":"sandbox-task-x","role":"task","context":"x","state":"running"}]},{"id":"bb","alive":false,"pid":null,"objects":[{"kind":"network","name":"sandbox-egress","role":"egress","context":"","state":null}]}]}"#);
+        insta::assert_snapshot!(json("podman 5.4.2", Some(&image()), &waiting(), &inventory(), &Runs::default()), @r#"{"version":1,"engine":"podman 5.4.2","image":{"tag":"localhost/sandbox-overlay:1","id":"sha256:0123456789abcdef","created":"1970-01-01T00:00:00Z","size":5242880},"workspace_copy":{"in_use":false,"pending":3,"held_back":1,"error":null},"instances":[{"id":"aa","alive":true,"pid":7,"shield":null,"objects":[{"kind":"container","name":"sandbox-task-x","role":"task","context":"x","state":"running"}]},{"id":"bb","alive":false,"pid":null,"shield":null,"objects":[{"kind":"network","name":"sandbox-egress","role":"egress","context":"","state":null}]}]}"#);
         let instances = inventory().instances;
         assert_eq!(instances.iter().map(is_shared).collect::<Vec<_>>(), [false, true]);
     }

@@ -20,7 +20,7 @@ pub(crate) fn trust(args: &TrustArgs, project: &Project, printer: Printer) -> Re
         });
         return Ok(ExitStatus::Success);
     }
-    let needs = Needs { image: &args.image, allowlist: args.allowlist.as_deref() };
+    let needs = Needs { image: Some(&args.image), allowlist: args.allowlist.as_deref() };
     let review = project.review(Some(needs));
     let trusted = if args.show {
         review.is_recorded(&store)

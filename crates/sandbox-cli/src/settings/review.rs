@@ -42,8 +42,8 @@ impl Deref for TrustedProject {
 /// Which files a command obeys besides the configuration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Needs<'a> {
-    /// The image, as the flags name it.
-    pub(crate) image: &'a ImageArgs,
+    /// The image, as the flags name it; none where nothing is run.
+    pub(crate) image: Option<&'a ImageArgs>,
     /// The allowlist, where a flag names one.
     pub(crate) allowlist: Option<&'a Path>,
 }
@@ -133,7 +133,10 @@ impl Project {
         {
             review.requests.push((input, vec![request]));
         }
-        if let Ok((Some(input), image)) = self.image_input(needs.image)
+        let Some(image) = needs.image else {
+            return review;
+        };
+        if let Ok((Some(input), image)) = self.image_input(image)
             && let Some(request) = build_request(&image)
         {
             review.requests.push((input, vec![request]));
@@ -329,7 +332,7 @@ mod tests {
         let printer = Printer::new(0, true);
         let load = || project(&root, Path::new("/no/such/state"));
         let image = image_args();
-        let needs = Needs { image: &image, allowlist: None };
+        let needs = Needs { image: Some(&image), allowlist: None };
         let trusted = load().trusted(Some(needs), &Trust::Now, printer).unwrap();
         assert!(trusted.allowlist(None, printer).is_ok());
         // It changes after it was reviewed.

@@ -174,7 +174,7 @@ mod tests {
     fn project(root: &tempfile::TempDir, environment: &Environment) -> TrustedProject {
         let printer = Printer::new(0, true);
         let project = Project::load_at(root.path(), None, environment, printer).unwrap();
-        let needs = Needs { image: &image_args(), allowlist: None };
+        let needs = Needs { image: Some(&image_args()), allowlist: None };
         project.trusted(Some(needs), &Trust::Now, printer).unwrap()
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::container::ContainerError;
 use crate::network_log::LogError;
@@ -52,8 +53,8 @@ pub enum ProxyError {
         /// Its tag.
         tag: String,
     },
-    /// A policy was to be set for an execution that is cut off.
-    #[error("the execution is quarantined, which no policy ends; stop it and execute again")]
+    /// The policy was to be changed of an execution that is cut off.
+    #[error("the execution is quarantined, which nothing ends; stop it and execute again")]
     Quarantined,
     /// Every subnet that was tried is in use.
     #[error("no free subnet in {range} after {tried} attempts; is that range in use on this host?")]
@@ -76,6 +77,20 @@ pub enum ProxyError {
         reason: String,
         /// The end of its standard error, escaped; may be empty.
         stderr: String,
+    },
+    /// The shield was to be down for no time, or for longer than it may be.
+    #[error("the shield can be down for up to 24 hours, and not for {asked:?}")]
+    ShieldTime {
+        /// The time that was asked for.
+        asked: Duration,
+    },
+    /// The proxy did not say that a change of the policy is in force: whether it is, is not known.
+    #[error(
+        "the egress proxy did not confirm the change within {within:?}; stop the task if it must not go on without it"
+    )]
+    Unconfirmed {
+        /// How long it was waited for.
+        within: Duration,
     },
     /// The proxy takes no commands any more.
     #[error("the egress proxy is gone")]

@@ -20,6 +20,7 @@ mod remains;
 mod resolver;
 mod running;
 mod shared;
+mod shield;
 mod subnet;
 mod trust;
 
@@ -35,6 +36,7 @@ pub(crate) use proxy::{PROGRAM as PROXY_PROGRAM, image_of as proxy_image};
 pub(crate) use remains::Remains;
 pub(crate) use running::{ProxyControl, RunningProxy};
 pub(crate) use shared::Egress;
+pub use shield::ShieldState;
 pub(crate) use trust::{
     BUILD_FOLDER as BUILD_TRUST_FOLDER, FOLDER as TRUST_FOLDER, variable_names as trust_variables,
 };

@@ -1,29 +1,29 @@
 //! A proxy that serves.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use allowlist::Allowlist;
-use sandbox_proxy_protocol::Command;
-use tokio::sync::{mpsc, watch};
+use sandbox_proxy_protocol::{Command, LONGEST_DOWN_MS};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::ProxyError;
-use super::proxy::ChannelHandle;
+use super::proxy::{ChannelHandle, Order};
 use super::relay::Relay;
 use super::remains::Remains;
+use super::{ProxyError, ShieldState};
 
 /// How long a proxy may take to finish what it does and to end: it drains for two seconds, and may have thousands of records to write.
 /// One that hangs is given up sooner.
 const END: Duration = Duration::from_mins(1);
+/// How long a change may take until it is in force and on record, which is milliseconds unless the machine is very busy.
+const CONFIRMATION: Duration = Duration::from_secs(30);
 
 /// The proxy of one task. Dropping it ends the proxy, because the proxy's stdin ends with it, but leaves its container and its
 /// network, labelled; [`RunningProxy::close`] leaves nothing.
 #[derive(Debug)]
 pub(crate) struct RunningProxy {
-    commands: mpsc::Sender<Command>,
-    quarantined: Arc<AtomicBool>,
+    orders: mpsc::Sender<Order>,
+    shield: watch::Receiver<ShieldState>,
     ended: watch::Receiver<Option<String>>,
     remains: Remains,
     /// Streams to the host end with it.
@@ -32,56 +32,85 @@ pub(crate) struct RunningProxy {
 
 impl RunningProxy {
     pub(super) fn new(channel: ChannelHandle, relay: Option<Relay>, remains: Remains) -> Self {
-        Self {
-            commands: channel.commands,
-            quarantined: Arc::default(),
-            ended: channel.ended,
-            remains,
-            _relay: relay,
-        }
+        let ChannelHandle { orders, shield, ended } = channel;
+        Self { orders, shield, ended, remains, _relay: relay }
     }
 
     /// Speaks to the proxy while it serves. It does not keep the proxy alive.
     pub(crate) fn control(&self) -> ProxyControl {
-        ProxyControl { commands: self.commands.downgrade(), quarantined: Arc::clone(&self.quarantined) }
+        ProxyControl { orders: self.orders.downgrade(), shield: self.shield.clone() }
     }
 
     /// Ends the proxy and removes its container and its network. The task's container must be gone before.
     pub(crate) async fn close(self) -> Result<(), ProxyError> {
-        let Self { commands, mut ended, remains, _relay, .. } = self;
-        drop(commands);
+        let Self { orders, mut ended, remains, _relay, .. } = self;
+        drop(orders);
         // When the time is over the container is killed; the last records of a proxy that hangs are lost then.
         let _ = timeout(END, ended.wait_for(Option::is_some)).await;
         remains.remove().await
     }
 }
 
-/// Live commands to a proxy.
+/// Live commands to a proxy. Each returns once its change is in force and in the log.
 #[derive(Debug, Clone)]
 pub(crate) struct ProxyControl {
-    commands: mpsc::WeakSender<Command>,
-    /// Never false again.
-    quarantined: Arc<AtomicBool>,
+    orders: mpsc::WeakSender<Order>,
+    shield: watch::Receiver<ShieldState>,
 }
 
 impl ProxyControl {
-    /// Puts `policy` in force from the next request on. No policy ends a quarantine.
+    /// Puts `policy` in force from the next request on, or once the shield is up. No policy ends a quarantine.
     pub(crate) async fn set_policy(&self, policy: Allowlist) -> Result<(), ProxyError> {
-        if self.quarantined.load(Ordering::Acquire) {
-            return Err(ProxyError::Quarantined);
-        }
-        self.send(Command::SetPolicy { policy }).await
+        self.unless_quarantined(Command::SetPolicy { policy }).await
+    }
+
+    /// Opens every public host for `time`.
+    pub(crate) async fn shield_down(&self, time: Duration) -> Result<(), ProxyError> {
+        // A time that is less than a millisecond is none.
+        let for_ms = u64::try_from(time.as_millis()).ok().filter(|ms| (1..=LONGEST_DOWN_MS).contains(ms));
+        let for_ms = for_ms.ok_or(ProxyError::ShieldTime { asked: time })?;
+        self.unless_quarantined(Command::Down { for_ms }).await
+    }
+
+    /// Leaves it to the policy alone again.
+    pub(crate) async fn shield_up(&self) -> Result<(), ProxyError> {
+        self.unless_quarantined(Command::Up {}).await
     }
 
     /// Refuses everything from now on.
     pub(crate) async fn quarantine(&self) -> Result<(), ProxyError> {
-        self.quarantined.store(true, Ordering::Release);
-        self.send(Command::Quarantine {}).await
+        self.confirmed(Command::Quarantine {}).await.map(drop)
     }
 
-    async fn send(&self, command: Command) -> Result<(), ProxyError> {
-        let commands = self.commands.upgrade().ok_or(ProxyError::ProxyGone)?;
-        commands.send(command).await.map_err(|_| ProxyError::ProxyGone)
+    /// What the proxy reported last.
+    pub(crate) fn shield_state(&self) -> Result<ShieldState, ProxyError> {
+        self.orders.upgrade().ok_or(ProxyError::ProxyGone)?;
+        Ok(*self.shield.borrow())
+    }
+
+    async fn unless_quarantined(&self, command: Command) -> Result<(), ProxyError> {
+        if *self.shield.borrow() == ShieldState::Quarantined {
+            return Err(ProxyError::Quarantined);
+        }
+        match self.confirmed(command).await? {
+            ShieldState::Quarantined => Err(ProxyError::Quarantined),
+            ShieldState::Up | ShieldState::Down { .. } => Ok(()),
+        }
+    }
+
+    /// Gives `command`, and returns the state that it led to.
+    async fn confirmed(&self, command: Command) -> Result<ShieldState, ProxyError> {
+        let (confirmed, confirmation) = oneshot::channel();
+        let given = async {
+            // Held no longer than this: the proxy would outlive its owner.
+            let orders = self.orders.upgrade().ok_or(ProxyError::ProxyGone)?;
+            orders.send(Order { command, confirmed }).await.map_err(|_| ProxyError::ProxyGone)
+        };
+        let work = async {
+            given.await?;
+            confirmation.await.map_err(|_| ProxyError::ProxyGone)
+        };
+        timeout(CONFIRMATION, work).await.unwrap_or(Err(ProxyError::Unconfirmed { within: CONFIRMATION }))
     }
 }
 
@@ -89,17 +118,57 @@ impl ProxyControl {
 mod tests {
     use super::*;
 
+    /// A control, what it gives orders to, and what the proxy reports.
+    fn control() -> (ProxyControl, mpsc::Sender<Order>, mpsc::Receiver<Order>, watch::Sender<ShieldState>) {
+        let (orders, received) = mpsc::channel(4);
+        let (report, shield) = watch::channel(ShieldState::Up);
+        (ProxyControl { orders: orders.downgrade(), shield }, orders, received, report)
+    }
+
     #[tokio::test]
-    async fn no_policy_ends_a_quarantine() {
-        let (commands, mut received) = mpsc::channel(4);
-        let control = ProxyControl { commands: commands.downgrade(), quarantined: Arc::default() };
-        control.set_policy(Allowlist::default()).await.unwrap();
-        control.clone().quarantine().await.unwrap();
-        let refused = control.set_policy(Allowlist::default()).await;
-        assert!(matches!(refused, Err(ProxyError::Quarantined)), "{refused:?}");
-        drop(commands);
-        assert!(matches!(received.recv().await, Some(Command::SetPolicy { .. })));
-        assert!(matches!(received.recv().await, Some(Command::Quarantine {})));
-        assert!(received.recv().await.is_none());
+    async fn a_change_is_done_when_it_is_confirmed_and_nothing_ends_a_quarantine() {
+        let (control, orders, mut received, report) = control();
+        let mut setting = std::pin::pin!(control.set_policy(Allowlist::default()));
+        let order = tokio::select! {
+            _ = &mut setting => panic!("it was not confirmed"),
+            order = received.recv() => order.unwrap(),
+        };
+        assert!(matches!(order.command, Command::SetPolicy { .. }));
+        order.confirmed.send(ShieldState::Up).unwrap();
+        setting.await.unwrap();
+
+        // A quarantine may begin while another command is on its way.
+        let proxy = async {
+            let order = received.recv().await.unwrap();
+            assert!(matches!(order.command, Command::Down { for_ms: 5000 }));
+            report.send_replace(ShieldState::Quarantined);
+            order.confirmed.send(ShieldState::Quarantined).unwrap();
+        };
+        let (lowered, ()) = tokio::join!(control.shield_down(Duration::from_secs(5)), proxy);
+        assert!(matches!(lowered, Err(ProxyError::Quarantined)), "{lowered:?}");
+        assert_eq!(control.shield_state().unwrap(), ShieldState::Quarantined);
+        for refused in [control.set_policy(Allowlist::default()).await, control.shield_up().await] {
+            assert!(matches!(refused, Err(ProxyError::Quarantined)), "{refused:?}");
+        }
+        assert!(received.try_recv().is_err(), "nothing was asked");
+        drop(orders);
+        assert!(matches!(control.shield_state(), Err(ProxyError::ProxyGone)));
+        assert!(matches!(control.quarantine().await, Err(ProxyError::ProxyGone)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_confirmed_is_an_error() {
+        let (control, _orders, mut received, _report) = control();
+        let lost = control.quarantine().await;
+        assert!(matches!(lost, Err(ProxyError::Unconfirmed { .. })), "{lost:?}");
+        let (ended, ()) = tokio::join!(control.shield_up(), async {
+            received.recv().await.unwrap();
+            drop(received.recv().await);
+        });
+        assert!(matches!(ended, Err(ProxyError::ProxyGone)), "{ended:?}");
+        for time in [Duration::ZERO, Duration::from_micros(1), Duration::from_secs(86_401), Duration::MAX] {
+            let refused = control.shield_down(time).await;
+            assert!(matches!(refused, Err(ProxyError::ShieldTime { .. })), "{refused:?}");
+        }
     }
 }

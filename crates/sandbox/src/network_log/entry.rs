@@ -132,7 +132,9 @@ impl Formatter for PrintableAscii {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use sandbox_proxy_protocol::{DnsAnswer, OpenRequest, RequestRecord, Scheme, TunnelRecord};
+    use sandbox_proxy_protocol::{
+        DnsAnswer, OpenRequest, PolicyChange, PolicyState, RequestRecord, Scheme, TunnelRecord,
+    };
 
     use super::*;
 
@@ -182,7 +184,13 @@ mod tests {
         });
         let limit = Event::Limit { limit: "requests".to_owned(), count: 4 };
         let warning = Event::Warning { text: "x".to_owned() };
+        let policy = Event::Policy {
+            change: PolicyChange::Down,
+            state: PolicyState::Down,
+            until_ms: Some(1_770_122_696_789),
+        };
         for (event, expected) in [
+            (policy, r#""event":"policy","change":"down","state":"down","until_ms":1770122696789}"#),
             (Event::TaskStart, r#""event":"task_start"}"#),
             (
                 Event::Request(request),

@@ -146,13 +146,19 @@ fn may_repeat(event: &Event) -> bool {
         | Event::RequestOpen(_)
         | Event::StreamOpen(_)
         | Event::Tunnel(_)
-        | Event::Limit { .. } => false,
+        | Event::Limit { .. }
+        | Event::Policy { .. } => false,
     }
 }
 
 fn is_permitted(event: &Event) -> bool {
     match event {
-        Event::TaskStart | Event::RequestOpen(_) | Event::StreamOpen(_) | Event::Tunnel(_) => true,
+        // What the task is refused must not push out what its owner changed.
+        Event::TaskStart
+        | Event::RequestOpen(_)
+        | Event::StreamOpen(_)
+        | Event::Tunnel(_)
+        | Event::Policy { .. } => true,
         Event::Stream(stream) => stream.decision == RequestOutcome::Allowed,
         Event::Request(request) => request.decision != RequestOutcome::Blocked,
         Event::Dns { .. } | Event::TlsRefused { .. } | Event::Limit { .. } | Event::Warning { .. } => false,

@@ -6,7 +6,8 @@
 use std::fmt::Write as _;
 
 use sandbox_proxy_protocol::{
-    BlockReason, DnsAnswer, Event, Record, RequestOutcome, RequestRecord, Scheme, StreamRecord, TunnelRecord,
+    BlockReason, DnsAnswer, Event, PolicyChange, PolicyState, Record, RequestOutcome, RequestRecord, Scheme,
+    StreamRecord, TunnelRecord,
 };
 
 use super::escape;
@@ -40,6 +41,7 @@ pub(super) fn render(record: &Record) -> String {
             reason.as_ref(),
         ),
         Event::Limit { limit, count } => format!("LIMIT {} -> reached {count} times", escape::word(limit)),
+        Event::Policy { change, state, until_ms } => policy(*change, *state, *until_ms),
         Event::Warning { text } => format!("WARNING {}", escape::text(text)),
     }
 }
@@ -57,6 +59,23 @@ fn request(request: &RequestRecord) -> String {
         Some(request),
         request.reason.as_ref(),
     )
+}
+
+fn policy(change: PolicyChange, state: PolicyState, until_ms: Option<u64>) -> String {
+    let change = match change {
+        PolicyChange::Set => "set",
+        PolicyChange::Down => "down",
+        PolicyChange::Up => "up",
+        PolicyChange::Expired => "expired",
+        PolicyChange::Quarantine => "quarantine",
+    };
+    let state = match (state, until_ms) {
+        (PolicyState::Up, _) => "up".to_owned(),
+        (PolicyState::Down, Some(until_ms)) => format!("down until {}", timestamp::seconds(until_ms)),
+        (PolicyState::Down, None) => "down".to_owned(),
+        (PolicyState::Quarantine, _) => "quarantine".to_owned(),
+    };
+    format!("POLICY {change} -> {state}")
 }
 
 fn tunnel(tunnel: &TunnelRecord) -> String {
@@ -91,7 +110,7 @@ fn outcome(decision: RequestOutcome) -> &'static str {
     }
 }
 
-/// Annotations are at the end, in the order masked, dropped, scrubbed, region, reason; what is nothing is left out.
+/// Annotations are at the end, in the order masked, dropped, scrubbed, region, shield, reason; what is nothing is left out.
 fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&BlockReason>) -> String {
     // Writing to a string cannot fail.
     if let Some(request) = request {
@@ -104,6 +123,9 @@ fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&
         }
         if let Some(region) = &request.region {
             let _ = write!(line, " [region: {}]", escape::word(region));
+        }
+        if request.shield_down {
+            line.push_str(" [shield: down]");
         }
     }
     if let Some(reason) = reason {
@@ -181,6 +203,26 @@ mod tests {
                 "/repos/o/r/pulls"
             ))),
             "allowed GET https://api.github.com/repos/o/r/pulls -> 200"
+        );
+        let unruled = RequestRecord {
+            shield_down: true,
+            masked: 1,
+            ..request(RequestOutcome::Allowed, "GET", "other.example", "/")
+        };
+        assert_eq!(
+            line(Event::Request(unruled)),
+            "allowed GET https://other.example/ -> 200 [masked: 1] [shield: down]"
+        );
+        let policy = |change, state, until_ms| line(Event::Policy { change, state, until_ms });
+        assert_eq!(
+            policy(PolicyChange::Down, PolicyState::Down, Some(1_770_122_696_999)),
+            "POLICY down -> down until 2026-02-03T12:44:56Z"
+        );
+        assert_eq!(policy(PolicyChange::Set, PolicyState::Up, None), "POLICY set -> up");
+        assert_eq!(policy(PolicyChange::Expired, PolicyState::Up, None), "POLICY expired -> up");
+        assert_eq!(
+            policy(PolicyChange::Quarantine, PolicyState::Quarantine, None),
+            "POLICY quarantine -> quarantine"
         );
         let error = RequestRecord {
             error: Some("Connection failed: Name or service not known".to_owned()),

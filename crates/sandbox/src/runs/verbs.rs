@@ -15,6 +15,7 @@ use super::registry::{Registry, Stage};
 use super::{StopResult, found, stop, task_dir};
 use crate::container::Handle;
 use crate::context::Shared;
+use crate::egress::ShieldState;
 use crate::error::HookStage;
 use crate::error::RunError;
 use crate::error::SandboxError;
@@ -285,23 +286,54 @@ impl Runs {
         task_dir::path(self.shared.state_dir(), self.shared.prefix(), name)
     }
 
-    /// Puts `policy` in force for a run with a sandboxed network, from its next request on.
-    ///
-    /// Counterpart of `Sandbox.shield_down` of terok-sandbox, with a policy that permits everything.
+    /// Puts `policy` in force for a run with a sandboxed network, from its next request on, as
+    /// [`Command::set_policy`](crate::Command::set_policy).
     ///
     /// # Errors
     ///
-    /// When this process does not hold such a network of that run.
+    /// When this process does not hold such a network of that run, it is quarantined, or its proxy does not confirm the change within 30 s.
     pub async fn set_policy(&self, name: &RunName, policy: Allowlist) -> Result<(), SandboxError> {
         let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
         Ok(control.set_policy(policy).await?)
     }
 
-    /// Cuts a run with a sandboxed network off: its connections are closed, and every further request is refused. No policy ends that.
+    /// Lowers the shield of a run with a sandboxed network for `time`, as [`Command::shield_down`](crate::Command::shield_down).
+    ///
+    /// Counterpart of `Sandbox.shield_down` of terok-sandbox.
     ///
     /// # Errors
     ///
-    /// When this process does not hold such a network of that run.
+    /// As [`Runs::set_policy`], and when `time` is shorter than a millisecond or longer than 24 hours.
+    pub async fn shield_down(&self, name: &RunName, time: Duration) -> Result<(), SandboxError> {
+        let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
+        Ok(control.shield_down(time).await?)
+    }
+
+    /// Raises the shield of a run again, as [`Command::shield_up`](crate::Command::shield_up).
+    ///
+    /// # Errors
+    ///
+    /// As [`Runs::set_policy`].
+    pub async fn shield_up(&self, name: &RunName) -> Result<(), SandboxError> {
+        let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
+        Ok(control.shield_up().await?)
+    }
+
+    /// What decides about the requests of a run now.
+    ///
+    /// # Errors
+    ///
+    /// When this process does not hold a sandboxed network of that run.
+    pub fn shield_state(&self, name: &RunName) -> Result<ShieldState, SandboxError> {
+        let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
+        Ok(control.shield_state()?)
+    }
+
+    /// Cuts a run with a sandboxed network off: its connections are closed, and every further request is refused. Nothing ends that.
+    ///
+    /// # Errors
+    ///
+    /// When this process does not hold such a network of that run, or its proxy does not confirm the change within 30 s.
     pub async fn quarantine(&self, name: &RunName) -> Result<(), SandboxError> {
         let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
         Ok(control.quarantine().await?)

@@ -11,20 +11,53 @@ macro_rules! controls {
                 dir.map(crate::network_log::NetworkLog::new)
             }
 
-            /// Puts `policy` in force for the running execution, from its next request on.
+            /// Puts `policy` in force for the running execution, from its next request on. While the shield is down, it counts once that is
+            /// up again. Returns when it is in force and in the log.
             ///
             /// # Errors
             ///
-            /// When nothing with a network sandbox is running, or it is quarantined.
+            /// When nothing with a network sandbox is running, it is quarantined, or its proxy does not confirm the change within 30 s.
             pub async fn set_policy(&self, policy: allowlist::Allowlist) -> Result<(), SandboxError> {
                 self.0.runner.live.set_policy(policy).await
             }
 
-            /// Cuts the running execution off: its connections are closed, and every further request is refused. No policy ends that.
+            /// Lowers the shield of the running execution for `time`: from its next request on, any public host may be asked, whatever the policy
+            /// says. What the address guard refuses, masked credentials, limits and the log stay, and a request that no rule permits is marked in the
+            /// log. The proxy ends that by itself; a new time takes the place of the last. Returns when it is in force and in the log.
+            ///
+            /// Counterpart of `Sandbox.shield_down` of terok-sandbox.
+            ///
+            /// # Errors
+            ///
+            /// As [`Self::set_policy`], and when `time` is shorter than a millisecond or longer than 24 hours.
+            pub async fn shield_down(&self, time: std::time::Duration) -> Result<(), SandboxError> {
+                self.0.runner.live.shield_down(time).await
+            }
+
+            /// Raises the shield of the running execution again, before its time is over: from its next request on, the policy alone
+            /// decides. Requests in progress may end. Returns when it is in force and in the log, also where it was up.
+            ///
+            /// # Errors
+            ///
+            /// As [`Self::set_policy`].
+            pub async fn shield_up(&self) -> Result<(), SandboxError> {
+                self.0.runner.live.shield_up().await
+            }
+
+            /// What decides about the requests of the running execution now.
             ///
             /// # Errors
             ///
             /// When nothing with a network sandbox is running.
+            pub fn shield_state(&self) -> Result<crate::network::ShieldState, SandboxError> {
+                self.0.runner.live.shield_state()
+            }
+
+            /// Cuts the running execution off: its connections are closed, and every further request is refused. Nothing ends that.
+            ///
+            /// # Errors
+            ///
+            /// When nothing with a network sandbox is running, or its proxy does not confirm the change within 30 s.
             pub async fn quarantine(&self) -> Result<(), SandboxError> {
                 self.0.runner.live.quarantine().await
             }

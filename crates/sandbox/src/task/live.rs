@@ -1,10 +1,11 @@
 //! Commands to the proxy of a running execution.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use allowlist::Allowlist;
 
-use crate::egress::ProxyControl;
+use crate::egress::{ProxyControl, ShieldState};
 use crate::error::SandboxError;
 
 /// The proxy of the execution that runs now.
@@ -25,6 +26,18 @@ impl LiveProxy {
 
     pub(super) async fn quarantine(&self) -> Result<(), SandboxError> {
         Ok(self.control()?.quarantine().await?)
+    }
+
+    pub(super) async fn shield_down(&self, time: Duration) -> Result<(), SandboxError> {
+        Ok(self.control()?.shield_down(time).await?)
+    }
+
+    pub(super) async fn shield_up(&self) -> Result<(), SandboxError> {
+        Ok(self.control()?.shield_up().await?)
+    }
+
+    pub(super) fn shield_state(&self) -> Result<ShieldState, SandboxError> {
+        Ok(self.control()?.shield_state()?)
     }
 
     fn control(&self) -> Result<ProxyControl, SandboxError> {

@@ -4,6 +4,7 @@ mod agent;
 mod auto;
 mod build;
 mod care;
+mod control;
 mod exec;
 mod image;
 mod left_behind;

@@ -52,6 +52,11 @@ impl Project {
         self.folder.path()
     }
 
+    /// The command's file.
+    pub(crate) fn program(&self) -> &Path {
+        &self.sandbox
+    }
+
     pub(crate) fn state(&self) -> &Path {
         &self.state
     }

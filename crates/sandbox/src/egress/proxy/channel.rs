@@ -3,20 +3,22 @@
 //! One task owns both directions. It ends when it is asked to, when the proxy ends, and when a record cannot be kept: without a log
 //! there is no egress.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures_util::stream::Fuse;
 use futures_util::{Stream, StreamExt as _};
-use sandbox_proxy_protocol::{Command, Event, ProxyMessage, Record, from_line, to_line};
+use sandbox_proxy_protocol::{Command, Event, PolicyChange, ProxyMessage, Record, from_line, to_line};
 use time::OffsetDateTime;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tracing::Instrument as _;
 
 use super::lines::Lines;
 use super::stderr::ProxyLog;
 use crate::container::{Chunk, Output, Stdin};
+use crate::egress::ShieldState;
 use crate::network_log::LogSink;
 use sandbox_podman::EngineError;
 
@@ -27,7 +29,7 @@ const DRAINING: Duration = Duration::from_secs(10);
 /// How often the proxy is notified that its records are read.
 const BEAT: Duration = Duration::from_secs(2);
 /// Commands are rare; a caller that sends many waits.
-const COMMANDS: usize = 16;
+const ORDERS: usize = 16;
 
 /// Both directions of a proxy's stdio.
 pub(in crate::egress) struct Channel<W = Stdin, O = Output> {
@@ -42,10 +44,20 @@ pub(in crate::egress) struct Channel<W = Stdin, O = Output> {
     proxy_log: ProxyLog,
 }
 
+/// A command that the proxy confirms.
+#[derive(Debug)]
+pub(in crate::egress) struct Order {
+    pub(in crate::egress) command: Command,
+    /// Gets the state that it led to, once that is in force and in the log.
+    pub(in crate::egress) confirmed: oneshot::Sender<ShieldState>,
+}
+
 /// What the user of a proxy holds.
 pub(in crate::egress) struct ChannelHandle {
     /// Dropping it ends the channel, and with it the proxy.
-    pub(in crate::egress) commands: mpsc::Sender<Command>,
+    pub(in crate::egress) orders: mpsc::Sender<Order>,
+    /// What the proxy reported last.
+    pub(in crate::egress) shield: watch::Receiver<ShieldState>,
     /// Why the proxy ended; `None` while it runs.
     pub(in crate::egress) ended: watch::Receiver<Option<String>>,
 }
@@ -101,34 +113,51 @@ where
 
     /// Moves records into `log` and commands to the proxy, in the background.
     pub(in crate::egress) fn run(self, log: Option<LogSink>) -> ChannelHandle {
-        let (commands, receiver) = mpsc::channel(COMMANDS);
+        let (orders, receiver) = mpsc::channel(ORDERS);
+        let (report, shield) = watch::channel(ShieldState::default());
         let (ended_sender, ended) = watch::channel(None);
         let serving = async move {
-            let reason = self.serve(log, receiver).await;
+            let reason = self.serve(log, receiver, report).await;
             ended_sender.send_replace(Some(reason));
         };
         tokio::spawn(serving.in_current_span());
-        ChannelHandle { commands, ended }
+        ChannelHandle { orders, shield, ended }
     }
 
-    async fn serve(mut self, log: Option<LogSink>, mut commands: mpsc::Receiver<Command>) -> String {
+    async fn serve(
+        mut self,
+        log: Option<LogSink>,
+        mut orders: mpsc::Receiver<Order>,
+        report: watch::Sender<ShieldState>,
+    ) -> String {
         let mut log = log;
+        // Those that the proxy did not confirm yet, in the order in which it does.
+        let mut waiting = VecDeque::new();
         let mut beat = interval_at(Instant::now() + BEAT, BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let failure = loop {
             tokio::select! {
                 received = self.receive() => match received {
-                    Some(Ok(messages)) => if let Err(reason) = keep(messages, &mut log).await { break Some(reason) },
+                    Some(Ok(messages)) => {
+                        let changes = changes(&messages);
+                        if let Err(reason) = keep(messages, &mut log).await { break Some(reason) }
+                        confirm(changes, &report, &mut waiting);
+                    }
                     Some(Err(reason)) => break Some(reason),
                     None => break Some(self.reason_of_end()),
                 },
-                command = commands.recv() => match command {
-                    Some(command) => if let Err(reason) = self.command(&command).await { break Some(reason) },
+                order = orders.recv() => match order {
+                    Some(Order { command, confirmed }) => {
+                        waiting.push_back(confirmed);
+                        if let Err(reason) = self.command(&command).await { break Some(reason) }
+                    }
                     None => break None,
                 },
                 _ = beat.tick() => if let Err(reason) = self.command(&Command::Alive {}).await { break Some(reason) },
             }
         };
+        // Nothing is confirmed any more.
+        drop((orders, waiting));
         if let Some(reason) = &failure {
             let text = format!("the egress proxy ended while the task ran: {reason}");
             tracing::warn!(execution = self.proxy_log.execution(), "{text}");
@@ -191,6 +220,32 @@ where
                 }
             }
             Err(problem) => self.nonsense = Some(problem),
+        }
+    }
+}
+
+/// The changes of the policy among what was received.
+fn changes(messages: &[ProxyMessage]) -> Vec<(PolicyChange, ShieldState)> {
+    let records = messages.iter().filter_map(|message| match message {
+        ProxyMessage::Record(record) => Some(&record.event),
+        ProxyMessage::Ready { .. } | ProxyMessage::Failed { .. } => None,
+    });
+    records.filter_map(ShieldState::of).collect()
+}
+
+/// Reports changes that are in the log, and returns to who asked for them.
+fn confirm(
+    changes: Vec<(PolicyChange, ShieldState)>,
+    report: &watch::Sender<ShieldState>,
+    waiting: &mut VecDeque<oneshot::Sender<ShieldState>>,
+) {
+    for (change, state) in changes {
+        report.send_replace(state);
+        if change != PolicyChange::Expired
+            && let Some(confirmed) = waiting.pop_front()
+        {
+            // Whoever asked may have stopped waiting.
+            let _ = confirmed.send(state);
         }
     }
 }
@@ -300,12 +355,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (channel, mut stdin, proxy) = channel();
         let mut handle = channel.run(Some(LogSink::open(dir.path()).unwrap()));
-        handle.commands.send(Command::Quarantine {}).await.unwrap();
+        let (confirmed, confirmation) = oneshot::channel();
+        handle.orders.send(Order { command: Command::Quarantine {}, confirmed }).await.unwrap();
         let mut line = String::new();
         stdin.read_line(&mut line).await.unwrap();
         assert_eq!(line, to_line(&Command::Quarantine {}).unwrap());
+        // That its time was over answers nothing, and an answer counts once it is in the log.
+        let state = sandbox_proxy_protocol::PolicyState::Quarantine;
+        for change in [PolicyChange::Expired, PolicyChange::Quarantine] {
+            let event = Event::Policy { change, state, until_ms: None };
+            says(&proxy, &to_line(&ProxyMessage::Record(Record { at_ms: 0, event })).unwrap());
+        }
+        assert_eq!(confirmation.await.unwrap(), ShieldState::Quarantined);
+        let changed = log(dir.path());
+        assert_eq!(changed, "POLICY expired -> quarantine\nPOLICY quarantine -> quarantine\n");
+        assert_eq!(*handle.shield.borrow(), ShieldState::Quarantined);
         let (closed, _) = mpsc::channel(1);
-        drop(std::mem::replace(&mut handle.commands, closed));
+        drop(std::mem::replace(&mut handle.orders, closed));
         line.clear();
         stdin.read_line(&mut line).await.unwrap();
         assert_eq!(line, to_line(&Command::Drain {}).unwrap());
@@ -314,7 +380,7 @@ mod tests {
         drop(proxy);
         ended(&mut handle).await;
         assert_eq!(stdin.read_to_end(&mut Vec::new()).await.unwrap(), 0);
-        assert_eq!(log(dir.path()), "WARNING late\n");
+        assert_eq!(log(dir.path()), changed + "WARNING late\n");
     }
 
     #[tokio::test]

@@ -1,0 +1,183 @@
+//! The side of whoever asks.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use sandbox::network_event::PolicyState;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::time::timeout;
+
+use super::folder::ControlFolder;
+use super::message::{Answer, LINE_BYTES, Report, Request};
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// How long a run may take to say how it is.
+const SHOW: Duration = Duration::from_secs(10);
+/// How long it may take to do something. Longer than a change takes to be confirmed, or a process to be stopped.
+const WORK: Duration = Duration::from_mins(2);
+
+/// The runs of this user that can be controlled.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    folder: Option<ControlFolder>,
+    found: Vec<Report>,
+}
+
+impl Runs {
+    /// Asks all of them how they are. Sockets that dead runs left are removed.
+    pub(crate) async fn find(state: &Path, printer: Printer) -> Result<Self, Failure> {
+        let reading = || Failure::doing::<io::Error>("look for the control sockets of runs");
+        let Some(folder) = ControlFolder::open(state).map_err(reading())? else {
+            return Ok(Self::default());
+        };
+        let mut runs = folder.runs().map_err(reading())?;
+        runs.sort_unstable();
+        let mut found = Vec::new();
+        for run in runs {
+            match timeout(SHOW, exchange(&folder, &run, &Request::Show {})).await {
+                Ok(Ok(Answer::Done(report))) => found.push(report),
+                Ok(Ok(Answer::Failed(problem))) => printer.warning(format_args!("run {run}: {problem}")),
+                Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => folder.remove(&run),
+                // It ended just now.
+                Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
+                Ok(Err(error)) => printer.warning(format_args!("run {run} does not answer: {error}")),
+                Err(_) => printer.warning(format_args!("run {run} does not answer")),
+            }
+        }
+        Ok(Self { folder: Some(folder), found })
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> &[Report] {
+        &self.found
+    }
+
+    /// The one whose id begins with `named`; where none is named, the only one.
+    pub(crate) fn one(&self, named: Option<&str>) -> Result<&Report, Failure> {
+        let is_named = |run: &&Report| named.is_none_or(|named| run.run.starts_with(named));
+        let matching: Vec<&Report> = self.found.iter().filter(is_named).collect();
+        match (matching.as_slice(), named) {
+            ([run], _) => Ok(run),
+            ([], Some(named)) => Err(Failure::new(format!("there is no run `{named}` that can be controlled"))
+                .with_hint("`sandbox status` lists instances; those of `run`, `agent` and `exec` can be controlled while they run")),
+            ([], None) => Err(Failure::new("nothing runs that can be controlled")),
+            (several, _) => {
+                let lines = several.iter().map(|run| {
+                    format!("\n  {}  {}, pid {}, in {}", run.run, run.program, run.pid, run.project)
+                });
+                Err(Failure::usage(format!("more than one run is meant:{}", lines.collect::<String>()))
+                    .with_hint("name one by its id, or by the beginning of it"))
+            }
+        }
+    }
+
+    /// Asks `run` for something, and returns how it is then.
+    pub(crate) async fn ask(&self, run: &Report, request: &Request) -> Result<Report, Failure> {
+        let asking = || format!("control run {}", run.run);
+        let folder =
+            self.folder.as_ref().ok_or_else(|| Failure::new("nothing runs that can be controlled"))?;
+        let answer = timeout(WORK, exchange(folder, &run.run, request)).await;
+        let answer = answer.map_err(|_| Failure::new(format!("run {} does not answer", run.run)))?;
+        match answer.map_err(Failure::doing(asking()))? {
+            Answer::Done(report) => Ok(report),
+            Answer::Failed(problem) => Err(Failure::new(format!("failed to {}: {problem}", asking()))),
+        }
+    }
+}
+
+async fn exchange(folder: &ControlFolder, run: &str, request: &Request) -> io::Result<Answer> {
+    let mut stream = folder.connect(run).await?;
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    stream.write_all(&line).await?;
+    line.clear();
+    let mut reader = BufReader::new(stream).take(LINE_BYTES);
+    reader.read_until(b'\n', &mut line).await?;
+    if line.is_empty() {
+        let message = "it closed the connection: it ended, or refuses this user";
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+    }
+    Ok(serde_json::from_slice(&line)?)
+}
+
+/// The state of a run's shield, for people.
+pub(crate) fn shield_of(run: &Report) -> String {
+    match (run.shield, run.until_ms) {
+        (None, _) => "-".to_owned(),
+        (Some(PolicyState::Up), _) => "up".to_owned(),
+        (Some(PolicyState::Down), until_ms) => match until_ms.and_then(rfc3339) {
+            Some(until) => format!("down until {until}"),
+            None => "down".to_owned(),
+        },
+        (Some(PolicyState::Quarantine), _) => "quarantine".to_owned(),
+    }
+}
+
+fn rfc3339(at_ms: u64) -> Option<String> {
+    let at = OffsetDateTime::from_unix_timestamp(i64::try_from(at_ms / 1000).ok()?).ok()?;
+    at.format(&Rfc3339).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn report(run: &str) -> Report {
+        Report {
+            run: run.to_owned(),
+            pid: 7,
+            project: "/srv/p".to_owned(),
+            program: "make".to_owned(),
+            shield: Some(PolicyState::Down),
+            until_ms: Some(1_770_122_696_999),
+            policy: None,
+        }
+    }
+
+    #[test]
+    fn a_run_is_named_by_the_beginning_of_its_id_and_only_where_that_is_needed() {
+        let of = |ids: &[&str]| Runs { folder: None, found: ids.iter().map(|id| report(id)).collect() };
+        let runs = of(&["aa01", "aa02", "bb01"]);
+        assert_eq!(runs.one(Some("b")).unwrap().run, "bb01");
+        assert_eq!(runs.one(Some("aa02")).unwrap().run, "aa02");
+        for several in [Some("aa"), None] {
+            let error = runs.one(several).unwrap_err();
+            assert!(error.to_string().contains("\n  aa02  make, pid 7, in /srv/p"), "{error}");
+            assert_eq!(error.status().code(), 2);
+        }
+        assert!(runs.one(Some("c")).is_err() && of(&[]).one(None).is_err());
+        assert_eq!(of(&["aa01"]).one(None).unwrap().run, "aa01");
+    }
+
+    #[test]
+    fn the_state_is_in_the_words_of_the_log() {
+        assert_eq!(shield_of(&report("a")), "down until 2026-02-03T12:44:56Z");
+        assert_eq!(shield_of(&Report { shield: Some(PolicyState::Up), ..report("a") }), "up");
+        assert_eq!(shield_of(&Report { shield: None, ..report("a") }), "-");
+    }
+
+    #[tokio::test]
+    async fn the_way_to_a_socket_may_be_long_and_what_a_dead_run_left_is_removed() {
+        let state = tempfile::tempdir().unwrap();
+        let state = state.path().join("x".repeat(200));
+        assert!(Runs::find(&state, Printer::new(0, true)).await.unwrap().all().is_empty());
+        let folder = ControlFolder::create(&state).unwrap();
+        let mode = |name: &str| {
+            let path = state.join("control").join(name);
+            std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+        };
+        let listener = folder.listen("aa").unwrap();
+        assert_eq!((mode("."), mode("aa.sock")), (0o700, 0o600));
+        assert!(folder.connect("aa").await.is_ok(), "the control");
+        drop(listener);
+        assert_eq!(folder.runs().unwrap(), ["aa"]);
+        assert!(Runs::find(&state, Printer::new(0, true)).await.unwrap().all().is_empty());
+        assert!(folder.runs().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,12 @@
+//! The control of a run from other processes of its user: a Unix socket in the state folder, one line of JSON each way.
+//!
+//! Invariant: no task can reach it. The state folder is never mounted, and whoever connects has to be the same user, or root.
+
+mod client;
+mod folder;
+mod message;
+mod server;
+
+pub(crate) use client::{Runs, shield_of};
+pub(crate) use message::{Report, Request};
+pub(crate) use server::{ControlSocket, Controlled};
