@@ -22,5 +22,6 @@ mod resources;
 mod rootless;
 mod runs;
 mod services;
+mod vendor_tools;
 mod verify;
 mod workspace;
