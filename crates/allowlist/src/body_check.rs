@@ -4,6 +4,9 @@ use crate::denial::Denial;
 use crate::git::LIMIT;
 use crate::git::PushCheck;
 use crate::matched::Match;
+use crate::vendor::BODY_LIMIT;
+use crate::vendor::VendorCheck;
+use crate::vendor_tools::VendorTool;
 
 /// Decides about a request whose head is allowed, by the beginning of its body or by all of it.
 ///
@@ -15,6 +18,8 @@ pub struct BodyCheck(Check);
 enum Check {
     /// The refs that a push updates, and the rules that it may be allowed by.
     Push(PushCheck, Vec<Match>),
+    /// The tools that a model's vendor would run.
+    Vendor(Box<VendorCheck>, Match),
 }
 
 /// How far a [`BodyCheck`] is.
@@ -34,8 +39,8 @@ pub struct Admitted {
     pub rule: Match,
     /// What must be sent in the place of the whole body.
     pub body: Option<Vec<u8>>,
-    /// What the record should mention.
-    pub notes: Vec<String>,
+    /// Tools of a model's vendor that are not in that body any more.
+    pub removed: Vec<VendorTool>,
 }
 
 impl BodyCheck {
@@ -43,11 +48,16 @@ impl BodyCheck {
         Self(Check::Push(check, rules))
     }
 
+    pub(crate) fn vendor(check: VendorCheck, rule: Match) -> Self {
+        Self(Check::Vendor(Box::new(check), rule))
+    }
+
     /// How many bytes of the body may have to be read before the decision, at most.
     #[must_use]
     pub fn limit(&self) -> usize {
         match &self.0 {
             Check::Push(..) => LIMIT,
+            Check::Vendor(..) => BODY_LIMIT,
         }
     }
 
@@ -56,6 +66,7 @@ impl BodyCheck {
     pub fn condition(&self) -> String {
         match &self.0 {
             Check::Push(check, _) => check.condition(),
+            Check::Vendor(check, _) => check.condition(),
         }
     }
 
@@ -64,6 +75,7 @@ impl BodyCheck {
     pub fn rule(&self) -> Option<&Match> {
         match &self.0 {
             Check::Push(_, rules) => rules.first(),
+            Check::Vendor(_, rule) => Some(rule),
         }
     }
 
@@ -81,7 +93,12 @@ impl BodyCheck {
                 let Some(rule) = rules.get(position).cloned() else {
                     return Err(Denial::body("no rule allows it", "ask the operator"));
                 };
-                Ok(Step::Allow(Admitted { rule, body: None, notes: Vec::new() }))
+                Ok(Step::Allow(Admitted { rule, body: None, removed: Vec::new() }))
+            }
+            Check::Vendor(..) if !ended => Ok(Step::More),
+            Check::Vendor(check, rule) => {
+                let (body, removed) = check.decide(so_far)?;
+                Ok(Step::Allow(Admitted { rule: rule.clone(), body, removed }))
             }
         }
     }

@@ -83,6 +83,14 @@ impl Denial {
         Self::new(Reason::Unreadable, message)
     }
 
+    /// A request to a model's vendor whose body cannot be judged: what is wrong with it, and the fix.
+    pub(crate) fn vendor_unreadable(fault: &str, fix: &str) -> Self {
+        Self::new(
+            Reason::VendorTool,
+            format!("the request may name tools that a model's vendor runs, and {fault}: {fix}"),
+        )
+    }
+
     pub(crate) fn port() -> Self {
         Self::new(
             Reason::Port,

@@ -49,6 +49,17 @@ impl Allowlist {
             let message = "the policy is empty and allows nothing: add hosts under `domains`".to_owned();
             warnings.push(Warning { rule: None, message });
         }
+        warnings.extend(self.vendor_tools().unlimited().map(|tool| {
+            let fix = match tool.least() {
+                "policy" => "write `policy`",
+                _ => "leave it out unless it is needed",
+            };
+            let message = format!(
+                "`vendor_tools: {{{tool}: any}}` lets a model's vendor carry what the task sends to places that this policy does not \
+                 allow: {fix}"
+            );
+            Warning { rule: None, message }
+        }));
         let domains = HostIndex::new(self.domains());
         let rules: Vec<&UrlRule> = self.url_rules().collect();
         let urls = HostIndex::new(self.url_rules().map(UrlRule::host));
@@ -238,7 +249,7 @@ fn covers_rule(wide: &UrlRule, narrow: &UrlRule) -> bool {
         && (is_any_path(wide) || covers(wide.path().pattern(), narrow.path().pattern()))
 }
 
-fn covers_host(wide: &HostPattern, narrow: &HostPattern) -> bool {
+pub(crate) fn covers_host(wide: &HostPattern, narrow: &HostPattern) -> bool {
     // A wildcard covers no address, whatever its text.
     let address = narrow.is_exact() && narrow.as_str().parse::<std::net::Ipv4Addr>().is_ok();
     wide == narrow || (!address && covers(wide.pattern(), narrow.pattern()))
@@ -338,6 +349,11 @@ mod tests {
         check(
             "url_prefixes: [{host: a.b, methods: [GET]}, {host: a.b, path: /x, methods: [get]}]",
             &["already"],
+        );
+        check("domains: [a.b]\nvendor_tools: {web_search: policy, denied: refuse}", &[]);
+        check(
+            "domains: [a.b]\nvendor_tools: {web_search: any, code_execution: any}",
+            &["allow: write `policy`", "allow: leave it out"],
         );
         check("url_prefixes: [{host: a.b, methods: [GET]}, {host: a.b, path: /x}]", &[]);
     }

@@ -1,33 +1,27 @@
-//! The policy as a whole: its rules and what they say of a request.
+//! The policy as a whole: its rules, and which of them are for a host.
 
 use serde::Serialize;
 use serde::Serializer;
 use serde::ser::SerializeStruct;
 
-use crate::advice;
-use crate::body_check::BodyCheck;
-use crate::decision::Decision;
-use crate::git::PushCheck;
-use crate::git::could_push;
 use crate::host::HostName;
 use crate::host_pattern::HostPattern;
-use crate::matched::Match;
-use crate::request::Request;
-use crate::rule::Reach;
 use crate::rule::Rule;
 use crate::rule::RuleKind;
 use crate::rule::UrlRule;
+use crate::vendor_tools::VendorTools;
 
 /// What may be reached. The default is empty and allows nothing.
 ///
-/// Serialized as `{"domains": […], "url_prefixes": [{"host", "path", "methods", "git"}]}`; deserializing validates as strictly
-/// as [`Allowlist::from_json`].
+/// Serialized as `{"domains": […], "url_prefixes": [{"host", "path", "methods", "git"}], "vendor_tools": {…}}`; deserializing validates
+/// as strictly as [`Allowlist::from_json`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowlist {
     /// In the order of their kinds.
     rules: Vec<Rule>,
     /// Whether any of them is for repositories, so that other policies need not look.
     repositories: bool,
+    vendor_tools: VendorTools,
 }
 
 impl Allowlist {
@@ -37,7 +31,19 @@ impl Allowlist {
         let mut rules: Vec<Rule> = rules.into_iter().collect();
         rules.sort_by_key(Rule::kind);
         let repositories = rules.iter().any(|rule| rule.git().is_some());
-        Self { rules, repositories }
+        Self { rules, repositories, vendor_tools: VendorTools::default() }
+    }
+
+    /// The same rules, with another word on the tools that a model's vendor runs.
+    #[must_use]
+    pub fn with_vendor_tools(self, vendor_tools: VendorTools) -> Self {
+        Self { vendor_tools, ..self }
+    }
+
+    /// What it says of the tools that a model's vendor runs on its side.
+    #[must_use]
+    pub fn vendor_tools(&self) -> &VendorTools {
+        &self.vendor_tools
     }
 
     /// The rules in the order in which they are tried: those for whole hosts first.
@@ -52,61 +58,16 @@ impl Allowlist {
         self.rules.is_empty()
     }
 
-    /// Finds the first rule that allows `request`, or says what comes nearest to allowing it.
-    ///
-    /// On a host with rules for repositories, nothing but these allows a push.
-    pub fn decide(&self, request: &Request) -> Decision {
-        let push = self.is_push(request);
-        let mut nearest = Reach::Nothing;
-        for (position, rule) in
-            self.rules.iter().enumerate().filter(|(_, rule)| !push || rule.git().is_some())
-        {
-            match rule.reach(request) {
-                Reach::All => return Decision::Allow(self.matched(position, rule)),
-                Reach::Head => return Decision::NeedsBody(self.push_check(request)),
-                reach => nearest = nearest.max(reach),
-            }
-        }
-        Decision::Deny(if push {
-            advice::no_push(nearest, request)
-        } else {
-            advice::denial(nearest, request)
-        })
-    }
-
-    /// All rules for the repository count, since each allows some refs.
-    fn push_check(&self, request: &Request) -> BodyCheck {
-        let rules = self.rules.iter().enumerate().filter(|(_, rule)| rule.reach(request) == Reach::Head);
-        let rules =
-            rules.filter_map(|(position, rule)| Some((self.matched(position, rule), rule.git()?.clone())));
-        let (matches, rules) = rules.unzip();
-        BodyCheck::push(PushCheck::new(rules, request.host().to_string()), matches)
-    }
-
-    /// Whether `request` could push to a host with rules for repositories, so that nothing but these allows it.
-    #[must_use]
-    pub fn is_push(&self, request: &Request) -> bool {
-        self.has_repository_rules_for(request.host()) && could_push(request.target())
-    }
-
     /// Whether some rule is for repositories of `host`, so that pushes to it are told from other requests.
     #[must_use]
     pub fn has_repository_rules_for(&self, host: &HostName) -> bool {
         self.repositories && self.rules.iter().any(|rule| rule.git().is_some() && rule.host().matches(host))
     }
 
-    fn matched(&self, position: usize, rule: &Rule) -> Match {
-        let kind = rule.kind();
-        let before = self.rules.partition_point(|other| other.kind() < kind);
-        Match {
-            kind,
-            index: position.saturating_sub(before),
-            host: rule.host().to_string(),
-            path: match rule {
-                Rule::Domain(_) => None,
-                Rule::Url(rule) => Some(rule.path().to_string()),
-            },
-        }
+    /// Whether requests to `host` can depend on their bodies.
+    #[must_use]
+    pub fn judges_bodies_of(&self, host: &HostName) -> bool {
+        self.has_repository_rules_for(host) || self.vendor_tools.concerns(host)
     }
 
     pub(crate) fn domains(&self) -> impl Iterator<Item = &HostPattern> {
@@ -128,6 +89,7 @@ impl Allowlist {
     pub fn has_method_rules_for(&self, host: &HostName) -> bool {
         let by_method = |rule: &UrlRule| !rule.methods().is_empty() || rule.git().is_some();
         self.url_rules().any(|rule| by_method(rule) && rule.host().matches(host))
+            || self.vendor_tools.concerns(host)
     }
 
     /// Whether `host` is allowed by some of its paths only, or some are judged apart, so that headers which name another path must go.
@@ -135,18 +97,19 @@ impl Allowlist {
     pub fn has_path_rules_for(&self, host: &HostName) -> bool {
         let whole = self.domains().any(|domain| domain.matches(host));
         let mut limited = self.url_rules().filter(|rule| !rule.path().covers_every_path());
-        (!whole && limited.any(|rule| rule.host().matches(host))) || self.has_repository_rules_for(host)
+        (!whole && limited.any(|rule| rule.host().matches(host))) || self.judges_bodies_of(host)
     }
 }
 
 impl Serialize for Allowlist {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut lists = serializer.serialize_struct("Allowlist", 2)?;
+        let has_vendor_tools = self.vendor_tools != VendorTools::default();
+        let mut lists = serializer.serialize_struct("Allowlist", 2 + usize::from(has_vendor_tools))?;
         lists.serialize_field(RuleKind::Domain.list(), &self.domains().collect::<Vec<_>>())?;
         lists.serialize_field(RuleKind::Url.list(), &self.url_rules().collect::<Vec<_>>())?;
+        if has_vendor_tools {
+            lists.serialize_field("vendor_tools", &self.vendor_tools)?;
+        }
         lists.end()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -38,6 +38,8 @@ pub enum Reason {
     RefLost,
     /// The body, on which the decision depends, cannot be read.
     Body,
+    /// The body names a tool that a model's vendor runs, or cannot be read for one.
+    VendorTool,
 }
 
 impl Reason {
@@ -59,6 +61,7 @@ impl Reason {
             Self::RefNotAllowed => "ref_not_allowed",
             Self::RefLost => "ref_lost",
             Self::Body => "body",
+            Self::VendorTool => "vendor_tool",
         }
     }
 }
@@ -90,6 +93,7 @@ mod tests {
             (Reason::RefNotAllowed, "ref_not_allowed"),
             (Reason::RefLost, "ref_lost"),
             (Reason::Body, "body"),
+            (Reason::VendorTool, "vendor_tool"),
         ] {
             assert_eq!(reason.as_str(), name);
             assert_eq!(serde_json::to_value(reason).unwrap(), name);

@@ -4,6 +4,7 @@
 
 use crate::authority::Authority;
 use crate::denial::Denial;
+use crate::form::Form;
 use crate::host::HostName;
 use crate::method::Method;
 use crate::scheme::Scheme;
@@ -16,6 +17,7 @@ pub struct Request {
     host: HostName,
     method: Method,
     target: Target,
+    form: Form,
 }
 
 impl Request {
@@ -26,7 +28,7 @@ impl Request {
     /// A denial with reason `no_sni` (an IPv4 address over TLS), `port`, `method_forbidden` or `address` (a name of the machine itself).
     pub fn new(scheme: Scheme, authority: Authority, method: Method, target: Target) -> Result<Self, Denial> {
         check(scheme, &authority, &method)?;
-        Ok(Self { scheme, host: authority.into_host(), method, target })
+        Ok(Self { scheme, host: authority.into_host(), method, target, form: Form::default() })
     }
 
     /// Reads a request as it came: host first, then port, method and path, so that the first fault is the one reported.
@@ -36,6 +38,18 @@ impl Request {
     /// As [`Authority::from_wire`], [`Method::from_wire`], [`Request::new`] and [`Target::from_wire`], in this order.
     pub fn from_wire(scheme: Scheme, authority: &[u8], method: &[u8], target: &[u8]) -> Result<Self, Denial> {
         Self::read(scheme, Authority::from_wire(authority)?, method, target)
+    }
+
+    /// The same request, with what its head says of the body. Without, it counts as JSON.
+    #[must_use]
+    pub fn with_form(self, form: Form) -> Self {
+        Self { form, ..self }
+    }
+
+    /// What its head says of the body.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        self.form
     }
 
     /// How it came in.
@@ -71,7 +85,7 @@ impl Request {
         let method = Method::from_wire(method)?;
         check(scheme, &authority, &method)?;
         let target = Target::from_wire(target)?;
-        Ok(Self { scheme, host: authority.into_host(), method, target })
+        Ok(Self { scheme, host: authority.into_host(), method, target, form: Form::default() })
     }
 }
 

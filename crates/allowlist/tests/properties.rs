@@ -1,10 +1,14 @@
 //! Properties of whole policies.
 
 use allowlist::Allowlist;
+use allowlist::Anywhere;
 use allowlist::Decision;
+use allowlist::Denied;
 use allowlist::HostPattern;
+use allowlist::Reach;
 use allowlist::Rule;
 use allowlist::UrlRule;
+use allowlist::VendorTools;
 use proptest::prelude::*;
 
 fn host() -> impl Strategy<Value = String> {
@@ -34,8 +38,31 @@ fn policy() -> impl Strategy<Value = Allowlist> {
     let rule = (host(), path(), methods).prop_filter_map("rule", |(host, path, methods)| {
         UrlRule::new(&host, &path, methods.iter().map(String::as_str)).ok().map(Rule::from)
     });
-    (domains, proptest::collection::vec(rule, 0..4))
-        .prop_map(|(domains, rules)| Allowlist::new(rules.into_iter().chain(domains)))
+    (domains, proptest::collection::vec(rule, 0..4), vendor_tools()).prop_map(
+        |(domains, rules, vendor_tools)| {
+            Allowlist::new(rules.into_iter().chain(domains)).with_vendor_tools(vendor_tools)
+        },
+    )
+}
+
+fn vendor_tools() -> impl Strategy<Value = VendorTools> {
+    let reach = || prop_oneof![Just(None), Just(Some(Reach::Policy)), Just(Some(Reach::Any))];
+    let anywhere = || prop_oneof![Just(None), Just(Some(Anywhere::Any))];
+    let denied = prop_oneof![Just(Denied::Remove), Just(Denied::Refuse)];
+    let hosts =
+        proptest::collection::vec(host().prop_filter_map("host", |host| HostPattern::new(&host).ok()), 0..2);
+    (reach(), reach(), reach(), anywhere(), reach(), anywhere(), denied, hosts).prop_map(
+        |(web_search, web_fetch, mcp, code_execution, files_by_url, other, denied, hosts)| VendorTools {
+            web_search,
+            web_fetch,
+            mcp,
+            code_execution,
+            files_by_url,
+            other,
+            denied,
+            hosts,
+        },
+    )
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use allowlist::{Match, Scheme};
+use allowlist::{Match, Scheme, VendorTool};
 use serde::{Deserialize, Serialize};
 
 use crate::BlockReason;
@@ -166,6 +166,9 @@ pub struct RequestRecord {
     /// The region that the request was signed for.
     #[serde(default)]
     pub region: Option<String>,
+    /// Tools of a model's vendor that were removed from its body, each kind once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<VendorTool>,
     /// Bytes of the request body that went to the upstream.
     pub bytes_up: u64,
     /// Bytes of the response body that went to the client.
@@ -208,6 +211,7 @@ impl RequestRecord {
             dropped: 0,
             scrubbed: 0,
             region: None,
+            removed: Vec::new(),
             bytes_up: 0,
             bytes_down: 0,
             first_byte_ms: None,

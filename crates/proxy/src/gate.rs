@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use allowlist::{Allowlist, BodyCheck, Decision, HostName, Match, Request, RuleKind, Step};
+use allowlist::{Allowlist, BodyCheck, Decision, HostName, Match, Request, RuleKind, Step, VendorTool};
 use tokio::sync::watch;
 
 use crate::blocked::Blocked;
@@ -50,8 +50,8 @@ pub(crate) struct Passed {
     pub(crate) permit: Permit,
     /// What is sent in the place of the body.
     pub(crate) body: Option<Vec<u8>>,
-    /// What the record should mention.
-    pub(crate) notes: Vec<String>,
+    /// Tools of a model's vendor that are not in that body any more.
+    pub(crate) removed: Vec<VendorTool>,
 }
 
 impl Gate {
@@ -92,7 +92,7 @@ impl Gate {
                 Ok(Admission::Pending(Box::new(Pending { request, check, allowlist })))
             }
             // What is judged by its body stays so.
-            Decision::Deny(_) if !allowlist.is_push(&request) && is_open(&live) => {
+            Decision::Deny(_) if !allowlist.stays_judged(&request) && is_open(&live) => {
                 Ok(Admission::Permit(Permit::new(request, None, allowlist)))
             }
             Decision::Deny(denial) => Err(denial.into()),
@@ -116,7 +116,7 @@ impl Gate {
             match allowlist.decide(&pending.request) {
                 Decision::Allow(rule) => {
                     let permit = Permit::new(pending.request.clone(), Some(rule), &allowlist);
-                    return Ok(Some(Passed { permit, body: None, notes: Vec::new() }));
+                    return Ok(Some(Passed { permit, body: None, removed: Vec::new() }));
                 }
                 Decision::NeedsBody(check) => (pending.check, pending.allowlist) = (check, allowlist),
                 Decision::Deny(denial) => return Err(denial.into()),
@@ -126,7 +126,7 @@ impl Gate {
             Step::More => None,
             Step::Allow(admitted) => {
                 let permit = Permit::new(pending.request.clone(), Some(admitted.rule), &pending.allowlist);
-                Some(Passed { permit, body: admitted.body, notes: admitted.notes })
+                Some(Passed { permit, body: admitted.body, removed: admitted.removed })
             }
         })
     }
@@ -187,7 +187,7 @@ impl Permit {
         let method_counts = allowlist.has_method_rules_for(host);
         // Rules for whole hosts are looked at first.
         let by_url = rule.as_ref().is_some_and(|rule| rule.kind == RuleKind::Url);
-        let by_path = by_url || allowlist.has_repository_rules_for(host);
+        let by_path = by_url || allowlist.judges_bodies_of(host);
         let path_counts = by_path && allowlist.has_path_rules_for(host);
         Self { request, rule, method_counts, path_counts }
     }

@@ -72,7 +72,8 @@ impl LogBudget {
             rule.map_or("", |rule| &rule.host),
             rule.and_then(|rule| rule.path.as_deref()).unwrap_or_default(),
         ];
-        let texts: u64 = texts.into_iter().map(weight).sum();
+        let removed = request.removed.iter().map(|kind| weight(kind.as_str()) + 16).sum::<u64>();
+        let texts: u64 = texts.into_iter().map(weight).sum::<u64>() + removed;
         let bytes = REST.saturating_add(texts.saturating_mul(2));
         self.take_bytes(bytes)
     }

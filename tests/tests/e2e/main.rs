@@ -23,5 +23,6 @@ mod rootless;
 mod runs;
 mod services;
 mod shield;
+mod vendor_tools;
 mod verify;
 mod workspace;

@@ -12,20 +12,27 @@ use crate::host_pattern::HostPattern;
 use crate::policy::Allowlist;
 use crate::rule::Rule;
 use crate::rule::UrlRule;
+use crate::vendor_tools::VendorTools;
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a mapping with the keys `domains` and `url_prefixes`")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a mapping with the keys `domains`, `url_prefixes` and `vendor_tools`"
+)]
 struct Document {
     #[serde(default)]
     domains: Vec<HostPattern>,
     #[serde(default)]
     url_prefixes: Vec<UrlRule>,
+    #[serde(default)]
+    vendor_tools: VendorTools,
 }
 
 impl From<Document> for Allowlist {
     fn from(document: Document) -> Self {
         let domains = document.domains.into_iter().map(Rule::from);
         Self::new(domains.chain(document.url_prefixes.into_iter().map(Rule::from)))
+            .with_vendor_tools(document.vendor_tools)
     }
 }
 

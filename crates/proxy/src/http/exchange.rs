@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use allowlist::Match;
+use allowlist::{Match, VendorTool};
 use http::{Extensions, HeaderMap, StatusCode};
 use sandbox_proxy_protocol::{Event, OpenRequest, RequestOutcome, RequestRecord};
 use tokio::sync::OwnedSemaphorePermit;
@@ -131,6 +131,11 @@ impl Exchange {
         self.record.masked = plan.masked;
         self.record.dropped = plan.dropped;
         self.record.region.clone_from(&plan.region);
+    }
+
+    /// These tools of a model's vendor are not in its body any more.
+    pub(super) fn removed(&mut self, removed: Vec<VendorTool>) {
+        self.record.removed = removed;
     }
 
     /// It was refused.

@@ -1,5 +1,6 @@
 //! Requests whose body decides: they are read until the policy has decided, and only then is there a permit.
 
+use allowlist::VendorTool;
 use http::header::CONTENT_ENCODING;
 use http::request::Parts;
 use hyper::body::Incoming;
@@ -10,13 +11,13 @@ use crate::blocked::Blocked;
 use crate::gate::{Pending, Permit};
 use crate::upload::{BufferFault, Decided, RequestBody, Undecided, Unwanted, inspect};
 
-/// The permit for a request, and its body, of which some was read.
+/// The permit for a request, its body, of which some was read, and what was removed from that.
 pub(super) async fn decide_by_body(
     client: &Client,
     mut pending: Pending,
     parts: &Parts,
     body: Incoming,
-) -> Result<(Permit, RequestBody), Blocked> {
+) -> Result<(Permit, RequestBody, Vec<VendorTool>), Blocked> {
     let unwanted = Unwanted::of(&parts.headers);
     let mut encodings = parts.headers.get_all(CONTENT_ENCODING).iter();
     if encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
@@ -30,15 +31,10 @@ pub(super) async fn decide_by_body(
     let limit = pending.limit();
     let look = |so_far: &[u8], ended| {
         let passed = gate.advance(&mut pending, so_far, ended)?;
-        Ok(passed.map(|passed| Decided { found: (passed.permit, passed.notes), replacement: passed.body }))
+        Ok(passed.map(|passed| Decided { found: (passed.permit, passed.removed), replacement: passed.body }))
     };
     match inspect(body, limit, &client.shared.signing_room, unwanted, look).await {
-        Ok(((permit, notes), body)) => {
-            for note in notes {
-                client.warn(note);
-            }
-            Ok((permit, body))
-        }
+        Ok(((permit, removed), body)) => Ok((permit, body, removed)),
         Err(Undecided::Denied(denial)) => Err(denial),
         Err(Undecided::Unread(fault)) => Err(unread(client, fault)),
     }

@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use allowlist::{Authority, Reason, Scheme};
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST};
+use allowlist::{Authority, Form, Reason, Scheme};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST};
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
@@ -76,7 +76,7 @@ async fn decide(
     let Ok(slot) = client.shared.context.recorder.reserve().await else {
         return turn_away(client, asked, http2, "requests cannot be recorded");
     };
-    let exchange = Exchange::begin(asked, slot, Some(permit), client.begin());
+    let mut exchange = Exchange::begin(asked, slot, Some(permit), client.begin());
     let judged = match &refused {
         Some(head) => Err(head_denial(head.fault)),
         None => judge(client, &parts, raw_target.as_deref()),
@@ -88,7 +88,10 @@ async fn decide(
         Ok(Admission::Pending(pending)) => {
             // Apart, so that other requests have no room for it.
             match Box::pin(decide_by_body(client, *pending, &parts, body)).await {
-                Ok((permit, body)) => pass(client, permit, parts, body, exchange).await,
+                Ok((permit, body, removed)) => {
+                    exchange.removed(removed);
+                    pass(client, permit, parts, body, exchange).await
+                }
                 Err(denial) => refuse(&denial, exchange),
             }
         }
@@ -144,10 +147,18 @@ fn judge(client: &Client, parts: &Parts, raw_target: Option<&[u8]>) -> Result<Ad
         check_http2(parts, client.limits().head_bytes)?;
     }
     let request = identify(parts, client.scheme, client.port, client.server_name.as_ref(), raw_target)?;
+    let request = request.with_form(form(parts));
     match client.service(request.host())? {
         Some(_) => client.shared.gate.admit_to_service(request),
         None => client.shared.gate.admit(request),
     }
+}
+
+fn form(parts: &Parts) -> Form {
+    if parts.method == http::Method::GET && asks_for_websocket(&parts.headers) {
+        return Form::WebSocket;
+    }
+    Form::of(parts.headers.get_all(CONTENT_TYPE).iter().map(http::HeaderValue::as_bytes))
 }
 
 /// What the reader of HTTP/1 heads checks, as far as it can be wrong in HTTP/2.

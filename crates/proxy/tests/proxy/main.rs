@@ -24,4 +24,5 @@ mod signing;
 mod streaming;
 mod tls;
 mod upgrade;
+mod vendor;
 mod wire;

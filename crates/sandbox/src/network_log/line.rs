@@ -110,7 +110,7 @@ fn outcome(decision: RequestOutcome) -> &'static str {
     }
 }
 
-/// Annotations are at the end, in the order masked, dropped, scrubbed, region, shield, reason; what is nothing is left out.
+/// Annotations are at the end, in the order masked, dropped, scrubbed, region, removed, shield, reason; what is nothing is left out.
 fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&BlockReason>) -> String {
     // Writing to a string cannot fail.
     if let Some(request) = request {
@@ -123,6 +123,10 @@ fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&
         }
         if let Some(region) = &request.region {
             let _ = write!(line, " [region: {}]", escape::word(region));
+        }
+        if !request.removed.is_empty() {
+            let kinds: Vec<&str> = request.removed.iter().map(|kind| kind.as_str()).collect();
+            let _ = write!(line, " [removed: {}]", kinds.join(", "));
         }
         if request.shield_down {
             line.push_str(" [shield: down]");
@@ -170,7 +174,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use allowlist::Reason;
+    use allowlist::{Reason, VendorTool};
 
     fn line(event: Event) -> String {
         render(&Record { at_ms: 1_770_122_096_000, event })
@@ -279,6 +283,15 @@ mod tests {
         assert_eq!(
             counts(1, 2, 3, Some("eu-west-1")),
             format!("{plain} [masked: 1] [dropped: 2] [scrubbed: 3] [region: eu-west-1]")
+        );
+        let removed = RequestRecord {
+            region: Some("eu-west-1".to_owned()),
+            removed: vec![VendorTool::WebSearch, VendorTool::Mcp],
+            ..request(RequestOutcome::Allowed, "GET", "a.example", "/")
+        };
+        assert_eq!(
+            line(Event::Request(removed)),
+            format!("{plain} [region: eu-west-1] [removed: web_search, mcp]")
         );
         let blocked = RequestRecord {
             masked: 1,

@@ -18,6 +18,10 @@ pub enum Scenario {
     ToolUse,
     /// `tool-loop`: a call of the Bash tool after each result, without end.
     ToolLoop,
+    /// `web-search`: one call of the WebSearch tool, whose own prompt is `scenario:tools-seen`, then a text that quotes what it printed.
+    WebSearch,
+    /// `tools-seen`: a text that says which tools of the vendor's the request has.
+    ToolsSeen,
     /// `subagent`: one call of the Agent tool, whose own prompt is answered like `tool-use`, then a text.
     Subagent,
     /// `background`: like `subagent`, but Claude Code does not wait for the answer.
@@ -52,6 +56,8 @@ const NAMED: &[(&str, Scenario)] = &[
     ("thinking", Scenario::Thinking),
     ("tool-use", Scenario::ToolUse),
     ("tool-loop", Scenario::ToolLoop),
+    ("web-search", Scenario::WebSearch),
+    ("tools-seen", Scenario::ToolsSeen),
     ("subagent", Scenario::Subagent),
     ("background", Scenario::Background),
     ("quoted-error", Scenario::QuotedError),

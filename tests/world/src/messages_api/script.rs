@@ -93,6 +93,8 @@ impl Turn<'_> {
                 self.tool_then_text(&self.command(), |output| format!("The tool printed: {output}"))
             }
             Scenario::ToolLoop => self.bash(&format!("echo round {}", self.conversation.tool_rounds + 1)),
+            Scenario::WebSearch => self.web_search(),
+            Scenario::ToolsSeen => self.message(vec![Block::Text(self.tools_seen())]),
             Scenario::Subagent => self.subagent(Wait::ForAnswer),
             Scenario::Background => self.subagent(Wait::No),
             Scenario::QuotedError => self.tool_then_text(&format!("echo '{QUOTED}'"), |_| {
@@ -170,6 +172,23 @@ impl Turn<'_> {
                 input: json!({"command": command, "description": "Run what the prompt asks for"}),
             },
         ])
+    }
+
+    fn web_search(&self) -> Message {
+        let search = Block::ToolUse { name: "WebSearch", input: json!({"query": "scenario:tools-seen"}) };
+        match &self.conversation.tool_result {
+            None => self.message(vec![search]),
+            Some(output) => self.message(vec![Block::Text(format!("The tool printed: {output}"))]),
+        }
+    }
+
+    fn tools_seen(&self) -> String {
+        let tools = self.request.body.get("tools").and_then(Value::as_array);
+        let kinds = tools.into_iter().flatten().filter_map(|tool| tool.get("type").and_then(Value::as_str));
+        match kinds.collect::<Vec<_>>().as_slice() {
+            [] => "The request has no tools.".to_owned(),
+            kinds => format!("The request has the tools: {}.", kinds.join(" ")),
+        }
     }
 
     fn command(&self) -> String {

@@ -14,8 +14,18 @@ fn check(text: &str, line: usize, column: usize, words: &str) {
 fn wrong_types() {
     check(r#"{"domains": "api.github.com"}"#, 1, 13, "`domains` is a list");
     check(r#"{"domains": {"a": 1}}"#, 1, 13, "not a mapping");
-    check(" [1]", 1, 2, "the document is a mapping with the keys `domains` and `url_prefixes`");
-    check("null", 1, 1, "the document is a mapping with the keys `domains` and `url_prefixes`");
+    check(
+        " [1]",
+        1,
+        2,
+        "the document is a mapping with the keys `domains`, `url_prefixes` and `vendor_tools`",
+    );
+    check(
+        "null",
+        1,
+        1,
+        "the document is a mapping with the keys `domains`, `url_prefixes` and `vendor_tools`",
+    );
     check("{\n  \"domains\": [\"a\", 12]\n}", 2, 20, "not a number");
     check("{\"domains\": [\n  true]}", 2, 3, "not true or false");
     check("{\"domains\": [null]}", 1, 14, "not nothing");
@@ -64,7 +74,7 @@ fn an_embedded_policy_is_as_strict() {
         (r#"{"domains": ["a", "b c"]}"#, "a host cannot hold ' '"),
         (r#"{"url_prefixes": [{"host": "a"}, {"host": "a", "path": "/.."}]}"#, "the path"),
         (r#"{"x": 1}"#, "unknown key"),
-        ("1", "the document is a mapping with the keys `domains` and `url_prefixes`"),
+        ("1", "the document is a mapping with the keys `domains`, `url_prefixes` and `vendor_tools`"),
     ] {
         let error = serde_json::from_str::<Allowlist>(text).unwrap_err().to_string();
         assert!(error.starts_with(message), "{text}: {error}");

@@ -19,8 +19,18 @@ fn wrong_types() {
         "`domains` is a list, not a text: write it as in [one, another]",
     );
     check("domains: {a: b}\n", 1, 10, "not a mapping");
-    check("- a\n- b\n", 1, 1, "the document is a mapping with the keys `domains` and `url_prefixes`, not ");
-    check("just text\n", 1, 1, "the document is a mapping with the keys `domains` and `url_prefixes`, not ");
+    check(
+        "- a\n- b\n",
+        1,
+        1,
+        "the document is a mapping with the keys `domains`, `url_prefixes` and `vendor_tools`, not ",
+    );
+    check(
+        "just text\n",
+        1,
+        1,
+        "the document is a mapping with the keys `domains`, `url_prefixes` and `vendor_tools`, not ",
+    );
     check("\n\n  12\n", 3, 3, "not a number");
     check(
         "domains:\n  - a.example\n  - 12\n",
@@ -57,7 +67,7 @@ fn missing_values() {
 #[test]
 fn keys() {
     check("domain: [a]\n", 1, 1, "unknown key `domain`");
-    check("domains: [a]\nextra: 1\n", 2, 1, "`domains` or `url_prefixes`");
+    check("domains: [a]\nextra: 1\n", 2, 1, "`domains`, `url_prefixes` or `vendor_tools`");
     check("url_prefixes:\n  - host: a\n    graphql:\n", 3, 5, "`graphql` is not supported");
     check("url_prefixes:\n  - host: a\n    method: [GET]\n", 3, 5, "`host`, `path`, `methods` or `git`");
     check("url_prefixes:\n  - host: a\n    git:\n", 3, 5, "`git` has no value");
@@ -143,4 +153,31 @@ proptest! {
             prop_assert!(error.line() >= 1 && error.column() >= 1);
         }
     }
+}
+
+#[test]
+fn vendor_tools() {
+    check("vendor_tools: [a]\n", 1, 15, "`vendor_tools` is a mapping such as");
+    check("vendor_tools: any\n", 1, 15, "`vendor_tools` is a mapping such as");
+    check("vendor_tools:\n", 1, 1, "`vendor_tools` has no value");
+    check("vendor_tools:\n  websearch: any\n", 2, 3, "unknown key `websearch`: use `web_search`, ");
+    check("vendor_tools:\n  web_search: maybe\n", 2, 15, "`web_search` is `policy` or `any`, not `maybe`");
+    check("vendor_tools:\n  web_search: true\n", 2, 15, "`web_search` is");
+    check("vendor_tools:\n  web_search:\n", 2, 3, "`web_search` has no value");
+    check("vendor_tools: {code_execution: policy}\n", 1, 32, "`code_execution` is `any`, not `policy`");
+    check("vendor_tools: {other: policy}\n", 1, 23, "`other` is `any`, not `policy`");
+    check("vendor_tools: {denied: drop}\n", 1, 24, "`denied` is `remove` or `refuse`, not `drop`");
+    check("vendor_tools: {hosts: llm.example}\n", 1, 23, "`hosts` is a list");
+    check("vendor_tools: {hosts: ['https://llm.example']}\n", 1, 24, "no scheme");
+    check("vendor_tools: {mcp: any, mcp: any}\n", 1, 26, "a second time");
+
+    let text =
+        "vendor_tools: {web_search: policy, code_execution: any, denied: refuse, hosts: [LLM.example]}";
+    let policy = Allowlist::from_yaml(text, "policy.yaml").unwrap();
+    assert_eq!(
+        serde_json::to_string(&policy).unwrap(),
+        r#"{"domains":[],"url_prefixes":[],"vendor_tools":{"web_search":"policy","code_execution":"any","denied":"refuse","hosts":["llm.example"]}}"#
+    );
+    let empty = Allowlist::from_yaml("vendor_tools: {denied: remove, hosts: []}", "policy.yaml").unwrap();
+    assert_eq!(empty, Allowlist::default());
 }

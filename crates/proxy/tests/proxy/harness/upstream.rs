@@ -120,7 +120,8 @@ async fn answer(mut request: Request<Incoming>, shared: &Arc<Shared>) -> Respons
     let mut dump = format!("{} {} {:?}\n", request.method(), request.uri(), request.version());
     list(&mut dump, request.headers());
     shared.seen.lock().unwrap().push(dump.clone());
-    match path.trim_end_matches("/git-receive-pack").trim_end_matches(".git") {
+    let path = path.trim_end_matches("/git-receive-pack").trim_end_matches("/v1/messages");
+    match path.trim_end_matches(".git") {
         "/headers" => text(dump),
         "/echo" => {
             let frames = request.into_body().map_err(|_| unreachable!("the client ends its bodies well"));

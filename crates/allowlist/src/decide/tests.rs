@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::denial::Denial;
+use crate::host::HostName;
 use crate::reason::Reason;
+use crate::rule::RuleKind;
 use crate::scheme::Scheme;
 
 fn policy() -> Allowlist {

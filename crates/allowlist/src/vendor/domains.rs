@@ -1,0 +1,71 @@
+//! Whether the domains that a tool is limited to are allowed.
+
+use serde_json::value::RawValue;
+
+use super::json;
+use crate::host::HostName;
+use crate::host_pattern::HostPattern;
+use crate::lint::covers_host;
+use crate::policy::Allowlist;
+
+/// Whether `raw` names domains, and the policy allows every page of each of them.
+///
+/// To the vendors a domain is also every subdomain of it, so the policy must allow these too.
+pub(super) fn are_allowed(raw: &RawValue, policy: &Allowlist) -> bool {
+    let Ok(domains) = json::list(raw) else { return false };
+    let allowed = |domain: &&RawValue| json::text(domain).is_some_and(|domain| is_allowed(&domain, policy));
+    !domains.is_empty() && domains.iter().all(allowed)
+}
+
+fn is_allowed(domain: &str, policy: &Allowlist) -> bool {
+    // A path behind it only narrows it.
+    let host = domain.split('/').next().unwrap_or_default();
+    let Ok(host) = HostName::from_wire(host.as_bytes()) else { return false };
+    [host.to_string(), format!("*.{host}")].iter().all(|pattern| {
+        HostPattern::new(pattern).is_ok_and(|pattern| {
+            let whole = policy.domains().any(|wide| covers_host(wide, &pattern));
+            let by_path = policy.url_rules().any(|rule| {
+                let reads =
+                    rule.methods().is_empty() || rule.methods().iter().any(|method| method.as_str() == "GET");
+                reads && rule.path().covers_every_path() && covers_host(rule.host(), &pattern)
+            });
+            whole || by_path
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains() {
+        let policy = "domains: [a.example, '*.a.example', b.example, '*.corp']
+url_prefixes: [{host: c.example}, {host: '*.c.example', methods: [get]}, {host: d.example, path: /x}, {host: '*.d.example'}]";
+        let policy = Allowlist::from_yaml(policy, "policy.yaml").unwrap();
+        for (list, expected) in [
+            (r#"["a.example"]"#, true),
+            (r#"["A.example", "x.y.a.example/docs"]"#, true),
+            (r#"["x.corp"]"#, true),
+            (r#"["c.example"]"#, true),
+            (r#"["\u0061.example"]"#, true),
+            (r#"["a.example", "b.example"]"#, false),
+            (r#"["b.example"]"#, false),
+            (r#"["d.example"]"#, false),
+            (r#"["d.example/x"]"#, false),
+            (r#"["corp"]"#, false),
+            (r#"["example"]"#, false),
+            (r#"["*.a.example"]"#, false),
+            (r#"["https://a.example"]"#, false),
+            (r#"["10.0.0.1"]"#, false),
+            (r#"[""]"#, false),
+            ("[]", false),
+            ("[1]", false),
+            (r#""a.example""#, false),
+            (r#"{"a.example": 1}"#, false),
+            ("null", false),
+        ] {
+            assert_eq!(are_allowed(serde_json::from_str(list).unwrap(), &policy), expected, "{list}");
+        }
+    }
+}
