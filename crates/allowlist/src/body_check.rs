@@ -3,6 +3,7 @@
 use crate::denial::Denial;
 use crate::git::LIMIT;
 use crate::git::PushCheck;
+use crate::git::Pushes;
 use crate::matched::Match;
 
 /// Decides about a request whose head is allowed, by the beginning of its body or by all of it.
@@ -36,6 +37,8 @@ pub struct Admitted {
     pub body: Option<Vec<u8>>,
     /// What the record should mention.
     pub notes: Vec<String>,
+    /// What must be proven from the rest of the body before the end of that is sent.
+    pub fast_forwards: Option<Pushes>,
 }
 
 impl BodyCheck {
@@ -75,13 +78,13 @@ impl BodyCheck {
     pub fn advance(&mut self, so_far: &[u8], ended: bool) -> Result<Step, Denial> {
         match &mut self.0 {
             Check::Push(check, rules) => {
-                let Some(position) = check.advance(so_far, ended)? else {
+                let Some((position, fast_forwards)) = check.advance(so_far, ended)? else {
                     return Ok(Step::More);
                 };
                 let Some(rule) = rules.get(position).cloned() else {
                     return Err(Denial::body("no rule allows it", "ask the operator"));
                 };
-                Ok(Step::Allow(Admitted { rule, body: None, notes: Vec::new() }))
+                Ok(Step::Allow(Admitted { rule, body: None, notes: Vec::new(), fast_forwards }))
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use allowlist::{Allowlist, BodyCheck, Decision, HostName, Match, Request, RuleKind, Step};
+use allowlist::{Admitted, Allowlist, BodyCheck, Decision, HostName, Match, Pushes, Request, RuleKind, Step};
 use tokio::sync::watch;
 
 use crate::blocked::Blocked;
@@ -51,6 +51,8 @@ pub(crate) struct Passed {
     pub(crate) body: Option<Vec<u8>>,
     /// What the record should mention.
     pub(crate) notes: Vec<String>,
+    /// What must be proven before the body's end is sent.
+    pub(crate) fast_forwards: Option<Pushes>,
 }
 
 impl Gate {
@@ -92,7 +94,7 @@ impl Gate {
             match allowlist.decide(&pending.request) {
                 Decision::Allow(rule) => {
                     let permit = Permit::new(pending.request.clone(), rule, &allowlist);
-                    return Ok(Some(Passed { permit, body: None, notes: Vec::new() }));
+                    return Ok(Some(Passed { permit, body: None, notes: Vec::new(), fast_forwards: None }));
                 }
                 Decision::NeedsBody(check) => (pending.check, pending.allowlist) = (check, allowlist),
                 Decision::Deny(denial) => return Err(denial.into()),
@@ -101,8 +103,9 @@ impl Gate {
         Ok(match pending.check.advance(so_far, ended)? {
             Step::More => None,
             Step::Allow(admitted) => {
-                let permit = Permit::new(pending.request.clone(), admitted.rule, &pending.allowlist);
-                Some(Passed { permit, body: admitted.body, notes: admitted.notes })
+                let permit = Permit::new(pending.request.clone(), admitted.rule.clone(), &pending.allowlist);
+                let Admitted { body, notes, fast_forwards, .. } = admitted;
+                Some(Passed { permit, body, notes, fast_forwards })
             }
         })
     }
