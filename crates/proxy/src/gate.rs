@@ -208,6 +208,45 @@ mod tests {
         gate.admit(request).map(|_| ()).map_err(|denial| denial.reason())
     }
 
+    #[test]
+    fn a_body_is_judged_by_the_policy_in_force_at_its_end() {
+        let policy = |yaml: &str| LivePolicy::new(Allowlist::from_yaml(yaml, "policy.yaml").unwrap());
+        let pushing = "url_prefixes: [{host: a.example, git: {push: [refs/heads/x]}}]";
+        let (live, receiver) = watch::channel(policy(pushing));
+        let gate = Gate::new(receiver);
+        let line = format!("{} {} refs/heads/x", "0".repeat(40), "1".repeat(40));
+        let push = format!("{:04x}{line}0000", line.len() + 4);
+        for (change, expected) in [
+            ("", Ok(())),
+            (pushing, Ok(())),
+            ("domains: [a.example]", Ok(())),
+            (
+                "url_prefixes: [{host: a.example, git: {push: [refs/heads/y]}}]",
+                Err(Reason::RefNotAllowed.into()),
+            ),
+            ("domains: [b.example]", Err(Reason::Host.into())),
+            ("quarantine", Err(BlockReason::Quarantine)),
+        ] {
+            let request = Request::from_wire(Scheme::Https, b"a.example", b"POST", b"/r/git-receive-pack");
+            let Ok(Admission::Pending(mut pending)) = gate.admit(request.unwrap()) else {
+                panic!("the body decides");
+            };
+            let (first, _) = push.as_bytes().split_at(20);
+            assert!(gate.advance(&mut pending, first, false).unwrap().is_none());
+            match change {
+                "" => {}
+                "quarantine" => live.send_modify(LivePolicy::quarantine),
+                yaml => drop(live.send_replace(policy(yaml))),
+            }
+            let passed = gate.advance(&mut pending, push.as_bytes(), false);
+            let passed = passed.map(|passed| drop(passed.unwrap())).map_err(|denial| denial.reason());
+            assert_eq!(passed, expected, "{change}");
+            if change != "quarantine" {
+                live.send_replace(policy(pushing));
+            }
+        }
+    }
+
     #[tokio::test]
     async fn the_gate_follows_the_policy_until_quarantine() {
         let policy = |yaml: &str| Allowlist::from_yaml(yaml, "policy.yaml").unwrap();

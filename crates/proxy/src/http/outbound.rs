@@ -79,12 +79,21 @@ pub(super) async fn prepare(
         BodyPlan::Pass => match pushes {
             None => Upload::new(body, counter, no_trailers),
             Some(pushes) => {
-                let (proving, decided) = prove(client, *pushes, &fault).await?;
+                let (proving, decided) = match prove(client, *pushes, &fault).await {
+                    Ok(proving) => proving,
+                    Err(unprepared) => {
+                        body.leave(unwanted);
+                        return Err(unprepared);
+                    }
+                };
                 proven = Some(decided);
                 Upload::new(body, counter, no_trailers).proving(proving)
             }
         },
-        _ if pushes.is_some() => return Err(unsignable()),
+        _ if pushes.is_some() => {
+            body.leave(unwanted);
+            return Err(unsignable());
+        }
         BodyPlan::Hash(pending) => {
             let body = match body {
                 Content::Unread(body) => buffer(body, &client.shared.signing_room, unwanted)
@@ -181,7 +190,7 @@ fn unbuffered(client: &Client, fault: BufferFault) -> Unprepared {
         ),
         BufferFault::Full => Unprepared::Refused(Blocked::new(
             BlockReason::Limit,
-            "too many bodies are being signed: try again later",
+            "too many bodies are being signed or checked: try again later",
         )),
         BufferFault::Stalled => Unprepared::Refused(Blocked::new(
             BlockReason::Timeout,
