@@ -214,8 +214,8 @@ mod tests {
         let pushing = "url_prefixes: [{host: a.example, git: {push: [refs/heads/x]}}]";
         let (live, receiver) = watch::channel(policy(pushing));
         let gate = Gate::new(receiver);
-        let line = format!("{} {} refs/heads/x", "0".repeat(40), "1".repeat(40));
-        let push = format!("{:04x}{line}0000", line.len() + 4);
+        let command = format!("{} {} refs/heads/x", "0".repeat(40), "1".repeat(40));
+        let push = format!("{:04x}{command}0000", command.len() + 4);
         for (change, expected) in [
             ("", Ok(())),
             (pushing, Ok(())),
