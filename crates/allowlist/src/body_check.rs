@@ -3,6 +3,7 @@
 use crate::denial::Denial;
 use crate::git::LIMIT;
 use crate::git::PushCheck;
+use crate::git::Pushes;
 use crate::matched::Match;
 use crate::vendor::BODY_LIMIT;
 use crate::vendor::VendorCheck;
@@ -41,6 +42,8 @@ pub struct Admitted {
     pub body: Option<Vec<u8>>,
     /// Tools of a model's vendor that are not in that body any more.
     pub removed: Vec<VendorTool>,
+    /// What must be proven from the rest of the body before the end of that is sent.
+    pub fast_forwards: Option<Pushes>,
 }
 
 impl BodyCheck {
@@ -87,18 +90,18 @@ impl BodyCheck {
     pub fn advance(&mut self, so_far: &[u8], ended: bool) -> Result<Step, Denial> {
         match &mut self.0 {
             Check::Push(check, rules) => {
-                let Some(position) = check.advance(so_far, ended)? else {
+                let Some((position, fast_forwards)) = check.advance(so_far, ended)? else {
                     return Ok(Step::More);
                 };
                 let Some(rule) = rules.get(position).cloned() else {
                     return Err(Denial::body("no rule allows it", "ask the operator"));
                 };
-                Ok(Step::Allow(Admitted { rule, body: None, removed: Vec::new() }))
+                Ok(Step::Allow(Admitted { rule, body: None, removed: Vec::new(), fast_forwards }))
             }
             Check::Vendor(..) if !ended => Ok(Step::More),
             Check::Vendor(check, rule) => {
                 let (body, removed) = check.decide(so_far)?;
-                Ok(Step::Allow(Admitted { rule: rule.clone(), body, removed }))
+                Ok(Step::Allow(Admitted { rule: rule.clone(), body, removed, fast_forwards: None }))
             }
         }
     }

@@ -336,6 +336,23 @@ mod tests {
     }
 
     #[test]
+    fn repositories_of_hosts_that_are_allowed_whole() {
+        check(
+            "url_prefixes: [{host: a.b, path: /r.git, git: {push: [refs/heads/x]}}, {host: a.b, path: /r.git, git: {}}]",
+            &[],
+        );
+        check(
+            "domains: [a.b]\nurl_prefixes: [{host: a.b, path: /r, git: {}}]",
+            &["domains[0] allows all of `a.b`"],
+        );
+        check(
+            "url_prefixes: [{host: a.b.c, path: /r, git: {}}, {host: '*.b.c'}]",
+            &["url_prefixes[0]: url_prefixes[1] allows all"],
+        );
+        check("url_prefixes: [{host: a.b, path: /r, git: {}}, {host: a.b, path: /r, git: {}}]", &["already"]);
+    }
+
+    #[test]
     fn shadowed_rules() {
         check("domains: [a.b, A.B]", &["domains[1]: `a.b` is covered by `a.b` in domains[0]"]);
         check("domains: [x.a.b, '*.a.b']", &["domains[0]: `x.a.b` is covered by `*.a.b` in domains[1]"]);

@@ -4,8 +4,10 @@ use allowlist::Allowlist;
 use allowlist::Anywhere;
 use allowlist::Decision;
 use allowlist::Denied;
+use allowlist::GitRule;
 use allowlist::HostPattern;
 use allowlist::Reach;
+use allowlist::RefPattern;
 use allowlist::Rule;
 use allowlist::UrlRule;
 use allowlist::VendorTools;
@@ -38,6 +40,18 @@ fn policy() -> impl Strategy<Value = Allowlist> {
     let rule = (host(), path(), methods).prop_filter_map("rule", |(host, path, methods)| {
         UrlRule::new(&host, &path, methods.iter().map(String::as_str)).ok().map(Rule::from)
     });
+    let reference = prop_oneof![Just("refs/heads/agent/*".to_owned()), "refs/[a-zé*?]{1,6}"];
+    let reference = reference.prop_filter_map("ref", |text| RefPattern::new(&text).ok());
+    let push = proptest::collection::vec(reference, 0..3);
+    let git = (push, any::<bool>(), any::<bool>()).prop_map(|(push, force, delete)| GitRule {
+        push,
+        force,
+        delete,
+    });
+    let repository = (host(), path(), git).prop_filter_map("repository", |(host, path, git)| {
+        UrlRule::repository(&host, &path, git).ok().map(Rule::from)
+    });
+    let rule = prop_oneof![rule, repository];
     (domains, proptest::collection::vec(rule, 0..4), vendor_tools()).prop_map(
         |(domains, rules, vendor_tools)| {
             Allowlist::new(rules.into_iter().chain(domains)).with_vendor_tools(vendor_tools)

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use allowlist::{Allowlist, BodyCheck, Decision, HostName, Match, Request, RuleKind, Step, VendorTool};
+use allowlist::{
+    Admitted, Allowlist, BodyCheck, Decision, HostName, Match, Pushes, Request, RuleKind, Step, VendorTool,
+};
 use tokio::sync::watch;
 
 use crate::blocked::Blocked;
@@ -52,6 +54,8 @@ pub(crate) struct Passed {
     pub(crate) body: Option<Vec<u8>>,
     /// Tools of a model's vendor that are not in that body any more.
     pub(crate) removed: Vec<VendorTool>,
+    /// What must be proven before the body's end is sent.
+    pub(crate) fast_forwards: Option<Pushes>,
 }
 
 impl Gate {
@@ -116,7 +120,7 @@ impl Gate {
             match allowlist.decide(&pending.request) {
                 Decision::Allow(rule) => {
                     let permit = Permit::new(pending.request.clone(), Some(rule), &allowlist);
-                    return Ok(Some(Passed { permit, body: None, removed: Vec::new() }));
+                    return Ok(Some(Passed { permit, body: None, removed: Vec::new(), fast_forwards: None }));
                 }
                 Decision::NeedsBody(check) => (pending.check, pending.allowlist) = (check, allowlist),
                 Decision::Deny(denial) => return Err(denial.into()),
@@ -125,8 +129,9 @@ impl Gate {
         Ok(match pending.check.advance(so_far, ended)? {
             Step::More => None,
             Step::Allow(admitted) => {
-                let permit = Permit::new(pending.request.clone(), Some(admitted.rule), &pending.allowlist);
-                Some(Passed { permit, body: admitted.body, removed: admitted.removed })
+                let Admitted { rule, body, removed, fast_forwards, .. } = admitted;
+                let permit = Permit::new(pending.request.clone(), Some(rule), &pending.allowlist);
+                Some(Passed { permit, body, removed, fast_forwards })
             }
         })
     }
@@ -229,6 +234,45 @@ mod tests {
     fn ask(gate: &Gate) -> Result<(), BlockReason> {
         let request = Request::from_wire(Scheme::Https, b"a.example", b"GET", b"/").unwrap();
         gate.admit(request).map(|_| ()).map_err(|denial| denial.reason())
+    }
+
+    #[test]
+    fn a_body_is_judged_by_the_policy_in_force_at_its_end() {
+        let policy = |yaml: &str| LivePolicy::new(Allowlist::from_yaml(yaml, "policy.yaml").unwrap());
+        let pushing = "url_prefixes: [{host: a.example, git: {push: [refs/heads/x]}}]";
+        let (live, receiver) = watch::channel(policy(pushing));
+        let gate = Gate::new(receiver);
+        let command = format!("{} {} refs/heads/x", "0".repeat(40), "1".repeat(40));
+        let push = format!("{:04x}{command}0000", command.len() + 4);
+        for (change, expected) in [
+            ("", Ok(())),
+            (pushing, Ok(())),
+            ("domains: [a.example]", Ok(())),
+            (
+                "url_prefixes: [{host: a.example, git: {push: [refs/heads/y]}}]",
+                Err(Reason::RefNotAllowed.into()),
+            ),
+            ("domains: [b.example]", Err(Reason::Host.into())),
+            ("quarantine", Err(BlockReason::Quarantine)),
+        ] {
+            let request = Request::from_wire(Scheme::Https, b"a.example", b"POST", b"/r/git-receive-pack");
+            let Ok(Admission::Pending(mut pending)) = gate.admit(request.unwrap()) else {
+                panic!("the body decides");
+            };
+            let (first, _) = push.as_bytes().split_at(20);
+            assert!(gate.advance(&mut pending, first, false).unwrap().is_none());
+            match change {
+                "" => {}
+                "quarantine" => live.send_modify(LivePolicy::quarantine),
+                yaml => drop(live.send_replace(policy(yaml))),
+            }
+            let passed = gate.advance(&mut pending, push.as_bytes(), false);
+            let passed = passed.map(|passed| drop(passed.unwrap())).map_err(|denial| denial.reason());
+            assert_eq!(passed, expected, "{change}");
+            if change != "quarantine" {
+                live.send_replace(policy(pushing));
+            }
+        }
     }
 
     #[tokio::test]

@@ -36,6 +36,7 @@ mod frames;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gate;
+mod git;
 mod headers;
 mod http;
 mod interfaces;

@@ -9,6 +9,7 @@ mod disclosed;
 mod examples;
 mod executor;
 mod gateway;
+mod git_rules;
 mod hardening;
 mod identity;
 mod image_builds;

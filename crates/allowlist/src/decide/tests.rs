@@ -100,6 +100,62 @@ fn messages_name_the_file_and_an_entry_that_works() {
 }
 
 #[test]
+fn repositories() {
+    let policy = Allowlist::from_yaml(
+        "
+domains: [whole.example]
+url_prefixes:
+  - {host: a.example, path: /me/r.git, git: {push: [refs/heads/agent/*]}}
+  - {host: a.example, path: /me/*, git: {}}
+  - {host: a.example, path: '/files/*'}
+  - {host: whole.example, path: /r, git: {push: [refs/heads/x]}}
+",
+        "policy.yaml",
+    )
+    .unwrap();
+    for (method, host, target, expected) in [
+        ("GET", "a.example", "/me/r/info/refs?service=git-upload-pack", Ok(Some(0))),
+        ("POST", "a.example", "/me/r.git/git-upload-pack", Ok(Some(0))),
+        ("GET", "a.example", "/me/r.git/info/refs?service=git-receive-pack", Ok(Some(0))),
+        ("POST", "a.example", "/me/r.git/git-receive-pack", Ok(None)),
+        ("POST", "a.example", "/me/s/git-upload-pack", Ok(Some(1))),
+        ("POST", "a.example", "/me/s/git-receive-pack", Err(Reason::RefNotAllowed)),
+        ("GET", "a.example", "/me/s/info/refs?service=git-receive-pack", Err(Reason::RefNotAllowed)),
+        ("GET", "a.example", "/me/r.git/HEAD", Err(Reason::PathNotAllowed)),
+        ("GET", "a.example", "/me/r.git/info/refs", Err(Reason::PathNotAllowed)),
+        ("POST", "a.example", "/files/git-receive-pack", Err(Reason::PathNotAllowed)),
+        ("GET", "a.example", "/files/x", Ok(Some(2))),
+        ("GET", "whole.example", "/anything?service=git-upload-pack", Ok(Some(0))),
+        ("POST", "whole.example", "/r/git-receive-pack", Ok(None)),
+        ("POST", "whole.example", "/s/git-receive-pack", Err(Reason::PathNotAllowed)),
+        ("PUT", "whole.example", "/r/git%252dreceive-pack;x", Err(Reason::PathNotAllowed)),
+    ] {
+        let request =
+            Request::from_wire(Scheme::Http, host.as_bytes(), method.as_bytes(), target.as_bytes()).unwrap();
+        let decision = match policy.decide(&request) {
+            Decision::Allow(rule) => Ok(Some(rule.index)),
+            Decision::NeedsBody(_) => Ok(None),
+            Decision::Deny(denial) => Err(denial.reason()),
+        };
+        assert_eq!(decision, expected, "{method} {host}{target}");
+    }
+    let a = HostName::from_wire(b"a.example").unwrap();
+    let whole = HostName::from_wire(b"whole.example").unwrap();
+    for host in [&a, &whole] {
+        assert!(policy.has_method_rules_for(host) && policy.has_path_rules_for(host), "{host}");
+    }
+    // Pasting what a message proposes lets the push go on to its body.
+    let denial = decide(&policy, "POST", "whole.example", "/s.git/git-receive-pack").unwrap_err().to_string();
+    let start = denial.find("{host").unwrap();
+    let end = denial.find(" to `url_prefixes`").unwrap();
+    let proposed =
+        Allowlist::from_yaml(&format!("url_prefixes: [{}]", &denial[start..end]), "proposal").unwrap();
+    let request =
+        Request::from_wire(Scheme::Http, b"whole.example", b"POST", b"/s.git/git-receive-pack").unwrap();
+    assert!(matches!(proposed.decide(&request), Decision::NeedsBody(_)), "{denial}");
+}
+
+#[test]
 fn messages_are_stable() {
     let policy = policy();
     for (method, target, expected) in [

@@ -8,8 +8,10 @@ mod ref_name;
 mod rule;
 mod service;
 
+pub use push::FastForward;
 pub(crate) use push::LIMIT;
 pub(crate) use push::PushCheck;
+pub use push::Pushes;
 pub use rule::GitRule;
 pub use rule::RefPattern;
 pub(crate) use service::Service;

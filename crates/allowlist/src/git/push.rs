@@ -14,6 +14,9 @@ use crate::reason::Reason;
 /// Bytes of the commands and options of a push at most: some 8,000 refs.
 pub(crate) const LIMIT: usize = 1024 * 1024;
 
+/// Updates of one push that are to be proven, at most.
+const UPDATES: usize = 256;
+
 /// Reads what a push asks for and compares it with the rules for its repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PushCheck {
@@ -29,6 +32,45 @@ pub(crate) struct PushCheck {
     options: bool,
     /// The first rule that allowed something.
     rule: usize,
+    /// Updates that may lose nothing.
+    updates: Vec<FastForward>,
+}
+
+/// The updates of a push that must be fast-forwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pushes {
+    /// At least one.
+    pub updates: Vec<FastForward>,
+    /// Where in the body the pack begins.
+    pub pack_at: usize,
+}
+
+/// An update of a ref that may lose no commit: `old` must be an ancestor of `new`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FastForward {
+    /// The commit before, as 20 or 32 bytes.
+    pub old: Box<[u8]>,
+    /// The commit after, likewise.
+    pub new: Box<[u8]>,
+    /// The ref, as it is shown.
+    name: String,
+    host: String,
+}
+
+impl FastForward {
+    /// The denial of an update that is not known to be one.
+    #[must_use]
+    pub fn unproven(&self) -> Denial {
+        let (name, host) = (&self.name, &self.host);
+        let before = format!(
+            "{name} of this repository of {host} may not lose commits, and the push does not show that it keeps them all: fetch \
+             the ref, commit on top of it and push without force, or push to a new ref; to allow it, set `force: true` in the \
+             repository's `git` entry"
+        );
+        Denial::of_policy(Reason::RefLost, before, "")
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +89,7 @@ enum Phase {
 
 /// One line of a push.
 struct Command<'a> {
+    old: &'a [u8],
     new: &'a [u8],
     name: &'a [u8],
 }
@@ -54,7 +97,16 @@ struct Command<'a> {
 impl PushCheck {
     /// A push to a repository of `host`, for which there are these rules.
     pub(crate) fn new(rules: Vec<GitRule>, host: String) -> Self {
-        Self { rules, host, at: 0, phase: Phase::Start, digits: 0, options: false, rule: 0 }
+        Self {
+            rules,
+            host,
+            at: 0,
+            phase: Phase::Start,
+            digits: 0,
+            options: false,
+            rule: 0,
+            updates: Vec::new(),
+        }
     }
 
     /// What the decision depends on.
@@ -64,14 +116,18 @@ impl PushCheck {
         format!("if the refs pushed are allowed: {}", patterns.join(", "))
     }
 
-    /// Reads on; once all that is asked for is known and allowed, the place of the rule that allows it.
-    pub(crate) fn advance(&mut self, so_far: &[u8], ended: bool) -> Result<Option<usize>, Denial> {
+    /// Reads on; once all that is asked for is known and allowed, the place of the rule that allows it, and what remains to be proven.
+    pub(crate) fn advance(
+        &mut self,
+        so_far: &[u8],
+        ended: bool,
+    ) -> Result<Option<(usize, Option<Pushes>)>, Denial> {
         loop {
             let rest = so_far.get(self.at..).unwrap_or_default();
             match self.phase {
-                Phase::Done => return Ok(Some(self.rule)),
+                Phase::Done => return Ok(Some((self.rule, self.unproven()))),
                 Phase::Probe if !rest.is_empty() => return Err(unreadable("data follows a push of nothing")),
-                Phase::Probe => return Ok(ended.then_some(self.rule)),
+                Phase::Probe => return Ok(ended.then_some((self.rule, None))),
                 Phase::Start | Phase::Commands | Phase::Options => {}
             }
             let packet = next(rest).map_err(|_| unreadable("it is not made of packet lines"))?;
@@ -87,6 +143,11 @@ impl PushCheck {
             }
             self.packet(packet)?;
         }
+    }
+
+    fn unproven(&mut self) -> Option<Pushes> {
+        let updates = std::mem::take(&mut self.updates);
+        (!updates.is_empty()).then_some(Pushes { updates, pack_at: self.at })
     }
 
     fn packet(&mut self, packet: Packet<'_>) -> Result<(), Denial> {
@@ -146,6 +207,22 @@ impl PushCheck {
         if self.phase == Phase::Start {
             self.rule = position;
         }
+        let free = |rule: &GitRule| rule.force && rule.covers(command.name);
+        let update = !is_zero(command.old) && !is_zero(command.new) && command.old != command.new;
+        if update && !self.rules.iter().any(free) {
+            if self.updates.len() >= UPDATES {
+                return Err(Denial::body(
+                    "a push may update 256 refs at most that exist already, unless `force: true` is set",
+                    "push fewer refs at once",
+                ));
+            }
+            self.updates.push(FastForward {
+                old: bytes(command.old),
+                new: bytes(command.new),
+                name: shown(command.name),
+                host: self.host.clone(),
+            });
+        }
         Ok(Phase::Commands)
     }
 
@@ -181,7 +258,7 @@ impl<'a> Command<'a> {
         let (new, name) = rest.strip_prefix(b" ")?.split_at_checked(digits)?;
         let name = name.strip_prefix(b" ")?;
         let whole = [old, new].into_iter().all(|id| id.iter().all(|byte| is_digit(*byte)));
-        (whole && !name.is_empty()).then_some(Self { new, name })
+        (whole && !name.is_empty()).then_some(Self { old, new, name })
     }
 }
 
@@ -191,6 +268,14 @@ fn is_id(text: &[u8]) -> bool {
 
 fn is_digit(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
+/// What digits stand for.
+fn bytes(digits: &[u8]) -> Box<[u8]> {
+    let value = |digit: &u8| {
+        if digit.is_ascii_digit() { digit - b'0' } else { digit.wrapping_sub(b'a').wrapping_add(10) & 15 }
+    };
+    digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | value(digit))).collect()
 }
 
 fn is_zero(id: &[u8]) -> bool {

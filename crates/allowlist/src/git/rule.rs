@@ -14,6 +14,9 @@ pub struct GitRule {
     /// The refs that may be pushed; none by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub push: Vec<RefPattern>,
+    /// Whether updates of these refs may lose commits; false by default.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub force: bool,
     /// Whether these refs may also be deleted; false by default.
     #[serde(default, skip_serializing_if = "is_false")]
     pub delete: bool,

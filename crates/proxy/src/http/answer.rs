@@ -1,12 +1,16 @@
 //! The upstream's answer as the client gets it.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Method, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use sandbox_proxy_protocol::TunnelRecord;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::body::Download;
 use super::client::Client;
@@ -21,8 +25,11 @@ use crate::blocked::Blocked;
 use crate::gate::Permit;
 use crate::headers::{is_recoded, response_headers};
 use crate::scrub::{Needles, Scrubbed, UnknownEncoding, plan_body};
-use crate::upload::{ChunkFault, Upload};
+use crate::upload::{Fault, Upload, UploadFault};
 use crate::upstream::{Failure, Lease, UpstreamError};
+
+/// How long the beginning of an answer waits for the end of a push. It must end: the server may wait for its answer to be read.
+const HELD: Duration = Duration::from_mins(1);
 
 /// Whom an answer is for, and how it gets there.
 pub(super) struct Answered<'a> {
@@ -31,21 +38,34 @@ pub(super) struct Answered<'a> {
     pub(super) method: Method,
     /// What it must not bring back.
     pub(super) needles: Option<Arc<Needles>>,
-    /// Why the request's body could not be signed.
-    pub(super) fault: ChunkFault,
+    /// Why the request's body was broken off.
+    pub(super) fault: UploadFault,
+    /// Ends when it is known whether it is, where that is a question.
+    pub(super) proven: Option<oneshot::Receiver<Infallible>>,
 }
 
 impl Answered<'_> {
     /// Sends the request on.
     pub(super) async fn forward(
-        self,
+        mut self,
         outgoing: Outgoing,
         upload: Upload,
         exchange: Exchange,
     ) -> Response<Download> {
         let response_timeout = self.client.response_timeout();
         match forward(&self.client.shared.pool, &outgoing, upload, response_timeout).await {
-            Ok((answer, lease)) if is_plain(answer.status()) => self.respond(answer, lease, exchange),
+            Ok((answer, lease)) if is_plain(answer.status()) => {
+                // A server may begin to answer a push before its end.
+                if let Some(proven) = self.proven.take().filter(|_| answer.status().is_success()) {
+                    // Nothing is ever sent: an error is the end. Without one in time the answer is cut where the push is.
+                    let _ = timeout(HELD, proven).await;
+                    if self.fault.get().is_some() {
+                        let error = UpstreamError::of_text(Failure::Reset, "the push was broken off");
+                        return self.fail(&error, exchange);
+                    }
+                }
+                self.respond(answer, lease, exchange)
+            }
             Ok(_) => self.fail(
                 &UpstreamError::of_text(
                     Failure::Reset,
@@ -152,8 +172,10 @@ impl Answered<'_> {
         if error.kind() == Failure::Address {
             return refuse(&Blocked::address(self.permit.host()), exchange);
         }
-        if let Some(fault) = self.fault.get() {
-            return give_up(unchunked(fault), exchange);
+        match self.fault.get() {
+            Some(Fault::Chunk(fault)) => return give_up(unchunked(fault), exchange),
+            Some(Fault::Push(denial)) => return refuse(denial, exchange),
+            None => {}
         }
         if self.client.framing.body_is_malformed() {
             return give_up(malformed(), exchange);

@@ -31,7 +31,11 @@ pub(super) async fn decide_by_body(
     let limit = pending.limit();
     let look = |so_far: &[u8], ended| {
         let passed = gate.advance(&mut pending, so_far, ended)?;
-        Ok(passed.map(|passed| Decided { found: (passed.permit, passed.removed), replacement: passed.body }))
+        Ok(passed.map(|passed| Decided {
+            found: (passed.permit, passed.removed),
+            replacement: passed.body,
+            pushes: passed.fast_forwards,
+        }))
     };
     match inspect(body, limit, &client.shared.signing_room, unwanted, look).await {
         Ok(((permit, removed), body)) => Ok((permit, body, removed)),

@@ -2,13 +2,15 @@
 //!
 //! Nothing of the body is read before the head's plan is complete: a client that waits for a go-ahead gets the refusal instead.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use allowlist::Reason;
+use allowlist::{Pushes, Reason};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use sandbox_proxy_protocol::BlockReason;
+use tokio::sync::oneshot;
 
 use super::client::Client;
 use super::deny::Unsent;
@@ -17,10 +19,12 @@ use super::outgoing::Outgoing;
 use crate::blocked::Blocked;
 use crate::credential::{BodyPlan, CredentialError, Plan, Wire, hide};
 use crate::gate::Permit;
+use crate::git;
 use crate::scrub::Needles;
 use crate::signing::ChunkError;
 use crate::upload::{
-    BufferFault, CHUNK_ROOM, ChunkFault, ChunkSigning, RequestBody, Unwanted, Upload, buffer, room,
+    BufferFault, CHUNK_ROOM, ChunkSigning, Content, Proving, RequestBody, Unwanted, Upload, UploadFault,
+    buffer, room,
 };
 
 /// A request that is ready to be sent.
@@ -29,8 +33,10 @@ pub(super) struct Prepared {
     pub(super) upload: Upload,
     /// What the answer must not bring back.
     pub(super) needles: Option<Arc<Needles>>,
-    /// Why the body could not be signed while it was sent.
-    pub(super) fault: ChunkFault,
+    /// Why the body was broken off while it was sent.
+    pub(super) fault: UploadFault,
+    /// Ends when it is known whether the body may be sent to its end, where that is a question.
+    pub(super) proven: Option<oneshot::Receiver<Infallible>>,
 }
 
 /// Why a request is not sent.
@@ -51,6 +57,7 @@ pub(super) async fn prepare(
     body: RequestBody,
     exchange: &mut Exchange,
 ) -> Result<Prepared, Unprepared> {
+    let RequestBody { content: body, pushes } = body;
     let unwanted = Unwanted::of(&parts.headers);
     let mut plan = match plan(client, permit, &parts, headers) {
         Ok(plan) => plan,
@@ -65,17 +72,35 @@ pub(super) async fn prepare(
         client.warn(warning);
     }
     let counter = exchange.upload_counter();
-    let fault = ChunkFault::default();
+    let fault = UploadFault::default();
+    let mut proven = None;
     let no_trailers = std::mem::take(&mut plan.no_trailers);
     let upload = match std::mem::replace(&mut plan.body, BodyPlan::Pass) {
-        BodyPlan::Pass => Upload::new(body, counter, no_trailers),
+        BodyPlan::Pass => match pushes {
+            None => Upload::new(body, counter, no_trailers),
+            Some(pushes) => {
+                let (proving, decided) = match prove(client, *pushes, &fault).await {
+                    Ok(proving) => proving,
+                    Err(unprepared) => {
+                        body.leave(unwanted);
+                        return Err(unprepared);
+                    }
+                };
+                proven = Some(decided);
+                Upload::new(body, counter, no_trailers).proving(proving)
+            }
+        },
+        _ if pushes.is_some() => {
+            body.leave(unwanted);
+            return Err(unsignable());
+        }
         BodyPlan::Hash(pending) => {
             let body = match body {
-                RequestBody::Unread(body) => buffer(body, &client.shared.signing_room, unwanted)
+                Content::Unread(body) => buffer(body, &client.shared.signing_room, unwanted)
                     .await
                     .map_err(|fault| unbuffered(client, fault))?,
-                RequestBody::Whole(body) => body,
-                body @ RequestBody::Begun(..) => {
+                Content::Whole(body) => body,
+                body @ Content::Begun(..) => {
                     body.leave(unwanted);
                     return Err(unsignable());
                 }
@@ -103,7 +128,19 @@ pub(super) async fn prepare(
     let service = client.service(permit.host()).map_err(Unprepared::Refused)?.map(Arc::as_ref);
     let outgoing =
         Outgoing::new(permit, parts, plan.headers, plan.target.as_deref(), service).ok_or_else(unsendable)?;
-    Ok(Prepared { outgoing, upload, needles: plan.scrub, fault })
+    Ok(Prepared { outgoing, upload, needles: plan.scrub, fault, proven })
+}
+
+/// What holds the end of a push back until it is known to lose nothing.
+async fn prove(
+    client: &Client,
+    pushes: Pushes,
+    fault: &UploadFault,
+) -> Result<(Proving, oneshot::Receiver<Infallible>), Unprepared> {
+    let room =
+        room(git::ROOM, &client.shared.signing_room).await.map_err(|fault| unbuffered(client, fault))?;
+    let proof = git::Proof::new(pushes).ok_or_else(unsignable)?;
+    Ok(Proving::new(proof, Arc::clone(fault), room))
 }
 
 fn plan(client: &Client, permit: &Permit, parts: &Parts, headers: HeaderMap) -> Result<Plan, Unprepared> {
@@ -153,7 +190,7 @@ fn unbuffered(client: &Client, fault: BufferFault) -> Unprepared {
         ),
         BufferFault::Full => Unprepared::Refused(Blocked::new(
             BlockReason::Limit,
-            "too many bodies are being signed: try again later",
+            "too many bodies are being signed or checked: try again later",
         )),
         BufferFault::Stalled => Unprepared::Refused(Blocked::new(
             BlockReason::Timeout,

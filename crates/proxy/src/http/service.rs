@@ -83,7 +83,7 @@ async fn decide(
     };
     match judged {
         Ok(Admission::Permit(permit)) => {
-            pass(client, permit, parts, RequestBody::Unread(body), exchange).await
+            pass(client, permit, parts, RequestBody::unread(body), exchange).await
         }
         Ok(Admission::Pending(pending)) => {
             // Apart, so that other requests have no room for it.
@@ -195,7 +195,7 @@ async fn pass(
 ) -> Response<Download> {
     let upgrade = parts.extensions.remove::<OnUpgrade>();
     let websocket = upgrade.filter(|_| {
-        let bodiless = body.is_empty();
+        let bodiless = body.content.is_empty();
         asks_for_websocket(&parts.headers) && parts.method == http::Method::GET && bodiless
     });
     let rules = RequestRules {
@@ -210,7 +210,7 @@ async fn pass(
         );
         return refuse(&denial, exchange);
     };
-    if let Some(length) = body.replaced_length() {
+    if let Some(length) = body.content.replaced_length() {
         headers.insert(CONTENT_LENGTH, length.into());
     }
     if permit.method_counts() && overrides_method(&parts.headers) {
@@ -239,6 +239,7 @@ async fn pass(
         method: prepared.outgoing.method().clone(),
         needles: prepared.needles,
         fault: prepared.fault,
+        proven: prepared.proven,
     };
     match websocket {
         Some(websocket) => answered.open(prepared.outgoing, prepared.upload, websocket, exchange).await,

@@ -14,16 +14,23 @@ use tokio::time::{Instant, Sleep};
 
 use super::buffer::{Buffered, STALL};
 use super::chunk_signing::{BodyError, ChunkSigning};
-use super::inspect::{Beginning, RequestBody};
+use super::inspect::{Beginning, Content};
+use super::proving::Proving;
 use crate::headers::trailers;
 
 /// A request's body on its way to the upstream.
 pub(crate) struct Upload {
     source: Source,
-    signing: Option<Box<ChunkSigning>>,
+    change: Option<Change>,
     counter: Arc<AtomicU64>,
     /// What no trailer may be called, beside what none may ever be.
     no_trailers: Vec<HeaderName>,
+}
+
+/// What becomes of a body on its way.
+enum Change {
+    Signing(Box<ChunkSigning>),
+    Proving(Box<Proving>),
 }
 
 enum Source {
@@ -41,25 +48,31 @@ enum Source {
 
 impl Upload {
     /// Counts what goes through in `counter`; no trailer is called as in `no_trailers`.
-    pub(crate) fn new(body: RequestBody, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
+    pub(crate) fn new(body: Content, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
         let source = match body {
-            RequestBody::Unread(incoming) => Source::Client { beginning: None, incoming, stall: None },
-            RequestBody::Begun(beginning, incoming) => {
+            Content::Unread(incoming) => Source::Client { beginning: None, incoming, stall: None },
+            Content::Begun(beginning, incoming) => {
                 Source::Client { beginning: Some(beginning), incoming, stall: None }
             }
-            RequestBody::Whole(body) => Source::Buffer(body),
+            Content::Whole(body) => Source::Buffer(body),
         };
-        Self { source, signing: None, counter, no_trailers }
+        Self { source, change: None, counter, no_trailers }
     }
 
     /// The same, with a body that was read already.
     pub(crate) fn buffered(body: Buffered, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
-        Self { source: Source::Buffer(body), signing: None, counter, no_trailers }
+        Self { source: Source::Buffer(body), change: None, counter, no_trailers }
     }
 
     /// The body with its chunks signed again.
     pub(crate) fn signed(mut self, signing: ChunkSigning) -> Self {
-        self.signing = Some(Box::new(signing));
+        self.change = Some(Change::Signing(Box::new(signing)));
+        self
+    }
+
+    /// The body whose end waits for a proof.
+    pub(crate) fn proving(mut self, proving: Proving) -> Self {
+        self.change = Some(Change::Proving(Box::new(proving)));
         self
     }
 }
@@ -94,9 +107,10 @@ impl Body for Upload {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         let source = &mut this.source;
-        let frame = match &mut this.signing {
+        let frame = match &mut this.change {
             None => ready!(source.poll_frame(cx)),
-            Some(signing) => ready!(signing.poll_frame(cx, |cx| source.poll_frame(cx))),
+            Some(Change::Signing(signing)) => ready!(signing.poll_frame(cx, |cx| source.poll_frame(cx))),
+            Some(Change::Proving(proving)) => ready!(proving.poll_frame(cx, |cx| source.poll_frame(cx))),
         };
         if let Some(Ok(frame)) = &frame {
             let bytes = frame.data_ref().map_or(0, Bytes::len);
@@ -106,8 +120,9 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        match (&self.signing, &self.source) {
-            (Some(signing), _) => signing.is_end_stream(),
+        match (&self.change, &self.source) {
+            (Some(Change::Signing(signing)), _) => signing.is_end_stream(),
+            (Some(Change::Proving(proving)), _) => proving.is_end_stream(),
             (None, Source::Client { beginning, incoming, .. }) => {
                 beginning.is_none() && incoming.is_end_stream()
             }

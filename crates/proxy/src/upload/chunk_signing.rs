@@ -1,13 +1,13 @@
 //! A body whose chunks are signed again as they pass: at most one chunk of it waits here.
 
 use std::error::Error;
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::fault::{Fault, UploadFault};
 use crate::signing::{ChunkError, ChunkSigner, MAX_CHUNK};
 
 /// What one such body may hold: a chunk as it came and as it goes.
@@ -17,15 +17,12 @@ pub(crate) const ROOM: u32 = 2 * MAX_CHUNK as u32;
 /// Errors of bodies, in the form that hyper takes.
 pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
 
-/// Why a body could not be signed, for the response to the client.
-pub(crate) type ChunkFault = Arc<OnceLock<ChunkError>>;
-
 /// The signer of one body.
 pub(crate) struct ChunkSigning {
     signer: ChunkSigner,
     signed: BytesMut,
     state: State,
-    fault: ChunkFault,
+    fault: UploadFault,
     _room: OwnedSemaphorePermit,
 }
 
@@ -41,7 +38,7 @@ enum State {
 
 impl ChunkSigning {
     /// Signs with `signer`; a failure is reported in `fault`.
-    pub(crate) fn new(signer: ChunkSigner, fault: ChunkFault, room: OwnedSemaphorePermit) -> Self {
+    pub(crate) fn new(signer: ChunkSigner, fault: UploadFault, room: OwnedSemaphorePermit) -> Self {
         Self { signer, signed: BytesMut::new(), state: State::Open, fault, _room: room }
     }
 
@@ -71,7 +68,7 @@ impl ChunkSigning {
             if let Err(error) = pushed {
                 let failure = std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string());
                 // The first fault is the one to report.
-                let _ = self.fault.set(error);
+                let _ = self.fault.set(Fault::Chunk(error));
                 return Poll::Ready(Some(Err(failure.into())));
             }
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use allowlist::Pushes;
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -12,7 +13,14 @@ use tokio::time::timeout;
 use super::buffer::{BufferFault, Buffered, STALL, Unwanted, room};
 
 /// The body of a permitted request.
-pub(crate) enum RequestBody {
+pub(crate) struct RequestBody {
+    pub(crate) content: Content,
+    /// What must be proven before its end is sent.
+    pub(crate) pushes: Option<Box<Pushes>>,
+}
+
+/// What a body consists of.
+pub(crate) enum Content {
     /// Nothing of it was read.
     Unread(Incoming),
     /// All of it was read, or something else is sent in its place.
@@ -41,6 +49,8 @@ pub(crate) struct Decided<T> {
     pub(crate) found: T,
     /// What is sent in the place of the body.
     pub(crate) replacement: Option<Vec<u8>>,
+    /// What must be proven before its end is sent.
+    pub(crate) pushes: Option<Pushes>,
 }
 
 /// Reads `body` until `look` has decided, which gets all that has come and whether that is all, and reads no more than `limit` bytes and a
@@ -93,18 +103,25 @@ pub(crate) async fn inspect<T, E>(
             }
         }
     };
-    let body = match decided.replacement {
+    let content = match decided.replacement {
         Some(replacement) => {
             Unwanted::Drain.leave(body);
-            RequestBody::Whole(Buffered::new(replacement.into(), trailers, room).in_place())
+            Content::Whole(Buffered::new(replacement.into(), trailers, room).in_place())
         }
-        None if ended => RequestBody::Whole(Buffered::new(data.freeze(), trailers, room)),
-        None => RequestBody::Begun(Box::new(Beginning { data: data.freeze(), _room: room }), body),
+        None if ended => Content::Whole(Buffered::new(data.freeze(), trailers, room)),
+        None => Content::Begun(Box::new(Beginning { data: data.freeze(), _room: room }), body),
     };
-    Ok((decided.found, body))
+    Ok((decided.found, RequestBody { content, pushes: decided.pushes.map(Box::new) }))
 }
 
 impl RequestBody {
+    /// A body of which nothing was read.
+    pub(crate) fn unread(body: Incoming) -> Self {
+        Self { content: Content::Unread(body), pushes: None }
+    }
+}
+
+impl Content {
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         match self {

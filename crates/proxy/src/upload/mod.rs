@@ -3,9 +3,13 @@
 mod body;
 mod buffer;
 mod chunk_signing;
+mod fault;
 mod inspect;
+mod proving;
 
 pub(crate) use body::{Upload, fit};
 pub(crate) use buffer::{BufferFault, ROOM, Unwanted, buffer, room};
-pub(crate) use chunk_signing::{BodyError, ChunkFault, ChunkSigning, ROOM as CHUNK_ROOM};
-pub(crate) use inspect::{Decided, RequestBody, Undecided, inspect};
+pub(crate) use chunk_signing::{BodyError, ChunkSigning, ROOM as CHUNK_ROOM};
+pub(crate) use fault::{Fault, UploadFault};
+pub(crate) use inspect::{Content, Decided, RequestBody, Undecided, inspect};
+pub(crate) use proving::Proving;

@@ -1,12 +1,16 @@
 //! Requests whose body decides: pushes to repositories.
 
+#![expect(clippy::cast_possible_truncation, reason = "the lowest bits are meant")]
+
+use std::io::Write as _;
+
 use allowlist::Allowlist;
 use bytes::Bytes;
 use futures_util::stream;
 use http::Request;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use sandbox_proxy_protocol::Command;
+use sandbox_proxy_protocol::{BlockReason, Command};
 use tokio::sync::mpsc;
 
 use crate::harness::{Answer, Body, Proxy, Setup, Upstream, get, raw};
@@ -18,11 +22,42 @@ async fn start(policy: &'static str, alpn: &[&str]) -> (Proxy, Upstream) {
     (Setup { policy, ..setup }.start().await, upstream)
 }
 
-/// A push of `name`, and what stands for its pack.
+/// A push that creates `name`, and what stands for its pack.
 fn push_of(name: &str) -> Vec<u8> {
-    let (old, new) = ("1".repeat(40), "2".repeat(40));
-    let line = format!("{old} {new} {name}\0 report-status");
+    let line = format!("{} {} {name}\0 report-status", "0".repeat(40), "2".repeat(40));
     format!("{:04x}{line}0000PACK and more", line.len() + 4).into_bytes()
+}
+
+/// A commit and its id.
+fn commit(parent: &str, message: &str) -> (String, String) {
+    let text = format!("tree {}\nparent {parent}\nauthor a <a> 1 +0000\n\n{message}", "a".repeat(40));
+    let object = format!("commit {}\0{text}", text.len());
+    let id = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, object.as_bytes());
+    (text, id.as_ref().iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}")))
+}
+
+/// A push that updates a ref from `old` to two commits on top of `base`, and a file of `size` bytes that hardly deflate.
+fn update(old: &str, base: &str, size: usize) -> Vec<u8> {
+    let (first, first_id) = commit(base, "first");
+    let (second, second_id) = commit(&first_id, "second");
+    let noise: Vec<u8> =
+        (0..size as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect();
+    let object = |kind: u8, data: &[u8]| {
+        let mut head = vec![0x80 | kind << 4 | (data.len() & 15) as u8];
+        let mut left = data.len() >> 4;
+        while left >= 128 {
+            head.push(0x80 | (left & 127) as u8);
+            left >>= 7;
+        }
+        head.push(left as u8);
+        let mut encoder = flate2::write::ZlibEncoder::new(head, flate2::Compression::none());
+        encoder.write_all(data).unwrap();
+        encoder.finish().unwrap()
+    };
+    let line = format!("{old} {second_id} refs/heads/agent/x\0 report-status");
+    let objects = [object(1, second.as_bytes()), object(3, &noise), object(1, first.as_bytes())].concat();
+    let head = format!("{:04x}{line}0000PACK\0\0\0\x02\0\0\0\x03", line.len() + 4);
+    [head.as_bytes(), &objects, &[b'#'; 20]].concat()
 }
 
 /// A body of these pieces.
@@ -41,10 +76,15 @@ fn live() -> (mpsc::UnboundedSender<Vec<u8>>, Body) {
 }
 
 async fn ask(proxy: &Proxy, http2: bool, body: Body) -> Answer {
+    ask_for(proxy, http2, "echo", body).await
+}
+
+async fn ask_for(proxy: &Proxy, http2: bool, path: &str, body: Body) -> Answer {
     if http2 {
-        proxy.ask2(Request::post("https://a.example/echo.git/git-receive-pack").body(body).unwrap()).await
+        let request = Request::post(format!("https://a.example/{path}.git/git-receive-pack"));
+        proxy.ask2(request.body(body).unwrap()).await
     } else {
-        let request = Request::post("/echo/git-receive-pack").header("host", "a.example");
+        let request = Request::post(format!("/{path}/git-receive-pack")).header("host", "a.example");
         proxy.ask1(request.body(body).unwrap()).await
     }
 }
@@ -87,7 +127,7 @@ async fn nothing_of_what_is_refused_arrives() {
             let answer = ask(&proxy, http2, pieces(vec![push_of(name)])).await;
             assert_eq!(answer.reason(), expected, "{policy} {name}");
             let record = proxy.request().await;
-            assert_eq!(record.reason.map_or("", |reason| reason.as_str()), expected);
+            assert_eq!(record.reason.map_or("", BlockReason::as_str), expected);
             if !expected.is_empty() {
                 assert_eq!((answer.status.as_u16(), upstream.connections()), (403, 0));
                 assert!(answer.body.contains(name), "{}", answer.body);
@@ -97,6 +137,51 @@ async fn nothing_of_what_is_refused_arrives() {
         assert_eq!(elsewhere.reason().is_empty(), policy == control);
         proxy.stop().await;
     }
+}
+
+#[tokio::test]
+async fn an_update_passes_to_its_end_only_if_it_loses_nothing() {
+    let (old, other) = ("1".repeat(40), "2".repeat(40));
+    for alpn in ["h2", "http/1.1"] {
+        let policy = "url_prefixes: [{host: a.example, git: {push: ['refs/heads/agent/*']}}]";
+        let (proxy, _upstream) = start(policy, &[alpn]).await;
+        for http2 in [true, false] {
+            // The one answers before it has all of it, the other when it has.
+            for (path, size) in [("echo", 0), ("length", 3_000_000)] {
+                let kept = update(&old, &old, size);
+                let sent = |push: &[u8]| pieces(push.chunks(100_000).map(<[u8]>::to_vec).collect());
+                let answer = ask_for(&proxy, http2, path, sent(&kept)).await;
+                assert_eq!(answer.status.as_u16(), 200, "{}", answer.body);
+                assert_eq!(proxy.request().await.bytes_up, kept.len() as u64);
+                let lost = update(&old, &other, size);
+                let longer = [kept.as_slice(), b"x"].concat();
+                let shorter = kept[..kept.len() - 1].to_vec();
+                for (push, reason) in [(lost, "ref_lost"), (longer, "body"), (shorter, "body")] {
+                    let length = kept.len() as u64 - 20;
+                    let answer = ask_for(&proxy, http2, path, sent(&push)).await;
+                    assert_eq!(
+                        (answer.status.as_u16(), answer.reason()),
+                        (403, reason),
+                        "{alpn} {http2} {size}"
+                    );
+                    let record = proxy.request().await;
+                    assert!(record.bytes_up <= length, "{} of {length}", record.bytes_up);
+                    assert_eq!(record.reason.map(BlockReason::as_str), Some(reason));
+                }
+            }
+        }
+        proxy.stop().await;
+    }
+    // The control: the same under a policy that allows it.
+    let forced =
+        "url_prefixes: [{host: a.example, path: /*, git: {push: ['refs/heads/agent/*'], force: true}}]";
+    let (proxy, _upstream) = start(forced, &["h2"]).await;
+    let lost = update(&old, &other, 1000);
+    assert_eq!(
+        ask_for(&proxy, true, "length", pieces(vec![lost.clone()])).await.body,
+        lost.len().to_string()
+    );
+    proxy.stop().await;
 }
 
 #[tokio::test]

@@ -1,15 +1,17 @@
 //! A git repository: over plain files ("dumb" HTTP) at `https://git.test/demo.git`, and through git's own server program, which
-//! also takes pushes, at `https://ANYTHING.git.test/demo.git`.
+//! also takes pushes, at `https://ANYTHING.git.test/demo.git`; at `/NAME.git` is a copy that is made when it is first asked for.
 
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
+use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
+use tokio::sync::mpsc;
 
 use super::routes::{Body, full, not_found};
 
@@ -28,6 +30,24 @@ fn repository() -> &'static Path {
         assert!(made.success(), "git could not make the test repository");
         folder
     })
+}
+
+/// Makes the repository `name` unless it is there.
+#[expect(clippy::disallowed_methods, reason = "git makes the repository; no engine is involved")]
+fn copy_of_demo(name: &str) -> io::Result<()> {
+    static MAKING: Mutex<()> = Mutex::new(());
+    let plain = name.strip_suffix(".git").unwrap_or_default();
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    if plain.is_empty()
+        || !plain.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        || repository().join(name).exists()
+    {
+        return Ok(());
+    }
+    let script = "cp -r demo.git \"$1\" && cd \"$1\" && git config receive.advertisePushOptions true \
+         && git config receive.certNonceSeed seed && git config receive.shallowUpdate true";
+    let made = Command::new("sh").args(["-ec", script, "sh", name]).current_dir(repository()).status()?;
+    if made.success() { Ok(()) } else { Err(io::ErrorKind::Other.into()) }
 }
 
 pub(super) fn answer(path: &str) -> Response<Body> {
@@ -55,15 +75,33 @@ pub(super) async fn serve(request: Request<Incoming>) -> io::Result<Response<Bod
         ("GIT_PROTOCOL", header("git-protocol")),
         ("GIT_HTTP_EXPORT_ALL", "1".to_owned()),
     ];
-    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    let output = tokio::task::spawn_blocking(move || http_backend(variables, &body)).await??;
+    let name = head.uri.path().trim_start_matches('/').split('/').next().unwrap_or_default().to_owned();
+    let (sender, receiver) = mpsc::channel(16);
+    // As a server does that takes the end of a connection for the end of a body.
+    let passing = tokio::spawn(async move {
+        let mut body = body;
+        while let Some(Ok(frame)) = body.frame().await {
+            let sent = frame.into_data().map(|data| sender.send(data));
+            if let Ok(sent) = sent
+                && sent.await.is_err()
+            {
+                break;
+            }
+        }
+    });
+    let answering = tokio::task::spawn_blocking(move || {
+        copy_of_demo(&name)?;
+        http_backend(variables, receiver)
+    });
+    let output = answering.await??;
+    passing.abort();
     response(&output)
 }
 
 #[expect(clippy::disallowed_methods, reason = "git's own server is what clients are tested against")]
 fn http_backend(
     variables: impl IntoIterator<Item = (&'static str, String)>,
-    body: &[u8],
+    mut body: mpsc::Receiver<Bytes>,
 ) -> io::Result<Vec<u8>> {
     let mut child = Command::new("git")
         .arg("http-backend")
@@ -73,12 +111,15 @@ fn http_backend(
         .stdout(Stdio::piped())
         .spawn()?;
     let mut input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-    let sent = body.to_vec();
-    // On a thread of its own: git may answer before it has read everything.
-    let sending = std::thread::spawn(move || input.write_all(&sent));
-    let output = child.wait_with_output()?;
-    drop(sending.join());
-    Ok(output.stdout)
+    // On a thread of its own, which ends with the request: git may answer before it has read everything.
+    std::thread::spawn(move || {
+        while let Some(piece) = body.blocking_recv() {
+            if input.write_all(&piece).is_err() {
+                break;
+            }
+        }
+    });
+    Ok(child.wait_with_output()?.stdout)
 }
 
 /// What a CGI program printed: header lines, an empty line, a body.

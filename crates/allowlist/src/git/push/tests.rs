@@ -10,7 +10,7 @@ const B: &str = "2222222222222222222222222222222222222222";
 const ZERO: &str = "0000000000000000000000000000000000000000";
 
 fn rule(push: &[&str], delete: bool) -> GitRule {
-    GitRule { push: push.iter().map(|text| RefPattern::new(text).unwrap()).collect(), delete }
+    GitRule { push: push.iter().map(|text| RefPattern::new(text).unwrap()).collect(), force: true, delete }
 }
 
 fn check() -> PushCheck {
@@ -32,18 +32,18 @@ fn push(names: &[&str]) -> Vec<u8> {
 
 /// What is said of a whole body.
 fn whole(body: &[u8]) -> Result<Option<usize>, Denial> {
-    check().advance(body, true)
+    Ok(check().advance(body, true)?.map(|(rule, _)| rule))
 }
 
 /// The same of a body that comes byte by byte.
 fn bytewise(body: &[u8]) -> Result<Option<usize>, Denial> {
     let mut check = check();
     for length in 0..body.len() {
-        if let Some(rule) = check.advance(&body[..length], false)? {
+        if let Some((rule, _)) = check.advance(&body[..length], false)? {
             return Ok(Some(rule));
         }
     }
-    check.advance(body, true)
+    Ok(check.advance(body, true)?.map(|(rule, _)| rule))
 }
 
 fn verdict(body: &[u8]) -> Result<usize, Reason> {
@@ -161,7 +161,7 @@ fn commands_have_a_limit() {
     assert_eq!(check().advance(&body, false), Ok(None));
     assert_eq!(
         check().advance(&[body.as_slice(), b"0000"].concat(), false).ok(),
-        (body.len() + 4 <= LIMIT).then_some(Some(0))
+        (body.len() + 4 <= LIMIT).then_some(Some((0, None)))
     );
     body.extend(one.repeat(2));
     assert_eq!(check().advance(&body, false).unwrap_err().reason(), Reason::Body);
@@ -198,4 +198,33 @@ proptest! {
             prop_assert!(names.iter().all(|name| allowed(name) && is_valid(name.strip_suffix('\n').unwrap_or(name).as_bytes())));
         }
     }
+}
+
+#[test]
+fn updates_that_may_lose_nothing_are_to_be_proven() {
+    let strict = GitRule { force: false, ..rule(&["refs/heads/*"], true) };
+    let check = |body: &[u8]| {
+        PushCheck::new(vec![strict.clone()], "a.example".to_owned())
+            .advance(body, true)
+            .map(|found| found.unwrap().1)
+    };
+    let name = "refs/heads/x";
+    for free in [format!("{ZERO} {B} {name}"), format!("{A} {ZERO} {name}"), format!("{A} {A} {name}")] {
+        assert_eq!(check(&[line(free), b"0000".to_vec()].concat()), Ok(None));
+    }
+    let body = [
+        line(format!("{ZERO} {B} {name}\0push-options")),
+        line(format!("{A} {B} {name}2")),
+        b"0000".to_vec(),
+    ];
+    let body = [body.concat(), line("option"), b"0000".to_vec()].concat();
+    let pushes = check(&[body.as_slice(), b"PACK"].concat()).unwrap().unwrap();
+    assert_eq!((pushes.pack_at, pushes.updates.len()), (body.len(), 1));
+    assert_eq!(
+        (&*pushes.updates[0].old, &*pushes.updates[0].new),
+        ([0x11; 20].as_slice(), [0x22; 20].as_slice())
+    );
+    assert_eq!(bytes(b"00ff0a90"), [0, 255, 10, 144].into());
+    let many = line(format!("{A} {B} {name}")).repeat(UPDATES + 1);
+    assert_eq!(check(&[many, b"0000".to_vec()].concat()).unwrap_err().reason(), Reason::Body);
 }

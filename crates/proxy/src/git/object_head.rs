@@ -1,0 +1,71 @@
+//! What stands before an object in a pack.
+
+use super::commit::{Format, Id};
+
+/// What an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Commit,
+    /// A tree, a blob or a tag.
+    Other,
+    /// Changes of what is at this place of the pack.
+    DeltaOfPlace(u64),
+    /// Changes of an object that may be anywhere.
+    DeltaOf(Id),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ObjectHead {
+    pub(super) kind: Kind,
+    /// The bytes of the object, or of its changes.
+    pub(super) size: u64,
+    /// The bytes of the head.
+    pub(super) length: usize,
+}
+
+/// What is no head of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoHead;
+
+/// The head at the beginning of `bytes`, which are at `place` in the pack; none if its end has not come yet.
+pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<ObjectHead>, NoHead> {
+    let mut rest = bytes.iter().copied();
+    let Some(first) = rest.next() else { return Ok(None) };
+    let (mut size, mut more, mut shift) = (u64::from(first & 0x0f), first & 0x80 != 0, 4_u32);
+    let mut length = 1;
+    while more {
+        if shift > 53 {
+            return Err(NoHead);
+        }
+        let Some(byte) = rest.next() else { return Ok(None) };
+        size |= u64::from(byte & 0x7f) << shift;
+        (more, shift, length) = (byte & 0x80 != 0, shift + 7, length + 1);
+    }
+    let kind = match first >> 4 & 7 {
+        1 => Kind::Commit,
+        2..=4 => Kind::Other,
+        6 => {
+            let mut back = 0_u64;
+            loop {
+                let Some(byte) = rest.next() else {
+                    return if bytes.len() - length > 9 { Err(NoHead) } else { Ok(None) };
+                };
+                length += 1;
+                back = back.checked_mul(128).ok_or(NoHead)? | u64::from(byte & 0x7f);
+                if byte & 0x80 == 0 {
+                    break;
+                }
+                back = back.checked_add(1).ok_or(NoHead)?;
+            }
+            let base = place.checked_sub(back).filter(|base| *base < place);
+            Kind::DeltaOfPlace(base.ok_or(NoHead)?)
+        }
+        7 => {
+            let Some(id) = bytes.get(length..length + format.length()) else { return Ok(None) };
+            length += format.length();
+            Kind::DeltaOf(format.id(id).ok_or(NoHead)?)
+        }
+        _ => return Err(NoHead),
+    };
+    Ok(Some(ObjectHead { kind, size, length }))
+}

@@ -1,0 +1,76 @@
+//! Whether a push is what it may be: known when all of its pack was read, and before its checksum is sent.
+
+use allowlist::{FastForward, Pushes, Reason};
+use bytes::Bytes;
+
+use super::ancestry::MEMORY;
+use super::commit::Format;
+use super::pack::{Malformed, Pack};
+use crate::blocked::Blocked;
+
+/// What one proof may hold.
+#[expect(clippy::cast_possible_truncation, reason = "four megabytes")]
+pub(crate) const ROOM: u32 = MEMORY as u32;
+
+/// Proves that each of some updates is a fast-forward.
+pub(crate) struct Proof {
+    updates: Vec<FastForward>,
+    format: Format,
+    /// Bytes before the pack.
+    before: usize,
+    pack: Pack,
+    /// What follows the last object.
+    checksum: Vec<u8>,
+}
+
+impl Proof {
+    /// The proof that `pushes` asks for; none if their ids have no format that is known.
+    pub(crate) fn new(pushes: Pushes) -> Option<Self> {
+        let format = Format::of_length(pushes.updates.first()?.new.len())?;
+        let checksum = Vec::with_capacity(format.length());
+        Some(Self {
+            updates: pushes.updates,
+            format,
+            before: pushes.pack_at,
+            pack: Pack::new(format),
+            checksum,
+        })
+    }
+
+    /// Reads of `data`, the next bytes of the body, what can be sent, or holds back what cannot. Not more than `effort` bytes are inflated.
+    pub(crate) fn read(&mut self, data: &mut Bytes, effort: &mut usize) -> Result<Bytes, Blocked> {
+        if self.before > 0 {
+            let before = data.split_to(self.before.min(data.len()));
+            self.before -= before.len();
+            return Ok(before);
+        }
+        let read = self.pack.read(data, effort).map_err(|Malformed| malformed())?;
+        let objects = data.split_to(read);
+        if self.pack.is_read() {
+            self.checksum.extend_from_slice(&std::mem::take(data));
+            if self.checksum.len() > self.format.length() {
+                return Err(malformed());
+            }
+        }
+        Ok(objects)
+    }
+
+    /// The bytes that were held back, if all is proven, and nothing follows.
+    pub(crate) fn finish(&mut self) -> Result<Bytes, Blocked> {
+        if !self.pack.is_read() || self.checksum.len() != self.format.length() {
+            return Err(malformed());
+        }
+        for update in &self.updates {
+            let ids = (self.format.id(&update.new), self.format.id(&update.old));
+            let (Some(new), Some(old)) = ids else { return Err(malformed()) };
+            if !self.pack.ancestry.reaches(&new, &old) {
+                return Err(update.unproven().into());
+            }
+        }
+        Ok(std::mem::take(&mut self.checksum).into())
+    }
+}
+
+fn malformed() -> Blocked {
+    Blocked::new(Reason::Body, "the pack of this push cannot be read: push with git itself")
+}
