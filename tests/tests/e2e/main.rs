@@ -24,5 +24,6 @@ mod runs;
 mod services;
 mod shield;
 mod vendor_tools;
+mod ssh;
 mod verify;
 mod workspace;
