@@ -12,7 +12,7 @@ use sandbox::ssh::{KeyKind, Passphrase, Refusal, SignEvent, SigningKeys, SshSign
 use sandbox::{CommandSpec, ContainerEnv, Isolation, Mount, Network, ResourceLimits};
 
 /// Talks to the agent. `ask` returns the type of the answer, or `end`.
-const CLIENT: &str = r#"
+const CLIENT: &str = r"
 import os, socket, struct
 def string(data): return struct.pack('>I', len(data)) + data
 def connect():
@@ -33,7 +33,7 @@ key = listed[9:9 + length]
 def structure(namespace, rest=b''):
     return b'SSHSIG' + string(namespace) + string(b'') + string(b'sha512') + string(b'\x07' * 64) + rest
 def sign(data, key=key): return b'\x0d' + string(key) + string(data) + struct.pack('>I', 0)
-"#;
+";
 
 /// The keys of a scope of this test's own, and their public line.
 async fn keys(bed: &Bed, scope: &str) -> (Arc<SigningKeys>, String) {
