@@ -4,9 +4,13 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use allowlist::HostPattern;
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
+use e2e_tests::secret::{Secrets, unique};
 use e2e_tests::setting::Setting;
+use e2e_tests::world::{Lock, World};
+use sandbox::credentials::{Injection, Preset};
 use sandbox::executor::{ExecOptions, ExecutorConfig, Workspace};
 use sandbox::ssh::{KeyKind, Passphrase, Refusal, SignEvent, SigningKeys, SshSigner, Unlock};
 use sandbox::{CommandSpec, ContainerEnv, Isolation, Mount, Network, ResourceLimits};
@@ -187,5 +191,51 @@ async fn an_agent_ends_with_its_execution_and_leaves_nothing() {
     let agents = e2e_tests::bed::state_dir().join("ssh-agents");
     let folder = agents.join(folder.rsplit('/').next().unwrap_or_default());
     assert!(agents.is_dir() && folder != agents && !folder.exists(), "{}", folder.display());
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_of_ssh_work_where_a_token_of_that_host_is_masked() {
+    let (host, other) = ("over-https.git.test", "unmasked.git.test");
+    let bed = Bed::new().await;
+    let token = unique("ghp_", 36);
+    for host in [host, other] {
+        World::shared().lock(host, Lock::Password(token.clone()));
+    }
+    let scopes = vec![HostPattern::new(host).expect("a host")];
+    let injection = Injection { scopes, ..Preset::Github.injection() };
+    let secrets = Secrets::default().masked("TOKEN", &token, injection).prepare();
+    let script = |host: &str| {
+        format!(
+            "set -e; cd /tmp; export GIT_TERMINAL_PROMPT=0
+git clone -q git@{host}:demo.git; git clone -q ssh://git@{host}/demo.git again; cat demo/greeting.txt again/greeting.txt
+cd demo; date > date.txt; git add .; git commit -q -m second; git push -q origin +HEAD:refs/heads/over-https; echo pushed
+git log -1 --format=%an"
+        )
+    };
+    let policy = format!("domains: [{host}, {other}]");
+    let run = async |script: &str| {
+        let spec = bed.command_with(&secrets, &policy, &["bash", "-c", script]);
+        let mut env = ContainerEnv::new(secrets.env_vars().clone()).with("GIT_CONFIG_COUNT", "2");
+        for (number, (key, value)) in
+            [("user.name", "an agent"), ("user.email", "agent@example.org")].into_iter().enumerate()
+        {
+            env = env
+                .with(format!("GIT_CONFIG_KEY_{number}"), key)
+                .with(format!("GIT_CONFIG_VALUE_{number}"), value);
+        }
+        bed.run_spec(spec.env(env)).await
+    };
+    let ran = run(&script(host)).await;
+    assert_eq!(ran.stdout, "hello\nhello\npushed\nan agent\n", "{} {}", ran.stderr, ran.log);
+    assert!(!ran.log_lines("[masked: 1]").is_empty(), "{}", ran.log);
+    // The control: nothing is rewritten for a host without a token.
+    let unmasked = run(&script(other)).await;
+    assert!(
+        unmasked.code != 0 && unmasked.log_lines(other).is_empty(),
+        "{} {}",
+        unmasked.stderr,
+        unmasked.log
+    );
     bed.close().await;
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sandbox_credentials::GitHost;
+
 use super::{ContainerEnv, InvalidSpec};
 
 const COUNT: &str = "GIT_CONFIG_COUNT";
@@ -26,6 +28,22 @@ pub(crate) fn with_git_settings(
     Ok(with)
 }
 
+/// Settings with which git reaches a host over HTTPS also where a URL says SSH, which no proxy passes: keys and values. The password is the surrogate that
+/// the container has anyway.
+pub(crate) fn over_https(host: GitHost<'_>) -> Vec<(String, String)> {
+    let GitHost { host, user, surrogate, .. } = host;
+    let instead = format!("url.https://{host}/.insteadOf");
+    let mut settings =
+        vec![(instead.clone(), format!("git@{host}:")), (instead, format!("ssh://git@{host}/"))];
+    // The shell reads it: what it could read as anything but a word is left to the user.
+    if surrogate.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)) {
+        let print = format!("printf 'username=%s\\npassword=%s\\n' {user} {surrogate}");
+        let helper = format!("!f() {{ if test \"$1\" = get; then {print}; fi; }}; f");
+        settings.push((format!("credential.https://{host}.helper"), helper));
+    }
+    settings
+}
+
 /// What the variables of the caller say.
 fn own(variables: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, InvalidSpec> {
     let fault = |problem: String| InvalidSpec::new("env", problem);
@@ -48,6 +66,8 @@ fn own(variables: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, In
 
 #[cfg(test)]
 mod tests {
+    use sandbox_credentials::{MaskedSecret, Preset, SecretValue, prepare_secrets};
+
     use super::*;
 
     fn settings(names: &[&str]) -> Vec<(String, String)> {
@@ -87,6 +107,34 @@ mod tests {
             let with = with_git_settings(&caller, settings(&["a"])).unwrap();
             assert_eq!(with.variables()["GIT_CONFIG_COUNT"], "1");
         }
+    }
+
+    #[test]
+    fn git_reaches_a_host_of_a_masked_secret_over_https() {
+        let secret = |value: &str| {
+            let value = SecretValue::new(value);
+            let secret = MaskedSecret::new("TOKEN", value, Preset::Gitlab.injection());
+            prepare_secrets(&[secret], &[]).unwrap()
+        };
+        let settings = |value: &str| {
+            let prepared = secret(value);
+            let settings: Vec<_> =
+                prepared.replacements().git_hosts().into_iter().flat_map(over_https).collect();
+            (settings, prepared.env_vars()["TOKEN"].clone())
+        };
+        let (plain, surrogate) = settings("glpat-0123456789abcdefghij");
+        let instead = "url.https://gitlab.com/.insteadOf";
+        let helper = format!(
+            "!f() {{ if test \"$1\" = get; then printf 'username=%s\\npassword=%s\\n' oauth2 {surrogate}; fi; }}; f"
+        );
+        let expected = [
+            (instead, "git@gitlab.com:"),
+            (instead, "ssh://git@gitlab.com/"),
+            ("credential.https://gitlab.com.helper", &helper),
+        ];
+        assert_eq!(plain, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let (strange, _) = settings("0123456789abcdefghij;$(reboot)'");
+        assert_eq!(strange.len(), 2, "{strange:?}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits, Runtime,
-    Seccomp, SshSigner, with_git_settings,
+    Seccomp, SshSigner, over_https, with_git_settings,
 };
 use crate::network_log::LogEntry;
 use sandbox_files::host_path::Resolver;
@@ -88,7 +88,12 @@ impl Launch {
 
     /// What git is to be told in variables, as keys and values.
     pub(crate) fn git_settings(&self) -> Vec<(String, String)> {
-        self.ssh_signer.iter().flat_map(SshSigner::git_settings).collect()
+        let hosts = match &self.network {
+            Network::Sandboxed(config) => config.secret_replacements().git_hosts(),
+            Network::Disabled | Network::Unrestricted => Vec::new(),
+        };
+        let signing = self.ssh_signer.iter().flat_map(SshSigner::git_settings);
+        hosts.into_iter().flat_map(over_https).chain(signing).collect()
     }
 
     /// A task that has a surrogate must not get the real value in another way.
