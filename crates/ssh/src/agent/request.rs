@@ -58,3 +58,45 @@ pub(super) fn namespace(data: &[u8]) -> Option<&str> {
     reader.end()?;
     (reserved.is_empty() && hash.len() == length).then_some(namespace)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::data::put_string;
+    use super::*;
+
+    fn structure(namespace: &[u8], reserved: &[u8], algorithm: &[u8], hash: &[u8]) -> Vec<u8> {
+        let mut data = b"SSHSIG".to_vec();
+        for part in [namespace, reserved, algorithm, hash] {
+            put_string(&mut data, part);
+        }
+        data
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic(message in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Request::parse(&message);
+            let _ = namespace(&message);
+        }
+
+        #[test]
+        fn what_is_read_is_the_whole_of_what_is_signed(
+            name in "[a-z@.]{1,8}",
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+        ) {
+            let hash = [7; 64];
+            let mut data = structure(name.as_bytes(), b"", b"sha512", &hash);
+            prop_assert_eq!(namespace(&data), Some(name.as_str()));
+            for (index, byte) in changes {
+                let at = index.index(data.len());
+                data[at] = byte;
+            }
+            if let Some(read) = namespace(&data) {
+                let rest = &data[data.len() - 64..];
+                prop_assert_eq!(&structure(read.as_bytes(), b"", b"sha512", rest), &data);
+            }
+        }
+    }
+}
