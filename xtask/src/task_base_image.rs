@@ -33,6 +33,7 @@ pub(crate) const CLIENTS: Image = Image {
             "ca-certificates",
             "curl",
             "git",
+            "openssh-client",
             "python3",
             "python3-requests",
             "python3-httpx",

@@ -38,6 +38,6 @@ pub use injection::Injection;
 pub use masked_secret::MaskedSecret;
 pub use prepare::{PreparedSecrets, prepare_secrets};
 pub use preset::Preset;
-pub use replacement::SecretReplacements;
+pub use replacement::{GitHost, SecretReplacements};
 pub use secret_value::SecretValue;
 pub use signing_credential::{AwsAccessKey, SecretVariable, SigningCredential};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use allowlist::HostPattern;
 
-use crate::{Injection, SecretValue};
+use crate::{Injection, Preset, SecretValue};
 
 /// The fewest bytes of a value that is looked for in other texts.
 const SHORTEST_SOUGHT: usize = 8;
@@ -42,6 +42,29 @@ impl SecretReplacements {
         entry.map(|(surrogate, _)| surrogate)
     }
 
+    /// The hosts to which a masked secret goes as git's password over HTTPS, as the presets for GitHub and GitLab have it: those that are named without a
+    /// wildcard, but for those of an API. Each host once.
+    #[must_use]
+    pub fn git_hosts(&self) -> Vec<GitHost<'_>> {
+        let users = [(Preset::Github, "x-access-token"), (Preset::Gitlab, "oauth2")]
+            .map(|(preset, user)| (preset.injection().basic_user, user));
+        let mut hosts = Vec::<GitHost<'_>>::new();
+        for (surrogate, replacement) in self.iter() {
+            let Replacement::Masked(MaskedReplacement { injection, .. }) = replacement else { continue };
+            let Some((_, user)) = users.iter().find(|(wanted, _)| *wanted == injection.basic_user) else {
+                continue;
+            };
+            for scope in injection.scopes.iter().filter(|scope| scope.is_exact()) {
+                let host = scope.as_str();
+                let is_api = host.starts_with("api.") || host.starts_with("uploads.");
+                if !is_api && hosts.iter().all(|known| known.host != host) {
+                    hosts.push(GitHost { host, user, surrogate });
+                }
+            }
+        }
+        hosts
+    }
+
     /// Whether there is nothing to replace.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -53,6 +76,18 @@ impl fmt::Debug for SecretReplacements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SecretReplacements({} entries)", self.0.len())
     }
+}
+
+/// A host that git reaches over HTTPS with a masked secret: see [`SecretReplacements::git_hosts`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GitHost<'a> {
+    /// Its name.
+    pub host: &'a str,
+    /// The user that goes with the secret.
+    pub user: &'static str,
+    /// What the container has instead of the secret.
+    pub surrogate: &'a str,
 }
 
 /// What takes the place of one surrogate.
@@ -89,4 +124,41 @@ pub struct SigningReplacement {
     /// Whether requests to these hosts may carry another party's credential. Default not: see
     /// [`SigningCredential::allow_foreign_credentials`](crate::SigningCredential::allow_foreign_credentials).
     pub allow_foreign_credentials: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{MaskedSecret, prepare_secrets};
+
+    use super::*;
+
+    fn masked(name: &str, preset: Preset, hosts: &[&str]) -> MaskedSecret {
+        let scopes = hosts.iter().map(|host| HostPattern::new(host).unwrap()).collect();
+        let injection = preset.injection();
+        let injection = if hosts.is_empty() { injection } else { Injection { scopes, ..injection } };
+        MaskedSecret::new(name, SecretValue::new(format!("{name}-0123456789-abcdefghijkl")), injection)
+    }
+
+    #[test]
+    fn git_reaches_the_hosts_of_its_presets_and_no_others() {
+        let secrets = [
+            masked("a", Preset::Github, &[]),
+            masked("b", Preset::Gitlab, &["gitlab.example.org", "*.example.net"]),
+            masked("c", Preset::Anthropic, &[]),
+            masked("d", Preset::Npm, &["npm.example.org"]),
+            masked("e", Preset::Github, &["github.com"]),
+        ];
+        let prepared = prepare_secrets(&secrets, &[]).unwrap();
+        let mut hosts = prepared.replacements().git_hosts();
+        hosts.sort_unstable_by_key(|host| host.host);
+        let found: Vec<_> = hosts.iter().map(|host| (host.host, host.user)).collect();
+        let expected = [
+            ("gist.github.com", "x-access-token"),
+            ("github.com", "x-access-token"),
+            ("gitlab.example.org", "oauth2"),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(hosts[2].surrogate, prepared.env_vars()["b"]);
+        assert!(SecretReplacements::default().git_hosts().is_empty());
+    }
 }

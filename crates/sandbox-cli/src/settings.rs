@@ -8,12 +8,14 @@ mod mounts;
 mod policy;
 mod project;
 mod review;
+mod ssh;
 mod task;
 mod variables;
 mod verification;
 
 pub(crate) use project::Project;
 pub(crate) use review::{Needs, Review, TrustedProject};
+pub(crate) use ssh::SshSettings;
 pub(crate) use task::TaskSettings;
 pub(crate) use verification::VerifySettings;
 

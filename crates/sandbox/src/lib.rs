@@ -59,6 +59,7 @@ pub mod runs;
 mod sandbox;
 mod socket_folder;
 mod spec;
+pub mod ssh;
 mod stop_switch;
 mod task;
 mod verify;

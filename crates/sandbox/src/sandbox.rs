@@ -16,9 +16,11 @@ use crate::image_store::{self, ImageSummary};
 use crate::reap::{self, InstanceLock, Inventory, SweepReport};
 use crate::runs::{self, Runs};
 use crate::spec::{CommandSpec, ImageSource, ImageTag, TaskSpec};
+use crate::ssh;
 use crate::task::{Command, Task, refuse_untrusted};
 use crate::verify::{self, VerifyReport, VerifySpec};
 use sandbox_podman::{Capabilities, Engine, EngineFacts};
+use sandbox_ssh::{SshScope, Unlock};
 
 /// Runs tasks in containers of one engine. See the crate's example for its life. A clone is the same sandbox.
 #[derive(Debug, Clone)]
@@ -108,6 +110,16 @@ impl Sandbox {
     /// When the configuration cannot be used, or the program `sandbox-inside` is missing.
     pub fn create_executor(&self, config: ExecutorConfig) -> Result<Executor, SandboxError> {
         Executor::new(Arc::clone(&self.shared), config)
+    }
+
+    /// The SSH keys of the scope `name`, kept below the state folder: see [`SshSigner`](crate::ssh::SshSigner) for what uses them. Nothing is read, made or
+    /// unlocked yet; what another process does with the same scope at the same time is waited for.
+    ///
+    /// # Errors
+    ///
+    /// When `name` is not the name of a scope: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, the first a letter or digit.
+    pub fn init_ssh(&self, name: &str, unlock: Unlock) -> Result<SshScope, SandboxError> {
+        Ok(ssh::scope(self.shared.state_dir(), name, unlock)?)
     }
 
     /// Containers that go on without us.

@@ -25,5 +25,6 @@ mod runs;
 mod services;
 mod shield;
 mod vendor_tools;
+mod ssh;
 mod verify;
 mod workspace;

@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 20] = [
     Rule { package: "allowlist", may_use: &["located-yaml"], never_links: PURE },
     Rule { package: "located-yaml", may_use: &[], never_links: PURE },
     Rule { package: "claude-output", may_use: &["fuzz-input"], never_links: PURE },
@@ -53,6 +53,11 @@ const RULES: [Rule; 19] = [
         may_use: &["claude-output", "sandbox-files"],
         never_links: &["hyper", "rustls", "bollard"],
     },
+    Rule {
+        package: "sandbox-ssh",
+        may_use: &["sandbox-files"],
+        never_links: &["hyper", "rustls", "bollard", "openssl"],
+    },
     Rule { package: "sandbox-podman", may_use: &["fuzz-input"], never_links: &["rustls", "openssl"] },
     Rule {
         package: "sandbox",
@@ -66,6 +71,7 @@ const RULES: [Rule; 19] = [
             "sandbox-podman",
             "sandbox-proxy-protocol",
             "sandbox-session",
+            "sandbox-ssh",
             "sandbox-workspace",
         ],
         never_links: &["rustls", "openssl"],

@@ -7,12 +7,13 @@ use super::source::{Finding, Source, is_comment};
 /// The list, and the only one.
 const LIST: &str = "docs/host-paths.md";
 /// Whose code it is about: what runs on the host.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "crates/files/src/",
     "crates/podman/src/",
     "crates/sandbox/src/",
     "crates/sandbox-cli/src/",
     "crates/session/src/",
+    "crates/ssh/src/",
     "crates/workspace/src/",
 ];
 /// The one resolver, which all paths go through that configuration and flags name.

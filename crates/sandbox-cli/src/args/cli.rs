@@ -8,7 +8,7 @@ use sandbox::EngineAddress;
 
 use super::{
     AgentArgs, AllowlistCommand, ApplyArgs, BuildArgs, ConfigCommand, DiffArgs, ExecArgs, ImageCommand,
-    LogsArgs, PolicyCommand, RunArgs, StopArgs, TrustArgs, VerifyArgs,
+    LogsArgs, PolicyCommand, RunArgs, SshCommand, StopArgs, TrustArgs, VerifyArgs,
 };
 use crate::trust::Trust;
 
@@ -88,6 +88,9 @@ pub(crate) enum Command {
     /// Check the configuration, without running anything
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Make and show the SSH keys that git signs commits with
+    #[command(subcommand)]
+    Ssh(SshCommand),
     /// Show what a run did on the network
     Logs(LogsArgs),
     /// Show or change the policy of a run that is going on

@@ -143,7 +143,11 @@ async fn execute(
     agent: AgentSettings,
     printer: Printer,
 ) -> Result<Executed<Option<ExecutionResult>>, Failure> {
-    let task = stage.sandbox.create_task(spec(&stage, settings, &agent))?;
+    let mut spec = spec(&stage, settings, &agent);
+    if let Some(ssh) = &settings.ssh {
+        spec = spec.ssh_signer(ssh.signer().await?);
+    }
+    let task = stage.sandbox.create_task(spec)?;
     let mut prompt = Prompt::new(agent.prompt).resume(resumed(agent.resume, &task)?);
     if let Some(model) = agent.model {
         prompt = prompt.model(model);

@@ -12,7 +12,7 @@ use crate::trace;
 use crate::trust::Trust;
 
 use super::{
-    agent, allowlist, apply, build, clean, config, diff, discard, doctor, generate, image, logs, policy, run,
+    agent, allowlist, apply, build, clean, config, diff, discard, doctor, generate, image, logs, policy, run, ssh,
     status, trust, verify,
 };
 
@@ -66,6 +66,7 @@ pub(crate) async fn dispatch(
         Command::Trust(args) => trust::trust(&args, &project()?, printer),
         Command::Allowlist(command) => allowlist::allowlist(command, &project()?, printer),
         Command::Config(command) => Ok(config::config(&command, project, environment, printer)),
+        Command::Ssh(command) => ssh::ssh(command, project, configured, environment, printer).await,
         Command::Logs(args) => logs::logs(args, &project()?, printer).await,
         Command::Policy(command) => {
             let read = |file: &Path| {

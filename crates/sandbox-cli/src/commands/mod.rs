@@ -15,6 +15,7 @@ mod image;
 mod logs;
 mod policy;
 mod run;
+mod ssh;
 mod status;
 mod transcript;
 mod trust;

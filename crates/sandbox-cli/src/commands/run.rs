@@ -47,6 +47,9 @@ async fn execute(
     for mount in &settings.mounts {
         spec = spec.mount(mount.clone());
     }
+    if let Some(ssh) = &settings.ssh {
+        spec = spec.ssh_signer(ssh.signer().await?);
+    }
     let command = stage.sandbox.create_command(spec)?;
     let closed = Notify::new();
     let mut stdout = Outlet::new(tokio::io::stdout());

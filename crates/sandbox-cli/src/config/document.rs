@@ -13,6 +13,7 @@ use super::build::BuildFile;
 use super::credentials::{MaskedDocument, SigningDocument};
 use super::services::ServiceDocument;
 use super::setting::{Setting, VariableName};
+use super::ssh::SshDocument;
 use super::workspace::WorkspaceMode;
 
 /// Settings of the `sandbox` command for one project. Every key may be left out; relative paths are relative to this file.
@@ -53,6 +54,9 @@ pub(super) struct Document {
     /// Keys that the task gets surrogates of, and that its requests are signed with again, by any name.
     #[schemars(with = "BTreeMap<String, SigningDocument>")]
     pub(super) signing_credentials: Entries<String, SigningDocument>,
+    /// SSH keys that git signs commits with; they stay on this machine.
+    #[schemars(with = "SshDocument")]
+    pub(super) ssh: Option<SshDocument>,
     /// Whether the task reaches only what network-allowlist.yaml permits.
     #[schemars(with = "bool", extend("default" = true))]
     pub(super) network_sandbox: Option<bool>,

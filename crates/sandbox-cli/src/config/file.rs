@@ -16,6 +16,7 @@ use super::credentials::CredentialsFile;
 use super::document::{Document, LimitsDocument, UpstreamDocument};
 use super::services::services;
 use super::setting::Setting;
+use super::ssh::SshFile;
 use super::workspace::WorkspaceFile;
 
 /// What `sandbox.yaml` says. Paths are absolute; what is absent is not decided yet.
@@ -31,6 +32,7 @@ pub(crate) struct ConfigFile {
     /// Names of variables, with their places.
     pub(crate) pass_env: BTreeMap<String, Location>,
     pub(crate) credentials: CredentialsFile,
+    pub(crate) ssh: Option<SshFile>,
     pub(crate) network_sandbox: Option<bool>,
     pub(crate) upstream: UpstreamFile,
     pub(crate) services: Vec<HostService>,
@@ -74,6 +76,7 @@ impl ConfigFile {
             env: document.env.into_iter().map(|(name, value)| (name.into(), value)).collect(),
             pass_env: named.map(|name| (name.as_str().to_owned(), name.location().clone())).collect(),
             credentials: CredentialsFile::new(document.masked_secrets, document.signing_credentials)?,
+            ssh: document.ssh.map(SshFile::new).transpose()?,
             network_sandbox: document.network_sandbox,
             upstream: upstream(document.upstream, folder)?,
             services: services(document.services, folder)?,

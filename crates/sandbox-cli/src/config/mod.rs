@@ -14,6 +14,7 @@ mod read;
 mod schema;
 mod services;
 mod setting;
+mod ssh;
 mod text;
 mod workspace;
 
@@ -28,5 +29,6 @@ pub(crate) use file::{ConfigFile, UpstreamFile};
 pub use fuzzed::settings_document;
 pub(crate) use places::{Folder, Places, project_key};
 pub(crate) use schema::schema;
+pub(crate) use ssh::SshFile;
 pub(crate) use text::read_text;
 pub(crate) use workspace::{WorkspaceFile, WorkspaceMode};

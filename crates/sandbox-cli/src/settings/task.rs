@@ -10,7 +10,7 @@ use sandbox::{
 };
 
 use super::variables::named_variables;
-use super::{TrustedProject, WORKSPACE};
+use super::{SshSettings, TrustedProject, WORKSPACE};
 use crate::args::{ExecArgs, ExecNetwork, GlobalArgs, TaskArgs, WorkspaceAccess};
 use crate::config::Environment;
 use crate::config::WorkspaceMode;
@@ -36,6 +36,8 @@ pub(crate) struct TaskSettings {
     pub(crate) limits: ResourceLimits,
     pub(crate) isolation: Isolation,
     pub(crate) working_dir: &'static str,
+    /// What git signs with.
+    pub(crate) ssh: Option<SshSettings>,
     /// Where the folders of this project's runs are.
     pub(crate) logs: PathBuf,
     pub(crate) copies: LogCopies,
@@ -87,6 +89,7 @@ impl TrustedProject {
             limits,
             isolation: Isolation::agent(),
             working_dir: WORKSPACE,
+            ssh: self.ssh(environment)?,
             logs: self.logs(),
             copies: LogCopies { file: args.network_log.clone(), live: args.network_log_live },
             resolver: self.resolver.clone(),
@@ -133,6 +136,7 @@ impl TrustedProject {
             mounts,
             limits: ResourceLimits::untrusted().timeout(Duration::from_secs(args.timeout)),
             isolation: Isolation::untrusted(),
+            ssh: None,
             logs: self.logs(),
             copies: LogCopies::default(),
             resolver: self.resolver.clone(),

@@ -6,7 +6,7 @@ use allowlist::Allowlist;
 use sandbox::{ImageSource, Network};
 
 use crate::config::WorkspaceMode;
-use crate::config::{BuildFile, ConfigFile, UpstreamFile};
+use crate::config::{BuildFile, ConfigFile, SshFile, UpstreamFile};
 
 /// Hosts that are named one by one; more are counted.
 const MOST_NAMED: usize = 12;
@@ -66,6 +66,7 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
         let scopes = list(entry.injection.scopes.iter().map(ToString::to_string));
         format!("use the secret {name} for requests to {scopes}")
     }));
+    requests.extend(file.ssh.iter().flat_map(SshFile::requests));
     requests.extend(file.credentials.signing.iter().map(|entry| {
         let scopes = list(entry.scopes.iter().map(ToString::to_string));
         format!("sign requests to {scopes} with the key {}", entry.name)

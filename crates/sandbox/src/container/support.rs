@@ -5,7 +5,7 @@ use std::sync::Once;
 
 use crate::program::SUPERVISE;
 use crate::reap::Role;
-use crate::spec::{Runtime, Seccomp, UserNamespace};
+use crate::spec::{Runtime, Seccomp, SshSigner, UserNamespace};
 use sandbox_podman::{BindFacts, Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
 
 use super::error::ContainerError;
@@ -73,6 +73,7 @@ pub(super) fn after_creation(
             hint: "mount a folder or a tmpfs there, or use an image without `VOLUME`".to_owned(),
         });
     }
+    refuse_a_signer_in_gvisor(plan, engine, is)?;
     let is_executors = plan.entrypoint.as_deref().is_some_and(|words| words == SUPERVISE);
     match plan.isolation.runtime {
         None if is_executors && is.runtime_name() == Runtime::Runsc.as_str() => {
@@ -98,6 +99,24 @@ pub(super) fn after_creation(
         }),
         _ => Ok(()),
     }
+}
+
+/// The specification knows of gVisor only where it demands it.
+fn refuse_a_signer_in_gvisor(
+    plan: &ContainerPlan,
+    engine: &Engine,
+    is: &Inspection,
+) -> Result<(), ContainerError> {
+    let has_signer = plan.mounts.iter().any(|mount| mount.container_path() == SshSigner::FOLDER);
+    if has_signer && is.runtime_name() == Runtime::Runsc.as_str() {
+        return Err(ContainerError::Unsupported {
+            field: "ssh_signer",
+            engine: name(engine.capabilities()),
+            problem: "runs all containers with gVisor".to_owned(),
+            hint: SshSigner::NOT_IN_GVISOR.to_owned(),
+        });
+    }
+    Ok(())
 }
 
 /// What is only known once a container is set up: an engine without root that may make no control groups reports limits which nothing enforces.

@@ -12,6 +12,7 @@ use crate::reap::LockError;
 use crate::spec::{ImageTag, InvalidSpec};
 use sandbox_podman::EngineError;
 use sandbox_session::SessionError;
+use sandbox_ssh::SshError;
 use sandbox_workspace::WorkspaceError;
 
 /// An infrastructure failure.
@@ -52,6 +53,9 @@ pub enum SandboxError {
     /// The session could not be read or written.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// SSH keys could not be made or used, or their agent could not be started.
+    #[error(transparent)]
+    Ssh(#[from] SshError),
     /// A work tree could not be read, copied or written.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),

@@ -9,6 +9,7 @@ use crate::container::Handle;
 use crate::context::Shared;
 use crate::egress::RunningProxy;
 use crate::error::SandboxError;
+use crate::ssh::RunningAgent;
 use crate::task::close;
 use sandbox_workspace::{TamperedPath, WorkspaceGuard};
 
@@ -18,6 +19,8 @@ pub(super) struct ActiveContainer {
     pub(super) handle: Handle,
     pub(super) proxy: Option<RunningProxy>,
     pub(super) hold: WorkspaceGuard,
+    /// It serves as long as the container can be used.
+    pub(super) agent: Option<RunningAgent>,
 }
 
 /// Removes the containers of an executor. It goes on when no one waits for it, and keeps tampered paths until they are asked for.
@@ -95,11 +98,12 @@ impl Aftermath {
     }
 
     async fn tear_down(&self, active: ActiveContainer) -> Result<(), SandboxError> {
-        let ActiveContainer { handle, proxy, hold } = active;
+        let ActiveContainer { handle, proxy, hold, agent } = active;
+        drop(agent);
         if let Err(error) = handle.remove().await {
-            // Without its proxy it reaches nothing.
-            let proxy = None;
-            lock(&self.stuck).push(ActiveContainer { handle, proxy, hold });
+            // Without its proxy it reaches nothing, and without its agent it signs nothing.
+            let (proxy, agent) = (None, None);
+            lock(&self.stuck).push(ActiveContainer { handle, proxy, hold, agent });
             return Err(error.into());
         }
         let ((), closed) = tokio::join!(self.look_through(hold), close(proxy));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::spec::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Mount, Network, ResourceLimits, Runtime,
+    SshSigner,
 };
 use sandbox_files::host_path::Resolver;
 use sandbox_workspace::Protection;
@@ -151,6 +152,13 @@ impl ExecutorConfig {
     #[must_use]
     pub fn output_limit(mut self, bytes: usize) -> Self {
         self.output_limit = bytes;
+        self
+    }
+
+    /// Gives the container an SSH agent that signs git's commits, and nothing else unless the signer says so. Default none.
+    #[must_use]
+    pub fn ssh_signer(mut self, signer: SshSigner) -> Self {
+        self.launch.ssh_signer = Some(signer);
         self
     }
 

@@ -65,13 +65,13 @@ impl Session {
             command: Vec::new(),
             mounts: vec![supervisor.clone()],
         };
-        let Started { running, proxy, hold, .. } =
+        let Started { running, proxy, hold, agent, .. } =
             Box::pin(start(&aftermath.shared, launch, program)).await?;
         let Running { stdin, output, handle } = running;
         let (frames, receiver) = mpsc::unbounded_channel();
         let session = Self {
             aftermath: Arc::clone(aftermath),
-            active: Mutex::new(Some(ActiveContainer { handle: handle.clone(), proxy, hold })),
+            active: Mutex::new(Some(ActiveContainer { handle: handle.clone(), proxy, hold, agent })),
             handle,
             router: Arc::new(OutputRouter::new()),
             frames,

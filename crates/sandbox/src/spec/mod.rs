@@ -1,6 +1,7 @@
 //! What a caller asks for: validated values, nothing else.
 
 mod env;
+mod git_settings;
 mod image;
 mod isolation;
 mod limits;
@@ -10,9 +11,11 @@ mod object_id;
 mod quantity;
 mod run;
 mod service;
+mod ssh_signer;
 mod task;
 
 pub use env::ContainerEnv;
+pub(crate) use git_settings::{over_https, with_git_settings};
 pub use image::{ImageSource, ImageTag};
 pub use isolation::{
     Capability, Device, HostEntry, Isolation, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit, UlimitKind,
@@ -26,6 +29,7 @@ pub use quantity::{ByteSize, Cpus};
 pub use run::{AnnotationKey, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};
 pub use service::HostService;
 pub(crate) use service::ServiceTarget;
+pub use ssh_signer::SshSigner;
 pub(crate) use task::Launch;
 pub use task::{CommandSpec, TaskSpec};
 

@@ -6,7 +6,8 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use super::{
-    ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits, Seccomp,
+    ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits, Runtime,
+    Seccomp, SshSigner, over_https, with_git_settings,
 };
 use crate::network_log::LogEntry;
 use sandbox_files::host_path::Resolver;
@@ -29,6 +30,7 @@ pub(crate) struct Launch {
     pub(crate) working_dir: Option<String>,
     /// The name server of an unrestricted network; `None`: the engine's choice.
     pub(crate) dns: Option<Ipv4Addr>,
+    pub(crate) ssh_signer: Option<SshSigner>,
 }
 
 impl Launch {
@@ -55,6 +57,7 @@ impl Launch {
             isolation: Isolation::agent(),
             working_dir: None,
             dns: None,
+            ssh_signer: None,
         }
     }
 
@@ -78,8 +81,19 @@ impl Launch {
         self.env.validate()?;
         self.limits.validate()?;
         self.isolation.validate()?;
+        with_git_settings(&self.env, self.git_settings())?;
         self.refuse_real_values()?;
         self.refuse_contradictions()
+    }
+
+    /// What git is to be told in variables, as keys and values.
+    pub(crate) fn git_settings(&self) -> Vec<(String, String)> {
+        let hosts = match &self.network {
+            Network::Sandboxed(config) => config.secret_replacements().git_hosts(),
+            Network::Disabled | Network::Unrestricted => Vec::new(),
+        };
+        let signing = self.ssh_signer.iter().flat_map(SshSigner::git_settings);
+        hosts.into_iter().flat_map(over_https).chain(signing).collect()
     }
 
     /// A task that has a surrogate must not get the real value in another way.
@@ -118,6 +132,9 @@ impl Launch {
                 format!("a mount is already at `{}`; write the names into that file", Self::HOSTS_FILE),
             ));
         }
+        if self.ssh_signer.is_some() {
+            self.refuse_beside_a_signer()?;
+        }
         if self.isolation.swap > 0 && self.limits.memory.is_none() {
             return Err(InvalidSpec::new(
                 "isolation.swap",
@@ -132,6 +149,19 @@ impl Launch {
                 "holds only with the sandbox's own filter of system calls, without which a task can write where no quota counts; leave \
                  isolation.seccomp as it is",
             ));
+        }
+        Ok(())
+    }
+
+    fn refuse_beside_a_signer(&self) -> Result<(), InvalidSpec> {
+        if self.env.variables().contains_key(SshSigner::VARIABLE) {
+            return Err(InvalidSpec::new(
+                "env",
+                format!("`{}` names the socket of the signer; leave it out", SshSigner::VARIABLE),
+            ));
+        }
+        if self.isolation.runtime == Some(Runtime::Runsc) {
+            return Err(InvalidSpec::new("ssh_signer", SshSigner::NOT_IN_GVISOR));
         }
         Ok(())
     }
@@ -237,6 +267,13 @@ macro_rules! launch_settings {
         #[must_use]
         pub fn isolation(mut self, isolation: Isolation) -> Self {
             self.launch.isolation = isolation;
+            self
+        }
+
+        /// Gives it an SSH agent that signs git's commits, and nothing else unless the signer says so. Default none.
+        #[must_use]
+        pub fn ssh_signer(mut self, signer: SshSigner) -> Self {
+            self.launch.ssh_signer = Some(signer);
             self
         }
 

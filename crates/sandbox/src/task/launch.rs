@@ -9,7 +9,10 @@ use crate::egress::{Endpoint, Opening, ProxyError, RunningProxy};
 use crate::error::SandboxError;
 use crate::network_log::LogSink;
 use crate::reap::Role;
-use crate::spec::{ByteSize, ContainerEnv, Cpus, Launch, Mount, Network, ObjectId};
+use crate::spec::{
+    ByteSize, ContainerEnv, Cpus, Launch, Mount, Network, ObjectId, SshSigner, with_git_settings,
+};
+use crate::ssh::{self, RunningAgent};
 use sandbox_workspace::WorkspaceGuard;
 
 use super::result::Timings;
@@ -31,6 +34,8 @@ pub(crate) struct Started {
     pub(crate) timings: Timings,
     pub(crate) since: Instant,
     pub(crate) hold: WorkspaceGuard,
+    /// It serves until it is dropped.
+    pub(crate) agent: Option<RunningAgent>,
 }
 
 /// Milliseconds since `since`.
@@ -52,7 +57,11 @@ pub(crate) async fn start(
         taken.map_err(SandboxError::from)
     };
     let (image, (mounts, mut hold)) = tokio::try_join!(shared.image_id(&launch.image), taken)?;
-    let program = Program { mounts: mounts.into_iter().chain(program.mounts).collect(), ..program };
+    let agent =
+        launch.ssh_signer.as_ref().map(|signer| ssh::serve(shared.state_dir(), signer)).transpose()?;
+    let socket = agent.as_ref().map(RunningAgent::mount);
+    let program =
+        Program { mounts: mounts.into_iter().chain(program.mounts).chain(socket).collect(), ..program };
     let mut timings = Timings::default();
     let (attached, proxy) = match &launch.network {
         Network::Sandboxed(config) => {
@@ -93,7 +102,7 @@ pub(crate) async fn start(
         Ok(running) => {
             timings.started_ms = elapsed_ms(since);
             tracing::info!(container = %id, ms = timings.started_ms, "started");
-            Ok(Started { running, proxy, timings, since, hold })
+            Ok(Started { running, proxy, timings, since, hold, agent })
         }
         Err(error) => {
             // An engine that does not answer may have started it. The container is gone again.
@@ -149,7 +158,11 @@ pub(crate) fn plan(
         env = env.with("HOME", home);
     }
     // What the caller says of a tool's trust is left alone.
-    let env = ContainerEnv::new(endpoint.env.clone()).merge(env.variables());
+    let mut env = ContainerEnv::new(endpoint.env.clone()).merge(env.variables());
+    if launch.ssh_signer.is_some() {
+        env = env.with(SshSigner::VARIABLE, SshSigner::socket());
+    }
+    let env = with_git_settings(&env, launch.git_settings())?;
     Ok(ContainerPlan {
         name: shared.object_name("task", id),
         // The id, not the tag: building that tag again meanwhile does not change what runs.

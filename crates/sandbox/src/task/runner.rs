@@ -51,7 +51,7 @@ impl Runner {
         sink: &mut impl Sink,
         gone: impl Future<Output = ()> + Send,
     ) -> Result<Finished, SandboxError> {
-        let Started { running: Running { stdin, output, handle }, proxy, mut timings, since, hold } =
+        let Started { running: Running { stdin, output, handle }, proxy, mut timings, since, hold, agent } =
             Box::pin(launch::start(&self.shared, launch, program)).await?;
         self.live.replace(proxy.as_ref().map(RunningProxy::control));
         let feeding = tokio::spawn(drive::feed(input, stdin));
@@ -60,6 +60,7 @@ impl Runner {
         tracing::info!(ms = timings.exited_ms, "ended");
         self.live.replace(None);
         feeding.abort();
+        drop(agent);
         let tampered = aftermath::of(&self.shared, handle, proxy, hold).await;
         Ok(Finished { end, timings, tampered })
     }

@@ -58,6 +58,7 @@ services:
         .into(),
         pass_env: [("TERM".to_owned(), at(7, 12)), ("LANG".to_owned(), at(7, 18))].into(),
         credentials: CredentialsFile::default(),
+        ssh: None,
         network_sandbox: Some(true),
         upstream: UpstreamFile {
             dns: Some("192.0.2.1:53".parse().unwrap()),

@@ -1,0 +1,186 @@
+//! `ssh …`: the keys that tasks have commits signed with.
+
+use sandbox::ssh::{KeyInfo, KeyKind, Passphrase, SshScope, Unlock};
+use serde::Serialize;
+
+use crate::args::{Output, SshCommand, SshScopeArgs, SshUnlockArgs};
+use crate::config::Environment;
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::{Printer, sanitize_name};
+use crate::settings::{Project, TrustedProject};
+use crate::table::aligned;
+
+/// Runs the subcommand. The configuration is obeyed, and so has to be trusted, where it says how to unlock keys.
+pub(crate) async fn ssh(
+    command: SshCommand,
+    project: impl Fn() -> Result<Project, Failure>,
+    trusted: impl Fn() -> Result<TrustedProject, Failure>,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let unlocked = |scope: &SshScopeArgs, unlock: SshUnlockArgs| {
+        let name = scope.scope.as_deref();
+        if let Some(unlock) = given(unlock, environment)? {
+            return project()?.ssh_scope(name, unlock);
+        }
+        let project = trusted()?;
+        project.ssh_scope(name, project.ssh_unlock(environment)?)
+    };
+    // Nothing is unlocked to look at public keys or to remove them.
+    let locked = |scope: &SshScopeArgs| project()?.ssh_scope(scope.scope.as_deref(), Unlock::Keyring);
+    match command {
+        SshCommand::Init(args) => {
+            let scope = unlocked(&args.scope, args.unlock)?;
+            public(&[scope.init(KeyKind::Ed25519, args.comment.as_deref()).await?], printer);
+        }
+        SshCommand::Rotate(args) => {
+            let scope = unlocked(&args.scope, args.unlock)?;
+            public(&[scope.rotate(KeyKind::Ed25519).await?], printer);
+        }
+        SshCommand::List(args) => list(&locked(&args.scope)?, args.output, printer)?,
+        SshCommand::Public(args) => public(&locked(&args)?.list()?, printer),
+        SshCommand::Remove(args) => {
+            let removed = locked(&args)?.remove().await?;
+            printer.message(format_args!("removed {removed} keys"));
+        }
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// What the flags say.
+fn given(unlock: SshUnlockArgs, environment: &Environment) -> Result<Option<Unlock>, Failure> {
+    let SshUnlockArgs { keyring, passphrase_env, passphrase_command } = unlock;
+    if let Some(name) = passphrase_env {
+        let value = environment.exact(&name).and_then(|value| value.to_str());
+        let value = value.ok_or_else(|| {
+            Failure::usage(format!("the variable `{}` is not set, or not UTF-8", name.escape_debug()))
+        })?;
+        return Ok(Some(Unlock::Passphrase(Passphrase::new(value)?)));
+    }
+    if !passphrase_command.is_empty() {
+        return Ok(Some(Unlock::Command(passphrase_command)));
+    }
+    Ok(keyring.then_some(Unlock::Keyring))
+}
+
+fn public(keys: &[KeyInfo], printer: Printer) {
+    for key in keys {
+        printer.line(sanitize_name(&key.public_line));
+    }
+}
+
+fn list(scope: &SshScope, output: Output, printer: Printer) -> Result<(), Failure> {
+    let keys = scope.list()?;
+    match output {
+        Output::Text => {
+            let row = |key: &KeyInfo| vec![key.fingerprint.clone(), sanitize_name(&key.comment)];
+            for line in aligned(&keys.iter().map(row).collect::<Vec<_>>()) {
+                printer.line(line);
+            }
+        }
+        Output::Json => {
+            let keys = keys.iter().map(|key| JsonKey {
+                fingerprint: &key.fingerprint,
+                comment: &key.comment,
+                public_line: &key.public_line,
+            });
+            let list = JsonList { version: 1, scope: scope.scope().as_str(), keys: keys.collect() };
+            printer.line(serde_json::to_string_pretty(&list)?);
+        }
+    }
+    Ok(())
+}
+
+/// What `--output json` prints.
+#[derive(Serialize)]
+struct JsonList<'a> {
+    version: u32,
+    scope: &'a str,
+    keys: Vec<JsonKey<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonKey<'a> {
+    fingerprint: &'a str,
+    comment: &'a str,
+    public_line: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    struct Bed {
+        folder: tempfile::TempDir,
+        environment: Environment,
+    }
+
+    impl Bed {
+        fn new(config: &str) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::create_dir_all(folder.path().join("project/.sandbox")).unwrap();
+            std::fs::write(folder.path().join("project/.sandbox/sandbox.yaml"), config).unwrap();
+            let state = folder.path().join("state").into_os_string().into_string().unwrap();
+            let environment = Environment::from([("SECRET", "hunter2"), ("XDG_STATE_HOME", &state)]);
+            Self { folder, environment }
+        }
+
+        fn project(&self) -> Result<Project, Failure> {
+            let printer = Printer::new(0, true);
+            Project::load_at(&self.folder.path().join("project"), None, &self.environment, printer)
+        }
+
+        /// Nothing is trusted here, and nobody can be asked.
+        async fn run(&self, arguments: &[&str]) -> Result<ExitStatus, Failure> {
+            let cli = Cli::try_parse_from([&["sandbox", "ssh"], arguments].concat()).unwrap();
+            let Command::Ssh(command) = cli.command else { panic!("another command") };
+            let untrusted = || Err(Failure::new("not trusted"));
+            ssh(command, || self.project(), untrusted, &self.environment, Printer::new(0, true)).await
+        }
+
+        fn keys(&self, name: &str) -> Vec<KeyInfo> {
+            self.project().unwrap().ssh_scope(Some(name), Unlock::Keyring).unwrap().list().unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn keys_are_made_replaced_and_removed() {
+        let bed = Bed::new("");
+        let unlock = ["--passphrase-env", "SECRET"];
+        bed.run(&[&["init", "s"], unlock.as_slice()].concat()).await.unwrap();
+        bed.run(&[&["init", "s", "--comment", "c"], unlock.as_slice()].concat()).await.unwrap();
+        let keys = bed.keys("s");
+        assert_eq!(keys.iter().map(|key| key.comment.as_str()).collect::<Vec<_>>(), ["sandbox:s", "c"]);
+        let command = ["rotate", "s", "--passphrase-command", "printf", "hunter2"];
+        bed.run(&command).await.unwrap();
+        let rotated = bed.keys("s");
+        assert!(rotated.len() == 1 && !keys.contains(&rotated[0]));
+        for look in [["list", "s"].as_slice(), &["list", "s", "--output", "json"], &["public", "s"]] {
+            bed.run(look).await.unwrap();
+        }
+        bed.run(&["remove", "s"]).await.unwrap();
+        assert!(bed.keys("s").is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_configuration_names_the_scope_and_runs_nothing_before_it_is_trusted() {
+        let bed = Bed::new("ssh: {scope: mine, unlock: {command: [touch, ran]}}");
+        let error = bed.run(&["init"]).await.unwrap_err();
+        assert_eq!(error.to_string(), "not trusted");
+        bed.run(&["init", "--passphrase-env", "SECRET"]).await.unwrap();
+        assert_eq!(bed.keys("mine").len(), 1, "the control");
+        let other = Bed::new("");
+        for (arguments, expected) in [
+            (["init", "--keyring"].as_slice(), "there is no scope"),
+            (&["init", "../x", "--keyring"], "not the name of a scope"),
+            (&["init", "s", "--passphrase-env", "MISSING"], "is not set"),
+        ] {
+            let error = other.run(arguments).await.unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Which SSH keys sign, and how they are unlocked.
+
+use sandbox::ssh::{SshScope, SshSigner, Unlock};
+
+use super::{Project, TrustedProject};
+use crate::config::Environment;
+use crate::failure::Failure;
+
+/// The keys that a task's commits are signed with.
+#[derive(Debug)]
+pub(crate) struct SshSettings {
+    scope: SshScope,
+    sign_all: bool,
+}
+
+impl SshSettings {
+    /// Unlocks the keys.
+    pub(crate) async fn signer(&self) -> Result<SshSigner, Failure> {
+        let signer = SshSigner::new(self.scope.keys().await?);
+        Ok(if self.sign_all { signer.sign_all() } else { signer })
+    }
+}
+
+impl Project {
+    /// The keys of the scope `name`, else of the configuration's.
+    pub(crate) fn ssh_scope(&self, name: Option<&str>, unlock: Unlock) -> Result<SshScope, Failure> {
+        let configured = self.file.ssh.as_ref().map(|ssh| ssh.scope.as_str());
+        let name = name.or(configured).ok_or_else(|| {
+            Failure::usage("there is no scope").with_hint(
+                "name one, or write `ssh: {scope: NAME, unlock: keyring}` to .sandbox/sandbox.yaml",
+            )
+        })?;
+        Ok(sandbox::ssh::scope(&self.places.state, name, unlock)?)
+    }
+}
+
+impl TrustedProject {
+    /// How the configuration unlocks keys: it may run a program.
+    pub(crate) fn ssh_unlock(&self, environment: &Environment) -> Result<Unlock, Failure> {
+        match &self.file.ssh {
+            Some(ssh) => Ok(ssh.unlock(environment)?),
+            None => Err(Failure::usage("nothing says where the passphrase comes from").with_hint(
+                "give --keyring, --passphrase-env NAME or --passphrase-command COMMAND, or `ssh.unlock` in .sandbox/sandbox.yaml",
+            )),
+        }
+    }
+
+    /// What the configuration says of the keys of tasks.
+    pub(super) fn ssh(&self, environment: &Environment) -> Result<Option<SshSettings>, Failure> {
+        let Some(ssh) = &self.file.ssh else {
+            return Ok(None);
+        };
+        let scope = self.ssh_scope(None, ssh.unlock(environment)?)?;
+        Ok(Some(SshSettings { scope, sign_all: ssh.sign_all }))
+    }
+}

@@ -1,0 +1,82 @@
+//! The SSH agent of an execution.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sandbox_ssh::{Allowed, SignEvent, SigningKeys};
+
+type EventCallback = Arc<dyn Fn(&SignEvent) + Send + Sync>;
+
+/// What an execution can have signed: git's commits and tags, with the keys of one scope. The keys stay in this process.
+///
+/// In the container `SSH_AUTH_SOCK` names the agent's socket, and `GIT_CONFIG_*` variables make git sign with the first key; what
+/// [`ContainerEnv`](crate::ContainerEnv) says of git's configuration in the same way wins over that. Signing needs git 2.34 and
+/// `ssh-keygen` in the image. gVisor lets no container connect to a socket of the host: there it is an error.
+#[derive(Clone)]
+pub struct SshSigner {
+    pub(crate) keys: Arc<SigningKeys>,
+    pub(crate) allowed: Allowed,
+    pub(crate) signs_all: bool,
+    pub(crate) callback: Option<EventCallback>,
+}
+
+impl SshSigner {
+    /// The variable that programs find the socket by.
+    pub(crate) const VARIABLE: &'static str = "SSH_AUTH_SOCK";
+    /// Why there is none in gVisor. Whether its option `--host-uds=open` is given, no engine says.
+    pub(crate) const NOT_IN_GVISOR: &'static str = "gVisor lets no container connect to a socket of the host; use another runtime, or leave the signer out";
+    /// Where the container sees the folder of the socket.
+    pub(crate) const FOLDER: &'static str = "/run/sandbox/ssh";
+    /// The socket in that folder.
+    pub(crate) const SOCKET: &'static str = "agent.sock";
+
+    /// The socket, as the container sees it.
+    pub(crate) fn socket() -> String {
+        format!("{}/{}", Self::FOLDER, Self::SOCKET)
+    }
+
+    /// Signs with `keys`: see [`SshScope::keys`](sandbox_ssh::SshScope::keys).
+    #[must_use]
+    pub fn new(keys: impl Into<Arc<SigningKeys>>) -> Self {
+        Self { keys: keys.into(), allowed: Allowed::default(), signs_all: false, callback: None }
+    }
+
+    /// What may be signed. Default: git's commits and tags.
+    #[must_use]
+    pub fn allowed(self, allowed: Allowed) -> Self {
+        Self { allowed, ..self }
+    }
+
+    /// Makes git sign each commit and tag, also where it is not asked to. Default: only with `-S` and `-s`.
+    #[must_use]
+    pub fn sign_all(self) -> Self {
+        Self { signs_all: true, ..self }
+    }
+
+    /// Calls `callback` with each signature and refusal. It must not block. Default: signatures and the first hundred refusals of an execution are
+    /// events of `tracing`, with and without a callback.
+    #[must_use]
+    pub fn on_event(self, callback: impl Fn(&SignEvent) + Send + Sync + 'static) -> Self {
+        Self { callback: Some(Arc::new(callback)), ..self }
+    }
+
+    /// Git's settings, as keys and values.
+    pub(crate) fn git_settings(&self) -> Vec<(String, String)> {
+        let key = self.keys.infos().next().map(|key| format!("key::{}", key.public_line));
+        let all = if self.signs_all { ["commit.gpgsign", "tag.gpgsign"].as_slice() } else { &[] };
+        let format = ("gpg.format", "ssh".to_owned());
+        let settings = [format].into_iter().chain(key.map(|key| ("user.signingkey", key)));
+        let all = all.iter().map(|name| (*name, "true".to_owned()));
+        settings.chain(all).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+impl fmt::Debug for SshSigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SshSigner")
+            .field("keys", &self.keys)
+            .field("allowed", &self.allowed)
+            .field("signs_all", &self.signs_all)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,241 @@
+//! Commits that are signed inside, with keys that stay outside.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use allowlist::HostPattern;
+use e2e_tests::DEADLINE;
+use e2e_tests::bed::Bed;
+use e2e_tests::secret::{Secrets, unique};
+use e2e_tests::setting::Setting;
+use e2e_tests::world::{Lock, World};
+use sandbox::credentials::{Injection, Preset};
+use sandbox::executor::{ExecOptions, ExecutorConfig, Workspace};
+use sandbox::ssh::{KeyKind, Passphrase, Refusal, SignEvent, SigningKeys, SshSigner, Unlock};
+use sandbox::{CommandSpec, ContainerEnv, Isolation, Mount, Network, ResourceLimits};
+
+/// Talks to the agent. `ask` returns the type of the answer, or `end`.
+const CLIENT: &str = r"
+import os, socket, struct
+def string(data): return struct.pack('>I', len(data)) + data
+def connect():
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(os.environ['SSH_AUTH_SOCK'])
+    return client
+def answer(client):
+    head = client.recv(4, socket.MSG_WAITALL)
+    return client.recv(struct.unpack('>I', head)[0], socket.MSG_WAITALL) if len(head) == 4 else b''
+def ask(message, client=None):
+    client = client or connect()
+    client.sendall(string(message))
+    return answer(client)
+def kind(message): return message[0] if message else 'end'
+listed = ask(b'\x0b')
+length = struct.unpack('>I', listed[5:9])[0]
+key = listed[9:9 + length]
+def structure(namespace, rest=b''):
+    return b'SSHSIG' + string(namespace) + string(b'') + string(b'sha512') + string(b'\x07' * 64) + rest
+def sign(data, key=key): return b'\x0d' + string(key) + string(data) + struct.pack('>I', 0)
+";
+
+/// The keys of a scope of this test's own, and their public line.
+async fn keys(bed: &Bed, scope: &str) -> (Arc<SigningKeys>, String) {
+    let unlock = Unlock::Passphrase(Passphrase::new("e2e").expect("it is not empty"));
+    let scope = bed.sandbox.init_ssh(scope, unlock).expect("the name of a scope");
+    let key = scope.rotate(KeyKind::Ed25519).await.expect("a key");
+    (Arc::new(scope.keys().await.expect("its passphrase opens it")), key.public_line)
+}
+
+/// The bash script `script` in a folder of the host, with nothing to reach.
+fn script(bed: &Bed, signer: Option<SshSigner>, script: &str) -> CommandSpec {
+    let env = ContainerEnv::default()
+        .with("GIT_CONFIG_COUNT", "2")
+        .with("GIT_CONFIG_KEY_0", "user.name")
+        .with("GIT_CONFIG_VALUE_0", "an agent")
+        .with("GIT_CONFIG_KEY_1", "user.email")
+        .with("GIT_CONFIG_VALUE_1", "agent@example.org");
+    let spec = bed
+        .command("domains: []", &["bash", "-ec", script])
+        .network(Network::Disabled)
+        .env(env)
+        .mount(Mount::read_write(bed.folder(), "/work"))
+        .working_dir("/work");
+    match signer {
+        Some(signer) => spec.ssh_signer(signer),
+        None => spec,
+    }
+}
+
+/// Whether the host's git finds a good signature of the agent, `line`, on `object`.
+fn is_verified(folder: &Path, line: &str, verify: &str, object: &str) -> bool {
+    let signers = folder.join("allowed_signers");
+    std::fs::write(&signers, format!("agent@example.org {line}\n")).expect("a folder of the test's own");
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(folder.join("repo"))
+        .args(["-c", "safe.directory=*", "-c", "gpg.format=ssh", "-c"])
+        .arg(format!("gpg.ssh.allowedSignersFile={}", signers.display()))
+        .args([verify, object])
+        .output()
+        .expect("git");
+    output.status.success()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_made_inside_is_verified_outside() {
+    let bed = Bed::new().await;
+    let (keys, line) = keys(&bed, "commits").await;
+    let (_, other) = self::keys(&bed, "others").await;
+    let events = Arc::<Mutex<Vec<SignEvent>>>::default();
+    let seen = Arc::clone(&events);
+    let signer =
+        SshSigner::new(keys).sign_all().on_event(move |event| seen.lock().unwrap().push(event.clone()));
+    let commits = "git init -q repo; cd repo; git commit -q --allow-empty -m signed; git branch signed
+        git commit -q --no-gpg-sign --allow-empty -m unsigned; git branch unsigned; git tag -m tag v1";
+    let ran = bed.run_spec(script(&bed, Some(signer), commits)).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let folder = bed.folder();
+    assert!(is_verified(folder, &line, "verify-commit", "signed"));
+    assert!(is_verified(folder, &line, "verify-tag", "v1"));
+    assert!(!is_verified(folder, &line, "verify-commit", "unsigned"));
+    assert!(!is_verified(folder, &other, "verify-commit", "signed"));
+    let events = events.lock().unwrap().clone();
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert!(events.iter().all(|event| {
+        event.outcome == Ok(())
+            && event.namespace.as_deref() == Some("git")
+            && event.scope.as_str() == "commits"
+    }));
+
+    // The control: without a signer, nothing is signed.
+    let unsigned = script(&bed, None, "cd repo; git commit -q -S --allow-empty -m x");
+    assert_ne!(bed.run_spec(unsigned).await.code, 0);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_signs_nothing_else_and_shows_no_key() {
+    let bed = Bed::new().await;
+    let (keys, _) = keys(&bed, "hostile").await;
+    let events = Arc::<Mutex<Vec<SignEvent>>>::default();
+    let seen = Arc::clone(&events);
+    let signer = SshSigner::new(keys).on_event(move |event| seen.lock().unwrap().push(event.clone()));
+    let program = format!(
+        r"python3 - <<'EOF'
+{CLIENT}
+login = string(b'\x09' * 32) + b'\x32' + string(b'git') + string(b'ssh-connection') + string(b'publickey') + b'\x01' + string(b'ssh-ed25519') + string(key)
+print(kind(ask(sign(structure(b'git')))))
+for request in [sign(structure(b'file')), sign(structure(b'git', b'x')), sign(login), sign(b'tree 0'), sign(structure(b'git'), b'x'),
+    bytes([17]) + string(key), bytes([18]) + string(key), bytes([19]), bytes([22]) + string(b'x'), bytes([27]) + string(b'query')]:
+    print(kind(ask(request)))
+client = connect()
+client.sendall(struct.pack('>I', 1 << 30))
+print(kind(answer(client)))
+client = connect()
+client.sendall(b'\0\0\0\x09\x0d')
+client.shutdown(socket.SHUT_WR)
+print(kind(answer(client)))
+# One that does not end holds up no other.
+held = [connect() for _ in range(20)]
+print(kind(ask(sign(structure(b'git')))))
+EOF
+ls -A /run/sandbox/ssh
+rm -f /run/sandbox/ssh/agent.sock || echo read-only
+grep -rl 'PRIVATE KEY' /run /root /tmp /etc/ssh 2>/dev/null || echo none"
+    );
+    let ran = bed.run_spec(script(&bed, Some(signer), &program)).await;
+    let expected = ["14"].into_iter().chain(["5"; 12]).chain(["14", "agent.sock", "read-only", "none"]);
+    assert_eq!(ran.stdout.lines().collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{}", ran.stderr);
+    let events = events.lock().unwrap().clone();
+    let refusals: Vec<_> = events.iter().filter_map(|event| event.outcome.err()).collect();
+    assert_eq!(refusals.len(), 12, "{refusals:?}");
+    assert_eq!(refusals.first(), Some(&Refusal::Namespace));
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_of_an_executor_sign_as_another_user_than_root() {
+    let bed = Bed::new().await;
+    let (keys, line) = keys(&bed, "executor").await;
+    let tree = bed.folder().join("repo");
+    std::fs::create_dir(&tree).expect("a folder of the test's own");
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&tree, all).expect("a folder of the test's own");
+    let limits = Setting::of_this_run().possible(ResourceLimits::untrusted().timeout(DEADLINE));
+    let config = ExecutorConfig::new("exec", bed.image.clone())
+        .limits(limits)
+        .workspace(Workspace::ReadWrite(tree))
+        .ssh_signer(SshSigner::new(keys));
+    let executor = bed.sandbox.create_executor(config).expect("a good configuration");
+    let commit = "set -e; id -u; export HOME=/tmp; git config --global --add safe.directory '*'; git init -q .; \
+        git -c user.name=x -c user.email=agent@example.org commit -q -S --allow-empty -m x";
+    let result = executor.execute(commit, ExecOptions::default()).await.expect("the infrastructure works");
+    assert!(result.is_success(), "{result:?}");
+    assert_ne!(result.stdout_text().trim(), "0");
+    executor.cleanup().await.expect("nothing is left");
+    assert!(is_verified(bed.folder(), &line, "verify-commit", "HEAD"));
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_ends_with_its_execution_and_leaves_nothing() {
+    let bed = Bed::new().await;
+    let (keys, _) = keys(&bed, "ends").await;
+    let isolation = Isolation { read_only_root: true, ..Isolation::agent() };
+    let look = r#"ssh-add -l | grep -o 'sandbox:ends'; awk '$5 == "/run/sandbox/ssh" { print $4 }' /proc/self/mountinfo"#;
+    let spec = script(&bed, Some(SshSigner::new(keys)), look).isolation(isolation);
+    let ran = bed.run_spec(spec).await;
+    let (listed, folder) = ran.stdout.trim().split_once('\n').expect("two lines");
+    assert_eq!(listed, "sandbox:ends", "{}", ran.stderr);
+    let agents = e2e_tests::bed::state_dir().join("ssh-agents");
+    let folder = agents.join(folder.rsplit('/').next().unwrap_or_default());
+    assert!(agents.is_dir() && folder != agents && !folder.exists(), "{}", folder.display());
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_of_ssh_work_where_a_token_of_that_host_is_masked() {
+    let (host, other) = ("over-https.git.test", "unmasked.git.test");
+    let bed = Bed::new().await;
+    let token = unique("ghp_", 36);
+    for host in [host, other] {
+        World::shared().lock(host, Lock::Password(token.clone()));
+    }
+    let scopes = vec![HostPattern::new(host).expect("a host")];
+    let injection = Injection { scopes, ..Preset::Github.injection() };
+    let secrets = Secrets::default().masked("TOKEN", &token, injection).prepare();
+    let script = |host: &str| {
+        format!(
+            "set -e; cd /tmp; export GIT_TERMINAL_PROMPT=0
+git clone -q git@{host}:demo.git; git clone -q ssh://git@{host}/demo.git again; cat demo/greeting.txt again/greeting.txt
+cd demo; date > date.txt; git add .; git commit -q -m second; git push -q origin +HEAD:refs/heads/over-https; echo pushed
+git log -1 --format=%an"
+        )
+    };
+    let policy = format!("domains: [{host}, {other}]");
+    let run = async |script: &str| {
+        let spec = bed.command_with(&secrets, &policy, &["bash", "-c", script]);
+        let mut env = ContainerEnv::new(secrets.env_vars().clone()).with("GIT_CONFIG_COUNT", "2");
+        for (number, (key, value)) in
+            [("user.name", "an agent"), ("user.email", "agent@example.org")].into_iter().enumerate()
+        {
+            env = env
+                .with(format!("GIT_CONFIG_KEY_{number}"), key)
+                .with(format!("GIT_CONFIG_VALUE_{number}"), value);
+        }
+        bed.run_spec(spec.env(env)).await
+    };
+    let ran = run(&script(host)).await;
+    assert_eq!(ran.stdout, "hello\nhello\npushed\nan agent\n", "{} {}", ran.stderr, ran.log);
+    assert!(!ran.log_lines("[masked: 1]").is_empty(), "{}", ran.log);
+    // The control: nothing is rewritten for a host without a token.
+    let unmasked = run(&script(other)).await;
+    assert!(
+        unmasked.code != 0 && unmasked.log_lines(other).is_empty(),
+        "{} {}",
+        unmasked.stderr,
+        unmasked.log
+    );
+    bed.close().await;
+}
