@@ -164,7 +164,7 @@ impl<'a> Walk<'a> {
             "filename" if self.api == Api::Gemini && !json::is_null(raw) => {
                 self.demand(VendorTool::Other, "a file of requests may have tools")?;
             }
-            "definition" if json::is_object(raw) => self.definition(raw)?,
+            "definition" => self.definition(raw)?,
             "url" if gives_file(object, key) => self.value(raw, "fileurl")?,
             "connectorid" if !json::is_null(raw) => {
                 self.demand(VendorTool::Mcp, "a connector is a remote server")?;
@@ -270,6 +270,12 @@ impl<'a> Walk<'a> {
 
     /// A tool that a message adds: its message cannot do without it.
     fn definition(&mut self, raw: &'a RawValue) -> Result<(), Denial> {
+        if json::is_list(raw) {
+            return self.deeper(|walk| json::each(raw, |item| walk.definition(item)));
+        }
+        if !json::is_object(raw) {
+            return Ok(());
+        }
         let tool = Object::read(raw)?;
         match tool::runner(&tool) {
             Runner::Client => Ok(()),

@@ -160,6 +160,7 @@ fn what_cannot_be_removed_is_refused() {
             r#"{"messages":[{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"type":"web_fetch_20250910"}}}]}]}"#,
             "`web_fetch` runs",
         ),
+        (Anthropic, r#"{"definition":[[{"type":"web_fetch_20250910"}]]}"#, "`web_fetch` runs"),
         // A type that means something elsewhere hides nothing.
         (
             Anthropic,
