@@ -43,14 +43,13 @@ try dumb curl -sSf $URL/HEAD
 git ls-remote $URL | cut -f 2 | tr '\n' ' '
 "#;
 
-/// What the script says under `policy`.
+/// What the script says under `policy`, and what git and the log say.
 async fn pushed(policy: &str, repository: &str) -> (String, String) {
     let bed = Bed::new().await;
     let script = format!("URL=https://a.git.test/{repository}.git\n{SCRIPT}");
     let ran = bed.run(policy, &script).await;
-    println!("{}\n{}", ran.stderr, ran.log);
     bed.close().await;
-    (ran.stdout, ran.log)
+    (ran.stdout, format!("{}\n{}", ran.stderr, ran.log))
 }
 
 fn verdicts(text: &str, verdict: &str) -> Vec<String> {
