@@ -88,7 +88,10 @@ fn text(run: &Report) -> Vec<String> {
     let policy = match &run.policy {
         None => "none: it has no network sandbox".to_owned(),
         Some(policy) if policy.is_empty() => "empty: nothing is allowed".to_owned(),
-        Some(policy) => format!("{} rules", policy.rules().len()),
+        Some(policy) => match policy.rules().len() {
+            1 => "1 rule".to_owned(),
+            rules => format!("{rules} rules"),
+        },
     };
     let head = [
         ("Run", format!("{}, {}, pid {}", run.run, run.program, run.pid)),

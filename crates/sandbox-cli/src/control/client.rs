@@ -8,6 +8,7 @@ use sandbox::network_event::PolicyState;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::folder::ControlFolder;
@@ -90,7 +91,16 @@ impl Runs {
 }
 
 async fn exchange(folder: &ControlFolder, run: &str, request: &Request) -> io::Result<Answer> {
-    let mut stream = folder.connect(run).await?;
+    let stream = folder.connect(run).await?;
+    talk(stream, request).await.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => {
+            io::Error::new(error.kind(), "it closed the connection: it ended, or refuses this user")
+        }
+        _ => error,
+    })
+}
+
+async fn talk(mut stream: UnixStream, request: &Request) -> io::Result<Answer> {
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     stream.write_all(&line).await?;
@@ -98,8 +108,7 @@ async fn exchange(folder: &ControlFolder, run: &str, request: &Request) -> io::R
     let mut reader = BufReader::new(stream).take(LINE_BYTES);
     reader.read_until(b'\n', &mut line).await?;
     if line.is_empty() {
-        let message = "it closed the connection: it ended, or refuses this user";
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(serde_json::from_slice(&line)?)
 }
@@ -179,5 +188,25 @@ mod tests {
         assert_eq!(folder.runs().unwrap(), ["aa"]);
         assert!(Runs::find(&state, Printer::new(0, true)).await.unwrap().all().is_empty());
         assert!(folder.runs().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn whoever_is_refused_is_told_so() {
+        let state = tempfile::tempdir().unwrap();
+        let folder = ControlFolder::create(state.path()).unwrap();
+        let listener = folder.listen("aa").unwrap();
+        // At once, or once something came that is not read.
+        for waits in [false, true] {
+            let server = listener.try_clone().unwrap();
+            let refusing = std::thread::spawn(move || {
+                let (mut stream, _) = server.accept().unwrap();
+                if waits {
+                    std::io::Read::read_exact(&mut stream, &mut [0]).unwrap();
+                }
+            });
+            let error = exchange(&folder, "aa", &Request::Show {}).await.unwrap_err().to_string();
+            refusing.join().unwrap();
+            assert!(error.contains("refuses this user"), "{error}");
+        }
     }
 }

@@ -33,7 +33,9 @@ impl Run {
         let stdin = child.stdin.take().expect("a pipe");
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut run = Self { child, stdin, stdout };
-        assert_eq!(run.line(), "sockets", "the control socket is not among what a task sees");
+        let sockets = run.line();
+        // The control socket is not among what a task sees.
+        assert!(sockets == "sockets", "{sockets:?}: {:?}", run.end());
         run
     }
 
