@@ -16,7 +16,6 @@ use crate::error::SandboxError;
 use crate::reap::{InstanceLock, Labels, Role};
 use crate::socket_folder;
 use crate::spec::{ImageTag, ObjectId};
-use crate::ssh;
 use crate::stop_switch::StopSwitch;
 use sandbox_podman::Engine;
 
@@ -118,9 +117,6 @@ impl Shared {
         }
         if let Err(error) = self.own_files().remove_old() {
             tracing::warn!(%error, "files of earlier starts could not be removed");
-        }
-        if let Err(error) = ssh::remove_old(self.state_dir()) {
-            tracing::warn!(%error, "the sockets of earlier SSH agents could not be removed");
         }
     }
 

@@ -23,7 +23,7 @@ mod rootless;
 mod runs;
 mod services;
 mod shield;
-mod vendor_tools;
 mod ssh;
+mod vendor_tools;
 mod verify;
 mod workspace;

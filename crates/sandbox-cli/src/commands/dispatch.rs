@@ -12,8 +12,8 @@ use crate::trace;
 use crate::trust::Trust;
 
 use super::{
-    agent, allowlist, apply, build, clean, config, diff, discard, doctor, generate, image, logs, policy, run, ssh,
-    status, trust, verify,
+    agent, allowlist, apply, build, clean, config, diff, discard, doctor, generate, image, logs, policy, run,
+    ssh, status, trust, verify,
 };
 
 /// Runs the command.

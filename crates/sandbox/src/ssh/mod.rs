@@ -18,7 +18,7 @@
 mod agents;
 mod scopes;
 
-pub(crate) use agents::{RunningAgent, remove_old, serve};
+pub(crate) use agents::{RunningAgent, serve};
 pub use scopes::scope;
 
 pub use crate::spec::SshSigner;
