@@ -188,7 +188,7 @@ async fn an_agent_ends_with_its_execution_and_leaves_nothing() {
     let ran = bed.run_spec(spec).await;
     let (listed, folder) = ran.stdout.trim().split_once('\n').expect("two lines");
     assert_eq!(listed, "sandbox:ends", "{}", ran.stderr);
-    let agents = e2e_tests::bed::state_dir().join("ssh-agents");
+    let agents = e2e_tests::bed::state_dir().join("sockets");
     let folder = agents.join(folder.rsplit('/').next().unwrap_or_default());
     assert!(agents.is_dir() && folder != agents && !folder.exists(), "{}", folder.display());
     bed.close().await;
