@@ -116,8 +116,12 @@ impl Needles {
     }
 }
 
-/// The files at and below the paths that hold one of the lines of `texts`.
+/// The files at and below the paths that hold one of the lines of `texts`. On a used machine there are more than one command takes.
 fn files_with(texts: &[u8], paths: &[&Path]) -> Vec<PathBuf> {
+    paths.chunks(500).flat_map(|paths| files_of(texts, paths)).collect()
+}
+
+fn files_of(texts: &[u8], paths: &[&Path]) -> Vec<PathBuf> {
     // The texts go over stdin: an argument would itself be found.
     let mut grep = Command::new("grep")
         .args(["-r", "-s", "-l", "-Z", "-a", "-F", "--devices=skip", "-f", "-", "--"])
