@@ -232,7 +232,7 @@ git log -1 --format=%an"
     // The control: nothing is rewritten for a host without a token.
     let unmasked = run(&script(other)).await;
     assert!(
-        unmasked.code != 0 && unmasked.log_lines(other).is_empty(),
+        unmasked.code != 0 && unmasked.log_lines(&format!("https://{other}")).is_empty(),
         "{} {}",
         unmasked.stderr,
         unmasked.log

@@ -96,9 +96,10 @@ pub(super) async fn prepare(
         }
         BodyPlan::Hash(pending) => {
             let body = match body {
-                Content::Unread(body) => buffer(body, &client.shared.signing_room, unwanted)
-                    .await
-                    .map_err(|fault| unbuffered(client, fault))?,
+                Content::Unread(body) => {
+                    let body = buffer(body, &client.shared.signing_room, unwanted).await;
+                    Box::new(body.map_err(|fault| unbuffered(client, fault))?)
+                }
                 Content::Whole(body) => body,
                 body @ Content::Begun(..) => {
                     body.leave(unwanted);

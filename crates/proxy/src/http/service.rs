@@ -81,26 +81,26 @@ async fn decide(
         Some(head) => Err(head_denial(head.fault)),
         None => judge(client, &parts, raw_target.as_deref()),
     };
-    match judged {
-        Ok(Admission::Permit(permit)) => {
-            pass(client, permit, parts, RequestBody::unread(body), exchange).await
-        }
+    let decided = match judged {
+        Ok(Admission::Permit(permit)) => Ok((permit, RequestBody::unread(body))),
         Ok(Admission::Pending(pending)) => {
             // Apart, so that other requests have no room for it.
-            match Box::pin(decide_by_body(client, *pending, &parts, body)).await {
-                Ok((permit, body, removed)) => {
-                    exchange.removed(removed);
-                    pass(client, permit, parts, body, exchange).await
-                }
-                Err(denial) => refuse(&denial, exchange),
-            }
+            let decided = Box::pin(decide_by_body(client, *pending, &parts, body)).await;
+            decided.map(|(permit, body, removed)| {
+                exchange.removed(removed);
+                (permit, body)
+            })
         }
         Err(denial) => {
             if refused.is_none() {
                 Unwanted::of(&parts.headers).leave(body);
             }
-            refuse(&denial, exchange)
+            Err(denial)
         }
+    };
+    match decided {
+        Ok((permit, body)) => pass(client, permit, parts, body, exchange).await,
+        Err(denial) => refuse(&denial, exchange),
     }
 }
 

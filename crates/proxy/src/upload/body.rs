@@ -43,7 +43,7 @@ enum Source {
         stall: Option<Pin<Box<Sleep>>>,
     },
     /// What the client has sent.
-    Buffer(Buffered),
+    Buffer(Box<Buffered>),
 }
 
 impl Upload {
@@ -60,7 +60,11 @@ impl Upload {
     }
 
     /// The same, with a body that was read already.
-    pub(crate) fn buffered(body: Buffered, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
+    pub(crate) fn buffered(
+        body: Box<Buffered>,
+        counter: Arc<AtomicU64>,
+        no_trailers: Vec<HeaderName>,
+    ) -> Self {
         Self { source: Source::Buffer(body), change: None, counter, no_trailers }
     }
 

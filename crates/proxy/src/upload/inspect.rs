@@ -24,7 +24,7 @@ pub(crate) enum Content {
     /// Nothing of it was read.
     Unread(Incoming),
     /// All of it was read, or something else is sent in its place.
-    Whole(Buffered),
+    Whole(Box<Buffered>),
     /// Its beginning was read.
     Begun(Box<Beginning>, Incoming),
 }
@@ -106,9 +106,9 @@ pub(crate) async fn inspect<T, E>(
     let content = match decided.replacement {
         Some(replacement) => {
             Unwanted::Drain.leave(body);
-            Content::Whole(Buffered::new(replacement.into(), trailers, room).in_place())
+            Content::Whole(Box::new(Buffered::new(replacement.into(), trailers, room).in_place()))
         }
-        None if ended => Content::Whole(Buffered::new(data.freeze(), trailers, room)),
+        None if ended => Content::Whole(Box::new(Buffered::new(data.freeze(), trailers, room))),
         None => Content::Begun(Box::new(Beginning { data: data.freeze(), _room: room }), body),
     };
     Ok((decided.found, RequestBody { content, pushes: decided.pushes.map(Box::new) }))

@@ -158,7 +158,7 @@ impl ExecutorConfig {
     /// Gives the container an SSH agent that signs git's commits, and nothing else unless the signer says so. Default none.
     #[must_use]
     pub fn ssh_signer(mut self, signer: SshSigner) -> Self {
-        self.launch.ssh_signer = Some(signer);
+        self.launch.ssh_signer = Some(Box::new(signer));
         self
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct Launch {
     pub(crate) working_dir: Option<String>,
     /// The name server of an unrestricted network; `None`: the engine's choice.
     pub(crate) dns: Option<Ipv4Addr>,
-    pub(crate) ssh_signer: Option<SshSigner>,
+    pub(crate) ssh_signer: Option<Box<SshSigner>>,
 }
 
 impl Launch {
@@ -92,7 +92,7 @@ impl Launch {
             Network::Sandboxed(config) => config.secret_replacements().git_hosts(),
             Network::Disabled | Network::Unrestricted => Vec::new(),
         };
-        let signing = self.ssh_signer.iter().flat_map(SshSigner::git_settings);
+        let signing = self.ssh_signer.iter().flat_map(|signer| signer.git_settings());
         hosts.into_iter().flat_map(over_https).chain(signing).collect()
     }
 
@@ -273,7 +273,7 @@ macro_rules! launch_settings {
         /// Gives it an SSH agent that signs git's commits, and nothing else unless the signer says so. Default none.
         #[must_use]
         pub fn ssh_signer(mut self, signer: SshSigner) -> Self {
-            self.launch.ssh_signer = Some(signer);
+            self.launch.ssh_signer = Some(Box::new(signer));
             self
         }
 

@@ -18,7 +18,7 @@ pub enum Scenario {
     ToolUse,
     /// `tool-loop`: a call of the Bash tool after each result, without end.
     ToolLoop,
-    /// `web-search`: one call of the WebSearch tool, whose own prompt is `scenario:tools-seen`, then a text that quotes what it printed.
+    /// `web-search`: one call of the `WebSearch` tool, whose own prompt is `scenario:tools-seen`, then a text that quotes what it printed.
     WebSearch,
     /// `tools-seen`: a text that says which tools of the vendor's the request has.
     ToolsSeen,

@@ -357,7 +357,7 @@ mod tests {
         let in_memory = Isolation { tmpfs: vec![Tmpfs::new("/scratch", 1 << 20)], ..Isolation::agent() };
         let volume = |target: &str| VolumeSpec::new("/etc", target);
         let no_command = RunSpec::new("r".parse().unwrap(), ImageTag::new("i"), [""; 0]);
-        for (spec, field) in [
+        for (spec, field) in vec![
             (spec(), None),
             (no_command, Some("command")),
             (spec().volume(VolumeSpec::new("/no/such", "/x")), Some("mounts")),
