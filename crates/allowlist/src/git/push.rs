@@ -16,6 +16,8 @@ pub(crate) const LIMIT: usize = 1024 * 1024;
 
 /// Updates of one push that are to be proven, at most.
 const UPDATES: usize = 256;
+/// `shallow` lines of one push, at most.
+const SHALLOW: usize = 4096;
 
 /// Reads what a push asks for and compares it with the rules for its repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub(crate) struct PushCheck {
     rule: usize,
     /// Updates that may lose nothing.
     updates: Vec<FastForward>,
+    /// Commits of `shallow` lines.
+    shallow: Vec<Box<[u8]>>,
 }
 
 /// The updates of a push that must be fast-forwards.
@@ -42,6 +46,8 @@ pub(crate) struct PushCheck {
 pub struct Pushes {
     /// At least one.
     pub updates: Vec<FastForward>,
+    /// Commits whose parents the push leaves out: a server that takes that over has no way to what came before them.
+    pub shallow: Vec<Box<[u8]>>,
     /// Where in the body the pack begins.
     pub pack_at: usize,
 }
@@ -106,6 +112,7 @@ impl PushCheck {
             options: false,
             rule: 0,
             updates: Vec::new(),
+            shallow: Vec::new(),
         }
     }
 
@@ -147,7 +154,8 @@ impl PushCheck {
 
     fn unproven(&mut self) -> Option<Pushes> {
         let updates = std::mem::take(&mut self.updates);
-        (!updates.is_empty()).then_some(Pushes { updates, pack_at: self.at })
+        let shallow = std::mem::take(&mut self.shallow);
+        (!updates.is_empty()).then_some(Pushes { updates, shallow, pack_at: self.at })
     }
 
     fn packet(&mut self, packet: Packet<'_>) -> Result<(), Denial> {
@@ -157,6 +165,10 @@ impl PushCheck {
                 if !is_id(id) {
                     return Err(unreadable("a `shallow` line names no commit"));
                 }
+                if self.shallow.len() >= SHALLOW {
+                    return Err(too_long());
+                }
+                self.shallow.push(bytes(id));
                 Phase::Start
             }
             (Phase::Start, Packet::Line(line)) => self.first(line)?,
@@ -288,8 +300,8 @@ fn unreadable(fault: &str) -> Denial {
 
 fn too_long() -> Denial {
     Denial::body(
-        "the push updates more refs than can be checked, in more than 1 MiB",
-        "push fewer refs at once",
+        "the push names more refs or shallow commits than can be checked",
+        "push fewer refs at once, from a deeper clone",
     )
 }
 

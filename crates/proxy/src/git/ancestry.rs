@@ -2,6 +2,7 @@
 //!
 //! Both are bounded. What there is no room for is as if it were not in the pack.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::commit::{Format, Id};
@@ -39,12 +40,21 @@ impl Ancestry {
         }
     }
 
+    /// Nothing comes before this commit, whatever it says itself.
+    pub(super) fn cut(&mut self, commit: Id) {
+        self.parents.insert(commit, Box::default());
+        self.graph_bytes += ENTRY;
+    }
+
     /// There is a commit at this place of the pack.
     pub(super) fn add(&mut self, place: u64, commit: Vec<u8>) {
         let Some(id) = self.format.id_of(&commit) else { return };
         if let Some(parents) = self.format.parents(&commit) {
             let bytes = ENTRY + std::mem::size_of_val(&*parents);
-            if self.graph_bytes + bytes <= GRAPH && self.parents.insert(id, parents).is_none() {
+            if self.graph_bytes + bytes <= GRAPH
+                && let Entry::Vacant(entry) = self.parents.entry(id)
+            {
+                entry.insert(parents);
                 self.graph_bytes += bytes;
             }
         }

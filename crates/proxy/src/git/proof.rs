@@ -28,13 +28,11 @@ impl Proof {
     pub(crate) fn new(pushes: Pushes) -> Option<Self> {
         let format = Format::of_length(pushes.updates.first()?.new.len())?;
         let checksum = Vec::with_capacity(format.length());
-        Some(Self {
-            updates: pushes.updates,
-            format,
-            before: pushes.pack_at,
-            pack: Pack::new(format),
-            checksum,
-        })
+        let mut pack = Pack::new(format);
+        for commit in pushes.shallow.iter().filter_map(|commit| format.id(commit)) {
+            pack.ancestry.cut(commit);
+        }
+        Some(Self { updates: pushes.updates, format, before: pushes.pack_at, pack, checksum })
     }
 
     /// Reads of `data`, the next bytes of the body, what can be sent, or holds back what cannot. Not more than `effort` bytes are inflated.

@@ -133,6 +133,27 @@ fn a_line_of_commits_is_followed_and_nothing_else_is() {
 }
 
 #[test]
+fn what_a_push_says_is_shallow_has_no_parents() {
+    let format = Format::Sha1;
+    let (_, old) = commit(format, &[], "before the push");
+    let (first, first_id) = commit(format, &[old], "first");
+    let (second, second_id) = commit(format, &[first_id], "second");
+    let bytes = pack(&[object(COMMIT, &second), object(COMMIT, &first)]);
+    for (shallow, proven) in
+        [(None, true), (Some(old), true), (Some(first_id), false), (Some(second_id), false)]
+    {
+        let mut pack = Pack::new(format);
+        if let Some(commit) = shallow {
+            pack.ancestry.cut(commit);
+        }
+        let mut effort = usize::MAX;
+        pack.read(&bytes, &mut effort).unwrap();
+        assert_eq!(pack.ancestry.reaches(&second_id, &old), proven);
+        assert!(pack.ancestry.reaches(&first_id, &first_id));
+    }
+}
+
+#[test]
 fn what_is_no_pack_is_refused() {
     let good = object(COMMIT, b"tree");
     let sized = |size: usize, data: &[u8]| pack(&[[head(BLOB, size), deflated(data)].concat()]);
