@@ -58,7 +58,7 @@ impl Allowlist {
         self.rules.is_empty()
     }
 
-    /// Whether some rule is for repositories of `host`, so that pushes to it are told from other requests.
+    /// Whether some rule is for repositories of `host`, so that pushes to it are judged apart.
     #[must_use]
     pub fn has_repository_rules_for(&self, host: &HostName) -> bool {
         self.repositories && self.rules.iter().any(|rule| rule.git().is_some() && rule.host().matches(host))

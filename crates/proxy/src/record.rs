@@ -111,7 +111,7 @@ impl Recorder {
         Ok(Slot { permit })
     }
 
-    /// Records `event`, as soon as there is a place for it, or nobody will ever read it.
+    /// Records `event`, as soon as there is a place for it; returns also when the records have no reader left.
     pub(crate) async fn record(&self, event: Event) {
         let _ = self.queue.send(stamp(event)).await;
     }

@@ -27,7 +27,7 @@ pub(crate) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Opens the control socket of `controlled`, which runs `program`. A run without one goes on; its user is told.
+    /// Opens the control socket of `controlled`, which runs `program`. A run without one goes on, with a warning.
     pub(crate) fn control(
         &self,
         settings: &TaskSettings,

@@ -1,7 +1,7 @@
 //! Folders of Unix sockets that containers reach: one for each owner, removed with it.
 //!
-//! A container's users are others than the host's, so a socket is open to everybody who reaches it. On the host nobody does: the folder above
-//! belongs to this user alone.
+//! A container's users are others than the host's, so a socket is open to whoever reaches it. On the host that is this user alone, who owns the
+//! folder above.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -70,7 +70,7 @@ pub(crate) fn remove_dead(state_dir: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened?,
     };
-    // Nobody is between making a folder and locking it.
+    // No other process is between making a folder and locking it.
     if all.try_lock().is_err() {
         return Ok(());
     }

@@ -215,7 +215,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Only a runtime that ends cancels it, and then nobody waits for this.
+            // Only a runtime that ends cancels it, and then nothing waits for this.
             Err(_) => std::future::pending().await,
         },
     }

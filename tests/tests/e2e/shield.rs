@@ -78,7 +78,7 @@ async fn down_opens_public_hosts_for_a_time_and_nothing_else() {
     command.shield_up().await.expect("a proxy that confirms");
     assert_eq!(task.ask(both).await, "200 403");
 
-    // Nobody raises it.
+    // It goes up by itself.
     command.shield_down(Duration::from_secs(1)).await.expect("a proxy that confirms");
     while command.shield_state().expect("it runs") != ShieldState::Up {
         tokio::time::sleep(Duration::from_millis(50)).await;

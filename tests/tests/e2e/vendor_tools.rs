@@ -23,9 +23,9 @@ async fn claude_code_goes_on_without_the_search_that_the_policy_does_not_allow()
         assert_eq!(result.outcome, Outcome::Success, "{:?}\n{log}", result.error_summary);
         assert!(result.response_text.starts_with("The tool printed: "), "{}\n{log}", result.response_text);
         assert!(result.response_text.contains(seen), "{policy}: {}\n{log}", result.response_text);
-        let told = log.lines().any(|other| !line.is_empty() && other.ends_with(line));
-        assert_eq!(told, !line.is_empty(), "{log}");
-        assert_eq!(log.contains("vendor_tool") || log.contains("removed"), told, "{log}");
+        let logged = log.lines().any(|other| !line.is_empty() && other.ends_with(line));
+        assert_eq!(logged, !line.is_empty(), "{log}");
+        assert_eq!(log.contains("vendor_tool") || log.contains("removed"), logged, "{log}");
         bed.close().await;
     }
 }

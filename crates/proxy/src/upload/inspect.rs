@@ -54,7 +54,7 @@ pub(crate) struct Decided<T> {
 }
 
 /// Reads `body` until `look` has decided, which gets all that has come and whether that is all, and reads no more than `limit` bytes and a
-/// frame. `unwanted` says whether the client sends the body even if nobody asks for it.
+/// frame. `unwanted` says whether the client sends the body without a go-ahead.
 pub(crate) async fn inspect<T, E>(
     mut body: Incoming,
     limit: usize,

@@ -134,7 +134,7 @@ mod tests {
             Project::load_at(&self.folder.path().join("project"), None, &self.environment, printer)
         }
 
-        /// Nothing is trusted here, and nobody can be asked.
+        /// Nothing is trusted here, and no one can be asked.
         async fn run(&self, arguments: &[&str]) -> Result<ExitStatus, Failure> {
             let cli = Cli::try_parse_from([&["sandbox", "ssh"], arguments].concat()).unwrap();
             let Command::Ssh(command) = cli.command else { panic!("another command") };

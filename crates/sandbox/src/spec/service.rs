@@ -49,7 +49,7 @@ impl HostService {
 
     /// The service that listens on the Unix socket at `path`. The task finds it as `name`, at `port`.
     ///
-    /// The path is found anew for each connection, without following a link that a task could have made.
+    /// The path is resolved again for each connection, without following a link that a task could have made.
     ///
     /// # Errors
     ///

@@ -86,7 +86,7 @@ impl Launch {
         self.refuse_contradictions()
     }
 
-    /// What git is to be told in variables, as keys and values.
+    /// Git's settings that go into variables, as keys and values.
     pub(crate) fn git_settings(&self) -> Vec<(String, String)> {
         let hosts = match &self.network {
             Network::Sandboxed(config) => config.secret_replacements().git_hosts(),

@@ -67,13 +67,13 @@ impl Signer {
         Self { keys: keys.into(), allowed, report: Box::new(report) }
     }
 
-    /// Serves everybody who can connect, 32 at a time, each of whose messages has 30 seconds. Never ends; when it is dropped, nothing is signed any more.
+    /// Serves whoever can connect, 32 at a time, each of whose messages has 30 seconds. Never ends; when it is dropped, nothing is signed any more.
     pub async fn serve(self, listener: UnixListener) {
         let signer = Arc::new(self);
         let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
-            // Nobody closes the semaphore.
+            // The semaphore is never closed.
             let slot = Arc::clone(&slots).acquire_owned().await;
             while connections.try_join_next().is_some() {}
             match listener.accept().await {

@@ -7,7 +7,7 @@ use e2e_tests::setting::Setting;
 use sandbox::diagnostics::{VerifyReport, VerifySpec};
 use sandbox::{Network, ResourceLimits};
 
-/// The limits of what nobody vouches for, as far as the engine has any.
+/// The limits of untrusted commands, as far as the engine has any.
 pub(super) fn untrusted_limits() -> ResourceLimits {
     Setting::of_this_run().possible(ResourceLimits::untrusted())
 }
