@@ -152,7 +152,7 @@ impl VendorTools {
     }
 
     /// The kinds that may reach as far as the vendor lets them.
-    pub(crate) fn unlimited(&self) -> impl Iterator<Item = VendorTool> {
+    pub fn unlimited(&self) -> impl Iterator<Item = VendorTool> {
         VendorTool::ALL.into_iter().filter(|tool| self.reach(*tool) == Some(Reach::Any))
     }
 

@@ -65,7 +65,7 @@ impl Runs {
             ([run], _) => Ok(run),
             ([], Some(named)) => Err(Failure::new(format!("there is no run `{named}` that can be controlled"))
                 .with_hint("`sandbox status` lists instances; those of `run`, `agent` and `exec` can be controlled while they run")),
-            ([], None) => Err(Failure::new("nothing runs that can be controlled")),
+            ([], None) => Err(Failure::new("no run is in progress")),
             (several, _) => {
                 let lines = several.iter().map(|run| {
                     format!("\n  {}  {}, pid {}, in {}", run.run, run.program, run.pid, run.project)
@@ -79,8 +79,7 @@ impl Runs {
     /// Asks `run` for something, and returns how it is then.
     pub(crate) async fn ask(&self, run: &Report, request: &Request) -> Result<Report, Failure> {
         let asking = || format!("control run {}", run.run);
-        let folder =
-            self.folder.as_ref().ok_or_else(|| Failure::new("nothing runs that can be controlled"))?;
+        let folder = self.folder.as_ref().ok_or_else(|| Failure::new("no run is in progress"))?;
         let answer = timeout(WORK, exchange(folder, &run.run, request)).await;
         let answer = answer.map_err(|_| Failure::new(format!("run {} does not answer", run.run)))?;
         match answer.map_err(Failure::doing(asking()))? {

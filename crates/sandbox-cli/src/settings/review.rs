@@ -311,6 +311,22 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_asks_for_what_its_vendor_tools_reach() {
+        for (tools, expected) in [
+            ("{}", "reach a.example"),
+            ("{web_search: policy}", "reach a.example"),
+            (
+                "{web_search: any, mcp: any}",
+                "reach a.example, and through tools of a model's vendor (mcp, web_search) whatever these reach",
+            ),
+        ] {
+            let yaml = format!("domains: [a.example]\nvendor_tools: {tools}");
+            let policy = allowlist::Allowlist::from_yaml(&yaml, "x").unwrap();
+            assert_eq!(policy_request(&policy).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
     fn a_request_is_one_line_and_moves_no_cursor() {
         let review = Review {
             requests: vec![(

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use allowlist::Allowlist;
+use allowlist::{Allowlist, VendorTool};
 use sandbox::{ImageSource, Network};
 
 use crate::config::WorkspaceMode;
@@ -92,7 +92,15 @@ fn upstream_requests(upstream: &UpstreamFile) -> Vec<String> {
 /// What a policy asks for; nothing where it permits nothing.
 pub(crate) fn policy_request(policy: &Allowlist) -> Option<String> {
     let hosts = list(policy.rules().iter().map(|rule| rule.host().to_string()));
-    (!hosts.is_empty()).then(|| format!("reach {hosts}"))
+    // With a limit they reach nothing beyond these hosts.
+    let tools = list(policy.vendor_tools().unlimited().map(VendorTool::as_str));
+    if hosts.is_empty() {
+        None
+    } else if tools.is_empty() {
+        Some(format!("reach {hosts}"))
+    } else {
+        Some(format!("reach {hosts}, and through tools of a model's vendor ({tools}) whatever these reach"))
+    }
 }
 
 /// What the allowlist of image builds asks for; nothing where it permits nothing.

@@ -75,7 +75,7 @@ fn shields(project: &Project) -> Vec<(String, String)> {
 async fn the_policy_of_a_run_is_changed_from_another_process() {
     let prefix = "e2e-cli-policy";
     let project = Project::with_prefix(prefix);
-    project.output(&["policy", "show"]).fails(125, "nothing runs that can be controlled");
+    project.output(&["policy", "show"]).fails(125, "no run is in progress");
     let mut run = Run::start(&project);
     let urls = "https://open.test/ https://other.test/";
     assert_eq!(run.ask(urls), "200 403");
@@ -137,7 +137,7 @@ async fn runs_are_stopped_from_another_process() {
     assert_eq!(done(&project, &["stop", "--all"]), format!("{}  stopped\n", ids[1]));
     assert_eq!([first.end().code, second.end().code], [Some(143); 2]);
     assert_eq!(sockets(), 0);
-    project.output(&["stop"]).fails(125, "nothing runs that can be controlled");
+    project.output(&["stop"]).fails(125, "no run is in progress");
     done(&project, &["clean"]);
     assert_nothing_left(prefix).await;
 }
