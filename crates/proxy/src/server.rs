@@ -47,17 +47,16 @@ impl Listeners {
 
     /// The next client. No socket has to wait for the others' clients: the one after that of the last client is asked first.
     async fn accept(&mut self) -> (io::Result<(TcpStream, SocketAddr)>, Entrance) {
-        let (at, accepted) = poll_fn(|cx| {
-            let accepted =
-                self.0.iter().enumerate().find_map(|(at, (listener, _))| match listener.poll_accept(cx) {
-                    Poll::Ready(accepted) => Some((at, accepted)),
-                    Poll::Pending => None,
-                });
+        let (at, accepted, entrance) = poll_fn(|cx| {
+            let mut sockets = self.0.iter().enumerate();
+            let accepted = sockets.find_map(|(at, (listener, entrance))| match listener.poll_accept(cx) {
+                Poll::Ready(accepted) => Some((at, accepted, entrance.clone())),
+                Poll::Pending => None,
+            });
             accepted.map_or(Poll::Pending, Poll::Ready)
         })
         .await;
         self.0.rotate_left(at + 1);
-        let entrance = self.0.last().map_or(Entrance::Https, |(_, entrance)| entrance.clone());
         (accepted, entrance)
     }
 }

@@ -190,5 +190,7 @@ async fn without_its_relay_a_proxy_does_not_start() {
         HostService { name: "db".to_owned(), port: DB, http: false, socket: "/no/such/socket".into() };
     let setup = Setup { services: vec![service], ..Setup::new(Pki::new(), crate::harness::fresh_address()) };
     let failed = tokio::spawn(async move { drop(setup.start().await) }).await;
-    assert!(failed.is_err(), "the proxy says that it failed instead of being ready");
+    let panic = failed.expect_err("the proxy is not ready").into_panic();
+    let said = panic.downcast_ref::<String>().unwrap();
+    assert!(said.contains("failed to reach the sandbox's relay for the service db"), "{said}");
 }

@@ -65,11 +65,12 @@ impl LogEntry {
         Ok(serde_json::from_str(line)?)
     }
 
-    /// Whether something was refused: a request by the policy or a limit, or a TLS connection.
+    /// Whether something was refused: a request by the policy or a limit, a connection to a service, or a TLS connection.
     #[must_use]
     pub fn blocked(&self) -> bool {
         match &self.event {
             Event::Request(request) => request.decision == RequestOutcome::Blocked,
+            Event::Stream(stream) => stream.decision == RequestOutcome::Blocked,
             Event::TlsRefused { .. } => true,
             _ => false,
         }
@@ -133,7 +134,8 @@ impl Formatter for PrintableAscii {
 mod tests {
     use proptest::prelude::*;
     use sandbox_proxy_protocol::{
-        DnsAnswer, OpenRequest, PolicyChange, PolicyState, RequestRecord, Scheme, TunnelRecord,
+        DnsAnswer, OpenRequest, OpenStream, PolicyChange, PolicyState, RequestRecord, Scheme, StreamRecord,
+        TunnelRecord,
     };
 
     use super::*;
@@ -182,6 +184,17 @@ mod tests {
             host: "a.b".to_owned(),
             target: "/c".to_owned(),
         });
+        let stream = Event::Stream(StreamRecord {
+            decision: RequestOutcome::Allowed,
+            service: "db".to_owned(),
+            port: 5432,
+            reason: None,
+            error: None,
+            bytes_up: 1,
+            bytes_down: 2,
+            duration_ms: 3,
+        });
+        let stream_open = Event::StreamOpen(OpenStream { service: "db".to_owned(), port: 5432 });
         let limit = Event::Limit { limit: "requests".to_owned(), count: 4 };
         let warning = Event::Warning { text: "x".to_owned() };
         let policy = Event::Policy {
@@ -206,6 +219,14 @@ mod tests {
             ),
             (refused, r#""event":"tls_refused","server_name":"a.b","alert":"unknown_ca","reason":null}"#),
             (open, r#""event":"request_open","method":"PUT","scheme":"https","host":"a.b","target":"/c"}"#),
+            (stream_open, r#""event":"stream_open","service":"db","port":5432}"#),
+            (
+                stream,
+                concat!(
+                    r#""event":"stream","decision":"allowed","service":"db","port":5432,"reason":null,"error":null,"#,
+                    r#""bytes_up":1,"bytes_down":2,"duration_ms":3}"#
+                ),
+            ),
             (limit, r#""event":"limit","limit":"requests","count":4}"#),
             (warning, r#""event":"warning","text":"x"}"#),
         ] {
