@@ -50,6 +50,7 @@ mod error;
 pub mod executor;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+pub mod gate;
 pub mod image;
 mod image_store;
 mod network_log;

@@ -11,6 +11,7 @@ use crate::context::Shared;
 use crate::egress;
 use crate::error::{ImageBuildError, SandboxError};
 use crate::executor::{Executor, ExecutorConfig};
+use crate::gate;
 use crate::image::{self, ImageRequest, ImageTags};
 use crate::image_store::{self, ImageSummary};
 use crate::reap::{self, InstanceLock, Inventory, SweepReport};
@@ -19,6 +20,7 @@ use crate::spec::{CommandSpec, ImageSource, ImageTag, TaskSpec};
 use crate::ssh;
 use crate::task::{Command, Task, refuse_untrusted};
 use crate::verify::{self, VerifyReport, VerifySpec};
+use sandbox_gate::Gate;
 use sandbox_podman::{Capabilities, Engine, EngineFacts};
 use sandbox_ssh::{SshScope, Unlock};
 
@@ -120,6 +122,13 @@ impl Sandbox {
     /// When `name` is not the name of a scope: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, the first a letter or digit.
     pub fn init_ssh(&self, name: &str, unlock: Unlock) -> Result<SshScope, SandboxError> {
         Ok(ssh::scope(self.shared.state_dir(), name, unlock)?)
+    }
+
+    /// The repositories that tasks reach as `http://gate/NAME.git`, kept below the state folder: see
+    /// [`NetworkSandboxConfig::gate`](crate::NetworkSandboxConfig::gate).
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        gate::open(self.shared.state_dir())
     }
 
     /// Containers that go on without us.

@@ -3,7 +3,7 @@
 use e2e_tests::bed::Bed;
 
 /// Pushes in all ways, and says what became of each.
-const SCRIPT: &str = r#"
+pub(crate) const SCRIPT: &str = r#"
 export HOME=/tmp/home GIT_TERMINAL_PROMPT=0; mkdir -p $HOME; cd /tmp
 git config --global user.name e2e; git config --global user.email e2e@example.test
 try() { name=$1; shift; if "$@" > /tmp/out 2>&1; then echo "$name ok"; else echo "$name refused"; sed "s/^/$name: /" /tmp/out >&2; fi; }
@@ -52,7 +52,7 @@ async fn pushed(policy: &str, repository: &str) -> (String, String) {
     (ran.stdout, format!("{}\n{}", ran.stderr, ran.log))
 }
 
-fn verdicts(text: &str, verdict: &str) -> Vec<String> {
+pub(crate) fn verdicts(text: &str, verdict: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| line.strip_suffix(verdict));
     lines.map(|name| name.trim_end().to_owned()).collect()
 }

@@ -8,6 +8,7 @@ mod credentials;
 mod disclosed;
 mod examples;
 mod executor;
+mod gate;
 mod gateway;
 mod git_rules;
 mod hardening;

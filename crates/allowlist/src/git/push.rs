@@ -8,6 +8,7 @@ use super::packet::next;
 use super::ref_name::is_valid;
 use super::ref_name::shown;
 use super::rule::GitRule;
+use super::rule::RefPattern;
 use crate::denial::Denial;
 use crate::reason::Reason;
 
@@ -38,6 +39,35 @@ pub(crate) struct PushCheck {
     updates: Vec<FastForward>,
     /// Commits of `shallow` lines.
     shallow: Vec<Box<[u8]>>,
+    /// All commands, where they are asked for.
+    commands: Option<Vec<RefUpdate>>,
+}
+
+/// Reads the refs that a push updates, for a server that judges none of them.
+///
+/// ```
+/// # fn main() -> Result<(), allowlist::Denial> {
+/// let zero = "0".repeat(40);
+/// let line = format!("{zero} {} refs/heads/agent/x\0report-status", "1".repeat(40));
+/// let push = format!("{:04x}{line}0000PACK…", line.len() + 4);
+/// let updates = allowlist::PushReader::default().advance(push.as_bytes(), false)?;
+/// assert_eq!(updates.unwrap()[0].name, b"refs/heads/agent/x");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PushReader(PushCheck);
+
+/// One ref that a push updates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RefUpdate {
+    /// The full name of the ref, which need not be UTF-8.
+    pub name: Vec<u8>,
+    /// The object before, in hexadecimal digits; `None` where the ref is to be new.
+    pub old: Option<String>,
+    /// The object after, likewise; `None` where the ref is to be deleted.
+    pub new: Option<String>,
 }
 
 /// The updates of a push that must be fast-forwards.
@@ -113,13 +143,14 @@ impl PushCheck {
             rule: 0,
             updates: Vec::new(),
             shallow: Vec::new(),
+            commands: None,
         }
     }
 
     /// What the decision depends on.
     pub(crate) fn condition(&self) -> String {
         let patterns: Vec<&str> =
-            self.rules.iter().flat_map(|rule| &rule.push).map(super::rule::RefPattern::as_str).collect();
+            self.rules.iter().flat_map(|rule| &rule.push).map(RefPattern::as_str).collect();
         format!("if the refs pushed are allowed: {}", patterns.join(", "))
     }
 
@@ -216,6 +247,9 @@ impl PushCheck {
         let command =
             Command::read(line, self.digits).ok_or_else(|| unreadable("one of its commands is malformed"))?;
         let position = self.judge(&command)?;
+        if let Some(commands) = &mut self.commands {
+            commands.push(command.to_update());
+        }
         if self.phase == Phase::Start {
             self.rule = position;
         }
@@ -264,7 +298,34 @@ impl PushCheck {
     }
 }
 
+impl Default for PushReader {
+    fn default() -> Self {
+        let any = GitRule { push: vec![RefPattern::any()], force: true, delete: true };
+        Self(PushCheck { commands: Some(Vec::new()), ..PushCheck::new(vec![any], String::new()) })
+    }
+}
+
+impl PushReader {
+    /// Bytes of the body that have to be read at most.
+    pub const LIMIT: usize = LIMIT;
+
+    /// Reads on. `so_far` is the body from its first byte, as far as it has come, and `ended` whether nothing follows. `None` if more is needed.
+    ///
+    /// # Errors
+    ///
+    /// When two servers could read it in two ways, when it is signed, and when it names more refs than fit into [`LIMIT`](Self::LIMIT) bytes.
+    pub fn advance(&mut self, so_far: &[u8], ended: bool) -> Result<Option<Vec<RefUpdate>>, Denial> {
+        let known = self.0.advance(so_far, ended)?;
+        Ok(known.map(|_| self.0.commands.take().unwrap_or_default()))
+    }
+}
+
 impl<'a> Command<'a> {
+    fn to_update(&self) -> RefUpdate {
+        let id = |id: &[u8]| (!is_zero(id)).then(|| String::from_utf8_lossy(id).into_owned());
+        RefUpdate { name: self.name.to_owned(), old: id(self.old), new: id(self.new) }
+    }
+
     fn read(line: &'a [u8], digits: usize) -> Option<Self> {
         let (old, rest) = line.split_at_checked(digits)?;
         let (new, name) = rest.strip_prefix(b" ")?.split_at_checked(digits)?;

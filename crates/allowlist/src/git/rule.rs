@@ -52,6 +52,11 @@ impl RefPattern {
         Ok(Self(glob))
     }
 
+    /// Covers every ref.
+    pub(super) fn any() -> Self {
+        Self(Glob::new("*"))
+    }
+
     /// The pattern as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -7,8 +7,8 @@ use clap_complete::Shell;
 use sandbox::EngineAddress;
 
 use super::{
-    AgentArgs, AllowlistCommand, ApplyArgs, BuildArgs, ConfigCommand, DiffArgs, ExecArgs, ImageCommand,
-    LogsArgs, PolicyCommand, RunArgs, SshCommand, StopArgs, TrustArgs, VerifyArgs,
+    AgentArgs, AllowlistCommand, ApplyArgs, BuildArgs, ConfigCommand, DiffArgs, ExecArgs, GateCommand,
+    ImageCommand, LogsArgs, PolicyCommand, RunArgs, SshCommand, StopArgs, TrustArgs, VerifyArgs,
 };
 use crate::trust::Trust;
 
@@ -91,6 +91,9 @@ pub(crate) enum Command {
     /// Make and show the SSH keys that git signs commits with
     #[command(subcommand)]
     Ssh(SshCommand),
+    /// Make and update the git repositories that tasks reach at the host `gate`
+    #[command(subcommand)]
+    Gate(GateCommand),
     /// Show what a run did on the network
     Logs(LogsArgs),
     /// Show or change the policy of a run that is going on

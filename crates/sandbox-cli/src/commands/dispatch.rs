@@ -12,8 +12,8 @@ use crate::trace;
 use crate::trust::Trust;
 
 use super::{
-    agent, allowlist, apply, build, clean, config, diff, discard, doctor, generate, image, logs, policy, run,
-    ssh, status, trust, verify,
+    agent, allowlist, apply, build, clean, config, diff, discard, doctor, gate, generate, image, logs,
+    policy, run, ssh, status, trust, verify,
 };
 
 /// Runs the command.
@@ -67,6 +67,7 @@ pub(crate) async fn dispatch(
         Command::Allowlist(command) => allowlist::allowlist(command, &project()?, printer),
         Command::Config(command) => Ok(config::config(&command, project, environment, printer)),
         Command::Ssh(command) => ssh::ssh(command, project, configured, environment, printer).await,
+        Command::Gate(command) => gate::gate(command, &Places::find(environment)?.state, printer).await,
         Command::Logs(args) => logs::logs(args, &project()?, printer).await,
         Command::Policy(command) => {
             let read = |file: &Path| {

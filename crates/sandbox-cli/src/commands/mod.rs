@@ -10,6 +10,7 @@ mod diff;
 mod discard;
 mod dispatch;
 mod doctor;
+mod gate;
 mod generate;
 mod image;
 mod logs;

@@ -65,6 +65,9 @@ pub(super) struct Document {
     /// Services of this machine that the task reaches by name, as in `db:5432`.
     #[schemars(with = "BTreeMap<String, ServiceDocument>")]
     pub(super) services: Entries<String, ServiceDocument>,
+    /// Repositories of `sandbox gate` that the task reaches at the host `gate`.
+    #[schemars(with = "Vec<String>", inner(regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")))]
+    pub(super) gate: Vec<Spanned<String>>,
     /// Bounds on what a task may use.
     pub(super) resource_limits: LimitsDocument,
     /// Files and folders of this machine, as in `../data:/data:ro`.

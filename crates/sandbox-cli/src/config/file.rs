@@ -36,6 +36,8 @@ pub(crate) struct ConfigFile {
     pub(crate) network_sandbox: Option<bool>,
     pub(crate) upstream: UpstreamFile,
     pub(crate) services: Vec<HostService>,
+    /// Names of repositories, with their places.
+    pub(crate) gate: Vec<(String, Location)>,
     pub(crate) resource_limits: ResourceLimits,
     /// With their places.
     pub(crate) mounts: Vec<(Mount, Location)>,
@@ -80,6 +82,11 @@ impl ConfigFile {
             network_sandbox: document.network_sandbox,
             upstream: upstream(document.upstream, folder)?,
             services: services(document.services, folder)?,
+            gate: document
+                .gate
+                .into_iter()
+                .map(|name| (name.as_str().to_owned(), name.location().clone()))
+                .collect(),
             resource_limits: limits(document.resource_limits)?,
             mounts: mounts
                 .map(|text| Ok((checked(text, mount)?, text.location().clone())))

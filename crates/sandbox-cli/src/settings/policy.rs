@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use allowlist::Allowlist;
+use located_yaml::InvalidFile;
 use sandbox::credentials::SecretReplacements;
+use sandbox::gate::{self, Repository};
 use sandbox::{Network, NetworkSandboxConfig};
 
 use super::Project;
@@ -73,6 +75,15 @@ impl Project {
         Ok(Some((input, read?)))
     }
 
+    /// The repositories that tasks reach.
+    fn repositories(&self) -> Result<Vec<Repository>, InvalidFile> {
+        let gate = gate::open(&self.places.state);
+        let found = self.file.gate.iter().map(|(name, location)| {
+            gate.repository(name).map_err(|error| InvalidFile::new(location, error.to_string()))
+        });
+        found.collect()
+    }
+
     /// The network of `run` and `agent`.
     pub(super) fn network(
         &self,
@@ -92,7 +103,7 @@ impl Project {
         let policy = self.allowlist(args.allowlist.as_deref(), printer)?;
         credentials::report(credentials, environment, &policy, printer);
         let services = self.file.services.iter().cloned();
-        let network = NetworkSandboxConfig::new(policy).replacements(replacements).services(services);
-        Ok(Network::Sandboxed(network?))
+        let network = NetworkSandboxConfig::new(policy).replacements(replacements).services(services)?;
+        Ok(Network::Sandboxed(network.gate(self.repositories()?)))
     }
 }

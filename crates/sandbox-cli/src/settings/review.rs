@@ -293,6 +293,7 @@ mod tests {
             ("upstream: {dns: 192.0.2.1}", "192.0.2.1"),
             ("upstream: {allow_addresses: [10.0.0.0/8]}", "private networks 10.0.0.0/8"),
             ("services: {db: {tcp: '127.0.0.1:5432'}}", "connect to the service db at 127.0.0.1:5432"),
+            ("gate: [project]", "fetch from your gate's repositories project"),
             ("mounts: ['/etc/ssl:/x:ro']", "read `/etc/ssl` of this machine, at /x"),
             ("mounts: ['../../x:/x']", "read and write `"),
             ("dockerfile: /etc/hosts", "build an image from `/etc/hosts`"),

@@ -42,6 +42,12 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
     requests.extend(
         file.services.iter().map(|service| format!("connect to the service {service} of this machine")),
     );
+    let repositories = list(file.gate.iter().map(|(name, _)| name.as_str()));
+    if !repositories.is_empty() {
+        requests.push(format!(
+            "fetch from your gate's repositories {repositories}, and push to them as the policy allows"
+        ));
+    }
     for (mount, _) in &file.mounts {
         if !is_inside(mount.host_path()) {
             let access = if mount.read_only() { "read" } else { "read and write" };

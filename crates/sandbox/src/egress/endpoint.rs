@@ -18,6 +18,8 @@ pub(crate) struct Endpoint {
     pub(crate) mounts: Vec<Mount>,
     /// Variables that make tools read those certificates. The caller's win over them.
     pub(crate) env: BTreeMap<String, String>,
+    /// Settings of git, as keys and values.
+    pub(crate) git_settings: Vec<(String, String)>,
 }
 
 impl Endpoint {

@@ -59,6 +59,7 @@ impl Link {
             resolver: Some(format!("nameserver {dns}\n")),
             mounts: trust.mounts(),
             env: trust::variables(trust),
+            git_settings: Vec::new(),
         }
     }
 

@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use sandbox_files::host_path::{self, Resolver};
+use sandbox_gate::{GateServer, GateToken};
 use sandbox_proxy_protocol::{HostService as ProxyService, RelayAnswer, RelayRequest};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
@@ -34,7 +37,22 @@ const STREAMS: usize = 256;
 pub(super) struct Relay {
     folder: SocketFolder,
     services: Vec<HostService>,
+    /// What opens the git server, where there is one.
+    token: Option<GateToken>,
     _serving: JoinSet<()>,
+}
+
+/// How a task's container shows the git server who it is.
+pub(super) struct GateAccess {
+    pub(super) variable: (String, String),
+    pub(super) git_setting: (String, String),
+}
+
+/// One service, with what its connections lead to.
+struct Served {
+    service: HostService,
+    paths: HostPaths,
+    gate: Option<GateServer>,
 }
 
 /// What leads to services of the host, and what never may.
@@ -49,21 +67,42 @@ impl Relay {
     /// Listens for the proxy of one execution; `None` where there is nothing to reach.
     pub(super) async fn start(
         paths: &HostPaths,
-        services: &[HostService],
+        services: Vec<HostService>,
     ) -> Result<Option<Self>, ProxyError> {
         if services.is_empty() {
             return Ok(None);
         }
-        let (state_dir, names) = (paths.state_dir.clone(), services.to_vec());
+        let (state_dir, names) = (paths.state_dir.clone(), services.clone());
         let (folder, listeners) = blocking(move || {
             listen(&state_dir, &names).map_err(ProxyError::file("make sockets in", &state_dir))
         })
         .await?;
         let mut serving = JoinSet::new();
+        let mut token = None;
         for (listener, service) in listeners.into_iter().zip(services.iter().cloned()) {
-            serving.spawn(serve(listener, Arc::new((service, paths.clone()))));
+            let gate = match service.target() {
+                ServiceTarget::Gate(repositories) => {
+                    let token = token.insert(GateToken::mint()).clone();
+                    Some(GateServer::new(repositories.iter().cloned(), token))
+                }
+                ServiceTarget::Tcp(_) | ServiceTarget::Unix(_) => None,
+            };
+            serving.spawn(serve(listener, Arc::new(Served { service, paths: paths.clone(), gate })));
         }
-        Ok(Some(Self { folder, services: services.to_vec(), _serving: serving }))
+        Ok(Some(Self { folder, services, token, _serving: serving }))
+    }
+
+    /// What opens the git server in the task's container: a variable, and a setting of git.
+    pub(super) fn gate_access(&self) -> Option<GateAccess> {
+        let token = self.token.as_ref()?.expose();
+        let basic = BASE64.encode(format!("git:{token}"));
+        Some(GateAccess {
+            variable: ("SANDBOX_GATE_TOKEN".to_owned(), token.to_owned()),
+            git_setting: (
+                format!("http.http://{}/.extraHeader", HostService::GATE),
+                format!("Authorization: Basic {basic}"),
+            ),
+        })
     }
 
     /// What the proxy's container has to be given.
@@ -91,7 +130,7 @@ fn listen(state_dir: &Path, services: &[HostService]) -> io::Result<(SocketFolde
     Ok((folder, listeners))
 }
 
-async fn serve(listener: UnixListener, service: Arc<(HostService, HostPaths)>) {
+async fn serve(listener: UnixListener, served: Arc<Served>) {
     let places = Arc::new(Semaphore::new(STREAMS));
     let mut streams = JoinSet::new();
     loop {
@@ -105,27 +144,27 @@ async fn serve(listener: UnixListener, service: Arc<(HostService, HostPaths)>) {
             continue;
         };
         let place = Arc::clone(&places).try_acquire_owned().ok();
-        let service = Arc::clone(&service);
+        let served = Arc::clone(&served);
         streams.spawn(async move {
-            let (service, paths) = &*service;
             // A stream that broke has ended.
-            let _ = relay(stream, service, paths, place.is_some()).await;
+            let _ = relay(stream, &served, place.is_some()).await;
         });
     }
 }
 
 /// One stream, to its end.
-async fn relay(
-    mut stream: UnixStream,
-    service: &HostService,
-    paths: &HostPaths,
-    room: bool,
-) -> io::Result<()> {
+async fn relay(mut stream: UnixStream, served: &Served, room: bool) -> io::Result<()> {
+    let Served { service, paths, gate } = served;
     let asked = timeout(TIMEOUT, stream.read_u8()).await.map_err(io::Error::from)??;
     match RelayRequest::from_byte(asked) {
         Some(RelayRequest::Connect) if room => {}
         Some(RelayRequest::Probe) => return answer(&mut stream, RelayAnswer::Connected).await,
         _ => return answer(&mut stream, RelayAnswer::Failed).await,
+    }
+    if let Some(gate) = gate {
+        answer(&mut stream, RelayAnswer::Connected).await?;
+        gate.clone().serve(stream).await;
+        return Ok(());
     }
     match timeout(TIMEOUT, connect(service, paths)).await {
         Ok(Ok(mut target)) => {
@@ -167,6 +206,7 @@ async fn connect(service: &HostService, paths: &HostPaths) -> io::Result<Box<dyn
             let held = format!("/proc/self/fd/{}", found.as_fd().as_raw_fd());
             Ok(Box::new(UnixStream::connect(held).await?))
         }
+        ServiceTarget::Gate(_) => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
@@ -198,7 +238,7 @@ mod tests {
     }
 
     async fn start(state_dir: &Path, services: &[HostService]) -> Relay {
-        Relay::start(&paths(state_dir), services).await.unwrap().unwrap()
+        Relay::start(&paths(state_dir), services.to_vec()).await.unwrap().unwrap()
     }
 
     async fn ask(relay: &Relay, name: &str, request: u8) -> (UnixStream, Option<RelayAnswer>) {

@@ -20,7 +20,7 @@ use super::authority::RootAuthority;
 use super::blocking::blocking;
 use super::link::Link;
 use super::proxy::{self, ChannelHandle, ProxyPlacement};
-use super::relay::{HostPaths, Relay};
+use super::relay::{GateAccess, HostPaths, Relay};
 use super::trust::{TrustFiles, TrustStore};
 use super::{Opening, ProxyError, Remains, RunningProxy, leftovers, network, resolver};
 
@@ -139,7 +139,11 @@ impl Egress {
                 return Err(error);
             }
         };
-        let endpoint = link.endpoint(&trust);
+        let mut endpoint = link.endpoint(&trust);
+        if let Some(GateAccess { variable, git_setting }) = relay.as_ref().and_then(Relay::gate_access) {
+            endpoint.env.extend([variable]);
+            endpoint.git_settings.push(git_setting);
+        }
         let start = Start {
             inner: Arc::clone(&self.inner),
             labels: labels.clone(),

@@ -10,6 +10,7 @@ use crate::egress::ProxyError;
 use crate::program::ProgramError;
 use crate::reap::LockError;
 use crate::spec::{ImageTag, InvalidSpec};
+use sandbox_gate::GateError;
 use sandbox_podman::EngineError;
 use sandbox_session::SessionError;
 use sandbox_ssh::SshError;
@@ -53,6 +54,9 @@ pub enum SandboxError {
     /// The session could not be read or written.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// A repository of the host could not be made, found or brought up to date.
+    #[error(transparent)]
+    Gate(#[from] GateError),
     /// SSH keys could not be made or used, or their agent could not be started.
     #[error(transparent)]
     Ssh(#[from] SshError),

@@ -2,6 +2,7 @@
 
 use allowlist::Allowlist;
 use sandbox_credentials::SecretReplacements;
+use sandbox_gate::Repository;
 
 use super::InvalidSpec;
 use super::service::{self, HostService};
@@ -26,13 +27,14 @@ pub struct NetworkSandboxConfig {
     allowlist: Allowlist,
     replacements: SecretReplacements,
     services: Vec<HostService>,
+    gate: Option<HostService>,
 }
 
 impl NetworkSandboxConfig {
     /// Permits what `allowlist` permits; an empty one permits nothing.
     #[must_use]
     pub fn new(allowlist: Allowlist) -> Self {
-        Self { allowlist, replacements: SecretReplacements::default(), services: Vec::new() }
+        Self { allowlist, replacements: SecretReplacements::default(), services: Vec::new(), gate: None }
     }
 
     /// What the proxy puts in the place of the surrogates in the container's environment: see
@@ -54,6 +56,18 @@ impl NetworkSandboxConfig {
         Ok(self)
     }
 
+    /// Lets the task reach these repositories of the host as `http://gate/NAME.git`, where the allowlist permits it: the host is `gate`, and a
+    /// `git` entry says which refs may be pushed. Default none.
+    ///
+    /// Each execution has a token of its own, which git in the task is given in variables (`GIT_CONFIG_*`). For other clients it is the
+    /// password in the variable `SANDBOX_GATE_TOKEN`; any user name will do.
+    #[must_use]
+    pub fn gate(mut self, repositories: impl IntoIterator<Item = Repository>) -> Self {
+        let repositories: Vec<_> = repositories.into_iter().collect();
+        self.gate = (!repositories.is_empty()).then(|| HostService::gate(repositories));
+        self
+    }
+
     /// The policy.
     #[must_use]
     pub fn allowlist(&self) -> &Allowlist {
@@ -61,8 +75,8 @@ impl NetworkSandboxConfig {
     }
 
     /// What of the host the task reaches.
-    pub(crate) fn host_services(&self) -> &[HostService] {
-        &self.services
+    pub(crate) fn host_services(&self) -> Vec<HostService> {
+        self.services.iter().chain(&self.gate).cloned().collect()
     }
 
     /// What takes the place of surrogates.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use sandbox_gate::Repository;
+
 use super::InvalidSpec;
 
 /// A service of the host that a task reaches by name, through its proxy: this service and nothing else of the host.
@@ -34,9 +36,19 @@ pub struct HostService {
 pub(crate) enum ServiceTarget {
     Tcp(SocketAddr),
     Unix(PathBuf),
+    /// The sandbox's own git server.
+    Gate(Vec<Repository>),
 }
 
 impl HostService {
+    /// What a task calls the git server.
+    pub(crate) const GATE: &'static str = "gate";
+
+    /// The git server, with these repositories.
+    pub(super) fn gate(repositories: Vec<Repository>) -> Self {
+        Self { name: Self::GATE.to_owned(), target: ServiceTarget::Gate(repositories), port: 80, http: true }
+    }
+
     /// The service that listens at `address`, as the host reaches it. The task finds it as `name`, at the same port.
     ///
     /// # Errors
@@ -103,6 +115,9 @@ impl HostService {
         if name == "localhost" {
             return Err(invalid("`localhost` is the container itself; choose another name".to_owned()));
         }
+        if name == Self::GATE {
+            return Err(invalid(format!("`{name}` is the sandbox's git server; choose another name")));
+        }
         if matches!(port, 0 | 53 | 443) {
             return Err(invalid(format!("{name}: port {port} cannot be a service's; choose another `port`")));
         }
@@ -127,6 +142,7 @@ impl fmt::Display for HostService {
         match &self.target {
             ServiceTarget::Tcp(address) => write!(f, "{} at {address}", self.name),
             ServiceTarget::Unix(path) => write!(f, "{} at `{}`", self.name, path.display()),
+            ServiceTarget::Gate(_) => f.write_str(&self.name),
         }
     }
 }
@@ -174,7 +190,7 @@ mod tests {
         for name in ["db", "a", "my-db2", "1a"] {
             assert!(at(name, 5432).is_ok(), "{name}");
         }
-        for name in ["", "DB", "a.b", "-a", "a-", "a b", "localhost", "5432", "0x1f", "ü", "a\n"] {
+        for name in ["", "DB", "a.b", "-a", "a-", "a b", "localhost", "gate", "5432", "0x1f", "ü", "a\n"] {
             assert!(at(name, 5432).is_err(), "{name}");
         }
         for port in [0, 53, 443] {

@@ -162,7 +162,8 @@ pub(crate) fn plan(
     if launch.ssh_signer.is_some() {
         env = env.with(SshSigner::VARIABLE, SshSigner::socket());
     }
-    let env = with_git_settings(&env, launch.git_settings())?;
+    let git_settings = launch.git_settings().into_iter().chain(endpoint.git_settings.iter().cloned());
+    let env = with_git_settings(&env, git_settings.collect())?;
     Ok(ContainerPlan {
         name: shared.object_name("task", id),
         // The id, not the tag: building that tag again meanwhile does not change what runs.

@@ -228,3 +228,22 @@ fn updates_that_may_lose_nothing_are_to_be_proven() {
     let many = line(format!("{A} {B} {name}")).repeat(UPDATES + 1);
     assert_eq!(check(&[many, b"0000".to_vec()].concat()).unwrap_err().reason(), Reason::Body);
 }
+
+#[test]
+fn a_server_that_judges_no_ref_reads_them_all() {
+    let (zero, odd) = (ZERO, b"refs/heads/a\xff".as_slice());
+    let first = [format!("{A} {B} ").as_bytes(), odd, b"\0 report-status"].concat();
+    let lines = [line(first), line(format!("{B} {zero} refs/x")), line(format!("{zero} {A} refs/tags/new"))];
+    let body = [lines.concat(), b"0000PACK".to_vec()].concat();
+    let mut reader = PushReader::default();
+    assert_eq!(reader.advance(&body[..20], false), Ok(None));
+    let updates = reader.advance(&body, false).unwrap().unwrap();
+    let shown = updates.iter().map(|update| {
+        let id = |id: &Option<String>| id.as_deref().map_or("-", |id| &id[..1]).to_owned();
+        format!("{}{} {}", id(&update.old), id(&update.new), update.name.escape_ascii())
+    });
+    assert_eq!(shown.collect::<Vec<_>>(), [r"12 refs/heads/a\xff", "2- refs/x", "-1 refs/tags/new"]);
+    assert_eq!(PushReader::default().advance(b"0000", true), Ok(Some(Vec::new())));
+    let signed = line("push-cert\0");
+    assert!(PushReader::default().advance(&signed, false).is_err());
+}

@@ -39,6 +39,7 @@ build: {allowlist: policy.yaml}
 services:
   db: {tcp: 127.0.0.1:5432}
   mcp: {unix: mcp.sock, port: 8080, http: true}
+gate: [project]
 "#,
     )
     .unwrap();
@@ -79,6 +80,7 @@ services:
             HostService::tcp("db", ([127, 0, 0, 1], 5432)).unwrap(),
             HostService::unix("mcp", "/project/.sandbox/mcp.sock", 8080).unwrap().http(),
         ],
+        gate: vec![("project".to_owned(), at(22, 8))],
         workspace: WorkspaceFile {
             mode: Some(WorkspaceMode::Copy),
             protect: Some(false),

@@ -1,0 +1,188 @@
+//! `git http-backend`: one request, streamed in both directions.
+
+use std::path::Path;
+use std::process::ExitStatus;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use http_body_util::channel::{Channel, Sender};
+use hyper::body::Incoming;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+
+use crate::GateError;
+use crate::git;
+
+/// Bytes of the head of an answer, and of what git prints on the side, at most.
+const HEAD: u64 = 16 * 1024;
+const PIECE: usize = 64 * 1024;
+
+/// What the answer is made of.
+pub(crate) type Body = Channel<Bytes, std::io::Error>;
+
+/// A request of git's smart HTTP that is known to be one.
+pub(crate) struct Call<'a> {
+    /// The repository's folder.
+    pub(crate) repository: &'a Path,
+    /// `info/refs`, `git-upload-pack` or `git-receive-pack`.
+    pub(crate) service: &'static str,
+    pub(crate) query: &'static str,
+    pub(crate) head: &'a Parts,
+}
+
+/// git at work on a request.
+pub(crate) struct Running {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    stderr: ChildStderr,
+}
+
+impl Call<'_> {
+    /// Starts git.
+    pub(crate) fn start(&self) -> Result<Running, GateError> {
+        let mut git = git::server();
+        let name = self.repository.file_name().unwrap_or_default();
+        let mut path = std::ffi::OsString::from("/");
+        path.push(name);
+        path.push("/");
+        path.push(self.service);
+        git.arg("http-backend")
+            .env("GIT_PROJECT_ROOT", self.repository.parent().unwrap_or(self.repository))
+            .env("PATH_INFO", path)
+            .env("GIT_HTTP_EXPORT_ALL", "1")
+            .env("REQUEST_METHOD", self.head.method.as_str())
+            .env("QUERY_STRING", self.query)
+            // Without a user it takes no pushes.
+            .env("REMOTE_USER", "sandbox");
+        for (header, variable) in [
+            ("content-type", "CONTENT_TYPE"),
+            ("content-encoding", "HTTP_CONTENT_ENCODING"),
+            ("git-protocol", "HTTP_GIT_PROTOCOL"),
+        ] {
+            if let Some(value) = self.head.headers.get(header).and_then(|value| value.to_str().ok()) {
+                git.env(variable, value);
+            }
+        }
+        let mut child = git.stdin(std::process::Stdio::piped()).spawn().map_err(git::start_error)?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(git::start_error(std::io::ErrorKind::BrokenPipe.into()));
+        };
+        Ok(Running { child, stdin, stdout: BufReader::new(stdout), stderr })
+    }
+}
+
+impl Running {
+    /// Gives git the body, of which `first` was read already, and returns the answer when its head has come. `ended` is awaited when
+    /// git has ended, before the answer does.
+    ///
+    /// A body that breaks off is one that ends, which git takes for an incomplete request. Where `to_the_end` is set, git goes on when the
+    /// client is gone: what it was given whole, it does.
+    pub(crate) async fn answer<F: Future<Output = ()> + Send + 'static>(
+        self,
+        first: Vec<u8>,
+        body: Incoming,
+        to_the_end: bool,
+        ended: F,
+    ) -> Result<Response<Body>, GateError> {
+        let Self { mut child, stdin, mut stdout, stderr } = self;
+        tokio::spawn(feed(stdin, first, body));
+        let messages = tokio::spawn(read_messages(stderr));
+        let head = read_head(&mut stdout).await;
+        let (mut sender, channel) = Channel::new(4);
+        let response = match head {
+            Some(head) => head.body(channel),
+            None => Response::builder().status(StatusCode::BAD_GATEWAY).body(channel),
+        };
+        tokio::spawn(async move {
+            let gone = !pass(&mut stdout, &mut sender, to_the_end).await;
+            if gone {
+                // Nobody wants what it has to say.
+                let _ = child.start_kill();
+            }
+            let status = child.wait().await;
+            ended.await;
+            report(status, gone, &messages.await.unwrap_or_default());
+            drop(sender);
+        });
+        response.map_err(|error| GateError::Git { operation: "answer", message: error.to_string() })
+    }
+}
+
+/// Whether everything that git said was passed on, or thrown away `to_the_end`.
+async fn pass(
+    stdout: &mut BufReader<ChildStdout>,
+    sender: &mut Sender<Bytes, std::io::Error>,
+    to_the_end: bool,
+) -> bool {
+    let mut wanted = true;
+    loop {
+        let mut piece = BytesMut::with_capacity(PIECE);
+        match stdout.read_buf(&mut piece).await {
+            Ok(0) | Err(_) => return true,
+            Ok(_) if wanted => wanted = sender.send_data(piece.freeze()).await.is_ok(),
+            Ok(_) => {}
+        }
+        if !wanted && !to_the_end {
+            return false;
+        }
+    }
+}
+
+async fn feed(mut stdin: ChildStdin, first: Vec<u8>, mut body: Incoming) {
+    // git may answer before it has read everything; what it does not want is not read.
+    if stdin.write_all(&first).await.is_err() {
+        return;
+    }
+    while let Some(Ok(frame)) = body.frame().await {
+        if let Ok(data) = frame.into_data()
+            && stdin.write_all(&data).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// The beginning of what git prints on the side; the rest is thrown away.
+async fn read_messages(mut stderr: ChildStderr) -> Vec<u8> {
+    let mut messages = Vec::new();
+    if (&mut stderr).take(HEAD).read_to_end(&mut messages).await.is_ok() {
+        let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
+    }
+    messages
+}
+
+fn report(status: std::io::Result<ExitStatus>, killed: bool, messages: &[u8]) {
+    let failed = !status.is_ok_and(|status| status.success());
+    if failed && !killed {
+        tracing::warn!(messages = git::shown(messages), "git could not answer a request");
+    }
+}
+
+/// The head of what a CGI program prints: lines of headers, then an empty one.
+async fn read_head(stdout: &mut BufReader<ChildStdout>) -> Option<hyper::http::response::Builder> {
+    let mut head = Response::builder();
+    let mut limited = stdout.take(HEAD);
+    loop {
+        let mut line = Vec::new();
+        if limited.read_until(b'\n', &mut line).await.ok()? == 0 {
+            return None;
+        }
+        let line = line.trim_ascii_end();
+        if line.is_empty() {
+            return Some(head);
+        }
+        let at = line.iter().position(|byte| *byte == b':')?;
+        let (name, value) = line.split_at_checked(at)?;
+        let value = value.get(1..).unwrap_or_default().trim_ascii_start();
+        if name.eq_ignore_ascii_case(b"status") {
+            head = head.status(StatusCode::from_bytes(value.get(..3)?).ok()?);
+        } else {
+            head = head.header(HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The program git, of the host.
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use crate::GateError;
+
+/// Bytes of git's messages that an error repeats.
+const SHOWN: usize = 2000;
+
+/// Holds for every git that works on a repository of ours, whatever the user's configuration says.
+const ALWAYS: [&str; 5] =
+    // `protocol.ext` would run a program that an address names.
+    [
+        "core.hooksPath=/dev/null",
+        "core.fsmonitor=false",
+        "gc.auto=0",
+        "maintenance.auto=false",
+        "protocol.ext.allow=never",
+    ];
+
+/// What a repository is served with besides.
+const SERVED: [&str; 4] = [
+    "receive.autogc=false",
+    // What programs of the host could fall for does not get in.
+    "receive.fsckObjects=true",
+    // Ours: backups, and what is known of the upstream.
+    "transfer.hideRefs=refs/sandbox",
+    "uploadpack.allowFilter=true",
+];
+
+/// Variables by which git works on another repository than it is told.
+const LOCAL: [&str; 8] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_WORK_TREE",
+];
+
+/// git with nothing of the user's: neither configuration nor variables.
+pub(crate) fn clean() -> Command {
+    let mut git = base();
+    git.env_clear();
+    if let Some(path) = std::env::var_os("PATH") {
+        git.env("PATH", path);
+    }
+    git.env("HOME", "/nonexistent").env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
+    git.env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
+    // It was made by this user, or is not found.
+    git.args(["-c", "safe.directory=*"]);
+    git
+}
+
+/// The same, on the bare repository at `path`.
+pub(crate) fn clean_in(path: &Path) -> Command {
+    let mut git = clean();
+    git.arg("--git-dir").arg(path);
+    git
+}
+
+/// The same, to be a server.
+pub(crate) fn server() -> Command {
+    let mut git = clean();
+    for setting in SERVED {
+        git.args(["-c", setting]);
+    }
+    git
+}
+
+/// git with the user's credentials and configuration, on the bare repository at `path`.
+pub(crate) fn of_user_in(path: &Path) -> Command {
+    let mut git = base();
+    for name in LOCAL {
+        git.env_remove(name);
+    }
+    git.env("LC_ALL", "C").arg("--git-dir").arg(path);
+    git
+}
+
+#[expect(clippy::disallowed_methods, reason = "git is what this crate is about; no engine is involved")]
+fn base() -> Command {
+    let mut git = Command::new("git");
+    for setting in ALWAYS {
+        git.args(["-c", setting]);
+    }
+    // Not where the caller happens to be: git would read the configuration of a repository there.
+    git.current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    git
+}
+
+/// What git prints.
+pub(crate) async fn read(git: Command, operation: &'static str) -> Result<Vec<u8>, GateError> {
+    write(git, operation, &[]).await
+}
+
+/// The same, of a git that reads `input`.
+pub(crate) async fn write(git: Command, operation: &'static str, input: &[u8]) -> Result<Vec<u8>, GateError> {
+    let output = run(git, operation, input).await?;
+    if output.status.success() { Ok(output.stdout) } else { Err(failed(operation, &output.stderr)) }
+}
+
+/// Whether git says yes: it exits with 0, not with 1.
+pub(crate) async fn ask(git: Command, operation: &'static str) -> Result<bool, GateError> {
+    let output = run(git, operation, &[]).await?;
+    match output.status.code() {
+        Some(0) => Ok(true),
+        Some(1) => Ok(false),
+        _ => Err(failed(operation, &output.stderr)),
+    }
+}
+
+pub(crate) fn start_error(source: std::io::Error) -> GateError {
+    GateError::files("run", Path::new("git"))(source)
+}
+
+async fn run(mut git: Command, operation: &'static str, input: &[u8]) -> Result<Output, GateError> {
+    if !input.is_empty() {
+        git.stdin(Stdio::piped());
+    }
+    let mut child = git.spawn().map_err(start_error)?;
+    let stdin = child.stdin.take();
+    let feed = async {
+        if let Some(mut stdin) = stdin {
+            // One that reads no further says why, and that is the error.
+            let _ = stdin.write_all(input).await;
+        }
+    };
+    let (output, ()) = tokio::join!(child.wait_with_output(), feed);
+    output.map_err(|error| GateError::Git { operation, message: error.to_string() })
+}
+
+fn failed(operation: &'static str, stderr: &[u8]) -> GateError {
+    GateError::Git { operation, message: shown(stderr) }
+}
+
+/// What git printed, for an error or a log: remote servers have a word in it.
+pub(crate) fn shown(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr.get(..SHOWN).unwrap_or(stderr));
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let text = lines.collect::<Vec<_>>().join("; ");
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_moves_no_cursor() {
+        assert_eq!(
+            shown(b"fatal: no\n\n  \x1b[2Jremote: x\xff\r\n"),
+            "fatal: no; \u{fffd}[2Jremote: x\u{fffd}"
+        );
+        assert!(shown(&[b'x'; 10_000]).len() <= SHOWN);
+    }
+
+    #[tokio::test]
+    async fn nothing_of_the_users_reaches_it() {
+        let mut git = clean();
+        git.args(["config", "--list", "--show-origin"]);
+        let settings = String::from_utf8(read(git, "list settings").await.unwrap()).unwrap();
+        assert!(settings.lines().all(|line| line.starts_with("command line:")), "{settings}");
+        let mut unknown = clean();
+        unknown.arg("no-such-command");
+        let error = read(unknown, "do what it cannot").await.unwrap_err().to_string();
+        assert!(
+            error.starts_with("git could not do what it cannot: ") && error.contains("no-such-command"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! Refs of a bare repository.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tokio::process::Command;
+
+use crate::GateError;
+use crate::git;
+
+const BACKUPS: &[u8] = b"refs/sandbox/backup/";
+
+/// Full names of refs, which need not be UTF-8, and the objects that they name.
+pub(crate) type Refs = BTreeMap<Vec<u8>, String>;
+
+/// All refs of the repository at `path`.
+pub(crate) async fn list(path: &Path) -> Result<Refs, GateError> {
+    let mut git = git::clean_in(path);
+    git.args(["for-each-ref", "--format=%(objectname) %(refname)"]);
+    let text = git::read(git, "list refs").await?;
+    let line = |line: &[u8]| {
+        let at = line.iter().position(|byte| *byte == b' ')?;
+        let (id, name) = line.split_at_checked(at)?;
+        Some((name.get(1..)?.to_owned(), String::from_utf8(id.to_owned()).ok()?))
+    };
+    Ok(text.split(|byte| *byte == b'\n').filter_map(line).collect())
+}
+
+/// Whether nothing is lost if `new` takes the place of `old`. What are no commits have no ancestors.
+pub(crate) async fn is_ancestor(path: &Path, old: &str, new: &str) -> bool {
+    let mut git = git::clean_in(path);
+    git.args(["merge-base", "--is-ancestor", old, new]);
+    git::ask(git, "compare commits").await.unwrap_or(false)
+}
+
+/// Where `old`, which is or was at `name`, stays when it is no longer there.
+pub(crate) fn backup_of(name: &[u8], old: &str, at: time::OffsetDateTime) -> Vec<u8> {
+    let name = name.strip_prefix(b"refs/").unwrap_or(name);
+    let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+    let (hour, minute, second) = at.to_hms();
+    let short = old.get(..12).unwrap_or(old);
+    let stamp = format!("/{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z-{short}");
+    [BACKUPS, name, stamp.as_bytes()].concat()
+}
+
+/// Changes that are made all together or not at all, each only where a ref still is what it was found to be.
+#[derive(Debug, Default)]
+pub(crate) struct Transaction(Vec<u8>);
+
+impl Transaction {
+    /// Makes `name` unless it is there.
+    pub(crate) fn create(&mut self, name: &[u8], new: &str) {
+        self.push(&[b"create ", name, b"\0", new.as_bytes(), b"\0"]);
+    }
+
+    /// `new` takes the place of `old`; where that is `None`, there must be none.
+    pub(crate) fn update(&mut self, name: &[u8], old: Option<&str>, new: &str) {
+        match old {
+            None => self.create(name, new),
+            Some(old) => self.push(&[b"update ", name, b"\0", new.as_bytes(), b"\0", old.as_bytes(), b"\0"]),
+        }
+    }
+
+    /// Removes `name`.
+    pub(crate) fn delete(&mut self, name: &[u8], old: &str) {
+        self.push(&[b"delete ", name, b"\0", old.as_bytes(), b"\0"]);
+    }
+
+    /// Makes the changes.
+    pub(crate) async fn apply(self, path: &Path) -> Result<(), GateError> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let mut git: Command = git::clean_in(path);
+        git.args(["update-ref", "--stdin", "-z"]);
+        git::write(git, "update refs", &self.0).await.map(drop)
+    }
+
+    fn push(&mut self, parts: &[&[u8]]) {
+        self.0.extend(parts.concat());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_says_of_what_and_when() {
+        let at = time::OffsetDateTime::from_unix_timestamp(1_795_000_000).unwrap();
+        let name = backup_of(b"refs/heads/agent/x", &"a1".repeat(20), at);
+        assert_eq!(name, b"refs/sandbox/backup/heads/agent/x/20261118T110640Z-a1a1a1a1a1a1");
+    }
+}

@@ -1,0 +1,142 @@
+//! Mirrors of an upstream that adds, rewrites and deletes.
+
+use sandbox_gate::{ChangeKind, GateError, Repository, Rewrites, SyncReport};
+
+use super::bed::{Bed, refs};
+
+struct Mirror {
+    bed: Bed,
+    repository: Repository,
+}
+
+impl Mirror {
+    /// Of an upstream with the branches `main` and `side`, whose work tree is the folder `up`.
+    async fn new() -> Self {
+        let bed = Bed::new();
+        bed.must("git init -q -b trunk up && cd up && git commit -qm one --allow-empty && git branch side && git tag v1").await;
+        let upstream = bed.path("up");
+        let repository = bed.gate.init("project", upstream.to_str()).await.unwrap();
+        Self { bed, repository }
+    }
+
+    async fn upstream(&self, script: &str) {
+        self.bed.must(&format!("cd up && {script}")).await;
+    }
+
+    /// What a client pushes: `script` is run in a clone.
+    async fn client(&self, script: &str) {
+        let path = self.repository.path().display();
+        self.bed
+            .must(&format!("rm -rf client && git clone -q '{path}' client && cd client && {script}"))
+            .await;
+    }
+
+    async fn sync(&self, rewrites: Rewrites) -> (Vec<String>, Vec<String>) {
+        let SyncReport { applied, pending, .. } = self.repository.sync(rewrites).await.unwrap();
+        let texts = |changes: Vec<sandbox_gate::Change>| {
+            changes.iter().map(|change| format!("{} {}", change.kind, change.name)).collect()
+        };
+        (texts(applied), texts(pending))
+    }
+
+    async fn refs(&self) -> String {
+        refs(&self.bed, self.repository.path(), false).await.join(", ")
+    }
+
+    async fn backups(&self) -> usize {
+        refs(&self.bed, self.repository.path(), true).await.len()
+    }
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_added_upstream_is_taken_over() {
+    let mirror = Mirror::new().await;
+    let created = ["created refs/heads/side", "created refs/heads/trunk", "created refs/tags/v1"];
+    assert_eq!(mirror.sync(Rewrites::Keep).await, (texts(&created), vec![]));
+    assert_eq!(mirror.sync(Rewrites::Keep).await, (vec![], vec![]));
+    mirror.upstream("git commit -qm two --allow-empty").await;
+    assert_eq!(mirror.sync(Rewrites::Keep).await.0, ["advanced refs/heads/trunk"]);
+    assert_eq!(mirror.refs().await, "refs/heads/side one, refs/heads/trunk two, refs/tags/v1 one");
+    // Clones begin with the upstream's default branch.
+    mirror.client("test \"$(git branch --show-current)\" = trunk").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_rewritten_or_deleted_upstream_waits_and_is_backed_up() {
+    let mirror = Mirror::new().await;
+    mirror.sync(Rewrites::Keep).await;
+    mirror
+        .upstream("git commit -q --amend -m other --allow-empty && git branch -qD side && git tag -f v1 HEAD")
+        .await;
+    let changes = ["deleted refs/heads/side", "rewritten refs/heads/trunk", "rewritten refs/tags/v1"];
+    for _ in 0..2 {
+        assert_eq!(mirror.sync(Rewrites::Keep).await, (vec![], texts(&changes)));
+    }
+    assert_eq!(mirror.refs().await, "refs/heads/side one, refs/heads/trunk one, refs/tags/v1 one");
+    assert_eq!(mirror.sync(Rewrites::Apply).await, (texts(&changes), vec![]));
+    assert_eq!(mirror.refs().await, "refs/heads/trunk other, refs/tags/v1 other");
+    assert_eq!(mirror.backups().await, 3);
+    assert_eq!(mirror.sync(Rewrites::Apply).await, (vec![], vec![]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_clients_pushed_is_never_lost() {
+    let mirror = Mirror::new().await;
+    mirror.sync(Rewrites::Keep).await;
+    mirror
+        .client("git commit -qm agent --allow-empty && git push -q origin HEAD:agent/x HEAD:trunk HEAD:side")
+        .await;
+    assert_eq!(mirror.sync(Rewrites::Apply).await, (vec![], vec![]), "it is only ahead");
+    // The upstream goes another way, and has a branch that a client's is in the way of.
+    mirror.upstream("git commit -qm two --allow-empty && git branch agent").await;
+    let pending = ["created refs/heads/agent", "rewritten refs/heads/trunk"];
+    assert_eq!(mirror.sync(Rewrites::Keep).await, (vec![], texts(&pending)));
+    let refs = mirror.refs().await;
+    assert!(
+        refs.starts_with("refs/heads/agent/x agent, refs/heads/side agent, refs/heads/trunk agent"),
+        "{refs}"
+    );
+    let (applied, pending) = mirror.sync(Rewrites::Apply).await;
+    assert_eq!(
+        (applied, pending),
+        (texts(&["rewritten refs/heads/trunk"]), texts(&["created refs/heads/agent"]))
+    );
+    assert!(
+        mirror
+            .refs()
+            .await
+            .starts_with("refs/heads/agent/x agent, refs/heads/side agent, refs/heads/trunk two")
+    );
+    assert_eq!(mirror.backups().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_becomes_a_folder_of_branches() {
+    let mirror = Mirror::new().await;
+    mirror.sync(Rewrites::Keep).await;
+    mirror.upstream("git branch -m side side/a").await;
+    let pending = ["created refs/heads/side/a", "deleted refs/heads/side"];
+    let mut found = mirror.sync(Rewrites::Keep).await.1;
+    found.sort();
+    assert_eq!(found, pending);
+    mirror.sync(Rewrites::Apply).await;
+    assert_eq!(mirror.refs().await, "refs/heads/side/a one, refs/heads/trunk one, refs/tags/v1 one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_that_cannot_be_reached_changes_nothing() {
+    let mirror = Mirror::new().await;
+    mirror.sync(Rewrites::Keep).await;
+    let before = mirror.refs().await;
+    mirror.bed.must("mv up gone").await;
+    let error = mirror.repository.sync(Rewrites::Apply).await.unwrap_err();
+    assert!(matches!(error, GateError::Git { .. }), "{error}");
+    assert_eq!(mirror.refs().await, before);
+    let alone = mirror.bed.gate.init("alone", None).await.unwrap();
+    assert!(matches!(alone.sync(Rewrites::Keep).await, Err(GateError::NoUpstream { .. })));
+    assert_eq!(ChangeKind::Advanced.to_string(), "advanced");
+}

@@ -1,0 +1,167 @@
+//! Clones, fetches and pushes of real git, and requests that git does not make.
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::bed::{Bed, refs};
+
+const WORK: &str = "git init -q -b main work && cd work && echo one > a && git add . && git commit -qm one";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_pushed_is_fetched_again() {
+    let bed = Bed::new();
+    let repository = bed.gate.init("project", None).await.unwrap();
+    let url = bed.serve(&[&repository]).await;
+    // More than git sends at once, so it does not say how much follows.
+    let big = "head -c 8000000 /dev/urandom > big && git add . && git commit -qm big";
+    bed.must(&format!("{WORK} && {big} && git push -q {url}/project.git main && git tag -am note v1 && git push -q {url}/project v1")).await;
+    for protocol in 0..=2 {
+        let clone = format!(
+            "git -c protocol.version={protocol} clone -q {url}/project.git c{protocol} && cmp work/big c{protocol}/big"
+        );
+        bed.must(&clone).await;
+    }
+    bed.must(&format!("git clone -q --depth 1 {url}/project.git shallow && git clone -q --filter=blob:none {url}/project.git partial")).await;
+    bed.must(
+        "cd shallow && echo two > a && git commit -qam two && git push -q origin HEAD:refs/heads/agent/x",
+    )
+    .await;
+    assert_eq!(
+        refs(&bed, repository.path(), false).await,
+        ["refs/heads/agent/x two", "refs/heads/main big", "refs/tags/v1 note"]
+    );
+    assert!(refs(&bed, repository.path(), true).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_push_removes_stays_as_a_backup_that_no_client_sees_or_changes() {
+    let bed = Bed::new();
+    let repository = bed.gate.init("project", None).await.unwrap();
+    let url = format!("{}/project.git", bed.serve(&[&repository]).await);
+    bed.must(&format!("{WORK} && git push -q {url} main HEAD:refs/heads/side && echo two > a && git commit -qam two && git push -q {url} main")).await;
+    assert!(refs(&bed, repository.path(), true).await.is_empty(), "nothing is lost so far");
+    bed.must(&format!("cd work && git commit -q --amend -m rewritten && git push -qf {url} main :side"))
+        .await;
+    let backups = refs(&bed, repository.path(), true).await;
+    let of =
+        |line: &String| line.split('/').nth(4).unwrap().to_owned() + " " + line.split(' ').nth(1).unwrap();
+    assert_eq!(backups.iter().map(of).collect::<Vec<_>>(), ["main two", "side one"], "{backups:?}");
+    assert_eq!(refs(&bed, repository.path(), false).await, ["refs/heads/main rewritten"]);
+
+    let seen = bed.must(&format!("git ls-remote {url}")).await;
+    assert!(seen.contains("refs/heads/main") && !seen.contains("sandbox"), "{seen}");
+    let backup = backups[0].split(' ').next().unwrap();
+    for update in [format!(":{backup}"), format!("+HEAD:{backup}"), "HEAD:refs/sandbox/backup/x".to_owned()] {
+        assert!(
+            !bed.sh(&format!("cd work && git push -q {url} {update}")).await.status.success(),
+            "{update}"
+        );
+    }
+    assert_eq!(refs(&bed, repository.path(), true).await, backups);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_does_not_say_what_it_deletes_is_refused() {
+    let bed = Bed::new();
+    let repository = bed.gate.init("project", None).await.unwrap();
+    let url = format!("{}/project.git", bed.serve(&[&repository]).await);
+    bed.must(&format!("{WORK} && git push -q {url} main HEAD:refs/heads/side")).await;
+    let zero = "0".repeat(40);
+    for old in [&zero, &"1".repeat(40)] {
+        let line = format!("{old} {zero} refs/heads/side\\0 report-status");
+        let length = line.len() - 1 + 4;
+        let push = format!(
+            "printf '{length:04x}{line}0000' | curl -s -o out -w '%{{http_code}}' -H 'Content-Type: application/x-git-receive-pack-request' --data-binary @- {url}/git-receive-pack"
+        );
+        assert_eq!(bed.must(&push).await, "409", "{old}");
+    }
+    // The control: git's own way to delete it.
+    assert_eq!(refs(&bed, repository.path(), false).await.len(), 2);
+    bed.must(&format!("git -C work push -q {url} :side")).await;
+    assert_eq!(refs(&bed, repository.path(), false).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_hook_and_no_setting_of_the_user_is_obeyed() {
+    let bed = Bed::new();
+    let repository = bed.gate.init("project", None).await.unwrap();
+    let url = format!("{}/project.git", bed.serve(&[&repository]).await);
+    let hook = repository.path().join("hooks/pre-receive");
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    std::fs::write(&hook, format!("#!/bin/sh\ntouch '{}'\nexit 1\n", bed.path("ran").display())).unwrap();
+    bed.must(&format!("chmod +x '{}'", hook.display())).await;
+    bed.must(&format!("{WORK} && git push -q {url} main")).await;
+    assert!(!bed.path("ran").exists());
+    // The control: git without the server runs it.
+    let direct = format!("git -C work push -q '{}' HEAD:other", repository.path().display());
+    assert!(!bed.sh(&direct).await.status.success() && bed.path("ran").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_token_opens_and_only_what_is_served() {
+    let bed = Bed::new();
+    let [served, other] =
+        [bed.gate.init("served", None).await.unwrap(), bed.gate.init("other", None).await.unwrap()];
+    let url = bed.serve(&[&served]).await;
+    let (_, host) = url.rsplit_once('@').unwrap();
+    let others = bed.serve(&[&other]).await;
+    let wrong = others.rsplit_once('@').unwrap().0;
+    let refs = "info/refs?service=git-upload-pack";
+    for (request, expected) in [
+        (format!("{url}/served.git/{refs}"), "200"),
+        (format!("{url}/served/{refs}"), "200"),
+        (format!("http://{host}/served.git/{refs}"), "401"),
+        (format!("{wrong}@{host}/served.git/{refs}"), "401"),
+        (format!("http://git:@{host}/served.git/{refs}"), "401"),
+        (format!("http://{host}/other.git/{refs}"), "401"),
+        (format!("{url}/other.git/{refs}"), "404"),
+        (format!("{url}/missing.git/{refs}"), "404"),
+        (format!("{url}/served.git/HEAD"), "404"),
+        (format!("{url}/served.git/info/refs"), "404"),
+        (format!("{url}/served.git/info/refs?service=git-upload-archive"), "404"),
+        (format!("{url}/served.git/config"), "404"),
+        (format!("{url}/served.git/../other.git/{refs}"), "404"),
+        (format!("{url}/served.git%2f..%2fother.git/{refs}"), "404"),
+        (format!("{url}/.new-0/{refs}"), "404"),
+        (format!("{url}/"), "404"),
+    ] {
+        let got = bed.must(&format!("curl -s -o out -w '%{{http_code}}' --path-as-is '{request}'")).await;
+        assert_eq!(got, expected, "{request}");
+    }
+}
+
+/// What is no push of git's: nothing of it arrives, and the server goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn half_and_odd_pushes_change_nothing() {
+    let bed = Bed::new();
+    let repository = bed.gate.init("project", None).await.unwrap();
+    let url = bed.serve(&[&repository]).await;
+    bed.must(&format!("{WORK} && git push -q {url}/project.git main")).await;
+    let (credentials, host) = url.strip_prefix("http://").unwrap().split_once('@').unwrap();
+    use base64::Engine as _;
+    let basic = base64::engine::general_purpose::STANDARD.encode(credentials);
+    let id = bed.must("git -C work rev-parse HEAD").await;
+    let zero = "0".repeat(40);
+    let line = format!("{zero} {id} refs/heads/x\0 report-status");
+    let command = format!("{:04x}{line}0000", line.len() + 4);
+    for (headers, body) in [
+        // More is announced than comes.
+        ("Content-Length: 100000", command.as_str()),
+        ("Transfer-Encoding: chunked", "10\r\n0094"),
+        ("Content-Length: 4", "PACK"),
+        ("Content-Length: 4\r\nContent-Encoding: gzip", "0000"),
+        ("Content-Length: 4", "0001"),
+    ] {
+        let mut stream = TcpStream::connect(host).await.unwrap();
+        let head = format!(
+            "POST /project.git/git-receive-pack HTTP/1.1\r\nHost: gate\r\nAuthorization: Basic {basic}\r\nContent-Type: application/x-git-receive-pack-request\r\n{headers}\r\n\r\n{body}"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+    }
+    assert_eq!(refs(&bed, repository.path(), false).await, ["refs/heads/main one"]);
+    assert!(refs(&bed, repository.path(), true).await.is_empty());
+    bed.must(&format!("git clone -q {url}/project.git again")).await;
+}
