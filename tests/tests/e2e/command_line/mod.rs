@@ -6,6 +6,7 @@ mod build;
 mod care;
 mod control;
 mod exec;
+mod gate;
 mod image;
 mod left_behind;
 mod logs;
