@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use sandbox_inside::{CommandLine, Request};
+use sandbox_inside::{CommandLimits, CommandLine, Request};
 
-use crate::spec::{ContainerEnv, InvalidSpec};
+use crate::spec::{ByteSize, ContainerEnv, InvalidSpec, ResourceLimits};
 use crate::task::Input;
 
 /// What the kernel takes as arguments and environment of a program, in bytes, with room to spare.
@@ -58,10 +58,25 @@ impl fmt::Debug for ExecCommand {
 }
 
 /// What is special about one command.
+///
+/// `memory` and `pids` keep one command from what the others of its container need. The container's first process looks at the
+/// command about 20 times a second, less often where there are many processes or no processor is free. One that exceeds a limit is killed, with everything that it started,
+/// whatever session or process group that is in, and has [`ExecResult::exceeded`](crate::executor::ExecResult::exceeded).
+/// Until then it can take whatever its container has: the container's own [`ResourceLimits`] are the bound that nothing exceeds, and the kernel enforces
+/// them. A limit above the container's is an error, and so is one in gVisor, where a command has a container to itself. They need no control groups: an engine
+/// without root and without delegation has no limits of containers, and these all the same.
 #[derive(Debug, Default)]
 pub struct ExecOptions {
     /// Wall time. Default: the timeout of the executor's limits.
     pub timeout: Option<Duration>,
+    /// Memory of all its processes together: what is no file's, swapped out or not. What several share counts once, unless one of them keeps the
+    /// kernel from showing it. Default: the container's.
+    ///
+    /// What the kernel holds for a process outside of its address space does not count: files in `/tmp`, `/dev/shm` and others in memory, `memfd_create`, pipes and
+    /// sockets. A command that is hostile can hide memory there, up to the container's limit.
+    pub memory: Option<ByteSize>,
+    /// Its processes and threads, without the one that supervises it. Default: the container's.
+    pub pids: Option<u32>,
     /// Variables that are set over the container's. Unlike those they are in no configuration of the engine.
     pub env: ContainerEnv,
     /// What it reads. Default nothing.
@@ -70,8 +85,12 @@ pub struct ExecOptions {
     pub working_dir: Option<String>,
 }
 
-/// The request for `command`.
-pub(super) fn request(command: ExecCommand, options: &ExecOptions) -> Result<Request, InvalidSpec> {
+/// The request for `command`, in a container with limits of its own.
+pub(super) fn request(
+    command: ExecCommand,
+    options: &ExecOptions,
+    container: &ResourceLimits,
+) -> Result<Request, InvalidSpec> {
     options.env.validate()?;
     if options.timeout.is_some_and(|timeout| timeout.is_zero()) {
         return Err(InvalidSpec::new("timeout", "must be longer than 0 seconds"));
@@ -99,7 +118,34 @@ pub(super) fn request(command: ExecCommand, options: &ExecOptions) -> Result<Req
         env: options.env.variables().clone(),
         working_dir: options.working_dir.clone(),
         input: !matches!(options.stdin, Input::Empty),
+        limits: limits(options, container)?,
     })
+}
+
+fn limits(options: &ExecOptions, container: &ResourceLimits) -> Result<CommandLimits, InvalidSpec> {
+    let memory = options.memory.map(ByteSize::bytes);
+    let containers = container.memory.map(ByteSize::bytes);
+    within("memory", "bytes", memory, containers)?;
+    within("pids", "processes", options.pids, container.pids)?;
+    Ok(CommandLimits { memory, pids: options.pids })
+}
+
+fn within<T: Copy + Default + PartialOrd + fmt::Display>(
+    field: &str,
+    unit: &str,
+    limit: Option<T>,
+    container: Option<T>,
+) -> Result<(), InvalidSpec> {
+    match (limit, container) {
+        (Some(limit), _) if limit == T::default() => Err(InvalidSpec::new(field, "must be more than 0")),
+        (Some(limit), Some(most)) if limit > most => Err(InvalidSpec::new(
+            field,
+            format!(
+                "{limit} {unit} are more than the {most} that the limits of the container allow; raise those"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +161,7 @@ mod tests {
             ..none()
         };
         let zero = ExecOptions { timeout: Some(Duration::ZERO), ..none() };
+        let container = ResourceLimits::untrusted();
         for (command, options, field) in [
             ("".into(), none(), Some("command")),
             (Vec::<String>::new().into(), none(), Some("command")),
@@ -127,7 +174,7 @@ mod tests {
             (vec!["ls", ""].into(), none(), None),
         ] {
             let command: ExecCommand = command;
-            let refused = request(command, &options).err();
+            let refused = request(command, &options, &container).err();
             assert_eq!(refused.as_ref().map(InvalidSpec::field), field, "{refused:?}");
         }
     }
@@ -136,8 +183,34 @@ mod tests {
     fn without_input_there_is_no_stdin() {
         let options = |stdin| ExecOptions { stdin, ..ExecOptions::default() };
         for (stdin, expected) in [(Input::Empty, false), (Input::Bytes(Vec::new()), true)] {
-            let request = request("cat".into(), &options(stdin)).unwrap();
+            let request = request("cat".into(), &options(stdin), &ResourceLimits::default()).unwrap();
             assert_eq!(request.has_input(), expected);
+        }
+    }
+
+    #[test]
+    fn a_limit_above_the_containers_is_refused_with_both() {
+        let container = ResourceLimits::untrusted();
+        let options = |memory, pids| ExecOptions { memory, pids, ..ExecOptions::default() };
+        let mib = |number| Some(ByteSize::mib(number));
+        for (options, container, refusal) in [
+            (options(mib(512), Some(100)), container, None),
+            (
+                options(mib(513), None),
+                container,
+                Some("memory: 537919488 bytes are more than the 536870912 that"),
+            ),
+            (options(None, Some(101)), container, Some("pids: 101 processes are more than the 100 that")),
+            (options(mib(0), None), container, Some("memory: must be more than 0")),
+            (options(None, Some(0)), container, Some("pids: must be more than 0")),
+            (options(mib(513), Some(101)), ResourceLimits::default(), None),
+        ] {
+            let refused = request("x".into(), &options, &container).err().map(|error| error.to_string());
+            let as_expected = match (&refused, refusal) {
+                (Some(refused), Some(refusal)) => refused.starts_with(refusal),
+                (refused, refusal) => refused.is_none() && refusal.is_none(),
+            };
+            assert!(as_expected, "{refused:?}");
         }
     }
 }

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sandbox_inside::{End, Request};
+use sandbox_inside::{CommandLimits, End, Request};
 use tokio::sync::Mutex;
 
 use crate::container::ContainerError;
 use crate::context::Shared;
 use crate::error::{ExecutorError, SandboxError};
 use crate::program::unreadable;
-use crate::spec::{InvalidSpec, Mount};
+use crate::spec::{InvalidSpec, Mount, Runtime};
 use crate::task::resolver;
 use sandbox_workspace::TamperedPath;
 
@@ -77,13 +77,14 @@ impl Executor {
     /// # Errors
     ///
     /// When the infrastructure fails, the program is not in the image, or the container ends first. A command that fails, or whose time is
-    /// over, is a result.
+    /// over or that exceeds a limit, is a result. A limit of `options` that is above the container's is [`SandboxError::InvalidSpec`].
     pub async fn execute(
         &self,
         command: impl Into<ExecCommand>,
         options: ExecOptions,
     ) -> Result<ExecResult, SandboxError> {
-        let request = request(command.into(), &options)?;
+        let request = request(command.into(), &options, &self.config.launch.limits)?;
+        self.refuse_limits_in_gvisor(&request)?;
         let has_input = request.has_input();
         let work = Work {
             request,
@@ -166,6 +167,18 @@ impl Executor {
         Ok(self.aftermath.take_tampered())
     }
 
+    /// The container's own limits are all that is needed there, and the kernel enforces them.
+    fn refuse_limits_in_gvisor(&self, request: &Request) -> Result<(), InvalidSpec> {
+        let in_gvisor = self.config.launch.isolation.runtime == Some(Runtime::Runsc);
+        if in_gvisor && request.limits() != CommandLimits::default() {
+            return Err(InvalidSpec::new(
+                "memory",
+                "and `pids` of one command cannot be looked after in gVisor; each command has a container of its own there: limit that",
+            ));
+        }
+        Ok(())
+    }
+
     /// A file is there whole, or it is an error.
     async fn file(&self, work: Work) -> Result<ExecResult, SandboxError> {
         let result = Box::pin(self.perform(work)).await?;
@@ -217,10 +230,15 @@ impl Executor {
 }
 
 fn result(session: &Session, ran: Ran) -> Result<ExecResult, SandboxError> {
+    let mut exceeded = None;
     let exit_code = match ran.state {
         // What it wrote until then is worth more than how it was ended.
         _ if ran.timed_out => ExecResult::TIMED_OUT,
         CommandState::Ended(End::Exited(code)) => code,
+        CommandState::Ended(End::Exceeded(limit)) => {
+            exceeded = Some(limit);
+            ExecResult::KILLED
+        }
         CommandState::Ended(End::NotFound { program }) => {
             return Err(ContainerError::ProgramNotFound { program }.into());
         }
@@ -238,6 +256,7 @@ fn result(session: &Session, ran: Ran) -> Result<ExecResult, SandboxError> {
         stdout_cut,
         stderr_cut,
         timed_out: ran.timed_out,
+        exceeded,
         duration: ran.duration,
         tampered: Vec::new(),
     })
