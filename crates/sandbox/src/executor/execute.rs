@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sandbox_inside::{CommandLimits, End, Request};
+use sandbox_inside::{End, Request};
 use tokio::sync::Mutex;
 
 use crate::container::ContainerError;
 use crate::context::Shared;
 use crate::error::{ExecutorError, SandboxError};
 use crate::program::unreadable;
-use crate::spec::{InvalidSpec, Mount, Runtime};
+use crate::spec::{InvalidSpec, Mount};
 use crate::task::resolver;
 use sandbox_workspace::TamperedPath;
 
@@ -83,8 +83,7 @@ impl Executor {
         command: impl Into<ExecCommand>,
         options: ExecOptions,
     ) -> Result<ExecResult, SandboxError> {
-        let request = request(command.into(), &options, &self.config.launch.limits)?;
-        self.refuse_limits_in_gvisor(&request)?;
+        let request = request(command.into(), &options, &self.config.launch)?;
         let has_input = request.has_input();
         let work = Work {
             request,
@@ -165,18 +164,6 @@ impl Executor {
         };
         closed.and(self.aftermath.finish().await)?;
         Ok(self.aftermath.take_tampered())
-    }
-
-    /// The container's own limits are all that is needed there, and the kernel enforces them.
-    fn refuse_limits_in_gvisor(&self, request: &Request) -> Result<(), InvalidSpec> {
-        let in_gvisor = self.config.launch.isolation.runtime == Some(Runtime::Runsc);
-        if in_gvisor && request.limits() != CommandLimits::default() {
-            return Err(InvalidSpec::new(
-                "memory",
-                "and `pids` of one command cannot be looked after in gVisor; each command has a container of its own there: limit that",
-            ));
-        }
-        Ok(())
     }
 
     /// A file is there whole, or it is an error.
