@@ -16,6 +16,7 @@ mod image_builds;
 mod images;
 mod isolation;
 mod lifecycle;
+mod mcp;
 mod protocols;
 mod reliability;
 mod requests;
