@@ -26,6 +26,8 @@ pub struct Setting {
     pub claude: PathBuf,
     /// npm, unpacked.
     pub npm: PathBuf,
+    /// The program of an MCP server, for Node.js.
+    pub mcp_server: PathBuf,
     /// The S3 server that verifies signatures.
     pub s3_server: PathBuf,
     /// The folder of the static proxy.
@@ -68,6 +70,7 @@ impl Setting {
             clients_image: variable("CLIENTS_IMAGE"),
             claude: variable("CLAUDE").into(),
             npm: variable("NPM").into(),
+            mcp_server: variable("MCP_SERVER").into(),
             s3_server: variable("S3_SERVER").into(),
             proxy_dir: variable("PROXY_DIR").into(),
             sandbox_bin: variable("SANDBOX_BIN").into(),

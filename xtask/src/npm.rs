@@ -1,4 +1,4 @@
-//! Packages from npm, unpacked without being installed: none of their scripts run.
+//! Packages from npm. None of their scripts run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -35,6 +35,32 @@ pub(crate) fn unpacked(specifier: &str, name: &str) -> Result<PathBuf> {
         bail!("{specifier} unpacked to something without package.json in {}", folder.display());
     }
     Ok(package)
+}
+
+/// The folder `node_modules` with the packages and what they need, installed once.
+pub(crate) fn installed(specifiers: &[&str], name: &str) -> Result<PathBuf> {
+    let folder = workspace::state().join(name);
+    let modules = folder.join("node_modules");
+    apt::ensure(&[Needed { program: "npm", package: "npm" }, Needed { program: "node", package: "nodejs" }])?;
+    if modules.is_dir() {
+        return Ok(modules);
+    }
+    let unfinished = workspace::state().join(format!("{name}.unfinished"));
+    step(&format!("installing {} with npm", specifiers.join(" and ")), || {
+        drop(fs::remove_dir_all(&unfinished));
+        drop(fs::remove_dir_all(&folder));
+        fs::create_dir_all(&unfinished).with_context(|| format!("cannot make {}", unfinished.display()))?;
+        let mut install = command(
+            "npm",
+            ["install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"],
+        );
+        process::run_quietly(install.arg(&unfinished).args(specifiers))?;
+        fs::rename(&unfinished, &folder).with_context(|| format!("cannot place {}", folder.display()))
+    })?;
+    if !modules.is_dir() {
+        bail!("npm installed nothing in {}", modules.display());
+    }
+    Ok(modules)
 }
 
 fn only_tarball(folder: &std::path::Path) -> Result<PathBuf> {

@@ -14,6 +14,7 @@ use crate::apt::{self, Needed};
 use crate::cargo;
 use crate::claude_code;
 use crate::engine::{Podman, PrivateEngine, Socket, ensure_image, ordinary_user, ping};
+use crate::mcp_server;
 use crate::netns::{self, Pair};
 use crate::npm;
 use crate::process::{self, command};
@@ -138,7 +139,7 @@ const HOST_SERVICE: u16 = 7070;
 /// Whose integration tests these are.
 pub(crate) const PACKAGE: &str = "e2e-tests";
 /// Tests of what does not depend on podman's version, by module: a whole run makes them on one version only.
-const ON_ONE_VERSION: [&str; 44] = [
+const ON_ONE_VERSION: [&str; 45] = [
     "agent",
     "clients",
     "command_line::agent",
@@ -170,6 +171,7 @@ const ON_ONE_VERSION: [&str; 44] = [
     "executor::workspace",
     "gateway",
     "identity",
+    "mcp",
     "protocols",
     "reliability::flood",
     "reliability::proxy_faults",
@@ -202,6 +204,7 @@ struct Programs {
     attempts: PathBuf,
     claude: PathBuf,
     npm: PathBuf,
+    mcp_server: PathBuf,
     s3_server: PathBuf,
 }
 
@@ -241,6 +244,7 @@ pub(crate) fn run_all(args: &E2eArgs) -> Result<Tally> {
 fn prepare(args: &E2eArgs) -> Result<Programs> {
     let claude = claude_code::visible_program(args.claude_bin.as_deref())?;
     let npm = npm::unpacked(NPM, "npm")?;
+    let mcp_server = mcp_server::program()?;
     let s3_server = s3_server::program()?;
     apt::ensure(&[
         Needed { program: "pg_createcluster", package: "postgresql" },
@@ -256,7 +260,18 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
     let tests = step("building the tests", build_tests)?;
     let examples = step("building the examples", build_examples)?;
     let proxy = task_proxy_image::build(&FOR_TESTS)?;
-    Ok(Programs { tests, examples, sandbox, proxy, forced_panic, attempts, claude, npm, s3_server })
+    Ok(Programs {
+        tests,
+        examples,
+        sandbox,
+        proxy,
+        forced_panic,
+        attempts,
+        claude,
+        npm,
+        mcp_server,
+        s3_server,
+    })
 }
 
 /// The folder of the command and the proxy with the feature `forced-panic`. The command has to be built before the ordinary one, which
@@ -430,6 +445,7 @@ fn environment(programs: &Programs, under_test: &TestEngine<'_>) -> Vec<(&'stati
         ("SANDBOX_E2E_CLIENTS_IMAGE", CLIENTS.reference().into()),
         ("SANDBOX_E2E_CLAUDE", programs.claude.clone().into()),
         ("SANDBOX_E2E_NPM", programs.npm.clone().into()),
+        ("SANDBOX_E2E_MCP_SERVER", programs.mcp_server.clone().into()),
         ("SANDBOX_E2E_S3_SERVER", programs.s3_server.clone().into()),
         ("SANDBOX_E2E_PROXY_DIR", folder(&programs.proxy)),
         ("SANDBOX_E2E_SANDBOX_BIN", programs.sandbox.clone().into()),

@@ -68,7 +68,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{CommandLine, End, LARGEST_CHUNK, Request};
+    use crate::{CommandLimits, CommandLine, End, ExceededLimit, LARGEST_CHUNK, Request};
 
     fn frames() -> Vec<Frame> {
         let request = Request::Run {
@@ -76,6 +76,7 @@ mod tests {
             env: BTreeMap::from([("A".to_owned(), "ü\n".to_owned())]),
             working_dir: Some("/tmp".to_owned()),
             input: true,
+            limits: CommandLimits { memory: Some(u64::MAX), pids: None },
         };
         let command = 1;
         vec![
@@ -88,6 +89,7 @@ mod tests {
             Frame::Taken { command, bytes: u32::MAX },
             Frame::Kill { command },
             Frame::Ended { command, end: End::killed() },
+            Frame::Ended { command: 2, end: End::Exceeded(ExceededLimit::Pids) },
         ]
     }
 

@@ -2,12 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ExceededLimit;
+
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
     /// With this exit code; 128 plus the signal's number where a signal ended it.
     Exited(i32),
+    /// It was killed, with every process it started, since it exceeded this limit of its own.
+    Exceeded(ExceededLimit),
     /// It never started: there is no such program.
     NotFound {
         /// The program.

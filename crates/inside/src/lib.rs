@@ -5,6 +5,7 @@ mod decoder;
 mod end;
 mod finding;
 mod frame;
+mod limits;
 mod order;
 mod request;
 
@@ -13,5 +14,6 @@ pub use decoder::{Decoder, ProtocolError};
 pub use end::End;
 pub use finding::Finding;
 pub use frame::{Frame, LARGEST_CHUNK};
+pub use limits::{CommandLimits, ExceededLimit};
 pub use order::{Order, ProcessLimit, Scratch};
 pub use request::{CommandLine, Request};

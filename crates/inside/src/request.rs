@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::CommandLimits;
+
 /// What one command is.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -19,6 +21,8 @@ pub enum Request {
         working_dir: Option<String>,
         /// Whether it reads [`Frame::Input`](crate::Frame::Input); else it reads nothing.
         input: bool,
+        /// Of its own, within those of the container.
+        limits: CommandLimits,
     },
     /// Writes a file with what comes as input; folders above it are made.
     Write {
@@ -45,6 +49,15 @@ pub enum CommandLine {
 }
 
 impl Request {
+    /// What it may use.
+    #[must_use]
+    pub fn limits(&self) -> CommandLimits {
+        match self {
+            Self::Run { limits, .. } => *limits,
+            Self::Write { .. } | Self::Read { .. } => CommandLimits::default(),
+        }
+    }
+
     /// Whether it reads what the sandbox sends.
     #[must_use]
     pub fn has_input(&self) -> bool {
@@ -89,6 +102,7 @@ mod tests {
             env: BTreeMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]),
             working_dir: None,
             input: false,
+            limits: CommandLimits::default(),
         };
         let text = format!("{request:?} {:?}", CommandLine::Shell("hunter2".to_owned()));
         assert!(text.contains("TOKEN") && !text.contains("hunter2"), "{text}");

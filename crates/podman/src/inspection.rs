@@ -23,6 +23,9 @@ pub struct Inspection {
     /// Where the engine's service sees the configuration that it gave the runtime, once the container is set up.
     #[serde(default, rename = "OCIConfigPath")]
     pub oci_config_path: String,
+    /// The `AppArmor` profile that was asked for; empty where there is none.
+    #[serde(default, rename = "AppArmorProfile")]
+    pub apparmor_profile: String,
     /// The arguments of what is executed first.
     #[serde(deserialize_with = "nullable")]
     pub args: Vec<String>,

@@ -84,7 +84,8 @@ pub use task::{
 /// What an [`Isolation`] is made of.
 pub mod isolation {
     pub use crate::spec::{
-        Capability, Device, HostEntry, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit, UlimitKind, UserNamespace,
+        AppArmorProfile, Capability, Device, HostEntry, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit,
+        UlimitKind, UserNamespace,
     };
 }
 

@@ -17,6 +17,7 @@ mod image_builds;
 mod images;
 mod isolation;
 mod lifecycle;
+mod mcp;
 mod protocols;
 mod reliability;
 mod requests;

@@ -1,7 +1,7 @@
 //! Services of the host: real databases and HTTP servers, reached by name, and nothing else of the host.
 
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::{Bed, Ran};
+use e2e_tests::host;
 use e2e_tests::setting::Setting;
 use sandbox::{CommandSpec, HostService, Mount, Network, NetworkSandboxConfig};
 
 /// A program of the host that listens, and ends with the test.
-struct Server {
+pub(super) struct Server {
     child: Child,
     lifeline: Option<ChildStdin>,
     address: SocketAddr,
@@ -57,11 +58,17 @@ $as "$bin/postgres" -D "$1/data" -c listen_addresses=127.0.0.1 -c port="$2" -c u
         )
     }
 
+    /// The reference server of the Model Context Protocol, with its streamable HTTP at `/mcp`.
+    pub(super) fn mcp() -> Self {
+        let program = Setting::of_this_run().mcp_server.display();
+        Self::start(&format!(r#"PORT="$2" node '{program}' streamableHttp 2>"$1/log""#))
+    }
+
     fn redis() -> Self {
         Self::start(r#"redis-server --bind 127.0.0.1 --port "$2" --dir "$1" --save '' --appendonly no"#)
     }
 
-    fn service(&self, name: &str) -> HostService {
+    pub(super) fn service(&self, name: &str) -> HostService {
         HostService::tcp(name, self.address).expect("a good service")
     }
 }
@@ -190,33 +197,110 @@ async fn the_policy_decides_about_requests_to_an_http_service() {
     bed.close().await;
 }
 
-/// Prints each port that answers at the addresses in the arguments.
+/// Prints every TCP port that answers at the addresses in the arguments, and UDP ports 53 and `$UDP`. A port that says nothing for some
+/// seconds does not answer: on the way to it there are two bridges.
 const SCAN: &str = r"
-import asyncio, socket, sys
-async def look(address, port, limit, found):
-    async with limit:
-        try:
-            _, writer = await asyncio.wait_for(asyncio.open_connection(address, port), 20)
-        except (OSError, asyncio.TimeoutError):
+import errno, os, resource, select, socket, sys, time
+WINDOW, PATIENCE = 2000, 5
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
+
+def tcp(address):
+    ports, pending, poll = iter(range(1, 65536)), {}, select.epoll()
+    while True:
+        while len(pending) < WINDOW and (port := next(ports, None)) is not None:
+            sock = socket.socket()
+            sock.setblocking(False)
+            error = sock.connect_ex((address, port))
+            if error == errno.EINPROGRESS:
+                pending[sock.fileno()] = sock, port, time.monotonic()
+                poll.register(sock, select.EPOLLOUT)
+            elif error == 0:
+                yield port
+        if not pending:
             return
-        writer.close()
-        found.append((address, port))
-async def main():
-    limit, found = asyncio.Semaphore(200), []
-    await asyncio.gather(*(look(a, p, limit, found) for a in sys.argv[1:] for p in range(1, 65536)))
-    print(*(f'{a}:{p}' for a, p in sorted(found)))
-asyncio.run(main())
+        ready = {fd for fd, _ in poll.poll(0.1, WINDOW)}
+        late = time.monotonic() - PATIENCE
+        for fd in [fd for fd, (_, _, begun) in pending.items() if fd in ready or begun < late]:
+            sock, port, _ = pending.pop(fd)
+            if fd in ready and sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
+                yield port
+            poll.unregister(sock)
+            sock.close()
+
+def udp(address):
+    question = b'\x12\x34\x01\0\0\1\0\0\0\0\0\0\1x\4test\0\0\1\0\1'
+    for port in (53, int(os.environ['UDP'])):
+        sock = socket.socket(type=socket.SOCK_DGRAM)
+        sock.settimeout(PATIENCE)
+        try:
+            sock.connect((address, port))
+            sock.send(question)
+            sock.recv(512)
+            yield port
+        except OSError:
+            pass
+
+for address in sys.argv[1:]:
+    for port in sorted(tcp(address)): print(f'{address} tcp {port}')
+    for port in udp(address): print(f'{address} udp {port}')
 ";
+
+/// The host's addresses, without loopback.
+fn host_addresses() -> Vec<String> {
+    let list = host::inside(|| Command::new("ip").args(["-4", "-oneline", "address"]).output().expect("ip"));
+    let text = String::from_utf8_lossy(&list.stdout).into_owned();
+    let addresses = text.lines().filter_map(|line| line.split_whitespace().nth(3)?.split_once('/'));
+    let all = addresses.map(|(address, _)| address.to_owned()).filter(|address| !address.starts_with("127."));
+    // Each takes seconds, and other tests have networks of their own.
+    all.take(6).collect()
+}
+
+/// A UDP service of the host that answers everything; its port.
+fn udp_service() -> u16 {
+    let socket = host::inside(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a port of the host"));
+    let port = socket.local_addr().expect("a bound socket").port();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 512];
+        while let Ok((_, from)) = socket.recv_from(&mut bytes) {
+            let _ = socket.send_to(b"here", from);
+        }
+    });
+    port
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scan_of_all_ports_finds_what_was_named_and_nothing_else() {
     let bed = Bed::new().await;
     let cache = Server::redis();
     let service = cache.service("cache").port(6379).expect("a good port");
-    let scan = format!("python3 - $(getent ahostsv4 cache | head -n 1 | cut -d' ' -f1) <<'EOF'\n{SCAN}\nEOF");
-    let ran = run(&bed, "domains: []", [service], &scan).await;
-    let ports: Vec<&str> = ran.stdout.split_whitespace().filter_map(|at| at.split(':').nth(1)).collect();
-    assert_eq!(ports, ["53", "80", "443", "6379"], "{}{}", ran.stdout, ran.stderr);
+    let (open, udp) = (host::HostService::start().port(), udp_service());
+    let addresses = host_addresses().join(" ");
+    // The proxy has the second address of its network; the first would be that of a gateway.
+    let find = "proxy=$(getent ahostsv4 cache | head -n 1 | cut -d' ' -f1); gateway=${proxy%.*}.$((${proxy##*.} - 1))";
+    let scan = |find: &str, addresses: &str| {
+        format!(
+            "{find}; echo from $proxy $gateway; UDP={udp} python3 - $proxy $gateway {addresses} <<'EOF'\n{SCAN}\nEOF"
+        )
+    };
+    let ran = run(&bed, "domains: []", [service], &scan(find, &addresses)).await;
+    let mut lines = ran.stdout.lines();
+    let proxy = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
+    let expected =
+        ["tcp 53", "tcp 80", "tcp 443", "tcp 6379", "udp 53"].map(|port| format!("{proxy} {port}"));
+    assert_eq!(lines.collect::<Vec<_>>(), expected, "{} {}", ran.stdout, ran.stderr);
+    assert_eq!(ran.code, 0, "all of it was scanned: {}", ran.stderr);
+    // Control: in a plain container, the same scan finds what listens on the host.
+    let plain = bed.command("domains: []", &["bash", "-c", &scan(":", &addresses)]);
+    let ran = bed.run_spec(plain.network(Network::Unrestricted)).await;
+    for found in [format!(" tcp {open}"), format!(" udp {udp}")] {
+        assert!(
+            ran.stdout.lines().any(|line| line.ends_with(&found)),
+            "{found}: {} {}",
+            ran.stdout,
+            ran.stderr
+        );
+    }
     bed.close().await;
 }
 

@@ -5,12 +5,13 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use sandbox_inside::{End, Frame};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sandbox_inside::{CommandLimits, End, ExceededLimit, Frame};
 
 use super::control::{Control, send};
 use super::processes::kill_strays;
 use super::running::{Running, chunk};
+use super::usage::Watch;
 
 /// Something that can be read or written without waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,7 @@ pub(super) fn run() -> io::Result<()> {
         program: std::env::current_exe()?.into(),
         control: Control::default(),
         commands: BTreeMap::new(),
+        watch: Watch::new(),
     };
     send(&Frame::Ready)?;
     loop {
@@ -38,6 +40,7 @@ pub(super) fn run() -> io::Result<()> {
                 return Ok(());
             }
         }
+        supervisor.look()?;
     }
 }
 
@@ -45,6 +48,7 @@ struct Supervisor {
     program: OsString,
     control: Control,
     commands: BTreeMap<u32, Running>,
+    watch: Watch,
 }
 
 impl Supervisor {
@@ -67,7 +71,7 @@ impl Supervisor {
             sources.push((Ready::Report(command), PollFd::new(&running.report, flags)));
         }
         let (sources, mut waited): (Vec<Ready>, Vec<PollFd<'_>>) = sources.into_iter().unzip();
-        match poll(&mut waited, None) {
+        match poll(&mut waited, self.next_look().as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),
@@ -78,6 +82,24 @@ impl Supervisor {
             .filter(|(_, waited)| !waited.revents().is_empty())
             .map(|(ready, _)| ready)
             .collect())
+    }
+
+    /// How long until the next look at what commands use, where any has a limit.
+    fn next_look(&self) -> Option<Timespec> {
+        let mut limits = self.commands.values().map(|running| running.limits);
+        let is_limited = limits.any(|limits| limits != CommandLimits::default());
+        // Shorter than any that the kernel could not express.
+        is_limited.then(|| self.watch.wait().try_into().ok()).flatten()
+    }
+
+    /// Kills commands that exceed a limit of their own.
+    fn look(&mut self) -> io::Result<()> {
+        let commands = self.commands.iter();
+        let commands = commands.map(|(&command, running)| (command, running.subreaper(), running.limits));
+        for (command, limit) in self.watch.look(commands)? {
+            self.finish(command, Some(limit))?;
+        }
+        Ok(())
     }
 
     /// `false` when the sandbox has gone.
@@ -112,7 +134,7 @@ impl Supervisor {
                 };
                 running.hand_over();
                 if running.read_report() {
-                    self.finish(command)?;
+                    self.finish(command, None)?;
                 }
             }
         }
@@ -140,7 +162,7 @@ impl Supervisor {
                     running.end_input();
                 }
             }
-            Frame::Kill { command } => self.finish(command)?,
+            Frame::Kill { command } => self.finish(command, None)?,
             Frame::Ready
             | Frame::Stdout { .. }
             | Frame::Stderr { .. }
@@ -153,7 +175,7 @@ impl Supervisor {
     }
 
     /// Kills a command with every process it started, and reports the rest of its output and its end.
-    fn finish(&mut self, command: u32) -> io::Result<()> {
+    fn finish(&mut self, command: u32, exceeded: Option<ExceededLimit>) -> io::Result<()> {
         // It ended before it was to be killed.
         let Some(mut running) = self.commands.remove(&command) else {
             return Ok(());
@@ -167,7 +189,8 @@ impl Supervisor {
         for bytes in Running::rest(&mut running.stderr) {
             send(&Frame::Stderr { command, bytes })?;
         }
-        send(&Frame::Ended { command, end: running.result() })
+        let end = exceeded.map_or_else(|| running.result(), End::Exceeded);
+        send(&Frame::Ended { command, end })
     }
 }
 

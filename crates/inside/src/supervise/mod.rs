@@ -9,6 +9,8 @@
 //! nor read its memory or open its streams: the program is not readable for others and not dumpable. It can kill its subreaper, and so
 //! itself.
 //!
+//! A command may have limits of its own. `usage` looks whether it keeps to them.
+//!
 //! The end of stdin ends PID 1, and with it every process of the container: when the sandbox dies, so do its commands.
 
 mod control;
@@ -19,5 +21,6 @@ mod processes;
 mod running;
 mod start;
 mod subreaper;
+mod usage;
 
 pub(crate) use start::start;

@@ -1,4 +1,4 @@
-//! Killing everything that was reparented to PID 1.
+//! The processes of the container, and killing those that were reparented to PID 1.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,11 +12,16 @@ const DEADLINE: Duration = Duration::from_secs(3);
 /// Rounds of killing one by one, before everything is killed at once where that is possible.
 const ROUNDS: u32 = 8;
 
-/// A process, by its number and that of its parent.
+/// A process as the kernel lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Process {
-    pid: i32,
-    parent: i32,
+pub(super) struct Process {
+    pub(super) pid: i32,
+    pub(super) parent: i32,
+    pub(super) threads: u64,
+    /// When, since the machine's start.
+    pub(super) started: Duration,
+    /// Of its address space, in bytes.
+    pub(super) size: u64,
 }
 
 /// Kills all our descendants, except `subreapers` and what is below them, until none is left.
@@ -27,7 +32,7 @@ struct Process {
 pub(super) fn kill_strays(subreapers: &BTreeSet<i32>) -> io::Result<()> {
     let begun = Instant::now();
     for round in 0.. {
-        let strays = strays(&list()?, getpid().as_raw_pid(), subreapers);
+        let strays = below(&list()?, getpid().as_raw_pid(), subreapers);
         if strays.is_empty() {
             return Ok(());
         }
@@ -56,7 +61,7 @@ pub(super) fn kill_strays(subreapers: &BTreeSet<i32>) -> io::Result<()> {
 }
 
 /// The processes below `root`, without `subreapers` and what is below them.
-fn strays(processes: &[Process], root: i32, subreapers: &BTreeSet<i32>) -> BTreeSet<i32> {
+pub(super) fn below(processes: &[Process], root: i32, subreapers: &BTreeSet<i32>) -> BTreeSet<i32> {
     let mut found = BTreeSet::from([root]);
     // A child may stand before its parent in the list.
     loop {
@@ -76,7 +81,8 @@ fn strays(processes: &[Process], root: i32, subreapers: &BTreeSet<i32>) -> BTree
     found
 }
 
-fn list() -> io::Result<Vec<Process>> {
+/// All of them.
+pub(super) fn list() -> io::Result<Vec<Process>> {
     let mut processes = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
@@ -84,19 +90,29 @@ fn list() -> io::Result<Vec<Process>> {
         };
         // One that has gone meanwhile is none.
         if let Ok(stat) = fs::read(format!("/proc/{pid}/stat"))
-            && let Some(parent) = parent(&stat)
+            && let Some(process) = process(pid, &stat)
         {
-            processes.push(Process { pid, parent });
+            processes.push(process);
         }
     }
     Ok(processes)
 }
 
-/// The parent in a line of `/proc/PID/stat`. The name before it is the process's own choice, parentheses and line ends included.
-fn parent(stat: &[u8]) -> Option<i32> {
+/// What a line of `/proc/PID/stat` says. The name in it is the process's own choice, parentheses and line ends included.
+fn process(pid: i32, stat: &[u8]) -> Option<Process> {
     let end_of_name = stat.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?;
-    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // The third field of proc(5) is the first after the name.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Process {
+        pid,
+        parent: fields.get(4 - 3)?.parse().ok()?,
+        threads: number(20)?,
+        // In hundredths of a second, whatever the kernel counts in.
+        started: Duration::from_millis(number(22)?.saturating_mul(10)),
+        size: number(23)?,
+    })
 }
 
 #[cfg(test)]
@@ -105,7 +121,7 @@ mod tests {
 
     #[test]
     fn strays_are_all_that_no_subreaper_has() {
-        let process = |pid, parent| Process { pid, parent };
+        let process = |pid, parent| Process { pid, parent, threads: 1, started: Duration::ZERO, size: 0 };
         let processes = [
             process(31, 30),
             process(1, 0),
@@ -115,7 +131,7 @@ mod tests {
             process(30, 1),
             process(32, 31),
         ];
-        let strays = |subreapers: &[i32]| strays(&processes, 1, &subreapers.iter().copied().collect());
+        let strays = |subreapers: &[i32]| below(&processes, 1, &subreapers.iter().copied().collect());
         assert_eq!(strays(&[20]), BTreeSet::from([30, 31, 32]));
         assert_eq!(strays(&[20, 30]), BTreeSet::new());
         assert_eq!(strays(&[]), BTreeSet::from([20, 21, 30, 31, 32]));
@@ -123,16 +139,22 @@ mod tests {
 
     #[test]
     fn a_name_does_not_hide_the_parent() {
+        let rest = "12 12 0 -1 4 1 2 3 4 5 6 7 8 20 0 3 0 150 4096 9";
         for (stat, expected) in [
-            ("12 (bash) S 7 12 12 0", Some(7)),
-            ("12 (a) S 1 (b) R 9 12", Some(9)),
-            ("12 (x\n) Z 3) S 8 1", Some(8)),
+            ("12 (bash) S 7", Some(7)),
+            ("12 (a) S 1 (b) R 9", Some(9)),
+            ("12 (x\n) Z 3) S 8", Some(8)),
             ("12 (bash", None),
             ("", None),
         ] {
-            assert_eq!(parent(stat.as_bytes()), expected, "{stat:?}");
+            let process = process(12, format!("{stat} {rest}").as_bytes());
+            let started = Duration::from_millis(1500);
+            let expected =
+                expected.map(|parent| Process { pid: 12, parent, threads: 3, started, size: 4096 });
+            assert_eq!(process, expected, "{stat:?}");
         }
-        let own = fs::read("/proc/self/stat").unwrap();
-        assert_eq!(parent(&own), rustix::process::getppid().map(rustix::process::Pid::as_raw_pid));
+        let own = process(1, &fs::read("/proc/self/stat").unwrap()).unwrap();
+        assert_eq!(Some(own.parent), rustix::process::getppid().map(rustix::process::Pid::as_raw_pid));
+        assert!(own.size > 1 << 20 && own.threads > 0 && !own.started.is_zero(), "{own:?}");
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use sandbox_inside::{End, LARGEST_CHUNK, Request};
+use sandbox_inside::{CommandLimits, End, LARGEST_CHUNK, Request};
 
 use super::handover::{self, Handover};
 
@@ -23,6 +23,7 @@ const LAST_CHUNKS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Running {
     subreaper: Pid,
+    pub(super) limits: CommandLimits,
     /// At its end when the subreaper has gone.
     pub(super) report: UnixStream,
     request: Handover,
@@ -55,6 +56,7 @@ impl Running {
         let (their_stdin, stdin) = input.unzip();
         let mut running = Self {
             subreaper,
+            limits: request.limits(),
             report,
             request: Handover::default(),
             reported: Vec::new(),
@@ -243,9 +245,10 @@ mod tests {
             env: std::collections::BTreeMap::new(),
             working_dir: None,
             input: false,
+            limits: CommandLimits::default(),
         };
         let (sender, started) = mpsc::channel();
-        thread::spawn(move || sender.send(Running::start(OsStr::new("yes"), &request)));
+        thread::spawn(move || sender.send(Running::start(OsStr::new("yes"), &request)).is_ok());
         let running = started.recv_timeout(Duration::from_mins(1));
         let mut running = running.expect("it does not wait").unwrap();
         assert!(running.is_handing_over() && !running.read_report());

@@ -23,7 +23,7 @@ pub(super) fn run() -> io::Result<()> {
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (request, input) = handover::take(&mut socket)?;
     let end = match request {
-        Request::Run { command, env, working_dir, input: _ } => {
+        Request::Run { command, env, working_dir, .. } => {
             let start = |line: &[String]| {
                 let mut command = command_of(line, input.as_ref())?;
                 command.envs(&env);

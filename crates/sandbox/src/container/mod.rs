@@ -3,6 +3,7 @@
 //! A plan is pure data. What the engine made of it is compared with it twice: after the creation (what the engine wrote down) and
 //! when the container is set up but its process does not run yet (what the kernel enforces).
 
+mod apparmor;
 mod default_limits;
 mod error;
 mod filter;

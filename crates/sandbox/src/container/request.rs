@@ -6,7 +6,7 @@
 use sandbox_workspace::overlay_folders;
 use serde_json::{Map, Value, json};
 
-use crate::spec::{Device, Isolation, Launch, Mount, Seccomp, Tmpfs, UserNamespace};
+use crate::spec::{AppArmorProfile, Device, Isolation, Launch, Mount, Seccomp, Tmpfs, UserNamespace};
 
 use super::plan::{Attachment, ContainerPlan, Networks};
 
@@ -59,6 +59,7 @@ pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
         "cap_add": isolation.capabilities.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "no_new_privileges": isolation.no_new_privileges,
         "seccomp_profile_path": seccomp(&isolation.seccomp),
+        "apparmor_profile": isolation.apparmor.as_ref().map(AppArmorProfile::as_str),
         "read_only_filesystem": isolation.read_only_root,
         // Podman 5 makes shared memory read-only otherwise. What it makes writable beside that is in the plan, with a bound.
         "read_write_tmpfs": isolation.read_only_root,
@@ -294,6 +295,7 @@ pub(super) mod tests {
         let isolation = Isolation {
             capabilities: [Capability::KILL].into(),
             seccomp: Seccomp::Profile("/p.json".into()),
+            apparmor: Some("mine".parse().unwrap()),
             masked_paths: vec!["/a".to_owned(), "/b".to_owned()],
             read_only_root: true,
             tmpfs: vec![
@@ -312,6 +314,7 @@ pub(super) mod tests {
             [
                 ("/cap_add", json!(["KILL"])),
                 ("/seccomp_profile_path", json!("/p.json")),
+                ("/apparmor_profile", json!("mine")),
                 ("/mask", json!(["/a", "/b"])),
                 ("/read_only_filesystem", json!(true)),
                 ("/mounts/1/destination", json!("/tmp")),

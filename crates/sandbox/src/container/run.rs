@@ -14,7 +14,7 @@ use super::error::ContainerError;
 use super::kernel::{self, Node, Process};
 use super::monitor::Monitor;
 use super::plan::ContainerPlan;
-use super::{default_limits, support, verify};
+use super::{apparmor, default_limits, support, verify};
 
 /// How long a process may take to be gone after SIGKILL. One in an uninterruptible sleep can take for ever.
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
@@ -174,16 +174,8 @@ impl Attached {
     /// Starts the process.
     pub(crate) async fn start(self) -> Result<Running, ContainerError> {
         let Self { handle, plan, program, stdin, output } = self;
-        match handle.engine.start_container(handle.id.as_str()).await {
-            Ok(()) => {
-                tracing::debug!(container = %handle.name, pid = handle.pid, "started");
-                Ok(Running { stdin, output, handle })
-            }
-            Err(error) => {
-                let error = explain(error, &program, &plan, &handle.engine);
-                Err(handle.give_up(error).await)
-            }
-        }
+        handle.start(&plan, &program).await?;
+        Ok(Running { stdin, output, handle })
     }
 
     /// Removes it.
@@ -196,16 +188,8 @@ impl SetUp {
     /// Starts the process.
     pub(crate) async fn start(self) -> Result<Handle, ContainerError> {
         let Self { handle, plan, program } = self;
-        match handle.engine.start_container(handle.id.as_str()).await {
-            Ok(()) => {
-                tracing::debug!(container = %handle.name, pid = handle.pid, "started");
-                Ok(handle)
-            }
-            Err(error) => {
-                let error = explain(error, &program, &plan, &handle.engine);
-                Err(handle.give_up(error).await)
-            }
-        }
+        handle.start(&plan, &program).await?;
+        Ok(handle)
     }
 }
 
@@ -229,6 +213,28 @@ impl Handle {
     /// The first process, as the engine numbers it.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Starts the process. What the kernel applies only then is verified right after.
+    async fn start(&self, plan: &ContainerPlan, program: &str) -> Result<(), ContainerError> {
+        let started = async {
+            let started = self.engine.start_container(self.id.as_str()).await;
+            started.map_err(|error| explain(error, program, plan, &self.engine))?;
+            if let Some(profile) = &plan.isolation.apparmor {
+                let in_force = apparmor::in_force(Path::new("/proc"), self.pid, profile).await;
+                let differences =
+                    in_force.err().map(|problem| format!("AppArmor profile in the kernel: {problem}"));
+                self.as_planned(differences.into_iter().collect())?;
+            }
+            Ok(())
+        };
+        match started.await {
+            Ok(()) => {
+                tracing::debug!(container = %self.name, pid = self.pid, "started");
+                Ok(())
+            }
+            Err(error) => Err(self.give_up(error).await),
+        }
     }
 
     /// Sends a signal such as `TERM` to the first process. One that has ended is done.
@@ -351,8 +357,9 @@ impl Handle {
         if plan.disk.is_some() {
             facts.disk = kernel::disk_bound(Path::new("/"), pid, &facts.mounts);
         }
-        facts.filter = kernel::runtime_filter(proc, process.monitor, &inspection.oci_config_path)
-            .map_err(unverifiable)?;
+        let requested = kernel::requested(proc, process.monitor, &inspection.oci_config_path);
+        let kernel::Requested { filter, apparmor } = requested.map_err(unverifiable)?;
+        (facts.filter, facts.apparmor) = (filter, apparmor);
         if let Seccomp::Profile(path) = &plan.isolation.seccomp {
             let writable = plan.mounts.iter().filter(|mount| !mount.read_only());
             let resolver = Resolver::new(writable.map(Mount::host_path));

@@ -1,6 +1,7 @@
 //! What an engine cannot do of what a plan asks for: an error that names the field and a hint, where podman would leave it out.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Once;
 
 use crate::program::SUPERVISE;
@@ -8,10 +9,12 @@ use crate::reap::Role;
 use crate::spec::{Runtime, Seccomp, SshSigner, UserNamespace};
 use sandbox_podman::{BindFacts, Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
 
+use super::apparmor;
 use super::error::ContainerError;
 use super::plan::ContainerPlan;
 
 const DISK: &str = "resource_limits.disk";
+const APPARMOR: &str = "isolation.apparmor";
 
 /// Said once: it is the same for all containers.
 static UNLIMITED: Once = Once::new();
@@ -24,6 +27,18 @@ pub(super) fn before_creation(plan: &ContainerPlan, engine: &Engine) -> Result<(
             engine: name(engine.capabilities()),
             problem: "was not given the file of the sandbox's own profile".to_owned(),
             hint: "connect to it through `Sandbox::start`, which writes one".to_owned(),
+        });
+    }
+    if let Some(profile) = &plan.isolation.apparmor
+        && !apparmor::is_enabled(Path::new("/sys"))
+    {
+        return Err(ContainerError::Unsupported {
+            field: APPARMOR,
+            engine: name(engine.capabilities()),
+            problem: format!(
+                "cannot confine a container as `{profile}` says: the kernel has no AppArmor, or it is off"
+            ),
+            hint: "boot one with `lsm=…,apparmor`, or leave it out".to_owned(),
         });
     }
     Ok(())
@@ -73,7 +88,7 @@ pub(super) fn after_creation(
             hint: "mount a folder or a tmpfs there, or use an image without `VOLUME`".to_owned(),
         });
     }
-    refuse_a_signer_in_gvisor(plan, engine, is)?;
+    refuse_in_gvisor(plan, engine, is)?;
     let is_executors = plan.entrypoint.as_deref().is_some_and(|words| words == SUPERVISE);
     match plan.isolation.runtime {
         None if is_executors && is.runtime_name() == Runtime::Runsc.as_str() => {
@@ -102,21 +117,27 @@ pub(super) fn after_creation(
 }
 
 /// The specification knows of gVisor only where it demands it.
-fn refuse_a_signer_in_gvisor(
-    plan: &ContainerPlan,
-    engine: &Engine,
-    is: &Inspection,
-) -> Result<(), ContainerError> {
+fn refuse_in_gvisor(plan: &ContainerPlan, engine: &Engine, is: &Inspection) -> Result<(), ContainerError> {
     let has_signer = plan.mounts.iter().any(|mount| mount.container_path() == SshSigner::FOLDER);
-    if has_signer && is.runtime_name() == Runtime::Runsc.as_str() {
-        return Err(ContainerError::Unsupported {
-            field: "ssh_signer",
-            engine: name(engine.capabilities()),
-            problem: "runs all containers with gVisor".to_owned(),
-            hint: SshSigner::NOT_IN_GVISOR.to_owned(),
-        });
+    let refused = [
+        ("ssh_signer", has_signer, SshSigner::NOT_IN_GVISOR),
+        (
+            APPARMOR,
+            plan.isolation.apparmor.is_some(),
+            "it has a kernel of its own, which has no AppArmor; leave it out",
+        ),
+    ];
+    match refused.into_iter().find(|(_, asked, _)| *asked) {
+        Some((field, _, hint)) if is.runtime_name() == Runtime::Runsc.as_str() => {
+            Err(ContainerError::Unsupported {
+                field,
+                engine: name(engine.capabilities()),
+                problem: "runs all containers with gVisor".to_owned(),
+                hint: hint.to_owned(),
+            })
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// What is only known once a container is set up: an engine without root that may make no control groups reports limits which nothing enforces.
@@ -208,6 +229,17 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
             "the engine's service reads it: put a valid one where the service sees it, at the same path"
                 .to_owned(),
         ));
+    }
+    if let Some(profile) = &isolation.apparmor
+        && message.to_ascii_lowercase().contains("apparmor")
+    {
+        let hint = if says("not loaded") {
+            "load it on the engine's host: `apparmor_parser --replace FILE`"
+        } else {
+            "podman asks for one only as root: use a service that runs as root, or leave it out"
+        };
+        let problem = format!("cannot confine a container as `{profile}` says: {message}");
+        return Some((APPARMOR, problem, hint.to_owned()));
     }
     if !isolation.devices.is_empty() && says("CDI") {
         return Some((
@@ -318,6 +350,7 @@ mod tests {
         let unfiltered = plan(Isolation { seccomp: Seccomp::Default, ..Isolation::agent() });
         let with_device =
             plan(Isolation { devices: vec![Device::Cdi("a/b=c".to_owned())], ..Isolation::agent() });
+        let confined = plan(Isolation { apparmor: Some("mine".parse().unwrap()), ..Isolation::agent() });
         let bounded = ContainerPlan { disk: Some(1 << 20), ..plan(Isolation::agent()) };
         let mapped = plan(Isolation {
             user_namespace: UserNamespace::Private { first: 300_000, size: 65_536 },
@@ -371,6 +404,17 @@ mod tests {
                 "`/usr/bin/runsc --network=host start 8c93` failed: exit status 128",
                 Some("isolation.runtime"),
             ),
+            (
+                &confined,
+                "generating spec: AppArmor profile \"mine\" specified but not loaded",
+                Some(APPARMOR),
+            ),
+            (
+                &confined,
+                "apparmor profile \"mine\" specified, but Apparmor is not enabled on this system",
+                Some(APPARMOR),
+            ),
+            (&unfiltered, "AppArmor profile \"x\" specified but not loaded", None),
             (&unfiltered, "crun: cannot start a container that has stopped: exit status 1", None),
             (&limited, "netavark: no space left", None),
             (&unfiltered, "opening seccomp profile failed", None),

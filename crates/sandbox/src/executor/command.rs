@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use sandbox_inside::{CommandLine, Request};
+use sandbox_inside::{CommandLimits, CommandLine, Request};
 
-use crate::spec::{ContainerEnv, InvalidSpec};
+use crate::spec::{ByteSize, ContainerEnv, InvalidSpec, Launch, Runtime};
 use crate::task::Input;
 
 /// What the kernel takes as arguments and environment of a program, in bytes, with room to spare.
@@ -58,10 +58,26 @@ impl fmt::Debug for ExecCommand {
 }
 
 /// What is special about one command.
+///
+/// `memory` and `pids` keep one command from taking what the others in its container need. The container's first process looks at the command about 20
+/// times a second, less often where there are many processes or no processor is free. A command that exceeds a limit is killed, with everything that
+/// it started, in whatever session or process group: [`ExecResult::exceeded`](crate::executor::ExecResult::exceeded). Until then it can take all that its
+/// container has. The kernel enforces the container's own limits, [`ResourceLimits`](crate::ResourceLimits), and those are the bound for hostile commands.
+///
+/// A limit above the container's is an error, and so is any in gVisor, where each command has a container to itself. An engine that cannot
+/// limit containers, for want of control groups, has these all the same.
 #[derive(Debug, Default)]
 pub struct ExecOptions {
     /// Wall time. Default: the timeout of the executor's limits.
     pub timeout: Option<Duration>,
+    /// Memory of all its processes together, without what they map of files on a disk, and with what is swapped out. Shared memory counts once, unless a
+    /// process hides what it shares. Default: no limit but the container's.
+    ///
+    /// Only what a process has mapped counts. Files in memory (`/tmp`, `/dev/shm`, `memfd_create`), pipes and sockets do not, so a hostile
+    /// command can have more, up to the container's limit.
+    pub memory: Option<ByteSize>,
+    /// Its processes and threads, without the one that supervises it. Default: no limit but the container's.
+    pub pids: Option<u32>,
     /// Variables that are set over the container's. Unlike those they are in no configuration of the engine.
     pub env: ContainerEnv,
     /// What it reads. Default nothing.
@@ -70,8 +86,12 @@ pub struct ExecOptions {
     pub working_dir: Option<String>,
 }
 
-/// The request for `command`.
-pub(super) fn request(command: ExecCommand, options: &ExecOptions) -> Result<Request, InvalidSpec> {
+/// The request for `command`, in a container as `launch` has it.
+pub(super) fn request(
+    command: ExecCommand,
+    options: &ExecOptions,
+    launch: &Launch,
+) -> Result<Request, InvalidSpec> {
     options.env.validate()?;
     if options.timeout.is_some_and(|timeout| timeout.is_zero()) {
         return Err(InvalidSpec::new("timeout", "must be longer than 0 seconds"));
@@ -99,12 +119,50 @@ pub(super) fn request(command: ExecCommand, options: &ExecOptions) -> Result<Req
         env: options.env.variables().clone(),
         working_dir: options.working_dir.clone(),
         input: !matches!(options.stdin, Input::Empty),
+        limits: limits(options, launch)?,
     })
+}
+
+fn limits(options: &ExecOptions, launch: &Launch) -> Result<CommandLimits, InvalidSpec> {
+    let limits = CommandLimits { memory: options.memory.map(ByteSize::bytes), pids: options.pids };
+    within("memory", "bytes", limits.memory, launch.limits.memory.map(ByteSize::bytes))?;
+    within("pids", "processes", limits.pids, launch.limits.pids)?;
+    if launch.isolation.runtime == Some(Runtime::Runsc) && limits != CommandLimits::default() {
+        return Err(InvalidSpec::new(
+            if limits.memory.is_some() { "memory" } else { "pids" },
+            "of one command cannot be looked after in gVisor: limit the container, which each command has to itself there",
+        ));
+    }
+    Ok(limits)
+}
+
+fn within<T: Copy + Default + PartialOrd + fmt::Display>(
+    field: &str,
+    unit: &str,
+    limit: Option<T>,
+    container: Option<T>,
+) -> Result<(), InvalidSpec> {
+    match (limit, container) {
+        (Some(limit), _) if limit == T::default() => Err(InvalidSpec::new(field, "must be more than 0")),
+        (Some(limit), Some(most)) if limit > most => Err(InvalidSpec::new(
+            field,
+            format!(
+                "{limit} {unit} are more than the {most} that the limits of the container allow; raise those"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::{ImageTag, Isolation, ResourceLimits};
+
+    fn launch(limits: ResourceLimits, runtime: Option<Runtime>) -> Launch {
+        let isolation = Isolation { runtime, ..Isolation::untrusted() };
+        Launch { limits, isolation, ..Launch::new("c".to_owned(), ImageTag::new("localhost/x:1")) }
+    }
 
     #[test]
     fn commands_that_no_process_can_be_are_refused() {
@@ -115,6 +173,7 @@ mod tests {
             ..none()
         };
         let zero = ExecOptions { timeout: Some(Duration::ZERO), ..none() };
+        let launch = launch(ResourceLimits::untrusted(), None);
         for (command, options, field) in [
             ("".into(), none(), Some("command")),
             (Vec::<String>::new().into(), none(), Some("command")),
@@ -127,7 +186,7 @@ mod tests {
             (vec!["ls", ""].into(), none(), None),
         ] {
             let command: ExecCommand = command;
-            let refused = request(command, &options).err();
+            let refused = request(command, &options, &launch).err();
             assert_eq!(refused.as_ref().map(InvalidSpec::field), field, "{refused:?}");
         }
     }
@@ -136,8 +195,40 @@ mod tests {
     fn without_input_there_is_no_stdin() {
         let options = |stdin| ExecOptions { stdin, ..ExecOptions::default() };
         for (stdin, expected) in [(Input::Empty, false), (Input::Bytes(Vec::new()), true)] {
-            let request = request("cat".into(), &options(stdin)).unwrap();
+            let request = request("cat".into(), &options(stdin), &launch(ResourceLimits::default(), None));
+            let request = request.unwrap();
             assert_eq!(request.has_input(), expected);
+        }
+    }
+
+    #[test]
+    fn limits_that_cannot_hold_are_refused() {
+        let container = launch(ResourceLimits::untrusted(), None);
+        let unlimited = launch(ResourceLimits::default(), None);
+        let in_gvisor = launch(ResourceLimits::untrusted(), Some(Runtime::Runsc));
+        let options = |memory, pids| ExecOptions { memory, pids, ..ExecOptions::default() };
+        let mib = |number| Some(ByteSize::mib(number));
+        for (options, launch, refusal) in [
+            (options(mib(512), Some(100)), &container, None),
+            (
+                options(mib(513), None),
+                &container,
+                Some("memory: 537919488 bytes are more than the 536870912 that"),
+            ),
+            (options(None, Some(101)), &container, Some("pids: 101 processes are more than the 100 that")),
+            (options(mib(0), None), &container, Some("memory: must be more than 0")),
+            (options(None, Some(0)), &container, Some("pids: must be more than 0")),
+            (options(mib(513), Some(101)), &unlimited, None),
+            (options(mib(1), None), &in_gvisor, Some("memory: of one command cannot")),
+            (options(None, Some(1)), &in_gvisor, Some("pids: of one command cannot")),
+            (options(None, None), &in_gvisor, None),
+        ] {
+            let refused = request("x".into(), &options, launch).err().map(|error| error.to_string());
+            let as_expected = match (&refused, refusal) {
+                (Some(refused), Some(refusal)) => refused.starts_with(refusal),
+                (refused, refusal) => refused.is_none() && refusal.is_none(),
+            };
+            assert!(as_expected, "{refused:?}");
         }
     }
 }

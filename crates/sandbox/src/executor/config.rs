@@ -83,6 +83,7 @@ impl ExecutorConfig {
 
     /// How much they may use. Default [`ResourceLimits::untrusted`]. The timeout is that of each command that has none of its own; all else
     /// is for the container, the supervisor's few processes included: one, and one more for each running command.
+    /// For limits of one command see [`ExecOptions`](crate::executor::ExecOptions).
     #[must_use]
     pub fn limits(mut self, limits: ResourceLimits) -> Self {
         self.launch.limits = limits;

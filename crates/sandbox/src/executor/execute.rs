@@ -77,13 +77,13 @@ impl Executor {
     /// # Errors
     ///
     /// When the infrastructure fails, the program is not in the image, or the container ends first. A command that fails, or whose time is
-    /// over, is a result.
+    /// over or that exceeds a limit, is a result. A limit of `options` that is above the container's is [`SandboxError::InvalidSpec`].
     pub async fn execute(
         &self,
         command: impl Into<ExecCommand>,
         options: ExecOptions,
     ) -> Result<ExecResult, SandboxError> {
-        let request = request(command.into(), &options)?;
+        let request = request(command.into(), &options, &self.config.launch)?;
         let has_input = request.has_input();
         let work = Work {
             request,
@@ -217,10 +217,15 @@ impl Executor {
 }
 
 fn result(session: &Session, ran: Ran) -> Result<ExecResult, SandboxError> {
+    let mut exceeded = None;
     let exit_code = match ran.state {
         // What it wrote until then is worth more than how it was ended.
         _ if ran.timed_out => ExecResult::TIMED_OUT,
         CommandState::Ended(End::Exited(code)) => code,
+        CommandState::Ended(End::Exceeded(limit)) => {
+            exceeded = Some(limit);
+            ExecResult::KILLED
+        }
         CommandState::Ended(End::NotFound { program }) => {
             return Err(ContainerError::ProgramNotFound { program }.into());
         }
@@ -238,6 +243,7 @@ fn result(session: &Session, ran: Ran) -> Result<ExecResult, SandboxError> {
         stdout_cut,
         stderr_cut,
         timed_out: ran.timed_out,
+        exceeded,
         duration: ran.duration,
         tampered: Vec::new(),
     })

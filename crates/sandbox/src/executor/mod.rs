@@ -23,3 +23,4 @@ pub use fuzzed::supervisor_frames;
 pub use result::ExecResult;
 
 pub use crate::error::ExecutorError;
+pub use sandbox_inside::ExceededLimit;

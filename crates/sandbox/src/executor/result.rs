@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use sandbox_inside::ExceededLimit;
 use sandbox_workspace::TamperedPath;
 use serde::Serialize;
 
@@ -13,7 +14,8 @@ use crate::task::text;
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ExecResult {
-    /// The command's own exit code; 128 + signal when a signal ended it; 124, as `timeout(1)` has it, when its time was over.
+    /// The command's own exit code; 128 + signal when a signal ended it; 124, as `timeout(1)` has it, when its time was over;
+    /// 137 when it was killed since it exceeded a limit of its own.
     pub exit_code: i32,
     /// What it wrote on stdout, also when its time was over: at most the executor's output limit of it. Of more, both ends are kept and
     /// between them a line says how many bytes were cut.
@@ -28,6 +30,9 @@ pub struct ExecResult {
     pub stderr_cut: u64,
     /// Whether it was ended because its time was over.
     pub timed_out: bool,
+    /// The limit of [`ExecOptions`](crate::executor::ExecOptions) that it was killed for, since it exceeded it. `None` for what the
+    /// kernel refuses or kills at the limits of the container.
+    pub exceeded: Option<ExceededLimit>,
     /// From its start to its end, without the start of a container for it.
     pub duration: Duration,
     /// What was found in [protected](crate::Mount::protected) mounts since the last result, and moved away. A container's mounts are looked
@@ -42,10 +47,13 @@ impl ExecResult {
     /// Of a command whose time was over.
     pub const TIMED_OUT: i32 = 124;
 
+    /// Of a command that was killed with SIGKILL, as one is that exceeds a limit of its own.
+    pub const KILLED: i32 = 137;
+
     /// Whether it ended by itself with exit code 0.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.exit_code == 0 && !self.timed_out
+        self.exit_code == 0 && !self.timed_out && self.exceeded.is_none()
     }
 
     /// Whether something was cut from what it wrote.
@@ -72,6 +80,7 @@ impl fmt::Debug for ExecResult {
         f.debug_struct("ExecResult")
             .field("exit_code", &self.exit_code)
             .field("timed_out", &self.timed_out)
+            .field("exceeded", &self.exceeded)
             .field("stdout", &self.stdout_text())
             .field("stderr", &self.stderr_text())
             .field("duration", &self.duration)

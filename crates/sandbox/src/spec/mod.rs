@@ -18,8 +18,8 @@ pub use env::ContainerEnv;
 pub(crate) use git_settings::{over_https, with_git_settings};
 pub use image::{ImageSource, ImageTag};
 pub use isolation::{
-    Capability, Device, HostEntry, Isolation, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit, UlimitKind,
-    UserNamespace,
+    AppArmorProfile, Capability, Device, HostEntry, Isolation, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit,
+    UlimitKind, UserNamespace,
 };
 pub use limits::ResourceLimits;
 pub use network::{Network, NetworkSandboxConfig};

@@ -8,6 +8,7 @@ mod crowd;
 mod errors;
 mod files;
 mod host;
+mod limits;
 mod network;
 mod output;
 mod parallel;

@@ -3,6 +3,7 @@
 use std::fs;
 
 use e2e_tests::bed::{self, Bed};
+use e2e_tests::setting::Setting;
 use sandbox::isolation::{Capability, Device, Runtime, Seccomp, UserNamespace};
 use sandbox::{Isolation, Mount};
 
@@ -46,6 +47,24 @@ async fn a_profile_filters_system_calls_and_a_missing_one_is_an_error() {
     assert!(filtered.contains("Seccomp: 2"), "{filtered}");
     let (field, text) = refusal(&bed, with(Seccomp::Profile("/no/such/profile.json".into()))).await;
     assert!(field == "isolation.seccomp" && text.contains("/no/such/profile.json"), "{text}");
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_apparmor_profile_that_cannot_be_in_force_is_an_error() {
+    let bed = Bed::new().await;
+    let profile = "no-such-profile-of-the-tests".parse().expect("a good name");
+    let confined = Isolation { apparmor: Some(profile), ..Isolation::agent() };
+    let (field, text) = refusal(&bed, confined).await;
+    // What the fix is depends on the machine.
+    let enabled = fs::read_to_string("/sys/module/apparmor/parameters/enabled").unwrap_or_default();
+    let fix = match (enabled.trim(), Setting::of_this_run().is_rootless()) {
+        ("Y", false) => "apparmor_parser --replace",
+        ("Y", true) => "a service that runs as root",
+        _ => "the kernel has no AppArmor",
+    };
+    assert!(field == "isolation.apparmor" && text.contains(fix), "{text}");
+    assert_eq!(output(&bed, Isolation::agent(), "echo runs").await, "runs\n", "the control");
     bed.close().await;
 }
 

@@ -20,6 +20,9 @@ pub enum Scenario {
     ToolLoop,
     /// `web-search`: one call of the `WebSearch` tool, whose own prompt is `scenario:tools-seen`, then a text that quotes what it printed.
     WebSearch,
+    /// `mcp`: one call of the tool `echo` of the MCP server `mcp`, then a text that quotes what it printed. A line `message: …` of the prompt is
+    /// what it is called with.
+    Mcp,
     /// `tools-seen`: a text that says which tools of the vendor's the request has.
     ToolsSeen,
     /// `subagent`: one call of the Agent tool, whose own prompt is answered like `tool-use`, then a text.
@@ -57,6 +60,7 @@ const NAMED: &[(&str, Scenario)] = &[
     ("tool-use", Scenario::ToolUse),
     ("tool-loop", Scenario::ToolLoop),
     ("web-search", Scenario::WebSearch),
+    ("mcp", Scenario::Mcp),
     ("tools-seen", Scenario::ToolsSeen),
     ("subagent", Scenario::Subagent),
     ("background", Scenario::Background),

@@ -93,7 +93,11 @@ impl Turn<'_> {
                 self.tool_then_text(&self.command(), |output| format!("The tool printed: {output}"))
             }
             Scenario::ToolLoop => self.bash(&format!("echo round {}", self.conversation.tool_rounds + 1)),
-            Scenario::WebSearch => self.web_search(),
+            Scenario::WebSearch => self.call_then_text("WebSearch", json!({"query": "scenario:tools-seen"})),
+            Scenario::Mcp => {
+                let message = self.line("message:").unwrap_or("a message");
+                self.call_then_text("mcp__mcp__echo", json!({"message": message}))
+            }
             Scenario::ToolsSeen => self.message(vec![Block::Text(self.tools_seen())]),
             Scenario::Subagent => self.subagent(Wait::ForAnswer),
             Scenario::Background => self.subagent(Wait::No),
@@ -174,10 +178,9 @@ impl Turn<'_> {
         ])
     }
 
-    fn web_search(&self) -> Message {
-        let search = Block::ToolUse { name: "WebSearch", input: json!({"query": "scenario:tools-seen"}) };
+    fn call_then_text(&self, name: &'static str, input: Value) -> Message {
         match &self.conversation.tool_result {
-            None => self.message(vec![search]),
+            None => self.message(vec![Block::ToolUse { name, input }]),
             Some(output) => self.message(vec![Block::Text(format!("The tool printed: {output}"))]),
         }
     }
@@ -192,9 +195,13 @@ impl Turn<'_> {
     }
 
     fn command(&self) -> String {
-        let prompt = self.conversation.newest_prompt();
-        let line = prompt.lines().find_map(|line| line.trim().strip_prefix("command:"));
-        line.map_or_else(|| "echo output of the tool".to_owned(), |command| command.trim().to_owned())
+        self.line("command:").unwrap_or("echo output of the tool").to_owned()
+    }
+
+    /// What follows `key` on a line of the prompt.
+    fn line(&self, key: &str) -> Option<&str> {
+        let mut lines = self.conversation.newest_prompt().lines();
+        lines.find_map(|line| line.trim().strip_prefix(key)).map(str::trim)
     }
 
     fn subagent(&self, wait: Wait) -> Message {

@@ -58,6 +58,8 @@ pub(in crate::container) struct KernelFacts {
     pub(in crate::container) filter: Option<Filter>,
     /// The one that was asked for, where one was, or why it cannot be read.
     pub(in crate::container) profile: Option<Result<Filter, String>>,
+    /// The `AppArmor` profile that the runtime was asked to apply.
+    pub(in crate::container) apparmor: Option<String>,
 }
 
 /// Reads the facts about `first`, which must be the container's. `asked` are paths of the container.
@@ -106,6 +108,7 @@ pub(in crate::container) fn read(
         disk: None,
         filter: None,
         profile: None,
+        apparmor: None,
     })
 }
 
@@ -309,6 +312,7 @@ Max pending signals       96365                96365                signals   \n
             disk: None,
             filter: None,
             profile: None,
+            apparmor: None,
         };
         assert_eq!(facts, expected);
         assert_eq!(facts.mounts.len(), 1);

@@ -1,6 +1,6 @@
-//! The filter of system calls that a container's runtime was asked to load.
+//! The filter of system calls that a container's runtime was asked to load, and the `AppArmor` profile.
 //!
-//! With no-new-privileges it is loaded in the last moment before the program, so the kernel has nothing to report yet. What podman reports in
+//! With no-new-privileges the filter is loaded in the last moment before the program, so the kernel has nothing to report yet. What podman reports in
 //! an inspection is not what the runtime gets; this is.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,15 +168,26 @@ fn is_error(is: Option<u32>, number: Option<u32>, name: Option<&str>) -> bool {
     }
 }
 
-/// The filter in the runtime's configuration at `path`, as the process `monitor` sees it.
-pub(in crate::container) fn runtime_filter(
-    proc: &Path,
-    monitor: u32,
-    path: &str,
-) -> Result<Option<Filter>, String> {
+/// What a runtime was asked to load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::container) struct Requested {
+    pub(in crate::container) filter: Option<Filter>,
+    pub(in crate::container) apparmor: Option<String>,
+}
+
+/// What the runtime's configuration at `path` asks for, as the process `monitor` sees it.
+pub(in crate::container) fn requested(proc: &Path, monitor: u32, path: &str) -> Result<Requested, String> {
     #[derive(Deserialize)]
     struct Configuration {
         linux: Linux,
+        #[serde(default)]
+        process: Process,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Process {
+        #[serde(default)]
+        apparmor_profile: Option<String>,
     }
     #[derive(Deserialize)]
     struct Linux {
@@ -192,7 +203,7 @@ pub(in crate::container) fn runtime_filter(
     // A parser's message would quote the document, which holds environment variables.
     let configuration: Configuration =
         serde_json::from_str(&text).map_err(|_| failed(&"not a configuration of a container"))?;
-    Ok(configuration.linux.seccomp)
+    Ok(Requested { filter: configuration.linux.seccomp, apparmor: configuration.process.apparmor_profile })
 }
 
 /// The filter in the profile at `path`, where this program sees what the engine's service does. Below the folders that `resolver` knows as
@@ -329,15 +340,19 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let read = |text: &str| {
             fs::write(folder.join("config.json"), text).unwrap();
-            runtime_filter(proc.path(), 6, "/storage/config.json")
+            requested(proc.path(), 6, "/storage/config.json")
         };
         let with = r#"{"linux": {"seccomp": {"defaultAction": "SCMP_ACT_ERRNO", "architectures": ["SCMP_ARCH_X86_64"]}}}"#;
-        assert_eq!(read(with).unwrap().unwrap().default_action, "SCMP_ACT_ERRNO");
-        assert_eq!(read(r#"{"linux": {}}"#).unwrap(), None);
+        let asked = read(with).unwrap();
+        assert_eq!((asked.filter.unwrap().default_action.as_str(), asked.apparmor), ("SCMP_ACT_ERRNO", None));
+        let nothing = Requested { filter: None, apparmor: None };
+        assert_eq!(read(r#"{"linux": {}}"#).unwrap(), nothing);
+        let confined = read(r#"{"linux": {}, "process": {"apparmorProfile": "mine"}}"#).unwrap();
+        assert_eq!(confined.apparmor.as_deref(), Some("mine"));
         for bad in ["", "{}", r#"{"linux": {"seccomp": 7}, "process": {"env": ["A=hunter2"]}}"#] {
             let error = read(bad).unwrap_err();
             assert!(error.contains("config.json") && !error.contains("hunter2"), "{error}");
         }
-        assert!(runtime_filter(proc.path(), 5, "/storage/config.json").is_err());
+        assert!(requested(proc.path(), 5, "/storage/config.json").is_err());
     }
 }

@@ -14,7 +14,7 @@ pub(super) use disk::disk_bound;
 pub(super) use facts::{KernelFacts, nodes, read, roots};
 #[cfg(test)]
 pub(super) use filter::Filter;
-pub(super) use filter::{profile, runtime_filter};
+pub(super) use filter::{Requested, profile, requested};
 pub(super) use mountinfo::KernelMount;
 #[cfg(test)]
 pub(super) use mountinfo::parse;

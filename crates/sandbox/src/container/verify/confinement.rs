@@ -18,6 +18,9 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspec
     found.compare("privileged", false, host.privileged);
     found.compare("read-only root", plan.isolation.read_only_root, host.readonly_rootfs);
     security_options(found, plan, host);
+    if let Some(planned) = &plan.isolation.apparmor {
+        found.compare("AppArmor profile", planned.as_str(), is.apparmor_profile.as_str());
+    }
     namespaces(found, plan, host);
     found.compare("removes itself", false, host.auto_remove);
     found.compare("publishes ports", false, host.publish_all_ports || !host.port_bindings.is_empty());
@@ -154,6 +157,10 @@ fn are_mounts(kernel: &KernelFacts) -> bool {
 pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
     let isolation = &plan.isolation;
     filter(found, plan, kernel);
+    if let Some(planned) = &isolation.apparmor {
+        let is = kernel.apparmor.as_deref();
+        found.compare("AppArmor profile of the runtime", Some(planned.as_str()), is);
+    }
     nodes(found, plan, kernel);
     let keeps: BTreeSet<String> =
         isolation.capabilities.iter().map(|capability| capability.name().to_owned()).collect();
@@ -261,6 +268,32 @@ mod tests {
             let mut found = Differences::default();
             super::filter(&mut found, &plan, &facts);
             assert_eq!(found.0.is_empty(), good, "{:?} {:?}", plan.isolation.seccomp, found.0);
+        }
+    }
+
+    #[test]
+    fn an_apparmor_profile_is_the_engines_and_the_runtimes_or_the_container_is_refused() {
+        let planned = |name: &str| ContainerPlan {
+            isolation: Isolation { apparmor: Some(name.parse().unwrap()), ..isolation() },
+            ..plan()
+        };
+        let asked = |name: &str| KernelFacts { apparmor: Some(name.to_owned()), ..kernel() };
+        for (plan, inspected, facts, named) in [
+            (planned("mine"), "mine", asked("mine"), None),
+            (planned("mine"), "", asked("mine"), Some("AppArmor profile:")),
+            (planned("mine"), "mine", asked("other"), Some("AppArmor profile of the runtime:")),
+            (planned("mine"), "mine", kernel(), Some("AppArmor profile of the runtime:")),
+            // The engine's choice.
+            (plan(), "containers-default", asked("containers-default"), None),
+        ] {
+            let answer = changed(INSPECTIONS[1], "/AppArmorProfile", json!(inspected));
+            let found = differences(&plan, answer, &facts);
+            let as_expected = match (found.as_slice(), named) {
+                ([], None) => true,
+                ([only], Some(named)) => only.starts_with(named),
+                _ => false,
+            };
+            assert!(as_expected, "{found:?}");
         }
     }
 

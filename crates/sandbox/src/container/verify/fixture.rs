@@ -110,6 +110,7 @@ pub(super) fn kernel() -> KernelFacts {
         disk: None,
         filter: Some(filter("read")),
         profile: Some(Ok(filter("read"))),
+        apparmor: None,
     }
 }
 

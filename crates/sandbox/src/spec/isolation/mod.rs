@@ -1,5 +1,6 @@
 //! How a container is confined, whatever its network and its share of the machine are.
 
+mod apparmor;
 mod capability;
 mod device;
 mod host_entry;
@@ -13,6 +14,7 @@ mod ulimit;
 mod user_namespace;
 mod whole;
 
+pub use apparmor::AppArmorProfile;
 pub use capability::Capability;
 pub use device::Device;
 pub use host_entry::HostEntry;

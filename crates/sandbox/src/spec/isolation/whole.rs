@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{
-    Capability, Device, HostEntry, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit, UlimitKind, UserNamespace,
-    rules,
+    AppArmorProfile, Capability, Device, HostEntry, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit, UlimitKind,
+    UserNamespace, rules,
 };
 use crate::spec::{InvalidSpec, Mount};
 
@@ -39,6 +39,8 @@ pub struct Isolation {
     pub no_new_privileges: bool,
     /// The filter of system calls.
     pub seccomp: Seccomp,
+    /// The `AppArmor` profile. `None`: what the engine's service gives each container, which may be none.
+    pub apparmor: Option<AppArmorProfile>,
     /// Files and folders of the container that appear empty, in addition to those that the engine always hides.
     pub masked_paths: Vec<String>,
     /// The root file system cannot be written. `/tmp`, `/run` and `/var/tmp`, which the engine would then make writable without
@@ -96,6 +98,7 @@ impl Isolation {
             .into(),
             no_new_privileges: true,
             seccomp: Seccomp::Sandbox,
+            apparmor: None,
             masked_paths: Vec::new(),
             read_only_root: false,
             tmpfs: Vec::new(),
@@ -186,6 +189,7 @@ impl Isolation {
             capabilities,
             no_new_privileges,
             seccomp,
+            apparmor,
             masked_paths,
             read_only_root,
             tmpfs,
@@ -215,6 +219,7 @@ impl Isolation {
             Seccomp::Profile(path) => line.push(format!("--security-opt=seccomp={}", path.display())),
             Seccomp::Unconfined => line.push("--security-opt=seccomp=unconfined".to_owned()),
         }
+        line.extend(apparmor.iter().map(|profile| format!("--security-opt=apparmor={profile}")));
         if !masked_paths.is_empty() {
             line.push(format!("--security-opt=mask={}", masked_paths.join(":")));
         }

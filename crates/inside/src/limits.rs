@@ -1,0 +1,24 @@
+//! What one command may use of its container.
+
+use serde::{Deserialize, Serialize};
+
+/// What the processes of one command may use together. `None`: what the container has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandLimits {
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Processes and threads.
+    pub pids: Option<u32>,
+}
+
+/// A limit of a command that was exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ExceededLimit {
+    /// On memory.
+    Memory,
+    /// On processes and threads.
+    Pids,
+}
