@@ -3,6 +3,7 @@
 #![doc = include_str!("guide.md")]
 
 mod engine;
+mod launch;
 mod script;
 mod supervisor;
 
