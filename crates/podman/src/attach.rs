@@ -27,9 +27,12 @@ pub enum Chunk {
 /// What the process writes, until it has ended. The order between stdout and stderr is not kept.
 ///
 /// The end of the stream may also mean that the engine's service died: only [`Engine::wait_container`] says which.
-pub struct Output {
+pub struct Output(Pin<Box<dyn Stream<Item = Result<Chunk, EngineError>> + Send>>);
+
+/// The engine's frames of a container's output as chunks, until one is not understood.
+struct Frames<S> {
     container: String,
-    frames: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>,
+    inner: S,
     ended: bool,
 }
 
@@ -58,7 +61,7 @@ impl Engine {
         let call = self.docker().attach_container(container, Some(options));
         let AttachContainerResults { output, input } =
             within(CALL_DEADLINE, "attach to container", container, call).await?;
-        Ok((Stdin(input), Output { container: container.to_owned(), frames: output, ended: false }))
+        Ok((Stdin::new(input), Output::of_frames(container, output)))
     }
 }
 
@@ -66,10 +69,18 @@ impl Stream for Output {
     type Item = Result<Chunk, EngineError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(context)
+    }
+}
+
+impl<S: Stream<Item = Result<LogOutput, Error>> + Unpin> Stream for Frames<S> {
+    type Item = Result<Chunk, EngineError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.ended {
             return Poll::Ready(None);
         }
-        let Poll::Ready(frame) = self.frames.as_mut().poll_next(context) else {
+        let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_next(context) else {
             return Poll::Pending;
         };
         let item = match frame {
@@ -88,16 +99,30 @@ impl Stream for Output {
     }
 }
 
-impl Output {
-    pub(crate) fn new(
-        container: &str,
-        frames: impl Stream<Item = Result<LogOutput, Error>> + Send + 'static,
-    ) -> Self {
-        Self { container: container.to_owned(), frames: Box::pin(frames), ended: false }
-    }
-
+impl<S> Frames<S> {
     fn failed(&self, cause: Cause) -> EngineError {
         EngineError::new("read the output of container", &self.container, cause)
+    }
+}
+
+impl Output {
+    /// Output that comes from no engine. An error is its end.
+    pub fn new(chunks: impl Stream<Item = Result<Chunk, EngineError>> + Send + 'static) -> Self {
+        Self(Box::pin(chunks))
+    }
+
+    pub(crate) fn of_frames(
+        container: &str,
+        frames: impl Stream<Item = Result<LogOutput, Error>> + Send + Unpin + 'static,
+    ) -> Self {
+        Self::new(Frames { container: container.to_owned(), inner: frames, ended: false })
+    }
+}
+
+impl Stdin {
+    /// The stdin of a process that no engine runs.
+    pub fn new(writer: impl AsyncWrite + Send + 'static) -> Self {
+        Self(Box::pin(writer))
     }
 }
 
@@ -121,10 +146,7 @@ impl AsyncWrite for Stdin {
 
 impl fmt::Debug for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Output")
-            .field("container", &self.container)
-            .field("ended", &self.ended)
-            .finish_non_exhaustive()
+        f.write_str("Output")
     }
 }
 

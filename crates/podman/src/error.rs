@@ -48,6 +48,18 @@ impl EngineError {
         move |error| Self::new(operation, object, error.into())
     }
 
+    /// The error of a caller that stands in for an engine: what it could not do, with which object, and why.
+    #[must_use]
+    pub fn refused(operation: &'static str, object: &str, problem: impl Into<String>) -> Self {
+        Self::new(operation, object, Cause::Refused(problem.into()))
+    }
+
+    /// The same for an engine that is not there (any more).
+    #[must_use]
+    pub fn unreachable(operation: &'static str, object: &str) -> Self {
+        Self::new(operation, object, Cause::Unreachable("no engine was asked".into()))
+    }
+
     /// A container whose process is still there long after SIGKILL.
     #[must_use]
     pub fn unkillable(container: &str, after: Duration) -> Self {

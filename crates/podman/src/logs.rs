@@ -13,6 +13,6 @@ impl Engine {
     #[must_use]
     pub fn logs(&self, container: &str) -> Output {
         let options = LogsOptionsBuilder::default().stdout(true).stderr(true).build();
-        Output::new(container, self.docker().logs(container, Some(options)))
+        Output::of_frames(container, Box::pin(self.docker().logs(container, Some(options))))
     }
 }

@@ -10,7 +10,7 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument as _;
 
 use crate::config::SandboxConfig;
-use crate::container::OwnFiles;
+use crate::container::{Launcher, OwnFiles};
 use crate::egress::{self, Egress};
 use crate::error::SandboxError;
 use crate::reap::{InstanceLock, Labels, Role};
@@ -19,10 +19,18 @@ use crate::spec::{ImageTag, ObjectId};
 use crate::stop_switch::StopSwitch;
 use sandbox_podman::Engine;
 
+/// What launches the programs of a sandbox.
+pub(crate) enum Backend {
+    /// Podman, as this crate verifies it.
+    Engine(Engine),
+    /// What the caller gave us in its place.
+    Injected(Arc<dyn Launcher>),
+}
+
 /// What tasks need of their sandbox.
 pub(crate) struct Shared {
     config: SandboxConfig,
-    engine: Engine,
+    backend: Backend,
     instance: InstanceLock,
     egress: OnceCell<Egress>,
     /// Whether its start was begun, whatever became of it.
@@ -34,10 +42,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(config: SandboxConfig, engine: Engine, instance: InstanceLock) -> Self {
+    pub(crate) fn new(config: SandboxConfig, backend: Backend, instance: InstanceLock) -> Self {
         Self {
             config,
-            engine,
+            backend,
             instance,
             egress: OnceCell::new(),
             begun: AtomicBool::new(false),
@@ -50,8 +58,19 @@ impl Shared {
         &self.config
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
+    pub(crate) fn engine(&self) -> Result<&Engine, SandboxError> {
+        match &self.backend {
+            Backend::Engine(engine) => Ok(engine),
+            Backend::Injected(_) => Err(SandboxError::NoEngine),
+        }
+    }
+
+    /// What launches programs where no engine does.
+    pub(crate) fn launcher(&self) -> Option<&Arc<dyn Launcher>> {
+        match &self.backend {
+            Backend::Engine(_) => None,
+            Backend::Injected(launcher) => Some(launcher),
+        }
     }
 
     pub(crate) fn prefix(&self) -> &str {
@@ -72,7 +91,7 @@ impl Shared {
         self.begun.store(true, Ordering::Relaxed);
         let start = async || {
             let labels = self.labels("").with_role(Role::Egress);
-            Ok(Egress::start(&self.engine, &self.config, labels).await?)
+            Ok(Egress::start(self.engine()?, &self.config, labels).await?)
         };
         self.egress.get_or_try_init(start).await
     }
@@ -101,8 +120,13 @@ impl Shared {
     }
 
     pub(crate) async fn image_id(&self, tag: &ImageTag) -> Result<String, SandboxError> {
-        let facts = self.engine.image(tag.as_str()).await?;
-        facts.map(|facts| facts.id).ok_or_else(|| SandboxError::NoImage(tag.clone()))
+        let id = match &self.backend {
+            Backend::Engine(engine) => engine.image(tag.as_str()).await?.map(|facts| facts.id),
+            Backend::Injected(launcher) => {
+                launcher.has_image(tag.as_str()).await?.then(|| tag.as_str().to_owned())
+            }
+        };
+        id.ok_or_else(|| SandboxError::NoImage(tag.clone()))
     }
 
     /// The files that give a container its name, its neighbours and its name server.
@@ -122,7 +146,10 @@ impl Shared {
 
     /// The name of the egress network if no instance used it and it was removed.
     pub(crate) async fn remove_unused_network(&self) -> Result<Option<String>, SandboxError> {
-        Ok(egress::remove_unused_network(&self.engine, &self.config, &self.labels("")).await?)
+        let Ok(engine) = self.engine() else {
+            return Ok(None);
+        };
+        Ok(egress::remove_unused_network(engine, &self.config, &self.labels("")).await?)
     }
 
     pub(crate) fn new_switch(&self) -> Arc<StopSwitch> {

@@ -53,6 +53,7 @@ pub mod fuzzing;
 pub mod gate;
 pub mod image;
 mod image_store;
+pub mod launcher;
 mod network_log;
 mod program;
 mod reap;
@@ -72,14 +73,12 @@ pub use program::ProgramError;
 pub use reap::LockError;
 pub use sandbox::Sandbox;
 pub use sandbox_files::host_path;
-pub use sandbox_podman::EngineError;
+pub use sandbox_podman::{Chunk as OutputChunk, EngineError};
 pub use spec::{
     ByteSize, CommandSpec, ContainerEnv, Cpus, HostService, ImageSource, ImageTag, InvalidSpec, Isolation,
     Mount, Network, NetworkSandboxConfig, ResourceLimits, TaskSpec,
 };
-pub use task::{
-    Command, CommandResult, Execution, ExecutionResult, Input, Outcome, OutputChunk, Prompt, Task, Timings,
-};
+pub use task::{Command, CommandResult, Execution, ExecutionResult, Input, Outcome, Prompt, Task, Timings};
 
 /// What an [`Isolation`] is made of.
 pub mod isolation {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::config::SandboxConfig;
-use crate::container;
-use crate::context::Shared;
+use crate::container::{self, Launcher};
+use crate::context::{Backend, Shared};
 use crate::egress;
 use crate::error::{ImageBuildError, SandboxError};
 use crate::executor::{Executor, ExecutorConfig};
@@ -49,7 +49,8 @@ impl Sandbox {
             .map_err(|error| SandboxError::from(error).or_engine_not_running())?;
         let instance = InstanceLock::acquire(&config.state_dir)?;
         let engine = engine.with_seccomp_profile(&container::write_filter(&config.state_dir)?);
-        let sandbox = Self { shared: Arc::new(Shared::new(config, engine, instance)), runs: Arc::default() };
+        let shared = Arc::new(Shared::new(config, Backend::Engine(engine), instance));
+        let sandbox = Self { shared, runs: Arc::default() };
         if !on_demand {
             // Neither is dropped half done when the other fails.
             let (swept, prepared) = tokio::join!(sandbox.remove_left(), sandbox.prepare());
@@ -63,6 +64,27 @@ impl Sandbox {
         Ok(sandbox)
     }
 
+    /// A sandbox whose programs `launcher` launches, and no podman: for tests of programs that use this crate, with a
+    /// [`ScriptedEngine`](crate::launcher::ScriptedEngine), and for engines that this crate does not know. Of the configuration, `engine`, `proxy_dir` and `upstream`
+    /// are not used. What is launched, and what is not, is said in [`launcher`](crate::launcher).
+    ///
+    /// **It keeps none of the promises of this crate about containers and networks.** It has no proxy, verifies nothing, and confines a
+    /// program as far as `launcher` does. No configuration, variable or file leads here: [`Sandbox::start`] always is podman, verified.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration cannot be used, or `state_dir` cannot be written.
+    pub fn with_launcher(
+        config: SandboxConfig,
+        launcher: impl Launcher + 'static,
+    ) -> Result<Self, SandboxError> {
+        config.validate()?;
+        let instance = InstanceLock::acquire(&config.state_dir)?;
+        tracing::warn!("a launcher stands in the place of podman: programs are confined as far as it does");
+        let shared = Arc::new(Shared::new(config, Backend::Injected(Arc::new(launcher)), instance));
+        Ok(Self { shared, runs: Arc::default() })
+    }
+
     /// Prepares what all tasks share, unless that was done: with [`SandboxConfig::on_demand`], the first execution that needs a proxy need not
     /// wait for it then.
     ///
@@ -70,6 +92,9 @@ impl Sandbox {
     ///
     /// When something cannot be prepared.
     pub async fn prepare(&self) -> Result<(), SandboxError> {
+        if self.shared.launcher().is_some() {
+            return Ok(());
+        }
         Box::pin(self.shared.egress()).await.map(drop)
     }
 
@@ -152,7 +177,7 @@ impl Sandbox {
         let id = match source {
             ImageSource::Build { .. } => String::new(),
             ImageSource::Existing(name) => {
-                let image = self.shared.engine().image(name).await?;
+                let image = self.shared.engine()?.image(name).await?;
                 image.ok_or_else(|| ImageBuildError::NotFound { name: name.escape_debug().to_string() })?.id
             }
         };
@@ -165,7 +190,7 @@ impl Sandbox {
     ///
     /// When the engine fails.
     pub async fn list_images(&self) -> Result<Vec<ImageSummary>, SandboxError> {
-        Ok(image_store::list(self.shared.engine(), self.shared.prefix()).await?)
+        Ok(image_store::list(self.shared.engine()?, self.shared.prefix()).await?)
     }
 
     /// Removes the images of this prefix that are older than `age` or were replaced, and returns which. Images in use stay.
@@ -174,7 +199,7 @@ impl Sandbox {
     ///
     /// When the engine fails.
     pub async fn prune_images(&self, age: Duration) -> Result<Vec<ImageSummary>, SandboxError> {
-        Ok(image_store::prune(self.shared.engine(), self.shared.prefix(), age).await?)
+        Ok(image_store::prune(self.shared.engine()?, self.shared.prefix(), age).await?)
     }
 
     /// Removes what [`Sandbox::ensure_image`] made of `source`, and returns the tags that were there. An image that was not built here stays;
@@ -191,8 +216,8 @@ impl Sandbox {
         let mut removed = Vec::new();
         // An overlay goes before what it is built on.
         for tag in [Some(tags.overlay), tags.repo].into_iter().flatten() {
-            if self.shared.engine().image(&tag).await?.is_some() {
-                self.shared.engine().remove_image(&tag).await?;
+            if self.shared.engine()?.image(&tag).await?.is_some() {
+                self.shared.engine()?.remove_image(&tag).await?;
                 removed.push(tag);
             }
         }
@@ -209,7 +234,7 @@ impl Sandbox {
         tags: &[&str],
         writer: &mut (dyn AsyncWrite + Send + Unpin),
     ) -> Result<(), SandboxError> {
-        Ok(image::save(self.shared.engine(), tags, writer).await?)
+        Ok(image::save(self.shared.engine()?, tags, writer).await?)
     }
 
     /// Loads the images of an archive; returns their tags.
@@ -221,7 +246,7 @@ impl Sandbox {
         &self,
         reader: impl AsyncRead + Send + Unpin + 'static,
     ) -> Result<Vec<String>, SandboxError> {
-        Ok(image::load(self.shared.engine(), reader).await?)
+        Ok(image::load(self.shared.engine()?, reader).await?)
     }
 
     /// Looks from inside of containers whether the sandbox keeps its promises, on this engine and in the image of `spec`.
@@ -234,10 +259,11 @@ impl Sandbox {
         verify::verify(&self.shared, &spec).await
     }
 
-    /// What the engine's version can do.
+    /// What the engine's version can do. With a launcher in its place, what the oldest podman can.
     #[must_use]
-    pub fn capabilities(&self) -> &Capabilities {
-        self.shared.engine().capabilities()
+    pub fn capabilities(&self) -> Capabilities {
+        let oldest = || Capabilities::new(Capabilities::OLDEST);
+        self.shared.engine().map_or_else(|_| oldest(), |engine| *engine.capabilities())
     }
 
     /// What the engine says about itself and its host.
@@ -246,7 +272,7 @@ impl Sandbox {
     ///
     /// When the engine fails.
     pub async fn engine_facts(&self) -> Result<EngineFacts, SandboxError> {
-        Ok(self.shared.engine().facts().await?)
+        Ok(self.shared.engine()?.facts().await?)
     }
 
     /// What exists on the engine under this prefix, and whose it is.
@@ -255,7 +281,7 @@ impl Sandbox {
     ///
     /// When the engine fails.
     pub async fn inventory(&self) -> Result<Inventory, SandboxError> {
-        Ok(reap::inventory(self.shared.engine(), self.shared.prefix()).await?)
+        Ok(reap::inventory(self.shared.engine()?, self.shared.prefix()).await?)
     }
 
     /// Bridges on the engine's host that a killed podman service left: they have a name that the sandbox chose for a network of this engine,
@@ -265,7 +291,7 @@ impl Sandbox {
     ///
     /// When the engine fails.
     pub async fn stray_bridges(&self) -> Result<Option<Vec<String>>, SandboxError> {
-        Ok(egress::stray_bridges(self.shared.engine()).await?)
+        Ok(egress::stray_bridges(self.shared.engine()?).await?)
     }
 
     /// Removes what dead instances left, and the egress network when no instance uses it. [`Sandbox::start`] removes the former too.
@@ -282,7 +308,10 @@ impl Sandbox {
     /// Removes what dead instances left.
     async fn remove_left(&self) -> Result<SweepReport, SandboxError> {
         self.shared.remove_old_files();
-        Ok(reap::sweep(self.shared.engine(), self.shared.prefix()).await?)
+        let Ok(engine) = self.shared.engine() else {
+            return Ok(SweepReport::default());
+        };
+        Ok(reap::sweep(engine, self.shared.prefix()).await?)
     }
 
     /// Removes what all instances share and the next start-up makes again: the egress network and the trust files of images. Returns
@@ -295,7 +324,7 @@ impl Sandbox {
     /// When the engine fails.
     pub async fn remove_shared(&self) -> Result<bool, SandboxError> {
         let shared = &self.shared;
-        Ok(egress::remove_shared(shared.engine(), shared.config(), &shared.labels("")).await?)
+        Ok(egress::remove_shared(shared.engine()?, shared.config(), &shared.labels("")).await?)
     }
 
     /// Stops all executions of this instance, waits for their ends, and removes everything it made; the egress network too,
@@ -308,7 +337,9 @@ impl Sandbox {
         self.shared.stop_all().await;
         self.shared.wait_for_cleanups().await;
         self.runs.release();
-        reap::remove_instance(self.shared.engine(), self.shared.prefix(), self.shared.instance_id()).await?;
+        if let Ok(engine) = self.shared.engine() {
+            reap::remove_instance(engine, self.shared.prefix(), self.shared.instance_id()).await?;
+        }
         self.shared.stop_egress().await
     }
 }

@@ -9,6 +9,7 @@ mod error;
 mod filter;
 mod image_probe;
 mod kernel;
+mod launcher;
 mod monitor;
 mod overlay;
 mod own_files;
@@ -21,9 +22,11 @@ mod verify;
 pub use error::ContainerError;
 pub(crate) use filter::write as write_filter;
 pub(crate) use image_probe::ImageProbe;
+pub(crate) use launcher::Injected;
+pub use launcher::{Answer, Exit, LaunchPlan, LaunchedProgram, Launcher, ProgramControl, ProgramLog};
 pub(crate) use own_files::OwnFiles;
 pub(crate) use plan::{Attachment, ContainerPlan, Detachment, Networks, PlannedNetwork};
-pub(crate) use run::{Attached, Created, Exit, Handle, Running};
+pub(crate) use run::{Attached, Created, Handle, Running};
 
 #[cfg(test)]
 pub(crate) use request::tests::a_plan;

@@ -12,6 +12,7 @@ use sandbox_podman::{
 
 use super::error::ContainerError;
 use super::kernel::{self, Node, Process};
+use super::launcher::{Answer, Exit, LaunchedProgram, ProgramControl, ProgramLog};
 use super::monitor::Monitor;
 use super::plan::ContainerPlan;
 use super::{apparmor, default_limits, support, verify};
@@ -71,15 +72,6 @@ pub(crate) struct Handle {
     monitor: Option<Arc<Monitor>>,
     stop_signal: StopSignal,
     stop_timeout: Duration,
-}
-
-/// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Exit {
-    /// Its exit code; 128 and the signal's number where a signal ended it.
-    pub(crate) code: i64,
-    /// Whether one of the container's processes was killed for want of memory. Podman 4 does not notice it on every host.
-    pub(crate) oom_killed: bool,
 }
 
 impl Created {
@@ -394,6 +386,39 @@ impl Handle {
             tracing::warn!(container = %self.name, error = %left, "left behind; a sweep removes it");
         }
         error
+    }
+}
+
+impl ProgramControl for Handle {
+    fn wait(&self) -> Answer<'_, Exit> {
+        Box::pin(self.wait())
+    }
+
+    fn stop(&self) -> Answer<'_, ()> {
+        Box::pin(self.stop())
+    }
+
+    fn kill(&self) -> Answer<'_, ()> {
+        Box::pin(self.signal("KILL"))
+    }
+
+    fn log(&self) -> Answer<'_, ProgramLog> {
+        Box::pin(async {
+            // Asked first: what a container that has ended then wrote is all there.
+            let status = self.inspect().await?.state.status;
+            let ended = !matches!(status.as_str(), "running" | "paused" | "stopping");
+            Ok(ProgramLog { ended, output: self.engine.logs(self.id()) })
+        })
+    }
+
+    fn remove(&self) -> Answer<'_, ()> {
+        Box::pin(self.remove())
+    }
+}
+
+impl From<Running> for LaunchedProgram {
+    fn from(Running { stdin, output, handle }: Running) -> Self {
+        Self { stdin, output, control: Arc::new(handle) }
     }
 }
 

@@ -69,6 +69,12 @@ pub enum SandboxError {
     /// A sandbox could not be verified.
     #[error(transparent)]
     Verify(#[from] VerifyError),
+    /// A launcher stands in the place of the engine, and what was called needs one.
+    #[error(
+        "this sandbox has a launcher in the place of podman, which launches tasks, commands, executors and runs, and can do nothing \
+         else; start one with `Sandbox::start` for this"
+    )]
+    NoEngine,
     /// The image is gone from the engine.
     #[error("Image not found: the engine has no image `{0}`; call ensure_image again")]
     NoImage(ImageTag),

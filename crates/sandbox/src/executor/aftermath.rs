@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Mutex as Turn, oneshot, watch};
 
-use crate::container::Handle;
+use crate::container::ProgramControl;
 use crate::context::Shared;
 use crate::egress::RunningProxy;
 use crate::error::SandboxError;
@@ -16,7 +16,7 @@ use sandbox_workspace::{TamperedPath, WorkspaceGuard};
 /// A container that is set up, its proxy, and what is held of the host's folders for it.
 #[derive(Debug)]
 pub(super) struct ActiveContainer {
-    pub(super) handle: Handle,
+    pub(super) handle: Arc<dyn ProgramControl>,
     pub(super) proxy: Option<RunningProxy>,
     pub(super) hold: WorkspaceGuard,
     /// It serves as long as the container can be used.

@@ -52,7 +52,8 @@ use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorMode};
 #[derive(Debug)]
 pub struct Executor {
     config: ExecutorConfig,
-    supervisor: Mount,
+    /// `None` where a launcher has its own.
+    supervisor: Option<Mount>,
     aftermath: Arc<Aftermath>,
     /// The container of [`ExecutorMode::Reuse`]. Held while one is made: a command that comes meanwhile waits for it rather than make another.
     session: Mutex<Option<Arc<Session>>>,
@@ -61,7 +62,10 @@ pub struct Executor {
 impl Executor {
     pub(crate) fn new(shared: Arc<Shared>, config: ExecutorConfig) -> Result<Self, SandboxError> {
         let config = config.resolved(&resolver(shared.state_dir(), [])?)?;
-        let supervisor = unreadable(shared.config(), config.launch.isolation.runtime)?;
+        let supervisor = match shared.launcher() {
+            Some(_) => None,
+            None => Some(unreadable(shared.config(), config.launch.isolation.runtime)?),
+        };
         Ok(Self {
             config,
             supervisor,
@@ -195,7 +199,7 @@ impl Executor {
     }
 
     async fn open(&self) -> Result<Session, SandboxError> {
-        Session::open(&self.aftermath, &self.config.launch, &self.supervisor)
+        Session::open(&self.aftermath, &self.config.launch, self.supervisor.as_ref())
             .await
             .map_err(SandboxError::or_engine_not_running)
     }

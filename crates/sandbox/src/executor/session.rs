@@ -8,7 +8,7 @@ use sandbox_inside::{Frame, Request};
 use tokio::io::{AsyncRead, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-use crate::container::{Handle, Running, Stdin};
+use crate::container::{LaunchedProgram, ProgramControl, Stdin};
 use crate::error::{ExecutorError, SandboxError};
 use crate::program::SUPERVISE;
 use crate::spec::{Launch, Mount};
@@ -29,7 +29,7 @@ pub(super) struct Session {
     aftermath: Arc<Aftermath>,
     /// What has to be removed; `None` once that has begun. Locked for single operations only.
     active: Mutex<Option<ActiveContainer>>,
-    handle: Handle,
+    handle: Arc<dyn ProgramControl>,
     router: Arc<OutputRouter>,
     frames: UnboundedSender<Frame>,
     next: AtomicU32,
@@ -58,20 +58,20 @@ impl Session {
     pub(super) async fn open(
         aftermath: &Arc<Aftermath>,
         launch: &Launch,
-        supervisor: &Mount,
+        supervisor: Option<&Mount>,
     ) -> Result<Self, SandboxError> {
         let program = Program {
             entrypoint: Some(SUPERVISE.map(str::to_owned).to_vec()),
             command: Vec::new(),
-            mounts: vec![supervisor.clone()],
+            mounts: supervisor.cloned().into_iter().collect(),
         };
-        let Started { running, proxy, hold, agent, .. } =
+        let Started { program, proxy, hold, agent, .. } =
             Box::pin(start(&aftermath.shared, launch, program)).await?;
-        let Running { stdin, output, handle } = running;
+        let LaunchedProgram { stdin, output, control: handle } = program;
         let (frames, receiver) = mpsc::unbounded_channel();
         let session = Self {
             aftermath: Arc::clone(aftermath),
-            active: Mutex::new(Some(ActiveContainer { handle: handle.clone(), proxy, hold, agent })),
+            active: Mutex::new(Some(ActiveContainer { handle: Arc::clone(&handle), proxy, hold, agent })),
             handle,
             router: Arc::new(OutputRouter::new()),
             frames,
@@ -129,7 +129,7 @@ impl Session {
             return Ok(state);
         }
         tracing::warn!("a command could not be ended alone; its container is ended with it");
-        self.handle.signal("KILL").await?;
+        self.handle.kill().await?;
         Ok(tokio::time::timeout(GRACE, slot.end()).await.unwrap_or(CommandState::Lost))
     }
 

@@ -33,9 +33,20 @@ const TRUST_NAME: &str = "sandbox-trust";
 /// The tag of an image that tasks can run in, built now if need be.
 pub(crate) async fn ensure(shared: &Shared, request: ImageRequest<'_>) -> Result<ImageTag, SandboxError> {
     let ImageRequest { source, network_log_dir, mut on_line } = request;
+    if let Some(launcher) = shared.launcher() {
+        // Nothing is built, and nothing put on an image.
+        let name = match source {
+            ImageSource::Build { .. } => hash::tags(shared.prefix(), source, "").overlay,
+            ImageSource::Existing(name) => name.clone(),
+        };
+        if launcher.has_image(&name).await? {
+            return Ok(ImageTag::new(name));
+        }
+        return Err(ImageBuildError::NotFound { name: name.escape_debug().to_string() }.into());
+    }
     let mut builder = Builder {
         shared,
-        engine: shared.engine(),
+        engine: shared.engine()?,
         config: shared.config(),
         log_dir: network_log_dir,
         on_line: &mut *on_line,

@@ -50,7 +50,7 @@ impl Steps {
         log: LogSink,
     ) -> Result<Self, SandboxError> {
         let id = ObjectId::random("build");
-        let image = egress::proxy_image(shared.engine(), shared.config()).await?;
+        let image = egress::proxy_image(shared.engine()?, shared.config()).await?;
         let Some(network) = network else {
             let holder = hold(shared, &id, &image, PlannedNetwork::default()).await?;
             return Ok(Self { holder: holder.start().await?, proxy: None, dns: NO_SERVER, trust: None });
@@ -101,7 +101,7 @@ async fn hold(
     network: PlannedNetwork,
 ) -> Result<Attached, SandboxError> {
     let plan = plan(shared, id, image, network);
-    Ok(Created::create(shared.engine(), &plan).await?.attach().await?)
+    Ok(Created::create(shared.engine()?, &plan).await?.attach().await?)
 }
 
 /// A proxy that never gets its start document: it reads its stdin until that ends.

@@ -23,10 +23,13 @@ pub(super) struct FoundRun {
     pub(super) name: RunName,
 }
 
-/// All runs of the prefix. A container that only has a name such as a run's is none.
+/// All runs of the prefix. A container that only has a name such as a run's is none. Without an engine, no other process has any.
 pub(super) async fn all(shared: &Shared) -> Result<Vec<FoundRun>, EngineError> {
+    let Ok(engine) = shared.engine() else {
+        return Ok(Vec::new());
+    };
     let prefix = shared.prefix();
-    let containers = shared.engine().list_containers(&[Labels::owned_by(prefix)]).await?;
+    let containers = engine.list_containers(&[Labels::owned_by(prefix)]).await?;
     let run = |summary: ContainerSummary| {
         let labels = labels(&summary.labels, prefix)?;
         let name = summary.name.strip_prefix(&container_name(prefix, ""))?.parse().ok()?;

@@ -1,32 +1,44 @@
 //! Bringing a run up in two steps, and taking back what was made when one fails.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::copy::{self, Covered};
 use super::plan::{container_name, detached, in_words_of};
 use super::task_dir;
-use crate::container::{ContainerPlan, Created, Handle};
+use crate::container::{ContainerError, ContainerPlan, Created, Injected, LaunchPlan, ProgramControl};
 use crate::context::Shared;
 use crate::egress::{Endpoint, Opening, RunningProxy};
 use crate::error::SandboxError;
 use crate::spec::{Launch, Network, ObjectId, RunSpec};
 use crate::task::{self, Program};
-use sandbox_podman::Owner;
+use sandbox_podman::{EngineError, Owner};
 
 /// A run whose container is there and filled; its process does not run.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    pub(super) created: Created,
+    pub(super) created: CreatedRun,
     pub(super) proxy: Option<RunningProxy>,
     spec: RunSpec,
     /// The run's folder, where it is ours to remove.
     folder: Option<PathBuf>,
 }
 
+/// What is there of a run that was not started.
+#[derive(Debug)]
+pub(super) enum CreatedRun {
+    /// A container.
+    Container(Box<Created>),
+    /// A plan for an injected launcher.
+    Injected(Box<Injected>),
+}
+
 /// A run whose process was started.
 #[derive(Debug)]
 pub(super) struct Live {
-    pub(super) handle: Handle,
+    pub(super) handle: Arc<dyn ProgramControl>,
+    /// The engine's id of the container; the name where there is no engine.
+    pub(super) container: String,
     pub(super) proxy: Option<RunningProxy>,
     /// The run's folder, where it is ours to remove.
     pub(super) folder: Option<PathBuf>,
@@ -57,7 +69,7 @@ async fn fill(
     shared: &Shared,
     spec: &RunSpec,
     launch: Launch,
-) -> Result<(Created, Option<RunningProxy>), SandboxError> {
+) -> Result<(CreatedRun, Option<RunningProxy>), SandboxError> {
     let (created, proxy) = Box::pin(create(shared, spec, launch)).await?;
     match copy_volumes(shared, spec, &created).await {
         Ok(()) => Ok((created, proxy)),
@@ -73,7 +85,7 @@ async fn create(
     shared: &Shared,
     spec: &RunSpec,
     mut launch: Launch,
-) -> Result<(Created, Option<RunningProxy>), SandboxError> {
+) -> Result<(CreatedRun, Option<RunningProxy>), SandboxError> {
     let id = ObjectId::random(spec.name.as_str());
     // Whatever is made for this run, and nothing else, is of this context.
     launch.context = id.to_string();
@@ -88,24 +100,31 @@ async fn create(
         let plan = task::plan(shared, &launch, &id, &image, program, endpoint)?;
         Ok(detached(plan, spec, name, &labels))
     };
+    let without_proxy = Endpoint::without_proxy(&launch.network, launch.dns);
+    if let Some(launcher) = shared.launcher() {
+        let injected = Injected::new(launcher, LaunchPlan::new(&launch, plan(&without_proxy)?));
+        return Ok((CreatedRun::Injected(Box::new(injected)), None));
+    }
+    let engine = shared.engine()?;
     let Network::Sandboxed(config) = &launch.network else {
-        let endpoint = Endpoint::without_proxy(&launch.network, launch.dns);
-        return Ok((Created::create(shared.engine(), &plan(&endpoint)?).await?, None));
+        let created = Created::create(engine, &plan(&without_proxy)?).await?;
+        return Ok((CreatedRun::Container(Box::new(created)), None));
     };
     let log = task::log_sink(&launch)?;
     let Opening { endpoint, proxy, remains } =
         Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
-    let created = async { Ok(Created::create(shared.engine(), &plan(&endpoint)?).await?) };
+    let created = async { Ok(Created::create(engine, &plan(&endpoint)?).await?) };
     // Neither is dropped half done when the other fails: both are removed again.
     let (created, proxy) = tokio::join!(created, proxy);
-    task::pair(created, proxy, &remains, Created::remove).await
+    let (created, proxy) = task::pair(created, proxy, &remains, Created::remove).await?;
+    Ok((CreatedRun::Container(Box::new(created)), proxy))
 }
 
-async fn copy_volumes(shared: &Shared, spec: &RunSpec, created: &Created) -> Result<(), SandboxError> {
+async fn copy_volumes(shared: &Shared, spec: &RunSpec, created: &CreatedRun) -> Result<(), SandboxError> {
     if spec.copied().next().is_none() {
         return Ok(());
     }
-    let (engine, container) = (shared.engine(), created.handle().id());
+    let (engine, container) = (shared.engine()?, created.id());
     let covered = Covered::of(&engine.inspect_container(container).await?);
     for volume in spec.copied() {
         volume.refuse_moved()?;
@@ -126,9 +145,9 @@ impl Prepared {
             return Err(error.into());
         }
         let Self { created, proxy, spec, folder } = self;
-        let started = async { created.set_up().await?.start().await };
-        match started.await {
-            Ok(handle) => Ok(Live { handle, proxy, folder }),
+        let container = created.id().to_owned();
+        match created.start().await {
+            Ok(handle) => Ok(Live { handle, container, proxy, folder }),
             Err(error) => {
                 // The container is gone again.
                 task::log_leftover(task::close(proxy).await);
@@ -147,10 +166,34 @@ impl Prepared {
     }
 }
 
+impl CreatedRun {
+    /// The engine's id of the container; the name where there is no engine.
+    pub(super) fn id(&self) -> &str {
+        match self {
+            Self::Container(created) => created.handle().id(),
+            Self::Injected(injected) => injected.name(),
+        }
+    }
+
+    async fn start(self) -> Result<Arc<dyn ProgramControl>, ContainerError> {
+        match self {
+            Self::Container(created) => Ok(Arc::new(created.set_up().await?.start().await?)),
+            Self::Injected(injected) => Ok(injected.launch().await?.control),
+        }
+    }
+
+    async fn remove(self) -> Result<(), EngineError> {
+        match self {
+            Self::Container(created) => created.remove().await,
+            Self::Injected(_) => Ok(()),
+        }
+    }
+}
+
 impl Live {
     /// Ends the process and removes everything of the run.
     pub(super) async fn remove(self) -> Result<(), SandboxError> {
-        end(&self.handle).await?;
+        end(&*self.handle).await?;
         task::close(self.proxy).await?;
         remove_folder(self.folder.as_ref());
         Ok(())
@@ -158,7 +201,7 @@ impl Live {
 }
 
 /// Ends a process, kindly if it can be done, and removes its container.
-pub(super) async fn end(handle: &Handle) -> Result<(), SandboxError> {
+pub(super) async fn end(handle: &dyn ProgramControl) -> Result<(), SandboxError> {
     if let Err(error) = handle.stop().await {
         tracing::warn!(%error, "a run does not stop; it is removed by force");
     }

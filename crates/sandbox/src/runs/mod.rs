@@ -15,7 +15,8 @@ pub use hooks::LifecycleHooks;
 pub use output::{READY_MARKER, Readiness};
 pub(crate) use registry::Registry;
 pub use stop::StopResult;
-pub use verbs::{RunExit, Runs};
+pub use verbs::Runs;
 
+pub use crate::container::Exit as RunExit;
 pub use crate::error::{HookError, HookStage, RunError};
 pub use crate::spec::{AnnotationKey, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use serde::Serialize;
 
-use crate::container::Chunk;
-use sandbox_podman::{Engine, EngineError};
+use crate::container::{Chunk, ProgramControl, ProgramLog};
+use sandbox_podman::EngineError;
 
 /// What a run's output says when its set-up is done, unless you agree on something else with your image.
 ///
@@ -47,28 +47,25 @@ const PAUSE_FACTOR: u32 = 5;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Gives each line of a container's log to `check` until one pleases it or the container has ended; returns whether one did.
+/// Gives each line of a run's log to `check` until one pleases it or the run has ended; returns whether one did.
 pub(super) async fn wait_for_line(
-    engine: &Engine,
-    container: &str,
+    run: &dyn ProgramControl,
     mut check: impl FnMut(&str) -> bool,
 ) -> Result<bool, EngineError> {
     let mut given = Given::default();
     loop {
-        // Asked first: what a container that has ended then wrote is all there.
-        let status = engine.inspect_container(container).await?.state.status;
-        let ended = !matches!(status.as_str(), "running" | "paused" | "stopping");
+        let ProgramLog { mut ended, output } = run.log().await?;
         let since = Instant::now();
-        match given.look(engine.logs(container), ended, &mut check).await? {
-            Look::Found => return Ok(true),
+        let mut look = given.look(output, ended, &mut check).await?;
+        if look == Look::Other {
             // The log began again: nothing of it was given yet.
-            Look::Other => {
-                given = Given::default();
-                if given.look(engine.logs(container), ended, &mut check).await? == Look::Found {
-                    return Ok(true);
-                }
-            }
-            Look::Nothing => {}
+            given = Given::default();
+            let log = run.log().await?;
+            ended = log.ended;
+            look = given.look(log.output, ended, &mut check).await?;
+        }
+        if look == Look::Found {
+            return Ok(true);
         }
         if ended {
             return Ok(false);

@@ -1,11 +1,11 @@
 //! The runs that this sandbox made.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::hooks::LifecycleHooks;
 use super::launch::{Live, Prepared};
-use crate::container::Handle;
+use crate::container::ProgramControl;
 use crate::egress::ProxyControl;
 use crate::error::HookStage;
 use crate::error::RunError;
@@ -92,10 +92,15 @@ impl Registry {
         }
     }
 
+    /// The names of all.
+    pub(super) fn names(&self) -> Vec<RunName> {
+        self.entries().keys().cloned().collect()
+    }
+
     /// The container of a run that was started. An error when it was not yet.
-    pub(super) fn handle(&self, name: &RunName) -> Result<Option<Handle>, RunError> {
+    pub(super) fn handle(&self, name: &RunName) -> Result<Option<Arc<dyn ProgramControl>>, RunError> {
         match self.entries().get(name).map(|entry| &entry.stage) {
-            Some(Stage::Live(live)) => Ok(Some(live.handle.clone())),
+            Some(Stage::Live(live)) => Ok(Some(Arc::clone(&live.handle))),
             Some(Stage::Busy | Stage::Created(_)) => Err(RunError::NotStarted(name.clone())),
             None => Ok(None),
         }
@@ -104,8 +109,8 @@ impl Registry {
     /// The engine's id of a run's container; `None` where this sandbox knows none.
     pub(super) fn container(&self, name: &RunName) -> Option<String> {
         match self.entries().get(name).map(|entry| &entry.stage)? {
-            Stage::Live(live) => Some(live.handle.id().to_owned()),
-            Stage::Created(prepared) => Some(prepared.created.handle().id().to_owned()),
+            Stage::Live(live) => Some(live.container.clone()),
+            Stage::Created(prepared) => Some(prepared.created.id().to_owned()),
             Stage::Busy => None,
         }
     }

@@ -55,7 +55,7 @@ async fn remove_found(shared: &Shared, name: &RunName) -> Result<(), SandboxErro
 
 /// Removes a run that this sandbox did not make: its container, then its proxy and networks, which carry its context.
 pub(super) async fn remove(shared: &Shared, found: &FoundRun) -> Result<(), SandboxError> {
-    let engine = shared.engine();
+    let engine = shared.engine()?;
     match found.handle(engine).await {
         Ok(handle) if found.summary.state == "running" => end(&handle).await?,
         Ok(handle) => handle.remove().await?,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use allowlist::Allowlist;
-use serde::Serialize;
 
 use super::copy::{self, Covered};
 use super::hooks::LifecycleHooks;
@@ -13,7 +12,7 @@ use super::launch::{self, Live};
 use super::output::{self, READY_MARKER, Readiness};
 use super::registry::{Registry, Stage};
 use super::{StopResult, found, stop, task_dir};
-use crate::container::Handle;
+use crate::container::{Exit, ProgramControl};
 use crate::context::Shared;
 use crate::egress::ShieldState;
 use crate::error::HookStage;
@@ -23,18 +22,6 @@ use crate::reap;
 use crate::spec::{RunName, RunSpec};
 use crate::task;
 use sandbox_podman::Owner;
-
-/// How a run ended.
-///
-/// Counterpart of the number that `Sandbox.wait_for_exit` of terok-sandbox returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct RunExit {
-    /// The exit code of its process; 128 and the signal's number where a signal ended it.
-    pub code: i64,
-    /// Whether one of its processes was killed for want of memory. Podman 4 does not notice it on every host.
-    pub oom_killed: bool,
-}
 
 /// Containers that go on without us; [`Sandbox::runs`](crate::Sandbox::runs) gives it. Cloning is cheap: all clones do the same.
 ///
@@ -165,7 +152,7 @@ impl Runs {
             Some(container) => container,
             None => found::one(&self.shared, name).await?.summary.id,
         };
-        let engine = self.shared.engine();
+        let engine = self.shared.engine()?;
         let covered = Covered::of(&engine.inspect_container(&container).await?);
         copy::copy(engine, &container, name, &covered, Owner::OfArchive, (source, target)).await
     }
@@ -185,7 +172,7 @@ impl Runs {
         ready_check: impl FnMut(&str) -> bool,
     ) -> Result<Readiness, SandboxError> {
         let handle = self.started(name).await?;
-        let watching = output::wait_for_line(self.shared.engine(), handle.id(), ready_check);
+        let watching = output::wait_for_line(&*handle, ready_check);
         let readiness = match within(timeout, watching).await.transpose()? {
             None => Readiness::TimedOut,
             Some(true) => Readiness::Ready,
@@ -225,7 +212,7 @@ impl Runs {
         &self,
         name: &RunName,
         timeout: Option<Duration>,
-    ) -> Result<RunExit, SandboxError> {
+    ) -> Result<Exit, SandboxError> {
         let handle = self.started(name).await?;
         let exit = match (within(timeout, handle.wait()).await, timeout) {
             (Some(exit), _) => exit?,
@@ -237,7 +224,7 @@ impl Runs {
         };
         let mut hook = self.registry.take_hook(name, HookStage::PostStop);
         hook.fire(HookStage::PostStop, name).await?;
-        Ok(RunExit { code: exit.code, oom_killed: exit.oom_killed })
+        Ok(exit)
     }
 
     /// Stops and removes runs, of this process or another, all at once: asks each process to end, kills it when its time is over, and
@@ -273,6 +260,9 @@ impl Runs {
     ///
     /// When the engine fails.
     pub async fn names(&self) -> Result<Vec<RunName>, SandboxError> {
+        if self.shared.launcher().is_some() {
+            return Ok(self.registry.names());
+        }
         let found = found::all(&self.shared).await?;
         Ok(found.into_iter().map(|found| found.name).collect())
     }
@@ -339,7 +329,7 @@ impl Runs {
         Ok(control.quarantine().await?)
     }
 
-    async fn started(&self, name: &RunName) -> Result<Handle, SandboxError> {
+    async fn started(&self, name: &RunName) -> Result<Arc<dyn ProgramControl>, SandboxError> {
         if let Some(handle) = self.registry.handle(name)? {
             return Ok(handle);
         }
@@ -347,7 +337,7 @@ impl Runs {
         if !found.was_started() {
             return Err(RunError::NotStarted(name.clone()).into());
         }
-        Ok(found.handle(self.shared.engine()).await?)
+        Ok(Arc::new(found.handle(self.shared.engine()?).await?))
     }
 }
 

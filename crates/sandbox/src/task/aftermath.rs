@@ -1,8 +1,10 @@
 //! The end of an execution: what it tampered with is looked for when nothing of it lives any more.
 
+use std::sync::Arc;
+
 use tokio::sync::oneshot;
 
-use crate::container::Handle;
+use crate::container::ProgramControl;
 use crate::context::Shared;
 use crate::egress::RunningProxy;
 use crate::error::SandboxError;
@@ -13,7 +15,7 @@ use super::undo;
 /// Removes an execution, and returns what it tampered with. Its caller waits for no more than that takes.
 pub(super) async fn of(
     shared: &Shared,
-    handle: Handle,
+    handle: Arc<dyn ProgramControl>,
     proxy: Option<RunningProxy>,
     hold: WorkspaceGuard,
 ) -> Vec<TamperedPath> {

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::io::AsyncRead;
 
 use crate::container::Chunk;
@@ -54,15 +53,6 @@ impl fmt::Debug for Input {
     }
 }
 
-/// A piece of output, as it arrived.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OutputChunk {
-    /// From stdout.
-    Stdout(Bytes),
-    /// From stderr.
-    Stderr(Bytes),
-}
-
 /// Any command in a container of its own. [`Sandbox::create_command`](crate::Sandbox::create_command) makes one.
 #[derive(Debug, Clone)]
 pub struct Command(Arc<Inner>);
@@ -95,7 +85,7 @@ impl Command {
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub fn execute(&self, input: Input) -> Execution<OutputChunk, CommandResult> {
+    pub fn execute(&self, input: Input) -> Execution<Chunk, CommandResult> {
         let inner = Arc::clone(&self.0);
         Execution::spawn(
             &self.0.runner.switch,
@@ -110,7 +100,7 @@ controls!(Command);
 
 impl Inner {
     #[tracing::instrument(name = "execution", skip_all, fields(context = self.spec.launch.context))]
-    async fn execute(&self, input: Input, owner: Owner<OutputChunk>) -> Result<CommandResult, SandboxError> {
+    async fn execute(&self, input: Input, owner: Owner<Chunk>) -> Result<CommandResult, SandboxError> {
         let program = Program { entrypoint: None, command: self.spec.command.clone(), ..Program::default() };
         let (events, gone) = owner.split();
         let mut output = Kept {
@@ -137,23 +127,17 @@ impl Inner {
 
 /// Output that is kept, and passed on.
 struct Kept {
-    events: Events<OutputChunk>,
+    events: Events<Chunk>,
     stdout: Capture,
     stderr: Capture,
 }
 
 impl Sink for Kept {
     async fn take(&mut self, chunk: Chunk) -> bool {
-        let chunk = match chunk {
-            Chunk::Stdout(bytes) => {
-                self.stdout.push(&bytes);
-                OutputChunk::Stdout(bytes)
-            }
-            Chunk::Stderr(bytes) => {
-                self.stderr.push(&bytes);
-                OutputChunk::Stderr(bytes)
-            }
-        };
+        match &chunk {
+            Chunk::Stdout(bytes) => self.stdout.push(bytes),
+            Chunk::Stderr(bytes) => self.stderr.push(bytes),
+        }
         self.events.send(vec![chunk]).await;
         true
     }

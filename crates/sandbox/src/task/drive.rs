@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::{Stream, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncWriteExt as _};
 
-use crate::container::{Chunk, Exit, Handle, Stdin};
+use crate::container::{Chunk, Exit, ProgramControl, Stdin};
 use crate::error::SandboxError;
 
 use super::outcome::Ended;
@@ -35,7 +35,7 @@ pub(crate) trait Sink: Send {
 /// `sink` refuses more; it is killed when `gone` ends.
 pub(crate) async fn drive<S>(
     output: S,
-    handle: &Handle,
+    handle: &dyn ProgramControl,
     timeout: Option<Duration>,
     switch: &StopSwitch,
     gone: impl Future<Output = ()> + Send,
@@ -91,7 +91,7 @@ async fn after(event: tokio::sync::oneshot::Receiver<()>, delay: Duration) {
 }
 
 async fn supervise(
-    handle: &Handle,
+    handle: &dyn ProgramControl,
     timeout: Option<Duration>,
     switch: &StopSwitch,
     gone: impl Future<Output = ()> + Send,
@@ -110,7 +110,7 @@ async fn supervise(
     };
     tracing::debug!(?ended, killed, "stopping");
     if killed {
-        handle.signal("KILL").await?;
+        handle.kill().await?;
     } else {
         handle.stop().await?;
     }

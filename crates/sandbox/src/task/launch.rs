@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::container::{Attached, ContainerPlan, Created, Detachment, Running};
+use crate::container::{
+    Attached, ContainerError, ContainerPlan, Created, Detachment, Injected, LaunchPlan, LaunchedProgram,
+};
 use crate::context::Shared;
 use crate::egress::{Endpoint, Opening, ProxyError, RunningProxy};
 use crate::error::SandboxError;
@@ -13,6 +15,7 @@ use crate::spec::{
     ByteSize, ContainerEnv, Cpus, Launch, Mount, Network, ObjectId, SshSigner, with_git_settings,
 };
 use crate::ssh::{self, RunningAgent};
+use sandbox_podman::EngineError;
 use sandbox_workspace::WorkspaceGuard;
 
 use super::result::Timings;
@@ -29,13 +32,21 @@ pub(crate) struct Program {
 
 /// An execution whose process runs.
 pub(crate) struct Started {
-    pub(crate) running: Running,
+    pub(crate) program: LaunchedProgram,
     pub(crate) proxy: Option<RunningProxy>,
     pub(crate) timings: Timings,
     pub(crate) since: Instant,
     pub(crate) hold: WorkspaceGuard,
     /// It serves until it is dropped.
     pub(crate) agent: Option<RunningAgent>,
+}
+
+/// What is set up, and not started yet.
+enum Startable {
+    /// A container.
+    Container(Box<Attached>),
+    /// A plan for an injected launcher.
+    Injected(Box<Injected>),
 }
 
 /// Milliseconds since `since`.
@@ -63,8 +74,14 @@ pub(crate) async fn start(
     let program =
         Program { mounts: mounts.into_iter().chain(program.mounts).chain(socket).collect(), ..program };
     let mut timings = Timings::default();
-    let (attached, proxy) = match &launch.network {
-        Network::Sandboxed(config) => {
+    let (startable, proxy) = match (shared.launcher(), &launch.network) {
+        (Some(launcher), network) => {
+            let endpoint = Endpoint::without_proxy(network, launch.dns);
+            let plan = plan(shared, launch, &id, &image, program, &endpoint)?;
+            let injected = Injected::new(launcher, LaunchPlan::new(launch, plan));
+            (Startable::Injected(Box::new(injected)), None)
+        }
+        (None, Network::Sandboxed(config)) => {
             let log = log_sink(launch)?;
             let labels = shared.labels(&launch.context);
             let Opening { endpoint, proxy, remains } =
@@ -82,33 +99,50 @@ pub(crate) async fn start(
             let ((attached, container_ms), (proxy, proxy_ms)) = tokio::join!(container, proxy);
             timings.container_ready_ms = container_ms;
             timings.proxy_ready_ms = proxy_ms;
-            undo::pair(attached, proxy, &remains, Attached::remove).await?
+            let (attached, proxy) = undo::pair(attached, proxy, &remains, Attached::remove).await?;
+            (Startable::Container(Box::new(attached)), proxy)
         }
-        Network::Disabled | Network::Unrestricted => {
+        (None, Network::Disabled | Network::Unrestricted) => {
             let endpoint = Endpoint::without_proxy(&launch.network, launch.dns);
             let attached = attach(shared, launch, &id, &image, program, &endpoint).await?;
             timings.container_ready_ms = elapsed_ms(since);
-            (attached, None)
+            (Startable::Container(Box::new(attached)), None)
         }
     };
     let started = match hold.prepared().await {
-        Ok(()) => attached.start().await.map_err(SandboxError::from),
+        Ok(()) => startable.start().await.map_err(SandboxError::from),
         Err(error) => {
-            undo::log_leftover(attached.remove().await);
+            undo::log_leftover(startable.remove().await);
             Err(error.into())
         }
     };
     match started {
-        Ok(running) => {
+        Ok(program) => {
             timings.started_ms = elapsed_ms(since);
             tracing::info!(container = %id, ms = timings.started_ms, "started");
-            Ok(Started { running, proxy, timings, since, hold, agent })
+            Ok(Started { program, proxy, timings, since, hold, agent })
         }
         Err(error) => {
             // An engine that does not answer may have started it. The container is gone again.
             aftermath::log_tampered(&hold.release(false).await);
             undo::log_leftover(undo::close(proxy).await);
             Err(error)
+        }
+    }
+}
+
+impl Startable {
+    async fn start(self) -> Result<LaunchedProgram, ContainerError> {
+        match self {
+            Self::Container(attached) => Ok(attached.start().await?.into()),
+            Self::Injected(injected) => injected.launch().await,
+        }
+    }
+
+    async fn remove(self) -> Result<(), EngineError> {
+        match self {
+            Self::Container(attached) => attached.remove().await,
+            Self::Injected(_) => Ok(()),
         }
     }
 }
@@ -137,7 +171,7 @@ async fn attach(
     endpoint: &Endpoint,
 ) -> Result<Attached, SandboxError> {
     let plan = plan(shared, launch, id, image, program, endpoint)?;
-    Ok(Created::create(shared.engine(), &plan).await?.attach().await?)
+    Ok(Created::create(shared.engine()?, &plan).await?.attach().await?)
 }
 
 /// The container of an execution: what is created is decided here and nowhere else. Writes the files of ours that lie over the engine's.

@@ -21,7 +21,7 @@ mod undo;
 
 pub use agent::{Prompt, Task};
 pub(crate) use capture::Capture;
-pub use command::{Command, Input, OutputChunk};
+pub use command::{Command, Input};
 pub(crate) use drive::{End, Sink, drive};
 pub use execution::Execution;
 pub(crate) use launch::{Program, Started, log_sink, plan, start};

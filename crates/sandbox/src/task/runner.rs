@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sandbox_workspace::TamperedPath;
 use tokio::io::AsyncRead;
 
-use crate::container::Running;
+use crate::container::LaunchedProgram;
 use crate::context::Shared;
 use crate::egress::RunningProxy;
 use crate::error::SandboxError;
@@ -51,11 +51,12 @@ impl Runner {
         sink: &mut impl Sink,
         gone: impl Future<Output = ()> + Send,
     ) -> Result<Finished, SandboxError> {
-        let Started { running: Running { stdin, output, handle }, proxy, mut timings, since, hold, agent } =
+        let Started { program, proxy, mut timings, since, hold, agent } =
             Box::pin(launch::start(&self.shared, launch, program)).await?;
+        let LaunchedProgram { stdin, output, control: handle } = program;
         self.live.replace(proxy.as_ref().map(RunningProxy::control));
         let feeding = tokio::spawn(drive::feed(input, stdin));
-        let end = drive::drive(output, &handle, launch.limits.timeout, &self.switch, gone, sink).await;
+        let end = drive::drive(output, &*handle, launch.limits.timeout, &self.switch, gone, sink).await;
         timings.exited_ms = launch::elapsed_ms(since);
         tracing::info!(ms = timings.exited_ms, "ended");
         self.live.replace(None);

@@ -3,7 +3,9 @@
 //! Why the launch failed is worth more than that something of it is left, which a sweep finds by its labels: the one is the error, the
 //! other is in the log.
 
-use crate::container::Handle;
+use std::sync::Arc;
+
+use crate::container::ProgramControl;
 use crate::egress::{ProxyError, Remains, RunningProxy};
 use crate::error::SandboxError;
 use sandbox_podman::EngineError;
@@ -50,7 +52,10 @@ pub(crate) fn log_leftover(removal: Result<(), impl Into<SandboxError>>) {
 }
 
 /// Removes everything of an execution.
-pub(crate) async fn tear_down(handle: Handle, proxy: Option<RunningProxy>) -> Result<(), SandboxError> {
+pub(crate) async fn tear_down(
+    handle: Arc<dyn ProgramControl>,
+    proxy: Option<RunningProxy>,
+) -> Result<(), SandboxError> {
     // The network goes with the proxy, and the engine does not remove a network that a container is still on.
     handle.remove().await?;
     close(proxy).await

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sandbox_inside::{Check, Finding};
 
-use crate::container::{Chunk, Running};
+use crate::container::{Chunk, LaunchedProgram};
 use crate::context::Shared;
 use crate::error::{SandboxError, VerifyError};
 use crate::program::{INSIDE, readable};
@@ -38,7 +38,7 @@ pub(crate) async fn verify(shared: &Shared, spec: &VerifySpec) -> Result<VerifyR
     whole.resolve_mounts(&task::resolver(shared.state_dir(), &whole.mounts)?)?;
     let spec = &VerifySpec { mounts: whole.mounts.clone(), ..spec.clone() };
     let expected = checks(spec);
-    let image = shared.engine().image(spec.image.as_str()).await?;
+    let image = shared.engine()?.image(spec.image.as_str()).await?;
     let image = image.ok_or_else(|| SandboxError::NoImage(spec.image.clone()))?;
     let program = readable(shared.config())?;
     let (inside, code, time) = tokio::join!(
@@ -140,13 +140,13 @@ async fn run(
         mounts: vec![program.clone()],
     };
     // Nothing is held for the mounts: those that need it were refused.
-    let Started { running, proxy, .. } = Box::pin(task::start(shared, launch, program)).await?;
-    let Running { stdin, output, handle } = running;
+    let Started { program, proxy, .. } = Box::pin(task::start(shared, launch, program)).await?;
+    let LaunchedProgram { stdin, output, control: handle } = program;
     drop(stdin);
     let mut stdout = Report(Capture::new(OUTPUT));
     let end = task::drive(
         output,
-        &handle,
+        &*handle,
         launch.limits.timeout,
         &StopSwitch::new(),
         std::future::pending(),

@@ -14,7 +14,7 @@ const PROGRAM_FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/bin", "/usr/local
 
 /// What the engine says of itself.
 pub(super) async fn checks(sandbox: &Sandbox, address: &str) -> Vec<Check> {
-    let mut checks = vec![version(sandbox.capabilities(), address)];
+    let mut checks = vec![version(&sandbox.capabilities(), address)];
     match sandbox.engine_facts().await {
         Ok(facts) => {
             checks.extend([

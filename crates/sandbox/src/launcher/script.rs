@@ -1,0 +1,173 @@
+//! What a program does, without a program.
+
+use std::fmt;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use crate::container::{Chunk, ContainerError, Exit, LaunchPlan};
+
+/// The longest piece that an engine gives.
+const LONGEST: usize = 8 << 10;
+
+/// What SIGTERM and SIGKILL end a program with.
+const STOPPED: i64 = 143;
+const KILLED: i64 = 137;
+
+/// What one program does: it reads its input to the end, writes, and ends with the exit code 0, unless it is scripted otherwise. See
+/// [`ScriptedEngine`](super::ScriptedEngine).
+#[derive(Default)]
+#[must_use = "give it to `ScriptedEngine::then`"]
+pub struct Script {
+    failure: Option<ContainerError>,
+    at_start: Option<Act>,
+    ignores_input: bool,
+    output: Vec<Chunk>,
+    ending: Ending,
+}
+
+type Act = Box<dyn FnOnce(&LaunchPlan) + Send>;
+
+#[derive(Debug, Default)]
+enum Ending {
+    /// By itself, with 0.
+    #[default]
+    Success,
+    /// By itself.
+    Exit(Exit),
+    /// When it is stopped or killed.
+    Never,
+    /// No one knows: the engine is gone.
+    Lost,
+}
+
+/// What ends a program that does not end by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Signal {
+    #[default]
+    None,
+    Stop,
+    Kill,
+}
+
+/// The end of a program is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lost;
+
+impl Script {
+    /// A program that reads its input, and ends with the exit code 0.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// It cannot be launched, as with `error`.
+    pub fn fails(error: impl Into<ContainerError>) -> Self {
+        Self { failure: Some(error.into()), ..Self::default() }
+    }
+
+    /// What it changes on the host, in its mounts for example: `act` is called when it starts.
+    pub fn at_start(mut self, act: impl FnOnce(&LaunchPlan) + Send + 'static) -> Self {
+        self.at_start = Some(Box::new(act));
+        self
+    }
+
+    /// It writes and ends without a look at its input.
+    pub fn ignores_input(mut self) -> Self {
+        self.ignores_input = true;
+        self
+    }
+
+    /// What it writes next, to its stdout. Nothing is added, no line end either.
+    pub fn stdout(self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.write(&bytes.into(), Chunk::Stdout)
+    }
+
+    /// The same, to its stderr.
+    pub fn stderr(self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.write(&bytes.into(), Chunk::Stderr)
+    }
+
+    fn write(mut self, bytes: &[u8], chunk: fn(Bytes) -> Chunk) -> Self {
+        self.output.extend(bytes.chunks(LONGEST).map(|piece| chunk(Bytes::copy_from_slice(piece))));
+        self
+    }
+
+    /// How it ends.
+    pub fn exit(mut self, code: i64) -> Self {
+        self.ending = Ending::Exit(Exit::new(code));
+        self
+    }
+
+    /// It is killed for want of memory, when it has written.
+    pub fn runs_out_of_memory(mut self) -> Self {
+        self.ending = Ending::Exit(Exit { oom_killed: true, ..Exit::new(KILLED) });
+        self
+    }
+
+    /// It runs until it is stopped or killed, because its time is over for example. To stop it is enough.
+    pub fn runs_on(mut self) -> Self {
+        self.ending = Ending::Never;
+        self
+    }
+
+    /// The engine goes away when it has written: it is not known how it ended.
+    pub fn loses_the_engine(mut self) -> Self {
+        self.ending = Ending::Lost;
+        self
+    }
+
+    /// Begins it; `Err` when it cannot be launched.
+    pub(super) fn begin(mut self, plan: &LaunchPlan) -> Result<Self, ContainerError> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        if let Some(act) = self.at_start.take() {
+            act(plan);
+        }
+        Ok(self)
+    }
+
+    /// Plays it to its end. It is killed when the sender of `signal` is gone.
+    pub(super) async fn play(
+        self,
+        input: impl Future<Output = ()>,
+        mut signal: watch::Receiver<Signal>,
+        write: impl Fn(Chunk),
+    ) -> Result<Exit, Lost> {
+        let by_itself = async {
+            if !self.ignores_input {
+                input.await;
+            }
+            self.output.into_iter().for_each(write);
+            match self.ending {
+                Ending::Success => Ok(Exit::new(0)),
+                Ending::Exit(exit) => Ok(exit),
+                Ending::Never => std::future::pending().await,
+                Ending::Lost => Err(Lost),
+            }
+        };
+        tokio::select! {
+            biased;
+            exit = ended_by(&mut signal) => Ok(exit),
+            ended = by_itself => ended,
+        }
+    }
+}
+
+/// Waits for a signal, and gives what it ends a program with.
+pub(super) async fn ended_by(signal: &mut watch::Receiver<Signal>) -> Exit {
+    match signal.wait_for(|signal| *signal != Signal::None).await.map(|signal| *signal) {
+        Ok(Signal::Stop) => Exit::new(STOPPED),
+        _ => Exit::new(KILLED),
+    }
+}
+
+/// What it writes may be long.
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Script")
+            .field("failure", &self.failure)
+            .field("ending", &self.ending)
+            .finish_non_exhaustive()
+    }
+}
