@@ -100,7 +100,7 @@ impl Default for E2eArgs {
 }
 
 /// The tests that an engine without root is tested with: what depends on the engine.
-const ROOTLESS: [&str; 11] = [
+const ROOTLESS: [&str; 12] = [
     "rootless::",
     "isolation::",
     "agent::",
@@ -111,6 +111,7 @@ const ROOTLESS: [&str; 11] = [
     "executor::",
     "services::a_link",
     "services::the_policy_decides",
+    "taken_over::",
     "verify::",
 ];
 /// Parts of the names of those of them that are left out; CONTRIBUTING.md says why.

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use http::Method;
 use serde::Deserialize;
-use tokio::net::UnixStream;
 
 use crate::connection::{CALL_DEADLINE, Engine};
 use crate::error::EngineError;
@@ -30,17 +29,11 @@ impl Engine {
         Ok(Some(stays.cloned().collect()))
     }
 
-    /// The interfaces on the engine's host whose names begin with `beginning`. The process that listens on the socket is in the engine's
-    /// network, unless it is not root's: such an engine has its bridges in a network of their own. Each thread is asked: podman leaves the
-    /// one that made a container's network in there, and that may be the first.
+    /// The interfaces on the engine's host whose names begin with `beginning`. An engine that is not root's has its bridges in a network
+    /// of their own.
     async fn bridges(&self, beginning: &str) -> Option<BTreeSet<String>> {
-        let socket = self.libpod().socket();
-        let service = UnixStream::connect(socket).await.ok()?.peer_cred().ok()?;
-        let service = (service.uid() == 0).then(|| service.pid())??;
-        let threads = std::fs::read_dir(format!("/proc/{service}/task")).ok()?;
-        let tables: Vec<String> = threads
-            .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("net/dev")).ok())
-            .collect();
+        let service = self.service().await.filter(|service| service.of_root)?;
+        let tables = service.tables("dev");
         (!tables.is_empty()).then(|| tables.iter().flat_map(|table| named(table, beginning)).collect())
     }
 

@@ -19,6 +19,7 @@ mod logs;
 mod network;
 #[cfg(test)]
 mod scripted;
+mod service;
 mod upload;
 
 pub use archive::first_file;

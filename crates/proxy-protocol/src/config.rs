@@ -8,7 +8,51 @@ use ipnet::IpNet;
 use sandbox_credentials::wire::ReplacementMap;
 use serde::{Deserialize, Serialize};
 
-use crate::PrivateKeyPem;
+use crate::{LineError, PrivateKeyPem, from_line};
+
+/// What a proxy may send packets to, beside its task and public addresses: the program's second argument, in JSON. It gives everything else
+/// up before it reads anything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reach {
+    /// Its address on the task's network, which it reaches all of.
+    pub listen: Ipv4Addr,
+    /// As in [`Upstream`]; only this port of this address.
+    pub dns: SocketAddr,
+    /// As in [`Upstream`].
+    pub allow_addresses: Vec<IpNet>,
+    /// As in [`Upstream`].
+    pub host_addresses: Vec<Ipv4Addr>,
+}
+
+impl Reach {
+    /// What a proxy needs that listens at `listen` and has `upstream`.
+    #[must_use]
+    pub fn of(listen: Ipv4Addr, upstream: &Upstream) -> Self {
+        Self {
+            listen,
+            dns: upstream.dns,
+            allow_addresses: upstream.allow_addresses.clone(),
+            host_addresses: upstream.host_addresses.clone(),
+        }
+    }
+
+    /// The program's argument.
+    #[must_use]
+    pub fn to_argument(&self) -> String {
+        // Nothing in it can fail to be written.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// What the program's argument says.
+    ///
+    /// # Errors
+    ///
+    /// When it is not what [`Self::to_argument`] gives.
+    pub fn from_argument(argument: &str) -> Result<Self, LineError> {
+        from_line(argument.as_bytes())
+    }
+}
 
 /// Everything a proxy needs to serve one task.
 #[derive(Debug, Serialize, Deserialize)]
@@ -93,6 +137,9 @@ pub struct Upstream {
     /// Networks that the address guard lets pass although they are not public.
     #[serde(default)]
     pub allow_addresses: Vec<IpNet>,
+    /// The host's own addresses, which are not reached even where they are public. Default none.
+    #[serde(default)]
+    pub host_addresses: Vec<Ipv4Addr>,
 }
 
 /// Bounds on what one task may use. Times are in milliseconds.

@@ -10,7 +10,7 @@ mod relay;
 
 pub use allowlist::Scheme;
 pub use block_reason::BlockReason;
-pub use config::{HostService, Limits, Listen, ProxyAuthority, StartConfig, Upstream};
+pub use config::{HostService, Limits, Listen, ProxyAuthority, Reach, StartConfig, Upstream};
 pub use line::{LineError, LineFault, from_line, to_line, to_secret_line};
 pub use message::{Command, ProxyMessage};
 pub use private_key::PrivateKeyPem;
@@ -25,4 +25,4 @@ pub use sandbox_credentials::wire::ReplacementMap;
 pub const LONGEST_DOWN_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The version of everything in this crate. A proxy refuses a [`StartConfig`] of any other version.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;

@@ -14,6 +14,8 @@ pub enum ProxyMessage {
     Ready {
         /// [`crate::PROTOCOL_VERSION`] of the proxy.
         protocol: u32,
+        /// Why the kernel does not hold the proxy to its [`Reach`](crate::Reach). `None`: it does.
+        unconfined: Option<String>,
     },
     /// Something happened.
     Record(Record),

@@ -1,15 +1,44 @@
 //! The machine's own addresses.
 
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 
-use nix::ifaddrs::getifaddrs;
+use ipnet::Ipv4Net;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::net::if_::if_nametoindex;
 use nix::sys::socket::SockaddrStorage;
+
+/// An IPv4 address of an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Connected {
+    /// The kernel's number of the interface.
+    pub(crate) interface: u32,
+    pub(crate) address: Ipv4Addr,
+    /// What is reached through the interface without a gateway.
+    pub(crate) network: Ipv4Net,
+}
 
 /// Every address of every interface, loopback ones left out: nothing of the proxy's listens there, the guard refuses them anyway,
 /// and an operator who opens one means it.
-pub(crate) fn own_addresses() -> std::io::Result<Vec<IpAddr>> {
+pub(crate) fn own_addresses() -> io::Result<Vec<IpAddr>> {
     let addresses = getifaddrs()?.filter_map(|interface| interface.address.as_ref().and_then(ip));
     Ok(addresses.filter(|address| !address.is_loopback()).collect())
+}
+
+/// Every IPv4 address of every interface.
+pub(crate) fn connected() -> io::Result<Vec<Connected>> {
+    getifaddrs()?.filter_map(|interface| connected_by(&interface).transpose()).collect()
+}
+
+fn connected_by(interface: &InterfaceAddress) -> io::Result<Option<Connected>> {
+    let Some(IpAddr::V4(address)) = interface.address.as_ref().and_then(ip) else { return Ok(None) };
+    let mask = match interface.netmask.as_ref().and_then(ip) {
+        Some(IpAddr::V4(mask)) => mask,
+        _ => Ipv4Addr::BROADCAST,
+    };
+    let network = Ipv4Net::with_netmask(address, mask).map_err(io::Error::other)?.trunc();
+    let interface = if_nametoindex(interface.interface_name.as_str())?;
+    Ok(Some(Connected { interface, address, network }))
 }
 
 fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
@@ -29,5 +58,12 @@ mod tests {
                 .iter()
                 .all(|address| !address.is_loopback() && !address.is_unspecified())
         );
+    }
+
+    #[test]
+    fn loopback_is_connected() {
+        let loopback = connected().unwrap().into_iter().find(|connected| connected.address.is_loopback());
+        let network = "127.0.0.0/8".parse().unwrap();
+        assert_eq!(loopback, Some(Connected { interface: 1, address: Ipv4Addr::LOCALHOST, network }));
     }
 }

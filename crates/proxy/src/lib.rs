@@ -42,6 +42,7 @@ mod http;
 mod interfaces;
 mod limit_counter;
 mod policy;
+mod reach;
 mod record;
 mod run;
 mod scrub;
@@ -54,5 +55,6 @@ mod upload;
 mod upstream;
 
 pub use control::{Column, ControlError};
+pub use reach::{Unconfined, confine, give_up_rights};
 pub use run::{ProxyError, run, run_until};
 pub use tls::{AuthorityError, RootsError};

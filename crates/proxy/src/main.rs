@@ -1,5 +1,6 @@
-//! The egress proxy as a program: its control channel is its stdin and stdout, its log is its stderr. Its one argument is the least level
-//! that is logged, `warn` without it; it reads no environment.
+//! The egress proxy as a program: its control channel is its stdin and stdout, its log is its stderr. Its first argument is the least level
+//! that is logged, `warn` without it, and its second what it may reach, as JSON; without that it keeps the rights that it was started with. It
+//! reads no environment.
 
 mod logging;
 
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use nix::sys::prctl::set_dumpable;
 use nix::sys::resource::{Resource, setrlimit};
 use sandbox_panic_hook::withhold_panic_messages;
+use sandbox_proxy_protocol::Reach;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -19,12 +21,21 @@ fn main() -> ExitCode {
         let _ = writeln!(std::io::stderr(), "sandbox-proxy: failed to turn core dumps off: {error}");
         return ExitCode::FAILURE;
     }
-    let Some(level) = level() else {
-        let _ = writeln!(std::io::stderr(), "usage: sandbox-proxy [error|warn|info|debug]");
+    let Some((level, reach)) = arguments() else {
+        let _ = writeln!(std::io::stderr(), "usage: sandbox-proxy [error|warn|info|debug [REACH]]");
         return ExitCode::FAILURE;
     };
+    // Rights are each thread's own: there is no other thread yet.
+    let unconfined = match reach.map(|reach| confine(&reach)) {
+        Some(Ok(unconfined)) => unconfined,
+        Some(Err(error)) => {
+            let _ = writeln!(std::io::stderr(), "sandbox-proxy: failed to give up its rights: {error}");
+            return ExitCode::FAILURE;
+        }
+        None => Some("it was started without its second argument".to_owned()),
+    };
     let ended = logging::begin(level).map_err(|error| error.to_string()).and_then(|logging| {
-        let ended = run();
+        let ended = run(unconfined);
         logging.finish();
         ended
     });
@@ -38,19 +49,29 @@ fn main() -> ExitCode {
     }
 }
 
-/// The level of the command line; `None` where that is none.
-fn level() -> Option<LevelFilter> {
-    std::env::args().nth(1).map_or(Some(LevelFilter::WARN), |level| level.parse().ok())
+/// The level, and what it may reach, if the command line says that; `None` where one cannot be read.
+fn arguments() -> Option<(LevelFilter, Option<Reach>)> {
+    let mut arguments = std::env::args().skip(1);
+    let level = arguments.next().map_or(Some(LevelFilter::WARN), |level| level.parse().ok())?;
+    let reach = arguments.next().map(|reach| Reach::from_argument(&reach)).transpose().ok()?;
+    Some((level, reach))
 }
 
-fn run() -> Result<(), String> {
+/// Has the kernel hold this process to `reach`, and leaves it no right to change that. Says why the kernel does not.
+fn confine(reach: &Reach) -> std::io::Result<Option<String>> {
+    let confined = sandbox_proxy::confine(reach);
+    sandbox_proxy::give_up_rights()?;
+    Ok(confined.err().map(|error| error.to_string()))
+}
+
+fn run(unconfined: Option<String>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
     // Where it panics nothing is left half alive: the proxy ends, and with it the task's way out.
-    let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serve())));
+    let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serve(unconfined))));
     // A thread may be inside a read of stdin, or a write that blocks: it is not waited for.
     runtime.shutdown_background();
     ended.unwrap_or_else(|_panic| Err("ended by a panic".to_owned()))
@@ -62,7 +83,7 @@ fn no_core_dumps() -> nix::Result<()> {
     set_dumpable(false)
 }
 
-async fn serve() -> Result<(), String> {
+async fn serve(unconfined: Option<String>) -> Result<(), String> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
     let stop = async {
@@ -71,6 +92,6 @@ async fn serve() -> Result<(), String> {
             _ = interrupt.recv() => {}
         }
     };
-    let ended = sandbox_proxy::run_until(tokio::io::stdin(), tokio::io::stdout(), stop).await;
+    let ended = sandbox_proxy::run_until(tokio::io::stdin(), tokio::io::stdout(), unconfined, stop).await;
     ended.map_err(|error| error.to_string())
 }

@@ -269,7 +269,7 @@ mod tests {
     async fn records_are_lines_in_their_order() {
         let (recorder, records) = channel();
         let slot = recorder.reserve().await.unwrap();
-        recorder.send(ProxyMessage::Ready { protocol: 1 }).unwrap();
+        recorder.send(ProxyMessage::Ready { protocol: 1, unconfined: None }).unwrap();
         recorder.try_record(Event::TaskStart).unwrap();
         slot.record(warning("line\nbreak"));
         drop(recorder);
@@ -277,8 +277,11 @@ mod tests {
         records.write_to(&mut output).await.unwrap();
         let lines: Vec<ProxyMessage> =
             output.split_inclusive(|byte| *byte == b'\n').map(|line| from_line(line).unwrap()).collect();
-        let [ProxyMessage::Ready { protocol: 1 }, ProxyMessage::Record(first), ProxyMessage::Record(second)] =
-            &lines[..]
+        let [
+            ProxyMessage::Ready { protocol: 1, .. },
+            ProxyMessage::Record(first),
+            ProxyMessage::Record(second),
+        ] = &lines[..]
         else {
             panic!("{lines:?}");
         };

@@ -90,22 +90,31 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    run_until(input, output, std::future::pending()).await
+    let unconfined = Some("the proxy runs in a process that may do more".to_owned());
+    run_until(input, output, unconfined, std::future::pending()).await
 }
 
-/// Like [`run()`], and drains also when `stop` ends.
+/// Like [`run()`], and drains also when `stop` ends. The ready message says that this process is not held to its [`Reach`], and why, unless
+/// `unconfined` is none.
+///
+/// [`Reach`]: sandbox_proxy_protocol::Reach
 ///
 /// # Errors
 ///
 /// As [`run()`].
-pub async fn run_until<R, W>(input: R, output: W, stop: impl Future<Output = ()>) -> Result<(), ProxyError>
+pub async fn run_until<R, W>(
+    input: R,
+    output: W,
+    unconfined: Option<String>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ProxyError>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let (recorder, records) = record::channel();
     let mut writer = tokio::spawn(records.write_to(output));
-    let mut ended = live(Control::new(input), &recorder, stop).await;
+    let mut ended = live(Control::new(input), &recorder, unconfined, stop).await;
     if let Err(error) = &ended {
         // A full queue means that the host no longer reads.
         let _ = recorder.send(ProxyMessage::Failed { reason: reason(error) });
@@ -126,6 +135,7 @@ where
 async fn live<R: AsyncRead + Unpin>(
     mut control: Control<R>,
     recorder: &Recorder,
+    unconfined: Option<String>,
     stop: impl Future<Output = ()>,
 ) -> Result<Farewell, ProxyError> {
     let mut stop = std::pin::pin!(stop);
@@ -135,7 +145,7 @@ async fn live<R: AsyncRead + Unpin>(
     };
     let drain = Duration::from_millis(config.limits.drain_ms) + DRAIN_MARGIN;
     let silence = config.limits.owner_timeout_ms.map(Duration::from_millis);
-    let (policy, mut services, stop_services) = begin(config, recorder).await?;
+    let (policy, mut services, stop_services) = begin(config, unconfined, recorder).await?;
     let ended = tokio::select! {
         ended = control.follow(&policy, silence, recorder) => ended.map_err(ProxyError::from),
         () = stop => Ok(Farewell::Drain),
@@ -164,6 +174,7 @@ async fn live<R: AsyncRead + Unpin>(
 /// Binds every socket, says so, and starts to serve. What was bound is closed again when something fails.
 async fn begin(
     config: StartConfig,
+    unconfined: Option<String>,
     recorder: &Recorder,
 ) -> Result<(watch::Sender<LivePolicy>, JoinSet<()>, watch::Sender<bool>), ProxyError> {
     let StartConfig { protocol: _, policy, replacements, authority, listen, upstream, services, limits } =
@@ -173,6 +184,7 @@ async fn begin(
     let upstream_tls = tls::upstream_config(&upstream.extra_roots_pem)?;
     let mut own = own_addresses().map_err(ProxyError::Addresses)?;
     own.push(IpAddr::V4(listen.address));
+    own.extend(upstream.host_addresses.into_iter().map(IpAddr::V4));
 
     let host_services = Services::new(services);
     let listeners = listeners(&listen, &host_services).await?;
@@ -187,7 +199,7 @@ async fn begin(
     let (stop, stopped) = watch::channel(false);
     let mut services = JoinSet::new();
     // The queue is empty: both fit.
-    let _ = recorder.send(ProxyMessage::Ready { protocol: PROTOCOL_VERSION });
+    let _ = recorder.send(ProxyMessage::Ready { protocol: PROTOCOL_VERSION, unconfined });
     let _ = recorder.try_record(Event::TaskStart);
     let queries_per_second = limits.dns_queries_per_second;
     services.spawn(dns.serve(
@@ -281,7 +293,7 @@ mod tests {
         async fn start(listen: Listen, stop: impl Future<Output = ()> + Send + 'static) -> Self {
             let (owner, proxy) = tokio::io::duplex(64 * 1024);
             let (input, output) = tokio::io::split(proxy);
-            let ended = tokio::spawn(run_until(input, output, stop));
+            let ended = tokio::spawn(run_until(input, output, None, stop));
             let (messages, mut commands) = tokio::io::split(owner);
             commands.write_all(start_line(&listen).as_bytes()).await.unwrap();
             Self { listen, commands, messages: BufReader::new(messages), ended }
@@ -294,7 +306,10 @@ mod tests {
         }
 
         async fn ready(&mut self) {
-            assert!(matches!(self.message().await, Some(ProxyMessage::Ready { protocol: PROTOCOL_VERSION })));
+            assert!(matches!(
+                self.message().await,
+                Some(ProxyMessage::Ready { protocol: PROTOCOL_VERSION, unconfined: None })
+            ));
             let first = self.message().await;
             assert!(
                 matches!(first, Some(ProxyMessage::Record(Record { event: Event::TaskStart, .. }))),
@@ -323,6 +338,7 @@ mod tests {
                 dns: "127.0.0.1:9".parse().unwrap(),
                 extra_roots_pem: String::new(),
                 allow_addresses: Vec::new(),
+                host_addresses: Vec::new(),
             },
             services: Vec::new(),
             limits: Limits::default(),
@@ -391,7 +407,7 @@ mod tests {
     async fn a_signal_before_the_start_document_ends_it() {
         let (_owner, proxy) = tokio::io::duplex(64);
         let (input, output) = tokio::io::split(proxy);
-        run_until(input, output, std::future::ready(())).await.unwrap();
+        run_until(input, output, None, std::future::ready(())).await.unwrap();
     }
 
     #[tokio::test]

@@ -27,6 +27,7 @@ mod runs;
 mod services;
 mod shield;
 mod ssh;
+mod taken_over;
 mod vendor_tools;
 mod verify;
 mod workspace;

@@ -54,6 +54,11 @@ const RULES: [Rule; 20] = [
         never_links: &["hyper", "rustls", "bollard"],
     },
     Rule {
+        package: "sandbox-gate",
+        may_use: &["allowlist", "sandbox-files"],
+        never_links: &["rustls", "bollard", "openssl"],
+    },
+    Rule {
         package: "sandbox-ssh",
         may_use: &["sandbox-files"],
         never_links: &["hyper", "rustls", "bollard", "openssl"],
@@ -68,6 +73,7 @@ const RULES: [Rule; 20] = [
             "sandbox-credentials",
             "sandbox-files",
             "sandbox-inside",
+            "sandbox-gate",
             "sandbox-podman",
             "sandbox-proxy-protocol",
             "sandbox-session",

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// IPv4 that is not public (IANA's special-purpose registry, and multicast).
-const REFUSED_V4: [Ipv4Net; 15] = [
+pub(crate) const REFUSED_V4: [Ipv4Net; 15] = [
     v4([0, 0, 0, 0], 8),       // this network; 0.0.0.0 is unspecified
     v4([10, 0, 0, 0], 8),      // private
     v4([100, 64, 0, 0], 10),   // carrier-grade NAT

@@ -17,6 +17,6 @@ mod responder;
 mod response;
 mod server;
 
-pub(crate) use guard::AddressGuard;
+pub(crate) use guard::{AddressGuard, REFUSED_V4};
 pub(crate) use resolver::Resolver;
 pub(crate) use server::DnsSockets;

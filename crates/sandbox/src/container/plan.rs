@@ -1,10 +1,10 @@
 //! What is to be created, as pure data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use crate::reap::Labels;
-use crate::spec::{ContainerEnv, Isolation, Mount, Sharing};
+use crate::spec::{Capability, ContainerEnv, Isolation, Mount, Sharing};
 
 /// Everything about a container that is decided before the engine is asked.
 #[derive(Debug, Clone)]
@@ -59,6 +59,14 @@ impl Detachment {
 }
 
 impl ContainerPlan {
+    /// What its processes may ever do beyond other processes.
+    pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
+        // The latter is what it takes to give both up for good.
+        let to_confine = [Capability::NET_ADMIN, Capability::SETPCAP];
+        let to_confine = to_confine.into_iter().filter(|_| self.network.confines_itself);
+        self.isolation.capabilities.iter().copied().chain(to_confine).collect()
+    }
+
     /// Bytes of memory and swap together.
     pub(crate) fn memory_with_swap(&self) -> Option<u64> {
         self.memory.map(|memory| memory.saturating_add(self.isolation.swap))
@@ -72,6 +80,8 @@ pub(crate) struct PlannedNetwork {
     /// The only name server. `None`: the engine's choice.
     pub(crate) dns: Option<Ipv4Addr>,
     pub(crate) sysctls: BTreeMap<String, String>,
+    /// Whether its program begins with the right to confine itself to a part of them, which it then gives up.
+    pub(crate) confines_itself: bool,
 }
 
 /// The networks of a container.

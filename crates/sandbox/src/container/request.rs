@@ -56,7 +56,7 @@ pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
         "oom_score_adj": of_root.then_some(0),
         "storage_opts": plan.disk.map(|bytes| json!({"size": bytes.to_string()})),
         "cap_drop": ["ALL"],
-        "cap_add": isolation.capabilities.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "cap_add": plan.capabilities().iter().map(ToString::to_string).collect::<Vec<_>>(),
         "no_new_privileges": isolation.no_new_privileges,
         "seccomp_profile_path": seccomp(&isolation.seccomp),
         "apparmor_profile": isolation.apparmor.as_ref().map(AppArmorProfile::as_str),

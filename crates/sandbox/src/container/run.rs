@@ -68,6 +68,7 @@ pub(crate) struct Handle {
     id: ContainerId,
     name: String,
     pid: u32,
+    own_kernel: bool,
     /// `None` where it cannot be seen from here.
     monitor: Option<Arc<Monitor>>,
     stop_signal: StopSignal,
@@ -94,17 +95,19 @@ impl Created {
         support::before_creation(&plan, engine)?;
         support::storage(&plan, engine).await?;
         let id = default_limits::create(engine, &plan).await;
-        let handle = Handle {
+        let mut handle = Handle {
             engine: engine.clone(),
             id: id.map_err(|error| support::explain(error, &plan, engine))?,
             name: plan.name.clone(),
             pid: 0,
+            own_kernel: false,
             monitor: None,
             stop_signal: plan.isolation.stop_signal,
             stop_timeout: plan.isolation.stop_timeout,
         };
         let verified = async {
             let inspection = handle.inspect().await?;
+            handle.own_kernel = verify::has_own_kernel(&inspection);
             support::after_creation(&mut plan, engine, &inspection)?;
             handle.as_planned(verify::created(&plan, &image, &inspection))
         };
@@ -194,7 +197,16 @@ impl Handle {
         stop_signal: StopSignal,
         stop_timeout: Duration,
     ) -> Self {
-        Self { engine: engine.clone(), id, name, pid: 0, monitor: None, stop_signal, stop_timeout }
+        Self {
+            engine: engine.clone(),
+            id,
+            name,
+            pid: 0,
+            own_kernel: false,
+            monitor: None,
+            stop_signal,
+            stop_timeout,
+        }
     }
 
     /// The engine's id of the container.
@@ -207,6 +219,7 @@ impl Handle {
         self.pid
     }
 
+<<<<<<< HEAD
     /// Starts the process. What the kernel applies only then is verified right after.
     async fn start(&self, plan: &ContainerPlan, program: &str) -> Result<(), ContainerError> {
         let started = async {
@@ -227,6 +240,11 @@ impl Handle {
             }
             Err(error) => Err(self.give_up(error).await),
         }
+=======
+    /// Whether its runtime gives it a kernel of its own, as far as this process made it.
+    pub(crate) fn has_own_kernel(&self) -> bool {
+        self.own_kernel
+>>>>>>> h12-cut
     }
 
     /// Sends a signal such as `TERM` to the first process. One that has ended is done.

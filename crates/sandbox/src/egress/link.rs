@@ -55,6 +55,7 @@ impl Link {
                 networks: Networks::Attached(vec![self.attachment(self.subnet.task())]),
                 dns: Some(dns),
                 sysctls: TASK_SYSCTLS.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+                ..PlannedNetwork::default()
             },
             resolver: Some(format!("nameserver {dns}\n")),
             mounts: trust.mounts(),

@@ -1,13 +1,15 @@
 //! What the tasks of one sandbox share: the root authority, the proxy's image, the egress network.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
-use sandbox_proxy_protocol::{Limits, PROTOCOL_VERSION, ReplacementMap, StartConfig, Upstream};
+use ipnet::IpNet;
+use sandbox_proxy_protocol::{Limits, PROTOCOL_VERSION, Reach, ReplacementMap, StartConfig, Upstream};
 use time::OffsetDateTime;
 
-use crate::config::SandboxConfig;
+use crate::config::{SandboxConfig, UpstreamConfig};
 use crate::container::Running;
 use crate::network_log::LogSink;
 use crate::program::StaticProgram;
@@ -73,7 +75,7 @@ impl Egress {
             Ok::<_, ProxyError>(lock)
         };
         // None is dropped half done when another fails: an engine goes on with what it was asked.
-        let (prepared, network, upstream) = tokio::join!(prepared, network, upstream(config));
+        let (prepared, network, upstream) = tokio::join!(prepared, network, upstream(engine, config));
         let all = async { Ok::<_, ProxyError>((prepared?, network?, upstream?)) };
         let ((root, image), lock, upstream) = match all.await {
             Ok(all) => all,
@@ -181,6 +183,7 @@ impl Inner {
             name: remains.container.clone(),
             image: &self.image,
             networks: link.proxy_networks(),
+            reach: Reach::of(link.listen().address, &self.upstream),
             mounts: relay.map(Relay::mount).into_iter().collect(),
         };
         let plan = proxy::proxy_plan(placement, labels);
@@ -260,14 +263,14 @@ async fn discard(remains: &Remains) {
     }
 }
 
-async fn upstream(config: &SandboxConfig) -> Result<Upstream, ProxyError> {
-    let dns = match config.upstream.dns {
+async fn upstream(engine: &Engine, config: &SandboxConfig) -> Result<Upstream, ProxyError> {
+    let UpstreamConfig { dns, extra_roots_pem, allow_addresses } = config.upstream.clone();
+    let dns = match dns {
         Some(dns) => dns,
         None => blocking(resolver::host_resolver).await?,
     };
-    Ok(Upstream {
-        dns,
-        extra_roots_pem: config.upstream.extra_roots_pem.clone(),
-        allow_addresses: config.upstream.allow_addresses.clone(),
-    })
+    // One that is named by itself is meant.
+    let mut host_addresses = engine.host_addresses().await;
+    host_addresses.retain(|address| !allow_addresses.contains(&IpNet::from(IpAddr::V4(*address))));
+    Ok(Upstream { dns, extra_roots_pem, allow_addresses, host_addresses })
 }

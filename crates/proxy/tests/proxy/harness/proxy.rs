@@ -145,6 +145,7 @@ impl Setup {
                 dns,
                 extra_roots_pem: self.pki.upstream_root(),
                 allow_addresses: self.allow_addresses.iter().map(|net| net.parse().unwrap()).collect(),
+                host_addresses: Vec::new(),
             },
             services: self.services,
             limits: self.limits,

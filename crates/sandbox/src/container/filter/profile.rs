@@ -30,6 +30,8 @@ const NETLINK: u64 = 16;
 const NETLINK_SUBJECTS: [u64; 4] = [0, 4, 15, 16];
 /// The kernel's audit. With the error of a kernel that keeps none, PAM goes on (`su`, `sudo`, `passwd`); with any other it gives up.
 const NETLINK_AUDIT: u64 = 9;
+/// The filter of packets, which only who may set a network up can speak to.
+const NETLINK_NETFILTER: u64 = 12;
 const PACKET: u64 = 17;
 
 fn profile() -> Value {
@@ -77,6 +79,9 @@ fn sockets() -> Vec<Value> {
     let mut rules: Vec<Value> = FAMILIES.iter().map(|family| when(socket(), &[equal(0, *family)])).collect();
     rules.extend(NETLINK_SUBJECTS.map(|subject| when(socket(), &[equal(0, NETLINK), equal(2, subject)])));
     rules.push(when(refuse("socket", EPROTONOSUPPORT), &[equal(0, NETLINK), equal(2, NETLINK_AUDIT)]));
+    let admin = json!({"caps": ["CAP_NET_ADMIN"]});
+    let packet_filter = [equal(0, NETLINK), equal(2, NETLINK_NETFILTER)];
+    rules.push(with(when(socket(), &packet_filter), "includes", admin));
     let raw = || json!({"caps": ["CAP_NET_RAW"]});
     rules.push(with(when(socket(), &[equal(0, PACKET)]), "includes", raw()));
     rules.push(with(when(refuse("socket", EPERM), &[equal(0, PACKET)]), "excludes", raw()));
@@ -213,6 +218,7 @@ mod tests {
         assert_eq!(answers(17, 3, Some("CAP_NET_RAW")), ["SCMP_ACT_ALLOW null"]);
         assert_eq!(answers(16, 0, None), ["SCMP_ACT_ALLOW null"]);
         assert_eq!(answers(16, 9, None), ["SCMP_ACT_ERRNO 93"]);
+        assert_eq!(answers(16, 12, Some("CAP_NET_ADMIN")), ["SCMP_ACT_ALLOW null"]);
         for subject in [6, 12, 21] {
             assert!(answers(16, subject, None).is_empty(), "{subject}: the default, which is an error");
         }

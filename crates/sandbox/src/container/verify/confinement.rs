@@ -118,8 +118,7 @@ fn filter(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
 
 /// As engines and profiles write them.
 fn planned_capabilities(plan: &ContainerPlan) -> BTreeSet<String> {
-    let capabilities = plan.isolation.capabilities.iter();
-    capabilities.map(|capability| format!("CAP_{capability}")).collect()
+    plan.capabilities().iter().map(|capability| format!("CAP_{capability}")).collect()
 }
 
 /// That each planned device is the host's, and that no other was mounted.
@@ -163,7 +162,7 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
     }
     nodes(found, plan, kernel);
     let keeps: BTreeSet<String> =
-        isolation.capabilities.iter().map(|capability| capability.name().to_owned()).collect();
+        plan.capabilities().iter().map(|capability| capability.name().to_owned()).collect();
     found.compare("capabilities in the kernel", &keeps, &Capability::names_of(kernel.bounding).collect());
     found.compare("no-new-privileges in the kernel", isolation.no_new_privileges, kernel.no_new_privileges);
     found.compare("namespaces shared with the host", &BTreeSet::new(), &kernel.shared_namespaces);

@@ -62,6 +62,7 @@ pub(super) fn plan() -> ContainerPlan {
             }]),
             dns: Some([10, 199, 0, 2].into()),
             sysctls: owned(&sysctls),
+            confines_itself: false,
         },
         isolation: isolation(),
         memory: Some(64 << 20),

@@ -20,4 +20,4 @@ mod process;
 mod stages;
 
 pub(super) use process::command_line;
-pub(super) use stages::{attached, created};
+pub(super) use stages::{attached, created, has_own_kernel};

@@ -11,6 +11,11 @@ use super::{confinement, in_memory, limits, mounts, network, process};
 /// the network is the host's all the same.
 const OWN_KERNEL: [&str; 2] = ["runsc", "krun"];
 
+/// Whether what the host's kernel says of the container is about its runtime.
+pub(in crate::container) fn has_own_kernel(is: &Inspection) -> bool {
+    OWN_KERNEL.contains(&is.runtime_name())
+}
+
 /// How a created container differs from its plan. Empty: it is as planned.
 pub(in crate::container) fn created(
     plan: &ContainerPlan,
@@ -38,7 +43,7 @@ pub(in crate::container) fn attached(
     found.compare("state", "initialized", is.state.status.as_str());
     confinement::devices(&mut found, plan, &is.host_config, kernel);
     network::addresses(&mut found, plan, is);
-    if OWN_KERNEL.contains(&is.runtime_name()) {
+    if has_own_kernel(is) {
         own_kernel(&mut found, plan, is, kernel);
         return found.0;
     }

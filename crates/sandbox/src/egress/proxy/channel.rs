@@ -336,7 +336,7 @@ mod tests {
     async fn what_comes_with_the_ready_message_is_not_lost() {
         let dir = tempfile::tempdir().unwrap();
         let (mut channel, _stdin, proxy) = channel();
-        let ready = to_line(&ProxyMessage::Ready { protocol: PROTOCOL_VERSION }).unwrap();
+        let ready = to_line(&ProxyMessage::Ready { protocol: PROTOCOL_VERSION, unconfined: None }).unwrap();
         let text = format!("{ready}{}", warning("early"));
         let (half, rest) = text.split_at(9);
         says(&proxy, half);

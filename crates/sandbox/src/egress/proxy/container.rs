@@ -1,5 +1,7 @@
 //! The plan of a proxy's container.
 
+use sandbox_proxy_protocol::Reach;
+
 use crate::container::{Attachment, ContainerPlan, Detachment, Networks, PlannedNetwork};
 use crate::reap::{Labels, Role};
 use crate::spec::{ContainerEnv, Isolation, Mount};
@@ -24,17 +26,19 @@ pub(in crate::egress) struct ProxyPlacement<'a> {
     pub(in crate::egress) image: &'a str,
     /// The egress network and the task's.
     pub(in crate::egress) networks: Vec<Attachment>,
+    /// What of them it keeps.
+    pub(in crate::egress) reach: Reach,
     /// The relay's sockets, if there are any.
     pub(in crate::egress) mounts: Vec<Mount>,
 }
 
-/// No configuration of the proxy is in here: it all comes over its stdin.
+/// Of the proxy's configuration, only what it may reach is in here: the rest comes over its stdin, once it reaches nothing else.
 pub(in crate::egress) fn proxy_plan(placement: ProxyPlacement<'_>, labels: &Labels) -> ContainerPlan {
     ContainerPlan {
         name: placement.name,
         image: placement.image.to_owned(),
         entrypoint: Some(vec![super::image::PROGRAM.to_owned()]),
-        command: vec![super::stderr::level().to_owned()],
+        command: vec![super::stderr::level().to_owned(), placement.reach.to_argument()],
         env: ContainerEnv::default(),
         working_dir: None,
         mounts: placement.mounts,
@@ -42,6 +46,7 @@ pub(in crate::egress) fn proxy_plan(placement: ProxyPlacement<'_>, labels: &Labe
             networks: Networks::Attached(placement.networks),
             dns: None,
             sysctls: SYSCTLS.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            confines_itself: true,
         },
         isolation: Isolation::proxy(),
         memory: Some(MEMORY),

@@ -29,17 +29,23 @@ pub(in crate::egress) async fn introduce(
     context: &str,
     config: &StartConfig,
 ) -> Result<Channel, ProxyError> {
+    let own_kernel = waiting.handle.has_own_kernel();
     let mut channel = Channel::new(waiting.stdin, waiting.output, context);
     let answer = timeout(DEADLINE, exchange(&mut channel, config)).await;
     let reason = match answer {
-        Ok(Ok(())) => return Ok(channel),
-        Ok(Err(reason)) => reason,
+        Ok(Ok(None)) => return Ok(channel),
+        Ok(Ok(Some(reason))) if own_kernel => {
+            tracing::warn!(context, "a proxy that is taken over would reach the host's networks: {reason}");
+            return Ok(channel);
+        }
+        Ok(Ok(Some(reason)) | Err(reason)) => reason,
         Err(_) => format!("it was not ready after {DEADLINE:?}"),
     };
     Err(ProxyError::ProxyStart { reason, stderr: channel.stderr() })
 }
 
-async fn exchange(channel: &mut Channel, config: &StartConfig) -> Result<(), String> {
+/// Introduces the proxy, and returns why the kernel does not confine it, if it does not.
+async fn exchange(channel: &mut Channel, config: &StartConfig) -> Result<Option<String>, String> {
     let line = to_secret_line(config).map_err(|error| error.to_string())?;
     // A proxy that ended does not read; what it said is worth more than that.
     let sent = channel.send(&line).await;
@@ -51,11 +57,11 @@ async fn exchange(channel: &mut Channel, config: &StartConfig) -> Result<(), Str
         }
     };
     match messages.next() {
-        Some(ProxyMessage::Ready { protocol: PROTOCOL_VERSION }) => {
+        Some(ProxyMessage::Ready { protocol: PROTOCOL_VERSION, unconfined }) => {
             channel.put_back(messages.collect());
-            Ok(())
+            Ok(unconfined)
         }
-        Some(ProxyMessage::Ready { protocol }) => {
+        Some(ProxyMessage::Ready { protocol, .. }) => {
             Err(format!("it speaks version {protocol} of the protocol, this program {PROTOCOL_VERSION}"))
         }
         Some(ProxyMessage::Failed { reason }) => Err(reason),

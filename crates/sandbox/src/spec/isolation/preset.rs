@@ -28,7 +28,8 @@ impl Isolation {
         }
     }
 
-    /// For the egress proxy: user 65534, without any capability. Low ports are opened by a sysctl of its own network.
+    /// For the egress proxy: user 65534, without any capability but those that it needs to confine itself, which are its plan's. Low ports
+    /// are opened by a sysctl of its own network.
     pub(crate) fn proxy() -> Self {
         let tiny = |path| Tmpfs::new(path, 64 << 10);
         Self {

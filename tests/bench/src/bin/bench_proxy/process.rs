@@ -43,6 +43,7 @@ impl Plan<'_> {
                 dns: (self.origin, 53).into(),
                 extra_roots_pem: self.origin_roots_pem.to_owned(),
                 allow_addresses: vec![std::net::IpAddr::from(self.origin).into()],
+                host_addresses: Vec::new(),
             },
             services: Vec::new(),
             // A load of minutes is more than one task has.

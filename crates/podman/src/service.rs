@@ -1,0 +1,86 @@
+//! The process behind the engine's socket, as far as it is on this machine: its network is that of the engine's host.
+
+use std::net::Ipv4Addr;
+
+use tokio::net::UnixStream;
+
+use crate::connection::Engine;
+
+/// The process that listens on the socket.
+pub(crate) struct Service {
+    pid: i32,
+    pub(crate) of_root: bool,
+}
+
+impl Engine {
+    /// The IPv4 addresses of the engine's host but loopback ones; none where they cannot be seen.
+    pub async fn host_addresses(&self) -> Vec<Ipv4Addr> {
+        let tables = self.service().await.map(|service| service.tables("fib_trie"));
+        let mut addresses: Vec<Ipv4Addr> =
+            tables.unwrap_or_default().iter().flat_map(|table| local_addresses(table)).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    }
+
+    /// `None` where it is not visible from here.
+    pub(crate) async fn service(&self) -> Option<Service> {
+        let service = UnixStream::connect(self.libpod().socket()).await.ok()?.peer_cred().ok()?;
+        Some(Service { pid: service.pid().filter(|pid| *pid > 0)?, of_root: service.uid() == 0 })
+    }
+}
+
+impl Service {
+    /// The kernel's tables about its network. Each thread is asked: podman leaves the one that made a container's network in there, and that
+    /// may be the first.
+    pub(crate) fn tables(&self, name: &str) -> Vec<String> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten();
+        let table = |thread: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(thread.ok()?.path().join("net").join(name)).ok()
+        };
+        threads.filter_map(table).collect()
+    }
+}
+
+/// The addresses of the machine in the kernel's routing table, where each is followed by a line that says what it is.
+fn local_addresses(table: &str) -> Vec<Ipv4Addr> {
+    let lines: Vec<&str> = table.lines().map(str::trim).collect();
+    let is_local = |line: &str| line == "/32 host LOCAL";
+    let pairs = lines.array_windows().filter(|[_, what]| is_local(what));
+    pairs
+        .filter_map(|[address, _]| address.strip_prefix("|-- ")?.parse().ok())
+        .filter(|address: &Ipv4Addr| !address.is_loopback())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_distinguished_from_networks_and_broadcasts() {
+        let table = "Local:
+  +-- 0.0.0.0/0 3 0 5
+     |-- 0.0.0.0
+        /0 universe UNICAST
+           |-- 127.0.0.0
+              /8 host LOCAL
+           |-- 127.0.0.1
+              /32 host LOCAL
+        +-- 192.0.2.0/30 2 0 2
+           |-- 192.0.2.0
+              /24 link UNICAST
+           |-- 192.0.2.2
+              /32 host LOCAL
+        |-- 192.0.2.255
+           /32 link BROADCAST
+           |-- 198.51.100.7
+              /32 host LOCAL
+              /24 link UNICAST
+";
+        assert_eq!(local_addresses(table), [Ipv4Addr::new(192, 0, 2, 2), Ipv4Addr::new(198, 51, 100, 7)]);
+        for nonsense in ["", "/32 host LOCAL", "|-- x\n/32 host LOCAL"] {
+            assert!(local_addresses(nonsense).is_empty());
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Sets the filter up, and tries whether it holds.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+
+use sandbox_proxy_protocol::Reach;
+
+use crate::interfaces::{Connected, connected};
+
+use super::{kernel, rules};
+
+/// The port of the service that throws everything away.
+const DISCARD: u16 = 9;
+
+/// Why the kernel does not confine the proxy.
+#[derive(Debug, thiserror::Error)]
+pub enum Unconfined {
+    /// The addresses of the machine are not known.
+    #[error("failed to list the networks of the proxy: {0}")]
+    Networks(io::Error),
+    /// The proxy is not where it should be.
+    #[error("the proxy has no interface with its address {address}, or no other network")]
+    Misplaced {
+        /// The address.
+        address: Ipv4Addr,
+    },
+    /// The kernel did not take the rules.
+    #[error(
+        "the kernel did not take the filter of the proxy's network; it needs nf_tables (`modprobe nf_tables`): {0}"
+    )]
+    Refused(io::Error),
+    /// It took them, and does not obey them.
+    #[error("the kernel took the filter of the proxy's network and does not apply it: {found}")]
+    Ignored {
+        /// What a packet came to that should not have left.
+        found: String,
+    },
+}
+
+/// From now on nothing leaves the network namespace of this process but what goes to `reach`, to public addresses, and to itself.
+///
+/// # Errors
+///
+/// When the kernel cannot do that.
+pub fn confine(reach: &Reach) -> Result<(), Unconfined> {
+    let networks = connected().map_err(Unconfined::Networks)?;
+    let misplaced = || Unconfined::Misplaced { address: reach.listen };
+    let rules = rules::of(reach, &networks).ok_or_else(misplaced)?;
+    let neighbour = neighbour(reach, &networks).ok_or_else(misplaced)?;
+    kernel::apply(&rules).map_err(Unconfined::Refused)?;
+    refused(neighbour).map_err(|found| Unconfined::Ignored { found })
+}
+
+/// An address next to the proxy that it must not reach.
+fn neighbour(reach: &Reach, networks: &[Connected]) -> Option<Ipv4Addr> {
+    let is_beside = |network: &&Connected| network.address != reach.listen && !network.address.is_loopback();
+    let mut beside = networks.iter().filter(is_beside);
+    beside.find_map(|Connected { address: own, network, .. }| {
+        let mut first = network.hosts().take(3);
+        first.find(|address| address != own && reach.dns.ip() != *address)
+    })
+}
+
+/// Whether the kernel refuses to send to `address`.
+fn refused(address: Ipv4Addr) -> Result<(), String> {
+    let sent = UdpSocket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
+        .and_then(|socket| socket.send_to(&[], (address, DISCARD)));
+    match sent {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) => Err(error.to_string()),
+        Ok(_) => Err(format!("a packet to {address} left")),
+    }
+}

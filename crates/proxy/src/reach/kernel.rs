@@ -1,0 +1,76 @@
+//! Hands rules to the kernel.
+
+use std::io;
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+};
+
+use super::messages::{HEADER, NLMSG_ERROR, batch};
+use super::rules::Rule;
+
+/// More than an answer to one of our messages is.
+const ANSWER: usize = 8 * 1024;
+
+/// Makes `rules` those of this network namespace, all or none.
+pub(super) fn apply(rules: &[Rule]) -> io::Result<()> {
+    let kernel =
+        socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
+    send(&kernel, &batch(rules), SendFlags::empty())?;
+    let mut acknowledged = false;
+    let mut buffer = vec![0; ANSWER];
+    while !acknowledged {
+        // The kernel has answered when the call has returned.
+        let (received, _) = recv(&kernel, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
+        let mut rest = buffer.get(..received).unwrap_or_default();
+        while let Some((answer, behind)) = first(rest) {
+            acknowledged |= answer?;
+            rest = behind;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the first of `answers` is an acknowledgement, or the error that it reports; and those behind it.
+fn first(answers: &[u8]) -> Option<(io::Result<bool>, &[u8])> {
+    let length = usize::try_from(u32::from_ne_bytes(*answers.first_chunk()?)).ok()?;
+    let kind = u16::from_ne_bytes(*answers.get(4..)?.first_chunk()?);
+    let body = answers.get(HEADER..length)?;
+    let behind = answers.get(length.next_multiple_of(4)..).unwrap_or_default();
+    if kind != NLMSG_ERROR {
+        return Some((Ok(false), behind));
+    }
+    let answer = match i32::from_ne_bytes(*body.first_chunk()?) {
+        0 => Ok(true),
+        error => Err(io::Error::from_raw_os_error(error.saturating_neg())),
+    };
+    Some((answer, behind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(kind: u16, code: i32) -> Vec<u8> {
+        let mut bytes = 36_u32.to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.resize(HEADER, 0);
+        bytes.extend(code.to_ne_bytes());
+        bytes.resize(36, 0);
+        bytes
+    }
+
+    #[test]
+    fn answers_are_read_one_by_one() {
+        let both = [answer(NLMSG_ERROR, 0), answer(NLMSG_ERROR, -95)].concat();
+        let (good, rest) = first(&both).unwrap();
+        assert!(good.unwrap());
+        let (bad, rest) = first(rest).unwrap();
+        assert_eq!(bad.unwrap_err().raw_os_error(), Some(95));
+        assert!(first(rest).is_none());
+        assert!(!first(&answer(3, 0)).unwrap().0.unwrap());
+        for cut in 0..36 {
+            assert!(first(&both[..cut]).is_none(), "{cut}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Which packets leave: the first rule whose conditions all hold decides.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use ipnet::{IpNet, Ipv4Net};
+use sandbox_proxy_protocol::Reach;
+
+use crate::dns::REFUSED_V4;
+use crate::interfaces::Connected;
+
+/// The kernel gives it this number in every network namespace.
+const LOOPBACK: u32 = 1;
+pub(super) const TCP: u8 = 6;
+pub(super) const UDP: u8 = 17;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Drop,
+    Accept,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// It is no IPv4 packet.
+    OtherFamily,
+    /// It leaves through the interface with this number.
+    Through(u32),
+    /// It goes to an address of this network. Only where the family is IPv4.
+    To(Ipv4Net),
+    /// It has this protocol.
+    Protocol(u8),
+    /// It goes to this port. Only where the protocol is TCP or UDP.
+    Port(u16),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rule {
+    pub(super) conditions: Vec<Condition>,
+    pub(super) verdict: Verdict,
+}
+
+/// The rules for a proxy with these networks; what none decides does not leave. `None`: the proxy's address is on none of them.
+pub(super) fn of(reach: &Reach, networks: &[Connected]) -> Option<Vec<Rule>> {
+    let link = networks.iter().find(|network| network.address == reach.listen)?;
+    let through_link = Condition::Through(link.interface);
+    let mut rules = vec![
+        accept([Condition::Through(LOOPBACK)]),
+        drop([Condition::OtherFamily]),
+        // Answers to the task, which are most of what there is.
+        accept([through_link.clone(), Condition::To(link.network)]),
+        drop([through_link]),
+    ];
+    if let IpAddr::V4(dns) = reach.dns.ip() {
+        let to_port =
+            |protocol| accept([host(dns), Condition::Protocol(protocol), Condition::Port(reach.dns.port())]);
+        rules.extend([UDP, TCP].map(to_port));
+    }
+    // The gateway and other proxies: no exception opens their network.
+    let beside = networks.iter().filter(|network| network.interface != link.interface);
+    rules.extend(beside.map(|network| drop([Condition::To(network.network)])));
+    let allowed: Vec<Ipv4Net> = reach.allow_addresses.iter().filter_map(v4_network).collect();
+    // A machine may have hundreds, and nearly all are refused anyway.
+    let reached = |address: &&Ipv4Addr| is_in(&allowed, **address) || !is_in(&REFUSED_V4, **address);
+    rules.extend(reach.host_addresses.iter().filter(reached).map(|address| drop([host(*address)])));
+    rules.extend(allowed.iter().map(|network| accept([Condition::To(*network)])));
+    rules.extend(REFUSED_V4.map(|network| drop([Condition::To(network)])));
+    rules.push(accept([]));
+    Some(rules)
+}
+
+fn accept(conditions: impl Into<Vec<Condition>>) -> Rule {
+    Rule { conditions: conditions.into(), verdict: Verdict::Accept }
+}
+
+fn drop(conditions: impl Into<Vec<Condition>>) -> Rule {
+    Rule { conditions: conditions.into(), verdict: Verdict::Drop }
+}
+
+fn host(address: Ipv4Addr) -> Condition {
+    Condition::To(Ipv4Net::from(address))
+}
+
+fn is_in(networks: &[Ipv4Net], address: Ipv4Addr) -> bool {
+    networks.iter().any(|network| network.contains(&address))
+}
+
+fn v4_network(network: &IpNet) -> Option<Ipv4Net> {
+    match network {
+        IpNet::V4(network) => Some(*network),
+        IpNet::V6(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::dns::AddressGuard;
+
+    const LINK: u32 = 7;
+    const EGRESS: u32 = 8;
+
+    struct Packet {
+        through: u32,
+        to: Ipv4Addr,
+        protocol: u8,
+        port: u16,
+    }
+
+    fn packet(through: u32, to: &str) -> Packet {
+        Packet { through, to: to.parse().unwrap(), protocol: TCP, port: 443 }
+    }
+
+    fn leaves(rules: &[Rule], packet: &Packet) -> bool {
+        let holds = |condition: &Condition| match condition {
+            Condition::OtherFamily => false,
+            Condition::Through(interface) => packet.through == *interface,
+            Condition::To(network) => network.contains(&packet.to),
+            Condition::Protocol(protocol) => packet.protocol == *protocol,
+            Condition::Port(port) => packet.port == *port,
+        };
+        let deciding = rules.iter().find(|rule| rule.conditions.iter().all(holds));
+        deciding.is_some_and(|rule| rule.verdict == Verdict::Accept)
+    }
+
+    fn reach(allow: &[&str], host: &[&str]) -> Reach {
+        Reach {
+            listen: [10, 199, 1, 2].into(),
+            dns: "192.168.1.1:53".parse().unwrap(),
+            allow_addresses: allow.iter().map(|network| network.parse().unwrap()).collect(),
+            host_addresses: host.iter().map(|address| address.parse().unwrap()).collect(),
+        }
+    }
+
+    fn networks() -> Vec<Connected> {
+        [(LOOPBACK, "127.0.0.1/8"), (EGRESS, "10.89.0.5/24"), (LINK, "10.199.1.2/28")]
+            .map(|(interface, place)| {
+                let place: Ipv4Net = place.parse().unwrap();
+                Connected { interface, address: place.addr(), network: place.trunc() }
+            })
+            .into()
+    }
+
+    #[test]
+    fn the_task_public_addresses_and_the_name_server_are_reached_and_nothing_else() {
+        let rules = of(&reach(&[], &["203.0.113.9", "1.2.3.4"]), &networks()).unwrap();
+        for (through, to, expected) in [
+            (LINK, "10.199.1.3", true),
+            (LINK, "10.199.1.17", false),
+            (LINK, "8.8.8.8", false),
+            (LINK, "224.0.0.1", false),
+            (LINK, "255.255.255.255", false),
+            (EGRESS, "10.199.1.3", false),
+            (EGRESS, "8.8.8.8", true),
+            (EGRESS, "10.89.0.1", false),
+            (EGRESS, "10.89.0.6", false),
+            (EGRESS, "10.89.0.255", false),
+            (EGRESS, "169.254.169.254", false),
+            (EGRESS, "169.254.1.2", false),
+            (EGRESS, "192.168.1.2", false),
+            (EGRESS, "224.0.0.251", false),
+            (EGRESS, "255.255.255.255", false),
+            (EGRESS, "203.0.113.9", false),
+            (EGRESS, "1.2.3.4", false),
+            (EGRESS, "1.2.3.5", true),
+            (LOOPBACK, "127.0.0.1", true),
+            (LOOPBACK, "10.199.1.2", true),
+            (EGRESS, "127.0.0.1", false),
+            // An interface of which nothing is known.
+            (9, "10.199.1.3", false),
+        ] {
+            assert_eq!(leaves(&rules, &packet(through, to)), expected, "{through} {to}");
+        }
+        for (protocol, port, expected) in
+            [(UDP, 53, true), (TCP, 53, true), (TCP, 80, false), (UDP, 54, false), (1, 53, false)]
+        {
+            let to_dns = Packet { protocol, port, ..packet(EGRESS, "192.168.1.1") };
+            assert_eq!(leaves(&rules, &to_dns), expected, "{protocol} {port}");
+        }
+        assert!(rules.iter().any(|rule| *rule == drop([Condition::OtherFamily])));
+    }
+
+    #[test]
+    fn exceptions_open_neither_the_host_nor_the_network_of_the_proxies() {
+        let open = of(&reach(&["0.0.0.0/0"], &["192.168.1.7", "1.2.3.4"]), &networks()).unwrap();
+        for (to, expected) in [
+            ("192.168.1.8", true),
+            ("169.254.169.254", true),
+            ("10.89.0.1", false),
+            ("10.89.0.6", false),
+            ("192.168.1.7", false),
+            ("1.2.3.4", false),
+        ] {
+            assert_eq!(leaves(&open, &packet(EGRESS, to)), expected, "{to}");
+        }
+        let one = of(&reach(&["192.168.1.0/30", "fd00::/8"], &[]), &networks()).unwrap();
+        assert!(
+            leaves(&one, &packet(EGRESS, "192.168.1.3")) && !leaves(&one, &packet(EGRESS, "192.168.1.4"))
+        );
+    }
+
+    #[test]
+    fn private_addresses_of_the_host_need_no_rule_of_their_own() {
+        let few = of(&reach(&[], &[]), &networks()).unwrap();
+        assert_eq!(of(&reach(&[], &["192.168.1.7", "172.17.0.1"]), &networks()).unwrap(), few);
+    }
+
+    #[test]
+    fn without_its_address_there_are_no_rules() {
+        assert_eq!(of(&Reach { listen: [10, 199, 1, 4].into(), ..reach(&[], &[]) }, &networks()), None);
+    }
+
+    proptest! {
+        /// What the guard permits the kernel lets pass, and nothing else.
+        #[test]
+        fn the_kernel_agrees_with_the_guard(bits: u32, host: u32, allow: u32, prefix in 0_u8..=32) {
+            let (address, host) = (Ipv4Addr::from(bits), Ipv4Addr::from(host));
+            let allow = IpNet::from(Ipv4Net::new(Ipv4Addr::from(allow), prefix).unwrap());
+            let reach = Reach { allow_addresses: vec![allow], host_addresses: vec![host], ..reach(&[], &[]) };
+            let rules = of(&reach, &networks()).unwrap();
+            let beside: Ipv4Net = "10.89.0.0/24".parse().unwrap();
+            let own = vec![IpAddr::V4(host), [10, 89, 0, 5].into(), reach.listen.into()];
+            for address in [address, host, Ipv4Addr::from(bits & 0xff | 0x0a59_0000)] {
+                // Linux has no route to it, and the guard has a word of its own for it.
+                prop_assume!(!address.is_unspecified());
+                let permits = AddressGuard::new(vec![allow], own.clone()).permits(address.into());
+                let expected = permits && !beside.contains(&address) && address != reach.listen && !address.is_loopback();
+                let leaves = leaves(&rules, &Packet { through: EGRESS, to: address, protocol: TCP, port: 443 });
+                if address != reach.listen {
+                    prop_assert_eq!(leaves, expected, "{}", address);
+                }
+            }
+        }
+    }
+}
