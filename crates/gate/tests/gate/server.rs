@@ -1,5 +1,7 @@
 //! Clones, fetches and pushes of real git, and requests that git does not make.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -138,8 +140,7 @@ async fn half_and_odd_pushes_change_nothing() {
     let url = bed.serve(&[&repository]).await;
     bed.must(&format!("{WORK} && git push -q {url}/project.git main")).await;
     let (credentials, host) = url.strip_prefix("http://").unwrap().split_once('@').unwrap();
-    use base64::Engine as _;
-    let basic = base64::engine::general_purpose::STANDARD.encode(credentials);
+    let basic = BASE64.encode(credentials);
     let id = bed.must("git -C work rev-parse HEAD").await;
     let zero = "0".repeat(40);
     let line = format!("{zero} {id} refs/heads/x\0 report-status");

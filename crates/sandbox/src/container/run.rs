@@ -219,7 +219,6 @@ impl Handle {
         self.pid
     }
 
-<<<<<<< HEAD
     /// Starts the process. What the kernel applies only then is verified right after.
     async fn start(&self, plan: &ContainerPlan, program: &str) -> Result<(), ContainerError> {
         let started = async {
@@ -240,11 +239,11 @@ impl Handle {
             }
             Err(error) => Err(self.give_up(error).await),
         }
-=======
+    }
+
     /// Whether its runtime gives it a kernel of its own, as far as this process made it.
     pub(crate) fn has_own_kernel(&self) -> bool {
         self.own_kernel
->>>>>>> h12-cut
     }
 
     /// Sends a signal such as `TERM` to the first process. One that has ended is done.

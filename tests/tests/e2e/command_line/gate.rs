@@ -25,9 +25,8 @@ async fn a_task_works_on_a_mirror_and_the_host_fetches_what_it_pushed() {
     let synced = project.output(&["gate", "sync", &name, "--output", "json"]).json();
     assert_eq!(synced["repositories"][0]["applied"][0]["name"], "refs/heads/main", "{synced}");
 
-    let rule = format!(
-        "url_prefixes: [{{host: gate, path: /{name}.git, git: {{push: ['refs/heads/agent/*']}}}}]\n"
-    );
+    let rule =
+        format!("url_prefixes: [{{host: gate, path: /{name}.git, git: {{push: ['refs/heads/agent/*']}}}}]\n");
     project.append(".sandbox/network-allowlist.yaml", &rule);
     let script = format!(
         "export HOME=/tmp GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@a.test GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@a.test; cd /tmp && \
