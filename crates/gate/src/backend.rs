@@ -16,7 +16,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use crate::GateError;
 use crate::git;
 
-/// Bytes of the head of an answer, and of what git prints on the side, at most.
+/// Bytes of the head of an answer at most.
 const HEAD: u64 = 16 * 1024;
 const PIECE: usize = 64 * 1024;
 
@@ -91,7 +91,7 @@ impl Running {
     ) -> Result<Response<Body>, GateError> {
         let Self { mut child, stdin, mut stdout, stderr } = self;
         tokio::spawn(feed(stdin, first, body));
-        let messages = tokio::spawn(read_messages(stderr));
+        let messages = tokio::spawn(git::read_messages(stderr));
         let head = read_head(&mut stdout).await;
         let (mut sender, channel) = Channel::new(4);
         let response = match head {
@@ -100,13 +100,13 @@ impl Running {
         };
         tokio::spawn(async move {
             let gone = !pass(&mut stdout, &mut sender, to_the_end).await;
-            if gone {
-                // Nobody wants what it has to say.
-                let _ = child.start_kill();
-            }
+            // With the pipe git's own children end, which a signal to git would not reach.
+            drop(stdout);
             let status = child.wait().await;
+            // Only the last of them ends this.
+            let messages = messages.await.unwrap_or_default();
             ended.await;
-            report(status, gone, &messages.await.unwrap_or_default());
+            report(status, gone, &messages);
             drop(sender);
         });
         response.map_err(|error| GateError::Git { operation: "answer", message: error.to_string() })
@@ -147,18 +147,9 @@ async fn feed(mut stdin: ChildStdin, first: Vec<u8>, mut body: Incoming) {
     }
 }
 
-/// The beginning of what git prints on the side; the rest is thrown away.
-async fn read_messages(mut stderr: ChildStderr) -> Vec<u8> {
-    let mut messages = Vec::new();
-    if (&mut stderr).take(HEAD).read_to_end(&mut messages).await.is_ok() {
-        let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
-    }
-    messages
-}
-
-fn report(status: std::io::Result<ExitStatus>, killed: bool, messages: &[u8]) {
+fn report(status: std::io::Result<ExitStatus>, gone: bool, messages: &[u8]) {
     let failed = !status.is_ok_and(|status| status.success());
-    if failed && !killed {
+    if failed && !gone {
         tracing::warn!(messages = git::shown(messages), "git could not answer a request");
     }
 }

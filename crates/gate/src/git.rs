@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use tokio::io::AsyncWriteExt as _;
-use tokio::process::Command;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStderr, Command};
 
 use crate::GateError;
 
-/// Bytes of git's messages that an error repeats.
+/// Bytes of git's messages that are read, and that an error repeats.
+const MESSAGES: u64 = 16 * 1024;
 const SHOWN: usize = 2000;
 
 /// Holds for every git that works on a repository of ours, whatever the user's configuration says.
@@ -23,8 +24,10 @@ const ALWAYS: [&str; 5] =
     ];
 
 /// What a repository is served with besides.
-const SERVED: [&str; 4] = [
+const SERVED: [&str; 5] = [
     "receive.autogc=false",
+    // The allowlist decides what is deleted, the default branch too.
+    "receive.denyDeleteCurrent=ignore",
     // What programs of the host could fall for does not get in.
     "receive.fsckObjects=true",
     // Ours: backups, and what is known of the upstream.
@@ -33,14 +36,18 @@ const SERVED: [&str; 4] = [
 ];
 
 /// Variables by which git works on another repository than it is told.
-const LOCAL: [&str; 8] = [
+const LOCAL: [&str; 12] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
     "GIT_CONFIG",
     "GIT_DIR",
+    "GIT_GRAFT_FILE",
     "GIT_INDEX_FILE",
     "GIT_NAMESPACE",
     "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_QUARANTINE_PATH",
+    "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 ];
 
@@ -52,7 +59,7 @@ pub(crate) fn clean() -> Command {
         git.env("PATH", path);
     }
     git.env("HOME", "/nonexistent").env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
-    git.env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
+    git.env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0").env("GIT_NO_REPLACE_OBJECTS", "1");
     // It was made by this user, or is not found.
     git.args(["-c", "safe.directory=*"]);
     git
@@ -80,7 +87,7 @@ pub(crate) fn of_user_in(path: &Path) -> Command {
     for name in LOCAL {
         git.env_remove(name);
     }
-    git.env("LC_ALL", "C").arg("--git-dir").arg(path);
+    git.env("LC_ALL", "C").env("GIT_NO_REPLACE_OBJECTS", "1").arg("--git-dir").arg(path);
     git
 }
 
@@ -107,7 +114,13 @@ pub(crate) async fn read(git: Command, operation: &'static str) -> Result<Vec<u8
 /// The same, of a git that reads `input`.
 pub(crate) async fn write(git: Command, operation: &'static str, input: &[u8]) -> Result<Vec<u8>, GateError> {
     let output = run(git, operation, input).await?;
-    if output.status.success() { Ok(output.stdout) } else { Err(failed(operation, &output.stderr)) }
+    if !output.status.success() {
+        return Err(failed(operation, &output.stderr));
+    }
+    if !output.stderr.is_empty() {
+        tracing::warn!(operation, messages = shown(&output.stderr), "git had something to say");
+    }
+    Ok(output.stdout)
 }
 
 /// Whether git says yes: it exits with 0, not with 1.
@@ -129,15 +142,31 @@ async fn run(mut git: Command, operation: &'static str, input: &[u8]) -> Result<
         git.stdin(Stdio::piped());
     }
     let mut child = git.spawn().map_err(start_error)?;
-    let stdin = child.stdin.take();
+    let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let feed = async {
         if let Some(mut stdin) = stdin {
             // One that reads no further says why, and that is the error.
             let _ = stdin.write_all(input).await;
         }
     };
-    let (output, ()) = tokio::join!(child.wait_with_output(), feed);
-    output.map_err(|error| GateError::Git { operation, message: error.to_string() })
+    let messages = async {
+        match stderr {
+            Some(stderr) => read_messages(stderr).await,
+            None => Vec::new(),
+        }
+    };
+    let (output, messages, ()) = tokio::join!(child.wait_with_output(), messages, feed);
+    let output = output.map_err(|error| GateError::Git { operation, message: error.to_string() })?;
+    Ok(Output { stderr: messages, ..output })
+}
+
+/// The beginning of what git prints on the side; the rest is thrown away.
+pub(crate) async fn read_messages(mut stderr: ChildStderr) -> Vec<u8> {
+    let mut messages = Vec::new();
+    if (&mut stderr).take(MESSAGES).read_to_end(&mut messages).await.is_ok() {
+        let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
+    }
+    messages
 }
 
 fn failed(operation: &'static str, stderr: &[u8]) -> GateError {

@@ -1,7 +1,7 @@
 //! What a push removes is kept: a ref of ours stays at it.
 //!
 //! A backup is made before git sees the push, and removed again if the push turns out to have lost nothing. So none is missing where this
-//! process ends in between, and where two clients push at once.
+//! process ends in between, and where two clients push at once: each push has backups of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -18,38 +18,37 @@ const COMPARED: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Backups {
     repository: PathBuf,
-    /// The name of the ref, what it was, and the backup's name.
-    made: Vec<(Vec<u8>, String, Vec<u8>)>,
+    made: Vec<Backup>,
+}
+
+#[derive(Debug)]
+struct Backup {
+    of: Vec<u8>,
+    old: String,
+    name: Vec<u8>,
 }
 
 impl Backups {
-    /// Backs up what `updates` could remove. git itself compares what a client says that a ref is with what it is.
-    ///
-    /// # Errors
-    ///
-    /// Where a client says that a ref is an object that is not there, or none, git deletes that ref whatever it is: then nothing is pushed.
-    pub(crate) async fn make(repository: &Path, updates: &[RefUpdate]) -> Result<Self, GateError> {
+    /// Backs up what `updates` could remove. `None`, and nothing is, where a ref is not what the push says that it is: git would refuse
+    /// such a push, but for the deletion of a ref that is said to be an object that is not there.
+    pub(crate) async fn make(repository: &Path, updates: &[RefUpdate]) -> Result<Option<Self>, GateError> {
         let now = OffsetDateTime::now_utc();
         let there = refs::list(repository).await?;
         let mut transaction = Transaction::default();
         let mut made = Vec::new();
-        for RefUpdate { name, old, new, .. } in updates {
-            let old = match (old, new) {
-                (Some(old), _) => old.clone(),
-                (None, Some(_)) => continue,
-                (None, None) => {
-                    let message = "the push deletes a ref without saying what it is".to_owned();
-                    return Err(GateError::Git { operation: "back up refs", message });
-                }
+        for RefUpdate { name, old, .. } in updates {
+            if there.get(name) != old.as_ref() {
+                return Ok(None);
+            }
+            let Some(old) = old.clone() else {
+                continue;
             };
             let backup = backup_of(name, &old, now);
-            if !there.contains_key(&backup) && made.iter().all(|(_, _, other)| *other != backup) {
-                transaction.create(&backup, &old);
-                made.push((name.clone(), old, backup));
-            }
+            transaction.create(&backup, &old);
+            made.push(Backup { of: name.clone(), old, name: backup });
         }
         transaction.apply(repository).await?;
-        Ok(Self { repository: repository.to_owned(), made })
+        Ok(Some(Self { repository: repository.to_owned(), made }))
     }
 
     /// Removes backups of what is still there.
@@ -65,11 +64,14 @@ impl Backups {
         }
         let there = refs::list(&self.repository).await?;
         let mut transaction = Transaction::default();
-        for (name, old, backup) in &self.made {
-            if let Some(now) = there.get(name)
-                && (now == old || refs::is_ancestor(&self.repository, old, now).await)
-            {
-                transaction.delete(backup, old);
+        for Backup { of, old, name } in &self.made {
+            let Some(now) = there.get(of) else {
+                continue;
+            };
+            // A tag is more than the commit that it leads to.
+            let is_branch = of.starts_with(b"refs/heads/");
+            if now == old || (is_branch && refs::is_ancestor(&self.repository, old, now).await) {
+                transaction.delete(name, old);
             }
         }
         transaction.apply(&self.repository).await

@@ -1,6 +1,6 @@
 //! Refs of a bare repository.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use tokio::process::Command;
@@ -26,6 +26,15 @@ pub(crate) async fn list(path: &Path) -> Result<Refs, GateError> {
     Ok(text.split(|byte| *byte == b'\n').filter_map(line).collect())
 }
 
+/// Names of branches among what was fetched that name no commit: git lets no branch of ours be one.
+pub(crate) async fn no_commits(path: &Path) -> Result<BTreeSet<Vec<u8>>, GateError> {
+    let mut git = git::clean_in(path);
+    git.args(["for-each-ref", "--format=%(objecttype) %(refname)", "refs/sandbox/fetched/heads"]);
+    let text = git::read(git, "list refs").await?;
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"commit "));
+    Ok(lines.filter_map(|line| line.splitn(2, |byte| *byte == b' ').nth(1)).map(<[u8]>::to_vec).collect())
+}
+
 /// Whether nothing is lost if `new` takes the place of `old`. What are no commits have no ancestors.
 pub(crate) async fn is_ancestor(path: &Path, old: &str, new: &str) -> bool {
     let mut git = git::clean_in(path);
@@ -39,7 +48,9 @@ pub(crate) fn backup_of(name: &[u8], old: &str, at: time::OffsetDateTime) -> Vec
     let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
     let (hour, minute, second) = at.to_hms();
     let short = old.get(..12).unwrap_or(old);
-    let stamp = format!("/{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z-{short}");
+    // No two backups are one ref, and no client knows the name of one.
+    let own = rand::random::<u64>();
+    let stamp = format!("/{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z-{short}-{own:016x}");
     [BACKUPS, name, stamp.as_bytes()].concat()
 }
 
@@ -89,6 +100,8 @@ mod tests {
     fn a_backup_says_of_what_and_when() {
         let at = time::OffsetDateTime::from_unix_timestamp(1_795_000_000).unwrap();
         let name = backup_of(b"refs/heads/agent/x", &"a1".repeat(20), at);
-        assert_eq!(name, b"refs/sandbox/backup/heads/agent/x/20261118T110640Z-a1a1a1a1a1a1");
+        let expected = b"refs/sandbox/backup/heads/agent/x/20261118T110640Z-a1a1a1a1a1a1-";
+        assert!(name.starts_with(expected) && name.len() == expected.len() + 16);
+        assert_ne!(name, backup_of(b"refs/heads/agent/x", &"a1".repeat(20), at));
     }
 }

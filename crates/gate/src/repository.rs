@@ -102,7 +102,7 @@ impl Gate {
         for entry in entries {
             let file_name = entry.map_err(fault())?.file_name();
             let name = file_name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
-            found.extend(name.and_then(|name| self.named(name).ok()));
+            found.extend(name.and_then(|name| self.named(name).ok()).filter(Repository::exists));
         }
         found.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(found)

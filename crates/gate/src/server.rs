@@ -179,16 +179,9 @@ async fn push<T: Send + 'static>(
             _ => return Err(unreadable),
         }
     };
-    let backups = match Backups::make(call.repository, &updates).await {
-        Ok(backups) => backups,
-        Err(error) => {
-            tracing::info!(%error, "a push is refused, since what it removes cannot be backed up");
-            return Err(Refusal::Says(
-                StatusCode::CONFLICT,
-                "the push removes what is not there; fetch first",
-            ));
-        }
-    };
+    let stale =
+        Refusal::Says(StatusCode::CONFLICT, "a ref is not what the push says that it is; fetch first");
+    let backups = Backups::make(call.repository, &updates).await?.ok_or(stale)?;
     let running = match call.start() {
         Ok(running) => running,
         Err(error) => {

@@ -34,7 +34,8 @@ pub enum Rewrites {
 pub struct SyncReport {
     /// What is as it is upstream now.
     pub applied: Vec<Change>,
-    /// What waits for [`Rewrites::Apply`]: what was rewritten or deleted, and what another ref is in the way of, as `a` is of `a/b`.
+    /// What waits for [`Rewrites::Apply`]: what was rewritten or deleted. Also what another ref is in the way of, as `a` is of `a/b`, and branches
+    /// that are no commits.
     pub pending: Vec<Change>,
 }
 
@@ -88,8 +89,8 @@ impl Serialize for ChangeKind {
 impl Repository {
     /// Fetches from the upstream, with the user's configuration of git and credentials, and takes over what it added.
     ///
-    /// Branches that the upstream does not have, and those that clients pushed commits to, stay as they are. Another `sync` of
-    /// this repository is waited for.
+    /// Branches that the upstream does not have, or no longer, stay as they are if clients pushed commits to them; where the upstream rewrote such a
+    /// branch, [`Rewrites::Apply`] takes the upstream's and backs up the clients'. Another `sync` of this repository is waited for.
     ///
     /// # Errors
     ///
@@ -113,7 +114,9 @@ impl Repository {
         if let Some(head) = head {
             let mut git = git::clean_in(self.path());
             git.args(["symbolic-ref", "HEAD", &head]);
-            git::read(git, "set the default branch").await?;
+            if let Err(error) = git::read(git, "set the default branch").await {
+                tracing::warn!(%error, repository = self.name(), "clones begin with another branch than the upstream's");
+            }
         }
         Ok(report)
     }
@@ -131,6 +134,7 @@ impl Repository {
             "--no-tags",
             "--no-write-fetch-head",
             "--no-auto-maintenance",
+            "--no-recurse-submodules",
             "--refmap=",
         ]);
         fetch.args([
@@ -154,13 +158,15 @@ impl Repository {
         loop {
             attempts += 1;
             let there = refs::list(self.path()).await?;
-            let mut comparison = Comparison::new(&there);
+            let mut comparison = Comparison::new(&there, refs::no_commits(self.path()).await?);
             for name in comparison.names() {
                 if let Some(kind) = self.kind(&there, name).await {
                     comparison.add(name, kind, &wanted);
                 }
             }
-            let Comparison { report, changes, .. } = comparison;
+            let Comparison { report, forgotten, changes, .. } = comparison;
+            // First: it may be in the way, as `a` is of `a/b`.
+            forgotten.apply(self.path()).await?;
             match changes.apply(self.path()).await {
                 Ok(()) => return Ok(report),
                 Err(error) if attempts == ATTEMPTS => return Err(error),
@@ -175,7 +181,15 @@ impl Repository {
             [FETCHED, TAKEN, b"refs/"].map(|prefix| there.get(&[prefix, name].concat()));
         match (fetched, taken, own) {
             (None, _, None) => Some(Kind::Forgotten),
-            (None, _, Some(_)) => Some(Kind::Changed(ChangeKind::Deleted)),
+            (None, taken, Some(old)) => {
+                // With commits that clients added it is theirs.
+                let is_as_taken = taken == Some(old)
+                    || match taken {
+                        Some(taken) => refs::is_ancestor(self.path(), old, taken).await,
+                        None => false,
+                    };
+                Some(if is_as_taken { Kind::Changed(ChangeKind::Deleted) } else { Kind::Forgotten })
+            }
             (Some(_), _, None) => Some(Kind::Changed(ChangeKind::Created)),
             (Some(new), taken, Some(old)) => {
                 let branch = name.starts_with(b"heads/");
@@ -198,23 +212,27 @@ enum Kind {
     Changed(ChangeKind),
     /// What is upstream is here already.
     Known,
-    /// It is nowhere any more.
+    /// It is gone upstream, and what is here, if anything, is the clients'.
     Forgotten,
 }
 
 struct Comparison<'a> {
     there: &'a Refs,
+    no_commits: BTreeSet<Vec<u8>>,
     now: OffsetDateTime,
     report: SyncReport,
+    forgotten: Transaction,
     changes: Transaction,
 }
 
 impl<'a> Comparison<'a> {
-    fn new(there: &'a Refs) -> Self {
+    fn new(there: &'a Refs, no_commits: BTreeSet<Vec<u8>>) -> Self {
         Self {
             there,
+            no_commits,
             now: OffsetDateTime::now_utc(),
             report: SyncReport::default(),
+            forgotten: Transaction::default(),
             changes: Transaction::default(),
         }
     }
@@ -243,7 +261,13 @@ impl<'a> Comparison<'a> {
             [[FETCHED, name].concat(), taken_name.clone(), own_name.clone()].map(|name| there.get(&name));
         let kind = match kind {
             Kind::Changed(kind) => kind,
-            Kind::Known | Kind::Forgotten => return self.remember(&taken_name, taken, new),
+            Kind::Known => return self.remember(&taken_name, taken, new),
+            Kind::Forgotten => {
+                if let Some(taken) = taken {
+                    self.forgotten.delete(&taken_name, taken);
+                }
+                return;
+            }
         };
         let change = Change {
             name: String::from_utf8_lossy(&own_name).into_owned(),
@@ -251,7 +275,9 @@ impl<'a> Comparison<'a> {
             old: old.cloned(),
             new: new.cloned(),
         };
-        if !wanted(kind) || (old.is_none() && self.is_blocked(&own_name)) {
+        let is_possible = !self.no_commits.contains(&[FETCHED, name].concat())
+            && (old.is_some() || !self.is_blocked(&own_name));
+        if !wanted(kind) || !is_possible {
             self.report.pending.push(change);
             return;
         }

@@ -140,3 +140,47 @@ async fn an_upstream_that_cannot_be_reached_changes_nothing() {
     assert!(matches!(alone.sync(Rewrites::Keep).await, Err(GateError::NoUpstream { .. })));
     assert_eq!(ChangeKind::Advanced.to_string(), "advanced");
 }
+
+/// What a client deletes and the upstream renames is in nobody's way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_that_both_removed_leaves_room_for_another() {
+    let mirror = Mirror::new().await;
+    mirror.sync(Rewrites::Keep).await;
+    mirror.client("git push -q origin :side").await;
+    mirror.upstream("git branch -m side side/a").await;
+    assert_eq!(mirror.sync(Rewrites::Keep).await, (texts(&["created refs/heads/side/a"]), vec![]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_that_clients_added_to_is_theirs_when_the_upstream_deletes_it() {
+    let mirror = Mirror::new().await;
+    mirror.sync(Rewrites::Keep).await;
+    mirror.client("git commit -qm agent --allow-empty && git push -q origin HEAD:side").await;
+    mirror.upstream("git branch -qD side").await;
+    assert_eq!(mirror.sync(Rewrites::Apply).await, (vec![], vec![]));
+    assert!(mirror.refs().await.starts_with("refs/heads/side agent"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_that_is_no_commit_holds_up_no_other() {
+    let mirror = Mirror::new().await;
+    mirror
+        .upstream(
+            "git rev-parse HEAD:x 2>/dev/null; echo x | git hash-object -w --stdin > .git/refs/heads/bad",
+        )
+        .await;
+    let (applied, pending) = mirror.sync(Rewrites::Apply).await;
+    assert_eq!((applied.len(), pending), (3, texts(&["created refs/heads/bad"])));
+}
+
+/// A client may make git believe that one commit is another.
+#[tokio::test(flavor = "multi_thread")]
+async fn replaced_objects_are_not_believed() {
+    let mirror = Mirror::new().await;
+    mirror.sync(Rewrites::Keep).await;
+    mirror.upstream("git commit -q --amend -m other --allow-empty").await;
+    let other = mirror.bed.must("git -C up rev-parse trunk").await;
+    let fake = "fake=$(git commit-tree -p HEAD -m fake HEAD^{tree})";
+    mirror.client(&format!("{fake} && git push -q origin $fake:refs/replace/{other}")).await;
+    assert_eq!(mirror.sync(Rewrites::Keep).await.1, ["rewritten refs/heads/trunk"]);
+}

@@ -166,3 +166,74 @@ async fn half_and_odd_pushes_change_nothing() {
     assert!(refs(&bed, repository.path(), true).await.is_empty());
     bed.must(&format!("git clone -q {url}/project.git again")).await;
 }
+
+/// One push must not take away the backup of another. Of two in one second, the second deletes what the first leaves as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_push_has_backups_of_its_own() {
+    let bed = Bed::new();
+    let repository = bed.gate.init("project", None).await.unwrap();
+    let url = format!("{}/project.git", bed.serve(&[&repository]).await);
+    bed.must(&format!(
+        "{WORK} && git push -q {url} main HEAD:refs/heads/side && git tag -am one v1 && git push -q {url} v1"
+    ))
+    .await;
+    let id = bed.must("git -C work rev-parse HEAD").await;
+    let same = format!("{id} {id} refs/heads/side\\0 report-status");
+    let length = same.len() - 1 + 4;
+    let touch = format!(
+        "printf '{length:04x}{same}0000' | curl -s -o out -H 'Content-Type: application/x-git-receive-pack-request' --data-binary @- {url}/git-receive-pack"
+    );
+    bed.must(&format!("for i in 1 2 3 4 5; do {touch} & done; git -C work push -q {url} :side; wait")).await;
+    let backups = refs(&bed, repository.path(), true).await;
+    assert!(backups.len() == 1 && backups[0].contains("/heads/side/"), "{backups:?}");
+    // A tag that is replaced is kept, though its commit is there.
+    bed.must(&format!("git -C work tag -fam two v1 && git -C work push -qf {url} v1")).await;
+    let backups = refs(&bed, repository.path(), true).await;
+    assert!(
+        backups.iter().any(|backup| backup.contains("/tags/v1/") && backup.ends_with(" one")),
+        "{backups:?}"
+    );
+    // What a ref is not is no reason for a backup.
+    let zero = "0".repeat(40);
+    let stale = format!("{id} {zero} refs/heads/other\\0 report-status");
+    let length = stale.len() - 1 + 4;
+    let push = format!(
+        "printf '{length:04x}{stale}0000' | curl -s -o out -w '%{{http_code}}' -H 'Content-Type: application/x-git-receive-pack-request' --data-binary @- {url}/git-receive-pack"
+    );
+    assert_eq!(bed.must(&push).await, "409");
+    assert_eq!(refs(&bed, repository.path(), true).await, backups);
+}
+
+/// The programs that git starts itself end too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_leaves_leaves_nothing_running() {
+    let bed = Bed::new();
+    let repository = bed.gate.init("project", None).await.unwrap();
+    let url = format!("{}/project.git", bed.serve(&[&repository]).await);
+    let big = "head -c 30000000 /dev/urandom > big && git add . && git commit -qm big";
+    bed.must(&format!("{WORK} && {big} && git push -q {url} main")).await;
+    let id = bed.must("git -C work rev-parse HEAD").await;
+    let want = format!("want {id} side-band-64k ofs-delta\\n");
+    let length = want.len() - 1 + 4;
+    let body = format!("printf '{length:04x}{want}00000009done\\n'");
+    let clone = format!(
+        "{body} | curl -s --limit-rate 20k -m 2 -o out -H 'Content-Type: application/x-git-upload-pack-request' --data-binary @- {url}/git-upload-pack"
+    );
+    for _ in 0..3 {
+        assert!(!bed.sh(&clone).await.status.success(), "it was cut off");
+    }
+    // What works on this repository has its folder as working directory.
+    let path = repository.path().display();
+    let running = format!(
+        "for p in /proc/[0-9]*; do test \"$(readlink $p/cwd)\" = '{path}' && cat $p/comm; done; true"
+    );
+    let began = std::time::Instant::now();
+    loop {
+        let left = bed.must(&running).await;
+        if left.is_empty() {
+            break;
+        }
+        assert!(began.elapsed().as_secs() < 60, "{left}");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}

@@ -68,8 +68,16 @@ async fn list(gate: &Gate, output: Output, printer: Printer) -> Result<(), Failu
 async fn sync(gate: &Gate, args: &GateSyncArgs, printer: Printer) -> Result<ExitStatus, Failure> {
     let rewrites = if args.force { Rewrites::Apply } else { Rewrites::Keep };
     let mut reports = Vec::new();
+    let mut failed = None;
     for repository in chosen(gate, &args.names).await? {
-        let report = repository.sync(rewrites).await?;
+        let report = match repository.sync(rewrites).await {
+            Ok(report) => report,
+            Err(error) => {
+                printer.warning(format_args!("{}: {error}", repository.name()));
+                failed = Some(error);
+                continue;
+            }
+        };
         if args.output == Output::Text {
             print(repository.name(), &report, printer);
         }
@@ -80,7 +88,10 @@ async fn sync(gate: &Gate, args: &GateSyncArgs, printer: Printer) -> Result<Exit
     } else if reports.iter().any(|sync| !sync.report.pending.is_empty()) && !args.force {
         printer.message("what is pending is applied by `sandbox gate sync --force`; what it replaces is kept below refs/sandbox/backup/");
     }
-    Ok(ExitStatus::Success)
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(ExitStatus::Success),
+    }
 }
 
 /// The repositories that are named, else all that have an upstream.

@@ -81,7 +81,7 @@ impl Executor {
     /// # Errors
     ///
     /// When the infrastructure fails, the program is not in the image, or the container ends first. A command that fails, or whose time is
-    /// over or that exceeds a limit, is a result. A limit of `options` that is above the container's is [`SandboxError::InvalidSpec`].
+    /// over or that exceeds a limit, is a result. A limit of `options` that is above the container's is [`SandboxError::Spec`].
     pub async fn execute(
         &self,
         command: impl Into<ExecCommand>,
