@@ -234,6 +234,7 @@ async fn a_client_that_leaves_leaves_nothing_running() {
             break;
         }
         assert!(began.elapsed().as_secs() < 60, "{left}");
+        // tidy: sleep: there is no event for the end of a process that is not our child.
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
 }
