@@ -35,7 +35,7 @@ const SERVED: [&str; 5] = [
     "uploadpack.allowFilter=true",
 ];
 
-/// Variables by which git works on another repository than it is told.
+/// Variables that lead git to another repository than the one it is given.
 const LOCAL: [&str; 12] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",

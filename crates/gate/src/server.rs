@@ -27,7 +27,7 @@ const AT_ONCE: usize = 8;
 
 type Body = Either<Full<Bytes>, backend::Body>;
 
-/// Serves repositories to whoever has the token, at `/NAME.git`.
+/// Serves repositories to clients that have the token, at `/NAME.git`.
 ///
 /// It takes requests of git's smart HTTP and no other. A clone of this value serves the same.
 #[derive(Clone, Debug)]

@@ -201,7 +201,7 @@ async fn the_policy_decides_about_requests_to_an_http_service() {
 /// seconds does not answer: on the way to it there are two bridges.
 const SCAN: &str = r"
 import errno, os, resource, select, socket, sys, time
-WINDOW, PATIENCE = 2000, 5
+WINDOW, TIMEOUT = 2000, 5
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
 
@@ -220,7 +220,7 @@ def tcp(address):
         if not pending:
             return
         ready = {fd for fd, _ in poll.poll(0.1, WINDOW)}
-        late = time.monotonic() - PATIENCE
+        late = time.monotonic() - TIMEOUT
         for fd in [fd for fd, (_, _, begun) in pending.items() if fd in ready or begun < late]:
             sock, port, _ = pending.pop(fd)
             if fd in ready and sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
@@ -232,7 +232,7 @@ def udp(address):
     question = b'\x12\x34\x01\0\0\1\0\0\0\0\0\0\1x\4test\0\0\1\0\1'
     for port in (53, int(os.environ['UDP'])):
         sock = socket.socket(type=socket.SOCK_DGRAM)
-        sock.settimeout(PATIENCE)
+        sock.settimeout(TIMEOUT)
         try:
             sock.connect((address, port))
             sock.send(question)

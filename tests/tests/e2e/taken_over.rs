@@ -202,10 +202,10 @@ async fn it_reaches_public_hosts_and_neither_the_host_nor_private_networks_nor_o
     assert!(taken_over.any("filter", "EPERM"), "{taken_over:?}");
     assert_eq!(sink.count(), 0, "{taken_over:?}");
 
-    // The other proxy answers nobody beside it either, as long as it has its filter.
+    // The other proxy answers no neighbour either, as long as it has its filter.
     second.attack(&json!([["origin", ORIGIN, 443]]), &["NET_ADMIN"]).await;
     let beside = first.beside(&targets).await;
-    // In its own network, once somebody with the right to has removed the filter.
+    // In its own network, once a process with the right to do so has removed the filter.
     let unfiltered = first.attack(&targets, &["NET_ADMIN"]).await;
     assert!(unfiltered.any("filter", "removed"), "{unfiltered:?}");
     for control in [&beside, &unfiltered] {

@@ -141,7 +141,7 @@ async fn an_upstream_that_cannot_be_reached_changes_nothing() {
     assert_eq!(ChangeKind::Advanced.to_string(), "advanced");
 }
 
-/// What a client deletes and the upstream renames is in nobody's way.
+/// What a client deletes and the upstream renames blocks no other branch.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_branch_that_both_removed_leaves_room_for_another() {
     let mirror = Mirror::new().await;
