@@ -44,8 +44,8 @@ async fn claude_code_calls_a_tool_of_a_server_on_the_host_as_far_as_the_policy_a
     for rules in ["{host: mcp, path: /other}", "{host: mcp, path: /mcp, methods: [GET]}"] {
         let (said, log) = called(&bed, &server, rules).await;
         assert!(!said.contains("Echo: heliotrope"), "{rules}: {said}\n{log}");
-        assert!(log.contains("BLOCKED POST http://mcp/mcp -> 403"), "{rules}: {log}");
-        assert!(!log.contains("allowed POST http://mcp/"), "{rules}: {log}");
+        assert!(log.contains("BLOCKED POST http://mcp:8080/mcp -> 403"), "{rules}: {log}");
+        assert!(!log.contains("allowed POST http://mcp"), "{rules}: {log}");
     }
     bed.close().await;
 }

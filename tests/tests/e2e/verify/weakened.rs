@@ -47,7 +47,8 @@ async fn more_capabilities() {
             &["capabilities", "mount_refused", "pivot_root_refused", "user_namespace_refused"],
         ),
         (Capability::SYS_TIME, &["capabilities", "clock_refused"]),
-        (Capability::NET_ADMIN, &["capabilities"]),
+        // It speaks to the filter of packets, too.
+        (Capability::NET_ADMIN, &["capabilities", "foreign_sockets_refused"]),
         // `modules_refused` has no control: the kernels that tests run on may have no modules, and refuse them to everybody.
     ] {
         let mut made = Isolation::agent();
