@@ -31,7 +31,7 @@ printf '#!/bin/sh\ncat > /dev/null\nprintf "\\n[GNUPG:] SIG_CREATED D\\n" >&2\np
 try signed git -c gpg.program=/tmp/sign -c user.signingKey=e2e push --signed origin HEAD:refs/heads/agent/signed
 git checkout -q -b side HEAD~1; commit side; git checkout -q -; git merge -q -m merge -X ours side > /dev/null
 try merge git push origin HEAD:refs/heads/agent/x
-head -c 8388608 /dev/urandom > big; commit big
+head -c 67108864 /dev/urandom > big; commit big
 try big git push origin HEAD:refs/heads/agent/x
 cd ..; git clone -q --depth 1 -b agent/x $URL shallow; cd shallow; commit shallow
 try shallow git push origin HEAD:refs/heads/agent/x

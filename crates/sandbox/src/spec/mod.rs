@@ -15,7 +15,7 @@ mod ssh_signer;
 mod task;
 
 pub use env::ContainerEnv;
-pub(crate) use git_settings::{over_https, with_git_settings};
+pub(crate) use git_settings::{http_1, over_https, with_git_settings};
 pub use image::{ImageSource, ImageTag};
 pub use isolation::{
     AppArmorProfile, Capability, Device, HostEntry, Isolation, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits, Runtime,
-    Seccomp, SshSigner, over_https, with_git_settings,
+    Seccomp, SshSigner, http_1, over_https, with_git_settings,
 };
 use crate::network_log::LogEntry;
 use sandbox_files::host_path::Resolver;
@@ -88,12 +88,15 @@ impl Launch {
 
     /// Git's settings that go into variables, as keys and values.
     pub(crate) fn git_settings(&self) -> Vec<(String, String)> {
-        let hosts = match &self.network {
-            Network::Sandboxed(config) => config.secret_replacements().git_hosts(),
+        let network = match &self.network {
+            Network::Sandboxed(config) => {
+                let hosts = config.secret_replacements().git_hosts();
+                hosts.into_iter().flat_map(over_https).chain([http_1()]).collect()
+            }
             Network::Disabled | Network::Unrestricted => Vec::new(),
         };
         let signing = self.ssh_signer.iter().flat_map(|signer| signer.git_settings());
-        hosts.into_iter().flat_map(over_https).chain(signing).collect()
+        network.into_iter().chain(signing).collect()
     }
 
     /// A task that has a surrogate must not get the real value in another way.
