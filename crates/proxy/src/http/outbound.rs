@@ -23,8 +23,8 @@ use crate::git;
 use crate::scrub::Needles;
 use crate::signing::ChunkError;
 use crate::upload::{
-    BufferFault, CHUNK_ROOM, ChunkSigning, Content, Proving, RequestBody, Unwanted, Upload, UploadFault,
-    buffer, room,
+    BufferFault, Buffered, CHUNK_ROOM, ChunkSigning, Content, Proving, RequestBody, Unwanted, Upload,
+    UploadFault, buffer, room,
 };
 
 /// A request that is ready to be sent.
@@ -95,17 +95,7 @@ pub(super) async fn prepare(
             return Err(unsignable());
         }
         BodyPlan::Hash(pending) => {
-            let body = match body {
-                Content::Unread(body) => {
-                    let body = buffer(body, &client.shared.signing_room, unwanted).await;
-                    Box::new(body.map_err(|fault| unbuffered(client, fault))?)
-                }
-                Content::Whole(body) => body,
-                body @ Content::Begun(..) => {
-                    body.leave(unwanted);
-                    return Err(unsignable());
-                }
-            };
+            let body = whole(client, body, unwanted).await?;
             let mut signed = pending.finish(body.sha256()).map_err(|error| unsigned(&error.into()))?;
             hide(&mut signed.headers);
             plan.headers = signed.headers;
@@ -130,6 +120,21 @@ pub(super) async fn prepare(
     let outgoing =
         Outgoing::new(permit, parts, plan.headers, plan.target.as_deref(), service).ok_or_else(unsendable)?;
     Ok(Prepared { outgoing, upload, needles: plan.scrub, fault, proven })
+}
+
+/// All of a body whose hash is to be signed.
+async fn whole(client: &Client, body: Content, unwanted: Unwanted) -> Result<Box<Buffered>, Unprepared> {
+    match body {
+        Content::Unread(body) => {
+            let body = buffer(body, &client.shared.signing_room, unwanted).await;
+            Ok(Box::new(body.map_err(|fault| unbuffered(client, fault))?))
+        }
+        Content::Whole(body) => Ok(body),
+        Content::Begun(..) => {
+            body.leave(unwanted);
+            Err(unsignable())
+        }
+    }
 }
 
 /// What holds the end of a push back until it is known to lose nothing.

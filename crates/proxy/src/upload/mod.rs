@@ -8,7 +8,7 @@ mod inspect;
 mod proving;
 
 pub(crate) use body::{Upload, fit};
-pub(crate) use buffer::{BufferFault, ROOM, Unwanted, buffer, room};
+pub(crate) use buffer::{BufferFault, Buffered, ROOM, Unwanted, buffer, room};
 pub(crate) use chunk_signing::{BodyError, ChunkSigning, ROOM as CHUNK_ROOM};
 pub(crate) use fault::{Fault, UploadFault};
 pub(crate) use inspect::{Content, Decided, RequestBody, Undecided, inspect};

@@ -9,7 +9,8 @@ use super::TaskArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` into \
-.sandbox/sandbox.yaml, and it works with a surrogate of the key.
+.sandbox/sandbox.yaml, and it works with a surrogate of the key. With a subscription, mask CLAUDE_CODE_OAUTH_TOKEN \
+likewise, and set it to what `claude setup-token` prints.
 
 Examples:
   sandbox agent --claude-bin \"$(which claude)\" \"fix the failing test\"

@@ -7,7 +7,7 @@ use e2e_tests::bed::{Bed, Ran, network, network_with, state_dir};
 use e2e_tests::secret::{Secrets, injection, unique};
 use e2e_tests::setting::Setting;
 use e2e_tests::world::{Lock, World};
-use sandbox::credentials::PreparedSecrets;
+use sandbox::credentials::{Injection, PreparedSecrets, Preset};
 use sandbox::{CommandSpec, ContainerEnv, Mount, Outcome, Prompt};
 
 use super::search::Needles;
@@ -208,29 +208,42 @@ PYTHONPATH=/tmp/site python3 -c 'import demo; print(demo.GREETING)'",
 
 #[tokio::test(flavor = "multi_thread")]
 async fn claude_code_with_a_masked_api_key() {
-    const POLICY: &str = "domains: [api.anthropic.test]";
-    let bed = Bed::new().await;
     let key = unique("sk-ant-api03-", 95);
-    World::shared().lock("api.anthropic.test", Lock::Header("x-api-key", key.clone()));
-    let secrets = Secrets::default()
-        .masked("ANTHROPIC_API_KEY", &key, injection(&["api.anthropic.test"], &["x-api-key"]))
-        .prepare();
+    let lock = Lock::Header("x-api-key", key.clone());
+    claude_code_with("api.anthropic.test", "ANTHROPIC_API_KEY", &key, lock).await;
+}
+
+/// What `claude setup-token` makes.
+#[tokio::test(flavor = "multi_thread")]
+async fn claude_code_with_the_masked_token_of_a_subscription() {
+    let token = unique("sk-ant-oat01-", 95);
+    claude_code_with("oauth.anthropic.test", "CLAUDE_CODE_OAUTH_TOKEN", &token, Lock::Bearer(token.clone()))
+        .await;
+}
+
+/// Claude Code answers with a surrogate in `variable` where the API accepts the real `value` only, which is then nowhere.
+async fn claude_code_with(host: &'static str, variable: &str, value: &str, lock: Lock) {
+    let policy = format!("domains: [{host}]");
+    let bed = Bed::new().await;
+    World::shared().lock(host, lock);
+    let anthropic = Injection { scopes: injection(&[host], &[]).scopes, ..Preset::Anthropic.injection() };
+    let secrets = Secrets::default().masked(variable, value, anthropic).prepare();
     let env = ContainerEnv::default()
-        .with("ANTHROPIC_BASE_URL", "https://api.anthropic.test")
+        .with("ANTHROPIC_BASE_URL", format!("https://{host}"))
         .with("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
         .with("CLAUDE_CODE_MAX_RETRIES", "1")
         .merge(secrets.env_vars());
     for (network, expected) in [
-        (network_with(POLICY, &secrets), Outcome::Success),
-        // The control: without the real key in the proxy.
-        (network(POLICY), Outcome::AuthenticationFailed),
+        (network_with(&policy, &secrets), Outcome::Success),
+        // The control: without the real value in the proxy.
+        (network(&policy), Outcome::AuthenticationFailed),
     ] {
         let task =
             bed.sandbox.create_task(bed.agent().env(env.clone()).network(network)).expect("a good task");
         let result = task.execute(Prompt::new("say hello")).await.expect("the sandbox works");
         let facts = format!("{:?} {}", result.error_summary, String::from_utf8_lossy(&result.stdout));
         assert_eq!(result.outcome, expected, "{facts}");
-        assert!(!facts.contains(&key), "{facts}");
+        assert!(!facts.contains(value), "{facts}");
     }
     // The session, the network log, and the state of all beds.
     let folders = [bed.folder().to_owned(), state_dir()];
@@ -239,8 +252,8 @@ async fn claude_code_with_a_masked_api_key() {
         needles.look_into_files("host", folders.iter().map(PathBuf::as_path));
         needles.found().clone()
     };
-    assert!(found(&key).is_empty(), "{:?}", found(&key));
-    fs::write(bed.folder().join("control"), &key).expect("a file");
-    assert_eq!(found(&key).len(), 1, "the control");
+    assert!(found(value).is_empty(), "{:?}", found(value));
+    fs::write(bed.folder().join("control"), value).expect("a file");
+    assert_eq!(found(value).len(), 1, "the control");
     bed.close().await;
 }

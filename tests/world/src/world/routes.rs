@@ -145,7 +145,9 @@ pub(super) async fn answer(state: Arc<State>, request: Request<Incoming>) -> io:
         return Ok(lock.refusal());
     }
     match host.as_str() {
-        "api.anthropic.com" | "api.anthropic.test" => messages(&state, request).await,
+        "api.anthropic.com" | "api.anthropic.test" | "oauth.anthropic.test" => {
+            messages(&state, request).await
+        }
         "git.test" => Ok(git::answer(request.uri().path())),
         host if is_within(host, "git.test") => git::serve(request).await,
         host if is_within(host, "npm.test") => Ok(npm::answer(host, request.uri().path())),

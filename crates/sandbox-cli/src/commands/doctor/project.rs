@@ -13,10 +13,7 @@ use super::report::Check;
 pub(super) fn checks(project: &Result<Project, Failure>, environment: &Environment) -> Vec<Check> {
     match project {
         Ok(project) => {
-            let mut checks = vec![configuration(project)];
-            checks.extend(credentials(project, environment));
-            checks.extend([policy(project), image(project)]);
-            checks
+            vec![configuration(project), credentials(project, environment), policy(project), image(project)]
         }
         Err(failure) => vec![Check::failed("configuration", failure)],
     }
@@ -29,21 +26,23 @@ fn configuration(project: &Project) -> Check {
     }
 }
 
-/// Nothing where there are none.
-fn credentials(project: &Project, environment: &Environment) -> Option<Check> {
+fn credentials(project: &Project, environment: &Environment) -> Check {
     let credentials = project.credentials();
     let variables: Vec<&str> = credentials.variables().map(|(variable, _)| variable).collect();
     if variables.is_empty() {
-        return None;
+        return Check::ok(
+            "credentials",
+            "none; for Claude Code, mask ANTHROPIC_API_KEY, or CLAUDE_CODE_OAUTH_TOKEN of a subscription",
+        );
     }
-    Some(match credentials.prepare(environment) {
+    match credentials.prepare(environment) {
         Ok(_) => Check::ok("credentials", format!("masked: {}", variables.join(", "))),
         Err(faults) => Check::fail(
             "credentials",
             faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
             "`sandbox config check` shows them where they are to be set",
         ),
-    })
+    }
 }
 
 fn policy(project: &Project) -> Check {
