@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bollard::container::{AttachContainerResults, LogOutput};
 use bollard::errors::Error;
@@ -33,6 +33,10 @@ pub struct Output(Pin<Box<dyn Stream<Item = Result<Chunk, EngineError>> + Send>>
 struct Frames<S> {
     container: String,
     inner: S,
+    /// What the process did not write, if nothing follows it.
+    held: Option<Bytes>,
+    /// What came after [`held`](Self::held).
+    behind: Option<Chunk>,
     ended: bool,
 }
 
@@ -77,29 +81,50 @@ impl<S: Stream<Item = Result<LogOutput, Error>> + Unpin> Stream for Frames<S> {
     type Item = Result<Chunk, EngineError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.ended {
-            return Poll::Ready(None);
+        if let Some(chunk) = self.behind.take() {
+            return Poll::Ready(Some(Ok(chunk)));
         }
-        let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_next(context) else {
-            return Poll::Pending;
-        };
-        let item = match frame {
-            Some(Ok(LogOutput::StdOut { message })) => return Poll::Ready(Some(Ok(Chunk::Stdout(message)))),
-            Some(Ok(LogOutput::StdErr { message })) => return Poll::Ready(Some(Ok(Chunk::Stderr(message)))),
-            // Podman 4 resets the connection of a process that ended without having read its input.
-            Some(Err(Error::IOError { err })) if err.kind() == io::ErrorKind::ConnectionReset => None,
-            None => None,
-            Some(Ok(LogOutput::StdIn { .. } | LogOutput::Console { .. })) => {
-                Some(Err(self.failed(Cause::Answer("a frame of output belongs to no stream".to_owned()))))
-            }
-            Some(Err(error)) => Some(Err(self.failed(error.into()))),
-        };
-        self.ended = true;
-        Poll::Ready(item)
+        while !self.ended {
+            let chunk = match ready!(Pin::new(&mut self.inner).poll_next(context)) {
+                Some(Ok(LogOutput::StdOut { message })) => Chunk::Stdout(message),
+                Some(Ok(LogOutput::StdErr { message })) if self.held.is_none() && is_of_podman(&message) => {
+                    self.held = Some(message);
+                    continue;
+                }
+                Some(Ok(LogOutput::StdErr { message })) => Chunk::Stderr(message),
+                end => {
+                    self.ended = true;
+                    return Poll::Ready(self.error_of(end).map(Err));
+                }
+            };
+            let Some(held) = self.held.take() else {
+                return Poll::Ready(Some(Ok(chunk)));
+            };
+            self.behind = Some(chunk);
+            return Poll::Ready(Some(Ok(Chunk::Stderr(held))));
+        }
+        Poll::Ready(None)
     }
 }
 
+/// Whether `frame` is what podman writes into the stderr of a process that ended without having read its input. It is the last frame.
+fn is_of_podman(frame: &[u8]) -> bool {
+    std::str::from_utf8(frame)
+        .is_ok_and(|text| text.starts_with("Error: write unix") && text.contains("/attach: write: "))
+}
+
 impl<S> Frames<S> {
+    /// Why the output ends with what is no chunk; none where that is no error.
+    fn error_of(&self, end: Option<Result<LogOutput, Error>>) -> Option<EngineError> {
+        let cause = match end? {
+            // Podman 4 resets the connection of a process that ended without having read its input.
+            Err(Error::IOError { err }) if err.kind() == io::ErrorKind::ConnectionReset => return None,
+            Err(error) => error.into(),
+            Ok(_) => Cause::Answer("a frame of output belongs to no stream".to_owned()),
+        };
+        Some(self.failed(cause))
+    }
+
     fn failed(&self, cause: Cause) -> EngineError {
         EngineError::new("read the output of container", &self.container, cause)
     }
@@ -115,7 +140,13 @@ impl Output {
         container: &str,
         frames: impl Stream<Item = Result<LogOutput, Error>> + Send + Unpin + 'static,
     ) -> Self {
-        Self::new(Frames { container: container.to_owned(), inner: frames, ended: false })
+        Self::new(Frames {
+            container: container.to_owned(),
+            inner: frames,
+            held: None,
+            behind: None,
+            ended: false,
+        })
     }
 }
 

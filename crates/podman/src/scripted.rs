@@ -261,6 +261,23 @@ async fn output_comes_by_stream_and_ends_with_the_connection() {
 }
 
 #[tokio::test]
+async fn what_podman_says_at_the_end_is_not_output_of_the_process() {
+    let said = "Error: write unixpacket @->/proc/self/fd/14/attach: write: connection reset by peer\n";
+    for (frames, expected) in [
+        ([frame(2, "err"), frame(2, said)].as_slice(), ["err"].as_slice()),
+        (&[frame(2, said), frame(1, "out")], &[said, "out"]),
+        (&[frame(2, said), frame(2, said)], &[said, said]),
+        (&[frame(2, "Error: write unix pipe\n")], &["Error: write unix pipe\n"]),
+        (&[frame(1, said)], &[said]),
+    ] {
+        let texts = output_of(frames).await.into_iter().map(|chunk| match chunk.unwrap() {
+            Chunk::Stdout(text) | Chunk::Stderr(text) => String::from_utf8(text.into()).unwrap(),
+        });
+        assert_eq!(texts.collect::<Vec<_>>(), expected);
+    }
+}
+
+#[tokio::test]
 async fn output_that_is_not_framed_or_breaks_off_is_an_error_and_the_end() {
     for frames in [
         vec![frame(1, "ok"), b"no frame at all\n".to_vec()],

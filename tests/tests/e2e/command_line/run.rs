@@ -9,7 +9,7 @@ use e2e_tests::DEADLINE;
 use e2e_tests::engine;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::project::{Project, assert_nothing_left};
+use super::project::{Ended, Project, assert_nothing_left};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exit_code_and_streams_are_the_commands_own() {
@@ -96,6 +96,23 @@ async fn when_the_reader_is_gone_the_command_is_stopped_and_nothing_is_left() {
     child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("output");
     assert_eq!(stderr, "", "without a word");
     assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn input_that_is_not_read_leaves_no_word_of_the_engine() {
+    let project = Project::new();
+    for (command, expected) in [(["true"].as_slice(), ""), (&["sh", "-c", "echo err >&2"], "err\n")] {
+        let mut run = project.sandbox(&[&["run", "--"], command].concat());
+        run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = run.spawn().expect("the sandbox command");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        // More than any pipe on the way holds.
+        let fed = std::thread::spawn(move || stdin.write_all(&vec![0; 3 << 20]));
+        let ended = Ended::from(child.wait_with_output().expect("our own child"));
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), expected), "{ended:?}");
+        // It may not have been read to the end.
+        drop(fed.join());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
