@@ -14,7 +14,7 @@ use crate::workspace_copy::{explained, report_held_back, settled};
 
 use super::diff::NO_COPY;
 
-/// Applies all of it, or nothing.
+/// Applies all of it, or nothing. Where a task changed nothing there is no copy, and nothing to do.
 pub(crate) async fn apply(
     args: &ApplyArgs,
     project: &TrustedProject,
@@ -22,7 +22,11 @@ pub(crate) async fn apply(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let Some(copy) = settled(&project.copy_dir(), sandbox).await? else {
-        return Err(Failure::new(NO_COPY));
+        match args.output {
+            Output::Json => drop(printer.line(json(&Applied::default()))),
+            Output::Text => printer.message(NO_COPY),
+        }
+        return Ok(ExitStatus::Success);
     };
     let options = ApplyOptions {
         protection: project.protection(false),
