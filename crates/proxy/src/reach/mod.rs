@@ -6,10 +6,10 @@
 //! in spite of any route.
 
 mod confine;
-mod kernel;
-mod messages;
+mod refusals;
 mod rights;
 mod rules;
 
-pub use confine::{Unconfined, confine};
+pub use confine::{Confined, Unconfined, confine};
+pub(crate) use refusals::Refusals;
 pub use rights::give_up_rights;

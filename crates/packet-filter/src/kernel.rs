@@ -1,27 +1,42 @@
 //! Hands rules to the kernel.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
 
-use super::messages::{HEADER, NLMSG_ERROR, batch};
-use super::rules::Rule;
+use crate::messages::{HEADER, NLMSG_ERROR, batch};
+use crate::rule::Rule;
 
 /// More than an answer to one of our messages is.
 const ANSWER: usize = 8 * 1024;
 
-/// Makes `rules` those of this network namespace, all or none.
-pub(super) fn apply(rules: &[Rule]) -> io::Result<()> {
-    let kernel =
-        socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
-    send(&kernel, &batch(rules), SendFlags::empty())?;
+/// Makes `rules` those of the calling thread's network namespace, all or none: the first whose conditions all hold decides, and what none
+/// decides does not leave.
+///
+/// # Errors
+///
+/// When the thread has no right to do so, the namespace has such rules already, or the kernel has no `nf_tables`.
+pub fn apply(rules: &[Rule]) -> io::Result<()> {
+    ask(&connect()?, &batch(rules))
+}
+
+/// A socket that leads to the kernel's filters of this network namespace.
+pub(crate) fn connect() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::NETFILTER))?)
+}
+
+/// Sends `messages`, of which one asks for an acknowledgement, and returns when it came.
+pub(crate) fn ask(kernel: &OwnedFd, messages: &[u8]) -> io::Result<()> {
+    send(kernel, messages, SendFlags::empty())?;
     let mut acknowledged = false;
     let mut buffer = vec![0; ANSWER];
     while !acknowledged {
         // The kernel has answered when the call has returned.
-        let (received, _) = recv(&kernel, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
+        let (received, _) = recv(kernel, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
         let mut rest = buffer.get(..received).unwrap_or_default();
         while let Some((answer, behind)) = first(rest) {
             acknowledged |= answer?;
