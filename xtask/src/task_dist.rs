@@ -22,7 +22,7 @@ pub(crate) struct DistArgs {
 }
 
 /// Files of the checkout that every archive holds.
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "README.md",
     "ARCHITECTURE.md",
     "SECURITY.md",
@@ -31,6 +31,7 @@ const DOCUMENTS: [&str; 8] = [
     "LICENSE-APACHE",
     "docs/configuration.md",
     "docs/network-log.md",
+    "docs/outcomes.md",
 ];
 const SHELLS: [(&str, &str); 3] = [("bash", "sandbox.bash"), ("zsh", "_sandbox"), ("fish", "sandbox.fish")];
 

@@ -55,15 +55,15 @@ enum Environment {
     WithoutKey,
     /// Nothing listens where the API should be.
     NoListener,
-    /// One retry is allowed; every other run may not retry.
-    OneRetry,
+    /// So many retries are allowed; every other run may not retry.
+    Retries(u32),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     ByItself,
-    /// Killed as soon as the first message of the model is complete.
-    Killed,
+    /// Killed as soon as a line has this text.
+    KilledAt(&'static str),
 }
 
 /// The scenarios of the stand-in that are recorded as they are.
@@ -149,10 +149,25 @@ fn runs() -> Vec<Run> {
         },
         Run { flags: flags(&["--max-turns", "2"]), ..plain("max-turns", "Please scenario:tool-loop now.") },
         Run { flags: flags(&["--no-such-flag"]), ..plain("usage", "Hello.") },
-        Run { environment: Environment::OneRetry, ..plain("retry", "Please scenario:overloaded-once now.") },
+        Run {
+            flags: flags(&["--max-budget-usd", "0.001"]),
+            ..plain("max-budget", "Please scenario:tool-loop now.")
+        },
+        Run {
+            environment: Environment::Retries(1),
+            ..plain("retry", "Please scenario:overloaded-once now.")
+        },
         Run { environment: Environment::WithoutKey, ..plain("not-logged-in", "Hello.") },
         Run { environment: Environment::NoListener, ..plain("connection-refused", "Hello.") },
-        Run { ending: Ending::Killed, ..plain("killed", "Please scenario:slow now.") },
+        Run {
+            ending: Ending::KilledAt(r#""type":"assistant""#),
+            ..plain("killed", "Please scenario:slow now.")
+        },
+        Run {
+            environment: Environment::Retries(10),
+            ending: Ending::KilledAt(r#""attempt":3"#),
+            ..plain("rate-limit-retries", "Please scenario:rate-limit now.")
+        },
     ]);
     runs
 }
@@ -219,8 +234,8 @@ impl Recorder {
             .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
             .env("ANTHROPIC_BASE_URL", url)
             .current_dir(work);
-        let retries = if run.environment == Environment::OneRetry { "1" } else { "0" };
-        command.env("CLAUDE_CODE_MAX_RETRIES", retries);
+        let retries = if let Environment::Retries(retries) = run.environment { retries } else { 0 };
+        command.env("CLAUDE_CODE_MAX_RETRIES", retries.to_string());
         if run.environment != Environment::WithoutKey {
             command.env("ANTHROPIC_API_KEY", "sk-ant-stand-in");
         }
@@ -264,7 +279,7 @@ fn watch(command: &mut Command, run: &Run) -> Result<(Vec<String>, Option<i32>)>
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start Claude Code")?;
     let lines = collect(&mut child, run);
-    if lines.is_err() || run.ending == Ending::Killed {
+    if lines.is_err() || run.ending != Ending::ByItself {
         child.kill().context("cannot kill Claude Code")?;
     }
     let status = child.wait().context("cannot wait for Claude Code")?;
@@ -285,9 +300,9 @@ fn collect(child: &mut Child, run: &Run) -> Result<Vec<String>> {
     loop {
         match receiver.recv_timeout(TIMEOUT) {
             Ok(line) => {
-                let is_message = line.contains(r#""type":"assistant""#);
+                let is_last = matches!(run.ending, Ending::KilledAt(text) if line.contains(text));
                 lines.push(line);
-                if is_message && run.ending == Ending::Killed {
+                if is_last {
                     return Ok(lines);
                 }
             }

@@ -1,5 +1,7 @@
 //! One event: the JSON object as it came, and what it means.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::Deserializer;
 use serde::Serialize;
@@ -37,6 +39,9 @@ pub enum EventKind {
     Result(Box<ResultEvent>),
     /// A line was too long, or had too many values; [`EventParser`](crate::EventParser) put this event in its place.
     Truncated(TruncatedLine),
+    /// Claude Code reported nothing for a time. It is no event of its own: who watches it puts this one in, with
+    /// [`StreamEvent::stalled`].
+    Stalled(Stall),
     /// Another type, or a field that this crate does not understand. [`StreamEvent::raw`] has it whole.
     Unknown,
 }
@@ -51,6 +56,14 @@ pub struct TruncatedLine {
     pub unit: LimitUnit,
     /// The first kibibyte of the line.
     pub head: String,
+}
+
+/// How long Claude Code has reported nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stall {
+    /// The time in milliseconds.
+    pub silent_ms: u64,
 }
 
 /// What a limit of the parser counts.
@@ -162,15 +175,26 @@ impl StreamEvent {
         }
     }
 
+    /// The event of a program that has reported nothing for `silent`.
+    #[must_use]
+    pub fn stalled(silent: Duration) -> Self {
+        let silent = u64::try_from(silent.as_millis()).unwrap_or(u64::MAX);
+        own([("type", json!(STALLED)), ("silent_ms", json!(silent))])
+    }
+
+    /// Whether the model wrote it, here or in a subagent.
+    pub(crate) fn is_of_model(&self) -> bool {
+        matches!(&self.kind, EventKind::Assistant(message) if !message.is_api_error)
+    }
+
     /// The event that replaces a line beyond `limit`.
     pub(crate) fn truncated(limit: u64, unit: LimitUnit, head: &str) -> Self {
-        let raw = [
+        own([
             ("type", json!(TRUNCATED)),
             ("limit", json!(limit)),
             ("unit", json!(unit.as_str())),
             ("head", json!(head)),
-        ];
-        raw.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into()
+        ])
     }
 
     fn text_field(&self, name: &str) -> Option<&str> {
@@ -195,8 +219,13 @@ impl LimitUnit {
     }
 }
 
-/// The type of the parser's own event. Claude Code has none of this name.
+/// The types of events that are not Claude Code's. It has none of these names.
 const TRUNCATED: &str = "truncated_line";
+const STALLED: &str = "stalled";
+
+fn own<const N: usize>(fields: [(&str, Value); N]) -> StreamEvent {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into()
+}
 
 impl From<Map<String, Value>> for StreamEvent {
     fn from(raw: Map<String, Value>) -> Self {
@@ -232,6 +261,9 @@ fn classify(raw: &Map<String, Value>) -> Result<EventKind, WrongType> {
             unit: LimitUnit::read(fields.string("unit")?.as_deref()),
             head: fields.string("head")?.unwrap_or_default(),
         }),
+        Some(STALLED) => {
+            EventKind::Stalled(Stall { silent_ms: fields.count("silent_ms")?.unwrap_or_default() })
+        }
         _ => EventKind::Unknown,
     })
 }
@@ -303,6 +335,14 @@ mod tests {
         assert!(matches!(parse_event("[]"), Err(ParseEventError::NotAnObject)));
         assert!(matches!(parse_event("{"), Err(ParseEventError::Json(_))));
         assert!(serde_json::from_str::<StreamEvent>("3").is_err());
+    }
+
+    #[test]
+    fn a_stall_reads_back_as_one() {
+        let event = StreamEvent::stalled(Duration::from_secs(2));
+        let read = parse_event(&serde_json::to_string(&event).unwrap()).unwrap();
+        assert_eq!(read, event);
+        assert_eq!(read.kind(), &EventKind::Stalled(Stall { silent_ms: 2000 }));
     }
 
     #[test]

@@ -38,6 +38,11 @@ impl<'a> Fields<'a> {
         self.typed(name, saturated)
     }
 
+    /// An HTTP status; a number that cannot be one stays none that is.
+    pub(crate) fn status(self, name: &str) -> Result<Option<u16>, WrongType> {
+        Ok(self.count(name)?.map(|status| u16::try_from(status).unwrap_or(u16::MAX)))
+    }
+
     pub(crate) fn object(self, name: &str) -> Result<Option<&'a Map<String, Value>>, WrongType> {
         self.typed(name, Value::as_object)
     }

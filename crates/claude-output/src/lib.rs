@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod api_error;
 mod block;
 mod error_summary;
 mod event;
@@ -13,6 +14,8 @@ mod summary;
 mod system;
 mod usage;
 
+pub use api_error::ApiError;
+pub use api_error::extract_api_error;
 pub use block::ContentBlock;
 pub use block::ToolResult;
 pub use block::ToolResultContent;
@@ -21,6 +24,7 @@ pub use error_summary::extract_error_summary;
 pub use event::EventKind;
 pub use event::LimitUnit;
 pub use event::ParseEventError;
+pub use event::Stall;
 pub use event::StreamEvent;
 pub use event::TruncatedLine;
 pub use event::parse_event;
@@ -35,6 +39,7 @@ pub use session_id::extract_session_id;
 pub use summary::ResultError;
 pub use summary::ResultSummary;
 pub use summary::extract_result_summary;
+pub use system::ApiRetry;
 pub use system::SystemEvent;
 pub use system::SystemInit;
 pub use usage::Usage;

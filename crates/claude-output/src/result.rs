@@ -10,12 +10,12 @@ use crate::usage::Usage;
 
 /// A `result` event.
 ///
-/// An API error is reported with `is_error` *and* the subtype `success`: look at [`is_error`](Self::is_error), not at
-/// [`subtype`](Self::subtype).
+/// An API error is reported with `is_error` *and* the subtype `success`, a limit with a subtype such as `error_max_turns`, in some versions
+/// without `is_error`: look at [`has_failed`](Self::has_failed).
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ResultEvent {
-    /// Whether the turn failed. Default: it did not.
+    /// Whether Claude Code calls it an error. Default: it does not.
     pub is_error: bool,
     /// `success`, or why Claude Code itself stopped, such as `error_max_turns`.
     pub subtype: Option<String>,
@@ -46,12 +46,11 @@ pub struct ResultEvent {
 impl ResultEvent {
     pub(crate) fn read(object: &Map<String, Value>) -> Result<Self, WrongType> {
         let fields = Fields::new(object);
-        let status = fields.count("api_error_status")?;
         Ok(Self {
             is_error: fields.boolean("is_error")?.unwrap_or(false),
             subtype: fields.string("subtype")?,
             terminal_reason: fields.string("terminal_reason")?,
-            api_error_status: status.map(|status| u16::try_from(status).unwrap_or(u16::MAX)),
+            api_error_status: fields.status("api_error_status")?,
             api_error: fields.string("api_error")?,
             api_error_type: fields.string("api_error_type")?,
             result: fields.string("result")?,
@@ -64,11 +63,17 @@ impl ResultEvent {
         })
     }
 
+    /// Whether the turn failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.is_error || self.subtype.as_deref().is_some_and(|subtype| subtype.starts_with("error_"))
+    }
+
     /// The text that says what went wrong: the result's text, else its errors joined by newlines. `None` where the
     /// turn did not fail, or failed without a word.
     #[must_use]
     pub fn error_text(&self) -> Option<String> {
-        if !self.is_error {
+        if !self.has_failed() {
             return None;
         }
         let text = self.result.clone().unwrap_or_default();

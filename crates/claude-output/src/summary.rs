@@ -1,5 +1,6 @@
 //! What a run cost and how it ended.
 
+use crate::api_error::ApiError;
 use crate::event::StreamEvent;
 use crate::result::ResultEvent;
 use crate::usage::Usage;
@@ -18,7 +19,7 @@ pub struct ResultSummary {
     pub total_cost_usd: Option<f64>,
     /// The tokens, of the last result that has them.
     pub usage: Option<Usage>,
-    /// What the last result that is an error says; absent where every result is a success.
+    /// What the last result says, if it is an error.
     pub error: Option<ResultError>,
 }
 
@@ -40,6 +41,8 @@ pub struct ResultError {
     /// [`error`](crate::MessageEvent::error) of the message that reported it. A status alone can mislead: a key
     /// without credit gets 400.
     pub class: Option<String>,
+    /// The id of the API's error answer, as [`ApiError::request_id`].
+    pub request_id: Option<String>,
     /// See [`ResultEvent::error_text`].
     pub text: Option<String>,
 }
@@ -48,12 +51,13 @@ pub struct ResultError {
 #[must_use]
 pub fn extract_result_summary(events: &[StreamEvent]) -> Option<ResultSummary> {
     let mut summary = None;
-    let mut class = None;
+    let mut reported = None;
     for event in events {
-        if let Some(message) = event.as_main_assistant().filter(|message| message.is_api_error) {
-            class.clone_from(&message.error);
+        if event.as_main_assistant().is_some_and(|message| message.is_api_error) {
+            reported = ApiError::read(event);
         } else if let Some(result) = event.as_result() {
-            let error = result.is_error.then(|| ResultError::new(result, class.take()));
+            let reported = reported.take().unwrap_or_default();
+            let error = result.has_failed().then(|| ResultError::new(result, reported));
             add(summary.get_or_insert_default(), result, error);
         }
     }
@@ -70,20 +74,19 @@ fn add(summary: &mut ResultSummary, result: &ResultEvent, error: Option<ResultEr
     if let Some(id) = &result.session_id {
         summary.session_id = Some(id.clone());
     }
-    if error.is_some() {
-        summary.error = error;
-    }
+    summary.error = error;
 }
 
 impl ResultError {
-    fn new(result: &ResultEvent, class: Option<String>) -> Self {
+    fn new(result: &ResultEvent, reported: ApiError) -> Self {
         Self {
             subtype: result.subtype.clone(),
             terminal_reason: result.terminal_reason.clone(),
             api_error_status: result.api_error_status,
             api_error: result.api_error.clone(),
             api_error_type: result.api_error_type.clone(),
-            class,
+            class: reported.class,
+            request_id: reported.request_id,
             text: result.error_text(),
         }
     }
@@ -122,20 +125,24 @@ mod tests {
     }
 
     #[test]
-    fn the_last_error_stays_and_keeps_the_class_of_its_own_message() {
-        let summary = summary(json!([
+    fn the_last_result_decides_and_keeps_the_class_of_its_own_message() {
+        let mut events = json!([
             {"type": "assistant", "is_api_error_message": true, "error": "rate_limit", "message": {}},
             {"type": "result", "is_error": true, "api_error_status": 429, "result": "first"},
             {"type": "result", "is_error": true, "subtype": "error_max_turns", "errors": ["second", "too"]},
-            {"type": "result", "is_error": false, "result": "fine"},
-        ]))
-        .unwrap();
+        ]);
         let expected = ResultError {
             subtype: Some("error_max_turns".to_owned()),
             text: Some("second\ntoo".to_owned()),
             ..ResultError::default()
         };
-        assert_eq!(summary.error, Some(expected));
+        assert_eq!(summary(events.clone()).unwrap().error, Some(expected.clone()));
+        // A limit is one whatever `is_error` says.
+        events[2]["is_error"] = json!(false);
+        assert_eq!(summary(events.clone()).unwrap().error, Some(expected));
+        let fine = json!({"type": "result", "is_error": false, "result": "fine"});
+        events.as_array_mut().unwrap().push(fine);
+        assert_eq!(summary(events).unwrap().error, None);
     }
 
     #[test]

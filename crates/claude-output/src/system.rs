@@ -14,6 +14,24 @@ pub struct SystemEvent {
     pub subtype: Option<String>,
     /// What the `init` event says; absent for every other subtype.
     pub init: Option<SystemInit>,
+    /// What the `api_retry` event says; absent for every other subtype.
+    pub retry: Option<Box<ApiRetry>>,
+}
+
+/// A request to the API failed, and Claude Code sends it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ApiRetry {
+    /// How many attempts failed.
+    pub attempt: Option<u64>,
+    /// How many times it tries again before it gives up.
+    pub max_retries: Option<u64>,
+    /// How long it waits before it does, in milliseconds.
+    pub delay_ms: Option<u64>,
+    /// The HTTP status of the answer; absent where no answer came.
+    pub status: Option<u16>,
+    /// The class of the error, such as `rate_limit` or `overloaded`.
+    pub error: Option<String>,
 }
 
 /// What Claude Code says about itself when it starts.
@@ -45,6 +63,17 @@ impl SystemEvent {
         } else {
             None
         };
-        Ok(Self { subtype, init })
+        let retry = if subtype.as_deref() == Some("api_retry") {
+            Some(Box::new(ApiRetry {
+                attempt: fields.count("attempt")?,
+                max_retries: fields.count("max_retries")?,
+                delay_ms: fields.count("retry_delay_ms")?,
+                status: fields.status("error_status")?,
+                error: fields.string("error")?,
+            }))
+        } else {
+            None
+        };
+        Ok(Self { subtype, init, retry })
     }
 }

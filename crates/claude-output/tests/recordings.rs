@@ -17,6 +17,7 @@ use claude_output::MessageEvent;
 use claude_output::ParsedLine;
 use claude_output::ResultError;
 use claude_output::StreamEvent;
+use claude_output::extract_api_error;
 use claude_output::extract_error_summary;
 use claude_output::extract_response_text;
 use claude_output::extract_result_summary;
@@ -126,7 +127,8 @@ const SUCCESSES: &[(&str, &str)] = &[
 ];
 
 /// The runs that ended in another way; each has a test of its own.
-const OTHERS: &[&str] = &["killed", "max-turns", "resume-unknown", "usage"];
+const OTHERS: &[&str] =
+    &["killed", "max-budget", "max-turns", "rate-limit-retries", "resume-unknown", "usage"];
 
 #[test]
 fn every_recording_is_in_one_table() {
@@ -221,6 +223,38 @@ fn claude_codes_own_limits_are_errors_without_a_class() {
     assert_eq!((error.api_error_status, error.class), (None, None));
     assert_eq!(error.text.as_deref(), Some("Reached maximum number of turns (2)"));
     assert_eq!(record("max-turns")["exit_code"], 1);
+}
+
+#[test]
+fn a_budget_is_an_error_without_a_class() {
+    let error = extract_result_summary(&events("max-budget")).unwrap().error.unwrap();
+    assert_eq!(error.subtype.as_deref(), Some("error_max_budget_usd"));
+    assert_eq!(error.terminal_reason.as_deref(), Some("budget_exhausted"));
+    assert_eq!(error.text.as_deref(), Some("Reached maximum budget ($0.001)"));
+}
+
+#[test]
+fn what_the_api_does_is_known_while_it_is_tried_again() {
+    let events = events("rate-limit-retries");
+    assert_eq!(extract_result_summary(&events), None);
+    let error = extract_api_error(&events).unwrap();
+    assert_eq!((error.status, error.class.as_deref()), (Some(429), Some("rate_limit")));
+    assert_eq!((error.in_a_row, error.is_unresolved), (3, true));
+    let retries = events.iter().filter_map(|event| match event.kind() {
+        EventKind::System(system) => system.retry.as_ref(),
+        _ => None,
+    });
+    let attempts: Vec<_> = retries.map(|retry| (retry.attempt, retry.max_retries)).collect();
+    assert_eq!(attempts, [(Some(1), Some(10)), (Some(2), Some(10)), (Some(3), Some(10))]);
+}
+
+#[test]
+fn an_api_error_that_was_made_good_is_known_as_such() {
+    let error = extract_api_error(&events("retry")).unwrap();
+    assert_eq!((error.status, error.in_a_row, error.is_unresolved), (Some(529), 1, false));
+    let error = extract_api_error(&events("forbidden")).unwrap();
+    assert!(error.is_unresolved && error.request_id.is_some() && error.text.is_some(), "{error:?}");
+    assert_eq!(extract_api_error(&events("text")), None);
 }
 
 #[test]

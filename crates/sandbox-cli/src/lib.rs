@@ -23,6 +23,7 @@ mod network_log;
 mod printer;
 mod program;
 mod run_folder;
+mod session_folder;
 mod settings;
 mod table;
 mod tamper_report;

@@ -76,7 +76,7 @@ pub use sandbox_files::host_path;
 pub use sandbox_podman::{Chunk as OutputChunk, EngineError};
 pub use spec::{
     ByteSize, CommandSpec, ContainerEnv, Cpus, HostService, ImageSource, ImageTag, InvalidSpec, Isolation,
-    Mount, Network, NetworkSandboxConfig, ResourceLimits, TaskSpec,
+    Mount, Network, NetworkSandboxConfig, OnStall, ResourceLimits, TaskSpec,
 };
 pub use task::{Command, CommandResult, Execution, ExecutionResult, Input, Outcome, Prompt, Task, Timings};
 

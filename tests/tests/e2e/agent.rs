@@ -102,8 +102,10 @@ async fn events_arrive_live_and_killing_the_container_keeps_what_there_is() {
     let name = bed.container(Role::Task).await;
     engine::call("POST", &format!("/containers/{name}/kill?signal=KILL"), None).await;
     let result = execution.await.expect("a killed container is an outcome");
-    assert_eq!(result.outcome, Outcome::ContainerFailed);
+    assert_eq!(result.outcome, Outcome::Killed);
     assert_eq!(result.exit_code, 137);
+    let summary = result.error_summary.as_deref().unwrap_or_default();
+    assert!(summary.starts_with("it was killed by SIGKILL"), "{summary}");
     let id = result.session_id.expect("the session id of the init event");
     assert!(!result.events.is_empty());
     let context = context(&bed);
@@ -153,8 +155,8 @@ async fn what_the_api_answers_decides_the_outcome() {
         ("drop-at-once", Outcome::ApiUnavailable),
         ("session-corrupted", Outcome::SessionCorrupted),
         ("no-credit", Outcome::AuthenticationFailed),
-        ("unprocessable", Outcome::SessionCorrupted),
-        ("not-found", Outcome::ContainerFailed),
+        ("unprocessable", Outcome::InvalidRequest),
+        ("not-found", Outcome::InvalidRequest),
         ("quoted-error", Outcome::Success),
     ] {
         let (outcome, facts) = outcome_of(&format!("scenario:{scenario}")).await;
@@ -163,15 +165,15 @@ async fn what_the_api_answers_decides_the_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_that_the_allowlist_does_not_permit_is_an_authentication_failure_with_the_reason_in_the_log() {
+async fn an_api_that_the_allowlist_does_not_permit_is_not_the_keys_fault() {
     let bed = Bed::new().await;
     let spec = bed.agent().network(e2e_tests::bed::network("domains: []"));
     let task = bed.sandbox.create_task(spec).expect("a good task");
     let result = task.execute(Prompt::new("hello")).await.expect("the sandbox works");
     assert_eq!(
         result.outcome,
-        Outcome::AuthenticationFailed,
-        "403 is all that the program sees: {:?}",
+        Outcome::BlockedByPolicy,
+        "its words blame the key: {:?}",
         result.error_summary
     );
     let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).expect("a log");

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start the programs that they test")]
 
 mod agent;
+mod agent_ends;
 mod clients;
 mod command_line;
 mod credentials;

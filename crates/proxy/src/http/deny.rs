@@ -6,7 +6,7 @@ use allowlist::Reason;
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
-use sandbox_proxy_protocol::BlockReason;
+use sandbox_proxy_protocol::{BlockReason, REFUSAL_ID};
 use serde_json::json;
 
 use crate::blocked::Blocked;
@@ -14,6 +14,7 @@ use crate::upstream::UpstreamError;
 
 const BLOCKED: HeaderName = HeaderName::from_static("x-sandbox-blocked");
 const FAILED: HeaderName = HeaderName::from_static("x-sandbox-error");
+const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 
 /// Whom an answer is for: all of it is the client's own.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +38,9 @@ pub(super) fn blocked(audience: Audience<'_>, denial: &Blocked) -> Response<Byte
         header: BLOCKED,
     };
     let mut response = answer(audience, status(denial.reason()), &body);
+    if let Ok(id) = HeaderValue::try_from(format!("{REFUSAL_ID}{}", body.reason)) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
     if closes(denial.reason()) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -204,6 +208,7 @@ mod tests {
         let response = blocked(audience("GET", false), &denial);
         assert_eq!(response.status(), 403);
         assert_eq!(response.headers()[BLOCKED], "host");
+        assert_eq!(response.headers()[REQUEST_ID], "sandbox-blocked-host");
         assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
         let json: serde_json::Value = serde_json::from_str(&text(response)).unwrap();
         let expected = json!({

@@ -1,10 +1,13 @@
 //! `agent`.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::TaskArgs;
+use super::policy::time;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -31,12 +34,40 @@ pub(crate) struct AgentArgs {
     /// Claude Code's program on this machine, to mount read-only [default: the image's `claude`]
     #[arg(long, value_name = "PATH")]
     pub(crate) claude_bin: Option<PathBuf>,
+    /// Let the model take at most this many turns
+    #[arg(long, value_name = "N")]
+    pub(crate) max_turns: Option<NonZeroU32>,
+    /// Let it spend at most this many US dollars, at list price
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) max_budget: Option<f64>,
+    /// Report when Claude Code has reported nothing for this long: a number and s, m or h, or off
+    #[arg(long, value_name = "TIME", value_parser = stall, default_value = "15m")]
+    pub(crate) stall: StallTime,
+    /// Stop Claude Code then
+    #[arg(long)]
+    pub(crate) stop_on_stall: bool,
     /// Output format on stdout
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: AgentOutput,
     /// Prompt; `-`, or none where stdin is a file or pipe: read it from stdin
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
+}
+
+/// How long Claude Code may report nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StallTime {
+    Off,
+    After(Duration),
+}
+
+fn stall(text: &str) -> Result<StallTime, String> {
+    if text == "off" { Ok(StallTime::Off) } else { time(text).map(StallTime::After) }
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    let dollars = text.parse::<f64>().ok().filter(|dollars| dollars.is_finite() && *dollars > 0.0);
+    dollars.ok_or_else(|| "write a number of dollars above 0, such as 2.50".to_owned())
 }
 
 /// What `agent` prints.
@@ -49,4 +80,20 @@ pub(crate) enum AgentOutput {
     Json,
     /// Claude Code's events as they come, one a line
     StreamJson,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_times_and_dollars() {
+        assert_eq!(stall("off"), Ok(StallTime::Off));
+        assert_eq!(stall("15m"), Ok(StallTime::After(Duration::from_mins(15))));
+        assert!(stall("0s").is_err() && stall("15").is_err());
+        assert_eq!(dollars("2.50"), Ok(2.5));
+        for text in ["0", "-1", "inf", "NaN", "$2", ""] {
+            assert!(dollars(text).is_err(), "{text}");
+        }
+    }
 }

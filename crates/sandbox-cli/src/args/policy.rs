@@ -72,7 +72,7 @@ pub(crate) struct StopArgs {
 }
 
 /// `90s`, `10m`, `2h`.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let units = [("s", 1), ("m", 60), ("h", 3600)];
     let seconds = units.iter().find_map(|(unit, seconds)| {
         let number = text.strip_suffix(unit)?;

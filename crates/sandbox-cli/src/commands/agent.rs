@@ -1,47 +1,36 @@
 //! `agent`: Claude Code, its session, and its answer for people or programs.
 
 use std::io::{self, IsTerminal as _, Read as _};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use claude_output::{StreamEvent, Usage};
+use claude_output::{EventKind, StreamEvent};
 use futures_util::StreamExt as _;
-use sandbox::{ExecutionResult, Outcome, Prompt, Task, TaskSpec};
-use serde::Serialize;
+use sandbox::session::SessionError;
+use sandbox::{ExecutionResult, OnStall, Prompt, SandboxError, Task, TaskSpec};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 
-use crate::args::{AgentArgs, AgentOutput};
+use crate::args::{AgentArgs, AgentOutput, StallTime};
 use crate::config::WorkspaceMode;
 use crate::control::{ControlSocket, Controlled};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::launch::{Executed, Stage, on_stage, watched};
 use crate::printer::Printer;
+use crate::session_folder::SessionFolder;
 use crate::settings::{Project, TaskSettings};
 use crate::tamper_report;
-use crate::workspace_copy::WorkspaceReport;
 
 use super::transcript;
 
+mod report;
+
+use report::{json, report};
+
 /// What an agent works on by default.
 pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Auto;
-
-/// Where a session is kept, and whose it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SessionFolder {
-    dir: PathBuf,
-    context: String,
-}
-
-impl SessionFolder {
-    /// The project's own, unless a folder was named; a folder belongs to no project, so that it can be moved.
-    pub(crate) fn new(named: Option<PathBuf>, project: &Project) -> Self {
-        match named {
-            Some(dir) => Self { dir, context: "agent".to_owned() },
-            None => Self { dir: project.places.session(&project.key), context: project.key.clone() },
-        }
-    }
-}
 
 /// What is asked of Claude Code, and how its answer is printed.
 #[derive(Debug)]
@@ -51,6 +40,9 @@ pub(crate) struct AgentSettings {
     model: Option<String>,
     session: SessionFolder,
     claude_bin: Option<PathBuf>,
+    max_turns: Option<NonZeroU32>,
+    max_budget: Option<f64>,
+    stall: Option<(Duration, OnStall)>,
     output: AgentOutput,
 }
 
@@ -91,12 +83,25 @@ impl AgentSettings {
             // The engine would mount the link, which leads nowhere in the container.
             found.map(|found| found.path().to_owned())
         });
+        let then = if args.stop_on_stall { OnStall::Stop } else { OnStall::Report };
+        let stall = match args.stall {
+            StallTime::Off => None,
+            StallTime::After(time) => Some((time, then)),
+        };
+        let session = match &resume {
+            Resume::None => session,
+            Resume::Last => session.most_recent()?,
+            Resume::Id(id) => session.with_session(id)?,
+        };
         Ok(Self {
             prompt,
             resume,
             model: args.model,
             session,
             claude_bin: claude_bin.transpose()?,
+            max_turns: args.max_turns,
+            max_budget: args.max_budget,
+            stall,
             output: args.output,
         })
     }
@@ -138,20 +143,48 @@ pub(crate) async fn agent(
 }
 
 async fn execute(
-    stage: Stage<'_>,
+    mut stage: Stage<'_>,
     settings: &TaskSettings,
-    agent: AgentSettings,
+    mut agent: AgentSettings,
     printer: Printer,
 ) -> Result<Executed<Option<ExecutionResult>>, Failure> {
-    let mut spec = spec(&stage, settings, &agent);
+    let (result, why) = loop {
+        let (result, why) = Box::pin(attempt(&mut stage, settings, &agent, printer)).await?;
+        let is_taken =
+            matches!(&result, Some(Err(SandboxError::Session(SessionError::Busy { .. })))) && why.is_none();
+        match agent.session.next() {
+            // Another agent works in the project: this one gets a session of its own.
+            Some(next) if is_taken && agent.resume == Resume::None => agent.session = next,
+            _ => break (result, why),
+        }
+    };
+    if let Some(Ok(result)) = &result {
+        tamper_report::report(&result.tampered, &settings.root, printer);
+    }
+    let is_over = matches!(result, Some(Ok(_)));
+    let (status, value) = match (result, why) {
+        // As with a command: that it had to be stopped says more than how it then ended.
+        (_, Some(why)) => (why, None),
+        (Some(Err(error)), None) => return Err(error.into()),
+        (Some(Ok(result)), None) => (report(&result, agent.output, printer), Some(result)),
+        (None, None) => (ExitStatus::Infrastructure, None),
+    };
+    Ok(Executed { status, is_over, value })
+}
+
+/// Runs Claude Code with the session that `agent` names.
+async fn attempt(
+    stage: &mut Stage<'_>,
+    settings: &TaskSettings,
+    agent: &AgentSettings,
+    printer: Printer,
+) -> Result<(Option<Result<ExecutionResult, SandboxError>>, Option<ExitStatus>), Failure> {
+    let mut spec = spec(stage, settings, agent);
     if let Some(ssh) = &settings.ssh {
         spec = spec.ssh_signer(ssh.signer().await?);
     }
     let task = stage.sandbox.create_task(spec)?;
-    let mut prompt = Prompt::new(agent.prompt).resume(resumed(agent.resume, &task)?);
-    if let Some(model) = agent.model {
-        prompt = prompt.model(model);
-    }
+    let prompt = prompt(agent, &task)?;
     let closed = Notify::new();
     let output = agent.output;
     let mut execution = task.execute(prompt);
@@ -172,22 +205,15 @@ async fn execute(
     });
     let (result, why) = watched(answer, async || task.stop().await, stage.interrupts, &closed).await;
     let why = why.or(ControlSocket::end(control).await);
-    if let Some(Ok(result)) = &result {
-        tamper_report::report(&result.tampered, &settings.root, printer);
-    }
-    let is_over = matches!(result, Some(Ok(_)));
-    let (status, value) = match (result, why) {
-        // As with a command: that it had to be stopped says more than how it then ended.
-        (_, Some(why)) => (why, None),
-        (Some(Err(error)), None) => return Err(error.into()),
-        (Some(Ok(result)), None) => (report(&result, output, printer), Some(result)),
-        (None, None) => (ExitStatus::Infrastructure, None),
-    };
-    Ok(Executed { status, is_over, value })
+    Ok((result, why))
 }
 
 /// What is printed of an event.
 fn shown(event: &StreamEvent, output: AgentOutput, printer: Printer) -> Option<String> {
+    if let (EventKind::Stalled(stall), AgentOutput::Text) = (event.kind(), output) {
+        let seconds = Duration::from_millis(stall.silent_ms).as_secs_f64();
+        printer.warning(format_args!("Claude Code has reported nothing for {seconds} s"));
+    }
     match output {
         AgentOutput::StreamJson => serde_json::to_string(event).ok().map(|line| line + "\n"),
         AgentOutput::Text if printer.is_live() => transcript::lines(event, printer),
@@ -196,7 +222,7 @@ fn shown(event: &StreamEvent, output: AgentOutput, printer: Printer) -> Option<S
 }
 
 fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> TaskSpec {
-    let mut spec = TaskSpec::new(&agent.session.context, stage.image.clone(), &agent.session.dir)
+    let mut spec = TaskSpec::new(&agent.session.context, stage.image.clone(), agent.session.dir())
         .env(settings.env.clone())
         .network(settings.network.clone())
         .limits(settings.limits)
@@ -209,13 +235,30 @@ fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> Ta
     if let Some(program) = &agent.claude_bin {
         spec = spec.claude_binary(program);
     }
+    if let Some((after, then)) = agent.stall {
+        spec = spec.stall(after, then);
+    }
     spec
 }
 
-fn resumed(resume: Resume, task: &Task) -> Result<Option<String>, Failure> {
+fn prompt(agent: &AgentSettings, task: &Task) -> Result<Prompt, Failure> {
+    let mut prompt = Prompt::new(&agent.prompt).resume(resumed(&agent.resume, task)?);
+    if let Some(model) = &agent.model {
+        prompt = prompt.model(model);
+    }
+    if let Some(turns) = agent.max_turns {
+        prompt = prompt.max_turns(turns);
+    }
+    if let Some(dollars) = agent.max_budget {
+        prompt = prompt.max_budget_usd(dollars);
+    }
+    Ok(prompt)
+}
+
+fn resumed(resume: &Resume, task: &Task) -> Result<Option<String>, Failure> {
     Ok(match resume {
         Resume::None => None,
-        Resume::Id(id) => Some(id),
+        Resume::Id(id) => Some(id.clone()),
         Resume::Last => {
             let last = task.session_store().session_id_for_resume().map_err(sandbox::SandboxError::from)?;
             let none =
@@ -224,105 +267,6 @@ fn resumed(resume: Resume, task: &Task) -> Result<Option<String>, Failure> {
         }
     })
 }
-
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
-#[derive(Debug, Serialize)]
-struct AgentReport<'a> {
-    version: u32,
-    outcome: Outcome,
-    session_id: Option<&'a str>,
-    response_text: &'a str,
-    error_summary: Option<&'a str>,
-    usage: &'a Usage,
-    /// US dollars.
-    cost: f64,
-    turns: u64,
-    duration_ms: u64,
-    exit_code: i64,
-    /// Where what was planted was; it is elsewhere now.
-    planted: Vec<String>,
-    /// How many events the session has not kept.
-    missing_events: u64,
-    /// What became of the changes in the copy of the work tree.
-    workspace: &'a WorkspaceReport,
-}
-
-fn report(result: &ExecutionResult, output: AgentOutput, printer: Printer) -> ExitStatus {
-    match output {
-        AgentOutput::Text if !printer.is_live() && !result.response_text.is_empty() => {
-            printer.line(&result.response_text);
-        }
-        // The object comes when it is known what became of the changes.
-        AgentOutput::Text | AgentOutput::Json | AgentOutput::StreamJson => {}
-    }
-    if !result.missing.is_none() && output != AgentOutput::Json {
-        printer.warning(format_args!(
-            "the session is without {} events ({} bytes): there were too many",
-            result.missing.events, result.missing.bytes
-        ));
-    }
-    if result.outcome != Outcome::Success && output != AgentOutput::Json {
-        let summary = result.error_summary.as_deref().unwrap_or("Claude Code did not say why");
-        printer.warning(format_args!("{}: {}", result.outcome.as_str(), crate::printer::sanitize(summary)));
-        if let Some(hint) = hint(result.outcome, summary) {
-            printer.hint(hint);
-        }
-    }
-    status(result.outcome)
-}
-
-fn json(result: &ExecutionResult, workspace: &WorkspaceReport) -> String {
-    let report = AgentReport {
-        version: 1,
-        outcome: result.outcome,
-        session_id: result.session_id.as_deref(),
-        response_text: &result.response_text,
-        error_summary: result.error_summary.as_deref(),
-        usage: &result.usage,
-        cost: result.total_cost_usd,
-        turns: result.num_turns,
-        duration_ms: result.duration_ms,
-        exit_code: result.exit_code,
-        planted: result
-            .tampered
-            .iter()
-            .filter(|thing| !thing.is_left_in_place())
-            .map(|thing| thing.path.display().to_string())
-            .collect(),
-        missing_events: result.missing.events,
-        workspace,
-    };
-    // Texts and numbers always have a form in JSON.
-    serde_json::to_string(&report).unwrap_or_default()
-}
-
-fn status(outcome: Outcome) -> ExitStatus {
-    match outcome {
-        Outcome::Success => ExitStatus::Success,
-        Outcome::Timeout => ExitStatus::Timeout,
-        _ => ExitStatus::Negative,
-    }
-}
-
-fn hint(outcome: Outcome, summary: &str) -> Option<&'static str> {
-    match outcome {
-        // The proxy's own refusal, which Claude Code takes for the API's; it names the fix.
-        _ if summary.contains("network-allowlist.yaml") => None,
-        Outcome::AuthenticationFailed => Some(CREDENTIALS),
-        _ if summary.contains("/login") || summary.contains("API key") => Some(CREDENTIALS),
-        Outcome::PromptTooLong | Outcome::SessionCorrupted => {
-            Some("begin a fresh session: leave --resume out")
-        }
-        Outcome::RateLimited | Outcome::ApiUnavailable => {
-            Some("try again later; `sandbox logs` shows what the API answered")
-        }
-        Outcome::Timeout => Some("give it more time with --timeout"),
-        _ => None,
-    }
-}
-
-const CREDENTIALS: &str = "Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` into \
-                           .sandbox/sandbox.yaml (or CLAUDE_CODE_OAUTH_TOKEN, for a subscription), and allow api.anthropic.com";
 
 #[cfg(test)]
 mod tests {
@@ -346,28 +290,5 @@ mod tests {
             assert_eq!(read, (expected, owned(text)), "{resume:?} {prompt:?}");
         }
         assert!(!is_session_id("0f8fad5b-d9cb-469f-a165-7086772895zz") && !is_session_id(""));
-    }
-
-    #[test]
-    fn a_refusal_of_our_own_is_not_blamed_on_the_credentials() {
-        let refused = "API Error: 403 api.anthropic.com is not allowed: to allow it, add it in .sandbox/network-allowlist.yaml";
-        assert_eq!(hint(Outcome::AuthenticationFailed, refused), None);
-        assert_eq!(hint(Outcome::AuthenticationFailed, "API Error: 401"), Some(CREDENTIALS));
-        assert_eq!(hint(Outcome::ContainerFailed, "Not logged in · Please run /login"), Some(CREDENTIALS));
-        assert_eq!(hint(Outcome::ContainerFailed, "crashed"), None);
-    }
-
-    #[test]
-    fn outcomes_have_their_codes() {
-        for (outcome, code) in [
-            (Outcome::Success, 0),
-            (Outcome::Timeout, 124),
-            (Outcome::PromptTooLong, 1),
-            (Outcome::RateLimited, 1),
-            (Outcome::Stopped, 1),
-            (Outcome::ContainerFailed, 1),
-        ] {
-            assert_eq!(status(outcome).code(), code, "{outcome:?}");
-        }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use claude_output::{ContentBlock, EventKind, MessageEvent, ResultEvent, StreamEvent, ToolUse};
+use claude_output::{
+    ApiRetry, ContentBlock, EventKind, MessageEvent, ResultEvent, StreamEvent, SystemEvent, ToolUse,
+};
 use serde_json::Value;
 
 use crate::printer::{Printer, Style, sanitize};
@@ -21,6 +23,7 @@ pub(crate) fn lines(event: &StreamEvent, printer: Printer) -> Option<String> {
         EventKind::Assistant(message) => assistant(message, inner, printer),
         EventKind::User(message) => failed_tools(message, printer),
         EventKind::Result(result) => vec![ending(result, printer)],
+        EventKind::System(SystemEvent { retry: Some(retry), .. }) => vec![again(retry, printer)],
         EventKind::Truncated(truncated) => {
             vec![printer.styled(
                 Style::Warning,
@@ -60,8 +63,21 @@ fn failed_tools(message: &MessageEvent, printer: Printer) -> Vec<String> {
     message.content.iter().filter_map(line).collect()
 }
 
+fn again(retry: &ApiRetry, printer: Printer) -> String {
+    let status = retry.status.map(|status| status.to_string());
+    let facts: Vec<String> = status.into_iter().chain(retry.error.as_deref().map(sanitize)).collect();
+    let delay = retry.delay_ms.map(|delay| Duration::from_millis(delay).as_secs_f64().ceil());
+    let delay = delay.map(|seconds| format!("; next attempt in {seconds} s")).unwrap_or_default();
+    let count = match (retry.attempt, retry.max_retries) {
+        (Some(attempt), Some(most)) => format!(" ({attempt} of {most})"),
+        _ => String::new(),
+    };
+    let text = format!("the API failed: {}{delay}{count}", facts.join(" "));
+    format!("{}\n", printer.styled(Style::Warning, text))
+}
+
 fn ending(result: &ResultEvent, printer: Printer) -> String {
-    let word = if result.is_error {
+    let word = if result.has_failed() {
         printer.styled(Style::Bad, "failed")
     } else {
         printer.styled(Style::Good, "done")
@@ -120,6 +136,10 @@ mod tests {
         said_inside["parent_tool_use_id"] = json!("t");
         for (event, expected) in [
             (json!({"type": "system", "subtype": "init", "session_id": "s"}), None),
+            (
+                json!({"type": "system", "subtype": "api_retry", "attempt": 2, "max_retries": 10, "retry_delay_ms": 1041, "error_status": 429, "error": "rate_limit"}),
+                Some("the API failed: 429 rate_limit; next attempt in 2 s (2 of 10)\n"),
+            ),
             (text("Hello.\n"), Some("Hello.\n")),
             (text(" \n"), None),
             (text("a\x1b[2Jb"), Some("a\\u{1b}[2Jb\n")),

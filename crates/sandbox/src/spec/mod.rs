@@ -12,6 +12,7 @@ mod quantity;
 mod run;
 mod service;
 mod ssh_signer;
+mod stall;
 mod task;
 
 pub use env::ContainerEnv;
@@ -30,6 +31,8 @@ pub use run::{AnnotationKey, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, V
 pub use service::HostService;
 pub(crate) use service::ServiceTarget;
 pub use ssh_signer::SshSigner;
+pub use stall::OnStall;
+pub(crate) use stall::Stall;
 pub(crate) use task::Launch;
 pub use task::{CommandSpec, TaskSpec};
 

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::Read as _;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::{
-    ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits, Runtime,
-    Seccomp, SshSigner, http_1, over_https, with_git_settings,
+    ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, OnStall, ResourceLimits,
+    Runtime, Seccomp, SshSigner, Stall, http_1, over_https, with_git_settings,
 };
 use crate::network_log::LogEntry;
 use sandbox_files::host_path::Resolver;
@@ -295,22 +296,30 @@ pub struct TaskSpec {
     pub(crate) launch: Launch,
     pub(crate) session_dir: PathBuf,
     pub(crate) claude_binary: Option<PathBuf>,
+    pub(crate) result_grace: Option<Duration>,
+    pub(crate) stall: Option<Stall>,
 }
 
 impl TaskSpec {
     /// Where Claude Code keeps its state in the container.
     pub(crate) const CLAUDE_STATE: &'static str = "/root/.claude";
+    /// How long Claude Code may go on after its result.
+    const RESULT_GRACE: Duration = Duration::from_secs(30);
     /// Where a program given by [`TaskSpec::claude_binary`] is mounted.
     pub(crate) const CLAUDE_PROGRAM: &'static str = "/opt/claude/claude";
 
     /// A task of the execution context `context`: an opaque key that groups session, network and container names.
     ///
-    /// `session_dir` keeps `context.json` and `claude/`, which is mounted at `/root/.claude`.
+    /// `session_dir` keeps `context.json` and `claude/`, which is mounted at `/root/.claude` and named in `CLAUDE_CONFIG_DIR`: all of Claude
+    /// Code's state is in it. `CLAUDE_CODE_DISABLE_BACKGROUND_TASKS` is `1`, since what goes on after the answer has no one who reads it.
+    /// [`env`](Self::env) may say otherwise of both.
     pub fn new(context: impl Into<String>, image: ImageTag, session_dir: impl Into<PathBuf>) -> Self {
         Self {
             launch: Launch::new(context.into(), image),
             session_dir: session_dir.into(),
             claude_binary: None,
+            result_grace: Some(Self::RESULT_GRACE),
+            stall: None,
         }
     }
 
@@ -324,8 +333,38 @@ impl TaskSpec {
         self
     }
 
+    /// How long Claude Code may go on after its result before it is stopped, which leaves the outcome as it is. What begins another turn ends
+    /// the wait. `None`: as long as it likes. Default 30 s.
+    #[must_use]
+    pub fn result_grace(mut self, grace: Option<Duration>) -> Self {
+        self.result_grace = grace;
+        self
+    }
+
+    /// What to do when Claude Code has reported nothing for the time `after`, not even that it tries the API again. A tool that runs for long
+    /// reports nothing either. The time while an event waits for its reader does not count. Default: nothing is done.
+    #[must_use]
+    pub fn stall(mut self, after: Duration, then: OnStall) -> Self {
+        self.stall = Some(Stall { after, then });
+        self
+    }
+
+    /// What is in the environment unless the caller says otherwise.
+    pub(crate) fn set_default_variables(&mut self) {
+        for (name, value) in
+            [("CLAUDE_CONFIG_DIR", Self::CLAUDE_STATE), ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1")]
+        {
+            if !self.launch.env.variables().contains_key(name) {
+                self.launch.env = self.launch.env.clone().with(name, value);
+            }
+        }
+    }
+
     pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
         self.launch.validate()?;
+        if self.stall.is_some_and(|stall| stall.after.is_zero()) {
+            return Err(InvalidSpec::new("stall", "must be longer than nothing"));
+        }
         self.launch.refuse_shadowing(Self::CLAUDE_STATE)?;
         if let Some(binary) = &self.claude_binary {
             self.launch.refuse_shadowing(Self::CLAUDE_PROGRAM)?;

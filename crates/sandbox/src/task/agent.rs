@@ -1,5 +1,6 @@
 //! Headless Claude Code as a task.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use claude_output::StreamEvent;
@@ -7,7 +8,7 @@ use sandbox_session::SessionStore;
 
 use crate::context::Shared;
 use crate::error::SandboxError;
-use crate::spec::{Mount, TaskSpec};
+use crate::spec::{InvalidSpec, Mount, TaskSpec};
 
 use super::aftermath;
 use super::controls::controls;
@@ -16,6 +17,7 @@ use super::launch::Program;
 use super::reading::Reading;
 use super::result::ExecutionResult;
 use super::runner::{Finished, Runner};
+use super::watchdog::Watchdog;
 
 /// What Claude Code is asked.
 #[derive(Debug, Clone)]
@@ -23,12 +25,14 @@ pub struct Prompt {
     text: String,
     resume: Option<String>,
     model: Option<String>,
+    max_turns: Option<NonZeroU32>,
+    max_budget_usd: Option<f64>,
 }
 
 impl Prompt {
     /// A prompt for a fresh session and the session store's model, `sonnet` where it has none.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), resume: None, model: None }
+        Self { text: text.into(), resume: None, model: None, max_turns: None, max_budget_usd: None }
     }
 
     /// Resumes the session of this id; `None` begins a fresh one.
@@ -43,6 +47,31 @@ impl Prompt {
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
+    }
+
+    /// How many turns the model may take: [`Outcome::TurnLimitReached`](crate::Outcome::TurnLimitReached). Claude Code counts them. Default:
+    /// no limit of ours.
+    #[must_use]
+    pub fn max_turns(mut self, turns: NonZeroU32) -> Self {
+        self.max_turns = Some(turns);
+        self
+    }
+
+    /// What it may cost, in US dollars at list price: [`Outcome::BudgetExhausted`](crate::Outcome::BudgetExhausted). Claude Code counts after
+    /// each answer of the model, so the last one may exceed it. It must be above 0. Default: no limit of ours.
+    #[must_use]
+    pub fn max_budget_usd(mut self, dollars: f64) -> Self {
+        self.max_budget_usd = Some(dollars);
+        self
+    }
+
+    fn validate(&self) -> Result<(), InvalidSpec> {
+        match self.max_budget_usd {
+            Some(dollars) if !dollars.is_finite() || dollars <= 0.0 => {
+                Err(InvalidSpec::new("max_budget_usd", "must be a number of dollars above 0"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -62,6 +91,7 @@ struct Inner {
 impl Task {
     pub(crate) fn new(shared: Arc<Shared>, mut spec: TaskSpec) -> Result<Self, SandboxError> {
         spec.validate()?;
+        spec.set_default_variables();
         let runner = Runner::new(shared, &mut spec.launch)?;
         let store = SessionStore::open(&spec.session_dir, &spec.launch.context)?;
         Ok(Self(Arc::new(Inner { spec, store, runner })))
@@ -89,8 +119,8 @@ impl Task {
     /// way. Without such mounts and without a copy of a work tree, its container, proxy and network are removed a moment later;
     /// [`Sandbox::shutdown`](crate::Sandbox::shutdown) waits for that.
     ///
-    /// The result is an error only when the infrastructure fails, or when an execution of this task is already running. Timeouts, API
-    /// errors and crashes of Claude Code are outcomes.
+    /// The result is an error only when the infrastructure fails, when the prompt has a budget that is none, or when an execution of this
+    /// task is already running. Timeouts, API errors and crashes of Claude Code are outcomes.
     ///
     /// # Panics
     ///
@@ -115,12 +145,15 @@ impl Inner {
         prompt: Prompt,
         owner: Owner<StreamEvent>,
     ) -> Result<ExecutionResult, SandboxError> {
+        prompt.validate()?;
         let model = self.model(&prompt)?;
         let reply = self.store.begin(&prompt.text)?;
         let program = self.program(&prompt, &model);
+        let resumes = prompt.resume.is_some();
         let input = std::io::Cursor::new(prompt.text.into_bytes());
         let (events, gone) = owner.split();
-        let mut reading = Reading::new(reply, events);
+        let watchdog = Watchdog::new(self.spec.result_grace, self.spec.stall);
+        let mut reading = Reading::new(reply, events, watchdog, resumes);
         let Finished { end, timings, tampered } =
             self.runner.run(&self.spec.launch, program, input, &mut reading, gone).await?;
         let result = match end {
@@ -163,6 +196,15 @@ impl Inner {
             "--verbose",
         ];
         command.extend(fixed.map(str::to_owned));
+        if let Some(turns) = prompt.max_turns {
+            command.extend(["--max-turns".to_owned(), turns.to_string()]);
+        }
+        if let Some(dollars) = prompt.max_budget_usd {
+            command.extend(["--max-budget-usd".to_owned(), dollars.to_string()]);
+        }
         Program { command, mounts, ..Program::default() }
     }
 }
+
+#[cfg(test)]
+mod tests;

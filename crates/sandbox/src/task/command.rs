@@ -1,6 +1,7 @@
 //! Any command in a container.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,13 +134,13 @@ struct Kept {
 }
 
 impl Sink for Kept {
-    async fn take(&mut self, chunk: Chunk) -> bool {
+    async fn take(&mut self, chunk: Chunk) -> ControlFlow<Ended> {
         match &chunk {
             Chunk::Stdout(bytes) => self.stdout.push(bytes),
             Chunk::Stderr(bytes) => self.stderr.push(bytes),
         }
         self.events.send(vec![chunk]).await;
-        true
+        ControlFlow::Continue(())
     }
 
     fn at_end(&self) -> impl FnOnce() + Send + use<> {

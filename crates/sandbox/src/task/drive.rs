@@ -1,9 +1,12 @@
 //! Moving the output of a running process, and ending it when its time is over or someone asks.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncWriteExt as _};
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 
 use crate::container::{Chunk, Exit, ProgramControl, Stdin};
 use crate::error::SandboxError;
@@ -22,8 +25,18 @@ pub(crate) struct End {
 
 /// Takes what a process writes.
 pub(crate) trait Sink: Send {
-    /// Takes a chunk in; `false` when the process has to be stopped.
-    fn take(&mut self, chunk: Chunk) -> impl Future<Output = bool> + Send;
+    /// Takes a chunk in; a break when the process has to be stopped.
+    fn take(&mut self, chunk: Chunk) -> impl Future<Output = ControlFlow<Ended>> + Send;
+
+    /// When to call [`Self::wake`] although nothing came. Asked whenever something was taken in.
+    fn deadline(&mut self) -> Option<Instant> {
+        None
+    }
+
+    /// The deadline has come; a break when the process has to be stopped.
+    fn wake(&mut self) -> impl Future<Output = ControlFlow<Ended>> + Send {
+        std::future::ready(ControlFlow::Continue(()))
+    }
 
     /// What to do when the process has ended: from then on taking a chunk in does not wait.
     fn at_end(&self) -> impl FnOnce() + Send + use<Self> {
@@ -32,7 +45,7 @@ pub(crate) trait Sink: Send {
 }
 
 /// Moves output into `sink` until the process has ended. The process is stopped after `timeout`, when `switch` says so, and when
-/// `sink` refuses more; it is killed when `gone` ends.
+/// `sink` does; it is killed when `gone` ends.
 pub(crate) async fn drive<S>(
     output: S,
     handle: &dyn ProgramControl,
@@ -44,34 +57,21 @@ pub(crate) async fn drive<S>(
 where
     S: Stream<Item = Result<Chunk, sandbox_podman::EngineError>> + Send + Unpin,
 {
-    let refused = tokio::sync::Notify::new();
+    let (stop, stops) = oneshot::channel();
+    let (ended, has_ended) = watch::channel(false);
     let at_end = sink.at_end();
-    let pump = async {
-        let mut output = output;
-        let mut wanted = true;
-        while let Some(chunk) = output.next().await {
-            // No one reads what it writes any more, so it would not end by itself.
-            let chunk = chunk.inspect_err(|_| refused.notify_one())?;
-            // What comes after a refusal is still read: a full pipe would keep the process from ending.
-            if wanted && !sink.take(chunk).await {
-                wanted = false;
-                refused.notify_one();
-            }
-        }
-        Ok::<(), SandboxError>(())
-    };
-    let (ended_sender, ended_receiver) = tokio::sync::oneshot::channel();
+    let pump = pump(output, sink, stop, has_ended.clone());
     let supervise = async {
-        let end = supervise(handle, timeout, switch, gone, &refused).await;
+        let end = supervise(handle, timeout, switch, gone, stops).await;
         at_end();
-        let _ = ended_sender.send(());
+        let _ = ended.send(true);
         end
     };
     let pump = async {
         tokio::pin!(pump);
         tokio::select! {
             moved = &mut pump => moved,
-            () = after(ended_receiver, DRAIN) => {
+            () = after(has_ended, DRAIN) => {
                 tracing::warn!("output was still coming {DRAIN:?} after the process had ended; the rest is lost");
                 Ok(())
             }
@@ -83,9 +83,67 @@ where
     Ok(end)
 }
 
-/// Ends `delay` after `event`.
-async fn after(event: tokio::sync::oneshot::Receiver<()>, delay: Duration) {
-    let _ = event.await;
+/// Moves `output` into `sink` until there is no more, and says on `stop` when the process has to be stopped.
+async fn pump<S>(
+    output: S,
+    sink: &mut impl Sink,
+    stop: oneshot::Sender<Ended>,
+    has_ended: watch::Receiver<bool>,
+) -> Result<(), SandboxError>
+where
+    S: Stream<Item = Result<Chunk, sandbox_podman::EngineError>> + Send + Unpin,
+{
+    let mut output = output.fuse();
+    let mut stop = Some(stop);
+    let mut is_open = true;
+    while is_open || stop.is_some() {
+        let deadline = if stop.is_some() { sink.deadline() } else { None };
+        if !is_open && deadline.is_none() {
+            break;
+        }
+        let verdict = tokio::select! {
+            biased;
+            chunk = output.next(), if is_open => match chunk {
+                // What comes after a refusal is still read: a full pipe would keep the process from ending.
+                Some(Ok(chunk)) if stop.is_some() => sink.take(chunk).await,
+                Some(Ok(_)) => ControlFlow::Continue(()),
+                Some(Err(error)) => {
+                    // No one reads what it writes any more, so it would not end by itself.
+                    if let Some(stop) = stop {
+                        let _ = stop.send(Ended::Itself);
+                    }
+                    return Err(error.into());
+                }
+                None => {
+                    is_open = false;
+                    ControlFlow::Continue(())
+                }
+            },
+            () = at(deadline) => sink.wake().await,
+            // It closed its output before; now there is nothing more to wait for.
+            () = after(has_ended.clone(), Duration::ZERO), if !is_open => break,
+        };
+        if let ControlFlow::Break(ended) = verdict
+            && let Some(stop) = stop.take()
+        {
+            let _ = stop.send(ended);
+        }
+    }
+    Ok(())
+}
+
+/// Ends at `deadline`, never without one.
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        // tidy: sleep: a deadline, not a poll
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Ends `delay` after `event` became true.
+async fn after(mut event: watch::Receiver<bool>, delay: Duration) {
+    let _ = event.wait_for(|has_come| *has_come).await;
     // tidy: sleep: a deadline, not a poll
     tokio::time::sleep(delay).await;
 }
@@ -95,14 +153,14 @@ async fn supervise(
     timeout: Option<Duration>,
     switch: &StopSwitch,
     gone: impl Future<Output = ()> + Send,
-    refused: &tokio::sync::Notify,
+    stops: oneshot::Receiver<Ended>,
 ) -> Result<End, SandboxError> {
     let mut killed = false;
     let ended = tokio::select! {
         exit = handle.wait() => return Ok(End { exit: exit?, ended: Ended::Itself }),
-        () = deadline(timeout) => Ended::Timeout,
+        () = at(timeout.and_then(|timeout| Instant::now().checked_add(timeout))) => Ended::Timeout,
         () = switch.requested() => Ended::Stopped,
-        () = refused.notified() => Ended::Itself,
+        ended = asked(stops) => ended,
         () = gone => {
             killed = true;
             Ended::Stopped
@@ -117,11 +175,11 @@ async fn supervise(
     Ok(End { exit: handle.wait().await?, ended })
 }
 
-async fn deadline(timeout: Option<Duration>) {
-    match timeout {
-        // tidy: sleep: a deadline, not a poll
-        Some(timeout) => tokio::time::sleep(timeout).await,
-        None => std::future::pending().await,
+/// Why the process has to be stopped; never where its output ended without that.
+async fn asked(stops: oneshot::Receiver<Ended>) -> Ended {
+    match stops.await {
+        Ok(ended) => ended,
+        Err(_) => std::future::pending().await,
     }
 }
 

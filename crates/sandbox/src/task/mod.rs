@@ -18,6 +18,7 @@ mod reading;
 mod result;
 mod runner;
 mod undo;
+mod watchdog;
 
 pub use agent::{Prompt, Task};
 pub(crate) use capture::Capture;

@@ -1,23 +1,36 @@
 //! What an execution came to, read from what Claude Code itself reports.
 //!
-//! Its own words are: the error of a result event; a line of stderr; a line of stdout that is not JSON, which is how versions before
-//! the structured errors spoke. Messages, tool results and results that are not an error are words of the model or of a tool, and are
-//! never looked at. A result outranks lines of text: where one says how the run ended, noise on stderr does not change it.
+//! Its own words are: the error of a result event; a message that it wrote in the place of the model's; a retry; a line of stderr; a line
+//! of stdout that is not JSON, which is how versions before the structured errors spoke. Messages of the model, tool results and results
+//! that are not an error are never looked at. A result outranks lines of text: where one says how the run ended, noise on stderr does not
+//! change it.
 
-use claude_output::{ResultError, StreamEvent, extract_result_summary};
+use std::time::Duration;
+
+use claude_output::{ApiError, StreamEvent, extract_api_error, extract_result_summary};
 use serde::Serialize;
 
+mod complaint;
+mod summary;
+
+use complaint::Complaint;
+pub(super) use summary::error_summary;
+
 /// What an execution came to: the one value that a caller matches on.
+///
+#[doc = include_str!("../../outcomes.md")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Claude Code answered: it reported a result without an error, and ended with exit code 0.
+    /// Claude Code answered: its last result is no error, and it ended with exit code 0, or was stopped after that result.
     Success,
     /// The time limit ended it. What it did to the mounts stays.
     Timeout,
     /// The caller, or the end of the sandbox, stopped it.
     Stopped,
+    /// It was stopped since it had reported nothing for as long as [`TaskSpec::stall`](crate::TaskSpec::stall) says.
+    Stalled,
     /// The conversation no longer fits the model. Begin a fresh session.
     PromptTooLong,
     /// The API refused the credentials, or the account cannot pay. The same call fails again.
@@ -28,6 +41,16 @@ pub enum Outcome {
     ApiUnavailable,
     /// The API refused the conversation as it is. Begin a fresh session.
     SessionCorrupted,
+    /// The API refused the request whatever the session: an unknown model, for example. The same call fails again.
+    InvalidRequest,
+    /// The sandbox's own policy refused the request to the API. Allow it; the credentials are not at fault.
+    BlockedByPolicy,
+    /// It reached [`Prompt::max_turns`](crate::Prompt::max_turns). Resume the session to go on.
+    TurnLimitReached,
+    /// It reached [`Prompt::max_budget_usd`](crate::Prompt::max_budget_usd). Resume the session to go on.
+    BudgetExhausted,
+    /// A signal that was not ours ended it: the kernel's for want of memory, or one of something in the container.
+    Killed,
     /// Everything else; the error summary has the words.
     ContainerFailed,
 }
@@ -43,6 +66,10 @@ pub(crate) enum Ended {
     Stopped,
     /// We did, because it wrote more than we keep.
     OutputLimit,
+    /// We did, because it had reported nothing for so long.
+    Stalled(Duration),
+    /// We did, because it went on for too long after its result.
+    Answered,
 }
 
 /// What is known of an execution that has ended.
@@ -50,6 +77,9 @@ pub(crate) enum Ended {
 pub(crate) struct Evidence<'a> {
     pub(crate) ended: Ended,
     pub(crate) exit_code: i64,
+    pub(crate) oom_killed: bool,
+    /// Whether it went on with a session.
+    pub(crate) resumes: bool,
     pub(crate) events: &'a [StreamEvent],
     /// The lines of stdout that are no JSON.
     pub(crate) text_lines: &'a [String],
@@ -64,11 +94,17 @@ impl Outcome {
             Self::Success => "success",
             Self::Timeout => "timeout",
             Self::Stopped => "stopped",
+            Self::Stalled => "stalled",
             Self::PromptTooLong => "prompt_too_long",
             Self::AuthenticationFailed => "authentication_failed",
             Self::RateLimited => "rate_limited",
             Self::ApiUnavailable => "api_unavailable",
             Self::SessionCorrupted => "session_corrupted",
+            Self::InvalidRequest => "invalid_request",
+            Self::BlockedByPolicy => "blocked_by_policy",
+            Self::TurnLimitReached => "turn_limit_reached",
+            Self::BudgetExhausted => "budget_exhausted",
+            Self::Killed => "killed",
             Self::ContainerFailed => "container_failed",
         }
     }
@@ -77,101 +113,45 @@ impl Outcome {
 /// Classifies an execution: the first outcome that fits.
 pub(crate) fn classify(evidence: &Evidence<'_>) -> Outcome {
     match evidence.ended {
-        Ended::Timeout => return Outcome::Timeout,
+        Ended::Timeout => return evidence.waited_for_api().unwrap_or(Outcome::Timeout),
+        Ended::Stalled(_) => return evidence.waited_for_api().unwrap_or(Outcome::Stalled),
         Ended::Stopped => return Outcome::Stopped,
-        Ended::Itself | Ended::OutputLimit => {}
+        Ended::Itself | Ended::OutputLimit | Ended::Answered => {}
     }
-    let summary = extract_result_summary(evidence.events);
-    let ended_well = evidence.ended == Ended::Itself && evidence.exit_code == 0;
-    let report = match &summary {
-        Some(summary) if summary.error.is_none() && ended_well => return Outcome::Success,
-        Some(summary) => summary.error.as_ref(),
-        // Without a result it was cut off, or is not Claude Code: whatever its exit code, it did not answer.
-        None => None,
+    let ended_well = match evidence.ended {
+        Ended::Answered => true,
+        Ended::Itself => evidence.exit_code == 0,
+        _ => false,
     };
-    Complaint::new(report, evidence).outcome().unwrap_or(Outcome::ContainerFailed)
+    let complaint = match extract_result_summary(evidence.events) {
+        Some(summary) if summary.error.is_none() && ended_well => return Outcome::Success,
+        Some(summary) => Complaint::of_result(summary.error, evidence),
+        // Without a result it was cut off, or is not Claude Code: whatever its exit code, it did not answer.
+        None => Complaint::of_cut_off(evidence.api_error(), evidence),
+    };
+    complaint.outcome().unwrap_or(match evidence.signal() {
+        Some(_) => Outcome::Killed,
+        None => Outcome::ContainerFailed,
+    })
 }
 
-/// What Claude Code says went wrong.
-struct Complaint<'a> {
-    /// The error of a result event.
-    report: Option<&'a ResultError>,
-    /// The texts that count as its words.
-    texts: Vec<&'a str>,
-}
-
-impl<'a> Complaint<'a> {
-    fn new(report: Option<&'a ResultError>, evidence: &Evidence<'a>) -> Self {
-        let mut texts: Vec<&str> = report.and_then(|report| report.text.as_deref()).into_iter().collect();
-        if !report.is_some_and(is_specific) {
-            texts.extend(evidence.text_lines.iter().map(String::as_str));
-            texts.extend(evidence.stderr.lines());
-        }
-        Self { report, texts }
+impl Evidence<'_> {
+    /// The API error after which nothing of the model came.
+    fn api_error(&self) -> Option<ApiError> {
+        extract_api_error(self.events).filter(|error| error.is_unresolved)
     }
 
-    /// The rows of the table between those that we ended and those that ended well, in their order.
-    fn outcome(&self) -> Option<Outcome> {
-        let rows = [
-            (Outcome::PromptTooLong, self.is_prompt_too_long()),
-            (Outcome::AuthenticationFailed, self.is_authentication_failed()),
-            (Outcome::RateLimited, self.has_status(|status| status == 429) || self.is_class("rate_limit")),
-            (Outcome::ApiUnavailable, self.is_api_unavailable()),
-            (Outcome::SessionCorrupted, self.has_status(|status| matches!(status, 400 | 409 | 422))),
-        ];
-        rows.into_iter().find_map(|(outcome, fits)| fits.then_some(outcome))
+    /// What the API did to an execution that was waiting for it when we ended it. One error may be a hiccup that its end has nothing to do with.
+    fn waited_for_api(&self) -> Option<Outcome> {
+        let error = self.api_error().filter(|error| error.in_a_row > 1)?;
+        Complaint::of_cut_off(Some(error), self).outcome()
     }
 
-    fn is_prompt_too_long(&self) -> bool {
-        self.report.is_some_and(|report| report.terminal_reason.as_deref() == Some("prompt_too_long"))
-            || self.has_status(|status| status == 413)
-            || self.begins_with("Prompt is too long")
+    /// The signal that ended it, where that was not ours.
+    fn signal(&self) -> Option<i64> {
+        let signal = self.exit_code - 128;
+        (self.ended == Ended::Itself && (1..=64).contains(&signal)).then_some(signal)
     }
-
-    /// The class `billing_error` is looked at whatever the status: a key without credit gets 400, and a fresh session does not help.
-    fn is_authentication_failed(&self) -> bool {
-        let billing = self.report.is_some_and(|report| report.class.as_deref() == Some("billing_error"));
-        billing
-            || self.has_status(|status| matches!(status, 401..=403))
-            || self.is_class("authentication_failed")
-    }
-
-    fn is_api_unavailable(&self) -> bool {
-        self.has_status(|status| status == 408 || (500..600).contains(&status))
-            || self.report.is_some_and(|report| report.api_error.as_deref() == Some("connection_failed"))
-            || self.begins_with("API Error: Connection")
-    }
-
-    fn begins_with(&self, words: &str) -> bool {
-        self.texts.iter().any(|text| text.starts_with(words))
-    }
-
-    /// Whether the status of the report, or where there is none that of a text, is so.
-    fn has_status(&self, fits: impl Fn(u16) -> bool) -> bool {
-        match self.report.and_then(|report| report.api_error_status) {
-            Some(status) => fits(status),
-            None => self.texts.iter().filter_map(|text| leading_status(text)).any(fits),
-        }
-    }
-
-    /// Whether there is no status, and Claude Code puts the error in this class: "Not logged in" never reached the API.
-    fn is_class(&self, class: &str) -> bool {
-        self.report
-            .is_some_and(|report| report.api_error_status.is_none() && report.class.as_deref() == Some(class))
-    }
-}
-
-/// Whether a report says more than its text does.
-fn is_specific(report: &ResultError) -> bool {
-    report.api_error_status.is_some() || report.api_error.is_some() || report.terminal_reason.is_some()
-}
-
-/// The status of a text such as `API Error: 529 Overloaded`.
-fn leading_status(text: &str) -> Option<u16> {
-    let (digits, rest) = text.strip_prefix("API Error: ")?.split_at_checked(3)?;
-    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let is_whole = !rest.starts_with(|next: char| next.is_ascii_alphanumeric());
-    (is_number && is_whole).then(|| digits.parse().ok()).flatten()
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! What is read of Claude Code's output: events for the session and for the caller, and the evidence of how it ended.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use claude_output::{EventParser, ParsedLine, StreamEvent};
 use sandbox_session::{ReplyEnd, ReplyWriter};
+use tokio::time::Instant;
 
 use crate::container::Chunk;
 use crate::error::SandboxError;
@@ -13,6 +15,7 @@ use super::drive::{End, Sink};
 use super::execution::Events;
 use super::outcome::{self, Ended, Evidence, Outcome};
 use super::result::{ExecutionResult, Timings};
+use super::watchdog::{Alarm, Watchdog};
 
 /// What stdout may come to before the task is stopped, in MiB. What is kept of it has bounds of its own; a runaway agent is not to be read for
 /// ever.
@@ -27,6 +30,9 @@ pub(super) struct Reading {
     events: Events<StreamEvent>,
     parser: EventParser,
     reply: ReplyWriter,
+    watchdog: Watchdog,
+    /// Whether it goes on with a session.
+    resumes: bool,
     text_lines: Vec<String>,
     stdout: Capture,
     stderr: Capture,
@@ -40,9 +46,16 @@ impl Reading {
     /// What is kept of such a line, in bytes: its beginning says what it is.
     const TEXT_LINE: usize = 4096;
 
-    pub(super) fn new(reply: ReplyWriter, events: Events<StreamEvent>) -> Self {
+    pub(super) fn new(
+        reply: ReplyWriter,
+        events: Events<StreamEvent>,
+        watchdog: Watchdog,
+        resumes: bool,
+    ) -> Self {
         Self {
             events,
+            watchdog,
+            resumes,
             parser: EventParser::with_line_limit(LINE_LIMIT),
             reply,
             text_lines: Vec::new(),
@@ -60,6 +73,7 @@ impl Reading {
         for line in lines {
             match line {
                 ParsedLine::Event(event) => {
+                    self.watchdog.saw(&event, Instant::now());
                     if wanted {
                         events.push(event.clone());
                     }
@@ -77,6 +91,24 @@ impl Reading {
         events
     }
 
+    /// Gives events to the caller. While those wait there, so may Claude Code.
+    async fn deliver(&mut self, events: Vec<StreamEvent>) {
+        if !events.is_empty() {
+            self.events.send(events).await;
+            self.watchdog.delivered(Instant::now());
+        }
+    }
+
+    fn verdict(&self) -> ControlFlow<Ended> {
+        if self.failure.is_some() {
+            ControlFlow::Break(Ended::Itself)
+        } else if self.bytes > OUTPUT_LIMIT {
+            ControlFlow::Break(Ended::OutputLimit)
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
     /// Classifies what was read and closes the session's reply.
     pub(super) async fn finish(
         mut self,
@@ -90,25 +122,23 @@ impl Reading {
         let stderr = self.stderr.into_bytes();
         let stderr_text = String::from_utf8_lossy(&stderr);
         let events = self.reply.events();
-        let outcome = outcome::classify(&Evidence {
+        let evidence = Evidence {
             ended: if too_much { Ended::OutputLimit } else { end.ended },
             exit_code: end.exit.code,
+            oom_killed: end.exit.oom_killed,
+            resumes: self.resumes,
             events,
             text_lines: &self.text_lines,
             stderr: &stderr_text,
-        });
+        };
+        let outcome = outcome::classify(&evidence);
         let failed = outcome != Outcome::Success;
         let error_summary = if failed && too_much {
             Some(format!("stopped, since its output came to {OUTPUT_LIMIT_MIB} MiB"))
-        } else if failed {
-            claude_output::extract_error_summary(events, &stderr_text).or_else(|| {
-                let has_result = events.iter().any(|event| event.as_result().is_some());
-                let cut_off = end.ended == Ended::Itself && !has_result;
-                cut_off.then(|| format!("it ended with exit code {} and without a result", end.exit.code))
-            })
         } else {
-            None
+            outcome::error_summary(&evidence, outcome)
         };
+        let last_api_error = claude_output::extract_api_error(events);
         let session_id = claude_output::extract_session_id(events).map(str::to_owned);
         let measured = Duration::from_millis(timings.exited_ms.saturating_sub(timings.started_ms));
         let reply = self.reply.finish(ReplyEnd { is_error: failed, measured })?;
@@ -119,6 +149,7 @@ impl Reading {
                 session_id,
                 response_text: reply.response_text,
                 error_summary,
+                last_api_error,
                 events: reply.events,
                 missing: reply.missing,
                 duration_ms: reply.duration_ms,
@@ -128,6 +159,8 @@ impl Reading {
                 stdout: self.stdout.into_bytes(),
                 stderr,
                 exit_code: end.exit.code,
+                timed_out: end.ended == Ended::Timeout,
+                oom_killed: end.exit.oom_killed,
                 tampered: Vec::new(),
                 timings,
             }),
@@ -136,18 +169,38 @@ impl Reading {
 }
 
 impl Sink for Reading {
-    async fn take(&mut self, chunk: Chunk) -> bool {
+    async fn take(&mut self, chunk: Chunk) -> ControlFlow<Ended> {
         match chunk {
             Chunk::Stdout(bytes) => {
                 self.stdout.push(&bytes);
                 self.bytes += bytes.len() as u64;
                 let lines = self.parser.push(&bytes);
                 let events = self.keep(lines);
-                self.events.send(events).await;
+                self.deliver(events).await;
             }
             Chunk::Stderr(bytes) => self.stderr.push(&bytes),
         }
-        self.failure.is_none() && self.bytes <= OUTPUT_LIMIT
+        self.verdict()
+    }
+
+    fn deadline(&mut self) -> Option<Instant> {
+        self.watchdog.deadline(Instant::now())
+    }
+
+    async fn wake(&mut self) -> ControlFlow<Ended> {
+        let Alarm { silent, then } = self.watchdog.wake(Instant::now());
+        if let Some(silent) = silent {
+            tracing::info!(?silent, "Claude Code reports nothing");
+            let event = StreamEvent::stalled(silent);
+            if let Err(error) = self.reply.add(event.clone()) {
+                self.failure.get_or_insert(error.into());
+            }
+            self.events.send(vec![event]).await;
+        }
+        match then {
+            ControlFlow::Break(ended) => ControlFlow::Break(ended),
+            ControlFlow::Continue(()) => self.verdict(),
+        }
     }
 
     fn at_end(&self) -> impl FnOnce() + Send + use<> {

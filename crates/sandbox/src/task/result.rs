@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use claude_output::{StreamEvent, Usage};
+use claude_output::{ApiError, StreamEvent, Usage};
 use serde::{Serialize, Serializer};
 
 use sandbox_session::MissingEvents;
@@ -20,8 +20,10 @@ pub struct ExecutionResult {
     pub session_id: Option<String>,
     /// The reply's text; empty where there is none.
     pub response_text: String,
-    /// Why it failed, in the words of Claude Code or its stderr; `None` on success.
+    /// Why it failed, in the words of Claude Code or its stderr where there are any, else in ours; `None` on success only.
     pub error_summary: Option<String>,
+    /// The last error of the API that Claude Code reported, whatever the outcome: also one that a later attempt made good.
+    pub last_api_error: Option<ApiError>,
     /// All events, in order, but for those that are [`missing`](Self::missing).
     pub events: Vec<StreamEvent>,
     /// Events that came when those before them already weighed 128 MiB. The caller of `execute` got them, the session has them not. Results
@@ -43,6 +45,10 @@ pub struct ExecutionResult {
     pub stderr: Vec<u8>,
     /// The exit code; 128 + signal when a signal ended it.
     pub exit_code: i64,
+    /// Whether the time limit ended it. The outcome may say what it was waiting for.
+    pub timed_out: bool,
+    /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not report it.
+    pub oom_killed: bool,
     /// What it wrote where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
     #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,

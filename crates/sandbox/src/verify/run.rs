@@ -1,5 +1,6 @@
 //! The containers of a verification.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use sandbox_inside::{Check, Finding};
@@ -161,11 +162,11 @@ async fn run(
 struct Report(Capture);
 
 impl Sink for Report {
-    async fn take(&mut self, chunk: Chunk) -> bool {
+    async fn take(&mut self, chunk: Chunk) -> ControlFlow<Ended> {
         if let Chunk::Stdout(bytes) = chunk {
             self.0.push(&bytes);
         }
-        true
+        ControlFlow::Continue(())
     }
 }
 

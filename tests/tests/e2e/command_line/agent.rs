@@ -1,5 +1,8 @@
 //! `agent`, with the real Claude Code.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
 use e2e_tests::setting::Setting;
 use serde_json::Value;
 
@@ -36,6 +39,7 @@ async fn the_agent_answers_programs_and_resumes_its_session() {
         "duration_ms",
         "error_summary",
         "exit_code",
+        "last_api_error",
         "missing_events",
         "outcome",
         "planted",
@@ -80,4 +84,55 @@ async fn the_agents_events_can_be_read_and_its_failures_have_a_code() {
         "{words:?}"
     );
     assert_eq!(project.output(&["agent"]).code, Some(2), "stdin is empty, and so there is no prompt");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_agent_in_a_project_has_a_session_of_its_own() {
+    let project = project();
+    let claude = Setting::of_this_run().claude.display().to_string();
+    let direct = ["--workspace", "direct"];
+    let begins = [
+        "agent",
+        "--claude-bin",
+        &claude,
+        "--workspace",
+        "direct",
+        "--output",
+        "stream-json",
+        "scenario:slow",
+    ];
+    let mut first = project.sandbox(&begins).stdout(Stdio::piped()).spawn().expect("the sandbox command");
+    let mut event = String::new();
+    let mut stdout = BufReader::new(first.stdout.take().expect("a pipe"));
+    stdout.read_line(&mut event).expect("an event");
+    let own: Value = serde_json::from_str(&event).expect("JSON");
+
+    let second =
+        agent(&project, &[&direct[..], &["--output", "json", "remember the word heliotrope"]].concat());
+    assert_eq!(second.code, Some(0), "{second:?}");
+    let id = second.json()["session_id"].clone();
+    assert!(id.is_string() && id != own["session_id"], "{second:?}");
+    assert!(first.try_wait().expect("a child").is_none(), "the control: the first one works");
+    let pid = first.id().to_string();
+    let killed = Command::new("kill").args(["-TERM", &pid]).status().expect("kill");
+    assert!(killed.success());
+    drop(stdout);
+    first.wait().expect("a child");
+
+    let resumed = agent(&project, &[&direct[..], &["--resume", "which word?"]].concat());
+    assert!(resumed.stdout.contains("heliotrope"), "the most recent is the second: {resumed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_is_silent_can_be_stopped_and_one_that_loops_is_limited() {
+    let project = project();
+    let silent = ["--stall", "2s", "--stop-on-stall", "scenario:hang"];
+    let ended = agent(&project, &silent);
+    ended.fails(1, "stalled: it was stopped: it had reported nothing for 2 s");
+    assert!(ended.stderr.contains("Claude Code has reported nothing for 2 s"), "{ended:?}");
+    let turns = agent(&project, &["--max-turns", "2", "scenario:tool-loop"]);
+    turns.fails(1, "turn_limit_reached: Reached maximum number of turns (2)");
+    assert!(turns.stderr.contains("go on with --resume"), "{turns:?}");
+    let budget = agent(&project, &["--max-budget", "0.001", "scenario:tool-loop"]);
+    budget.fails(1, "budget_exhausted");
 }

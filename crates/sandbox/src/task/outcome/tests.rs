@@ -14,20 +14,34 @@ struct Run {
     events: Vec<Value>,
     stdout: Vec<&'static str>,
     stderr: &'static str,
+    resumes: bool,
 }
 
 impl Run {
     fn outcome(&self, ended: Ended) -> Outcome {
+        self.judged(ended).0
+    }
+
+    /// The outcome and the error summary.
+    fn judged(&self, ended: Ended) -> (Outcome, Option<String>) {
         let events: Vec<_> =
             self.events.iter().map(|event| parse_event(&event.to_string()).unwrap()).collect();
         let text_lines: Vec<_> = self.stdout.iter().map(|line| (*line).to_owned()).collect();
-        classify(&Evidence {
+        let evidence = Evidence {
             ended,
             exit_code: self.exit_code,
+            oom_killed: false,
+            resumes: self.resumes,
             events: &events,
             text_lines: &text_lines,
             stderr: self.stderr,
-        })
+        };
+        let outcome = classify(&evidence);
+        (outcome, error_summary(&evidence, outcome))
+    }
+
+    fn resumed(self) -> Self {
+        Self { resumes: true, ..self }
     }
 }
 
@@ -36,7 +50,7 @@ fn failed(fields: &Value) -> Run {
 }
 
 fn run(exit_code: i64, events: Vec<Value>, stderr: &'static str) -> Run {
-    Run { exit_code, events, stdout: vec![], stderr }
+    Run { exit_code, events, stdout: vec![], stderr, resumes: false }
 }
 
 /// As Claude Code reports it: an API error, too, has the subtype `success`.
@@ -82,22 +96,23 @@ fn statuses() {
         (400, Outcome::SessionCorrupted),
         (409, Outcome::SessionCorrupted),
         (422, Outcome::SessionCorrupted),
-        (404, Outcome::ContainerFailed),
+        (404, Outcome::InvalidRequest),
         (600, Outcome::ContainerFailed),
         (65_535, Outcome::ContainerFailed),
     ];
     for (status, expected) in cases {
         let reported =
-            failed(&json!({"terminal_reason": "api_error", "api_error_status": status, "result": "x"}));
+            failed(&json!({"terminal_reason": "api_error", "api_error_status": status, "result": "x"}))
+                .resumed();
         assert_eq!(reported.outcome(Ended::Itself), expected, "{status}");
         if status > 999 {
             continue;
         }
         let text = format!("API Error: {status} so it is");
-        assert_eq!(failed(&json!({"result": text})).outcome(Ended::Itself), expected, "{text}");
+        assert_eq!(failed(&json!({"result": text})).resumed().outcome(Ended::Itself), expected, "{text}");
         let stderr: &'static str = format!("noise\r\n{text}\r\nnoise").leak();
-        assert_eq!(run(1, vec![], stderr).outcome(Ended::Itself), expected, "{stderr}");
-        let stdout = Run { stdout: vec!["noise", text.leak()], ..run(1, vec![], "") };
+        assert_eq!(run(1, vec![], stderr).resumed().outcome(Ended::Itself), expected, "{stderr}");
+        let stdout = Run { stdout: vec!["noise", text.leak()], ..run(1, vec![], "") }.resumed();
         assert_eq!(stdout.outcome(Ended::Itself), expected, "text on stdout");
     }
 }
@@ -117,11 +132,11 @@ fn other_reports() {
         (json!({"result": "API Error: Connection dropped"}), Outcome::ApiUnavailable),
         (
             json!({"subtype": "error_max_turns", "errors": ["Reached maximum number of turns (2)"]}),
-            Outcome::ContainerFailed,
+            Outcome::TurnLimitReached,
         ),
         (
             json!({"result": "API Error: API returned an empty or malformed response (HTTP 200)"}),
-            Outcome::ContainerFailed,
+            Outcome::ApiUnavailable,
         ),
         (json!({"result": "the log says: API Error: 401"}), Outcome::ContainerFailed),
         (json!({"result": "API Error: 4010"}), Outcome::ContainerFailed),
@@ -146,7 +161,13 @@ fn the_class_of_an_error_says_what_its_status_does_not() {
         ),
         ("rate_limit", json!({"result": "You've hit your limit"}), Outcome::RateLimited),
         ("rate_limit", json!({"api_error_status": 500}), Outcome::ApiUnavailable),
-        ("invalid_request", json!({"result": "flagged"}), Outcome::ContainerFailed),
+        ("invalid_request", json!({"result": "flagged"}), Outcome::InvalidRequest),
+        (
+            "model_not_found",
+            json!({"api_error_status": 404, "result": "There's an issue"}),
+            Outcome::InvalidRequest,
+        ),
+        ("server_error", json!({}), Outcome::ApiUnavailable),
     ];
     for (class, fields, expected) in cases {
         let run = run(1, vec![api_error(class), result(true, &fields)], "");
@@ -180,9 +201,12 @@ fn success_is_exit_0_and_a_result_without_an_error() {
         (run(0, vec![ok(), ok()], "a warning"), Outcome::Success),
         (run(0, vec![], ""), Outcome::ContainerFailed),
         (run(0, vec![bad()], ""), Outcome::ContainerFailed),
-        (run(0, vec![bad(), ok()], ""), Outcome::ContainerFailed),
+        (run(0, vec![bad(), ok()], ""), Outcome::Success),
+        (run(0, vec![ok(), bad()], ""), Outcome::ContainerFailed),
         (run(1, vec![ok()], ""), Outcome::ContainerFailed),
-        (run(137, vec![], ""), Outcome::ContainerFailed),
+        (run(137, vec![], ""), Outcome::Killed),
+        (run(137, vec![ok()], ""), Outcome::Killed),
+        (run(255, vec![], ""), Outcome::ContainerFailed),
         (run(127, vec![], "claude: not found"), Outcome::ContainerFailed),
         (run(1, vec![], "Error: Input must be provided"), Outcome::ContainerFailed),
     ];
@@ -245,7 +269,7 @@ fn an_older_version_says_it_as_text_only() {
         (
             r#"API Error: 400 {"type":"error","error":{"type":"invalid_request_error"}}"#,
             1,
-            Outcome::SessionCorrupted,
+            Outcome::InvalidRequest,
         ),
         (r#"API Error: 529 {"type":"error"}"#, 1, Outcome::ApiUnavailable),
         ("API Error: Connection error.", 1, Outcome::ApiUnavailable),
@@ -258,21 +282,172 @@ fn an_older_version_says_it_as_text_only() {
 }
 
 #[test]
-fn the_json_is_the_name() {
-    let all = [
-        Outcome::Success,
-        Outcome::Timeout,
-        Outcome::Stopped,
-        Outcome::PromptTooLong,
-        Outcome::AuthenticationFailed,
-        Outcome::RateLimited,
-        Outcome::ApiUnavailable,
-        Outcome::SessionCorrupted,
-        Outcome::ContainerFailed,
+fn the_conversation_is_at_fault_only_where_there_is_one() {
+    let refused = |text: &str| {
+        failed(&json!({"terminal_reason": "api_error", "api_error_status": 400, "result": text}))
+    };
+    let spoke = |run: Run| Run { events: said("hi").into_iter().chain(run.events).collect(), ..run };
+    let cases = [
+        (refused("API Error: 400 no"), Outcome::InvalidRequest),
+        (refused("API Error: 400 no").resumed(), Outcome::SessionCorrupted),
+        (spoke(refused("API Error: 400 no")), Outcome::SessionCorrupted),
+        (refused("API Error: 400 max_tokens: no").resumed(), Outcome::InvalidRequest),
+        (refused("API Error: 400 tools.0.name: no").resumed(), Outcome::InvalidRequest),
+        (refused("API Error: 400 messages.0.content: no"), Outcome::SessionCorrupted),
+        (refused("API Error: 400 messages: no"), Outcome::SessionCorrupted),
+        (refused("API Error: 400 so be it: no"), Outcome::InvalidRequest),
     ];
-    for outcome in all {
+    for (run, expected) in cases {
+        assert_eq!(run.outcome(Ended::Itself), expected, "{:?}", run.events);
+    }
+}
+
+#[test]
+fn a_refusal_of_our_own_is_not_the_keys_fault() {
+    let refused = |id: &str, status: u16| {
+        let mut message = api_error("authentication_failed");
+        message["request_id"] = json!(id);
+        let result = result(
+            true,
+            &json!({"terminal_reason": "api_error", "api_error_status": status, "result": "Failed to authenticate. API Error: 403 no"}),
+        );
+        run(1, vec![message, result], "")
+    };
+    for (id, status, expected) in [
+        ("sandbox-blocked-host", 403, Outcome::BlockedByPolicy),
+        ("sandbox-blocked-framing", 400, Outcome::BlockedByPolicy),
+        ("sandbox-blocked-limit", 503, Outcome::ApiUnavailable),
+        ("req_sandbox-blocked-host", 403, Outcome::AuthenticationFailed),
+        ("sandbox-blocked-host", 200, Outcome::ContainerFailed),
+    ] {
+        assert_eq!(refused(id, status).outcome(Ended::Itself), expected, "{id} {status}");
+    }
+    let older = r#"API Error: 403 {"error":"blocked_by_network_allowlist","message":"x"}"#;
+    assert_eq!(
+        Run { stdout: vec![older], ..run(1, vec![], "") }.outcome(Ended::Itself),
+        Outcome::BlockedByPolicy
+    );
+    let quoted = run(1, said(older).to_vec(), "");
+    assert_eq!(quoted.outcome(Ended::Itself), Outcome::ContainerFailed);
+}
+
+fn retry(status: u16, class: &str) -> Value {
+    json!({"type": "system", "subtype": "api_retry", "error_status": status, "error": class})
+}
+
+#[test]
+fn a_limit_that_comes_while_the_api_refuses_again_and_again_is_not_what_went_wrong() {
+    let noise = "Claude configuration file not found at: /root/.claude.json";
+    let stalled = Ended::Stalled(Duration::from_secs(2));
+    for (status, class, expected) in [
+        (429, "rate_limit", Outcome::RateLimited),
+        (401, "authentication_failed", Outcome::AuthenticationFailed),
+        (529, "overloaded", Outcome::ApiUnavailable),
+    ] {
+        let once = run(143, vec![retry(status, class)], noise);
+        assert_eq!(once.outcome(Ended::Timeout), Outcome::Timeout);
+        let again = run(143, vec![retry(status, class), retry(status, class)], noise);
+        assert_eq!((again.outcome(Ended::Timeout), again.outcome(stalled)), (expected, expected));
+        assert_eq!(again.outcome(Ended::Stopped), Outcome::Stopped);
+        let summary = again.judged(Ended::Timeout).1.unwrap();
+        assert_eq!(
+            summary,
+            format!(
+                "it was stopped at its time limit while it tried the API again: {status} {class}, 2 times in a row"
+            )
+        );
+        let mut events = again.events.clone();
+        events.extend(said("an answer"));
+        assert_eq!(run(143, events, noise).outcome(Ended::Timeout), Outcome::Timeout, "it got an answer");
+    }
+    assert_eq!(
+        run(143, vec![], noise).judged(stalled).1.unwrap(),
+        "it was stopped: it had reported nothing for 2 s"
+    );
+}
+
+#[test]
+fn what_was_said_before_it_was_cut_off_counts() {
+    let mut message = api_error("authentication_failed");
+    message["message"]["content"] = json!("Invalid API key · Please run /login");
+    let cut = run(1, vec![message], "noise");
+    let expected = (Outcome::AuthenticationFailed, Some("Invalid API key · Please run /login".to_owned()));
+    assert_eq!(cut.judged(Ended::Itself), expected);
+}
+
+#[test]
+fn nothing_fails_without_a_word() {
+    let said = |line: &'static str| Run { stdout: vec![line], ..run(1, vec![], "") };
+    for (run, ended, expected) in [
+        (run(1, vec![result(true, &json!({}))], ""), Ended::Itself, "it ended with exit code 1"),
+        (run(0, vec![], ""), Ended::Itself, "it ended with exit code 0 and without a result"),
+        (run(1, vec![], "a\nb"), Ended::Itself, "a\nb"),
+        (run(137, vec![], ""), Ended::Itself, "it was killed by SIGKILL before it had a result"),
+        (run(139, vec![], "oh"), Ended::Itself, "it was killed by SIGSEGV before it had a result: oh"),
+        (
+            run(162, vec![result(false, &json!({}))], ""),
+            Ended::Itself,
+            "it was killed by signal 34 after its result",
+        ),
+        (said("fatal: x"), Ended::Itself, "it ended with exit code 1 and without a result: fatal: x"),
+        (run(143, vec![], ""), Ended::Stopped, "it was stopped"),
+        (run(143, vec![], "noise"), Ended::Timeout, "it was stopped at its time limit"),
+    ] {
+        assert_eq!(run.judged(ended).1.as_deref(), Some(expected), "{expected}");
+    }
+}
+
+#[test]
+fn after_its_result_it_may_be_stopped() {
+    let ok = || result(false, &json!({}));
+    let limit = result(true, &json!({"api_error_status": 429}));
+    for exit_code in [0, 137, 143] {
+        assert_eq!(run(exit_code, vec![ok()], "").judged(Ended::Answered), (Outcome::Success, None));
+        assert_eq!(run(exit_code, vec![limit.clone()], "").outcome(Ended::Answered), Outcome::RateLimited);
+    }
+}
+
+const ALL: [Outcome; 15] = [
+    Outcome::Success,
+    Outcome::Timeout,
+    Outcome::Stopped,
+    Outcome::Stalled,
+    Outcome::PromptTooLong,
+    Outcome::AuthenticationFailed,
+    Outcome::RateLimited,
+    Outcome::ApiUnavailable,
+    Outcome::SessionCorrupted,
+    Outcome::InvalidRequest,
+    Outcome::BlockedByPolicy,
+    Outcome::TurnLimitReached,
+    Outcome::BudgetExhausted,
+    Outcome::Killed,
+    Outcome::ContainerFailed,
+];
+
+#[test]
+fn the_json_is_the_name() {
+    for outcome in ALL {
         assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.as_str());
     }
+}
+
+#[test]
+fn the_documented_table_is_what_happens() {
+    let document = include_str!("../../../outcomes.md");
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut left = ALL.to_vec();
+    for row in rows {
+        let (name, cells) = row.split_once("` |").unwrap();
+        let place = left.iter().position(|outcome| outcome.as_str() == name);
+        let outcome = left.remove(place.unwrap_or_else(|| panic!("no outcome `{name}`, or twice")));
+        let texts = cells.split('|').nth(1).unwrap();
+        for text in texts.split('`').skip(1).step_by(2) {
+            let run = Run { stdout: vec![text], ..run(1, vec![], "") };
+            assert_eq!(run.outcome(Ended::Itself), outcome, "{text}");
+        }
+    }
+    assert_eq!(left, [], "not in the table");
 }
 
 /// What the real program printed, recorded by `cargo xtask fixtures`.
@@ -286,9 +461,11 @@ fn recorded_runs() {
         let lines = parser.push(&output);
         let events: Vec<_> = lines.into_iter().filter_map(ParsedLine::into_event).collect();
         let outcome = classify(&Evidence {
-            ended: Ended::Itself,
-            // A run that was killed has no exit code of its own.
+            // It was killed where it has no exit code: as at a time limit, where that was while it tried again.
+            ended: if name.ends_with("-retries") { Ended::Timeout } else { Ended::Itself },
             exit_code: run["exit_code"].as_i64().unwrap_or(137),
+            oom_killed: false,
+            resumes: !run["resumes"].is_null(),
             events: &events,
             text_lines: &[],
             stderr: run["stderr"].as_str().unwrap(),
@@ -305,13 +482,17 @@ fn expected_of(name: &str) -> Outcome {
         "forbidden" | "no-credit" | "not-logged-in" | "payment-required" | "unauthorized" => {
             Outcome::AuthenticationFailed
         }
-        "rate-limit" => Outcome::RateLimited,
+        "rate-limit" | "rate-limit-retries" => Outcome::RateLimited,
         "connection-refused" | "drop" | "drop-at-once" | "error-mid-stream" | "gateway-timeout"
-        | "overloaded" | "request-timeout" | "server-error" | "unavailable" => Outcome::ApiUnavailable,
-        "conflict" | "image-error" | "session-corrupted" | "unprocessable" => Outcome::SessionCorrupted,
-        "killed" | "max-turns" | "not-found" | "not-json" | "refusal" | "resume-unknown" | "usage" => {
-            Outcome::ContainerFailed
+        | "not-json" | "overloaded" | "request-timeout" | "server-error" | "unavailable" => {
+            Outcome::ApiUnavailable
         }
+        "image-error" | "session-corrupted" => Outcome::SessionCorrupted,
+        "conflict" | "not-found" | "refusal" | "unprocessable" => Outcome::InvalidRequest,
+        "max-turns" => Outcome::TurnLimitReached,
+        "max-budget" => Outcome::BudgetExhausted,
+        "killed" => Outcome::Killed,
+        "resume-unknown" | "usage" => Outcome::ContainerFailed,
         _ => panic!("say what `{name}` comes to"),
     }
 }

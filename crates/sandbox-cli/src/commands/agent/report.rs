@@ -1,0 +1,152 @@
+//! What `agent` says at its end, for people and for programs.
+
+use claude_output::{ApiError, Usage};
+use sandbox::{ExecutionResult, Outcome};
+use serde::Serialize;
+
+use crate::args::AgentOutput;
+use crate::exit_status::ExitStatus;
+use crate::printer::Printer;
+use crate::workspace_copy::WorkspaceReport;
+
+/// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
+#[derive(Debug, Serialize)]
+struct AgentReport<'a> {
+    version: u32,
+    outcome: Outcome,
+    session_id: Option<&'a str>,
+    response_text: &'a str,
+    error_summary: Option<&'a str>,
+    /// The last error of the API that Claude Code reported, also one that a later attempt made good.
+    last_api_error: Option<&'a ApiError>,
+    usage: &'a Usage,
+    /// US dollars.
+    cost: f64,
+    turns: u64,
+    duration_ms: u64,
+    exit_code: i64,
+    /// Where what was planted was; it is elsewhere now.
+    planted: Vec<String>,
+    /// How many events the session has not kept.
+    missing_events: u64,
+    /// What became of the changes in the copy of the work tree.
+    workspace: &'a WorkspaceReport,
+}
+
+pub(super) fn report(result: &ExecutionResult, output: AgentOutput, printer: Printer) -> ExitStatus {
+    match output {
+        AgentOutput::Text if !printer.is_live() && !result.response_text.is_empty() => {
+            printer.line(&result.response_text);
+        }
+        // The object comes when it is known what became of the changes.
+        AgentOutput::Text | AgentOutput::Json | AgentOutput::StreamJson => {}
+    }
+    if !result.missing.is_none() && output != AgentOutput::Json {
+        printer.warning(format_args!(
+            "the session is without {} events ({} bytes): there were too many",
+            result.missing.events, result.missing.bytes
+        ));
+    }
+    if result.outcome != Outcome::Success && output != AgentOutput::Json {
+        let summary = result.error_summary.as_deref().unwrap_or("no reason is known");
+        printer.warning(format_args!("{}: {}", result.outcome.as_str(), crate::printer::sanitize(summary)));
+        if let Some(hint) = hint(result.outcome, summary) {
+            printer.hint(hint);
+        }
+    }
+    status(result.outcome, result.timed_out)
+}
+
+pub(super) fn json(result: &ExecutionResult, workspace: &WorkspaceReport) -> String {
+    let report = AgentReport {
+        version: 1,
+        outcome: result.outcome,
+        session_id: result.session_id.as_deref(),
+        response_text: &result.response_text,
+        error_summary: result.error_summary.as_deref(),
+        last_api_error: result.last_api_error.as_ref(),
+        usage: &result.usage,
+        cost: result.total_cost_usd,
+        turns: result.num_turns,
+        duration_ms: result.duration_ms,
+        exit_code: result.exit_code,
+        planted: result
+            .tampered
+            .iter()
+            .filter(|thing| !thing.is_left_in_place())
+            .map(|thing| thing.path.display().to_string())
+            .collect(),
+        missing_events: result.missing.events,
+        workspace,
+    };
+    // Texts and numbers always have a form in JSON.
+    serde_json::to_string(&report).unwrap_or_default()
+}
+
+fn status(outcome: Outcome, timed_out: bool) -> ExitStatus {
+    match outcome {
+        // Also where the outcome says what it was waiting for.
+        _ if timed_out => ExitStatus::Timeout,
+        Outcome::Success => ExitStatus::Success,
+        _ => ExitStatus::Negative,
+    }
+}
+
+fn hint(outcome: Outcome, summary: &str) -> Option<&'static str> {
+    match outcome {
+        // It names the fix.
+        Outcome::BlockedByPolicy if summary.contains("network-allowlist.yaml") => None,
+        Outcome::BlockedByPolicy => Some("`sandbox logs --blocked` shows what was refused, and why"),
+        Outcome::AuthenticationFailed => Some(CREDENTIALS),
+        _ if summary.contains("/login") || summary.contains("API key") => Some(CREDENTIALS),
+        Outcome::PromptTooLong | Outcome::SessionCorrupted => {
+            Some("begin a fresh session: leave --resume out")
+        }
+        Outcome::RateLimited | Outcome::ApiUnavailable => {
+            Some("try again later; `sandbox logs` shows what the API answered")
+        }
+        Outcome::Timeout => Some("give it more time with --timeout"),
+        Outcome::TurnLimitReached | Outcome::BudgetExhausted => Some("go on with --resume"),
+        Outcome::InvalidRequest => {
+            Some("the same call fails again; check --model and what the prompt asks for")
+        }
+        Outcome::Killed if summary.contains("for want of memory") => {
+            Some("raise `resource_limits.memory` in .sandbox/sandbox.yaml")
+        }
+        _ => None,
+    }
+}
+
+const CREDENTIALS: &str = "Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` into \
+                           .sandbox/sandbox.yaml (or CLAUDE_CODE_OAUTH_TOKEN, for a subscription), and allow api.anthropic.com";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_our_own_is_not_blamed_on_the_credentials() {
+        let refused = "API Error: 403 api.anthropic.com is not allowed: to allow it, add it in .sandbox/network-allowlist.yaml";
+        assert_eq!(hint(Outcome::BlockedByPolicy, refused), None);
+        assert!(hint(Outcome::BlockedByPolicy, "x").is_some_and(|hint| hint.contains("--blocked")));
+        assert_eq!(hint(Outcome::AuthenticationFailed, "API Error: 401"), Some(CREDENTIALS));
+        assert_eq!(hint(Outcome::ContainerFailed, "Not logged in · Please run /login"), Some(CREDENTIALS));
+        assert_eq!(hint(Outcome::ContainerFailed, "crashed"), None);
+    }
+
+    #[test]
+    fn outcomes_have_their_codes() {
+        for (outcome, timed_out, code) in [
+            (Outcome::Success, false, 0),
+            (Outcome::Timeout, true, 124),
+            (Outcome::PromptTooLong, false, 1),
+            (Outcome::RateLimited, false, 1),
+            (Outcome::RateLimited, true, 124),
+            (Outcome::Stalled, false, 1),
+            (Outcome::Stopped, false, 1),
+            (Outcome::ContainerFailed, false, 1),
+        ] {
+            assert_eq!(status(outcome, timed_out).code(), code, "{outcome:?}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Where an agent's session is kept: a project has one, and further ones for agents that work in it at the same time.
+
+use std::path::PathBuf;
+
+use sandbox::SandboxError;
+use sandbox::session::{SessionMetadata, SessionStore};
+
+use crate::failure::Failure;
+use crate::settings::Project;
+
+/// More agents than anyone starts in one project.
+const MOST: u32 = 64;
+
+/// Where a session is kept, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SessionFolder {
+    base: PathBuf,
+    pub(crate) context: String,
+    /// Which of the project's it is, from 1; `None` for a folder that was named.
+    number: Option<u32>,
+}
+
+impl SessionFolder {
+    /// The project's first, unless a folder was named; a folder belongs to no project, so that it can be moved.
+    pub(crate) fn new(named: Option<PathBuf>, project: &Project) -> Self {
+        match named {
+            Some(base) => Self { base, context: "agent".to_owned(), number: None },
+            None => Self {
+                base: project.places.session(&project.key),
+                context: project.key.clone(),
+                number: Some(1),
+            },
+        }
+    }
+
+    /// The folder itself.
+    pub(crate) fn dir(&self) -> PathBuf {
+        match self.number {
+            None | Some(1) => self.base.clone(),
+            Some(number) => {
+                let mut name = self.base.clone().into_os_string();
+                name.push(format!(".{number}"));
+                name.into()
+            }
+        }
+    }
+
+    /// The folder for an agent that finds this one in use; `None` where it was named.
+    pub(crate) fn next(&self) -> Option<Self> {
+        let number = self.number.filter(|number| *number < MOST)?;
+        Some(Self { number: Some(number + 1), ..self.clone() })
+    }
+
+    /// The folder whose last reply is the latest.
+    pub(crate) fn most_recent(self) -> Result<Self, Failure> {
+        let mut latest = (String::new(), self.clone());
+        for (folder, session) in self.sessions()? {
+            let began = session.replies.last().map(|reply| reply.timestamp.clone()).unwrap_or_default();
+            if began > latest.0 {
+                latest = (began, folder);
+            }
+        }
+        Ok(latest.1)
+    }
+
+    /// The folder that has the session `id`; the first where none has it.
+    pub(crate) fn with_session(self, id: &str) -> Result<Self, Failure> {
+        let mut sessions = self.sessions()?.into_iter();
+        let found = sessions.find(|(_, session)| session.replies.iter().any(|reply| reply.session_id == id));
+        Ok(found.map_or(self, |(folder, _)| folder))
+    }
+
+    fn sessions(&self) -> Result<Vec<(Self, SessionMetadata)>, Failure> {
+        let folders = std::iter::successors(Some(self.clone()), Self::next);
+        let mut sessions = Vec::new();
+        for folder in folders.take_while(|folder| folder.dir().is_dir()) {
+            let store = SessionStore::open(folder.dir(), &folder.context).map_err(SandboxError::from)?;
+            if let Some(session) = store.load().map_err(SandboxError::from)? {
+                sessions.push((folder, session));
+            }
+        }
+        Ok(sessions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn folder(base: PathBuf, number: Option<u32>) -> SessionFolder {
+        SessionFolder { base, context: "c".to_owned(), number }
+    }
+
+    #[test]
+    fn a_project_has_several_and_a_named_folder_is_one() {
+        let first = folder("/s/app-1".into(), Some(1));
+        assert_eq!(first.dir(), PathBuf::from("/s/app-1"));
+        assert_eq!(first.next().unwrap().next().unwrap().dir(), PathBuf::from("/s/app-1.3"));
+        assert_eq!(folder("/s/app-1".into(), Some(MOST)).next(), None);
+        assert_eq!(folder("/s/mine".into(), None).next(), None);
+    }
+
+    #[test]
+    fn a_session_is_found_whichever_of_them_has_it() {
+        let state = tempfile::tempdir().unwrap();
+        let first = folder(state.path().join("app"), Some(1));
+        let second = first.next().unwrap();
+        assert_eq!(first.clone().most_recent().unwrap(), first, "there is none yet");
+        for (folder, id, began) in
+            [(&first, "a", "2026-01-02T00:00:00Z"), (&second, "b", "2026-01-02T00:00:00.5Z")]
+        {
+            let reply = json!({"session_id": id, "timestamp": began, "request_text": "x"});
+            fs::create_dir(folder.dir()).unwrap();
+            let context = json!({"execution_context_id": "c", "replies": [reply]}).to_string();
+            fs::write(folder.dir().join("context.json"), context).unwrap();
+        }
+        assert_eq!(first.clone().with_session("b").unwrap(), second);
+        assert_eq!(first.clone().with_session("a").unwrap(), first);
+        assert_eq!(first.clone().with_session("none").unwrap(), first);
+        let later =
+            fs::read_to_string(second.dir().join("context.json")).unwrap().replace("00:00:00.5", "00:00:01");
+        fs::write(second.dir().join("context.json"), later).unwrap();
+        assert_eq!(first.most_recent().unwrap(), second);
+    }
+}

@@ -1,0 +1,116 @@
+//! How agents end, on a scripted engine.
+
+use std::time::Duration;
+
+use claude_output::EventKind;
+use futures_util::StreamExt as _;
+use tempfile::TempDir;
+
+use crate::launcher::{Script, ScriptedEngine};
+use crate::spec::{ContainerEnv, ImageSource, OnStall, ResourceLimits};
+use crate::{EngineAddress, Outcome, Sandbox, SandboxConfig};
+
+use super::*;
+
+const SHORT: Duration = Duration::from_millis(20);
+const RESULT: &str = "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"hi\",\"session_id\":\"s\"}\n";
+const RETRY: &str =
+    "{\"type\":\"system\",\"subtype\":\"api_retry\",\"error_status\":429,\"error\":\"rate_limit\"}\n";
+
+struct Bed {
+    folder: TempDir,
+    engine: ScriptedEngine,
+    sandbox: Sandbox,
+    spec: TaskSpec,
+}
+
+impl Bed {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = ScriptedEngine::new();
+        let config = SandboxConfig::new(EngineAddress::unix("/none"), folder.path().join("state"));
+        let sandbox = Sandbox::with_launcher(config, engine.clone()).unwrap();
+        let image = sandbox.ensure_image(&ImageSource::existing("localhost/x")).await.unwrap();
+        let spec = TaskSpec::new("t", image, folder.path().join("session"));
+        Self { folder, engine, sandbox, spec }
+    }
+
+    async fn run(&self, script: Script, spec: TaskSpec) -> ExecutionResult {
+        self.engine.then(script);
+        self.sandbox.create_task(spec).unwrap().execute(Prompt::new("x")).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn after_its_result_it_is_stopped_and_the_outcome_stays() {
+    let bed = Bed::new().await;
+    let spec = bed.spec.clone().result_grace(Some(SHORT));
+    let result = bed.run(Script::new().stdout(RESULT).runs_on(), spec.clone()).await;
+    assert_eq!((result.outcome, result.exit_code, result.error_summary), (Outcome::Success, 143, None));
+    assert_eq!(result.response_text, "hi");
+    // The control: without a grace only the time limit ends it.
+    let limits = ResourceLimits::default().timeout(SHORT * 10);
+    let endless = spec.limits(limits).result_grace(None);
+    let result = bed.run(Script::new().stdout(RESULT).runs_on(), endless).await;
+    assert_eq!((result.outcome, result.timed_out), (Outcome::Timeout, true));
+}
+
+#[tokio::test]
+async fn a_silence_is_an_event_and_an_end_if_asked() {
+    let bed = Bed::new().await;
+    bed.engine.then(Script::new().runs_on());
+    let task = bed.sandbox.create_task(bed.spec.clone().stall(SHORT, OnStall::Report)).unwrap();
+    let mut execution = task.execute(Prompt::new("x"));
+    let event = execution.next().await.unwrap();
+    assert!(matches!(event.kind(), EventKind::Stalled(stall) if stall.silent_ms == 20), "{event:?}");
+    let (result, _) = tokio::join!(execution, task.stop());
+    let result = result.unwrap();
+    assert_eq!((result.outcome, result.events.len()), (Outcome::Stopped, 1));
+
+    let result = bed.run(Script::new().runs_on(), bed.spec.clone().stall(SHORT, OnStall::Stop)).await;
+    assert_eq!((result.outcome, result.timed_out), (Outcome::Stalled, false));
+    assert_eq!(result.error_summary.as_deref(), Some("it was stopped: it had reported nothing for 0.02 s"));
+    let kept = crate::session::SessionStore::open(bed.folder.path().join("session"), "t").unwrap();
+    let kept = kept.load().unwrap().unwrap();
+    assert_eq!(kept.replies.last().unwrap().events, result.events);
+    assert!(bed.sandbox.create_task(bed.spec.clone().stall(Duration::ZERO, OnStall::Stop)).is_err());
+}
+
+#[tokio::test]
+async fn a_minute_of_refusals_is_what_the_time_limit_found() {
+    let bed = Bed::new().await;
+    let spec = bed.spec.clone().limits(ResourceLimits::default().timeout(SHORT));
+    let result = bed.run(Script::new().stdout(RETRY.repeat(3)).runs_on(), spec).await;
+    assert_eq!((result.outcome, result.timed_out), (Outcome::RateLimited, true));
+    let error = result.last_api_error.unwrap();
+    assert_eq!((error.status, error.in_a_row), (Some(429), 3));
+    let result = bed.run(Script::new().stdout(RESULT).runs_out_of_memory(), bed.spec.clone()).await;
+    assert_eq!((result.outcome, result.oom_killed), (Outcome::Killed, true));
+    assert_eq!(result.error_summary.as_deref(), Some("it was killed for want of memory"));
+}
+
+#[tokio::test]
+async fn limits_and_variables_reach_the_program() {
+    let bed = Bed::new().await;
+    bed.engine.then(Script::new().stdout(RESULT)).then(Script::new().stdout(RESULT));
+    let task = bed.sandbox.create_task(bed.spec.clone()).unwrap();
+    let prompt = Prompt::new("x").max_turns(NonZeroU32::new(3).unwrap()).max_budget_usd(2.5);
+    task.execute(prompt).await.unwrap();
+    let own = ContainerEnv::default().with("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "0");
+    let other = bed.sandbox.create_task(bed.spec.clone().env(own)).unwrap();
+    other.execute(Prompt::new("x")).await.unwrap();
+
+    let programs = bed.engine.programs();
+    assert!(
+        programs[0].command.ends_with(&["--max-turns", "3", "--max-budget-usd", "2.5"].map(str::to_owned))
+    );
+    for (program, expected) in programs.iter().zip(["1", "0"]) {
+        let variables = program.env.variables();
+        assert_eq!(variables["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"], expected);
+        assert_eq!(variables["CLAUDE_CONFIG_DIR"], "/root/.claude");
+    }
+    for dollars in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let refused = task.execute(Prompt::new("x").max_budget_usd(dollars)).await;
+        assert!(matches!(refused, Err(SandboxError::Spec(_))), "{refused:?}");
+    }
+}

@@ -1,0 +1,145 @@
+//! When Claude Code has to be looked after although it writes nothing: after its result, and when it reports nothing for long.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use claude_output::{EventKind, StreamEvent};
+use tokio::time::Instant;
+
+use crate::spec::{OnStall, Stall};
+
+use super::outcome::Ended;
+
+/// The times of one execution.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    grace: Option<Duration>,
+    stall: Option<Stall>,
+    /// When the last event came, at first when it was started; `None` before.
+    last_event: Option<Instant>,
+    /// When the result came, unless another turn has begun since.
+    answered: Option<Instant>,
+    /// Whether this silence was reported.
+    is_reported: bool,
+}
+
+/// What a silence asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Alarm {
+    /// How long the silence is, where it has to be reported.
+    pub(super) silent: Option<Duration>,
+    pub(super) then: ControlFlow<Ended>,
+}
+
+impl Watchdog {
+    pub(super) fn new(grace: Option<Duration>, stall: Option<Stall>) -> Self {
+        Self { grace, stall, last_event: None, answered: None, is_reported: false }
+    }
+
+    /// Takes note of what came until `now`.
+    pub(super) fn saw(&mut self, event: &StreamEvent, now: Instant) {
+        self.last_event = Some(now);
+        self.is_reported = false;
+        match event.kind() {
+            EventKind::Result(_) => self.answered = Some(now),
+            EventKind::Assistant(_) | EventKind::User(_) => self.answered = None,
+            _ => {}
+        }
+    }
+
+    /// The reader has taken what came, and it is `now`: while it did not, Claude Code may have waited.
+    pub(super) fn delivered(&mut self, now: Instant) {
+        self.last_event = Some(now);
+        self.answered = self.answered.map(|_| now);
+    }
+
+    /// When to call [`Self::wake`]. The first call starts the clock, at `now`.
+    pub(super) fn deadline(&mut self, now: Instant) -> Option<Instant> {
+        let last_event = *self.last_event.get_or_insert(now);
+        let grace = self.grace.zip(self.answered).and_then(|(grace, answered)| answered.checked_add(grace));
+        let stall = self.stall.filter(|_| !self.is_reported);
+        let stall = stall.and_then(|stall| last_event.checked_add(stall.after));
+        grace.into_iter().chain(stall).min()
+    }
+
+    /// What has to be done at `now`.
+    pub(super) fn wake(&mut self, now: Instant) -> Alarm {
+        let is_over = |since: Option<Instant>, time: Duration| {
+            since.is_some_and(|since| now.saturating_duration_since(since) >= time)
+        };
+        if self.grace.is_some_and(|grace| is_over(self.answered, grace)) {
+            return Alarm { silent: None, then: ControlFlow::Break(Ended::Answered) };
+        }
+        match self.stall {
+            Some(stall) if !self.is_reported && is_over(self.last_event, stall.after) => {
+                self.is_reported = true;
+                let then = match stall.then {
+                    OnStall::Report => ControlFlow::Continue(()),
+                    OnStall::Stop => ControlFlow::Break(Ended::Stalled(stall.after)),
+                };
+                Alarm { silent: Some(stall.after), then }
+            }
+            _ => Alarm { silent: None, then: ControlFlow::Continue(()) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use claude_output::parse_event;
+
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(30);
+    const STALL: Duration = Duration::from_mins(15);
+
+    fn event(kind: &str) -> StreamEvent {
+        parse_event(&format!(r#"{{"type":"{kind}"}}"#)).unwrap()
+    }
+
+    fn watchdog(then: OnStall) -> Watchdog {
+        Watchdog::new(Some(GRACE), Some(Stall { after: STALL, then }))
+    }
+
+    #[test]
+    fn after_a_result_there_is_a_grace_unless_another_turn_begins() {
+        let (mut watchdog, start) = (watchdog(OnStall::Report), Instant::now());
+        let second = |seconds: u64| start + Duration::from_secs(seconds);
+        watchdog.saw(&event("result"), second(10));
+        assert_eq!(watchdog.deadline(second(10)), Some(second(40)));
+        watchdog.saw(&event("system"), second(20));
+        assert_eq!(watchdog.deadline(second(20)), Some(second(40)), "the end of a hook, for example");
+        assert_eq!(watchdog.wake(second(39)).then, ControlFlow::Continue(()));
+        assert_eq!(watchdog.wake(second(40)).then, ControlFlow::Break(Ended::Answered));
+        watchdog.saw(&event("user"), second(41));
+        assert_eq!(watchdog.wake(second(80)).then, ControlFlow::Continue(()));
+        watchdog.saw(&event("result"), second(90));
+        assert_eq!(watchdog.deadline(second(90)), Some(second(120)));
+        watchdog.delivered(second(100));
+        assert_eq!(watchdog.deadline(second(100)), Some(second(130)), "its reader was slow");
+
+        let mut without = Watchdog::new(None, None);
+        without.saw(&event("result"), start);
+        assert_eq!(without.deadline(start), None);
+    }
+
+    #[test]
+    fn a_silence_is_reported_once_and_ends_it_if_asked() {
+        for then in [OnStall::Report, OnStall::Stop] {
+            let (mut watchdog, start) = (watchdog(then), Instant::now());
+            assert_eq!(watchdog.deadline(start), Some(start + STALL));
+            assert_eq!(watchdog.deadline(start + GRACE), Some(start + STALL), "the clock runs");
+            watchdog.saw(&event("system"), start + GRACE);
+            let due = start + GRACE + STALL;
+            assert_eq!(watchdog.deadline(start + GRACE), Some(due));
+            let nothing = Alarm { silent: None, then: ControlFlow::Continue(()) };
+            assert_eq!(watchdog.wake(start + STALL), nothing);
+            let alarm = watchdog.wake(due);
+            assert_eq!(alarm.silent, Some(STALL));
+            assert_eq!(alarm.then.is_break(), then == OnStall::Stop);
+            assert_eq!((watchdog.deadline(due), watchdog.wake(due + STALL)), (None, nothing));
+            watchdog.saw(&event("system"), due + GRACE);
+            assert_eq!(watchdog.deadline(due), Some(due + GRACE + STALL), "another silence");
+        }
+    }
+}

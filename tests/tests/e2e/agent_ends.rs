@@ -1,0 +1,179 @@
+//! How agents end: each row is a way in which an API, a machine or Claude Code itself fails, and what its caller sees.
+
+use std::fs;
+use std::num::NonZeroU32;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use e2e_tests::bed::Bed;
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use sandbox::{ContainerEnv, ExecutionResult, OnStall, Outcome, Prompt, ResourceLimits, TaskSpec};
+
+use crate::command_line::stand_in::RESULT;
+
+/// Far less than what Claude Code would try again for, far more than it takes to begin.
+const LIMIT: Duration = Duration::from_secs(25);
+/// The settings of what would otherwise take minutes.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// Executes one prompt in a bed of its own.
+async fn ended(set: impl AsyncFn(&Bed, TaskSpec) -> TaskSpec, prompt: Prompt) -> ExecutionResult {
+    let bed = Bed::new().await;
+    let spec = set(&bed, bed.agent()).await;
+    let task = bed.sandbox.create_task(spec).expect("a good task");
+    let result = task.execute(prompt).await.expect("the sandbox works");
+    drop(task);
+    bed.close().await;
+    result
+}
+
+/// An agent that tries again as often as it does by default.
+fn patient(spec: TaskSpec) -> TaskSpec {
+    let env = ContainerEnv::default()
+        .with("ANTHROPIC_API_KEY", "sk-ant-api03-e2e")
+        .with("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
+    spec.env(env)
+}
+
+/// An agent that is a script.
+fn scripted(bed: &Bed, spec: TaskSpec, script: &str) -> TaskSpec {
+    let program = bed.folder().join("claude");
+    fs::write(&program, format!("#!/bin/bash\ncat > /dev/null\n{script}\n")).expect("a script");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("our own file");
+    spec.claude_binary(program)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_that_refuses_for_long_is_the_outcome_of_a_time_limit() {
+    let row = async |(scenario, outcome, status): (&str, Outcome, u16)| {
+        let limited = async |_: &Bed, spec| patient(spec).limits(ResourceLimits::default().timeout(LIMIT));
+        let result = ended(limited, Prompt::new(format!("scenario:{scenario}"))).await;
+        assert_eq!((result.outcome, result.timed_out), (outcome, true), "{scenario}: {result:?}");
+        let error = result.last_api_error.as_ref().expect("an error");
+        assert_eq!(error.status, Some(status), "{scenario}: {error:?}");
+        assert!(error.in_a_row > 1 && error.is_unresolved, "{scenario}: {error:?}");
+        let summary = result.error_summary.unwrap_or_default();
+        assert!(
+            summary.starts_with("it was stopped at its time limit") && summary.contains(&status.to_string()),
+            "{scenario}: {summary}"
+        );
+    };
+    let rows = [
+        ("rate-limit", Outcome::RateLimited, 429),
+        ("unauthorized", Outcome::AuthenticationFailed, 401),
+        ("server-error", Outcome::ApiUnavailable, 500),
+        ("overloaded", Outcome::ApiUnavailable, 529),
+    ];
+    join_all(rows.map(row)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_breaks_is_named() {
+    for (scenario, outcome, words) in [
+        ("drop", Outcome::ApiUnavailable, "the connection broke"),
+        ("error-mid-stream", Outcome::ApiUnavailable, "529"),
+        ("not-json", Outcome::ApiUnavailable, "malformed response"),
+        ("not-found", Outcome::InvalidRequest, "issue with the selected model"),
+        ("prompt-too-long", Outcome::PromptTooLong, "Prompt is too long"),
+        ("refusal", Outcome::InvalidRequest, "API Error"),
+    ] {
+        let result = ended(async |_, spec| spec, Prompt::new(format!("scenario:{scenario}"))).await;
+        let summary = result.error_summary.as_deref().unwrap_or_default();
+        assert!(result.outcome == outcome && summary.contains(words), "{scenario}: {result:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_silent_is_an_event_and_an_end_if_asked() {
+    let bed = Bed::new().await;
+    let task = bed.sandbox.create_task(bed.agent().stall(SHORT, OnStall::Report)).expect("a good task");
+    let mut execution = task.execute(Prompt::new("scenario:hang"));
+    while let Some(event) = execution.next().await {
+        if event.event_type() == "stalled" {
+            break;
+        }
+    }
+    let (result, stopped) = tokio::join!(execution, task.stop());
+    assert!(stopped, "the control: it went on");
+    assert_eq!(result.expect("a stop is an outcome").outcome, Outcome::Stopped);
+    bed.close().await;
+
+    let stops = async |_: &Bed, spec: TaskSpec| spec.stall(SHORT, OnStall::Stop);
+    let result = ended(stops, Prompt::new("scenario:hang")).await;
+    assert_eq!((result.outcome, result.timed_out), (Outcome::Stalled, false), "{result:?}");
+    assert!(result.session_id.is_some(), "it can be resumed: {result:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_on_after_its_result_is_stopped_and_the_outcome_stays() {
+    for script in ["sleep 3600", "trap '' TERM; while :; do sleep 1; done", "exec >&- 2>&-; sleep 3600"] {
+        let set = async |bed: &Bed, spec: TaskSpec| {
+            scripted(bed, spec, &format!("echo '{RESULT}'\n{script}")).result_grace(Some(SHORT))
+        };
+        let result = ended(set, Prompt::new("x")).await;
+        assert_eq!(
+            (result.outcome, result.response_text.as_str()),
+            (Outcome::Success, "hi"),
+            "{script}: {result:?}"
+        );
+        assert!(result.exit_code > 128 && !result.timed_out, "{script}: {result:?}");
+    }
+    let unlimited = async |bed: &Bed, spec: TaskSpec| {
+        let limits = ResourceLimits::default().timeout(2 * SHORT);
+        scripted(bed, spec, &format!("echo '{RESULT}'\nsleep 3600")).result_grace(None).limits(limits)
+    };
+    let control = ended(unlimited, Prompt::new("x")).await;
+    assert_eq!(control.outcome, Outcome::Timeout, "the control: {control:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_claude_code_are_outcomes_of_their_own() {
+    let loops = Prompt::new("scenario:tool-loop");
+    let turns = loops.clone().max_turns(NonZeroU32::new(2).expect("two"));
+    for (prompt, outcome, words) in [
+        (turns, Outcome::TurnLimitReached, "maximum number of turns (2)"),
+        (loops.max_budget_usd(0.001), Outcome::BudgetExhausted, "maximum budget ($0.001)"),
+    ] {
+        let result = ended(async |_, spec| spec, prompt).await;
+        let summary = result.error_summary.as_deref().unwrap_or_default();
+        assert!(result.outcome == outcome && summary.contains(words), "{result:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_as_text_is_the_outcome_and_its_words() {
+    for (script, outcome, words) in [
+        ("echo 'Invalid API key · Please run /login'; exit 1", Outcome::AuthenticationFailed, "/login"),
+        ("echo 'Error: Prompt is too long' >&2; exit 1", Outcome::PromptTooLong, "too long"),
+        ("echo 'API Error: 401 no'; exit 1", Outcome::AuthenticationFailed, "401 no"),
+        (
+            "echo 'fatal: out of luck'; exit 3",
+            Outcome::ContainerFailed,
+            "exit code 3 and without a result: fatal",
+        ),
+        ("kill -SEGV $$", Outcome::Killed, "it was killed by SIGSEGV"),
+    ] {
+        let set = async |bed: &Bed, spec: TaskSpec| scripted(bed, spec, script);
+        let result = ended(set, Prompt::new("x")).await;
+        let summary = result.error_summary.as_deref().unwrap_or_default();
+        assert!(result.outcome == outcome && summary.contains(words), "{script}: {result:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_of_its_state_is_in_the_session_and_nothing_goes_on_in_the_background() {
+    let bed = Bed::new().await;
+    let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
+    for prompt in ["scenario:background", "hello"] {
+        let resume = task.session_store().session_id_for_resume().expect("a session");
+        let result = task.execute(Prompt::new(prompt).resume(resume)).await.expect("the sandbox works");
+        assert_eq!(result.outcome, Outcome::Success, "{result:?}");
+        assert_eq!(String::from_utf8_lossy(&result.stderr), "", "{prompt}");
+        let results = result.events.iter().filter(|event| event.as_result().is_some()).count();
+        assert_eq!(results, 1, "one turn: {result:?}");
+    }
+    assert!(bed.folder().join("session/claude/.claude.json").is_file());
+    drop(task);
+    bed.close().await;
+}
