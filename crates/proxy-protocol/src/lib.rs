@@ -25,4 +25,4 @@ pub use sandbox_credentials::wire::ReplacementMap;
 pub const LONGEST_DOWN_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The version of everything in this crate. A proxy refuses a [`StartConfig`] of any other version.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use crate::args::{AgentArgs, AgentOutput};
 use crate::config::WorkspaceMode;
 use crate::control::{ControlSocket, Controlled};
+use crate::credentials::Renewal;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::launch::{Executed, Stage, on_stage, watched};
@@ -156,6 +157,7 @@ async fn execute(
     let output = agent.output;
     let mut execution = task.execute(prompt);
     let control = stage.control(settings, Controlled::Task(task.clone()), "claude".to_owned(), printer);
+    let _renewing = Renewal::begin(settings.renewal.as_ref(), Controlled::Task(task.clone()), printer);
     let answer = Box::pin(async {
         let mut stdout = tokio::io::stdout();
         // Claude Code waits for a reader that is slow: only what is there already is printed at once.

@@ -36,7 +36,7 @@ fn credentials(project: &Project, environment: &Environment) -> Option<Check> {
     if variables.is_empty() {
         return None;
     }
-    Some(match credentials.prepare(environment) {
+    Some(match credentials.with_stand_ins().prepare(environment) {
         Ok(_) => Check::ok("credentials", format!("masked: {}", variables.join(", "))),
         Err(faults) => Check::fail(
             "credentials",
