@@ -14,7 +14,8 @@ Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API
 Examples:
   sandbox agent --claude-bin \"$(which claude)\" \"fix the failing test\"
   sandbox agent --claude-bin \"$(which claude)\" --resume \"and now the other one\"
-  git diff | sandbox agent -")]
+  git diff | sandbox agent -
+  sandbox agent \"review the last commit\" -- --tools Read,Grep --mcp-config /workspace/.mcp.json")]
 pub(crate) struct AgentArgs {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
@@ -33,9 +34,15 @@ pub(crate) struct AgentArgs {
     /// Output format on stdout
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: AgentOutput,
+    /// Do not describe the sandbox's limits in Claude Code's system prompt
+    #[arg(long)]
+    pub(crate) no_briefing: bool,
     /// Prompt; `-`, or none where stdin is a file or pipe: read it from stdin
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
+    /// Arguments for Claude Code, with paths of the container
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) arguments: Vec<String>,
 }
 
 /// What `agent` prints.

@@ -52,6 +52,8 @@ pub(crate) struct AgentSettings {
     model: Option<String>,
     session: SessionFolder,
     claude_bin: Option<PathBuf>,
+    briefing: bool,
+    arguments: Vec<String>,
     output: AgentOutput,
 }
 
@@ -98,6 +100,8 @@ impl AgentSettings {
             model: args.model,
             session,
             claude_bin: claude_bin.transpose()?,
+            briefing: !args.no_briefing,
+            arguments: args.arguments,
             output: args.output,
         })
     }
@@ -149,7 +153,8 @@ async fn execute(
         spec = spec.ssh_signer(ssh.signer().await?);
     }
     let task = stage.sandbox.create_task(spec)?;
-    let mut prompt = Prompt::new(agent.prompt).resume(resumed(agent.resume, &task)?);
+    let mut prompt =
+        Prompt::new(agent.prompt).resume(resumed(agent.resume, &task)?).arguments(agent.arguments);
     if let Some(model) = agent.model {
         prompt = prompt.model(model);
     }
@@ -204,7 +209,8 @@ fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> Ta
         .limits(settings.limits)
         .isolation(settings.isolation.clone())
         .working_dir(settings.working_dir)
-        .network_log_dir(stage.run);
+        .network_log_dir(stage.run)
+        .briefing(agent.briefing);
     for mount in &settings.mounts {
         spec = spec.mount(mount.clone());
     }

@@ -67,7 +67,7 @@ impl Renewal {
         renewing
     }
 
-    /// Ends when no proxy takes anything any more.
+    /// Ends when nothing is left to be read again, which is never.
     async fn run<F: Future<Output = Result<(), SandboxError>>>(
         mut self,
         hand_over: impl Fn(SecretReplacements) -> F,
@@ -86,22 +86,27 @@ impl Renewal {
                 later.push(value);
             }
             due = later;
+            let mut warned = false;
             while handed_over != *self.secrets.replacements() {
                 let replacements = self.secrets.replacements().clone();
-                match hand_over(replacements.clone()).await {
-                    Ok(()) => handed_over = replacements,
+                let wait = match hand_over(replacements.clone()).await {
+                    Ok(()) => {
+                        handed_over = replacements;
+                        continue;
+                    }
                     // It is not there yet, or not any more: then this ends with it.
-                    Err(SandboxError::NotRunning) => {
-                        // tidy: sleep: nothing says when a proxy is there
-                        sleep_until(after(Instant::now(), RETRY[0])).await;
-                    }
+                    Err(SandboxError::NotRunning) => RETRY[0],
                     Err(error) => {
-                        printer.warning(format_args!(
-                            "values that were read again did not reach the proxy, which keeps those of before: {error}"
-                        ));
-                        return;
+                        if !std::mem::replace(&mut warned, true) {
+                            printer.warning(format_args!(
+                                "values that were read again did not reach the proxy, which keeps those of before: {error}"
+                            ));
+                        }
+                        RETRY[1]
                     }
-                }
+                };
+                // tidy: sleep: nothing says when a proxy takes them
+                sleep_until(after(Instant::now(), wait)).await;
             }
         }
     }
@@ -190,7 +195,9 @@ mod tests {
             sleep_until(began + Duration::from_secs(82)).await;
             fs::write(&path, "second-value-0123456789").unwrap();
         };
-        tokio::join!(running, writing);
+        let running = tokio::time::timeout(Duration::from_secs(170), running);
+        let (ended, ()) = tokio::join!(running, writing);
+        assert!(ended.is_err(), "it goes on until it is dropped");
         let second = Some("second-value-0123456789");
         // Missing at 80 s, there at 85 s; then again 80 s after it was read.
         assert_eq!(seen.into_inner(), [(85, second), (86, second), (165, Some("third-value-0123456789"))]);

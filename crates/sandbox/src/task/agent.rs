@@ -10,6 +10,8 @@ use crate::error::SandboxError;
 use crate::spec::{Mount, TaskSpec};
 
 use super::aftermath;
+use super::arguments;
+use super::briefing;
 use super::controls::controls;
 use super::execution::{Execution, Owner};
 use super::launch::Program;
@@ -23,12 +25,13 @@ pub struct Prompt {
     text: String,
     resume: Option<String>,
     model: Option<String>,
+    arguments: Vec<String>,
 }
 
 impl Prompt {
     /// A prompt for a fresh session and the session store's model, `sonnet` where it has none.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), resume: None, model: None }
+        Self { text: text.into(), resume: None, model: None, arguments: Vec::new() }
     }
 
     /// Resumes the session of this id; `None` begins a fresh one.
@@ -42,6 +45,17 @@ impl Prompt {
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
+        self
+    }
+
+    /// More arguments for Claude Code, such as `--mcp-config`, `--tools`, `--settings` or `--append-system-prompt`. Paths are those of the
+    /// container. Default none.
+    ///
+    /// The execution is an error with those that the sandbox sets itself (`--output-format`, `--resume`, `--model` and the like), and with
+    /// one that holds the real value of a credential.
+    #[must_use]
+    pub fn arguments<T: Into<String>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
+        self.arguments = arguments.into_iter().map(Into::into).collect();
         self
     }
 }
@@ -115,6 +129,8 @@ impl Inner {
         prompt: Prompt,
         owner: Owner<StreamEvent>,
     ) -> Result<ExecutionResult, SandboxError> {
+        arguments::check(&prompt.arguments)?;
+        self.spec.launch.refuse_values_in("arguments", &prompt.arguments)?;
         let model = self.model(&prompt)?;
         let reply = self.store.begin(&prompt.text)?;
         let program = self.program(&prompt, &model);
@@ -163,6 +179,11 @@ impl Inner {
             "--verbose",
         ];
         command.extend(fixed.map(str::to_owned));
+        command.extend(if self.spec.briefing {
+            arguments::with_briefing(&prompt.arguments, &briefing::briefing(&self.spec.launch))
+        } else {
+            prompt.arguments.clone()
+        });
         Program { command, mounts, ..Program::default() }
     }
 }
