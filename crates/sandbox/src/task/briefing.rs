@@ -157,7 +157,7 @@ url_prefixes:
             Mount::read_write("/home/me/secret-name", "/workspace").protected(Protection::default()),
             Mount::read_only_at("/data", "/data"),
         ];
-        launch.limits = ResourceLimits::default().timeout(Duration::from_secs(600));
+        launch.limits = ResourceLimits::default().timeout(Duration::from_mins(10));
         assert_eq!(
             briefing(&launch),
             "You run in a sandbox, and its limits are policy. What it refuses stays refused: do not retry it and do not look for a way \

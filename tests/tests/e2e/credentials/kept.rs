@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::command_line::project::{Ended, Project};
 
 /// How long to wait for what takes seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A folder of the user: a program that prints what is in `value` there, and counts how often it was run.
 struct Keeper(tempfile::TempDir);

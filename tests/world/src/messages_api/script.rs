@@ -197,8 +197,9 @@ impl Turn<'_> {
 
     fn system_seen(&self) -> String {
         let parts = self.request.body.get("system").and_then(Value::as_array);
-        let texts = parts.into_iter().flatten().filter_map(|part| part.get("text").and_then(Value::as_str));
-        texts.last().unwrap_or("The request has no system prompt.").to_owned()
+        let mut texts =
+            parts.into_iter().flatten().filter_map(|part| part.get("text").and_then(Value::as_str));
+        texts.next_back().unwrap_or("The request has no system prompt.").to_owned()
     }
 
     fn command(&self) -> String {
