@@ -62,10 +62,10 @@ impl HostService {
 #[must_use]
 pub fn addresses() -> BTreeSet<Ipv4Addr> {
     let table = inside(|| std::fs::read_to_string("/proc/thread-self/net/fib_trie").unwrap_or_default());
-    let lines: Vec<&str> = table.lines().map(str::trim).collect();
+    let lines = || table.lines().map(str::trim);
     // A line of the address, then one of what it is.
-    let own = lines.windows(2).filter(|pair| pair[1] == "/32 host LOCAL");
-    let addresses = own.filter_map(|pair| pair[0].strip_prefix("|-- ")?.parse().ok());
+    let own = lines().zip(lines().skip(1)).filter(|(_, kind)| *kind == "/32 host LOCAL");
+    let addresses = own.filter_map(|(address, _)| address.strip_prefix("|-- ")?.parse().ok());
     addresses.filter(|address: &Ipv4Addr| !address.is_loopback()).collect()
 }
 

@@ -49,7 +49,7 @@ fn check_variable<'a>(variable: &'a str, seen: &mut HashSet<&'a str>) -> Result<
     Ok(())
 }
 
-fn check_value(variable: &str, value: &SecretValue) -> Result<(), SecretError> {
+pub(crate) fn check_value(variable: &str, value: &SecretValue) -> Result<(), SecretError> {
     let variable = variable.to_owned();
     if value.expose().contains('\0') {
         return Err(SecretError::Nul { variable });

@@ -53,6 +53,18 @@ pub enum SecretError {
         /// The variable.
         variable: String,
     },
+    /// A new value is empty.
+    #[error("the new value for `{}` is empty: check where it comes from", variable.escape_debug())]
+    Empty {
+        /// The variable.
+        variable: String,
+    },
+    /// A new value is for a variable that has no surrogate, for its value was empty, or there is no such variable.
+    #[error("the variable `{}` has no surrogate, so there is nothing to renew: start again", variable.escape_debug())]
+    NoSurrogate {
+        /// The variable.
+        variable: String,
+    },
     /// One half of a key is empty, the other is not.
     #[error("the signing credential `{}` has half a key: the value for `{}` is empty; set both parts or none", name.escape_debug(), variable.escape_debug())]
     HalfKey {
@@ -93,6 +105,8 @@ mod tests {
             SecretError::Nul { variable: variable() },
             SecretError::TooLong { variable: variable() },
             SecretError::TooShort { variable: variable() },
+            SecretError::Empty { variable: variable() },
+            SecretError::NoSurrogate { variable: variable() },
             SecretError::HalfKey { name: "AWS".to_owned(), variable: variable() },
             SecretError::HeaderPattern { pattern: variable(), fault: "too long" },
             SecretError::UnknownPreset { name: variable() },

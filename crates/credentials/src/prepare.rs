@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 
 use rand::CryptoRng;
 
-use crate::check::check;
+use crate::check::{check, check_value};
 use crate::replacement::{MaskedReplacement, Replacement, SigningReplacement};
 use crate::surrogate::{Form, Mint};
-use crate::{AwsAccessKey, MaskedSecret, SecretError, SecretReplacements, SecretVariable, SigningCredential};
+use crate::{
+    AwsAccessKey, MaskedSecret, SecretError, SecretReplacements, SecretValue, SecretVariable,
+    SigningCredential,
+};
 
 /// What a container gets instead of secrets, and what its proxy gets to put them back.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PreparedSecrets {
     env_vars: BTreeMap<String, String>,
     replacements: SecretReplacements,
@@ -27,6 +30,30 @@ impl PreparedSecrets {
     #[must_use]
     pub fn replacements(&self) -> &SecretReplacements {
         &self.replacements
+    }
+
+    /// Puts `value` in the place of the real value whose surrogate is in `variable`. The surrogate stays, so a container notices nothing
+    /// when its proxy gets [`replacements`](Self::replacements) again. Clones of them from before stay as they were.
+    ///
+    /// # Errors
+    ///
+    /// When there is no surrogate in `variable`, and when `value` is empty, too long, or stands in its surrogate. Nothing is changed then.
+    pub fn renew(&mut self, variable: &str, value: SecretValue) -> Result<(), SecretError> {
+        check_value(variable, &value)?;
+        let named = || variable.to_owned();
+        let surrogate = self.env_vars.get(variable).filter(|surrogate| !surrogate.is_empty());
+        let surrogate = surrogate.ok_or_else(|| SecretError::NoSurrogate { variable: named() })?;
+        if value.is_empty() {
+            return Err(SecretError::Empty { variable: named() });
+        }
+        if surrogate.contains(value.expose()) {
+            return Err(SecretError::TooShort { variable: named() });
+        }
+        if self.replacements.renew(surrogate, value) {
+            Ok(())
+        } else {
+            Err(SecretError::NoSurrogate { variable: named() })
+        }
     }
 
     /// As above.

@@ -25,6 +25,21 @@ impl SecretReplacements {
         self.0.iter().map(|(surrogate, replacement)| (surrogate.as_str(), replacement))
     }
 
+    /// Puts `value` in the place of the real value that `surrogate` stands for. `false` where it stands for none.
+    pub(crate) fn renew(&mut self, surrogate: &str, value: SecretValue) -> bool {
+        for (held, entry) in Arc::make_mut(&mut self.0) {
+            let part = match entry {
+                Replacement::Masked(masked) => (held == surrogate).then_some(&mut masked.value),
+                Replacement::Signing(key) => key.part(held, surrogate),
+            };
+            if let Some(part) = part {
+                *part = value;
+                return true;
+            }
+        }
+        false
+    }
+
     /// The surrogate of a credential whose real value is in `text`, if there is one: a party that gets the surrogate must not get the value
     /// in another way. Of a signing credential it is that of the access key id. Values of fewer than 8 bytes are not looked for: they stand
     /// in many a text by chance.
@@ -124,6 +139,19 @@ pub struct SigningReplacement {
     /// Whether requests to these hosts may carry another party's credential. Default not: see
     /// [`SigningCredential::allow_foreign_credentials`](crate::SigningCredential::allow_foreign_credentials).
     pub allow_foreign_credentials: bool,
+}
+
+impl SigningReplacement {
+    /// The part that `surrogate` stands for; that of the access key id is `held`.
+    fn part(&mut self, held: &str, surrogate: &str) -> Option<&mut SecretValue> {
+        if held == surrogate {
+            return Some(&mut self.access_key_id);
+        }
+        if self.surrogate_secret_access_key == surrogate {
+            return Some(&mut self.secret_access_key);
+        }
+        self.session_token.as_mut().filter(|(_, held)| held == surrogate).map(|(token, _)| token)
+    }
 }
 
 #[cfg(test)]

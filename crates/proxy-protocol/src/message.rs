@@ -1,6 +1,7 @@
 //! What goes over the channel after the start document.
 
 use allowlist::Allowlist;
+use sandbox_credentials::wire::ReplacementMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Record;
@@ -26,8 +27,9 @@ pub enum ProxyMessage {
     },
 }
 
-/// A line to the proxy, after [`ProxyMessage::Ready`]. Of `SetPolicy`, `Quarantine`, `Down` and `Up`, each is answered with one
-/// [`Event::Policy`](crate::Event::Policy), in their order, once it is in force.
+/// A line to the proxy, after [`ProxyMessage::Ready`]. Of `SetPolicy`, `SetReplacements`, `Quarantine`, `Down` and `Up`, each is answered
+/// with one [`Event::Policy`](crate::Event::Policy), in their order, once it is in force. Its line may hold secrets: see
+/// [`to_secret_line`](crate::to_secret_line).
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
@@ -35,6 +37,11 @@ pub enum Command {
     SetPolicy {
         /// What the task may reach from now on.
         policy: Allowlist,
+    },
+    /// What takes the place of surrogates from the next request on. Answers are still searched for the values of before.
+    SetReplacements {
+        /// All of them, those that did not change too.
+        replacements: ReplacementMap,
     },
     /// From now on every request is refused, whatever the policy says; connections are closed.
     Quarantine {},

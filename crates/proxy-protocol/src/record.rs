@@ -105,6 +105,8 @@ pub enum PolicyChange {
     Expired,
     /// The task was to be cut off.
     Quarantine,
+    /// Real values of credentials were renewed; the policy stayed as it was.
+    Credentials,
 }
 
 /// What decides about a request.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use sandbox_proxy_protocol::{Limits, Listen};
 use tokio::sync::watch;
 
-use crate::credential::Vault;
 use crate::dns::{AddressGuard, Resolver};
 use crate::policy::LivePolicy;
 use crate::record::Recorder;
@@ -18,10 +17,8 @@ pub(crate) struct Context {
     pub(crate) limits: Limits,
     /// Where the proxy listens.
     pub(crate) listen: Listen,
-    /// The policy in force.
+    /// The policy and the credentials in force.
     pub(crate) policy: watch::Receiver<LivePolicy>,
-    /// The task's credentials.
-    pub(crate) vault: Vault,
     /// Where records go.
     pub(crate) recorder: Recorder,
     /// What of the host the task may reach.

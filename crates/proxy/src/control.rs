@@ -132,6 +132,10 @@ impl<R: AsyncRead + Unpin> Control<R> {
                     let set = |live: &mut LivePolicy| live.allowlist = next.into();
                     change(policy, recorder, PolicyChange::Set, set).await;
                 }
+                Command::SetReplacements { replacements } => {
+                    change(policy, recorder, PolicyChange::Credentials, |live| live.renew(&replacements))
+                        .await;
+                }
                 Command::Down { for_ms } => {
                     change(policy, recorder, PolicyChange::Down, |live| live.lower(for_ms)).await;
                 }
@@ -321,10 +325,12 @@ mod tests {
             "{}\n",
             "{\"command\":\"open_everything\"}\n",
             "{\"command\":\"set_policy\",\"policy\":{\"domain\":[]}}\n",
+            "{\"command\":\"set_replacements\",\"replacements\":{\"a\":{\"value\":\"hunter2\"}}}\n",
         ] {
             let (sender, _receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
             let followed = Control::new(line.as_bytes()).follow(&sender, None, &record::channel().0).await;
             assert!(matches!(followed, Err(ControlError::Command(_))), "{line}");
+            assert!(!format!("{followed:?}").contains("hunter2"), "{followed:?}");
         }
     }
 

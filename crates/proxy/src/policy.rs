@@ -1,13 +1,16 @@
-//! The policy in force: what the control channel changes and every request reads.
+//! The policy and the credentials in force: what the control channel changes and every request reads.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use allowlist::Allowlist;
-use sandbox_proxy_protocol::{BlockReason, Event, LONGEST_DOWN_MS, PolicyChange, PolicyState};
+use sandbox_proxy_protocol::{
+    BlockReason, Event, LONGEST_DOWN_MS, PolicyChange, PolicyState, ReplacementMap,
+};
 use tokio::time::Instant;
 
 use crate::blocked::Blocked;
+use crate::credential::Vault;
 
 /// The policy that the gate applies now. It travels in a [`tokio::sync::watch`] channel, so that a change is in force for the next
 /// request and a connection can wait until it is to be cut.
@@ -15,6 +18,8 @@ use crate::blocked::Blocked;
 pub(crate) struct LivePolicy {
     /// What the task may reach.
     pub(crate) allowlist: Arc<Allowlist>,
+    /// The task's credentials.
+    pub(crate) vault: Arc<Vault>,
     /// Every request is refused, whatever the allowlist says. Nothing ever clears it.
     pub(crate) quarantined: bool,
     /// The owner says nothing, so the records may not be read: every request is refused until it speaks again.
@@ -35,9 +40,21 @@ struct Down {
 }
 
 impl LivePolicy {
-    /// The policy that a proxy starts with.
+    /// The policy that a proxy starts with; there are no credentials yet.
     pub(crate) fn new(allowlist: Allowlist) -> Self {
-        Self { allowlist: Arc::new(allowlist), quarantined: false, unattended: false, cuts: 0, down: None }
+        Self {
+            allowlist: Arc::new(allowlist),
+            vault: Arc::new(Vault::new(&ReplacementMap::default())),
+            quarantined: false,
+            unattended: false,
+            cuts: 0,
+            down: None,
+        }
+    }
+
+    /// Puts other real values in force.
+    pub(crate) fn renew(&mut self, replacements: &ReplacementMap) {
+        self.vault = Arc::new(self.vault.renewed(replacements));
     }
 
     /// Why nothing passes, whatever the allowlist says, if nothing does.

@@ -17,7 +17,6 @@ use tokio::time::timeout;
 
 use crate::context::Context;
 use crate::control::{Control, ControlError, Farewell};
-use crate::credential::Vault;
 use crate::dns::{AddressGuard, DnsSockets, Resolver};
 use crate::interfaces::own_addresses;
 use crate::policy::LivePolicy;
@@ -196,7 +195,12 @@ async fn begin(
         source,
     })?;
 
-    let (live_policy, policy) = watch::channel(LivePolicy::new(policy));
+    let (live_policy, policy) = {
+        let mut live = LivePolicy::new(policy);
+        live.renew(&replacements);
+        watch::channel(live)
+    };
+    drop(replacements);
     let (stop, stopped) = watch::channel(false);
     let mut services = JoinSet::new();
     let (refusals, unconfined) = match confined {
@@ -227,7 +231,6 @@ async fn begin(
         limits,
         listen,
         policy,
-        vault: Vault::new(&replacements),
         recorder: recorder.clone(),
         services: host_services,
         resolver: Resolver::new(upstream.dns),

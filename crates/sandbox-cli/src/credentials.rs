@@ -1,18 +1,25 @@
 //! The credentials of a run: surrogates for the task, real values for its proxy, and what is said about them.
 
+mod renewal;
+
+pub(crate) use renewal::Renewal;
+
 use allowlist::{Allowlist, HostPattern};
 use sandbox::credentials::PreparedSecrets;
+use sandbox::host_path::Resolver;
 
 use crate::config::{CredentialsFile, Environment};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Makes the surrogates of a run, which has its own.
-pub(crate) fn prepare(
+/// Reads the values of a run, and makes its surrogates: each run has its own.
+pub(crate) async fn prepare(
     credentials: &CredentialsFile,
     environment: &Environment,
+    resolver: &Resolver,
 ) -> Result<PreparedSecrets, Failure> {
-    credentials.prepare(environment).map_err(|faults| {
+    let read = credentials.read(environment, resolver).await;
+    read.and_then(|read| read.prepare(environment)).map_err(|faults| {
         let others = faults.len().saturating_sub(1);
         let failure = match faults.into_iter().next() {
             Some(first) => Failure::from(first),

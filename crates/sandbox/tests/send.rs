@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use allowlist::Allowlist;
 use futures_util::StreamExt as _;
+use sandbox::credentials::SecretReplacements;
 use sandbox::diagnostics::VerifySpec;
 use sandbox::executor::{ExecOptions, Executor};
 use sandbox::image::ImageRequest;
@@ -62,6 +63,7 @@ fn every_future_can_be_spawned() {
     spawned!(task: Task,
         task.execute(Prompt::new("x"));
         task.set_policy(Allowlist::default());
+        task.set_replacements(SecretReplacements::default());
         task.quarantine();
         task.stop();
         task.execute(Prompt::new("x")).collect::<Vec<_>>();
@@ -69,6 +71,7 @@ fn every_future_can_be_spawned() {
     spawned!(command: Command,
         command.execute(Input::Empty);
         command.set_policy(Allowlist::default());
+        command.set_replacements(SecretReplacements::default());
         command.quarantine();
         command.stop();
         command.execute(Input::Empty).collect::<Vec<_>>();
@@ -95,6 +98,7 @@ fn every_future_can_be_spawned() {
         of.0.clean();
         of.0.names();
         of.0.set_policy(&of.1, Allowlist::default());
+        of.0.set_replacements(&of.1, SecretReplacements::default());
         of.0.quarantine(&of.1);
     );
 }

@@ -4,6 +4,7 @@ mod agent;
 mod error;
 mod key;
 mod scope;
+mod secret_source;
 mod store;
 mod unlock;
 
@@ -11,5 +12,6 @@ pub use agent::{Allowed, Refusal, SignEvent, Signer};
 pub use error::SshError;
 pub use key::{KeyInfo, KeyKind, SigningKeys};
 pub use scope::Scope;
+pub use secret_source::{SecretSource, SecretSourceError};
 pub use store::SshScope;
 pub use unlock::{Passphrase, Unlock};

@@ -52,7 +52,9 @@ async fn what_no_rule_allows_gets_403_with_the_reason_and_the_fix() {
         assert_eq!(body["error"], "blocked_by_network_allowlist");
         assert_eq!(body["host"], host);
         assert!(
-            body["message"].as_str().is_some_and(|text| text.contains("network-allowlist.yaml")),
+            body["message"].as_str().is_some_and(|text| text.contains("network-allowlist.yaml")
+                && text
+                    .starts_with("policy of the sandbox, do not retry; ask the operator if you need it: ")),
             "{body}"
         );
     }

@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::*;
-use crate::{HeaderPattern, Injection, SecretValue};
+use crate::{HeaderPattern, Injection};
 
 const TOKEN: &str = "ghp_aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5";
 const KEY_ID: &str = "ASIAIOSFODNN7EXAMPLE";
@@ -262,6 +262,34 @@ fn a_real_value_is_found_in_other_texts() {
     ] {
         let expected = variable.map(|variable| env[variable].as_str());
         assert_eq!(replacements.surrogate_of(&text), expected, "{variable:?}");
+    }
+}
+
+#[test]
+fn a_renewed_value_keeps_its_surrogate() {
+    let signing =
+        temporary(aws("K", ["ID", "KEY"], ["AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI"]), "TOKEN", "tok");
+    let secrets = [masked("A", "ghp_0123456789abcdefghij"), masked("NONE", "")];
+    let mut prepared = prepare_secrets(&secrets, &[signing]).unwrap();
+    let (variables, before) = (prepared.env_vars().clone(), prepared.replacements().clone());
+    for (variable, value) in
+        [("A", "ghp_next"), ("ID", "AKIANEXT"), ("KEY", "next-secret"), ("TOKEN", "next-token")]
+    {
+        prepared.renew(variable, SecretValue::new(value)).unwrap();
+        assert_eq!(prepared.replacements().surrogate_of(value).is_some(), value.len() >= 8, "{variable}");
+        assert!(before.surrogate_of(value).is_none(), "clones stay as they were");
+    }
+    assert_eq!(prepared.env_vars(), &variables);
+    assert!(prepared.replacements().surrogate_of("ghp_0123456789abcdefghij").is_none());
+    let long = "x".repeat(1 << 20);
+    let shown = variables["A"].clone();
+    for (variable, value) in
+        [("A", ""), ("A", "a\0b"), ("A", long.as_str()), ("A", &shown), ("NONE", "x"), ("OTHER", "x")]
+    {
+        let unchanged = prepared.replacements().clone();
+        let error = prepared.renew(variable, SecretValue::new(value)).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{variable}`")) && !error.contains(&shown), "{error}");
+        assert!(*prepared.replacements() == unchanged);
     }
 }
 

@@ -6,11 +6,16 @@ use sandbox_credentials::wire::MaskedReplacement;
 use sandbox_credentials::{Injection, SecretValue};
 use sandbox_proxy_protocol::Scheme;
 
+/// Values of before that answers are still searched for: what was renewed more often ago is not valid any more.
+pub(super) const FORMER: usize = 4;
+
 /// A surrogate, the real value, and where that goes.
 pub(super) struct Entry {
     index: usize,
     surrogate: String,
     value: SecretValue,
+    /// What was the real value before, the last first.
+    former: Vec<SecretValue>,
     injection: Injection,
 }
 
@@ -21,8 +26,17 @@ impl Entry {
             index,
             surrogate: surrogate.to_owned(),
             value: replacement.value.clone(),
+            former: Vec::new(),
             injection: replacement.injection.clone(),
         })
+    }
+
+    /// Remembers the values of `before`, where that is the same entry with another value.
+    pub(super) fn follow(&mut self, before: &Self) {
+        if before.surrogate == self.surrogate {
+            let values = std::iter::once(&before.value).chain(&before.former);
+            self.former = values.filter(|value| **value != self.value).take(FORMER).cloned().collect();
+        }
     }
 
     /// Its place among all replacements.
@@ -86,9 +100,10 @@ impl Entry {
         std::str::from_utf8(half).is_ok_and(|half| wanted.matches(half))
     }
 
-    /// The real value, and what the container has instead.
-    pub(super) fn secret(&self) -> (SecretValue, String) {
-        (self.value.clone(), self.surrogate.clone())
+    /// The real value and those of before, and what the container has instead.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = (SecretValue, String)> {
+        let values = std::iter::once(&self.value).chain(&self.former);
+        values.map(|value| (value.clone(), self.surrogate.clone()))
     }
 
     /// The real value.

@@ -5,6 +5,8 @@ use http::HeaderName;
 use sandbox_credentials::SecretValue;
 use sandbox_credentials::wire::SigningReplacement;
 
+use super::entry::FORMER;
+
 /// The headers that carry the token of a temporary key.
 pub(super) const TOKENS: [HeaderName; 2] =
     [HeaderName::from_static("x-amz-security-token"), HeaderName::from_static("x-amz-s3session-token")];
@@ -14,6 +16,8 @@ pub(super) struct Key {
     index: usize,
     surrogate: String,
     replacement: SigningReplacement,
+    /// What was the key before, the last first.
+    former: Vec<SigningReplacement>,
 }
 
 impl Key {
@@ -23,7 +27,16 @@ impl Key {
             index,
             surrogate: surrogate.to_owned(),
             replacement: replacement.clone(),
+            former: Vec::new(),
         })
+    }
+
+    /// Remembers the keys of `before`, where that is the same entry with another key.
+    pub(super) fn follow(&mut self, before: &Self) {
+        if before.surrogate == self.surrogate {
+            let keys = std::iter::once(&before.replacement).chain(&before.former);
+            self.former = keys.filter(|key| **key != self.replacement).take(FORMER).cloned().collect();
+        }
     }
 
     /// Its place among all replacements.
@@ -51,11 +64,13 @@ impl Key {
         &self.replacement
     }
 
-    /// All its parts, and what the container has instead.
+    /// All its parts and those of before, and what the container has instead.
     pub(super) fn secrets(&self) -> impl Iterator<Item = (SecretValue, String)> {
-        let key = &self.replacement;
-        let id = (key.access_key_id.clone(), self.surrogate.clone());
-        let secret = (key.secret_access_key.clone(), key.surrogate_secret_access_key.clone());
-        [id, secret].into_iter().chain(key.session_token.clone())
+        let keys = std::iter::once(&self.replacement).chain(&self.former);
+        keys.flat_map(|key| {
+            let id = (key.access_key_id.clone(), self.surrogate.clone());
+            let secret = (key.secret_access_key.clone(), key.surrogate_secret_access_key.clone());
+            [id, secret].into_iter().chain(key.session_token.clone())
+        })
     }
 }

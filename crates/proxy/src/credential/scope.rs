@@ -83,7 +83,7 @@ impl<'a> Scope<'a> {
     /// What answers must not bring back, and what the container has instead.
     pub(super) fn secrets(&self) -> impl Iterator<Item = (SecretValue, String)> {
         let masked = self.masked.iter().filter(|entry| !entry.allows_echo());
-        masked.map(|entry| entry.secret()).chain(self.keys.iter().flat_map(|key| key.secrets()))
+        masked.flat_map(|entry| entry.secrets()).chain(self.keys.iter().flat_map(|key| key.secrets()))
     }
 
     /// Which of all replacements these are.

@@ -42,6 +42,19 @@ impl Vault {
         Self::of(replacements.iter())
     }
 
+    /// The vault of `replacements`, which take the place of its own. It still looks for what was real before: that may be valid for a
+    /// while.
+    pub(crate) fn renewed(&self, replacements: &ReplacementMap) -> Self {
+        let mut vault = Self::new(replacements);
+        for entry in &mut vault.masked {
+            self.masked.iter().for_each(|before| entry.follow(before));
+        }
+        for key in &mut vault.keys {
+            self.keys.iter().for_each(|before| key.follow(before));
+        }
+        vault
+    }
+
     pub(super) fn of<'a>(replacements: impl IntoIterator<Item = (&'a str, &'a Replacement)>) -> Self {
         let mut vault = Self {
             masked: Vec::new(),

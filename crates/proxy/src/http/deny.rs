@@ -15,6 +15,8 @@ use crate::upstream::UpstreamError;
 const BLOCKED: HeaderName = HeaderName::from_static("x-sandbox-blocked");
 const FAILED: HeaderName = HeaderName::from_static("x-sandbox-error");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+/// How the message of a refusal begins that only the operator can change: an agent that takes it for a fault of the network tries again.
+const OPENING: &str = "policy of the sandbox, do not retry; ask the operator if you need it: ";
 
 /// Whom an answer is for: all of it is the client's own.
 #[derive(Debug, Clone, Copy)]
@@ -31,10 +33,11 @@ pub(super) struct Audience<'a> {
 
 /// The refusal of a request.
 pub(super) fn blocked(audience: Audience<'_>, denial: &Blocked) -> Response<Bytes> {
+    let opening = if is_the_operators(denial.reason()) { OPENING } else { "" };
     let body = Body {
         error: "blocked_by_network_allowlist",
         reason: denial.reason().as_str(),
-        message: denial.message(),
+        message: &format!("{opening}{}", denial.message()),
         header: BLOCKED,
     };
     let mut response = answer(audience, status(denial.reason()), &body);
@@ -90,6 +93,25 @@ fn status(reason: BlockReason) -> StatusCode {
         BlockReason::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         BlockReason::Limit => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::FORBIDDEN,
+    }
+}
+
+/// Whether the client can do nothing about it.
+fn is_the_operators(reason: BlockReason) -> bool {
+    match reason {
+        BlockReason::Quarantine => true,
+        BlockReason::Policy(reason) => matches!(
+            reason,
+            Reason::Host
+                | Reason::PathNotAllowed
+                | Reason::Method
+                | Reason::Query
+                | Reason::Address
+                | Reason::RefNotAllowed
+                | Reason::RefLost
+                | Reason::VendorTool
+        ),
+        _ => false,
     }
 }
 
@@ -213,7 +235,8 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&text(response)).unwrap();
         let expected = json!({
             "error": "blocked_by_network_allowlist", "reason": "host", "host": "evil.example", "path": "/<script>",
-            "method": "GET", "message": "add it",
+            "method": "GET",
+            "message": "policy of the sandbox, do not retry; ask the operator if you need it: add it",
         });
         assert_eq!(json, expected);
     }

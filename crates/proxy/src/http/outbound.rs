@@ -159,7 +159,8 @@ fn plan(client: &Client, permit: &Permit, parts: &Parts, headers: HeaderMap) -> 
         headers,
         now: SystemTime::now(),
     };
-    client.shared.context.vault.plan(wire).map_err(|error| unsigned(&error))
+    let vault = Arc::clone(&client.shared.context.policy.borrow().vault);
+    vault.plan(wire).map_err(|error| unsigned(&error))
 }
 
 fn unsendable() -> Unprepared {

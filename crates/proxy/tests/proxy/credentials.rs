@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, StreamBody};
 use sandbox_credentials::{
     HeaderPattern, Injection, MaskedSecret, PreparedSecrets, SecretValue, prepare_secrets,
 };
-use sandbox_proxy_protocol::{Command, RequestRecord};
+use sandbox_proxy_protocol::{Command, Event, PolicyChange, PolicyState, ReplacementMap, RequestRecord};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -284,6 +284,38 @@ async fn a_change_of_the_policy_changes_nothing_here() {
     let bearer = world.bearer();
     let (got, record) = world.ask(Version::HTTP_2, "a.example", &[("authorization", &bearer)]).await;
     assert_eq!((got, record.masked), (vec![format!("authorization: Bearer {REAL}")], 1));
+    world.proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_renewed_value_goes_out_at_once_and_the_one_before_never_comes_back() {
+    const NEXT: &str = "ghp_TheRealTokenAfterItWasRenewed987";
+    let mut world = World::start(&["http/1.1"]).await;
+    let bearer = world.bearer();
+    let usual = [("authorization", bearer.as_str())];
+    let (got, _) = world.ask(Version::HTTP_11, "a.example", &usual).await;
+    assert_eq!(got, [format!("authorization: Bearer {REAL}")]);
+    world.secrets.renew("TOKEN", SecretValue::new(NEXT)).unwrap();
+    assert_eq!(world.bearer(), bearer, "the task has what it had");
+    let replacements = ReplacementMap(world.secrets.replacements().clone());
+    world.proxy.command(&Command::SetReplacements { replacements }).await;
+    let changed = |event| match event {
+        Event::Policy { change, state, .. } => Some((change, state)),
+        _ => None,
+    };
+    assert_eq!(world.proxy.record(changed).await, (PolicyChange::Credentials, PolicyState::Up));
+    let (got, record) = world.ask(Version::HTTP_11, "a.example", &usual).await;
+    assert_eq!((got, record.masked), (vec![format!("authorization: Bearer {NEXT}")], 1));
+    // Where an upstream kept the value of before, the container sees neither.
+    for real in [REAL, NEXT] {
+        let request = Request::post("/echo").header("host", "a.example");
+        let answer = world.proxy.ask1(request.body(body(real)).unwrap()).await;
+        assert!(!answer.body.contains(real) && answer.body.contains(world.surrogate("TOKEN")), "{answer:?}");
+        // The control: a host that the secret is not for brings it back.
+        let request = Request::post("/echo").header("host", "b.example");
+        let answer = world.proxy.ask1(request.body(body(real)).unwrap()).await;
+        assert!(answer.body.contains(real), "{answer:?}");
+    }
     world.proxy.stop().await;
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::TaskArgs;
-use super::policy::time;
+use crate::config::time;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -18,7 +18,8 @@ likewise, and set it to what `claude setup-token` prints.
 Examples:
   sandbox agent --claude-bin \"$(which claude)\" \"fix the failing test\"
   sandbox agent --claude-bin \"$(which claude)\" --resume \"and now the other one\"
-  git diff | sandbox agent -")]
+  git diff | sandbox agent -
+  sandbox agent \"review the last commit\" -- --tools Read,Grep --mcp-config /workspace/.mcp.json")]
 pub(crate) struct AgentArgs {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
@@ -49,9 +50,15 @@ pub(crate) struct AgentArgs {
     /// Output format on stdout
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: AgentOutput,
+    /// Do not describe the sandbox's limits in Claude Code's system prompt
+    #[arg(long)]
+    pub(crate) no_briefing: bool,
     /// Prompt; `-`, or none where stdin is a file or pipe: read it from stdin
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
+    /// Arguments for Claude Code, with paths of the container
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) arguments: Vec<String>,
 }
 
 /// How long Claude Code may report nothing.

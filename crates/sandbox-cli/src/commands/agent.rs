@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use crate::args::{AgentArgs, AgentOutput, StallTime};
 use crate::config::WorkspaceMode;
 use crate::control::{ControlSocket, Controlled};
+use crate::credentials::Renewal;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::launch::{Executed, Stage, on_stage, watched};
@@ -43,6 +44,8 @@ pub(crate) struct AgentSettings {
     max_turns: Option<NonZeroU32>,
     max_budget: Option<f64>,
     stall: Option<(Duration, OnStall)>,
+    briefing: bool,
+    arguments: Vec<String>,
     output: AgentOutput,
 }
 
@@ -102,6 +105,8 @@ impl AgentSettings {
             max_turns: args.max_turns,
             max_budget: args.max_budget,
             stall,
+            briefing: !args.no_briefing,
+            arguments: args.arguments,
             output: args.output,
         })
     }
@@ -189,6 +194,7 @@ async fn attempt(
     let output = agent.output;
     let mut execution = task.execute(prompt);
     let control = stage.control(settings, Controlled::Task(task.clone()), "claude".to_owned(), printer);
+    let _renewing = Renewal::begin(settings.renewal.as_ref(), Controlled::Task(task.clone()), printer);
     let answer = Box::pin(async {
         let mut stdout = tokio::io::stdout();
         // Claude Code waits for a reader that is slow: only what is there already is printed at once.
@@ -228,7 +234,8 @@ fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> Ta
         .limits(settings.limits)
         .isolation(settings.isolation.clone())
         .working_dir(settings.working_dir)
-        .network_log_dir(stage.run);
+        .network_log_dir(stage.run)
+        .briefing(agent.briefing);
     for mount in &settings.mounts {
         spec = spec.mount(mount.clone());
     }
@@ -242,7 +249,8 @@ fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> Ta
 }
 
 fn prompt(agent: &AgentSettings, task: &Task) -> Result<Prompt, Failure> {
-    let mut prompt = Prompt::new(&agent.prompt).resume(resumed(&agent.resume, task)?);
+    let mut prompt =
+        Prompt::new(&agent.prompt).resume(resumed(&agent.resume, task)?).arguments(agent.arguments.clone());
     if let Some(model) = &agent.model {
         prompt = prompt.model(model);
     }

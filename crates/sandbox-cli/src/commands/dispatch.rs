@@ -36,7 +36,7 @@ pub(crate) async fn dispatch(
     match command {
         Command::Run(args) => {
             let project = trusted(&args.task.image, args.task.allowlist.as_deref())?;
-            let settings = project.task(&args.task, run::WORKSPACE, &global, environment, printer)?;
+            let settings = project.task(&args.task, run::WORKSPACE, &global, environment, printer).await?;
             run::run(settings, args.command, printer).await
         }
         Command::Exec(args) => {
@@ -51,7 +51,7 @@ pub(crate) async fn dispatch(
         }
         Command::Agent(args) => {
             let project = trusted(&args.task.image, args.task.allowlist.as_deref())?;
-            let settings = project.task(&args.task, agent::WORKSPACE, &global, environment, printer)?;
+            let settings = project.task(&args.task, agent::WORKSPACE, &global, environment, printer).await?;
             let agent = agent::AgentSettings::new(args, &project)?;
             agent::agent(settings, agent, printer).await
         }

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use crate::config::WorkspaceMode;
 use crate::control::{ControlSocket, Controlled};
+use crate::credentials::Renewal;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::launch::{Executed, Stage, on_stage, watched};
@@ -56,6 +57,7 @@ async fn execute(
     let mut stderr = Outlet::new(tokio::io::stderr());
     let mut execution = command.execute(Input::Reader(Box::new(tokio::io::stdin())));
     let control = stage.control(settings, Controlled::Command(command.clone()), program, printer);
+    let _renewing = Renewal::begin(settings.renewal.as_ref(), Controlled::Command(command.clone()), printer);
     let passed = async {
         while let Some(chunk) = execution.next().await {
             match chunk {

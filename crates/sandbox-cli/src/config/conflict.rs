@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::credentials::SESSION_TOKEN;
+use super::credentials::{SESSION_TOKEN, Source};
 use super::file::ConfigFile;
 use super::setting::Setting;
 use located_yaml::{InvalidFile, Location};
@@ -26,7 +26,7 @@ pub(super) fn refuse(file: &ConfigFile) -> Result<(), InvalidFile> {
             return Err(InvalidFile::new(location, message));
         }
     }
-    for source in file.credentials.settings().filter_map(Setting::variable_name) {
+    for source in file.credentials.sources().filter_map(Source::variable_name) {
         let same = |setting: &&Setting| setting.variable_name() == Some(source);
         let plain = file.env.values().find(same).map(|value| ("env", value.location()));
         if let Some((key, location)) = plain.or_else(|| passed(file, source)) {

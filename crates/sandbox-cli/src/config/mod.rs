@@ -16,12 +16,13 @@ mod services;
 mod setting;
 mod ssh;
 mod text;
+mod time;
 mod workspace;
 
 pub(crate) use build::BuildFile;
 #[cfg(test)]
 pub(crate) use build::BuildNetwork;
-pub(crate) use credentials::{Advice, CredentialsFile};
+pub(crate) use credentials::{Advice, CredentialsFile, Renewable, Source};
 pub(crate) use engine::find_engine;
 pub(crate) use env::Environment;
 pub(crate) use file::{ConfigFile, UpstreamFile};
@@ -31,4 +32,5 @@ pub(crate) use places::{Folder, Places, project_key};
 pub(crate) use schema::schema;
 pub(crate) use ssh::SshFile;
 pub(crate) use text::read_text;
+pub(crate) use time::time;
 pub(crate) use workspace::{WorkspaceFile, WorkspaceMode};

@@ -11,14 +11,15 @@ use serde::de::{Deserialize, Deserializer, EnumAccess, Error, VariantAccess, Vis
 use super::Environment;
 
 /// The one tag that means something.
-const ENV_TAG: &str = "env";
+pub(super) const ENV_TAG: &str = "env";
 
 /// A text of the configuration, or `!env NAME`. What it comes to is looked up when a task needs it, not before; `Debug` never shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting(Spanned<Content>);
 
+/// What a [`Setting`] is without its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Content {
+pub(super) enum Content {
     Literal(SecretValue),
     Variable(String),
 }
@@ -41,7 +42,7 @@ impl<'de> Deserialize<'de> for Content {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Content, E> {
-                Ok(Content::Literal(SecretValue::new(text)))
+                Ok(Content::literal(text))
             }
 
             fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Content, A::Error> {
@@ -50,16 +51,28 @@ impl<'de> Deserialize<'de> for Content {
                     let tag = tag.escape_debug();
                     return Err(A::Error::custom(format!("`!{tag}` means nothing here: use `!env NAME`")));
                 }
-                match content.newtype_variant::<VariableName>() {
-                    Ok(name) => Ok(Content::Variable(name.into())),
-                    Err(_) => Err(A::Error::custom(
-                        "`!env` is followed by the name of a variable, as in `!env GH_TOKEN`",
-                    )),
-                }
+                Content::of_variable(content)
             }
         }
 
         deserializer.deserialize_any(ContentVisitor)
+    }
+}
+
+impl Content {
+    /// A text of the file.
+    pub(super) fn literal(text: &str) -> Self {
+        Self::Literal(SecretValue::new(text))
+    }
+
+    /// What follows `!env`.
+    pub(super) fn of_variable<'de, A: VariantAccess<'de>>(content: A) -> Result<Self, A::Error> {
+        match content.newtype_variant::<VariableName>() {
+            Ok(name) => Ok(Self::Variable(name.into())),
+            Err(_) => {
+                Err(A::Error::custom("`!env` is followed by the name of a variable, as in `!env GH_TOKEN`"))
+            }
+        }
     }
 }
 
@@ -105,9 +118,12 @@ impl TryFrom<String> for VariableName {
 }
 
 impl Setting {
-    #[cfg(test)]
-    pub(super) fn literal(text: &str, location: Location) -> Self {
-        Self(Spanned::new(Content::Literal(SecretValue::new(text)), location))
+    pub(super) fn new(content: Content, location: Location) -> Self {
+        Self(Spanned::new(content, location))
+    }
+
+    pub(super) fn literal(value: SecretValue, location: Location) -> Self {
+        Self(Spanned::new(Content::Literal(value), location))
     }
 
     pub(super) fn variable(name: &str, location: Location) -> Self {
@@ -178,7 +194,7 @@ mod tests {
 
     #[test]
     fn nothing_shows_the_text() {
-        let literal = Setting::literal("hunter2", here());
+        let literal = Setting::literal(SecretValue::new("hunter2"), here());
         assert!(!format!("{literal:?}").contains("hunter2"));
         assert!(!format!("{:?}", Environment::from([("A", "hunter2")])).contains("hunter2"));
     }

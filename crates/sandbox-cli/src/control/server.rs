@@ -8,6 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use allowlist::Allowlist;
 use rustix::process::geteuid;
+use sandbox::credentials::SecretReplacements;
 use sandbox::network::ShieldState;
 use sandbox::network_event::PolicyState;
 use sandbox::{Command, SandboxError, Task};
@@ -43,6 +44,17 @@ impl Controlled {
         match self {
             Self::Task(task) => task.set_policy(policy).await,
             Self::Command(command) => command.set_policy(policy).await,
+        }
+    }
+
+    /// Puts other real values in the place of surrogates.
+    pub(crate) async fn set_replacements(
+        &self,
+        replacements: SecretReplacements,
+    ) -> Result<(), SandboxError> {
+        match self {
+            Self::Task(task) => task.set_replacements(replacements).await,
+            Self::Command(command) => command.set_replacements(replacements).await,
         }
     }
 

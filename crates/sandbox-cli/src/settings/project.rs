@@ -128,12 +128,14 @@ impl Project {
         let values = self.file.env.values().map(|value| value.resolve(environment).err());
         let passed = self.file.pass_env.iter();
         let passed = passed.map(|(name, location)| passed_value(environment, name, location).err());
-        let credentials = match self.file.credentials.prepare(environment) {
+        // Nothing is run or read for it: whoever only looks has not trusted it.
+        let places = self.file.credentials.places(environment, &self.resolver);
+        let credentials = match self.file.credentials.with_stand_ins().prepare(environment) {
             Ok(secrets) => self.given_away(environment, &secrets),
             Err(faults) => faults,
         };
         let mut faults: Vec<Failure> =
-            values.chain(passed).flatten().chain(credentials).map(Failure::from).collect();
+            values.chain(passed).flatten().chain(places).chain(credentials).map(Failure::from).collect();
         let roots = self.file.upstream.extra_roots.as_deref();
         faults.extend(roots.and_then(|path| self.roots(path).err()));
         faults.extend(self.image_fault());

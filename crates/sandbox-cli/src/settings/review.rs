@@ -305,6 +305,22 @@ mod tests {
                 "masked_secrets: {T: {scopes: [a.example], headers: [x]}}",
                 "use the secret T for requests to a.example",
             ),
+            (
+                "masked_secrets: {T: {value: !command [op, read, 'a b'], scopes: [a.example], headers: [x]}}",
+                r#"run `op read "a b"` on this machine, for the secret T in requests to a.example"#,
+            ),
+            (
+                "masked_secrets: {T: {value: !file /run/t, scopes: [a.example], headers: [x]}}",
+                "read `/run/t` of this machine, for the secret T",
+            ),
+            (
+                "masked_secrets: {T: {value: !keyring t, scopes: [a.example], headers: [x]}}",
+                "read the key `t` of your keyring, for the secret T",
+            ),
+            (
+                "signing_credentials: {K: {preset: aws, access_key_id: x, secret_access_key: !command [op]}}",
+                "run `op` on this machine, sign requests to ",
+            ),
         ] {
             let found = requests(config);
             assert!(matches!(found.as_slice(), [only] if only.contains(words)), "{config}: {found:?}");

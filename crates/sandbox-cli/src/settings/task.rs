@@ -14,7 +14,7 @@ use super::{SshSettings, TrustedProject, WORKSPACE};
 use crate::args::{ExecArgs, ExecNetwork, GlobalArgs, TaskArgs, WorkspaceAccess};
 use crate::config::Environment;
 use crate::config::WorkspaceMode;
-use crate::credentials;
+use crate::credentials::{self, Renewal};
 use crate::failure::Failure;
 use crate::network_log::LogCopies;
 use crate::printer::Printer;
@@ -36,6 +36,8 @@ pub(crate) struct TaskSettings {
     pub(crate) limits: ResourceLimits,
     pub(crate) isolation: Isolation,
     pub(crate) working_dir: &'static str,
+    /// The values that are read again while it runs.
+    pub(crate) renewal: Option<Renewal>,
     /// What git signs with.
     pub(crate) ssh: Option<SshSettings>,
     /// Where the folders of this project's runs are.
@@ -56,7 +58,7 @@ impl TaskSettings {
 
 impl TrustedProject {
     /// Everything that `run` and `agent` need.
-    pub(crate) fn task(
+    pub(crate) async fn task(
         &self,
         args: &TaskArgs,
         default_mode: WorkspaceMode,
@@ -65,12 +67,13 @@ impl TrustedProject {
         printer: Printer,
     ) -> Result<TaskSettings, Failure> {
         let sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
-        let secrets = credentials::prepare(&self.file.credentials, environment)?;
+        let secrets = credentials::prepare(&self.file.credentials, environment, &self.resolver).await?;
         if let Some(given_away) = self.given_away(environment, &secrets).into_iter().next() {
             return Err(given_away.into());
         }
         let env = self.env(environment, printer)?.merge(secrets.env_vars());
-        let network = self.network(args, secrets.into_replacements(), environment, printer)?;
+        let network = self.network(args, secrets.replacements().clone(), environment, printer)?;
+        let renewal = Renewal::new(&self.file.credentials, secrets, environment, &self.resolver);
         let mut limits = self.file.resource_limits;
         limits.timeout = args.timeout.map(Duration::from_secs).or(limits.timeout);
         let protection = self.protection(args.unprotected);
@@ -91,6 +94,7 @@ impl TrustedProject {
             working_dir: WORKSPACE,
             ssh: self.ssh(environment)?,
             logs: self.logs(),
+            renewal: renewal.filter(|_| self.is_sandboxed()),
             copies: LogCopies { file: args.network_log.clone(), live: args.network_log_live },
             resolver: self.resolver.clone(),
             key: self.key.clone(),
@@ -138,6 +142,7 @@ impl TrustedProject {
             isolation: Isolation::untrusted(),
             ssh: None,
             logs: self.logs(),
+            renewal: None,
             copies: LogCopies::default(),
             resolver: self.resolver.clone(),
             key: self.key.clone(),
@@ -182,7 +187,7 @@ mod tests {
         project.trusted(Some(needs), &Trust::Now, printer).unwrap()
     }
 
-    fn task(project: &TrustedProject, environment: &Environment) -> Result<TaskSettings, Failure> {
+    async fn task(project: &TrustedProject, environment: &Environment) -> Result<TaskSettings, Failure> {
         let global = GlobalArgs {
             engine: Some(sandbox::EngineAddress::unix("/x")),
             config: None,
@@ -201,13 +206,13 @@ mod tests {
             network_log_live: false,
             log: None,
         };
-        project.task(&args, WorkspaceMode::Direct, &global, environment, Printer::new(0, true))
+        project.task(&args, WorkspaceMode::Direct, &global, environment, Printer::new(0, true)).await
     }
 
-    #[test]
-    fn a_surrogate_wins_and_the_values_go_to_the_proxy() {
+    #[tokio::test]
+    async fn a_surrogate_wins_and_the_values_go_to_the_proxy() {
         let (root, environment) = (folder(), environment());
-        let settings = task(&project(&root, &environment), &environment).unwrap();
+        let settings = task(&project(&root, &environment), &environment).await.unwrap();
         let variables = settings.env.variables();
         let given = |name: &str| variables.get(name).map(String::as_str);
         assert_eq!((given("A"), given("B"), given("C")), (Some("a"), Some("passed"), Some("c")));
@@ -218,13 +223,13 @@ mod tests {
         assert_ne!(network, &NetworkSandboxConfig::new(network.allowlist().clone()));
     }
 
-    #[test]
-    fn the_same_value_under_another_name_is_refused_whole_and_as_a_part() {
+    #[tokio::test]
+    async fn the_same_value_under_another_name_is_refused_whole_and_as_a_part() {
         let root = folder();
         for value in [TOKEN.to_owned(), format!("https://x:{TOKEN}@a.example")] {
             let environment = environment().with("C", &value);
             let project = project(&root, &environment);
-            let failure = task(&project, &environment).unwrap_err().to_string();
+            let failure = task(&project, &environment).await.unwrap_err().to_string();
             assert_eq!(
                 failure,
                 ".sandbox/sandbox.yaml:3:15: `C` holds a secret that the task has a surrogate of, as `TOKEN`: remove it here"
@@ -235,10 +240,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_secret_that_is_not_set_is_reported_with_its_place() {
+    #[tokio::test]
+    async fn a_secret_that_is_not_set_is_reported_with_its_place() {
         let (root, environment) = (folder(), Environment::from([("HOME", "/no/such/home")]));
-        let failure = task(&project(&root, &environment), &environment).unwrap_err();
+        let failure = task(&project(&root, &environment), &environment).await.unwrap_err();
         assert_eq!(failure.status().code(), 125);
         assert!(
             failure.to_string().starts_with(".sandbox/sandbox.yaml:4:18: the variable `TOKEN` is not set"),

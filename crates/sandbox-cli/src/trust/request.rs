@@ -6,7 +6,7 @@ use allowlist::{Allowlist, VendorTool};
 use sandbox::{ImageSource, Network};
 
 use crate::config::WorkspaceMode;
-use crate::config::{BuildFile, ConfigFile, SshFile, UpstreamFile};
+use crate::config::{BuildFile, ConfigFile, Source, SshFile, UpstreamFile};
 
 /// Hosts that are named one by one; more are counted.
 const MOST_NAMED: usize = 12;
@@ -70,12 +70,16 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
     requests.extend(file.credentials.masked.iter().map(|entry| {
         let name = entry.value.variable_name().unwrap_or(&entry.variable);
         let scopes = list(entry.injection.scopes.iter().map(ToString::to_string));
-        format!("use the secret {name} for requests to {scopes}")
+        match entry.value.kept() {
+            Some(kept) => format!("{}, for the secret {name} in requests to {scopes}", **kept),
+            None => format!("use the secret {name} for requests to {scopes}"),
+        }
     }));
     requests.extend(file.ssh.iter().flat_map(SshFile::requests));
     requests.extend(file.credentials.signing.iter().map(|entry| {
         let scopes = list(entry.scopes.iter().map(ToString::to_string));
-        format!("sign requests to {scopes} with the key {}", entry.name)
+        let kept = entry.sources().filter_map(Source::kept).map(|kept| format!("{}, ", **kept));
+        format!("{}sign requests to {scopes} with the key {}", kept.collect::<String>(), entry.name)
     }));
     requests
 }

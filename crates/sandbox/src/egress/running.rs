@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use allowlist::Allowlist;
-use sandbox_proxy_protocol::{Command, LONGEST_DOWN_MS};
+use sandbox_credentials::SecretReplacements;
+use sandbox_proxy_protocol::{Command, LONGEST_DOWN_MS, ReplacementMap};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
@@ -62,6 +63,12 @@ impl ProxyControl {
     /// Puts `policy` in force from the next request on, or once the shield is up. No policy ends a quarantine.
     pub(crate) async fn set_policy(&self, policy: Allowlist) -> Result<(), ProxyError> {
         self.unless_quarantined(Command::SetPolicy { policy }).await
+    }
+
+    /// Puts other real values in the place of surrogates, from the next request on.
+    pub(crate) async fn set_replacements(&self, replacements: SecretReplacements) -> Result<(), ProxyError> {
+        let replacements = ReplacementMap(replacements);
+        self.unless_quarantined(Command::SetReplacements { replacements }).await
     }
 
     /// Opens every public host for `time`.

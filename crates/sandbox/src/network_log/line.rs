@@ -75,6 +75,7 @@ fn policy(change: PolicyChange, state: PolicyState, until_ms: Option<u64>) -> St
         PolicyChange::Up => "up",
         PolicyChange::Expired => "expired",
         PolicyChange::Quarantine => "quarantine",
+        PolicyChange::Credentials => "credentials renewed",
     };
     let state = match (state, until_ms) {
         (PolicyState::Up, _) => "up".to_owned(),
@@ -231,6 +232,10 @@ mod tests {
         );
         assert_eq!(policy(PolicyChange::Set, PolicyState::Up, None), "POLICY set -> up");
         assert_eq!(policy(PolicyChange::Expired, PolicyState::Up, None), "POLICY expired -> up");
+        assert_eq!(
+            policy(PolicyChange::Credentials, PolicyState::Up, None),
+            "POLICY credentials renewed -> up"
+        );
         assert_eq!(
             policy(PolicyChange::Quarantine, PolicyState::Quarantine, None),
             "POLICY quarantine -> quarantine"

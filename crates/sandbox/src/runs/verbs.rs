@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use allowlist::Allowlist;
+use sandbox_credentials::SecretReplacements;
 
 use super::copy::{self, Covered};
 use super::hooks::LifecycleHooks;
@@ -285,6 +286,21 @@ impl Runs {
     pub async fn set_policy(&self, name: &RunName, policy: Allowlist) -> Result<(), SandboxError> {
         let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
         Ok(control.set_policy(policy).await?)
+    }
+
+    /// Puts other real values in the place of the surrogates that a run has, as
+    /// [`Command::set_replacements`](crate::Command::set_replacements).
+    ///
+    /// # Errors
+    ///
+    /// As [`Runs::set_policy`].
+    pub async fn set_replacements(
+        &self,
+        name: &RunName,
+        replacements: SecretReplacements,
+    ) -> Result<(), SandboxError> {
+        let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
+        Ok(control.set_replacements(replacements).await?)
     }
 
     /// Lowers the shield of a run with a sandboxed network for `time`, as [`Command::shield_down`](crate::Command::shield_down).

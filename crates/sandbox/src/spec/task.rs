@@ -108,6 +108,21 @@ impl Launch {
         }
     }
 
+    /// Arguments are in every process list.
+    pub(crate) fn refuse_values_in(
+        &self,
+        field: &'static str,
+        arguments: &[String],
+    ) -> Result<(), InvalidSpec> {
+        if arguments.iter().any(|argument| self.gives_away(argument)) {
+            return Err(InvalidSpec::new(
+                field,
+                "holds the real value of a credential that the container has a surrogate of; write the surrogate's variable instead",
+            ));
+        }
+        Ok(())
+    }
+
     fn refuse_real_values(&self) -> Result<(), InvalidSpec> {
         let mut variables = self.env.variables().iter();
         match variables.find(|(_, value)| self.gives_away(value)) {
@@ -298,6 +313,7 @@ pub struct TaskSpec {
     pub(crate) claude_binary: Option<PathBuf>,
     pub(crate) result_grace: Option<Duration>,
     pub(crate) stall: Option<Stall>,
+    pub(crate) briefing: bool,
 }
 
 impl TaskSpec {
@@ -320,6 +336,7 @@ impl TaskSpec {
             claude_binary: None,
             result_grace: Some(Self::RESULT_GRACE),
             stall: None,
+            briefing: true,
         }
     }
 
@@ -358,6 +375,14 @@ impl TaskSpec {
                 self.launch.env = self.launch.env.clone().with(name, value);
             }
         }
+    }
+
+    /// Whether Claude Code is told what it may reach and write, in at most 2 KiB that are appended to its system prompt. It names the policy's hosts and paths, the
+    /// services, the mounts and the time limit. Default yes.
+    #[must_use]
+    pub fn briefing(mut self, briefing: bool) -> Self {
+        self.briefing = briefing;
+        self
     }
 
     pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
@@ -450,12 +475,7 @@ impl CommandSpec {
         if self.command.iter().any(|argument| argument.contains('\0')) {
             return Err(InvalidSpec::new("command", "holds a NUL character"));
         }
-        if self.command.iter().any(|argument| self.launch.gives_away(argument)) {
-            return Err(InvalidSpec::new(
-                "command",
-                "holds the real value of a credential that the container has a surrogate of; write the surrogate's variable instead",
-            ));
-        }
+        self.launch.refuse_values_in("command", &self.command)?;
         self.launch.validate()
     }
 }

@@ -11,6 +11,8 @@ use crate::error::SandboxError;
 use crate::spec::{InvalidSpec, Mount, TaskSpec};
 
 use super::aftermath;
+use super::arguments;
+use super::briefing;
 use super::controls::controls;
 use super::execution::{Execution, Owner};
 use super::launch::Program;
@@ -27,12 +29,20 @@ pub struct Prompt {
     model: Option<String>,
     max_turns: Option<NonZeroU32>,
     max_budget_usd: Option<f64>,
+    arguments: Vec<String>,
 }
 
 impl Prompt {
     /// A prompt for a fresh session and the session store's model, `sonnet` where it has none.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), resume: None, model: None, max_turns: None, max_budget_usd: None }
+        Self {
+            text: text.into(),
+            resume: None,
+            model: None,
+            max_turns: None,
+            max_budget_usd: None,
+            arguments: Vec::new(),
+        }
     }
 
     /// Resumes the session of this id; `None` begins a fresh one.
@@ -72,6 +82,16 @@ impl Prompt {
             }
             _ => Ok(()),
         }
+    }
+    /// More arguments for Claude Code, such as `--mcp-config`, `--tools`, `--settings` or `--append-system-prompt`. Paths are those of the
+    /// container. Default none.
+    ///
+    /// The execution is an error with those that the sandbox sets itself (`--output-format`, `--resume`, `--model` and the like), and with
+    /// one that holds the real value of a credential.
+    #[must_use]
+    pub fn arguments<T: Into<String>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
+        self.arguments = arguments.into_iter().map(Into::into).collect();
+        self
     }
 }
 
@@ -146,6 +166,8 @@ impl Inner {
         owner: Owner<StreamEvent>,
     ) -> Result<ExecutionResult, SandboxError> {
         prompt.validate()?;
+        arguments::check(&prompt.arguments)?;
+        self.spec.launch.refuse_values_in("arguments", &prompt.arguments)?;
         let model = self.model(&prompt)?;
         let reply = self.store.begin(&prompt.text)?;
         let program = self.program(&prompt, &model);
@@ -202,6 +224,11 @@ impl Inner {
         if let Some(dollars) = prompt.max_budget_usd {
             command.extend(["--max-budget-usd".to_owned(), dollars.to_string()]);
         }
+        command.extend(if self.spec.briefing {
+            arguments::with_briefing(&prompt.arguments, &briefing::briefing(&self.spec.launch))
+        } else {
+            prompt.arguments.clone()
+        });
         Program { command, mounts, ..Program::default() }
     }
 }

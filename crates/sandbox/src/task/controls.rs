@@ -21,6 +21,21 @@ macro_rules! controls {
                 self.0.runner.live.set_policy(policy).await
             }
 
+            /// Puts other real values in the place of the surrogates that the running execution has, from its next request on: those of a
+            /// [`PreparedSecrets`](crate::credentials::PreparedSecrets) that was [renewed](crate::credentials::PreparedSecrets::renew).
+            /// Answers are still searched for the values of before. Returns when they are in force and in the log. Later executions begin
+            /// with those of the specification again.
+            ///
+            /// # Errors
+            ///
+            /// As [`Self::set_policy`].
+            pub async fn set_replacements(
+                &self,
+                replacements: crate::credentials::SecretReplacements,
+            ) -> Result<(), SandboxError> {
+                self.0.runner.live.set_replacements(replacements).await
+            }
+
             /// Lowers the shield of the running execution for `time`: from its next request on, any public host may be asked, whatever the policy
             /// says. What the address guard refuses, masked credentials, limits and the log stay, and a request that no rule permits is marked in the
             /// log. The proxy ends that by itself; a new time takes the place of the last. Returns when it is in force and in the log.

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use allowlist::Allowlist;
+use sandbox_credentials::SecretReplacements;
 
 use crate::egress::{ProxyControl, ShieldState};
 use crate::error::SandboxError;
@@ -22,6 +23,13 @@ impl LiveProxy {
 
     pub(super) async fn set_policy(&self, policy: Allowlist) -> Result<(), SandboxError> {
         Ok(self.control()?.set_policy(policy).await?)
+    }
+
+    pub(super) async fn set_replacements(
+        &self,
+        replacements: SecretReplacements,
+    ) -> Result<(), SandboxError> {
+        Ok(self.control()?.set_replacements(replacements).await?)
     }
 
     pub(super) async fn quarantine(&self) -> Result<(), SandboxError> {

@@ -5,6 +5,8 @@
 
 mod aftermath;
 mod agent;
+mod arguments;
+mod briefing;
 mod capture;
 mod command;
 mod controls;

@@ -66,6 +66,55 @@ async fn the_agent_answers_programs_and_resumes_its_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_agent_knows_its_limits_and_gets_the_callers_arguments() {
+    let project = project();
+    project.write(
+        ".sandbox/network-allowlist.yaml",
+        "domains: [api.anthropic.com]\nurl_prefixes: [{host: briefed.test, path: '/a`b*', methods: [GET]}]\n",
+    );
+    let briefed = agent(&project, &["scenario:system-seen"]);
+    assert_eq!(briefed.code, Some(0), "{briefed:?}");
+    for part in [
+        "You run in a sandbox",
+        "a proxy that allows `api.anthropic.com`, GET `briefed.test/a\\x60b*` when you begin",
+        "Files that stay: `/workspace` (read and write)",
+        "You are stopped 120 s after you began.",
+    ] {
+        assert!(briefed.stdout.contains(part), "{part}: {briefed:?}");
+    }
+    let both =
+        agent(&project, &["scenario:system-seen", "--", "--append-system-prompt", "Words of the caller."]);
+    assert!(
+        both.stdout.contains("You run in a sandbox") && both.stdout.contains("Words of the caller."),
+        "{both:?}"
+    );
+    // The control: without it, nothing is said of a sandbox.
+    let silent = agent(
+        &project,
+        &["--no-briefing", "scenario:system-seen", "--", "--append-system-prompt", "Theirs."],
+    );
+    assert!(
+        !silent.stdout.contains("You run in a sandbox") && silent.stdout.contains("Theirs."),
+        "{silent:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_reach_claude_code_unless_they_change_what_is_read() {
+    let project = project();
+    let stream = agent(&project, &["--output", "stream-json", "hello", "--", "--tools", "Read,Grep"]);
+    let init: Value = serde_json::from_str(stream.stdout.lines().next().expect("an event")).expect("JSON");
+    let mut tools: Vec<&str> =
+        init["tools"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    tools.sort_unstable();
+    assert_eq!(tools, ["Grep", "Read"], "{stream:?}");
+    let plain = agent(&project, &["--output", "stream-json", "hello"]);
+    assert!(plain.stdout.contains("\"Bash\""), "the control: {plain:?}");
+    let refused = agent(&project, &["hello", "--", "--output-format", "text"]);
+    refused.fails(125, "`--output-format` is the sandbox's to set");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_agents_events_can_be_read_and_its_failures_have_a_code() {
     let project = project();
     let stream = agent(&project, &["--output", "stream-json", "scenario:tool-use"]);

@@ -5,6 +5,7 @@
 mod clients;
 mod echo;
 mod foreign;
+mod kept;
 mod s3;
 mod scope;
 mod search;

@@ -25,6 +25,8 @@ pub enum Scenario {
     Mcp,
     /// `tools-seen`: a text that says which tools of the vendor's the request has.
     ToolsSeen,
+    /// `system-seen`: a text that quotes the last part of the request's system prompt.
+    SystemSeen,
     /// `subagent`: one call of the Agent tool, whose own prompt is answered like `tool-use`, then a text.
     Subagent,
     /// `background`: like `subagent`, but Claude Code does not wait for the answer.
@@ -62,6 +64,7 @@ const NAMED: &[(&str, Scenario)] = &[
     ("web-search", Scenario::WebSearch),
     ("mcp", Scenario::Mcp),
     ("tools-seen", Scenario::ToolsSeen),
+    ("system-seen", Scenario::SystemSeen),
     ("subagent", Scenario::Subagent),
     ("background", Scenario::Background),
     ("quoted-error", Scenario::QuotedError),

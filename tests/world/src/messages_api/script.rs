@@ -99,6 +99,7 @@ impl Turn<'_> {
                 self.call_then_text("mcp__mcp__echo", json!({"message": message}))
             }
             Scenario::ToolsSeen => self.message(vec![Block::Text(self.tools_seen())]),
+            Scenario::SystemSeen => self.message(vec![Block::Text(self.system_seen())]),
             Scenario::Subagent => self.subagent(Wait::ForAnswer),
             Scenario::Background => self.subagent(Wait::No),
             Scenario::QuotedError => self.tool_then_text(&format!("echo '{QUOTED}'"), |_| {
@@ -192,6 +193,13 @@ impl Turn<'_> {
             [] => "The request has no tools.".to_owned(),
             kinds => format!("The request has the tools: {}.", kinds.join(" ")),
         }
+    }
+
+    fn system_seen(&self) -> String {
+        let parts = self.request.body.get("system").and_then(Value::as_array);
+        let mut texts =
+            parts.into_iter().flatten().filter_map(|part| part.get("text").and_then(Value::as_str));
+        texts.next_back().unwrap_or("The request has no system prompt.").to_owned()
     }
 
     fn command(&self) -> String {

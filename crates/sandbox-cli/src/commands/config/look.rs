@@ -140,7 +140,7 @@ masked_secrets:
         insta::assert_snapshot!(text, @r"
         error: .sandbox/sandbox.yaml:2:10: the variable `NOT_SET` is not set where `sandbox` runs: set it (empty, if the task can do without it), or remove this entry
         error: .sandbox/sandbox.yaml:5:3: the variable `MISSING` is not set where `sandbox` runs: set it (empty, if the task can do without it), or remove this entry
-        warning: .sandbox/sandbox.yaml:4:20: this file contains a secret in plain text: keep this file out of version control, or write `!env NAME`
+        warning: .sandbox/sandbox.yaml:4:20: this file contains a secret in plain text: keep this file out of version control, or write `!env NAME`, `!command`, `!file` or `!keyring`
         warning: .sandbox/sandbox.yaml:6:3: `ELSEWHERE` is sent to b.example only, which the allowlist does not permit
         LITERAL is masked, for a.example in x
         MISSING is masked, for a.example in x

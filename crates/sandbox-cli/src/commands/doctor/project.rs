@@ -35,7 +35,7 @@ fn credentials(project: &Project, environment: &Environment) -> Check {
             "none; for Claude Code, mask ANTHROPIC_API_KEY, or CLAUDE_CODE_OAUTH_TOKEN of a subscription",
         );
     }
-    match credentials.prepare(environment) {
+    match credentials.with_stand_ins().prepare(environment) {
         Ok(_) => Check::ok("credentials", format!("masked: {}", variables.join(", "))),
         Err(faults) => Check::fail(
             "credentials",

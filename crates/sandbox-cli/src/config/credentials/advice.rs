@@ -32,15 +32,15 @@ impl CredentialsFile {
 
     /// The secrets that stand in the file itself.
     pub(crate) fn literals(&self) -> Vec<Advice> {
-        let literals = self.settings().filter(|setting| setting.variable_name().is_none());
+        let literals = self.sources().filter(|source| source.is_literal());
         let advice = |location: &Location| {
             Advice {
             location: location.clone(),
-            message: "this file contains a secret in plain text: keep this file out of version control, or write `!env NAME`"
+            message: "this file contains a secret in plain text: keep this file out of version control, or write `!env NAME`, `!command`, `!file` or `!keyring`"
                 .to_owned(),
         }
         };
-        literals.map(|setting| advice(setting.location())).collect()
+        literals.map(|source| advice(source.location())).collect()
     }
 
     /// Each credential by its name, with its place and its hosts.

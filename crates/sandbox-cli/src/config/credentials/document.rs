@@ -1,5 +1,8 @@
 //! The entries as they are written, and what a preset makes of them.
 
+use std::path::Path;
+use std::time::Duration;
+
 use allowlist::{Glob, HostPattern};
 use located_yaml::{Entries, InvalidFile, Location, Spanned};
 use sandbox::credentials::{HeaderPattern, Injection, Preset};
@@ -7,16 +10,21 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
 use super::entry::{AWS_VARIABLES, CredentialsFile, MaskedEntry, SessionToken, SigningEntry};
-use crate::config::setting::{Setting, VariableName};
+use super::source::Source;
+use crate::config::setting::VariableName;
+use crate::config::time;
 
 /// An entry of `masked_secrets`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a mapping, as in {preset: github}")]
 #[schemars(extend("anyOf" = [{"required": ["preset"]}, {"required": ["scopes", "headers"]}]))]
 pub(in crate::config) struct MaskedDocument {
-    /// The secret; default `!env` with the name of the entry.
-    #[schemars(with = "Setting")]
-    value: Option<Setting>,
+    /// The secret, or where it is; default `!env` with the name of the entry.
+    #[schemars(with = "Source")]
+    value: Option<Source>,
+    /// How long a value is good that is read from this machine, as in 50m: before that is over, it is read again.
+    #[schemars(with = "Ttl")]
+    ttl: Option<Spanned<Ttl>>,
     /// Fills in what is left out.
     #[schemars(with = "MaskedPreset")]
     preset: Option<MaskedPreset>,
@@ -59,12 +67,15 @@ pub(in crate::config) struct SigningDocument {
     /// Fills in AWS's hosts and, where no part of the key is given, the usual variables.
     #[schemars(with = "SigningPreset")]
     preset: Option<SigningPreset>,
-    #[schemars(with = "Setting")]
-    access_key_id: Option<Setting>,
-    #[schemars(with = "Setting")]
-    secret_access_key: Option<Setting>,
-    #[schemars(with = "Setting")]
-    session_token: Option<Setting>,
+    #[schemars(with = "Source")]
+    access_key_id: Option<Source>,
+    #[schemars(with = "Source")]
+    secret_access_key: Option<Source>,
+    #[schemars(with = "Source")]
+    session_token: Option<Source>,
+    /// How long parts are good that are read from this machine, as in 50m: before that is over, they are read again.
+    #[schemars(with = "Ttl")]
+    ttl: Option<Spanned<Ttl>>,
     /// Hosts whose requests are signed, `*` for any run of characters.
     #[schemars(with = "Vec<String>", length(min = 1))]
     scopes: Option<NonEmpty<HostPattern>>,
@@ -126,6 +137,48 @@ impl JsonSchema for MaskedPreset {
     }
 }
 
+/// A time such as 50m.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+struct Ttl(Duration);
+
+impl TryFrom<String> for Ttl {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        time(&text).map(Self)
+    }
+}
+
+impl JsonSchema for Ttl {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ttl".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^[0-9]+[smh]$"})
+    }
+}
+
+/// The time to live of values from `sources`.
+fn ttl<'a>(
+    written: Option<Spanned<Ttl>>,
+    mut sources: impl Iterator<Item = &'a Source>,
+) -> Result<Option<Duration>, InvalidFile> {
+    let Some(written) = written else { return Ok(None) };
+    if sources.any(|source| source.kept().is_some()) {
+        return Ok(Some(written.0));
+    }
+    Err(InvalidFile::new(
+        written.location(),
+        "`ttl` is for values that can be read again: use `!command`, `!file` or `!keyring`, or remove it",
+    ))
+}
+
 /// A list that says something.
 #[derive(Deserialize)]
 #[serde(try_from = "Vec<T>", bound(deserialize = "T: Deserialize<'de>"))]
@@ -144,26 +197,27 @@ impl<T> TryFrom<Vec<T>> for NonEmpty<T> {
 }
 
 impl CredentialsFile {
-    /// The entries with what their presets fill in.
+    /// The entries with what their presets fill in; `folder` is what relative paths are relative to.
     pub(in crate::config) fn new(
         masked: Entries<VariableName, MaskedDocument>,
         signing: Entries<String, SigningDocument>,
+        folder: &Path,
     ) -> Result<Self, InvalidFile> {
         Ok(Self {
             masked: masked
                 .into_iter()
-                .map(|(name, document)| document.entry(&name))
+                .map(|(name, document)| document.entry(&name, folder))
                 .collect::<Result<_, _>>()?,
             signing: signing
                 .into_iter()
-                .map(|(name, document)| document.entry(&name))
+                .map(|(name, document)| document.entry(&name, folder))
                 .collect::<Result<_, _>>()?,
         })
     }
 }
 
 impl MaskedDocument {
-    fn entry(self, name: &Spanned<VariableName>) -> Result<MaskedEntry, InvalidFile> {
+    fn entry(self, name: &Spanned<VariableName>, folder: &Path) -> Result<MaskedEntry, InvalidFile> {
         let (variable, location) = (name.as_str(), name.location());
         let usual = self.preset.map(|preset| preset.0.injection()).unwrap_or_default();
         let injection = Injection {
@@ -190,10 +244,12 @@ impl MaskedDocument {
         if injection.headers.is_empty() {
             return lacks("headers", "name those that carry it, as in [Authorization]");
         }
+        let value = self.value.unwrap_or_else(|| Source::variable(variable, location.clone()));
         Ok(MaskedEntry {
             variable: variable.to_owned(),
             location: location.clone(),
-            value: self.value.unwrap_or_else(|| Setting::variable(variable, location.clone())),
+            ttl: ttl(self.ttl, std::iter::once(&value))?,
+            value: value.relative_to(folder),
             preset: self.preset.map(|preset| preset.0),
             injection,
         })
@@ -201,7 +257,7 @@ impl MaskedDocument {
 }
 
 impl SigningDocument {
-    fn entry(self, name: &Spanned<String>) -> Result<SigningEntry, InvalidFile> {
+    fn entry(self, name: &Spanned<String>, folder: &Path) -> Result<SigningEntry, InvalidFile> {
         let (location, shown) = (name.location(), name.escape_debug());
         let fault = |what: &str| InvalidFile::new(location, format!("`{shown}` {what}"));
         if self.kind.is_none() && self.preset.is_none() {
@@ -214,8 +270,9 @@ impl SigningDocument {
             ));
         };
         let preset = self.preset.is_some();
+        let part = |source: Option<Source>| source.map(|source| source.relative_to(folder));
         let (access_key_id, secret_access_key, session_token) =
-            match (self.access_key_id, self.secret_access_key, self.session_token) {
+            match (part(self.access_key_id), part(self.secret_access_key), part(self.session_token)) {
                 (None, None, None) if preset => usual_variables(location),
                 (Some(id), Some(secret), token) => {
                     (id, secret, token.map_or(SessionToken::None, SessionToken::Required))
@@ -225,19 +282,22 @@ impl SigningDocument {
                     return Err(fault("has no `secret_access_key`: `!env AWS_SECRET_ACCESS_KEY` is usual"));
                 }
             };
-        Ok(SigningEntry {
+        let mut entry = SigningEntry {
             name: name.to_string(),
             location: location.clone(),
             access_key_id,
             secret_access_key,
             session_token,
+            ttl: None,
             scopes,
             allow_foreign_credentials: self.allow_foreign_credentials,
-        })
+        };
+        entry.ttl = ttl(self.ttl, entry.sources())?;
+        Ok(entry)
     }
 }
 
-fn usual_variables(location: &Location) -> (Setting, Setting, SessionToken) {
-    let [id, secret, token] = AWS_VARIABLES.map(|name| Setting::variable(name, location.clone()));
+fn usual_variables(location: &Location) -> (Source, Source, SessionToken) {
+    let [id, secret, token] = AWS_VARIABLES.map(|name| Source::variable(name, location.clone()));
     (id, secret, SessionToken::IfSet(token))
 }

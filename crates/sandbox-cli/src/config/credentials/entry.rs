@@ -1,9 +1,11 @@
 //! Credentials as the configuration has them: where their values are, not what they are.
 
+use std::time::Duration;
+
 use allowlist::HostPattern;
 use sandbox::credentials::{Injection, Preset};
 
-use crate::config::setting::Setting;
+use super::source::Source;
 use located_yaml::Location;
 
 /// The variables that the task's AWS clients read: key id, secret key, session token.
@@ -25,7 +27,9 @@ pub(crate) struct MaskedEntry {
     pub(crate) variable: String,
     /// Where the entry begins.
     pub(crate) location: Location,
-    pub(crate) value: Setting,
+    pub(crate) value: Source,
+    /// How long a value is good that this machine keeps.
+    pub(crate) ttl: Option<Duration>,
     pub(crate) preset: Option<Preset>,
     pub(crate) injection: Injection,
 }
@@ -37,9 +41,11 @@ pub(crate) struct SigningEntry {
     pub(crate) name: String,
     /// Where the entry begins.
     pub(crate) location: Location,
-    pub(crate) access_key_id: Setting,
-    pub(crate) secret_access_key: Setting,
+    pub(crate) access_key_id: Source,
+    pub(crate) secret_access_key: Source,
     pub(crate) session_token: SessionToken,
+    /// How long a part is good that this machine keeps.
+    pub(crate) ttl: Option<Duration>,
     pub(crate) scopes: Vec<HostPattern>,
     pub(crate) allow_foreign_credentials: bool,
 }
@@ -50,9 +56,9 @@ pub(crate) enum SessionToken {
     /// The key has none.
     None,
     /// It has to be there.
-    Required(Setting),
+    Required(Source),
     /// The environment has one or has not.
-    IfSet(Setting),
+    IfSet(Source),
 }
 
 impl CredentialsFile {
@@ -67,29 +73,30 @@ impl CredentialsFile {
     }
 
     /// Each value, where it comes from.
-    pub(crate) fn settings(&self) -> impl Iterator<Item = &Setting> {
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &Source> {
         let masked = self.masked.iter().map(|entry| &entry.value);
-        masked.chain(self.signing.iter().flat_map(SigningEntry::settings))
+        masked.chain(self.signing.iter().flat_map(SigningEntry::sources))
     }
 }
 
 impl SigningEntry {
     /// The variables that the task gets surrogates in: those behind `!env`, else those that every AWS client reads.
     pub(crate) fn variables(&self) -> Vec<&str> {
-        let settings = self.settings().zip(AWS_VARIABLES);
-        settings.map(|(setting, usual)| setting.variable_name().unwrap_or(usual)).collect()
+        let sources = self.sources().zip(AWS_VARIABLES);
+        sources.map(|(source, usual)| source.variable_name().unwrap_or(usual)).collect()
     }
 
-    fn settings(&self) -> impl Iterator<Item = &Setting> {
-        [&self.access_key_id, &self.secret_access_key].into_iter().chain(self.session_token.setting())
+    /// Its parts.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &Source> {
+        [&self.access_key_id, &self.secret_access_key].into_iter().chain(self.session_token.source())
     }
 }
 
 impl SessionToken {
-    pub(crate) fn setting(&self) -> Option<&Setting> {
+    pub(crate) fn source(&self) -> Option<&Source> {
         match self {
             Self::None => None,
-            Self::Required(setting) | Self::IfSet(setting) => Some(setting),
+            Self::Required(source) | Self::IfSet(source) => Some(source),
         }
     }
 }

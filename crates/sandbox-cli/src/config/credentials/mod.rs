@@ -5,6 +5,8 @@ mod advice;
 mod document;
 mod entry;
 mod prepare;
+mod read;
+mod source;
 
 #[cfg(test)]
 mod tests;
@@ -13,3 +15,5 @@ pub(crate) use advice::Advice;
 pub(super) use document::{MaskedDocument, SigningDocument};
 pub(crate) use entry::CredentialsFile;
 pub(super) use entry::SESSION_TOKEN;
+pub(crate) use read::Renewable;
+pub(crate) use source::Source;

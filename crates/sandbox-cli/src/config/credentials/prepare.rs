@@ -7,12 +7,12 @@ use sandbox::credentials::{
 };
 
 use super::entry::{AWS_VARIABLES, CredentialsFile, MaskedEntry, SessionToken, SigningEntry};
+use super::source::Source;
 use crate::config::Environment;
-use crate::config::setting::Setting;
 use located_yaml::{InvalidFile, Location};
 
 impl CredentialsFile {
-    /// Looks the values up and makes a surrogate for each.
+    /// Looks the values up and makes a surrogate for each. Those that this machine keeps were [read](Self::read) before.
     ///
     /// # Errors
     ///
@@ -68,9 +68,9 @@ impl MaskedEntry {
 impl SigningEntry {
     fn resolve(&self, environment: &Environment) -> Result<SigningCredential, Vec<InvalidFile>> {
         let [id_variable, secret_variable, token_variable] = AWS_VARIABLES;
-        let part = |setting: &Setting, usual: &str| {
-            let variable = setting.variable_name().unwrap_or(usual).to_owned();
-            setting.resolve(environment).map(|value| SecretVariable::new(variable, value))
+        let part = |source: &Source, usual: &str| {
+            let variable = source.variable_name().unwrap_or(usual).to_owned();
+            source.resolve(environment).map(|value| SecretVariable::new(variable, value))
         };
         let id = part(&self.access_key_id, id_variable);
         let secret = part(&self.secret_access_key, secret_variable);

@@ -15,8 +15,10 @@ fn parse(text: &str) -> Result<CredentialsFile, String> {
 /// Each entry in one line: variables, where the values come from, hosts, headers, flags.
 fn summary(text: &str) -> Vec<String> {
     let credentials = parse(text).unwrap();
-    let from =
-        |setting: &crate::config::setting::Setting| setting.variable_name().unwrap_or("(text)").to_owned();
+    let from = |source: &Source| match source.kept() {
+        Some(kept) => format!("({})", **kept),
+        None => source.variable_name().unwrap_or("(text)").to_owned(),
+    };
     let masked = credentials.masked.iter().map(|entry| {
         let injection = &entry.injection;
         let scopes: Vec<&str> = injection.scopes.iter().map(allowlist::HostPattern::as_str).collect();
@@ -73,6 +75,22 @@ fn entries_say_all_or_leave_it_to_what_is_usual() {
         (
             "masked_secrets: {A: {value: written out, scopes: [a.example], headers: [x], allow_echo: false}}",
             "A=(text) a.example x",
+        ),
+        (
+            "masked_secrets: {A: {value: !command [op, read, 'op://a b/c', ''], scopes: [a.example], headers: [x]}}",
+            r#"A=(run `op read "op://a b/c" ""` on this machine) a.example x"#,
+        ),
+        (
+            "masked_secrets: {A: {value: !file ../token, scopes: [a.example], headers: [x], ttl: 50m}}",
+            "A=(read `/project/../token` of this machine) a.example x",
+        ),
+        (
+            "masked_secrets: {A: {value: !keyring my token, scopes: [a.example], headers: [x]}}",
+            "A=(read the key `my token` of your keyring) a.example x",
+        ),
+        (
+            "signing_credentials: {K: {preset: aws, access_key_id: !file /id, secret_access_key: !command [/bin/key], ttl: 1h, scopes: [s3.example]}}",
+            "K AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY=(read `/id` of this machine)+(run `/bin/key` on this machine) s3.example",
         ),
         (
             "signing_credentials: {K: {type: aws-sigv4, access_key_id: !env ID, secret_access_key: !env KEY, scopes: [s3.example]}}",
@@ -147,7 +165,18 @@ const FAULTY: &[&str] = &[
     "masked_secrets: {A: {scopes: [https://a.example], headers: [x]}}",
     "masked_secrets: {A: {scopes: a.example, headers: [x]}}",
     "masked_secrets: {A: {value: 12345, scopes: [a.example], headers: [x]}}",
-    "masked_secrets: {A: {value: !file /x, scopes: [a.example], headers: [x]}}",
+    "masked_secrets: {A: {value: !vault /x, scopes: [a.example], headers: [x]}}",
+    "masked_secrets: {A: {value: !file [x], scopes: [a.example], headers: [x]}}",
+    "masked_secrets: {A: {value: !command op, scopes: [a.example], headers: [x]}}",
+    "masked_secrets: {A: {value: !command [], scopes: [a.example], headers: [x]}}",
+    "masked_secrets: {A: {value: !command [./get], scopes: [a.example], headers: [x]}}",
+    "masked_secrets: {A: {value: !command [sub/get], scopes: [a.example], headers: [x]}}",
+    "masked_secrets: {A: {value: !keyring '', scopes: [a.example], headers: [x]}}",
+    "masked_secrets: {A: {value: !file /x, ttl: 50, scopes: [a.example], headers: [x]}}",
+    "masked_secrets: {A: {value: !file /x, ttl: 2d, scopes: [a.example], headers: [x]}}",
+    "masked_secrets: {A: {ttl: 50m, scopes: [a.example], headers: [x]}}",
+    "signing_credentials: {K: {preset: aws, ttl: 50m}}",
+    "env: {A: !command [op]}",
     "masked_secrets: {A: {allow_echo: sure}}",
     "masked_secrets: {A=B: {preset: github}}",
     "masked_secrets: {A: {preset: nonesuch}}",

@@ -1,5 +1,7 @@
 //! What `sandbox.yaml` may say, and what is said about what it may not.
 
+use sandbox::credentials::SecretValue;
+
 use super::*;
 use crate::config::Environment;
 use crate::config::WorkspaceMode;
@@ -51,8 +53,8 @@ gate: [project]
         context: Some("/project/.sandbox/../context".into()),
         build: Some(BuildFile::Allowlist("/project/.sandbox/policy.yaml".into())),
         env: [
-            ("CI", Setting::literal("true", at(6, 11))),
-            ("EMPTY", Setting::literal("", at(6, 26))),
+            ("CI", Setting::literal(SecretValue::new("true"), at(6, 11))),
+            ("EMPTY", Setting::literal(SecretValue::new(""), at(6, 26))),
             ("FROM", Setting::variable("ELSEWHERE", at(6, 36))),
         ]
         .map(|(name, value)| (name.to_owned(), value))

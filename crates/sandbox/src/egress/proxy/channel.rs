@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::stream::Fuse;
 use futures_util::{Stream, StreamExt as _};
-use sandbox_proxy_protocol::{Command, Event, PolicyChange, ProxyMessage, Record, from_line, to_line};
+use sandbox_proxy_protocol::{Command, Event, PolicyChange, ProxyMessage, Record, from_line, to_secret_line};
 use time::OffsetDateTime;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -178,8 +178,8 @@ where
     }
 
     async fn command(&mut self, command: &Command) -> Result<(), String> {
-        let line = to_line(command).map_err(|error| error.to_string())?;
-        match timeout(TIMEOUT, self.send(line.as_bytes())).await {
+        let line = to_secret_line(command).map_err(|error| error.to_string())?;
+        match timeout(TIMEOUT, self.send(&line)).await {
             Ok(sent) => sent.map_err(|error| format!("it takes no commands: {error}")),
             Err(_) => Err("it takes no commands".to_owned()),
         }
@@ -298,7 +298,7 @@ mod tests {
 
     use bytes::Bytes;
     use futures_util::stream::{BoxStream, unfold};
-    use sandbox_proxy_protocol::PROTOCOL_VERSION;
+    use sandbox_proxy_protocol::{PROTOCOL_VERSION, to_line};
     use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, DuplexStream};
 
     use super::*;

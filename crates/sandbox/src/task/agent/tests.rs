@@ -93,7 +93,7 @@ async fn a_minute_of_refusals_is_what_the_time_limit_found() {
 async fn limits_and_variables_reach_the_program() {
     let bed = Bed::new().await;
     bed.engine.then(Script::new().stdout(RESULT)).then(Script::new().stdout(RESULT));
-    let task = bed.sandbox.create_task(bed.spec.clone()).unwrap();
+    let task = bed.sandbox.create_task(bed.spec.clone().briefing(false)).unwrap();
     let prompt = Prompt::new("x").max_turns(NonZeroU32::new(3).unwrap()).max_budget_usd(2.5);
     task.execute(prompt).await.unwrap();
     let own = ContainerEnv::default().with("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "0");

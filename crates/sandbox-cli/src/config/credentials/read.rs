@@ -1,0 +1,333 @@
+//! Reads values from where this machine keeps them: what it runs and opens is nothing that a task could have written.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use located_yaml::{InvalidFile, Spanned};
+use sandbox::credentials::{SecretSource, SecretValue};
+use sandbox::host_path::{Found, PathError, PathProblem, Resolver};
+use zeroize::Zeroizing;
+
+use super::entry::{CredentialsFile, SessionToken};
+use super::source::{Kept, Source};
+use crate::config::Environment;
+
+/// Bytes of a file that holds a value.
+const LONGEST_FILE: u64 = 64 << 10;
+
+/// A value that is read again while a task runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Renewable {
+    /// The variable of the task that has the surrogate.
+    pub(crate) variable: String,
+    /// How long the value is good from when it was read.
+    pub(crate) ttl: Duration,
+    kept: Spanned<Kept>,
+}
+
+impl Renewable {
+    /// Reads it again.
+    pub(crate) async fn read(
+        &self,
+        environment: &Environment,
+        resolver: &Resolver,
+    ) -> Result<SecretValue, InvalidFile> {
+        read(&self.kept, environment, resolver).await
+    }
+}
+
+impl CredentialsFile {
+    /// Those of a configuration with this text.
+    #[cfg(test)]
+    pub(crate) fn of_text(yaml: &str) -> Self {
+        crate::config::ConfigFile::parse(yaml, "sandbox.yaml", Path::new("/project")).unwrap().credentials
+    }
+
+    /// The same with what this machine keeps read: programs are run, and files and keys read, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is in the way.
+    pub(crate) async fn read(
+        &self,
+        environment: &Environment,
+        resolver: &Resolver,
+    ) -> Result<Self, Vec<InvalidFile>> {
+        let mut read_file = self.clone();
+        let mut faults = Vec::new();
+        for source in read_file.sources_mut() {
+            let Some(kept) = source.kept() else { continue };
+            match read(kept, environment, resolver).await {
+                Ok(value) => *source = source.with(value),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        if faults.is_empty() { Ok(read_file) } else { Err(faults) }
+    }
+
+    /// The same with values of the usual form where this machine keeps the real ones: for commands that only look.
+    pub(crate) fn with_stand_ins(&self) -> Self {
+        let mut looked_at = self.clone();
+        for source in looked_at.sources_mut() {
+            *source = source.stand_in();
+        }
+        looked_at
+    }
+
+    /// What can be told to be in the way of [`read`](Self::read) without running or reading anything.
+    pub(crate) fn places(&self, environment: &Environment, resolver: &Resolver) -> Vec<InvalidFile> {
+        let kept = self.sources().filter_map(Source::kept);
+        kept.filter_map(|kept| {
+            let checked = match &**kept {
+                Kept::Command(command) => trusted_command(command, environment, resolver).map(drop),
+                Kept::File(path) => trusted(resolver, path).map(drop),
+                Kept::Keyring(_) => Ok(()),
+            };
+            checked.err().map(|fault| InvalidFile::new(kept.location(), fault))
+        })
+        .collect()
+    }
+
+    /// What has a time to live.
+    pub(crate) fn renewables(&self) -> Vec<Renewable> {
+        let masked = self.masked.iter().filter_map(|entry| {
+            let (ttl, kept) = (entry.ttl?, entry.value.kept()?.clone());
+            Some(Renewable { variable: entry.variable.clone(), ttl, kept })
+        });
+        let signing = self.signing.iter().flat_map(|entry| {
+            let parts = entry.sources().zip(entry.variables());
+            parts.filter_map(|(source, variable)| {
+                let (ttl, kept) = (entry.ttl?, source.kept()?.clone());
+                Some(Renewable { variable: variable.to_owned(), ttl, kept })
+            })
+        });
+        masked.chain(signing).collect()
+    }
+
+    fn sources_mut(&mut self) -> impl Iterator<Item = &mut Source> {
+        let masked = self.masked.iter_mut().map(|entry| &mut entry.value);
+        let signing = self.signing.iter_mut().flat_map(|entry| {
+            let token = match &mut entry.session_token {
+                SessionToken::None => None,
+                SessionToken::Required(source) | SessionToken::IfSet(source) => Some(source),
+            };
+            [&mut entry.access_key_id, &mut entry.secret_access_key].into_iter().chain(token)
+        });
+        masked.chain(signing)
+    }
+}
+
+async fn read(
+    kept: &Spanned<Kept>,
+    environment: &Environment,
+    resolver: &Resolver,
+) -> Result<SecretValue, InvalidFile> {
+    let fault = |fault: String| InvalidFile::new(kept.location(), fault);
+    let bytes = match &**kept {
+        Kept::Command(command) => {
+            let command = trusted_command(command, environment, resolver).map_err(fault)?;
+            SecretSource::Command(command).read().await.map_err(|error| fault(error.to_string()))?
+        }
+        Kept::File(path) => {
+            let found = trusted(resolver, path).map_err(fault)?;
+            Zeroizing::new(found.read(LONGEST_FILE).map_err(|error| fault(said(&error)))?)
+        }
+        Kept::Keyring(name) => {
+            SecretSource::Keyring(name.clone()).read().await.map_err(|error| fault(error.to_string()))?
+        }
+    };
+    value(&bytes)
+        .map_err(|problem| fault(format!("{problem}, so it is no secret: check where it comes from")))
+}
+
+/// What was read, without one line feed at its end.
+fn value(bytes: &[u8]) -> Result<SecretValue, &'static str> {
+    let text = str::from_utf8(bytes.strip_suffix(b"\n").unwrap_or(bytes));
+    match text {
+        Ok("") => Err("this gave nothing"),
+        Ok(text) => Ok(SecretValue::new(text)),
+        Err(_) => Err("what this gave is not UTF-8"),
+    }
+}
+
+/// The command with the whole path of its program, which no task can have written. Arguments that are paths are checked like it: a
+/// script that a task could have written is as good as a program.
+fn trusted_command(
+    command: &[String],
+    environment: &Environment,
+    resolver: &Resolver,
+) -> Result<Vec<String>, String> {
+    let (program, arguments) = command.split_first().ok_or("the command is empty")?;
+    let path = if program.starts_with('/') {
+        trusted(resolver, Path::new(program))?;
+        program.clone()
+    } else {
+        // A relative folder of it is another one where the command runs.
+        let folders = environment.exact("PATH").unwrap_or_default();
+        let candidates = std::env::split_paths(folders).filter(|folder| folder.is_absolute());
+        let is_file = |path: &PathBuf| resolver.find(path).is_ok_and(|found| found.is_file());
+        let path = candidates.map(|folder| folder.join(program)).find(is_file).ok_or_else(|| {
+            format!(
+                "there is no program `{}` in the folders of PATH: install it, or write its whole path",
+                program.escape_debug()
+            )
+        })?;
+        trusted(resolver, &path)?;
+        path.to_str().ok_or("the path of the program is not UTF-8")?.to_owned()
+    };
+    for argument in arguments.iter().filter(|argument| argument.starts_with('/')) {
+        match resolver.find(Path::new(argument)) {
+            // What is missing, or cannot be entered, may be no path at all.
+            Err(error) if !matches!(error.problem(), PathProblem::Link { .. }) => {}
+            _ => drop(trusted(resolver, Path::new(argument))?),
+        }
+    }
+    Ok(std::iter::once(path).chain(arguments.iter().cloned()).collect())
+}
+
+/// The file at `path`, which no task can have written, nor read.
+fn trusted(resolver: &Resolver, path: &Path) -> Result<Found, String> {
+    let found = resolver.find(path).map_err(|error| said(&error))?;
+    if found.is_untrusted() {
+        return Err(format!(
+            "`{}` lies where tasks can write, so it is not obeyed: keep it elsewhere",
+            path.display().to_string().escape_debug()
+        ));
+    }
+    Ok(found)
+}
+
+/// The error with its cause.
+fn said(error: &PathError) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    const VALUE: &str = "hunter2-hunter2-hunter2";
+
+    /// A machine: `/host` of a user, `/tree` of tasks, each with a program `get` and a file `token`.
+    struct Machine {
+        root: tempfile::TempDir,
+        resolver: Resolver,
+        environment: Environment,
+    }
+
+    impl Machine {
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            for folder in ["host", "tree"] {
+                let folder = root.path().join(folder);
+                fs::create_dir(&folder).unwrap();
+                fs::write(folder.join("token"), format!("{VALUE}\n")).unwrap();
+                fs::write(folder.join("get"), format!("#!/bin/sh\nprintf '%s' \"{VALUE}$1\"\n")).unwrap();
+                fs::set_permissions(folder.join("get"), fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            let resolver = Resolver::new([root.path().join("tree")]);
+            let path = format!("relative:{0}/host:{0}/tree:/usr/bin:/bin", root.path().display());
+            Self { resolver, environment: Environment::from([("PATH", path.as_str())]), root }
+        }
+
+        fn credentials(&self, value: &str) -> CredentialsFile {
+            let value = value.replace('@', &self.root.path().display().to_string());
+            let yaml =
+                format!("masked_secrets: {{T: {{value: {value}, scopes: [a.example], headers: [x]}}}}");
+            CredentialsFile::of_text(&yaml)
+        }
+
+        async fn read(&self, value: &str) -> Result<String, String> {
+            let credentials = self.credentials(value);
+            let read = credentials.read(&self.environment, &self.resolver).await;
+            let shown = format!("{read:?}");
+            assert!(!shown.contains("hunter2"), "{shown}");
+            let faults = |faults: Vec<InvalidFile>| {
+                faults.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
+            };
+            let read = read.map_err(faults)?;
+            Ok(read.masked[0].value.resolve(&self.environment).unwrap().expose().to_owned())
+        }
+    }
+
+    #[tokio::test]
+    async fn values_come_from_where_the_machine_keeps_them() {
+        let machine = Machine::new();
+        for (source, expected) in [
+            ("!file @/host/token", VALUE.to_owned()),
+            ("!command [get]", VALUE.to_owned()),
+            ("!command [@/host/get, ' $(id) &']", format!("{VALUE} $(id) &")),
+            // One line feed goes, and no more.
+            ("!command [printf, 'a\\n\\n']", "a\n".to_owned()),
+            ("!command [pwd]", "/".to_owned()),
+            ("written out", "written out".to_owned()),
+        ] {
+            assert_eq!(machine.read(source).await, Ok(expected), "{source}");
+        }
+        // Nothing that only looks runs or reads anything.
+        let looked_at = machine.credentials("!command [get]").with_stand_ins();
+        assert!(looked_at.prepare(&machine.environment).is_ok());
+        let unread = machine.credentials("!command [get]").prepare(&machine.environment).unwrap_err();
+        assert!(unread[0].to_string().contains("was not read"), "{unread:?}");
+    }
+
+    #[tokio::test]
+    async fn what_a_task_could_have_written_is_neither_run_nor_read() {
+        let machine = Machine::new();
+        symlink(machine.root.path().join("host/token"), machine.root.path().join("tree/link")).unwrap();
+        for source in [
+            "!file @/tree/token",
+            "!file @/tree/link",
+            "!command [@/tree/get]",
+            "!command [sh, @/tree/get]",
+            "!command [cat, @/tree/link]",
+        ] {
+            let fault = machine.read(source).await.unwrap_err();
+            assert!(
+                fault.starts_with("sandbox.yaml:1:29: ") && fault.contains("tasks can write"),
+                "{source}: {fault}"
+            );
+            let seen = machine.credentials(source).places(&machine.environment, &machine.resolver);
+            assert_eq!(seen.len(), 1, "{source}: {seen:?}");
+        }
+        // A folder of PATH that tasks can write is no way in: what is found there is refused.
+        fs::remove_file(machine.root.path().join("host/get")).unwrap();
+        let fault = machine.read("!command [get]").await.unwrap_err();
+        assert!(fault.contains("tasks can write"), "{fault}");
+        // The control: on a machine where tasks write elsewhere, each of them is read.
+        let machine = Machine { resolver: Resolver::default(), ..machine };
+        for source in ["!file @/tree/link", "!command [get]", "!command [sh, @/tree/get]"] {
+            assert_eq!(machine.read(source).await.as_deref(), Ok(VALUE), "{source}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_gives_no_secret_is_a_fault_that_shows_none() {
+        let machine = Machine::new();
+        fs::write(machine.root.path().join("host/empty"), "\n").unwrap();
+        fs::write(machine.root.path().join("host/binary"), b"\xff").unwrap();
+        fs::write(machine.root.path().join("host/long"), "x".repeat(70_000)).unwrap();
+        for (source, expected) in [
+            ("!file @/host/none", "No such file"),
+            ("!file @/host/empty", "gave nothing"),
+            ("!file @/host/binary", "not UTF-8"),
+            ("!file @/host/long", "larger than"),
+            ("!file @/host", "not a regular file"),
+            ("!command ['true']", "gave nothing"),
+            ("!command [no-such-program-anywhere]", "in the folders of PATH"),
+            (
+                "!command [sh, -c, '@/host/get; echo not signed in >&2; exit 2']",
+                "exit status: 2: not signed in",
+            ),
+        ] {
+            let fault = machine.read(source).await.unwrap_err();
+            assert!(fault.contains(expected), "{source}: {fault}");
+        }
+    }
+}

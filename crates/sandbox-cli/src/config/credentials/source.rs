@@ -1,0 +1,223 @@
+//! Where the value of a credential comes from: a text or variable, or a place where this machine keeps it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use located_yaml::{InvalidFile, Location, Spanned};
+use sandbox::credentials::SecretValue;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, EnumAccess, Error, VariantAccess, Visitor};
+
+use crate::config::Environment;
+use crate::config::setting::{Content, ENV_TAG, Setting};
+
+/// What takes the place of a value that nothing has read, where nothing but its form counts.
+const STAND_IN: &str = "stands-in-for-a-value-0123456789";
+
+/// The value of a credential, or where it is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Source {
+    /// A text or variable.
+    Setting(Setting),
+    /// A place of this machine, which is read when a command starts that was trusted to.
+    Kept(Spanned<Kept>),
+}
+
+/// A place where this machine keeps a value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Kept {
+    /// What a program prints; program first.
+    Command(Vec<String>),
+    /// What a file holds.
+    File(PathBuf),
+    /// The key of this name in the kernel's keyring of the user.
+    Keyring(String),
+}
+
+/// As it is written.
+enum Written {
+    Setting(Content),
+    Kept(Kept),
+}
+
+impl<'de> Deserialize<'de> for Source {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = Spanned::<Written>::deserialize(deserializer)?;
+        let location = written.location().clone();
+        Ok(match written.into_inner() {
+            Written::Setting(content) => Self::Setting(Setting::new(content, location)),
+            Written::Kept(kept) => Self::Kept(Spanned::new(kept, location)),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct WrittenVisitor;
+
+        impl<'de> Visitor<'de> for WrittenVisitor {
+            type Value = Written;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, `!env NAME`, `!command [PROGRAM, …]`, `!file PATH` or `!keyring NAME`")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Written, E> {
+                Ok(Written::Setting(Content::literal(text)))
+            }
+
+            fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Written, A::Error> {
+                let (tag, content) = tagged.variant::<String>()?;
+                let kept = match tag.as_str() {
+                    ENV_TAG => return Content::of_variable(content).map(Written::Setting),
+                    "command" => content.newtype_variant().ok().and_then(Kept::command),
+                    "file" => content.newtype_variant().ok().and_then(Kept::file),
+                    "keyring" => content.newtype_variant().ok().and_then(Kept::keyring),
+                    _ => {
+                        return Err(A::Error::custom(format!(
+                            "`!{}` means nothing here: use `!env NAME`, `!command [PROGRAM, …]`, `!file PATH` or `!keyring NAME`",
+                            tag.escape_debug()
+                        )));
+                    }
+                };
+                kept.map(Written::Kept).ok_or_else(|| A::Error::custom(Kept::usage(&tag)))
+            }
+        }
+
+        deserializer.deserialize_any(WrittenVisitor)
+    }
+}
+
+impl JsonSchema for Source {
+    fn schema_name() -> Cow<'static, str> {
+        "secret".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["string", "array"],
+            "description": "A text; `!env NAME`: the variable NAME where the command runs, which must be set; `!command [PROGRAM, ARGUMENT]`: what a program prints, run without a shell; `!file PATH`; or `!keyring NAME`: a key of the kernel's keyring of the user."
+        })
+    }
+}
+
+impl Kept {
+    /// A name that is looked up, or the whole path: what a relative one is depends on the folder.
+    fn command(command: Vec<String>) -> Option<Self> {
+        let program = command.first()?;
+        (!program.is_empty() && (program.starts_with('/') || !program.contains('/')))
+            .then_some(Self::Command(command))
+    }
+
+    fn file(path: String) -> Option<Self> {
+        (!path.is_empty()).then(|| Self::File(path.into()))
+    }
+
+    fn keyring(name: String) -> Option<Self> {
+        (!name.is_empty()).then_some(Self::Keyring(name))
+    }
+
+    fn usage(tag: &str) -> &'static str {
+        match tag {
+            "command" => {
+                "`!command` is followed by a list: a program, by its name or its whole path, and its arguments, as in `!command [op, read, \"op://vault/item/field\"]`"
+            }
+            "file" => "`!file` is followed by a path, as in `!file /run/secrets/token`",
+            _ => "`!keyring` is followed by the name of a key, as in `!keyring gh-token`",
+        }
+    }
+}
+
+impl fmt::Display for Kept {
+    /// What is done to read it, for whoever is to trust it. One argument never looks like two.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=@%+,".contains(c);
+        match self {
+            Self::Command(command) => {
+                let quoted = command.iter().map(|word| {
+                    if !word.is_empty() && word.chars().all(plain) {
+                        word.clone()
+                    } else {
+                        format!("{word:?}")
+                    }
+                });
+                write!(f, "run `{}` on this machine", quoted.collect::<Vec<_>>().join(" "))
+            }
+            Self::File(path) => write!(f, "read `{}` of this machine", path.display()),
+            Self::Keyring(name) => write!(f, "read the key `{name}` of your keyring"),
+        }
+    }
+}
+
+impl Source {
+    pub(super) fn variable(name: &str, location: Location) -> Self {
+        Self::Setting(Setting::variable(name, location))
+    }
+
+    /// The same, with a relative path of a file resolved in `folder`.
+    pub(super) fn relative_to(self, folder: &Path) -> Self {
+        match self {
+            Self::Kept(kept) => {
+                let location = kept.location().clone();
+                let kept = match kept.into_inner() {
+                    Kept::File(path) => Kept::File(folder.join(path)),
+                    other => other,
+                };
+                Self::Kept(Spanned::new(kept, location))
+            }
+            setting @ Self::Setting(_) => setting,
+        }
+    }
+
+    /// The name behind `!env`.
+    pub(crate) fn variable_name(&self) -> Option<&str> {
+        match self {
+            Self::Setting(setting) => setting.variable_name(),
+            Self::Kept(_) => None,
+        }
+    }
+
+    /// Whether the value stands in the file itself.
+    pub(super) fn is_literal(&self) -> bool {
+        matches!(self, Self::Setting(setting) if setting.variable_name().is_none())
+    }
+
+    /// The place where this machine keeps it, and where that is written.
+    pub(crate) fn kept(&self) -> Option<&Spanned<Kept>> {
+        match self {
+            Self::Setting(_) => None,
+            Self::Kept(kept) => Some(kept),
+        }
+    }
+
+    /// Where it is written.
+    pub(crate) fn location(&self) -> &Location {
+        match self {
+            Self::Setting(setting) => setting.location(),
+            Self::Kept(kept) => kept.location(),
+        }
+    }
+
+    /// The same with a value that was read.
+    pub(super) fn with(&self, value: SecretValue) -> Self {
+        Self::Setting(Setting::literal(value, self.location().clone()))
+    }
+
+    /// The same with a value of the usual form where this machine keeps the real one.
+    pub(super) fn stand_in(&self) -> Self {
+        if self.kept().is_some() { self.with(SecretValue::new(STAND_IN)) } else { self.clone() }
+    }
+
+    /// The value itself.
+    ///
+    /// # Errors
+    ///
+    /// When it is a variable that is not set, or was not read from where it is kept.
+    pub(super) fn resolve(&self, environment: &Environment) -> Result<SecretValue, InvalidFile> {
+        match self {
+            Self::Setting(setting) => setting.resolve(environment),
+            Self::Kept(kept) => Err(InvalidFile::new(kept.location(), "this value was not read")),
+        }
+    }
+}

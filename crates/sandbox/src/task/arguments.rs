@@ -1,0 +1,121 @@
+//! Arguments for Claude Code beside those that every execution has.
+
+use crate::spec::InvalidSpec;
+
+/// What is appended to Claude Code's system prompt.
+const APPEND: &str = "--append-system-prompt";
+/// The same from a file, which excludes it.
+const APPEND_FILE: &str = "--append-system-prompt-file";
+/// The longest argument: the kernel takes none of 128 KiB.
+const LONGEST: usize = 128 * 1024 - 1;
+/// Bytes that all of them may come to.
+const LONGEST_ALL: usize = 1024 * 1024;
+
+/// Options that would make the execution another thing than what is read, and what to use instead.
+const OURS: [(&[&str], &str); 5] = [
+    (
+        &["--output-format", "--input-format", "--verbose"],
+        "leave it out: events are always read as stream-json",
+    ),
+    (&["-p", "--print"], "leave it out: it is always given"),
+    (
+        &["-r", "--resume", "-c", "--continue", "--session-id", "--fork-session"],
+        "use the prompt's own setting for the session",
+    ),
+    (&["--model"], "use the prompt's own setting for the model"),
+    (&["-h", "--help", "-v", "--version"], "run the program itself to see that"),
+];
+
+/// Refuses what cannot be passed on.
+pub(super) fn check(arguments: &[String]) -> Result<(), InvalidSpec> {
+    let refused = |problem: String| Err(InvalidSpec::new("arguments", problem));
+    for argument in arguments {
+        let name = argument.split('=').next().unwrap_or_default();
+        if let Some((_, instead)) = OURS.iter().find(|(names, _)| names.contains(&name)) {
+            return refused(format!("`{name}` is the sandbox's to set; {instead}"));
+        }
+        if argument.contains('\0') {
+            return refused("must not contain NUL".to_owned());
+        }
+        if argument.len() > LONGEST {
+            return refused(format!("one is longer than {LONGEST} bytes; use a file"));
+        }
+    }
+    if arguments.iter().map(String::len).sum::<usize>() > LONGEST_ALL {
+        return refused(format!("are longer than {LONGEST_ALL} bytes together; use files"));
+    }
+    Ok(())
+}
+
+/// The arguments with `briefing` in what is appended to the system prompt. Claude Code takes one such text, so it goes before the caller's; it is
+/// left out where the caller's is in a file.
+pub(super) fn with_briefing(arguments: &[String], briefing: &str) -> Vec<String> {
+    let is = |argument: &String, name: &str| {
+        argument.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    };
+    if arguments.iter().any(|argument| is(argument, APPEND_FILE)) {
+        return arguments.to_vec();
+    }
+    let mut text = briefing.to_owned();
+    let mut others = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let theirs = match argument.strip_prefix(APPEND) {
+            Some("") => rest.next().map(String::as_str),
+            Some(value) => value.strip_prefix('='),
+            None => None,
+        };
+        match theirs {
+            Some(theirs) => text = format!("{briefing}\n\n{theirs}"),
+            None => others.push(argument.clone()),
+        }
+    }
+    [APPEND.to_owned(), text].into_iter().chain(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned(arguments: &[&str]) -> Vec<String> {
+        arguments.iter().map(|argument| (*argument).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_briefing_and_the_callers_text_are_one() {
+        for (arguments, expected) in [
+            (&[][..], &["--append-system-prompt", "b"][..]),
+            (&["--tools", "Bash"], &["--append-system-prompt", "b", "--tools", "Bash"]),
+            (
+                &["--append-system-prompt", "mine", "--tools", "Bash"],
+                &["--append-system-prompt", "b\n\nmine", "--tools", "Bash"],
+            ),
+            (&["--append-system-prompt=mine"], &["--append-system-prompt", "b\n\nmine"]),
+            (&["--append-system-prompt-file", "x"], &["--append-system-prompt-file", "x"]),
+            (&["--append-system-prompt"], &["--append-system-prompt", "b", "--append-system-prompt"]),
+        ] {
+            assert_eq!(with_briefing(&owned(arguments), "b"), owned(expected), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn what_would_change_what_is_read_is_refused() {
+        for argument in
+            ["--output-format", "--output-format=text", "-p", "--resume=x", "-c", "--model=opus", "a\0b"]
+        {
+            assert!(check(&owned(&["--tools", argument])).is_err(), "{argument}");
+        }
+        assert!(check(&["x".repeat(LONGEST + 1)]).is_err());
+        assert!(check(&vec!["x".repeat(100_000); 11]).is_err());
+        let good = [
+            "--mcp-config",
+            "/workspace/mcp.json",
+            "--strict-mcp-config",
+            "--allowedTools",
+            "Bash(git *)",
+            "--max-turns",
+            "3",
+        ];
+        check(&owned(&good)).unwrap();
+    }
+}

@@ -1,0 +1,162 @@
+//! Values that this machine keeps: read when a run starts that was trusted to, and again before their time is over.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use e2e_tests::secret::unique;
+use e2e_tests::world::World;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::command_line::project::{Ended, Project};
+
+/// How long to wait for what takes seconds.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A folder of the user: a program that prints what is in `value` there, and counts how often it was run.
+struct Keeper(tempfile::TempDir);
+
+impl Keeper {
+    fn new(value: &str) -> Self {
+        let keeper = Self(tempfile::tempdir().expect("a folder"));
+        keeper.set(value);
+        let script = "#!/bin/sh\ncd \"$(dirname \"$0\")\" && echo run >> runs && cat value\n";
+        fs::write(keeper.program(), script).expect("a file");
+        fs::set_permissions(keeper.program(), fs::Permissions::from_mode(0o755)).expect("a file");
+        keeper
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn program(&self) -> PathBuf {
+        self.path("get")
+    }
+
+    fn set(&self, value: &str) {
+        // In one step: it is read at any time.
+        fs::write(self.path("next"), format!("{value}\n")).expect("a file");
+        fs::rename(self.path("next"), self.path("value")).expect("a file");
+    }
+
+    fn runs(&self) -> usize {
+        fs::read_to_string(self.path("runs")).unwrap_or_default().lines().count()
+    }
+}
+
+/// A project whose task has `TOKEN`, for `host`, from `value`.
+fn project(host: &str, value: &str) -> Project {
+    let project = Project::new();
+    project.append(
+        ".sandbox/sandbox.yaml",
+        &format!(
+            "masked_secrets: {{TOKEN: {{value: {value}, scopes: [{host}], headers: [authorization]}}}}\n"
+        ),
+    );
+    project.write(".sandbox/network-allowlist.yaml", &format!("domains: [{host}]\n"));
+    project
+}
+
+fn command(program: &Path) -> String {
+    format!("!command [{}]", program.display())
+}
+
+/// Waits until `host` was asked with `value`.
+async fn arrived(host: &str, value: &str) {
+    let began = Instant::now();
+    while !format!("{:?}", World::shared().seen(host)).contains(value) {
+        assert!(began.elapsed() < PATIENCE, "the value does not arrive");
+        // tidy: sleep: between two looks
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_task_goes_on_with_the_value_that_was_read_again() {
+    let (first, second) = (unique("ghp_", 36), unique("ghp_", 36));
+    let (host, keeper) = ("kept-ttl.test", Keeper::new(&first));
+    let project = project(host, &format!("{}, ttl: 5s", command(&keeper.program())));
+    let (mut child, stdout) = project.start(
+        "echo ready; while sleep 0.2; do curl -sS -o /dev/null -H \"Authorization: Bearer $TOKEN\" https://kept-ttl.test/; done",
+    );
+    arrived(host, &first).await;
+    keeper.set(&second);
+    arrived(host, &second).await;
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("our own child");
+    assert_eq!(child.wait().expect("our own child").code(), Some(143));
+    drop(stdout);
+    let log = project.output(&["logs"]);
+    assert!(log.stdout.contains("\nPOLICY credentials renewed -> up\n"), "{log:?}");
+    assert!(!log.stdout.contains(&first) && !log.stdout.contains(&second), "{log:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_trusted_is_neither_run_nor_read() {
+    let keeper = Keeper::new(&unique("ghp_", 36));
+    let project = project("kept-trust.test", &command(&keeper.program()));
+    for arguments in [&["run", "--", "true"][..], &["agent", "hello"]] {
+        let refused: Ended = project.wary(arguments).output().expect("the sandbox command").into();
+        let asked = format!("- run `{}` on this machine, for the secret TOKEN", keeper.program().display());
+        refused.fails(125, &asked);
+    }
+    for arguments in [&["config", "check"][..], &["doctor"], &["trust", "--show"]] {
+        drop::<Ended>(project.wary(arguments).output().expect("the sandbox command").into());
+    }
+    assert_eq!(keeper.runs(), 0);
+    // The control: once it is trusted it runs, and once for each run.
+    let ran = project.run("true");
+    assert_eq!((ran.code, keeper.runs()), (Some(0), 1), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_or_file_that_a_task_could_have_written_is_refused_although_it_is_trusted() {
+    let host = "kept-planted.test";
+    let planted = |value: &str| {
+        let project = project(host, value);
+        project.write("planted", "ghp_0123456789abcdefghijklmnopqrstuvwxyz\n");
+        let refused = project.run("true");
+        refused.fails(125, "lies where tasks can write");
+    };
+    planted("!file ../planted");
+    let keeper = Keeper::new("unused");
+    fs::remove_file(keeper.program()).expect("a file");
+    let within = project(host, "x");
+    within.write("get", "#!/bin/sh\ntouch \"$0.ran\"; echo ghp_0123456789abcdefghijklmnopqrstuvwxyz\n");
+    let script = within.path().join("get");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a file");
+    for value in [command(&script), format!("!command [sh, {}]", script.display())] {
+        let text = fs::read_to_string(within.path().join(".sandbox/sandbox.yaml")).expect("a file");
+        let (before, _) = text.split_once("masked_secrets").expect("what was written");
+        let entry = format!("TOKEN: {{value: {value}, scopes: [{host}], headers: [authorization]}}");
+        within.write(".sandbox/sandbox.yaml", &format!("{before}masked_secrets: {{{entry}}}\n"));
+        within.run("true").fails(125, "lies where tasks can write");
+        assert!(!within.path().join("get.ran").exists());
+    }
+    // The control: the same script elsewhere.
+    fs::copy(&script, keeper.program()).expect("a file");
+    let ran = project(host, &command(&keeper.program())).run("true");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(keeper.path("get.ran").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_and_a_failing_program() {
+    let (host, value) = ("kept-file.test", unique("ghp_", 36));
+    let keeper = Keeper::new(&value);
+    let script =
+        format!("curl -sS -H \"Authorization: Bearer $TOKEN\" https://{host}/ >/dev/null; echo $TOKEN");
+    let ran = project(host, &format!("!file {}", keeper.path("value").display())).run(&script);
+    assert!(ran.code == Some(0) && !ran.stdout.contains(&value), "{ran:?}");
+    assert!(format!("{:?}", World::shared().seen(host)).contains(&value));
+
+    fs::write(
+        keeper.program(),
+        "#!/bin/sh\ncat \"$(dirname \"$0\")/value\"; echo you are signed out >&2; exit 7\n",
+    )
+    .expect("a file");
+    let failed = project(host, &command(&keeper.program())).run("true");
+    failed.fails(125, "failed with exit status: 7: you are signed out");
+    assert!(!failed.stderr.contains(&value), "{failed:?}");
+}
