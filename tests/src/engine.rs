@@ -11,6 +11,22 @@ use tokio::net::UnixStream;
 
 use crate::setting::Setting;
 
+/// Functions of Python: `without_filter()` removes the filter of packets of the network that it runs in, and says what came of it.
+pub const WITHOUT_FILTER: &str = r"
+import errno, socket, struct
+
+def netlink(kind, flags, family, resource, attributes):
+    return struct.pack('=IHHIIBBH', 20 + len(attributes), kind, flags, 1, 0, family, 0, socket.htons(resource)) + attributes
+
+def without_filter():
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12) as kernel:
+            name = struct.pack('=HH', 12, 1) + b'sandbox\0'
+            kernel.send(netlink(0x10, 1, 0, 10, b'') + netlink(0xa02, 5, 1, 0, name) + netlink(0x11, 1, 0, 10, b''))
+            return errno.errorcode.get(-struct.unpack_from('=i', kernel.recv(4096), 16)[0], 'removed')
+    except OSError as error: return errno.errorcode[error.errno]
+";
+
 /// One call of the engine's own API: status and body.
 ///
 /// # Panics

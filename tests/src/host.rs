@@ -1,6 +1,7 @@
 //! Listeners on the engine's host: what a task must not reach.
 
-use std::net::{Ipv6Addr, TcpListener};
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 use std::os::fd::AsFd as _;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -55,6 +56,27 @@ impl HostService {
     pub fn port(&self) -> u16 {
         self.port
     }
+}
+
+/// The IPv4 addresses of the host, loopback left out.
+#[must_use]
+pub fn addresses() -> BTreeSet<Ipv4Addr> {
+    let table = inside(|| std::fs::read_to_string("/proc/thread-self/net/fib_trie").unwrap_or_default());
+    let lines = || table.lines().map(str::trim);
+    // A line of the address, then one of what it is.
+    let own = lines().zip(lines().skip(1)).filter(|(_, kind)| *kind == "/32 host LOCAL");
+    let addresses = own.filter_map(|(address, _)| address.strip_prefix("|-- ")?.parse().ok());
+    addresses.filter(|address: &Ipv4Addr| !address.is_loopback()).collect()
+}
+
+/// A setting of the host's network, such as `ipv4/conf/eth0/rp_filter`.
+///
+/// # Panics
+///
+/// When it cannot be changed.
+pub fn set(setting: &str, value: &str) {
+    let (path, value) = (format!("/proc/sys/net/{setting}"), value.to_owned());
+    inside(move || std::fs::write(path, value).expect("a setting of the host's network"));
 }
 
 /// The link-local IPv6 addresses of the host's interfaces, with the interfaces' names.

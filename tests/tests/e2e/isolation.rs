@@ -200,6 +200,73 @@ async fn udp_and_icmp_to_the_outside_arrive_nowhere() {
     bed.close().await;
 }
 
+/// For each port that it reads: sends datagrams there to each of `TARGETS` as a program without rights can: as usual, without routes, from a
+/// socket that is bound to an interface, and through an interface that the message names. Writes what came of it.
+const DATAGRAMS: &str = r"
+import errno, socket, struct, sys, time
+def send(way, address, port):
+    number, device = next(found for found in socket.if_nameindex() if found[1] != 'lo')
+    with socket.socket(type=socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        if way == 'unrouted': sock.setsockopt(socket.SOL_SOCKET, socket.SO_DONTROUTE, 1)
+        if way == 'bound': sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode() + b'\0')
+        named = [(socket.IPPROTO_IP, 8, struct.pack('=iII', number, 0, 0))] if way == 'named' else []
+        try: return sock.sendmsg([way.encode()], named, 0, (address, port)) and 'sent'
+        except OSError as error: return errno.errorcode[error.errno]
+for line in sys.stdin:
+    found = set()
+    # The first of them wait for the neighbour's hardware address.
+    for _ in range(3):
+        found |= {way + ' ' + send(way, address, int(line)) for way in ['usual', 'unrouted', 'bound', 'named'] for address in TARGETS}
+        time.sleep(1)
+    print('tried', line.strip(), sorted(found), flush=True)
+";
+
+/// Without its filter, a task on an engine that does not check the way back (`rp_filter`) sends datagrams to any address of the host.
+#[tokio::test(flavor = "multi_thread")]
+async fn datagrams_to_the_host_arrive_nowhere_whatever_the_socket() {
+    let bed = Bed::new().await;
+    let sink = || host::inside(|| UdpSink::bind(Ipv4Addr::UNSPECIFIED));
+    let (sandboxed, unfiltered) = (sink(), sink());
+    let everybody = [Ipv4Addr::BROADCAST, Ipv4Addr::new(224, 0, 0, 1)];
+    let targets: Vec<String> =
+        host::addresses().into_iter().chain(everybody).map(|target| target.to_string()).collect();
+    assert!(targets.iter().any(|target| target == HOST), "{targets:?}");
+    let script = DATAGRAMS.replace("TARGETS", &json!(targets).to_string());
+    let command = bed.sandbox.create_command(bed.command(POLICY, &["python3", "-c", &script]));
+    let (mut writer, reader) = tokio::io::duplex(64);
+    let mut execution = command.expect("a good command").execute(Input::Reader(Box::new(reader)));
+    let mut attempt = async |sink: &UdpSink| {
+        let port = sink.address().port();
+        writer.write_all(format!("{port}\n").as_bytes()).await.expect("the task reads");
+        read_until(&mut execution, |output| output.contains(&format!("tried {port}"))).await
+    };
+    let outcome = attempt(&sandboxed).await;
+    for expected in ["'bound EPERM'", "'named EPERM'", "'unrouted "] {
+        assert!(outcome.contains(expected), "{outcome}");
+    }
+    assert!(!outcome.contains("sent"), "{outcome}");
+
+    let task = bed.container(Role::Task).await;
+    let facts = engine::json("GET", &format!("/containers/{task}/json"), None).await;
+    let network = facts["NetworkSettings"]["Networks"].as_object().and_then(|all| all.keys().next());
+    let network = network.expect("a task has a network");
+    let bridge = engine::json("GET", &format!("/networks/{network}/json"), None).await;
+    let bridge = bridge["network_interface"].as_str().expect("a bridge");
+    host::set(&format!("ipv4/conf/{bridge}/rp_filter"), "0");
+    let script = [engine::WITHOUT_FILTER, "print(without_filter())"].concat();
+    let within = json!({"image": Setting::of_this_run().clients_image, "entrypoint": [],
+        "command": ["python3", "-c", script], "cap_add": ["NET_ADMIN"], "netns": {"nsmode": "container", "value": facts["Id"]}});
+    assert_eq!(engine::printed(&within).await.trim(), "removed");
+    let control = attempt(&unfiltered).await;
+    assert!(control.contains("'bound sent'") && control.contains("'named sent'"), "{control}");
+    assert!(unfiltered.count() > 0, "{control}");
+    assert_eq!(sandboxed.count(), 0, "{outcome}");
+    drop(writer);
+    execution.await.expect("the sandbox works");
+    bed.close().await;
+}
+
 /// Sends an echo request to each address with each kind of socket, and says what comes of it.
 const PING: &str = r"
 python3 - $TARGETS <<'EOF'

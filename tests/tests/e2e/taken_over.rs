@@ -20,16 +20,7 @@ const HOST: &str = "203.0.113.254";
 /// Tries to reach each of `TARGETS`, a list of a name, an address and a port, over TCP and UDP: as usual, through each interface, and without
 /// routes. Each line is a name and what came of it. A connection that is refused has reached a host, and what was `sent` has left.
 const TABLE: &str = r"
-import concurrent.futures, errno, itertools, json, socket, struct, sys
-
-def netlink(kind, flags, family, resource, attributes):
-    return struct.pack('=IHHIIBBH', 20 + len(attributes), kind, flags, 1, 0, family, 0, socket.htons(resource)) + attributes
-
-def without_filter():
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12) as kernel:
-        name = struct.pack('=HH', 12, 1) + b'sandbox\0'
-        kernel.send(netlink(0x10, 1, 0, 10, b'') + netlink(0xa02, 5, 1, 0, name) + netlink(0x11, 1, 0, 10, b''))
-        return errno.errorcode.get(-struct.unpack_from('=i', kernel.recv(4096), 16)[0], 'removed')
+import concurrent.futures, itertools, json, sys
 
 def attempt(way, address, port, device, routed):
     try:
@@ -44,8 +35,7 @@ def attempt(way, address, port, device, routed):
     except TimeoutError: return 'silence'
     except OSError as error: return errno.errorcode[error.errno]
 
-try: print('filter', without_filter())
-except OSError as error: print('filter', errno.errorcode[error.errno])
+print('filter', without_filter())
 devices = [None] + [name for _, name in socket.if_nameindex() if name != 'lo']
 def row(kind):
     (name, address, port), way, device, routed = kind
@@ -135,7 +125,7 @@ struct Table(BTreeMap<String, Vec<String>>);
 
 impl Table {
     async fn of(targets: &Value, place: &Value) -> Self {
-        let script = TABLE.replace("TARGETS", &targets.to_string());
+        let script = [engine::WITHOUT_FILTER, &TABLE.replace("TARGETS", &targets.to_string())].concat();
         let mut spec = json!({"image": Setting::of_this_run().clients_image, "entrypoint": [], "user": "65534:65534",
             "command": ["python3", "-c", script], "cap_drop": ["ALL"], "no_new_privileges": true});
         engine::merge(&mut spec, place);

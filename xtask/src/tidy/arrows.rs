@@ -19,11 +19,12 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 22] = [
     Rule { package: "allowlist", may_use: &["located-yaml"], never_links: PURE },
     Rule { package: "located-yaml", may_use: &[], never_links: PURE },
     Rule { package: "claude-output", may_use: &["fuzz-input"], never_links: PURE },
     Rule { package: "sandbox-credentials", may_use: &["allowlist"], never_links: PURE },
+    Rule { package: "sandbox-packet-filter", may_use: &[], never_links: PURE },
     Rule { package: "sandbox-panic-hook", may_use: &[], never_links: PURE },
     Rule {
         package: "sandbox-proxy-protocol",
@@ -36,6 +37,7 @@ const RULES: [Rule; 21] = [
             "allowlist",
             "fuzz-input",
             "sandbox-credentials",
+            "sandbox-packet-filter",
             "sandbox-panic-hook",
             "sandbox-proxy-protocol",
         ],
@@ -74,6 +76,7 @@ const RULES: [Rule; 21] = [
             "sandbox-files",
             "sandbox-inside",
             "sandbox-gate",
+            "sandbox-packet-filter",
             "sandbox-podman",
             "sandbox-proxy-protocol",
             "sandbox-session",

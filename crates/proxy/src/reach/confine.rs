@@ -7,7 +7,7 @@ use sandbox_proxy_protocol::Reach;
 
 use crate::interfaces::{Connected, connected};
 
-use super::{kernel, rules};
+use super::rules;
 
 /// The port of the service that throws everything away.
 const DISCARD: u16 = 9;
@@ -47,7 +47,7 @@ pub fn confine(reach: &Reach) -> Result<(), Unconfined> {
     let misplaced = || Unconfined::Misplaced { address: reach.listen };
     let rules = rules::of(reach, &networks).ok_or_else(misplaced)?;
     let neighbour = neighbour(reach, &networks).ok_or_else(misplaced)?;
-    kernel::apply(&rules).map_err(Unconfined::Refused)?;
+    sandbox_packet_filter::apply(&rules).map_err(Unconfined::Refused)?;
     refused(neighbour).map_err(|found| Unconfined::Ignored { found })
 }
 

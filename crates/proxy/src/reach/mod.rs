@@ -6,8 +6,6 @@
 //! in spite of any route.
 
 mod confine;
-mod kernel;
-mod messages;
 mod rights;
 mod rules;
 

@@ -3,81 +3,46 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, Ipv4Net};
+use sandbox_packet_filter::{Condition, LOOPBACK, Rule, TCP, UDP};
 use sandbox_proxy_protocol::Reach;
 
 use crate::dns::REFUSED_V4;
 use crate::interfaces::Connected;
-
-/// The kernel gives it this number in every network namespace.
-const LOOPBACK: u32 = 1;
-pub(super) const TCP: u8 = 6;
-pub(super) const UDP: u8 = 17;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Drop,
-    Accept,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Condition {
-    /// It is no IPv4 packet.
-    OtherFamily,
-    /// It leaves through the interface with this number.
-    Through(u32),
-    /// It goes to an address of this network. Only where the family is IPv4.
-    To(Ipv4Net),
-    /// It has this protocol.
-    Protocol(u8),
-    /// It goes to this port. Only where the protocol is TCP or UDP.
-    Port(u16),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rule {
-    pub(super) conditions: Vec<Condition>,
-    pub(super) verdict: Verdict,
-}
 
 /// The rules for a proxy with these networks; what none decides does not leave. `None`: the proxy's address is on none of them.
 pub(super) fn of(reach: &Reach, networks: &[Connected]) -> Option<Vec<Rule>> {
     let link = networks.iter().find(|network| network.address == reach.listen)?;
     let through_link = Condition::Through(link.interface);
     let mut rules = vec![
-        accept([Condition::Through(LOOPBACK)]),
-        drop([Condition::OtherFamily]),
+        Rule::accept([Condition::Through(LOOPBACK)]),
+        Rule::drop([Condition::OtherFamily]),
         // Answers to the task, which are most of what there is.
-        accept([through_link.clone(), Condition::To(link.network)]),
-        drop([through_link]),
+        Rule::accept([through_link.clone(), Condition::To(link.network)]),
+        Rule::drop([through_link]),
     ];
     if let IpAddr::V4(dns) = reach.dns.ip() {
-        let to_port =
-            |protocol| accept([host(dns), Condition::Protocol(protocol), Condition::Port(reach.dns.port())]);
+        let to_port = |protocol| {
+            Rule::accept([
+                Condition::to_host(dns),
+                Condition::Protocol(protocol),
+                Condition::Port(reach.dns.port()),
+            ])
+        };
         rules.extend([UDP, TCP].map(to_port));
     }
     // The gateway and other proxies: no exception opens their network.
     let beside = networks.iter().filter(|network| network.interface != link.interface);
-    rules.extend(beside.map(|network| drop([Condition::To(network.network)])));
+    rules.extend(beside.map(|network| Rule::drop([Condition::To(network.network)])));
     let allowed: Vec<Ipv4Net> = reach.allow_addresses.iter().filter_map(v4_network).collect();
     // A machine may have hundreds, and nearly all are refused anyway.
     let reached = |address: &&Ipv4Addr| is_in(&allowed, **address) || !is_in(&REFUSED_V4, **address);
-    rules.extend(reach.host_addresses.iter().filter(reached).map(|address| drop([host(*address)])));
-    rules.extend(allowed.iter().map(|network| accept([Condition::To(*network)])));
-    rules.extend(REFUSED_V4.map(|network| drop([Condition::To(network)])));
-    rules.push(accept([]));
+    rules.extend(
+        reach.host_addresses.iter().filter(reached).map(|address| Rule::drop([Condition::to_host(*address)])),
+    );
+    rules.extend(allowed.iter().map(|network| Rule::accept([Condition::To(*network)])));
+    rules.extend(REFUSED_V4.map(|network| Rule::drop([Condition::To(network)])));
+    rules.push(Rule::accept([]));
     Some(rules)
-}
-
-fn accept(conditions: impl Into<Vec<Condition>>) -> Rule {
-    Rule { conditions: conditions.into(), verdict: Verdict::Accept }
-}
-
-fn drop(conditions: impl Into<Vec<Condition>>) -> Rule {
-    Rule { conditions: conditions.into(), verdict: Verdict::Drop }
-}
-
-fn host(address: Ipv4Addr) -> Condition {
-    Condition::To(Ipv4Net::from(address))
 }
 
 fn is_in(networks: &[Ipv4Net], address: Ipv4Addr) -> bool {
@@ -94,6 +59,8 @@ fn v4_network(network: &IpNet) -> Option<Ipv4Net> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+
+    use sandbox_packet_filter::Verdict;
 
     use super::*;
     use crate::dns::AddressGuard;
@@ -178,7 +145,7 @@ mod tests {
             let to_dns = Packet { protocol, port, ..packet(EGRESS, "192.168.1.1") };
             assert_eq!(leaves(&rules, &to_dns), expected, "{protocol} {port}");
         }
-        assert!(rules.iter().any(|rule| *rule == drop([Condition::OtherFamily])));
+        assert!(rules.iter().any(|rule| *rule == Rule::drop([Condition::OtherFamily])));
     }
 
     #[test]

@@ -74,6 +74,14 @@ pub enum ContainerError {
         /// What could not be read.
         problem: String,
     },
+    /// The kernel would let the container send packets past its proxy.
+    #[error("failed to filter what container `{container}` sends: {problem}")]
+    Unfiltered {
+        /// Its name.
+        container: String,
+        /// Why, and what to do about it.
+        problem: String,
+    },
     /// The image lacks the program. A shell calls this 127.
     #[error("no program `{program}` in the image")]
     ProgramNotFound {

@@ -13,6 +13,7 @@ mod launcher;
 mod monitor;
 mod overlay;
 mod own_files;
+mod packets;
 mod plan;
 mod request;
 mod run;

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+use sandbox_packet_filter::{Condition, LOOPBACK, Rule};
+
 use crate::reap::Labels;
 use crate::spec::{Capability, ContainerEnv, Isolation, Mount, Sharing};
 
@@ -82,6 +84,16 @@ pub(crate) struct PlannedNetwork {
     pub(crate) sysctls: BTreeMap<String, String>,
     /// Whether its program begins with the right to confine itself to a part of them, which it then gives up.
     pub(crate) confines_itself: bool,
+}
+
+impl PlannedNetwork {
+    /// What may leave a container that has networks of ours and does not confine itself: what goes to its name server, which is its proxy.
+    pub(crate) fn filter(&self) -> Option<Vec<Rule>> {
+        let Networks::Attached(_) = self.networks else { return None };
+        let own = [Rule::accept([Condition::Through(LOOPBACK)]), Rule::drop([Condition::OtherFamily])];
+        let to_proxy = self.dns.map(|proxy| Rule::accept([Condition::to_host(proxy)]));
+        (!self.confines_itself).then(|| own.into_iter().chain(to_proxy).collect())
+    }
 }
 
 /// The networks of a container.

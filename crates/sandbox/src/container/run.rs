@@ -15,7 +15,7 @@ use super::kernel::{self, Node, Process};
 use super::launcher::{Answer, Exit, LaunchedProgram, ProgramControl, ProgramLog};
 use super::monitor::Monitor;
 use super::plan::ContainerPlan;
-use super::{apparmor, default_limits, support, verify};
+use super::{apparmor, default_limits, packets, support, verify};
 
 /// How long a process may take to be gone after SIGKILL. One in an uninterruptible sleep can take for ever.
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
@@ -346,7 +346,8 @@ impl Handle {
         Process { pid: state.pid, monitor: state.conmon_pid, id: self.id.as_str() }
     }
 
-    /// Compares a container that is set up with its plan, as the engine and the kernel report; returns the state of its processes.
+    /// Compares a container that is set up with its plan, as the engine and the kernel report, and has the kernel filter what it sends;
+    /// returns the state of its processes.
     async fn verify_set_up(&self, plan: &ContainerPlan, image: &ImageFacts) -> Result<State, ContainerError> {
         let inspection = self.inspect().await?;
         let unverifiable = |problem| ContainerError::Unverifiable { container: plan.name.clone(), problem };
@@ -375,6 +376,14 @@ impl Handle {
             facts.profile = Some(kernel::profile(&resolver, path));
         }
         self.as_planned(verify::attached(plan, image, &inspection, &facts))?;
+        if let Some(rules) = plan.network.filter() {
+            let filtered = packets::filter(process, rules).await;
+            let unfiltered = |error: packets::Unfiltered| ContainerError::Unfiltered {
+                container: plan.name.clone(),
+                problem: error.to_string(),
+            };
+            filtered.map_err(unfiltered)?;
+        }
         Ok(inspection.state)
     }
 

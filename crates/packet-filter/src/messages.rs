@@ -3,12 +3,12 @@
 //! Numbers are in network byte order, but for those of headers, which like an interface's are in the machine's. Names are those of
 //! `linux/netlink.h`, `linux/netfilter/nfnetlink.h` and `linux/netfilter/nf_tables.h`.
 
-use super::rules::{Condition, Rule, Verdict};
+use crate::rule::{Condition, Rule, Verdict};
 
 /// What the kernel answers with: an error, or that there was none.
-pub(super) const NLMSG_ERROR: u16 = 2;
+pub(crate) const NLMSG_ERROR: u16 = 2;
 /// Length, type, flags, sequence number, sender.
-pub(super) const HEADER: usize = 16;
+pub(crate) const HEADER: usize = 16;
 
 const REQUEST: u16 = 1;
 const ACKNOWLEDGE: u16 = 4;
@@ -47,7 +47,7 @@ const ADDRESS_OFFSET: u32 = 16;
 const PORT_OFFSET: u32 = 2;
 
 /// The messages, which the kernel answers with its errors, and behind them with an acknowledgement of the last rule.
-pub(super) fn batch(rules: &[Rule]) -> Vec<u8> {
+pub(crate) fn batch(rules: &[Rule]) -> Vec<u8> {
     let mut batch = Batch { bytes: Vec::new(), sequence: 0 };
     let table = text(1, NAME);
     let hook = [number(1, HOOK_OUTPUT), number(2, 0)].concat();

@@ -6,14 +6,19 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
 
-use super::messages::{HEADER, NLMSG_ERROR, batch};
-use super::rules::Rule;
+use crate::messages::{HEADER, NLMSG_ERROR, batch};
+use crate::rule::Rule;
 
 /// More than an answer to one of our messages is.
 const ANSWER: usize = 8 * 1024;
 
-/// Makes `rules` those of this network namespace, all or none.
-pub(super) fn apply(rules: &[Rule]) -> io::Result<()> {
+/// Makes `rules` those of the calling thread's network namespace, all or none: the first whose conditions all hold decides, and what none
+/// decides does not leave.
+///
+/// # Errors
+///
+/// When the thread has no right to do so, the namespace has such rules already, or the kernel has no `nf_tables`.
+pub fn apply(rules: &[Rule]) -> io::Result<()> {
     let kernel =
         socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
     send(&kernel, &batch(rules), SendFlags::empty())?;

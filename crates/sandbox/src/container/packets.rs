@@ -1,0 +1,88 @@
+//! Has the kernel hold a container to its proxy.
+//!
+//! A network without a gateway is not enough: a socket that is bound to an interface takes any address for a neighbour's, and the host
+//! answers for all of its own on every bridge. So the container's network gets a filter of what leaves, before its process starts. It is
+//! set up from the host's side: nothing in the container needs a right for it, and so nothing there can remove it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use sandbox_packet_filter::{Rule, apply};
+use tokio::sync::oneshot;
+
+use super::kernel::Process;
+
+/// Why the kernel does not hold a container to its proxy.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unfiltered {
+    /// The namespace cannot be found, or is not the container's own.
+    #[error("its network namespace cannot be used: {0}")]
+    Namespace(io::Error),
+    /// The namespace cannot be entered.
+    #[error("its network namespace cannot be entered: {0}; run the sandbox as the user of its engine")]
+    Entry(io::Error),
+    /// The kernel did not take the rules.
+    #[error("the kernel did not take the filter; it needs nf_tables (`modprobe nf_tables`): {0}")]
+    Refused(io::Error),
+}
+
+/// From now on what leaves the network of `process`, which is set up and does not run yet, is what `rules` let pass.
+///
+/// Not so where the engine runs without root, and this program as its user: such a network can be entered only by a process that gives up
+/// what it may do outside of it. Its host is the engine's own network, where nothing of the user's listens.
+pub(super) async fn filter(process: Process<'_>, rules: Vec<Rule>) -> Result<(), Unfiltered> {
+    let proc = Path::new("/proc");
+    let namespace = namespace(proc, process).map_err(Unfiltered::Namespace)?;
+    let (sender, receiver) = oneshot::channel();
+    // A thread of its own, which ends: it is in the container's network for good.
+    let spawned = std::thread::Builder::new().name("packet filter".to_owned()).spawn(move || {
+        let _ = sender.send(enter(&namespace).and_then(|()| apply(&rules).map_err(Unfiltered::Refused)));
+    });
+    spawned.map_err(Unfiltered::Entry)?;
+    match receiver.await {
+        Ok(Err(Unfiltered::Entry(error)))
+            if error.kind() == io::ErrorKind::PermissionDenied && is_of_other_users(proc, process) =>
+        {
+            tracing::debug!(container = process.id, "an engine without root: no filter of packets");
+            Ok(())
+        }
+        Ok(filtered) => filtered,
+        Err(_) => Err(Unfiltered::Entry(io::Error::other("the thread ended"))),
+    }
+}
+
+/// The network namespace of `process`, which must be the container's own.
+fn namespace(proc: &Path, process: Process<'_>) -> io::Result<File> {
+    let open = |process: &str| File::open(proc.join(process).join("ns/net"));
+    let identity = |namespace: File| namespace.metadata().map(|found| (found.dev(), found.ino()));
+    let namespace = open(&process.pid.to_string())?;
+    // The descriptor first: what it is looked at for afterwards cannot have been another process.
+    if !process.is_of_container(proc) {
+        return Err(io::Error::other("it is not the container's"));
+    }
+    let own = identity(namespace.try_clone()?)?;
+    // This program's, and the engine's, as far as that can be seen.
+    let engines = open(&process.monitor.to_string()).and_then(identity);
+    if identity(open("self")?)? == own || engines.is_ok_and(|engines| engines == own) {
+        return Err(io::Error::other("it is the host's"));
+    }
+    Ok(namespace)
+}
+
+fn enter(namespace: &File) -> Result<(), Unfiltered> {
+    let entered = move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network));
+    entered.map_err(|error| Unfiltered::Entry(error.into()))
+}
+
+/// Whether the engine has a user namespace of its own, as one without root has.
+fn is_of_other_users(proc: &Path, process: Process<'_>) -> bool {
+    let users = |process: &str| proc.join(process).join("ns/user").read_link();
+    match (users(&process.monitor.to_string()), users("self")) {
+        (Ok(engines), Ok(own)) => process.is_monitored(proc) && engines != own,
+        _ => false,
+    }
+}
