@@ -1,6 +1,7 @@
 //! Hands rules to the kernel.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
@@ -19,14 +20,23 @@ const ANSWER: usize = 8 * 1024;
 ///
 /// When the thread has no right to do so, the namespace has such rules already, or the kernel has no `nf_tables`.
 pub fn apply(rules: &[Rule]) -> io::Result<()> {
-    let kernel =
-        socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
-    send(&kernel, &batch(rules), SendFlags::empty())?;
+    ask(&connect()?, &batch(rules))
+}
+
+/// A socket that leads to the kernel's filters of this network namespace.
+pub(crate) fn connect() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::NETFILTER))?)
+}
+
+/// Sends `messages`, of which one asks for an acknowledgement, and returns when it came.
+pub(crate) fn ask(kernel: &OwnedFd, messages: &[u8]) -> io::Result<()> {
+    send(kernel, messages, SendFlags::empty())?;
     let mut acknowledged = false;
     let mut buffer = vec![0; ANSWER];
     while !acknowledged {
         // The kernel has answered when the call has returned.
-        let (received, _) = recv(&kernel, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
+        let (received, _) = recv(kernel, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
         let mut rest = buffer.get(..received).unwrap_or_default();
         while let Some((answer, behind)) = first(rest) {
             acknowledged |= answer?;

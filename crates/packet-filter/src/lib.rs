@@ -4,7 +4,9 @@
 
 mod kernel;
 mod messages;
+mod reports;
 mod rule;
 
 pub use kernel::apply;
-pub use rule::{Condition, LOOPBACK, Rule, TCP, UDP, Verdict};
+pub use reports::Reports;
+pub use rule::{Condition, ICMP, LOOPBACK, Rule, TCP, UDP, Verdict};

@@ -29,9 +29,16 @@ const FAMILY_NONE: u8 = 0;
 const FAMILY_INET: u8 = 1;
 const FAMILY_IPV4: u8 = 2;
 
+/// Who is told of packets (`linux/netfilter/nfnetlink_log.h`).
+const LOG_CONFIG: u16 = 4 << 8 | 1;
+const BIND: u8 = 1;
+
 /// What this process sends.
 const HOOK_OUTPUT: u32 = 3;
 const NAME: &str = "sandbox";
+const DROP: u32 = 0;
+const ACCEPT: u32 = 1;
+const LIMIT_PACKETS: u32 = 0;
 /// Where a verdict is kept, and where values are compared.
 const VERDICT_REGISTER: u32 = 0;
 const REGISTER: u32 = 1;
@@ -51,8 +58,7 @@ pub(crate) fn batch(rules: &[Rule]) -> Vec<u8> {
     let mut batch = Batch { bytes: Vec::new(), sequence: 0 };
     let table = text(1, NAME);
     let hook = [number(1, HOOK_OUTPUT), number(2, 0)].concat();
-    let chain =
-        [table.clone(), text(3, NAME), nested(4, &hook), number(5, code(Verdict::Drop)), text(7, "filter")];
+    let chain = [table.clone(), text(3, NAME), nested(4, &hook), number(5, DROP), text(7, "filter")];
     batch.frame(BATCH_BEGIN);
     batch.ask(NEW_TABLE, EXCLUSIVE, &table);
     batch.ask(NEW_CHAIN, EXCLUSIVE, &chain.concat());
@@ -62,6 +68,13 @@ pub(crate) fn batch(rules: &[Rule]) -> Vec<u8> {
         batch.ask(NEW_RULE, APPEND | acknowledge, &rule.concat());
     }
     batch.frame(BATCH_END);
+    batch.bytes
+}
+
+/// The message that makes its sender the one that packets are reported to as `group`, which the kernel acknowledges.
+pub(crate) fn listening(group: u16) -> Vec<u8> {
+    let mut batch = Batch { bytes: Vec::new(), sequence: 0 };
+    batch.push(LOG_CONFIG, REQUEST | ACKNOWLEDGE, FAMILY_NONE, group, &attribute(1, &[BIND]));
     batch.bytes
 }
 
@@ -94,18 +107,28 @@ impl Batch {
     }
 }
 
-fn code(verdict: Verdict) -> u32 {
-    match verdict {
-        Verdict::Drop => 0,
-        Verdict::Accept => 1,
-    }
-}
-
 fn expressions(rule: &Rule) -> Vec<u8> {
     let mut all: Vec<u8> = rule.conditions.iter().flat_map(condition).collect();
-    let verdict = nested(2, &number(1, code(rule.verdict)));
-    all.extend(expression("immediate", &[number(1, VERDICT_REGISTER), nested(2, &verdict)]));
+    all.extend(match rule.verdict {
+        Verdict::Drop => decide(DROP),
+        Verdict::Accept => decide(ACCEPT),
+        Verdict::Report { group, bytes } => report(group, bytes),
+    });
     all
+}
+
+fn decide(code: u32) -> Vec<u8> {
+    let verdict = nested(2, &number(1, code));
+    expression("immediate", &[number(1, VERDICT_REGISTER), nested(2, &verdict)])
+}
+
+/// The first packet of a second, with nothing kept back to be sent with others.
+fn report(group: u16, bytes: u32) -> Vec<u8> {
+    let (once, in_a_second) = (attribute(1, &1_u64.to_be_bytes()), attribute(2, &1_u64.to_be_bytes()));
+    let limit = expression("limit", &[once, in_a_second, number(3, 1), number(4, LIMIT_PACKETS)]);
+    let at_once = attribute(4, &1_u16.to_be_bytes());
+    let log = expression("log", &[attribute(1, &group.to_be_bytes()), number(3, bytes), at_once]);
+    [limit, log].concat()
 }
 
 fn condition(condition: &Condition) -> Vec<u8> {
@@ -123,6 +146,9 @@ fn condition(condition: &Condition) -> Vec<u8> {
         Condition::Protocol(protocol) => [meta(META_PROTOCOL), compare(EQUAL, &[*protocol])].concat(),
         Condition::Port(port) => {
             [payload(TRANSPORT_HEADER, PORT_OFFSET, 2), compare(EQUAL, &port.to_be_bytes())].concat()
+        }
+        Condition::Header { offset, mask, value } => {
+            [payload(TRANSPORT_HEADER, *offset, 4), masked(*mask), compare(EQUAL, value)].concat()
         }
     }
 }
@@ -162,7 +188,7 @@ fn text(kind: u16, value: &str) -> Vec<u8> {
 }
 
 /// Length, kind, value, and zeros up to a multiple of four, which do not count.
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
     bytes.extend(value);

@@ -7,6 +7,8 @@ use ipnet::Ipv4Net;
 /// The number that the kernel gives the loopback interface of every network namespace.
 pub const LOOPBACK: u32 = 1;
 /// The protocol's number.
+pub const ICMP: u8 = 1;
+/// The protocol's number.
 pub const TCP: u8 = 6;
 /// The protocol's number.
 pub const UDP: u8 = 17;
@@ -18,6 +20,13 @@ pub enum Verdict {
     Drop,
     /// It leaves.
     Accept,
+    /// The next rule decides; the packet is reported, once a second at most, and packets that come sooner are not counted.
+    Report {
+        /// Whom it is reported to: see [`Reports`](crate::Reports).
+        group: u16,
+        /// How much of it, in bytes.
+        bytes: u32,
+    },
 }
 
 /// Something that holds for a packet or not.
@@ -33,6 +42,15 @@ pub enum Condition {
     Protocol(u8),
     /// It goes to this port. Only where the protocol is TCP or UDP.
     Port(u16),
+    /// Four bytes of its protocol's header are these. Only where the protocol is known.
+    Header {
+        /// Where in the header.
+        offset: u32,
+        /// The bits that are compared.
+        mask: [u8; 4],
+        /// What they are.
+        value: [u8; 4],
+    },
 }
 
 /// What becomes of a packet for which all conditions hold, and no earlier rule has decided about it.
@@ -48,6 +66,11 @@ impl Rule {
     /// Lets packets leave.
     pub fn accept(conditions: impl Into<Vec<Condition>>) -> Self {
         Self { conditions: conditions.into(), verdict: Verdict::Accept }
+    }
+
+    /// Reports packets to `group`, so many bytes of each.
+    pub fn report(conditions: impl Into<Vec<Condition>>, group: u16, bytes: u32) -> Self {
+        Self { conditions: conditions.into(), verdict: Verdict::Report { group, bytes } }
     }
 
     /// Keeps packets from leaving.

@@ -15,8 +15,8 @@ pub use line::{LineError, LineFault, from_line, to_line, to_secret_line};
 pub use message::{Command, ProxyMessage};
 pub use private_key::PrivateKeyPem;
 pub use record::{
-    DnsAnswer, Event, OpenRequest, OpenStream, PolicyChange, PolicyState, Record, RequestOutcome,
-    RequestRecord, StreamRecord, TunnelRecord,
+    DnsAnswer, Event, OpenRequest, OpenStream, PolicyChange, PolicyState, PortProtocol, Record,
+    RequestOutcome, RequestRecord, StreamRecord, TunnelRecord,
 };
 pub use relay::{RelayAnswer, RelayRequest};
 pub use sandbox_credentials::wire::ReplacementMap;
@@ -25,4 +25,4 @@ pub use sandbox_credentials::wire::ReplacementMap;
 pub const LONGEST_DOWN_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The version of everything in this crate. A proxy refuses a [`StartConfig`] of any other version.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;

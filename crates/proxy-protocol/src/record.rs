@@ -51,6 +51,13 @@ pub enum Event {
         /// Why, where the proxy decided it.
         reason: Option<BlockReason>,
     },
+    /// The task came to a port of the proxy's that nothing serves, and was refused. Once a second at most.
+    PortRefused {
+        /// What it spoke.
+        protocol: PortProtocol,
+        /// The port.
+        port: u16,
+    },
     /// A limit of [`crate::Limits`] was reached.
     Limit {
         /// The limit's name: a field name of [`crate::Limits`].
@@ -72,6 +79,16 @@ pub enum Event {
         /// One sentence, not escaped.
         text: String,
     },
+}
+
+/// Whose port it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PortProtocol {
+    /// A connection.
+    Tcp,
+    /// A datagram.
+    Udp,
 }
 
 /// What was done about the policy.

@@ -55,6 +55,6 @@ mod upload;
 mod upstream;
 
 pub use control::{Column, ControlError};
-pub use reach::{Unconfined, confine, give_up_rights};
+pub use reach::{Confined, Unconfined, confine, give_up_rights};
 pub use run::{ProxyError, run, run_until};
 pub use tls::{AuthorityError, RootsError};

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use nix::sys::prctl::set_dumpable;
 use nix::sys::resource::{Resource, setrlimit};
 use sandbox_panic_hook::withhold_panic_messages;
+use sandbox_proxy::Confined;
 use sandbox_proxy_protocol::Reach;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
@@ -26,16 +27,16 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     // Rights are each thread's own: there is no other thread yet.
-    let unconfined = match reach.map(|reach| confine(&reach)) {
-        Some(Ok(unconfined)) => unconfined,
+    let confined = match reach.map(|reach| confine(&reach)) {
+        Some(Ok(confined)) => confined,
         Some(Err(error)) => {
             let _ = writeln!(std::io::stderr(), "sandbox-proxy: failed to give up its rights: {error}");
             return ExitCode::FAILURE;
         }
-        None => Some("it was started without its second argument".to_owned()),
+        None => Err("it was started without its second argument".to_owned()),
     };
     let ended = logging::begin(level).map_err(|error| error.to_string()).and_then(|logging| {
-        let ended = run(unconfined);
+        let ended = run(confined);
         logging.finish();
         ended
     });
@@ -58,20 +59,20 @@ fn arguments() -> Option<(LevelFilter, Option<Reach>)> {
 }
 
 /// Has the kernel hold this process to `reach`, and leaves it no right to change that. Says why the kernel does not.
-fn confine(reach: &Reach) -> std::io::Result<Option<String>> {
+fn confine(reach: &Reach) -> std::io::Result<Result<Confined, String>> {
     let confined = sandbox_proxy::confine(reach);
     sandbox_proxy::give_up_rights()?;
-    Ok(confined.err().map(|error| error.to_string()))
+    Ok(confined.map_err(|error| error.to_string()))
 }
 
-fn run(unconfined: Option<String>) -> Result<(), String> {
+fn run(confined: Result<Confined, String>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
     // Where it panics nothing is left half alive: the proxy ends, and with it the task's way out.
-    let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serve(unconfined))));
+    let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serve(confined))));
     // A thread may be inside a read of stdin, or a write that blocks: it is not waited for.
     runtime.shutdown_background();
     ended.unwrap_or_else(|_panic| Err("ended by a panic".to_owned()))
@@ -83,7 +84,7 @@ fn no_core_dumps() -> nix::Result<()> {
     set_dumpable(false)
 }
 
-async fn serve(unconfined: Option<String>) -> Result<(), String> {
+async fn serve(confined: Result<Confined, String>) -> Result<(), String> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
     let stop = async {
@@ -92,6 +93,6 @@ async fn serve(unconfined: Option<String>) -> Result<(), String> {
             _ = interrupt.recv() => {}
         }
     };
-    let ended = sandbox_proxy::run_until(tokio::io::stdin(), tokio::io::stdout(), unconfined, stop).await;
+    let ended = sandbox_proxy::run_until(tokio::io::stdin(), tokio::io::stdout(), confined, stop).await;
     ended.map_err(|error| error.to_string())
 }

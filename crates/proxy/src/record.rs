@@ -170,6 +170,7 @@ fn texts_of(event: &mut Event) -> Vec<(&mut String, usize)> {
     match event {
         // The names of services are the owner's.
         Event::TaskStart
+        | Event::PortRefused { .. }
         | Event::Limit { .. }
         | Event::Policy { .. }
         | Event::StreamOpen(_)

@@ -21,6 +21,7 @@ use crate::credential::Vault;
 use crate::dns::{AddressGuard, DnsSockets, Resolver};
 use crate::interfaces::own_addresses;
 use crate::policy::LivePolicy;
+use crate::reach::Confined;
 use crate::record::{self, Recorder};
 use crate::server::{self, Entrance, Listeners};
 use crate::services::{Services, probe};
@@ -90,12 +91,12 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let unconfined = Some("the proxy runs in a process that may do more".to_owned());
-    run_until(input, output, unconfined, std::future::pending()).await
+    let confined = Err("the proxy runs in a process that may do more".to_owned());
+    run_until(input, output, confined, std::future::pending()).await
 }
 
-/// Like [`run()`], and drains also when `stop` ends. The ready message says that this process is not held to its [`Reach`], and why, unless
-/// `unconfined` is none.
+/// Like [`run()`], and drains also when `stop` ends. The ready message says why this process is not held to its [`Reach`], if `confined` is an
+/// error.
 ///
 /// [`Reach`]: sandbox_proxy_protocol::Reach
 ///
@@ -105,7 +106,7 @@ where
 pub async fn run_until<R, W>(
     input: R,
     output: W,
-    unconfined: Option<String>,
+    confined: Result<Confined, String>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ProxyError>
 where
@@ -114,7 +115,7 @@ where
 {
     let (recorder, records) = record::channel();
     let mut writer = tokio::spawn(records.write_to(output));
-    let mut ended = live(Control::new(input), &recorder, unconfined, stop).await;
+    let mut ended = live(Control::new(input), &recorder, confined, stop).await;
     if let Err(error) = &ended {
         // A full queue means that the host no longer reads.
         let _ = recorder.send(ProxyMessage::Failed { reason: reason(error) });
@@ -135,7 +136,7 @@ where
 async fn live<R: AsyncRead + Unpin>(
     mut control: Control<R>,
     recorder: &Recorder,
-    unconfined: Option<String>,
+    confined: Result<Confined, String>,
     stop: impl Future<Output = ()>,
 ) -> Result<Farewell, ProxyError> {
     let mut stop = std::pin::pin!(stop);
@@ -145,7 +146,7 @@ async fn live<R: AsyncRead + Unpin>(
     };
     let drain = Duration::from_millis(config.limits.drain_ms) + DRAIN_MARGIN;
     let silence = config.limits.owner_timeout_ms.map(Duration::from_millis);
-    let (policy, mut services, stop_services) = begin(config, unconfined, recorder).await?;
+    let (policy, mut services, stop_services) = begin(config, confined, recorder).await?;
     let ended = tokio::select! {
         ended = control.follow(&policy, silence, recorder) => ended.map_err(ProxyError::from),
         () = stop => Ok(Farewell::Drain),
@@ -174,7 +175,7 @@ async fn live<R: AsyncRead + Unpin>(
 /// Binds every socket, says so, and starts to serve. What was bound is closed again when something fails.
 async fn begin(
     config: StartConfig,
-    unconfined: Option<String>,
+    confined: Result<Confined, String>,
     recorder: &Recorder,
 ) -> Result<(watch::Sender<LivePolicy>, JoinSet<()>, watch::Sender<bool>), ProxyError> {
     let StartConfig { protocol: _, policy, replacements, authority, listen, upstream, services, limits } =
@@ -198,6 +199,10 @@ async fn begin(
     let (live_policy, policy) = watch::channel(LivePolicy::new(policy));
     let (stop, stopped) = watch::channel(false);
     let mut services = JoinSet::new();
+    let (refusals, unconfined) = match confined {
+        Ok(confined) => (Some(confined.refusals), None),
+        Err(reason) => (None, Some(reason)),
+    };
     // The queue is empty: both fit.
     let _ = recorder.send(ProxyMessage::Ready { protocol: PROTOCOL_VERSION, unconfined });
     let _ = recorder.try_record(Event::TaskStart);
@@ -208,6 +213,15 @@ async fn begin(
         recorder.clone(),
         until_set(stopped.clone()),
     ));
+    match refusals {
+        Some(Ok(refusals)) => {
+            services.spawn(refusals.serve(recorder.clone(), until_set(stopped.clone())));
+        }
+        Some(Err(error)) => {
+            tracing::warn!(%error, "what the task asks of ports that nothing serves is not recorded");
+        }
+        None => {}
+    }
     tracing::info!(address = %listen.address, "serving");
     let context = Arc::new(Context {
         limits,
@@ -281,6 +295,10 @@ mod tests {
 
     const QUERY: &[u8] = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\x07example\0\0\x01\0\x01";
 
+    fn confined() -> Confined {
+        Confined { refusals: Err(io::ErrorKind::Unsupported.into()) }
+    }
+
     /// A proxy and its owner's end of the channel.
     struct Driven {
         listen: Listen,
@@ -293,7 +311,7 @@ mod tests {
         async fn start(listen: Listen, stop: impl Future<Output = ()> + Send + 'static) -> Self {
             let (owner, proxy) = tokio::io::duplex(64 * 1024);
             let (input, output) = tokio::io::split(proxy);
-            let ended = tokio::spawn(run_until(input, output, None, stop));
+            let ended = tokio::spawn(run_until(input, output, Ok(confined()), stop));
             let (messages, mut commands) = tokio::io::split(owner);
             commands.write_all(start_line(&listen).as_bytes()).await.unwrap();
             Self { listen, commands, messages: BufReader::new(messages), ended }
@@ -407,7 +425,7 @@ mod tests {
     async fn a_signal_before_the_start_document_ends_it() {
         let (_owner, proxy) = tokio::io::duplex(64);
         let (input, output) = tokio::io::split(proxy);
-        run_until(input, output, None, std::future::ready(())).await.unwrap();
+        run_until(input, output, Ok(confined()), std::future::ready(())).await.unwrap();
     }
 
     #[tokio::test]

@@ -97,8 +97,8 @@ pub mod network {
 /// What [`LogEntry::event`](network::LogEntry::event) is made of: the proxy's own words.
 pub mod network_event {
     pub use sandbox_proxy_protocol::{
-        BlockReason, DnsAnswer, Event, PolicyChange, PolicyState, RequestOutcome, RequestRecord, Scheme,
-        StreamRecord, TunnelRecord,
+        BlockReason, DnsAnswer, Event, PolicyChange, PolicyState, PortProtocol, RequestOutcome,
+        RequestRecord, Scheme, StreamRecord, TunnelRecord,
     };
 }
 

@@ -344,6 +344,28 @@ for port in $(seq 1 1024) 3128 8080 8081 8443 9090; do (exec 3<>/dev/tcp/$server
     bed.close().await;
 }
 
+/// Tries ports of the proxy one after the other, as fast as they are refused, for some seconds; prints how long it took, rounded up.
+const PORTS: &str = "server=$(awk '/nameserver/ {print $2}' /etc/resolv.conf)
+/probe tcp $server 80; /probe tcp $server 8081; /probe tcp $server 8082; /probe tcp $server 8083; echo x > /dev/udp/$server/443
+begin=$SECONDS; while (( SECONDS - begin < 4 )); do (exec 3<>/dev/tcp/$server/$((9000 + RANDOM % 1000))) 2>/dev/null; done
+echo took $((SECONDS + 1))";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ports_that_nothing_serves_are_refused_at_once_and_on_record_once_a_second() {
+    let bed = Bed::new().await;
+    let ran = bed.run(POLICY, PORTS).await;
+    assert_eq!(ran.stdout.matches("\"refused\"").count(), 3, "{}", ran.stdout);
+    let took: usize =
+        ran.stdout.rsplit("took ").next().and_then(|took| took.trim().parse().ok()).expect("a time");
+    let records = ran.log_lines("BLOCKED PORT ");
+    let of = |port: &str| records.iter().filter(|line| line.contains(&format!(" {port} -> refused"))).count();
+    assert_eq!((of("8081/tcp"), of("443/udp"), of("80/tcp")), (1, 1, 0), "{}", ran.log);
+    let connections = records.len() - of("443/udp");
+    assert!(connections > 1, "later ones are on record, too: {}", ran.log);
+    assert!(connections <= took + 1, "once a second, for {took} seconds: {}", ran.log);
+    bed.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn two_tasks_see_nothing_of_each_other() {
     let first = Bed::new().await;

@@ -3,14 +3,25 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
+use sandbox_packet_filter::{Reports, apply};
 use sandbox_proxy_protocol::Reach;
 
 use crate::interfaces::{Connected, connected};
 
-use super::rules;
+use super::{Refusals, rules};
 
 /// The port of the service that throws everything away.
 const DISCARD: u16 = 9;
+
+/// Any: the network is the proxy's own.
+const GROUP: u16 = 1;
+
+/// A proxy that the kernel confines.
+#[derive(Debug)]
+pub struct Confined {
+    /// What the kernel refuses the task, or why that is not known.
+    pub(crate) refusals: io::Result<Refusals>,
+}
 
 /// Why the kernel does not confine the proxy.
 #[derive(Debug, thiserror::Error)]
@@ -42,13 +53,22 @@ pub enum Unconfined {
 /// # Errors
 ///
 /// When the kernel cannot do that.
-pub fn confine(reach: &Reach) -> Result<(), Unconfined> {
+pub fn confine(reach: &Reach) -> Result<Confined, Unconfined> {
     let networks = connected().map_err(Unconfined::Networks)?;
     let misplaced = || Unconfined::Misplaced { address: reach.listen };
     let rules = rules::of(reach, &networks).ok_or_else(misplaced)?;
     let neighbour = neighbour(reach, &networks).ok_or_else(misplaced)?;
-    sandbox_packet_filter::apply(&rules).map_err(Unconfined::Refused)?;
-    refused(neighbour).map_err(|found| Unconfined::Ignored { found })
+    let reporting = rules::refusals(reach, &networks, GROUP).ok_or_else(misplaced)?;
+    let refusals = Reports::of_group(GROUP).and_then(|reports| {
+        apply(&[reporting, rules.clone()].concat())?;
+        Ok(Refusals(reports))
+    });
+    if refusals.is_err() {
+        // Not every kernel reports packets.
+        apply(&rules).map_err(Unconfined::Refused)?;
+    }
+    refused(neighbour).map_err(|found| Unconfined::Ignored { found })?;
+    Ok(Confined { refusals })
 }
 
 /// An address next to the proxy that it must not reach.

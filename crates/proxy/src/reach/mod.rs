@@ -6,8 +6,10 @@
 //! in spite of any route.
 
 mod confine;
+mod refusals;
 mod rights;
 mod rules;
 
-pub use confine::{Unconfined, confine};
+pub use confine::{Confined, Unconfined, confine};
+pub(crate) use refusals::Refusals;
 pub use rights::give_up_rights;

@@ -3,11 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, Ipv4Net};
-use sandbox_packet_filter::{Condition, LOOPBACK, Rule, TCP, UDP};
+use sandbox_packet_filter::{Condition, ICMP, LOOPBACK, Rule, TCP, UDP};
 use sandbox_proxy_protocol::Reach;
 
 use crate::dns::REFUSED_V4;
 use crate::interfaces::Connected;
+
+/// An answer of ICMP with the longest header of the packet that it quotes, and that one's ports.
+const REPORTED: u32 = 20 + 8 + 60 + 8;
 
 /// The rules for a proxy with these networks; what none decides does not leave. `None`: the proxy's address is on none of them.
 pub(super) fn of(reach: &Reach, networks: &[Connected]) -> Option<Vec<Rule>> {
@@ -43,6 +46,22 @@ pub(super) fn of(reach: &Reach, networks: &[Connected]) -> Option<Vec<Rule>> {
     rules.extend(REFUSED_V4.map(|network| Rule::drop([Condition::To(network)])));
     rules.push(Rule::accept([]));
     Some(rules)
+}
+
+/// Rules that report to `group` what the kernel refuses the task because nothing is served there. They come before the others.
+pub(super) fn refusals(reach: &Reach, networks: &[Connected], group: u16) -> Option<Vec<Rule>> {
+    let link = networks.iter().find(|network| network.address == reach.listen)?;
+    let answers = |protocol, header: &[(u32, [u8; 4], [u8; 4])]| {
+        let of_protocol = [Condition::Through(link.interface), Condition::Protocol(protocol)];
+        let fields = header.iter().map(|&(offset, mask, value)| Condition::Header { offset, mask, value });
+        Rule::report(of_protocol.into_iter().chain(fields).collect::<Vec<_>>(), group, REPORTED)
+    };
+    Some(vec![
+        // A reset that acknowledges and has no sequence number: there was no connection.
+        answers(TCP, &[(4, [0xff; 4], [0; 4]), (12, [0, 0x14, 0, 0], [0, 0x14, 0, 0])]),
+        // Destination unreachable: the port.
+        answers(ICMP, &[(0, [0xff, 0xff, 0, 0], [3, 3, 0, 0])]),
+    ])
 }
 
 fn is_in(networks: &[Ipv4Net], address: Ipv4Addr) -> bool {
@@ -81,11 +100,11 @@ mod tests {
 
     fn leaves(rules: &[Rule], packet: &Packet) -> bool {
         let holds = |condition: &Condition| match condition {
-            Condition::OtherFamily => false,
             Condition::Through(interface) => packet.through == *interface,
             Condition::To(network) => network.contains(&packet.to),
             Condition::Protocol(protocol) => packet.protocol == *protocol,
             Condition::Port(port) => packet.port == *port,
+            Condition::OtherFamily | Condition::Header { .. } => false,
         };
         let deciding = rules.iter().find(|rule| rule.conditions.iter().all(holds));
         deciding.is_some_and(|rule| rule.verdict == Verdict::Accept)

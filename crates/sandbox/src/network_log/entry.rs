@@ -65,13 +65,13 @@ impl LogEntry {
         Ok(serde_json::from_str(line)?)
     }
 
-    /// Whether something was refused: a request by the policy or a limit, a connection to a service, or a TLS connection.
+    /// Whether something was refused: a request by the policy or a limit, a connection to a service, a TLS connection, or a port.
     #[must_use]
     pub fn blocked(&self) -> bool {
         match &self.event {
             Event::Request(request) => request.decision == RequestOutcome::Blocked,
             Event::Stream(stream) => stream.decision == RequestOutcome::Blocked,
-            Event::TlsRefused { .. } => true,
+            Event::TlsRefused { .. } | Event::PortRefused { .. } => true,
             _ => false,
         }
     }
@@ -134,8 +134,8 @@ impl Formatter for PrintableAscii {
 mod tests {
     use proptest::prelude::*;
     use sandbox_proxy_protocol::{
-        DnsAnswer, OpenRequest, OpenStream, PolicyChange, PolicyState, RequestRecord, Scheme, StreamRecord,
-        TunnelRecord,
+        DnsAnswer, OpenRequest, OpenStream, PolicyChange, PolicyState, PortProtocol, RequestRecord, Scheme,
+        StreamRecord, TunnelRecord,
     };
 
     use super::*;
@@ -196,6 +196,7 @@ mod tests {
         });
         let stream_open = Event::StreamOpen(OpenStream { service: "db".to_owned(), port: 5432 });
         let limit = Event::Limit { limit: "requests".to_owned(), count: 4 };
+        let port = Event::PortRefused { protocol: PortProtocol::Udp, port: 443 };
         let warning = Event::Warning { text: "x".to_owned() };
         let policy = Event::Policy {
             change: PolicyChange::Down,
@@ -227,6 +228,7 @@ mod tests {
                     r#""bytes_up":1,"bytes_down":2,"duration_ms":3}"#
                 ),
             ),
+            (port, r#""event":"port_refused","protocol":"udp","port":443}"#),
             (limit, r#""event":"limit","limit":"requests","count":4}"#),
             (warning, r#""event":"warning","text":"x"}"#),
         ] {

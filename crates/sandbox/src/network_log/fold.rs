@@ -139,7 +139,9 @@ impl Repeats {
 
 fn may_repeat(event: &Event) -> bool {
     match event {
-        Event::Dns { .. } | Event::TlsRefused { .. } | Event::Warning { .. } => true,
+        Event::Dns { .. } | Event::TlsRefused { .. } | Event::PortRefused { .. } | Event::Warning { .. } => {
+            true
+        }
         Event::Request(request) => request.decision == RequestOutcome::Blocked,
         Event::Stream(stream) => stream.decision != RequestOutcome::Allowed,
         Event::TaskStart
@@ -161,7 +163,11 @@ fn is_permitted(event: &Event) -> bool {
         | Event::Policy { .. } => true,
         Event::Stream(stream) => stream.decision == RequestOutcome::Allowed,
         Event::Request(request) => request.decision != RequestOutcome::Blocked,
-        Event::Dns { .. } | Event::TlsRefused { .. } | Event::Limit { .. } | Event::Warning { .. } => false,
+        Event::Dns { .. }
+        | Event::TlsRefused { .. }
+        | Event::PortRefused { .. }
+        | Event::Limit { .. }
+        | Event::Warning { .. } => false,
     }
 }
 

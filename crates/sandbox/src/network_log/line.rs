@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use sandbox_proxy_protocol::{
-    BlockReason, DnsAnswer, Event, PolicyChange, PolicyState, Record, RequestOutcome, RequestRecord, Scheme,
-    StreamRecord, TunnelRecord,
+    BlockReason, DnsAnswer, Event, PolicyChange, PolicyState, PortProtocol, Record, RequestOutcome,
+    RequestRecord, Scheme, StreamRecord, TunnelRecord,
 };
 
 use super::escape;
@@ -40,6 +40,13 @@ pub(super) fn render(record: &Record) -> String {
             None,
             reason.as_ref(),
         ),
+        Event::PortRefused { protocol, port } => {
+            let protocol = match protocol {
+                PortProtocol::Tcp => "tcp",
+                PortProtocol::Udp => "udp",
+            };
+            format!("BLOCKED PORT {port}/{protocol} -> refused")
+        }
         Event::Limit { limit, count } => format!("LIMIT {} -> reached {count} times", escape::word(limit)),
         Event::Policy { change, state, until_ms } => policy(*change, *state, *until_ms),
         Event::Warning { text } => format!("WARNING {}", escape::text(text)),
@@ -243,6 +250,10 @@ mod tests {
                 reason: Some(Reason::NoSni.into())
             }),
             "BLOCKED TLS - -> unrecognized_name [reason: no_sni]"
+        );
+        assert_eq!(
+            line(Event::PortRefused { protocol: PortProtocol::Tcp, port: 8081 }),
+            "BLOCKED PORT 8081/tcp -> refused"
         );
         assert_eq!(
             line(Event::Limit { limit: "connections".to_owned(), count: 3 }),
