@@ -1,6 +1,6 @@
 //! A program as a file that the engine can mount.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -25,17 +25,27 @@ pub(super) fn stage(
 }
 
 fn place(folder: &Path, path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let is_right = fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & 0o777 == mode)
-        && fs::read(path).is_ok_and(|there| there == content);
-    if is_right {
+    let is_right = || {
+        fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & 0o777 == mode)
+            && fs::read(path).is_ok_and(|there| there == content)
+    };
+    if is_right() {
         return Ok(());
     }
     create_folder(folder, 0o755)?;
+    // A file that another launch has found must stay that very file until it is mounted.
+    let alone = File::open(folder)?;
+    alone.lock()?;
+    if is_right() {
+        return Ok(());
+    }
     Replacement::shared(mode).write(path, content)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     const MODE: u32 = 0o511;
@@ -55,5 +65,22 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"program");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
         assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn of_many_that_make_one_the_first_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("programs/x");
+        let begin = std::sync::Barrier::new(8);
+        let make = || {
+            begin.wait();
+            place(path.parent().unwrap(), &path, b"program", MODE).unwrap();
+            fs::metadata(&path).unwrap().ino()
+        };
+        let files: std::collections::BTreeSet<u64> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(files.len(), 1, "{files:?}");
     }
 }

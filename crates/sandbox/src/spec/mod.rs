@@ -4,6 +4,7 @@ mod env;
 mod git_settings;
 mod image;
 mod isolation;
+mod launch;
 mod limits;
 mod network;
 mod network_callback;
@@ -22,6 +23,7 @@ pub use isolation::{
     AppArmorProfile, Capability, Device, HostEntry, Isolation, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit,
     UlimitKind, UserNamespace,
 };
+pub(crate) use launch::Launch;
 pub use limits::ResourceLimits;
 pub use network::{Network, NetworkSandboxConfig};
 pub(crate) use network_callback::NetworkCallback;
@@ -33,7 +35,6 @@ pub(crate) use service::ServiceTarget;
 pub use ssh_signer::SshSigner;
 pub use stall::OnStall;
 pub(crate) use stall::Stall;
-pub(crate) use task::Launch;
 pub use task::{CommandSpec, TaskSpec};
 
 pub use sandbox_workspace::{InvalidSpec, Mount};

@@ -1,0 +1,230 @@
+//! What is common to tasks and commands.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use sandbox_files::host_path::Resolver;
+
+use super::{
+    ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits, Runtime,
+    Seccomp, SshSigner, http_1, over_https, with_git_settings,
+};
+
+/// What every image for tasks starts with.
+const ENTRY_POINT: &str = "/usr/local/bin/sandbox-entrypoint";
+
+/// What is common to tasks and commands.
+#[derive(Debug, Clone)]
+pub(crate) struct Launch {
+    pub(crate) context: String,
+    pub(crate) image: ImageTag,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) env: ContainerEnv,
+    pub(crate) network: Network,
+    pub(crate) network_log_dir: Option<PathBuf>,
+    pub(crate) on_network_event: Option<NetworkCallback>,
+    pub(crate) limits: ResourceLimits,
+    pub(crate) isolation: Isolation,
+    pub(crate) working_dir: Option<String>,
+    /// The name server of an unrestricted network; `None`: the engine's choice.
+    pub(crate) dns: Option<Ipv4Addr>,
+    pub(crate) ssh_signer: Option<Box<SshSigner>>,
+}
+
+impl Launch {
+    /// Where the container looks names up before it asks a server.
+    pub(crate) const HOSTS_FILE: &str = "/etc/hosts";
+    /// Where distributions keep the bundle of authorities.
+    pub(crate) const AUTHORITY_BUNDLES: [&str; 4] = [
+        "/etc/ssl/certs/ca-certificates.crt",
+        "/etc/pki/tls/certs/ca-bundle.crt",
+        "/etc/ssl/cert.pem",
+        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    ];
+
+    pub(crate) fn new(context: String, image: ImageTag) -> Self {
+        Self {
+            context,
+            image,
+            mounts: Vec::new(),
+            env: ContainerEnv::default(),
+            network: Network::default(),
+            network_log_dir: None,
+            on_network_event: None,
+            limits: ResourceLimits::default(),
+            isolation: Isolation::agent(),
+            working_dir: None,
+            dns: None,
+            ssh_signer: None,
+        }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
+        if self.context.is_empty() || self.context.len() > 512 || self.context.contains(char::is_control) {
+            return Err(InvalidSpec::new(
+                "execution_context_id",
+                "must be 1 to 512 bytes without control characters",
+            ));
+        }
+        for mount in &self.mounts {
+            mount.validate()?;
+        }
+        self.refuse_shadowing("/run/sandbox")?;
+        self.refuse_shadowing(ENTRY_POINT)?;
+        if matches!(self.network, Network::Sandboxed(_)) {
+            // The bundle that the image has lies at one of these, and the proxy's authority is in what lies over it.
+            Self::AUTHORITY_BUNDLES.into_iter().try_for_each(|bundle| self.refuse_shadowing(bundle))?;
+        }
+        self.refuse_twice()?;
+        self.env.validate()?;
+        self.limits.validate()?;
+        self.isolation.validate()?;
+        with_git_settings(&self.env, self.git_settings())?;
+        self.refuse_real_values()?;
+        self.refuse_contradictions()
+    }
+
+    /// Git's settings that go into variables, as keys and values.
+    pub(crate) fn git_settings(&self) -> Vec<(String, String)> {
+        let network = match &self.network {
+            Network::Sandboxed(config) => {
+                let hosts = config.secret_replacements().git_hosts();
+                hosts.into_iter().flat_map(over_https).chain([http_1()]).collect()
+            }
+            Network::Disabled | Network::Unrestricted => Vec::new(),
+        };
+        let signing = self.ssh_signer.iter().flat_map(|signer| signer.git_settings());
+        network.into_iter().chain(signing).collect()
+    }
+
+    /// A task that has a surrogate must not get the real value in another way.
+    fn gives_away(&self, text: &str) -> bool {
+        match &self.network {
+            Network::Sandboxed(config) => config.secret_replacements().surrogate_of(text).is_some(),
+            Network::Disabled | Network::Unrestricted => false,
+        }
+    }
+
+    /// Arguments are in every process list.
+    pub(crate) fn refuse_values_in(
+        &self,
+        field: &'static str,
+        arguments: &[String],
+    ) -> Result<(), InvalidSpec> {
+        if arguments.iter().any(|argument| self.gives_away(argument)) {
+            return Err(InvalidSpec::new(
+                field,
+                "holds the real value of a credential that the container has a surrogate of; write the surrogate's variable instead",
+            ));
+        }
+        Ok(())
+    }
+
+    fn refuse_real_values(&self) -> Result<(), InvalidSpec> {
+        let mut variables = self.env.variables().iter();
+        match variables.find(|(_, value)| self.gives_away(value)) {
+            Some((name, _)) => Err(InvalidSpec::new(
+                "env",
+                format!(
+                    "`{}` holds the real value of a credential that the container has a surrogate of; leave it out",
+                    name.escape_debug()
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// What each part permits for itself and the others do not.
+    fn refuse_contradictions(&self) -> Result<(), InvalidSpec> {
+        if let Some(tmpfs) = self.isolation.tmpfs.iter().find(|tmpfs| self.has_mount_at(&tmpfs.path)) {
+            return Err(InvalidSpec::new(
+                "isolation.tmpfs",
+                format!("a mount is already at `{}`; leave out one of them", tmpfs.path),
+            ));
+        }
+        if !self.isolation.hosts.is_empty() && self.has_mount_at(Self::HOSTS_FILE) {
+            return Err(InvalidSpec::new(
+                "isolation.hosts",
+                format!("a mount is already at `{}`; write the names into that file", Self::HOSTS_FILE),
+            ));
+        }
+        if self.ssh_signer.is_some() {
+            self.refuse_beside_a_signer()?;
+        }
+        if self.isolation.swap > 0 && self.limits.memory.is_none() {
+            return Err(InvalidSpec::new(
+                "isolation.swap",
+                "means nothing without resource_limits.memory; set both",
+            ));
+        }
+        if self.limits.disk.is_some()
+            && matches!(self.isolation.seccomp, Seccomp::Default | Seccomp::Unconfined)
+        {
+            return Err(InvalidSpec::new(
+                "resource_limits.disk",
+                "holds only with the sandbox's own filter of system calls, without which a task can write where no quota counts; leave \
+                 isolation.seccomp as it is",
+            ));
+        }
+        Ok(())
+    }
+
+    fn refuse_beside_a_signer(&self) -> Result<(), InvalidSpec> {
+        if self.env.variables().contains_key(SshSigner::VARIABLE) {
+            return Err(InvalidSpec::new(
+                "env",
+                format!("`{}` names the socket of the signer; leave it out", SshSigner::VARIABLE),
+            ));
+        }
+        if self.isolation.runtime == Some(Runtime::Runsc) {
+            return Err(InvalidSpec::new("ssh_signer", SshSigner::NOT_IN_GVISOR));
+        }
+        Ok(())
+    }
+
+    /// Whether a mount of the caller's is at `target`.
+    pub(crate) fn has_mount_at(&self, target: &str) -> bool {
+        self.mounts.iter().any(|mount| Path::new(mount.container_path()) == Path::new(target))
+    }
+
+    /// A mount at or above `owned` would hide what the sandbox puts there; one below it would change it.
+    pub(super) fn refuse_shadowing(&self, owned: &str) -> Result<(), InvalidSpec> {
+        let owned_path = Path::new(owned);
+        let shadows = |mount: &&Mount| {
+            let target = Path::new(mount.container_path());
+            target.starts_with(owned_path) || owned_path.starts_with(target)
+        };
+        match self.mounts.iter().find(shadows) {
+            Some(mount) => Err(InvalidSpec::new(
+                "mounts",
+                format!("`{}` would hide `{owned}`, which is the sandbox's own", mount.container_path()),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// From now on the mounts are those of the paths that were checked, wherever links lead later.
+    pub(crate) fn resolve_mounts(&mut self, resolver: &Resolver) -> Result<(), InvalidSpec> {
+        for mount in &mut self.mounts {
+            *mount = mount.resolved(resolver)?;
+        }
+        Ok(())
+    }
+
+    /// A task may have put a link in the place of what a later execution mounts.
+    pub(crate) fn refuse_moved_mounts(&self) -> Result<(), InvalidSpec> {
+        self.mounts.iter().try_for_each(Mount::refuse_moved)
+    }
+
+    fn refuse_twice(&self) -> Result<(), InvalidSpec> {
+        let mut targets: Vec<&str> = self.mounts.iter().map(Mount::container_path).collect();
+        targets.sort_unstable();
+        match targets.windows(2).find(|pair| pair.first() == pair.last()) {
+            Some(pair) => Err(InvalidSpec::new(
+                "mounts",
+                format!("`{}` is mounted twice", pair.first().copied().unwrap_or_default()),
+            )),
+            None => Ok(()),
+        }
+    }
+}
