@@ -33,6 +33,7 @@ pub use prerequisites::Prerequisites;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use proxy::proxy_records;
 pub(crate) use proxy::{PROGRAM as PROXY_PROGRAM, image_of as proxy_image};
+pub(crate) use relay::GATE_TOKEN;
 pub(crate) use remains::Remains;
 pub(crate) use running::{ProxyControl, RunningProxy};
 pub(crate) use shared::Egress;

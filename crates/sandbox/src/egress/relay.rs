@@ -31,6 +31,8 @@ const FOLDER: &str = "/run/sandbox/relay";
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Streams to one service at once: as many as a proxy has connections.
 const STREAMS: usize = 256;
+/// The variable of a task in which the password of the git server is.
+pub(crate) const GATE_TOKEN: &str = "SANDBOX_GATE_TOKEN";
 
 /// The sockets of one execution.
 #[derive(Debug)]
@@ -97,7 +99,7 @@ impl Relay {
         let token = self.token.as_ref()?.expose();
         let basic = BASE64.encode(format!("git:{token}"));
         Some(GateAccess {
-            variable: ("SANDBOX_GATE_TOKEN".to_owned(), token.to_owned()),
+            variable: (GATE_TOKEN.to_owned(), token.to_owned()),
             git_setting: (
                 format!("http.http://{}/.extraHeader", HostService::GATE),
                 format!("Authorization: Basic {basic}"),

@@ -8,11 +8,13 @@ use sandbox_inside::{Check, Order, ProcessLimit, Scratch};
 use crate::context::Shared;
 use crate::egress;
 use crate::program::INSIDE;
-use crate::spec::{ByteSize, Capability, Device, Isolation, Launch, Mount, Network};
+use crate::spec::{
+    ByteSize, Capability, Device, InvalidSpec, Isolation, Launch, Mount, Network, with_git_settings,
+};
 use sandbox_podman::ImageFacts;
 
 use super::VerifySpec;
-use crate::error::VerifyError;
+use crate::error::{SandboxError, VerifyError};
 
 /// Namespaces that no container shares with the host.
 const NAMESPACES: [&str; 5] = ["ipc", "mnt", "net", "pid", "uts"];
@@ -23,9 +25,10 @@ const ENGINE_VARIABLES: [&str; 5] = ["HOME", "HOSTNAME", "PATH", "TERM", "contai
 pub(super) fn order(
     shared: &Shared,
     spec: &VerifySpec,
+    launch: &Launch,
     image: &ImageFacts,
     checks: &[Check],
-) -> Result<Order, VerifyError> {
+) -> Result<Order, SandboxError> {
     let (isolation, limits) = &spec.guaranteed;
     let has_proxy = matches!(spec.network, Network::Sandboxed(_));
     let isolation = isolation.clone().resolved(&image.user, &spec.mounts);
@@ -45,7 +48,7 @@ pub(super) fn order(
         writable: writable(&spec.mounts),
         owned: owned(has_proxy),
         engine_socket: shared.config().engine.socket().display().to_string(),
-        variables: variables(spec, image),
+        variables: variables(launch, image)?,
         namespaces: namespaces().map_err(VerifyError::Namespaces)?,
         has_proxy,
     })
@@ -88,13 +91,13 @@ fn owned(has_proxy: bool) -> BTreeSet<String> {
     [INSIDE, Launch::HOSTS_FILE].into_iter().chain(trust).map(str::to_owned).collect()
 }
 
-fn variables(spec: &VerifySpec, image: &ImageFacts) -> BTreeSet<String> {
-    let named = spec.env.variables().keys().chain(image.env.keys());
-    named
-        .cloned()
-        .chain(ENGINE_VARIABLES.map(str::to_owned))
-        .chain(egress::trust_variables().map(str::to_owned))
-        .collect()
+fn variables(launch: &Launch, image: &ImageFacts) -> Result<BTreeSet<String>, InvalidSpec> {
+    // The last one is the gate's, where there is one.
+    let git_settings = launch.git_settings().into_iter().chain([Default::default()]).collect();
+    let env = with_git_settings(&launch.env, git_settings)?;
+    let ours = ENGINE_VARIABLES.into_iter().chain(egress::trust_variables()).chain([egress::GATE_TOKEN]);
+    let named = env.variables().keys().chain(image.env.keys()).cloned();
+    Ok(named.chain(ours.map(str::to_owned)).collect())
 }
 
 fn namespaces() -> std::io::Result<BTreeMap<String, String>> {

@@ -84,11 +84,11 @@ async fn inside(
     program: &Mount,
     expected: &[Check],
 ) -> Result<Vec<Finding>, SandboxError> {
-    let order = order(shared, spec, image, expected)?;
-    let order = serde_json::to_string(&order).map_err(VerifyError::Order)?;
     let (isolation, limits) = &spec.made;
     let limits = limits.timeout(LONGEST);
     let launch = launch(spec, isolation.clone(), limits);
+    let order = order(shared, spec, &launch, image, expected)?;
+    let order = serde_json::to_string(&order).map_err(VerifyError::Order)?;
     let (_, stdout) = run(shared, &launch, program, &["verify", &order]).await?;
     // A line that is not a finding is a missing finding.
     Ok(stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
