@@ -29,7 +29,7 @@ const FAMILY_NONE: u8 = 0;
 const FAMILY_INET: u8 = 1;
 const FAMILY_IPV4: u8 = 2;
 
-/// Who is told of packets (`linux/netfilter/nfnetlink_log.h`).
+/// Who gets the packets (`linux/netfilter/nfnetlink_log.h`).
 const LOG_CONFIG: u16 = 4 << 8 | 1;
 const BIND: u8 = 1;
 

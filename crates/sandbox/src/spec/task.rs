@@ -156,7 +156,7 @@ impl TaskSpec {
         }
     }
 
-    /// Whether Claude Code is told what it may reach and write, in at most 2 KiB that are appended to its system prompt. It names the policy's hosts and paths, the
+    /// Whether Claude Code's system prompt says, in at most 2 KiB that are appended to it, what it may reach and write. It names the policy's hosts and paths, the
     /// services, the mounts and the time limit. Default yes.
     #[must_use]
     pub fn briefing(mut self, briefing: bool) -> Self {

@@ -1,4 +1,4 @@
-//! What an agent is told of its limits before it begins, so that it does not have to find out by being refused.
+//! The limits of an agent, for its system prompt: it does not have to find them by being refused.
 //!
 //! The patterns of a policy and the names of mounts are text of others: they are shown in quotes, escaped and cut, and all of it is short.
 

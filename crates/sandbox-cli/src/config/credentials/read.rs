@@ -74,7 +74,7 @@ impl CredentialsFile {
         looked_at
     }
 
-    /// What can be told to be in the way of [`read`](Self::read) without running or reading anything.
+    /// What is already known to be in the way of [`read`](Self::read) without running or reading anything.
     pub(crate) fn places(&self, environment: &Environment, resolver: &Resolver) -> Vec<InvalidFile> {
         let kept = self.sources().filter_map(Source::kept);
         kept.filter_map(|kept| {
