@@ -13,9 +13,11 @@ use sandbox::{ContainerEnv, ExecutionResult, OnStall, Outcome, Prompt, ResourceL
 use crate::command_line::stand_in::RESULT;
 
 /// Far less than what Claude Code would try again for, far more than it takes to begin.
-const LIMIT: Duration = Duration::from_secs(25);
+const LIMIT: Duration = Duration::from_mins(1);
 /// The settings of what would otherwise take minutes.
 const SHORT: Duration = Duration::from_secs(2);
+/// Longer than Claude Code takes to begin on a busy machine.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// Executes one prompt in a bed of its own.
 async fn ended(set: impl AsyncFn(&Bed, TaskSpec) -> TaskSpec, prompt: Prompt) -> ExecutionResult {
@@ -99,7 +101,7 @@ async fn a_server_that_is_silent_is_an_event_and_an_end_if_asked() {
     assert_eq!(result.expect("a stop is an outcome").outcome, Outcome::Stopped);
     bed.close().await;
 
-    let stops = async |_: &Bed, spec: TaskSpec| spec.stall(SHORT, OnStall::Stop);
+    let stops = async |_: &Bed, spec: TaskSpec| spec.stall(SILENCE, OnStall::Stop);
     let result = ended(stops, Prompt::new("scenario:hang")).await;
     assert_eq!((result.outcome, result.timed_out), (Outcome::Stalled, false), "{result:?}");
     assert!(result.session_id.is_some(), "it can be resumed: {result:?}");

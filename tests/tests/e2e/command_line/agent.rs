@@ -148,7 +148,7 @@ async fn a_second_agent_in_a_project_has_a_session_of_its_own() {
         "direct",
         "--output",
         "stream-json",
-        "scenario:slow",
+        "scenario:hang",
     ];
     let mut first = project.sandbox(&begins).stdout(Stdio::piped()).spawn().expect("the sandbox command");
     let mut event = String::new();
