@@ -1,6 +1,4 @@
-//! Which packets leave a network namespace: a filter of the kernel's (`nf_tables`), set up without a program or a library.
-//!
-//! [`apply`] makes [`Rule`]s those of the calling thread's network namespace. Only who has `CAP_NET_ADMIN` there can remove them.
+#![doc = include_str!("../README.md")]
 
 mod kernel;
 mod messages;

@@ -1,7 +1,6 @@
 //! Where this machine keeps secrets outside of files: what a command prints, and keys of the kernel's keyring.
 
 use std::io;
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -86,7 +85,7 @@ impl SecretSource {
     /// When a command cannot be run, fails, prints 64 KiB or more, or takes longer than 30 seconds, and when there is no such key.
     pub async fn read(&self) -> Result<Zeroizing<Vec<u8>>, SecretSourceError> {
         match self {
-            Self::Command(command) => of_command(command, Some(Path::new("/")), Stdio::piped()).await,
+            Self::Command(command) => of_command(command, Stdio::piped()).await,
             Self::Keyring(name) => of_keyring(name),
         }
     }
@@ -95,7 +94,6 @@ impl SecretSource {
 /// What `command` prints. Where `stderr` is no pipe, errors show nothing of it.
 pub(crate) async fn of_command(
     command: &[String],
-    folder: Option<&Path>,
     stderr: Stdio,
 ) -> Result<Zeroizing<Vec<u8>>, SecretSourceError> {
     let Some((program, arguments)) = command.split_first() else {
@@ -106,9 +104,8 @@ pub(crate) async fn of_command(
     #[expect(clippy::disallowed_methods, reason = "the user's own program; it drives no engine")]
     let mut command = Command::new(program());
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).kill_on_drop(true);
-    if let Some(folder) = folder {
-        command.current_dir(folder);
-    }
+    // A relative path must not lead to what a task wrote.
+    command.current_dir("/");
     let mut child = command.spawn().map_err(failed)?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let run = async {

@@ -54,7 +54,7 @@ impl fmt::Debug for Passphrase {
 pub enum Unlock {
     /// This one.
     Passphrase(Passphrase),
-    /// The first line that a command prints, program first, run without a shell. It has 30 seconds, no stdin, and the caller's stderr.
+    /// The first line that a command prints, program first, run in `/` without a shell. It has 30 seconds, no stdin, and the caller's stderr.
     Command(Vec<String>),
     /// The key of type `user` named `sandbox-ssh` in the kernel's keyring of the user, as
     /// `keyctl padd user sandbox-ssh @u` puts it there. It is gone when the machine restarts, or when the user has logged out everywhere.
@@ -66,7 +66,7 @@ impl Unlock {
         match self {
             Self::Passphrase(passphrase) => Ok(passphrase.clone()),
             // What a program asks of a person comes on stderr.
-            Self::Command(command) => Self::first_line(of_command(command, None, Stdio::inherit()).await),
+            Self::Command(command) => Self::first_line(of_command(command, Stdio::inherit()).await),
             Self::Keyring => Self::first_line(of_keyring(KEYRING_NAME)),
         }
     }

@@ -59,9 +59,21 @@ fn given(unlock: SshUnlockArgs, environment: &Environment) -> Result<Option<Unlo
         return Ok(Some(Unlock::Passphrase(Passphrase::new(value)?)));
     }
     if !passphrase_command.is_empty() {
-        return Ok(Some(Unlock::Command(passphrase_command)));
+        return Ok(Some(Unlock::Command(from_here(passphrase_command)?)));
     }
     Ok(keyring.then_some(Unlock::Keyring))
+}
+
+/// The command with the whole path of its program, where that is a path: it does not run here.
+fn from_here(mut command: Vec<String>) -> Result<Vec<String>, Failure> {
+    if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
+        let path = std::path::absolute(&*program).map_err(Failure::doing("find the program"))?;
+        *program = path
+            .into_os_string()
+            .into_string()
+            .map_err(|_| Failure::usage("the path of the program is not UTF-8"))?;
+    }
+    Ok(command)
 }
 
 fn public(keys: &[KeyInfo], printer: Printer) {

@@ -1,11 +1,13 @@
 //! What `sandbox.yaml` says about SSH keys.
 
-use located_yaml::{InvalidFile, Spanned};
+use located_yaml::{InvalidFile, Location, Spanned};
+use sandbox::host_path::Resolver;
 use sandbox::ssh::{Passphrase, Scope, SshError, Unlock};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Environment;
+use super::credentials::trusted_command;
 use super::setting::Setting;
 
 /// The part `ssh`.
@@ -40,6 +42,7 @@ pub(crate) struct SshFile {
     pub(crate) scope: Scope,
     pub(crate) sign_all: bool,
     unlock: UnlockDocument,
+    place: Location,
 }
 
 impl SshFile {
@@ -60,7 +63,7 @@ impl SshFile {
             _ => {}
         }
         match scope.parse() {
-            Ok(name) => Ok(Self { scope: name, sign_all, unlock }),
+            Ok(name) => Ok(Self { scope: name, sign_all, unlock, place }),
             Err(error) => {
                 let error: SshError = error;
                 fault(&error.to_string())
@@ -72,11 +75,18 @@ impl SshFile {
     ///
     /// # Errors
     ///
-    /// When it is a variable that is not set, not text or empty.
-    pub(crate) fn unlock(&self, environment: &Environment) -> Result<Unlock, InvalidFile> {
+    /// When it is a variable that is not set, not text or empty, or a program that a task could have written.
+    pub(crate) fn unlock(
+        &self,
+        environment: &Environment,
+        resolver: &Resolver,
+    ) -> Result<Unlock, InvalidFile> {
         match &self.unlock {
             UnlockDocument::Keyring => Ok(Unlock::Keyring),
-            UnlockDocument::Command(command) => Ok(Unlock::Command(command.clone())),
+            UnlockDocument::Command(command) => {
+                let command = trusted_command(command, environment, resolver);
+                Ok(Unlock::Command(command.map_err(|fault| InvalidFile::new(&self.place, fault))?))
+            }
             UnlockDocument::Passphrase(setting) => {
                 let passphrase = Passphrase::new(setting.resolve(environment)?.expose());
                 let at = |error: SshError| InvalidFile::new(setting.location(), error.to_string());
@@ -112,26 +122,36 @@ mod tests {
 
     #[test]
     fn each_way_to_unlock_is_read_and_asked_for() {
-        let environment = Environment::from([("SECRET", "hunter2"), ("EMPTY", "")]);
+        let environment =
+            Environment::from([("SECRET", "hunter2"), ("EMPTY", ""), ("PATH", "/usr/bin:/bin")]);
+        let written = tempfile::tempdir().unwrap();
+        let resolver = Resolver::new([written.path()]);
         for (unlock, shown, requests) in [
             ("keyring", "Keyring", &[][..]),
             (
-                "{command: [pass, show, ssh]}",
-                r#"Command(["pass", "show", "ssh"])"#,
-                &["run `pass show ssh` on this machine"],
+                "{command: [/usr/bin/env, show, ssh]}",
+                r#"Command(["/usr/bin/env", "show", "ssh"])"#,
+                &["run `/usr/bin/env show ssh` on this machine"],
             ),
             ("{passphrase: !env SECRET}", "Passphrase(Passphrase(..))", &["read your variable SECRET"]),
         ] {
             let file = parse(&format!("ssh: {{scope: s, unlock: {unlock}}}")).unwrap();
-            assert_eq!(format!("{:?}", file.unlock(&environment).unwrap()), shown);
+            assert_eq!(format!("{:?}", file.unlock(&environment, &resolver).unwrap()), shown);
             assert!(!file.sign_all);
             let expected = [&["sign commits with your SSH keys of `s`"], requests].concat();
             assert_eq!(file.requests(), expected);
         }
         for (name, expected) in [("EMPTY", "empty"), ("MISSING", "not set")] {
             let file = parse(&format!("ssh: {{scope: s, unlock: {{passphrase: !env {name}}}}}")).unwrap();
-            let error = file.unlock(&environment).unwrap_err().to_string();
+            let error = file.unlock(&environment, &resolver).unwrap_err().to_string();
             assert!(error.starts_with("f:1:") && error.contains(expected), "{error}");
+        }
+        std::fs::write(written.path().join("ask"), "").unwrap();
+        let planted = written.path().join("ask").display().to_string();
+        for command in [format!("[{planted}]"), format!("[sh, {planted}]")] {
+            let file = parse(&format!("ssh: {{scope: s, unlock: {{command: {command}}}}}")).unwrap();
+            let error = file.unlock(&environment, &resolver).unwrap_err().to_string();
+            assert!(error.starts_with("f:1:") && error.contains("where tasks can write"), "{error}");
         }
         assert!(parse("ssh: {scope: s, unlock: keyring, sign_all: true}").unwrap().sign_all);
     }

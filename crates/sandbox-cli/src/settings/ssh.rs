@@ -38,7 +38,7 @@ impl TrustedProject {
     /// How the configuration unlocks keys: it may run a program.
     pub(crate) fn ssh_unlock(&self, environment: &Environment) -> Result<Unlock, Failure> {
         match &self.file.ssh {
-            Some(ssh) => Ok(ssh.unlock(environment)?),
+            Some(ssh) => Ok(ssh.unlock(environment, &self.resolver)?),
             None => Err(Failure::usage("nothing says where the passphrase comes from").with_hint(
                 "give --keyring, --passphrase-env NAME or --passphrase-command COMMAND, or `ssh.unlock` in .sandbox/sandbox.yaml",
             )),
@@ -50,7 +50,7 @@ impl TrustedProject {
         let Some(ssh) = &self.file.ssh else {
             return Ok(None);
         };
-        let scope = self.ssh_scope(None, ssh.unlock(environment)?)?;
+        let scope = self.ssh_scope(None, ssh.unlock(environment, &self.resolver)?)?;
         Ok(Some(SshSettings { scope, sign_all: ssh.sign_all }))
     }
 }

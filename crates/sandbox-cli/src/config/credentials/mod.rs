@@ -16,4 +16,5 @@ pub(super) use document::{MaskedDocument, SigningDocument};
 pub(crate) use entry::CredentialsFile;
 pub(super) use entry::SESSION_TOKEN;
 pub(crate) use read::Renewable;
+pub(super) use read::trusted_command;
 pub(crate) use source::Source;

@@ -152,7 +152,7 @@ fn value(bytes: &[u8]) -> Result<SecretValue, &'static str> {
 
 /// The command with the whole path of its program, which no task can have written. Arguments that are paths are checked like it: a
 /// script that a task could have written is as good as a program.
-fn trusted_command(
+pub(in crate::config) fn trusted_command(
     command: &[String],
     environment: &Environment,
     resolver: &Resolver,
