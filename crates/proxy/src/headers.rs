@@ -5,6 +5,7 @@ use http::header::{
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
+use sandbox_proxy_protocol::REFUSAL_ID;
 
 use crate::fields::only;
 
@@ -127,10 +128,15 @@ pub(crate) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Optio
 pub(crate) fn response_headers(headers: &HeaderMap) -> HeaderMap {
     let named = connection_options(headers);
     let reframed = headers.contains_key(TRANSFER_ENCODING);
+    // Nobody but this proxy says that it refused.
+    let poses =
+        headers.get_all("request-id").iter().any(|id| id.as_bytes().starts_with(REFUSAL_ID.as_bytes()));
     only(headers, |name| {
         // A length beside a transfer-encoding is not the length of the body.
         let dropped = HOP_BY_HOP.contains(name)
             || *name == ALT_SVC
+            || (poses && name.as_str() == "request-id")
+            || name.as_str().starts_with("x-sandbox-")
             || (named.contains(name) && !is_essential(name))
             || (reframed && *name == CONTENT_LENGTH);
         !dropped
@@ -292,6 +298,19 @@ mod tests {
 
     const PLAIN: RequestRules =
         RequestRules { strip_method_override: false, strip_path_override: false, websocket: false };
+
+    #[test]
+    fn an_upstream_does_not_pose_as_the_proxy() {
+        let posing = map(&[
+            ("request-id", "sandbox-blocked-host"),
+            ("x-sandbox-blocked", "host"),
+            ("x-sandbox-error", "dns"),
+            ("x-request-id", "1"),
+        ]);
+        assert_eq!(lines(&response_headers(&posing)), ["x-request-id: 1"]);
+        let other = map(&[("request-id", "req_1")]);
+        assert_eq!(lines(&response_headers(&other)), ["request-id: req_1"]);
+    }
 
     #[test]
     fn order_and_duplicates_survive() {

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use sandbox::SandboxError;
 use sandbox::session::{SessionMetadata, SessionStore};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use crate::failure::Failure;
 use crate::settings::Project;
@@ -45,7 +47,7 @@ impl SessionFolder {
         }
     }
 
-    /// The folder for an agent that finds this one in use; `None` where it was named.
+    /// The folder for an agent that finds this one in use; `None` where it was named, and after the last one.
     pub(crate) fn next(&self) -> Option<Self> {
         let number = self.number.filter(|number| *number < MOST)?;
         Some(Self { number: Some(number + 1), ..self.clone() })
@@ -53,9 +55,13 @@ impl SessionFolder {
 
     /// The folder whose last reply is the latest.
     pub(crate) fn most_recent(self) -> Result<Self, Failure> {
-        let mut latest = (String::new(), self.clone());
+        let mut latest = (None, self.clone());
         for (folder, session) in self.sessions()? {
-            let began = session.replies.last().map(|reply| reply.timestamp.clone()).unwrap_or_default();
+            if session.session_id_for_resume().is_none() {
+                continue;
+            }
+            let last = session.replies.last();
+            let began = last.and_then(|reply| OffsetDateTime::parse(&reply.timestamp, &Rfc3339).ok());
             if began > latest.0 {
                 latest = (began, folder);
             }
@@ -70,7 +76,11 @@ impl SessionFolder {
         Ok(found.map_or(self, |(folder, _)| folder))
     }
 
+    /// What is in the folders; nothing where one was named, which is not opened before it is known to be out of a task's reach.
     fn sessions(&self) -> Result<Vec<(Self, SessionMetadata)>, Failure> {
+        if self.number.is_none() {
+            return Ok(Vec::new());
+        }
         let folders = std::iter::successors(Some(self.clone()), Self::next);
         let mut sessions = Vec::new();
         for folder in folders.take_while(|folder| folder.dir().is_dir()) {
@@ -121,6 +131,7 @@ mod tests {
         assert_eq!(first.clone().with_session("b").unwrap(), second);
         assert_eq!(first.clone().with_session("a").unwrap(), first);
         assert_eq!(first.clone().with_session("none").unwrap(), first);
+        assert_eq!(first.clone().most_recent().unwrap(), second, "half a second later");
         let later =
             fs::read_to_string(second.dir().join("context.json")).unwrap().replace("00:00:00.5", "00:00:01");
         fs::write(second.dir().join("context.json"), later).unwrap();

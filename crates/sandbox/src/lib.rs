@@ -108,7 +108,7 @@ pub mod credentials {
         AwsAccessKey, HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError,
         SecretReplacements, SecretValue, SecretVariable, SigningCredential, prepare_secrets,
     };
-    pub use sandbox_ssh::{SecretSource, SecretSourceError};
+    pub use sandbox_ssh::{HostCommand, SecretSource, SecretSourceError};
 }
 
 /// The sessions of Claude Code.

@@ -12,6 +12,6 @@ pub use agent::{Allowed, Refusal, SignEvent, Signer};
 pub use error::SshError;
 pub use key::{KeyInfo, KeyKind, SigningKeys};
 pub use scope::Scope;
-pub use secret_source::{SecretSource, SecretSourceError};
+pub use secret_source::{HostCommand, SecretSource, SecretSourceError};
 pub use store::SshScope;
 pub use unlock::{Passphrase, Unlock};

@@ -1,5 +1,6 @@
 //! Where this machine keeps secrets outside of files: what a command prints, and keys of the kernel's keyring.
 
+use std::ffi::OsString;
 use std::io;
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,12 +17,33 @@ const COMMAND_OUTPUT: usize = 64 << 10;
 /// Characters of a command's stderr that an error shows, the last ones.
 const SHOWN: usize = 1000;
 
+/// A program of this machine and its arguments, run in `/` without a shell. It has 30 seconds, no stdin, and the caller's environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostCommand {
+    argv: Vec<String>,
+    search_path: Option<OsString>,
+}
+
+impl HostCommand {
+    /// The command `argv`, program first.
+    pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { argv: argv.into_iter().map(Into::into).collect(), search_path: None }
+    }
+
+    /// What `PATH` is for it. Default: the caller's.
+    #[must_use]
+    pub fn search_path(mut self, folders: impl Into<OsString>) -> Self {
+        self.search_path = Some(folders.into());
+        self
+    }
+}
+
 /// Where a secret is kept on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SecretSource {
-    /// What a command prints, program first, run in `/` without a shell. It has 30 seconds, no stdin, and the caller's environment.
-    Command(Vec<String>),
+    /// What a command prints.
+    Command(HostCommand),
     /// The key of type `user` with this name in the kernel's keyring of the user, as `keyctl padd user NAME @u` puts it there. It is gone
     /// when the machine restarts, or when the user has logged out everywhere.
     Keyring(String),
@@ -93,10 +115,11 @@ impl SecretSource {
 
 /// What `command` prints. Where `stderr` is no pipe, errors show nothing of it.
 pub(crate) async fn of_command(
-    command: &[String],
+    command: &HostCommand,
     stderr: Stdio,
 ) -> Result<Zeroizing<Vec<u8>>, SecretSourceError> {
-    let Some((program, arguments)) = command.split_first() else {
+    let HostCommand { argv, search_path } = command;
+    let Some((program, arguments)) = argv.split_first() else {
         return Err(SecretSourceError::NoProgram);
     };
     let program = || program.clone();
@@ -106,6 +129,9 @@ pub(crate) async fn of_command(
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).kill_on_drop(true);
     // A relative path must not lead to what a task wrote.
     command.current_dir("/");
+    if let Some(folders) = search_path {
+        command.env("PATH", folders);
+    }
     let mut child = command.spawn().map_err(failed)?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let run = async {
@@ -173,7 +199,7 @@ mod tests {
     use super::*;
 
     async fn command(script: &str) -> Result<Zeroizing<Vec<u8>>, SecretSourceError> {
-        SecretSource::Command(["sh", "-c", script].map(str::to_owned).to_vec()).read().await
+        SecretSource::Command(HostCommand::new(["sh", "-c", script])).read().await
     }
 
     #[tokio::test]
@@ -197,8 +223,8 @@ mod tests {
             let shown = format!("{error} {error:?}");
             assert!(error.to_string().contains(expected) && !shown.contains("hunter2"), "{script}: {shown}");
         }
-        assert!(SecretSource::Command(vec![]).read().await.is_err());
-        let missing = SecretSource::Command(vec!["/no/such/program".to_owned()]);
+        assert!(SecretSource::Command(HostCommand::new([""; 0])).read().await.is_err());
+        let missing = SecretSource::Command(HostCommand::new(["/no/such/program"]));
         assert!(
             missing.read().await.unwrap_err().to_string().starts_with("`/no/such/program`: No such file")
         );

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use zeroize::Zeroizing;
 
 use crate::secret_source::{of_command, of_keyring};
-use crate::{SecretSourceError, SshError};
+use crate::{HostCommand, SecretSourceError, SshError};
 
 /// The description of the key of type `user` in the kernel's keyring of the user.
 const KEYRING_NAME: &str = "sandbox-ssh";
@@ -54,8 +54,8 @@ impl fmt::Debug for Passphrase {
 pub enum Unlock {
     /// This one.
     Passphrase(Passphrase),
-    /// The first line that a command prints, program first, run in `/` without a shell. It has 30 seconds, no stdin, and the caller's stderr.
-    Command(Vec<String>),
+    /// The first line that a command prints. Its stderr is the caller's.
+    Command(HostCommand),
     /// The key of type `user` named `sandbox-ssh` in the kernel's keyring of the user, as
     /// `keyctl padd user sandbox-ssh @u` puts it there. It is gone when the machine restarts, or when the user has logged out everywhere.
     Keyring,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     async fn command(script: &str) -> Result<Passphrase, SshError> {
-        Unlock::Command(["sh", "-c", script].map(str::to_owned).to_vec()).passphrase().await
+        Unlock::Command(HostCommand::new(["sh", "-c", script])).passphrase().await
     }
 
     #[tokio::test]
@@ -97,8 +97,8 @@ mod tests {
             assert!(matches!(error, SshError::Locked { .. }), "{script}: {error}");
             assert!(!error.to_string().contains("secret"), "{error}");
         }
-        for argv in [vec![], vec!["/no/such/program".to_owned()]] {
-            assert!(Unlock::Command(argv).passphrase().await.is_err());
+        for argv in [&[][..], &["/no/such/program"]] {
+            assert!(Unlock::Command(HostCommand::new(argv.iter().copied())).passphrase().await.is_err());
         }
     }
 

@@ -13,7 +13,7 @@ use sandbox::{ContainerEnv, ExecutionResult, OnStall, Outcome, Prompt, ResourceL
 use crate::command_line::stand_in::RESULT;
 
 /// Far less than what Claude Code would try again for, far more than it takes to begin.
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(2);
 /// The settings of what would otherwise take minutes.
 const SHORT: Duration = Duration::from_secs(2);
 /// Longer than Claude Code takes to begin on a busy machine.

@@ -87,6 +87,9 @@ impl AgentSettings {
             found.map(|found| found.path().to_owned())
         });
         let then = if args.stop_on_stall { OnStall::Stop } else { OnStall::Report };
+        if args.stop_on_stall && matches!(args.stall, StallTime::Off) {
+            return Err(Failure::usage("--stop-on-stall needs a time").with_hint("leave `--stall off` out"));
+        }
         let stall = match args.stall {
             StallTime::Off => None,
             StallTime::After(time) => Some((time, then)),

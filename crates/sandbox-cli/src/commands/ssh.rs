@@ -1,5 +1,6 @@
 //! `ssh …`: the keys that tasks have commits signed with.
 
+use sandbox::credentials::HostCommand;
 use sandbox::ssh::{KeyInfo, KeyKind, Passphrase, SshScope, Unlock};
 use serde::Serialize;
 
@@ -59,7 +60,7 @@ fn given(unlock: SshUnlockArgs, environment: &Environment) -> Result<Option<Unlo
         return Ok(Some(Unlock::Passphrase(Passphrase::new(value)?)));
     }
     if !passphrase_command.is_empty() {
-        return Ok(Some(Unlock::Command(from_here(passphrase_command)?)));
+        return Ok(Some(Unlock::Command(HostCommand::new(from_here(passphrase_command)?))));
     }
     Ok(keyring.then_some(Unlock::Keyring))
 }

@@ -66,13 +66,14 @@ fn failed_tools(message: &MessageEvent, printer: Printer) -> Vec<String> {
 fn again(retry: &ApiRetry, printer: Printer) -> String {
     let status = retry.status.map(|status| status.to_string());
     let facts: Vec<String> = status.into_iter().chain(retry.error.as_deref().map(sanitize)).collect();
+    let facts = if facts.is_empty() { "no answer".to_owned() } else { facts.join(" ") };
     let delay = retry.delay_ms.map(|delay| Duration::from_millis(delay).as_secs_f64().ceil());
     let delay = delay.map(|seconds| format!("; next attempt in {seconds} s")).unwrap_or_default();
     let count = match (retry.attempt, retry.max_retries) {
         (Some(attempt), Some(most)) => format!(" ({attempt} of {most})"),
         _ => String::new(),
     };
-    let text = format!("the API failed: {}{delay}{count}", facts.join(" "));
+    let text = format!("the API failed: {facts}{delay}{count}");
     format!("{}\n", printer.styled(Style::Warning, text))
 }
 

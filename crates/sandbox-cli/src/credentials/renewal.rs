@@ -35,10 +35,11 @@ struct Due {
 }
 
 impl Renewal {
-    /// For `secrets`, which were read just now; `None` where nothing has a time to live.
+    /// For `secrets`, which were read from `read_at` on; `None` where nothing has a time to live.
     pub(crate) fn new(
         credentials: &CredentialsFile,
         secrets: PreparedSecrets,
+        read_at: Instant,
         environment: &Environment,
         resolver: &Resolver,
     ) -> Option<Self> {
@@ -46,7 +47,7 @@ impl Renewal {
         (!values.is_empty()).then(|| Self {
             secrets,
             values,
-            read_at: Instant::now(),
+            read_at,
             environment: environment.clone(),
             resolver: resolver.clone(),
         })
@@ -99,7 +100,7 @@ impl Renewal {
                     Err(error) => {
                         if !std::mem::replace(&mut warned, true) {
                             printer.warning(format_args!(
-                                "values that were read again did not reach the proxy, which keeps those of before: {error}"
+                                "failed to send renewed credentials to the proxy, which keeps the previous ones: {error}"
                             ));
                         }
                         RETRY[1]
@@ -112,25 +113,32 @@ impl Renewal {
     }
 
     async fn read(&mut self, due: &mut Due, printer: Printer) {
-        let Renewable { variable, ttl, .. } = &due.value;
-        let read = due.value.read(&self.environment, &self.resolver).await.map_err(|fault| fault.to_string());
-        let renewed =
-            read.and_then(|value| self.secrets.renew(variable, value).map_err(|error| error.to_string()));
-        let wait = match renewed {
-            Ok(()) => {
-                printer.note(format_args!("`{variable}` was read again"));
-                good_for(*ttl)
+        let (name, ttl, began) = (due.value.name(), due.value.ttl, Instant::now());
+        match self.renewed(&due.value).await {
+            Ok(secrets) => {
+                self.secrets = secrets;
+                printer.note(format_args!("renewed `{name}`"));
+                due.at = after(began, good_for(ttl));
             }
             Err(fault) => {
-                let wait = before(*ttl).div_f32(4.0).clamp(RETRY[0], RETRY[1]);
+                let wait = before(ttl).div_f32(4.0).clamp(RETRY[0], RETRY[1]);
                 printer.warning(format_args!(
-                    "`{variable}` stays as it was, and is tried again in {} s: {fault}",
+                    "failed to renew `{name}`, so the previous value stays; next attempt in {} s: {fault}",
                     wait.as_secs()
                 ));
-                wait
+                due.at = after(Instant::now(), wait);
             }
-        };
-        due.at = after(Instant::now(), wait);
+        }
+    }
+
+    /// The secrets with all parts of `value` as they are now.
+    async fn renewed(&self, value: &Renewable) -> Result<PreparedSecrets, String> {
+        let mut secrets = self.secrets.clone();
+        let parts = value.read(&self.environment, &self.resolver).await.map_err(|fault| fault.to_string())?;
+        for (variable, value) in parts {
+            secrets.renew(&variable, value).map_err(|error| error.to_string())?;
+        }
+        Ok(secrets)
     }
 }
 
@@ -155,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// The values `KEPT` of one renewal after the other, with the seconds at which they were handed over.
+    /// Each hand-over: the second at which it came, and the value it had.
     #[tokio::test(start_paused = true)]
     async fn a_value_is_read_again_in_time_and_what_fails_is_tried_again() {
         let folder = tempfile::tempdir().unwrap();
@@ -169,7 +177,7 @@ mod tests {
         fs::write(&path, "first-value-0123456789\n").unwrap();
         let secrets = super::super::prepare(&credentials, &environment, &resolver).await.unwrap();
         let surrogates = secrets.env_vars().clone();
-        let renewal = Renewal::new(&credentials, secrets, &environment, &resolver).unwrap();
+        let renewal = Renewal::new(&credentials, secrets, Instant::now(), &environment, &resolver).unwrap();
         let began = Instant::now();
         fs::remove_file(&path).unwrap();
         let seen = RefCell::new(Vec::new());

@@ -61,6 +61,14 @@ impl Project {
             .with_paths(self.trusted_paths.iter().cloned())
     }
 
+    /// Opens what paths name, where a task with `mounts` can write, too.
+    pub(super) fn resolver_with(&self, mounts: &[Mount]) -> Resolver {
+        let mut resolver = self.resolver.clone();
+        let writable = mounts.iter().filter(|mount| !mount.read_only());
+        writable.for_each(|mount| resolver.add(mount.host_path()));
+        resolver
+    }
+
     /// Refuses mounts that give a task this machine: the sandbox's own keys, an engine's socket, and, unless `allow_system` says so, the
     /// root, home folders and system folders. What counts is what a path leads to, not its name.
     pub(super) fn check_mounts(
@@ -69,9 +77,7 @@ impl Project {
         engine: Option<&EngineAddress>,
         allow_system: bool,
     ) -> Result<(), Failure> {
-        let mut resolver = self.resolver.clone();
-        let writable = mounts.iter().filter(|mount| !mount.read_only());
-        writable.for_each(|mount| resolver.add(mount.host_path()));
+        let resolver = self.resolver_with(mounts);
         let here = |path: &Path| Resolver::default().find(path).ok();
         let state = here(&self.places.state);
         let engine = engine.map(EngineAddress::socket);

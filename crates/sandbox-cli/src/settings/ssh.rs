@@ -1,5 +1,6 @@
 //! Which SSH keys sign, and how they are unlocked.
 
+use sandbox::host_path::Resolver;
 use sandbox::ssh::{SshScope, SshSigner, Unlock};
 
 use super::{Project, TrustedProject};
@@ -46,11 +47,15 @@ impl TrustedProject {
     }
 
     /// What the configuration says of the keys of tasks.
-    pub(super) fn ssh(&self, environment: &Environment) -> Result<Option<SshSettings>, Failure> {
+    pub(super) fn ssh(
+        &self,
+        environment: &Environment,
+        resolver: &Resolver,
+    ) -> Result<Option<SshSettings>, Failure> {
         let Some(ssh) = &self.file.ssh else {
             return Ok(None);
         };
-        let scope = self.ssh_scope(None, ssh.unlock(environment, &self.resolver)?)?;
+        let scope = self.ssh_scope(None, ssh.unlock(environment, resolver)?)?;
         Ok(Some(SshSettings { scope, sign_all: ssh.sign_all }))
     }
 }

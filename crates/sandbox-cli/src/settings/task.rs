@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use sandbox::host_path::Resolver;
 use sandbox::workspace::Protection;
 use sandbox::{
@@ -67,19 +69,21 @@ impl TrustedProject {
         printer: Printer,
     ) -> Result<TaskSettings, Failure> {
         let sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
-        let secrets = credentials::prepare(&self.file.credentials, environment, &self.resolver).await?;
+        let mode = args.workspace.or(self.file.workspace.mode).unwrap_or(default_mode);
+        let mounts = self.mounts(&args.mounts, mode, args.unprotected);
+        self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
+        let resolver = self.resolver_with(&mounts);
+        let read_at = Instant::now();
+        let secrets = credentials::prepare(&self.file.credentials, environment, &resolver).await?;
         if let Some(given_away) = self.given_away(environment, &secrets).into_iter().next() {
             return Err(given_away.into());
         }
         let env = self.env(environment, printer)?.merge(secrets.env_vars());
         let network = self.network(args, secrets.replacements().clone(), environment, printer)?;
-        let renewal = Renewal::new(&self.file.credentials, secrets, environment, &self.resolver);
+        let renewal = Renewal::new(&self.file.credentials, secrets, read_at, environment, &resolver);
         let mut limits = self.file.resource_limits;
         limits.timeout = args.timeout.map(Duration::from_secs).or(limits.timeout);
         let protection = self.protection(args.unprotected);
-        let mode = args.workspace.or(self.file.workspace.mode).unwrap_or(default_mode);
-        let mounts = self.mounts(&args.mounts, mode, args.unprotected);
-        self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
         Ok(TaskSettings {
             root: self.root.clone(),
             workspace: mode,
@@ -92,7 +96,7 @@ impl TrustedProject {
             limits,
             isolation: Isolation::agent(),
             working_dir: WORKSPACE,
-            ssh: self.ssh(environment)?,
+            ssh: self.ssh(environment, &resolver)?,
             logs: self.logs(),
             renewal: renewal.filter(|_| self.is_sandboxed()),
             copies: LogCopies { file: args.network_log.clone(), live: args.network_log_live },

@@ -75,7 +75,7 @@ pub enum ContainerError {
         problem: String,
     },
     /// The kernel would let the container send packets past its proxy.
-    #[error("failed to filter what container `{container}` sends: {problem}")]
+    #[error("failed to install the packet filter of container `{container}`: {problem}")]
     Unfiltered {
         /// Its name.
         container: String,

@@ -25,6 +25,9 @@ pub(super) enum Unfiltered {
     /// The namespace cannot be entered.
     #[error("its network namespace cannot be entered: {0}; run the sandbox as the user of its engine")]
     Entry(io::Error),
+    /// There is no thread that could enter it.
+    #[error("no thread for it: {0}")]
+    Thread(io::Error),
     /// The kernel did not take the rules.
     #[error("the kernel did not take the filter; it needs nf_tables (`modprobe nf_tables`): {0}")]
     Refused(io::Error),
@@ -42,7 +45,7 @@ pub(super) async fn filter(process: Process<'_>, rules: Vec<Rule>) -> Result<(),
     let spawned = std::thread::Builder::new().name("packet filter".to_owned()).spawn(move || {
         let _ = sender.send(enter(&namespace).and_then(|()| apply(&rules).map_err(Unfiltered::Refused)));
     });
-    spawned.map_err(Unfiltered::Entry)?;
+    spawned.map_err(Unfiltered::Thread)?;
     match receiver.await {
         Ok(Err(Unfiltered::Entry(error)))
             if error.kind() == io::ErrorKind::PermissionDenied && is_of_other_users(proc, process) =>
@@ -51,7 +54,7 @@ pub(super) async fn filter(process: Process<'_>, rules: Vec<Rule>) -> Result<(),
             Ok(())
         }
         Ok(filtered) => filtered,
-        Err(_) => Err(Unfiltered::Entry(io::Error::other("the thread ended"))),
+        Err(_) => Err(Unfiltered::Thread(io::Error::other("it ended"))),
     }
 }
 

@@ -167,7 +167,7 @@ impl TaskSpec {
     pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
         self.launch.validate()?;
         if self.stall.is_some_and(|stall| stall.after.is_zero()) {
-            return Err(InvalidSpec::new("stall", "must be longer than nothing"));
+            return Err(InvalidSpec::new("stall", "must be greater than zero"));
         }
         self.launch.refuse_shadowing(Self::CLAUDE_STATE)?;
         if let Some(binary) = &self.claude_binary {

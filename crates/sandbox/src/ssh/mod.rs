@@ -1,11 +1,12 @@
 //! SSH keys that never enter a container, and the agent that signs git's commits with them.
 //!
 //! ```
+//! use sandbox::credentials::HostCommand;
 //! use sandbox::ssh::{KeyKind, SshSigner, Unlock};
 //! use sandbox::{CommandSpec, ImageTag, Sandbox, SandboxError};
 //!
 //! # async fn example(sandbox: Sandbox, image: ImageTag) -> Result<(), SandboxError> {
-//! let scope = sandbox.init_ssh("my-project", Unlock::Command(vec!["pass".to_owned(), "show".to_owned(), "ssh".to_owned()]))?;
+//! let scope = sandbox.init_ssh("my-project", Unlock::Command(HostCommand::new(["pass", "show", "ssh"])))?;
 //! let key = scope.init(KeyKind::Ed25519, None).await?;
 //! println!("allow this key to sign: {}", key.public_line);
 //! let signer = SshSigner::new(scope.keys().await?).sign_all();

@@ -78,7 +78,7 @@ impl Prompt {
     fn validate(&self) -> Result<(), InvalidSpec> {
         match self.max_budget_usd {
             Some(dollars) if !dollars.is_finite() || dollars <= 0.0 => {
-                Err(InvalidSpec::new("max_budget_usd", "must be a number of dollars above 0"))
+                Err(InvalidSpec::new("max_budget_usd", "must be a finite number of dollars greater than 0"))
             }
             _ => Ok(()),
         }
@@ -139,7 +139,7 @@ impl Task {
     /// way. Without such mounts and without a copy of a work tree, its container, proxy and network are removed a moment later;
     /// [`Sandbox::shutdown`](crate::Sandbox::shutdown) waits for that.
     ///
-    /// The result is an error only when the infrastructure fails, when the prompt has a budget that is none, or when an execution of this
+    /// The result is an error only when the infrastructure fails, when the prompt has an invalid budget or argument, or when an execution of this
     /// task is already running. Timeouts, API errors and crashes of Claude Code are outcomes.
     ///
     /// # Panics

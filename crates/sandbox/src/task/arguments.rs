@@ -6,8 +6,8 @@ use crate::spec::InvalidSpec;
 const APPEND: &str = "--append-system-prompt";
 /// The same from a file, which excludes it.
 const APPEND_FILE: &str = "--append-system-prompt-file";
-/// The longest argument: the kernel takes none of 128 KiB.
-const LONGEST: usize = 128 * 1024 - 1;
+/// The longest argument: the kernel takes none of 128 KiB, and the briefing and a blank line go before one.
+const LONGEST: usize = 128 * 1024 - 1 - 2050;
 /// Bytes that all of them may come to.
 const LONGEST_ALL: usize = 1024 * 1024;
 
@@ -20,9 +20,9 @@ const OURS: [(&[&str], &str); 5] = [
     (&["-p", "--print"], "leave it out: it is always given"),
     (
         &["-r", "--resume", "-c", "--continue", "--session-id", "--fork-session"],
-        "use the prompt's own setting for the session",
+        "use `Prompt::resume`, or `--resume` before `--`",
     ),
-    (&["--model"], "use the prompt's own setting for the model"),
+    (&["--model"], "use `Prompt::model`, or `--model` before `--`"),
     (&["-h", "--help", "-v", "--version"], "run the program itself to see that"),
 ];
 
@@ -30,15 +30,19 @@ const OURS: [(&[&str], &str); 5] = [
 pub(super) fn check(arguments: &[String]) -> Result<(), InvalidSpec> {
     let refused = |problem: String| Err(InvalidSpec::new("arguments", problem));
     for argument in arguments {
-        let name = argument.split('=').next().unwrap_or_default();
+        let name = match argument.as_bytes() {
+            // The value of a short option may follow it at once.
+            [b'-', short, ..] if *short != b'-' => argument.get(..2).unwrap_or(argument),
+            _ => argument.split('=').next().unwrap_or_default(),
+        };
         if let Some((_, instead)) = OURS.iter().find(|(names, _)| names.contains(&name)) {
-            return refused(format!("`{name}` is the sandbox's to set; {instead}"));
+            return refused(format!("`{name}` is set by the sandbox; {instead}"));
         }
         if argument.contains('\0') {
             return refused("must not contain NUL".to_owned());
         }
         if argument.len() > LONGEST {
-            return refused(format!("one is longer than {LONGEST} bytes; use a file"));
+            return refused(format!("an argument is longer than {LONGEST} bytes; put it into a file"));
         }
     }
     if arguments.iter().map(String::len).sum::<usize>() > LONGEST_ALL {

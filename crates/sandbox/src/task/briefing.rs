@@ -55,8 +55,8 @@ pub(super) fn briefing(launch: &Launch) -> String {
         None => text += "\nNo file stays when you end.",
     }
     if launch.mounts.iter().any(|mount| mount.protection().is_some()) {
-        text += " In these, files that programs of the operator run by themselves (git's hooks and configuration, .envrc and the like) are \
-                 protected.";
+        text += " Of the files that stay, those that the operator's tools run by themselves (git's hooks and configuration, .envrc and the like) \
+                 are protected.";
     }
     if let Some(limit) = launch.limits.timeout {
         let _ = write!(text, "\nYou are stopped {} s after you began.", limit.as_secs());
@@ -166,8 +166,8 @@ url_prefixes:
              GET/POST `api.github.com/repos/you/*`, git fetch from `github.com/you/repo.git` and push of `refs/heads/agent/*`, git fetch \
              from `github.com/you/lib.git` when you begin. A refusal is a JSON object with \"error\":\"blocked_by_network_allowlist\", \
              and is no fault of the network. Services: db:5432.\n\
-             Files that stay: `/workspace` (read and write), `/data` (read only). All others are gone when you end. In these, files that \
-             programs of the operator run by themselves (git's hooks and configuration, .envrc and the like) are protected.\n\
+             Files that stay: `/workspace` (read and write), `/data` (read only). All others are gone when you end. Of the files that stay, \
+             those that the operator's tools run by themselves (git's hooks and configuration, .envrc and the like) are protected.\n\
              You are stopped 600 s after you began."
         );
         assert!(!briefing(&launch).contains("secret-name"), "what is where on the host concerns no agent");

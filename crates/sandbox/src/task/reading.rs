@@ -94,8 +94,9 @@ impl Reading {
     /// Gives events to the caller. While those wait there, so may Claude Code.
     async fn deliver(&mut self, events: Vec<StreamEvent>) {
         if !events.is_empty() {
+            let began = Instant::now();
             self.events.send(events).await;
-            self.watchdog.delivered(Instant::now());
+            self.watchdog.waited(began, Instant::now());
         }
     }
 
@@ -195,7 +196,7 @@ impl Sink for Reading {
             if let Err(error) = self.reply.add(event.clone()) {
                 self.failure.get_or_insert(error.into());
             }
-            self.events.send(vec![event]).await;
+            self.deliver(vec![event]).await;
         }
         match then {
             ControlFlow::Break(ended) => ControlFlow::Break(ended),

@@ -43,21 +43,32 @@ impl Watchdog {
         match event.kind() {
             EventKind::Result(_) => self.answered = Some(now),
             EventKind::Assistant(_) | EventKind::User(_) => self.answered = None,
+            // Another turn begins, or waits for the API.
+            EventKind::System(system) if system.init.is_some() || system.retry.is_some() => {
+                self.answered = None;
+            }
             _ => {}
         }
     }
 
-    /// The reader has taken what came, and it is `now`: while it did not, Claude Code may have waited.
-    pub(super) fn delivered(&mut self, now: Instant) {
-        self.last_event = Some(now);
-        self.answered = self.answered.map(|_| now);
+    /// From `began` until `now` the reader took what came: meanwhile Claude Code may have waited.
+    pub(super) fn waited(&mut self, began: Instant, now: Instant) {
+        let waited = now.saturating_duration_since(began);
+        let later = |time: Instant| time.checked_add(waited).unwrap_or(now);
+        self.last_event = self.last_event.map(later);
+        self.answered = self.answered.map(later);
+    }
+
+    /// Whether there is a result, and the grace after it ends the execution.
+    fn is_in_grace(&self) -> bool {
+        self.grace.is_some() && self.answered.is_some()
     }
 
     /// When to call [`Self::wake`]. The first call starts the clock, at `now`.
     pub(super) fn deadline(&mut self, now: Instant) -> Option<Instant> {
         let last_event = *self.last_event.get_or_insert(now);
         let grace = self.grace.zip(self.answered).and_then(|(grace, answered)| answered.checked_add(grace));
-        let stall = self.stall.filter(|_| !self.is_reported);
+        let stall = self.stall.filter(|_| !self.is_reported && !self.is_in_grace());
         let stall = stall.and_then(|stall| last_event.checked_add(stall.after));
         grace.into_iter().chain(stall).min()
     }
@@ -71,7 +82,9 @@ impl Watchdog {
             return Alarm { silent: None, then: ControlFlow::Break(Ended::Answered) };
         }
         match self.stall {
-            Some(stall) if !self.is_reported && is_over(self.last_event, stall.after) => {
+            Some(stall)
+                if !self.is_reported && !self.is_in_grace() && is_over(self.last_event, stall.after) =>
+            {
                 self.is_reported = true;
                 let then = match stall.then {
                     OnStall::Report => ControlFlow::Continue(()),
@@ -115,8 +128,8 @@ mod tests {
         assert_eq!(watchdog.wake(second(80)).then, ControlFlow::Continue(()));
         watchdog.saw(&event("result"), second(90));
         assert_eq!(watchdog.deadline(second(90)), Some(second(120)));
-        watchdog.delivered(second(100));
-        assert_eq!(watchdog.deadline(second(100)), Some(second(130)), "its reader was slow");
+        watchdog.waited(second(91), second(101));
+        assert_eq!(watchdog.deadline(second(101)), Some(second(130)), "its reader was slow");
 
         let mut without = Watchdog::new(None, None);
         without.saw(&event("result"), start);

@@ -111,7 +111,7 @@ async fn arguments_reach_claude_code_unless_they_change_what_is_read() {
     let plain = agent(&project, &["--output", "stream-json", "hello"]);
     assert!(plain.stdout.contains("\"Bash\""), "the control: {plain:?}");
     let refused = agent(&project, &["hello", "--", "--output-format", "text"]);
-    refused.fails(125, "`--output-format` is the sandbox's to set");
+    refused.fails(125, "`--output-format` is set by the sandbox");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,7 +181,7 @@ async fn an_agent_that_is_silent_can_be_stopped_and_one_that_loops_is_limited() 
     assert!(ended.stderr.contains("Claude Code has reported nothing for 2 s"), "{ended:?}");
     let turns = agent(&project, &["--max-turns", "2", "scenario:tool-loop"]);
     turns.fails(1, "turn_limit_reached: Reached maximum number of turns (2)");
-    assert!(turns.stderr.contains("go on with --resume"), "{turns:?}");
+    assert!(turns.stderr.contains("continue with --resume"), "{turns:?}");
     let budget = agent(&project, &["--max-budget", "0.001", "scenario:tool-loop"]);
     budget.fails(1, "budget_exhausted");
 }

@@ -106,7 +106,7 @@ fn hint(outcome: Outcome, summary: &str) -> Option<&'static str> {
             Some("try again later; `sandbox logs` shows what the API answered")
         }
         Outcome::Timeout => Some("give it more time with --timeout"),
-        Outcome::TurnLimitReached | Outcome::BudgetExhausted => Some("go on with --resume"),
+        Outcome::TurnLimitReached | Outcome::BudgetExhausted => Some("continue with --resume"),
         Outcome::InvalidRequest => {
             Some("the same call fails again; check --model and what the prompt asks for")
         }

@@ -32,7 +32,7 @@ fn credentials(project: &Project, environment: &Environment) -> Check {
     if variables.is_empty() {
         return Check::ok(
             "credentials",
-            "none; for Claude Code, mask ANTHROPIC_API_KEY, or CLAUDE_CODE_OAUTH_TOKEN of a subscription",
+            "none; for Claude Code, add ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN to `masked_secrets` in .sandbox/sandbox.yaml",
         );
     }
     match credentials.with_stand_ins().prepare(environment) {

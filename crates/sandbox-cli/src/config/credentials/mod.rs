@@ -17,4 +17,5 @@ pub(crate) use entry::CredentialsFile;
 pub(super) use entry::SESSION_TOKEN;
 pub(crate) use read::Renewable;
 pub(super) use read::trusted_command;
+pub(super) use source::Kept;
 pub(crate) use source::Source;

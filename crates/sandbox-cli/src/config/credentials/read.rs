@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use located_yaml::{InvalidFile, Spanned};
-use sandbox::credentials::{SecretSource, SecretValue};
+use sandbox::credentials::{HostCommand, SecretSource, SecretValue};
 use sandbox::host_path::{Found, PathError, PathProblem, Resolver};
 use zeroize::Zeroizing;
 
@@ -18,21 +18,29 @@ const LONGEST_FILE: u64 = 64 << 10;
 /// A value that is read again while a task runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Renewable {
-    /// The variable of the task that has the surrogate.
-    pub(crate) variable: String,
     /// How long the value is good from when it was read.
     pub(crate) ttl: Duration,
-    kept: Spanned<Kept>,
+    /// The variable of each part, and where its value is. All are renewed, or none.
+    parts: Vec<(String, Spanned<Kept>)>,
 }
 
 impl Renewable {
-    /// Reads it again.
+    /// The variables of the task that have its surrogates, for messages.
+    pub(crate) fn name(&self) -> String {
+        self.parts.iter().map(|(variable, _)| variable.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Reads it again: the value for each variable.
     pub(crate) async fn read(
         &self,
         environment: &Environment,
         resolver: &Resolver,
-    ) -> Result<SecretValue, InvalidFile> {
-        read(&self.kept, environment, resolver).await
+    ) -> Result<Vec<(String, SecretValue)>, InvalidFile> {
+        let mut values = Vec::new();
+        for (variable, kept) in &self.parts {
+            values.push((variable.clone(), read(kept, environment, resolver).await?));
+        }
+        Ok(values)
     }
 }
 
@@ -92,14 +100,13 @@ impl CredentialsFile {
     pub(crate) fn renewables(&self) -> Vec<Renewable> {
         let masked = self.masked.iter().filter_map(|entry| {
             let (ttl, kept) = (entry.ttl?, entry.value.kept()?.clone());
-            Some(Renewable { variable: entry.variable.clone(), ttl, kept })
+            Some(Renewable { ttl, parts: vec![(entry.variable.clone(), kept)] })
         });
-        let signing = self.signing.iter().flat_map(|entry| {
+        let signing = self.signing.iter().filter_map(|entry| {
             let parts = entry.sources().zip(entry.variables());
-            parts.filter_map(|(source, variable)| {
-                let (ttl, kept) = (entry.ttl?, source.kept()?.clone());
-                Some(Renewable { variable: variable.to_owned(), ttl, kept })
-            })
+            let kept =
+                parts.filter_map(|(source, variable)| Some((variable.to_owned(), source.kept()?.clone())));
+            Some(Renewable { ttl: entry.ttl?, parts: kept.collect() })
         });
         masked.chain(signing).collect()
     }
@@ -136,17 +143,16 @@ async fn read(
             SecretSource::Keyring(name.clone()).read().await.map_err(|error| fault(error.to_string()))?
         }
     };
-    value(&bytes)
-        .map_err(|problem| fault(format!("{problem}, so it is no secret: check where it comes from")))
+    value(&bytes).map_err(|problem| fault(format!("{problem}: check its source")))
 }
 
 /// What was read, without one line feed at its end.
 fn value(bytes: &[u8]) -> Result<SecretValue, &'static str> {
     let text = str::from_utf8(bytes.strip_suffix(b"\n").unwrap_or(bytes));
     match text {
-        Ok("") => Err("this gave nothing"),
+        Ok("") => Err("the value is empty"),
         Ok(text) => Ok(SecretValue::new(text)),
-        Err(_) => Err("what this gave is not UTF-8"),
+        Err(_) => Err("the value is not UTF-8"),
     }
 }
 
@@ -156,33 +162,35 @@ pub(in crate::config) fn trusted_command(
     command: &[String],
     environment: &Environment,
     resolver: &Resolver,
-) -> Result<Vec<String>, String> {
+) -> Result<HostCommand, String> {
+    // A relative folder of it is another one where the command runs.
+    let folders = environment.exact("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> =
+        std::env::split_paths(folders).filter(|folder| folder.is_absolute()).collect();
     let (program, arguments) = command.split_first().ok_or("the command is empty")?;
     let path = if program.starts_with('/') {
         trusted(resolver, Path::new(program))?;
         program.clone()
     } else {
-        // A relative folder of it is another one where the command runs.
-        let folders = environment.exact("PATH").unwrap_or_default();
-        let candidates = std::env::split_paths(folders).filter(|folder| folder.is_absolute());
         let is_file = |path: &PathBuf| resolver.find(path).is_ok_and(|found| found.is_file());
-        let path = candidates.map(|folder| folder.join(program)).find(is_file).ok_or_else(|| {
-            format!(
-                "there is no program `{}` in the folders of PATH: install it, or write its whole path",
-                program.escape_debug()
-            )
+        let path = folders.iter().map(|folder| folder.join(program)).find(is_file).ok_or_else(|| {
+            format!("`{}` is not in PATH: install it, or write its absolute path", program.escape_debug())
         })?;
         trusted(resolver, &path)?;
         path.to_str().ok_or("the path of the program is not UTF-8")?.to_owned()
     };
     for argument in arguments.iter().filter(|argument| argument.starts_with('/')) {
-        match resolver.find(Path::new(argument)) {
-            // What is missing, or cannot be entered, may be no path at all.
-            Err(error) if !matches!(error.problem(), PathProblem::Link { .. }) => {}
-            _ => drop(trusted(resolver, Path::new(argument))?),
-        }
+        // What is missing may be no path at all, or be made after this: then what counts is where it would be.
+        let found = Path::new(argument).ancestors().find(|path| match resolver.find(path) {
+            Ok(_) => true,
+            Err(error) => matches!(error.problem(), PathProblem::Link { .. }),
+        });
+        found.map(|path| trusted(resolver, path)).transpose()?;
     }
-    Ok(std::iter::once(path).chain(arguments.iter().cloned()).collect())
+    // What it starts by name is looked for there.
+    let kept = folders.iter().filter(|folder| trusted(resolver, folder).is_ok());
+    let search_path = std::env::join_paths(kept).map_err(|error| error.to_string())?;
+    Ok(HostCommand::new(std::iter::once(path).chain(arguments.iter().cloned())).search_path(search_path))
 }
 
 /// The file at `path`, which no task can have written, nor read.
@@ -190,7 +198,7 @@ fn trusted(resolver: &Resolver, path: &Path) -> Result<Found, String> {
     let found = resolver.find(path).map_err(|error| said(&error))?;
     if found.is_untrusted() {
         return Err(format!(
-            "`{}` lies where tasks can write, so it is not obeyed: keep it elsewhere",
+            "`{}` lies where tasks can write, so it is not used: move it out of the folders that are mounted",
             path.display().to_string().escape_debug()
         ));
     }
@@ -259,6 +267,8 @@ mod tests {
     #[tokio::test]
     async fn values_come_from_where_the_machine_keeps_them() {
         let machine = Machine::new();
+        let tree = machine.root.path().join("tree");
+        fs::copy(tree.join("get"), tree.join("planted")).unwrap();
         for (source, expected) in [
             ("!file @/host/token", VALUE.to_owned()),
             ("!command [get]", VALUE.to_owned()),
@@ -266,6 +276,8 @@ mod tests {
             // One line feed goes, and no more.
             ("!command [printf, 'a\\n\\n']", "a\n".to_owned()),
             ("!command [pwd]", "/".to_owned()),
+            // PATH names the folder that it is in, and tasks can write it.
+            ("!command [sh, -c, 'planted || echo none']", "none".to_owned()),
             ("written out", "written out".to_owned()),
         ] {
             assert_eq!(machine.read(source).await, Ok(expected), "{source}");
@@ -287,6 +299,7 @@ mod tests {
             "!command [@/tree/get]",
             "!command [sh, @/tree/get]",
             "!command [cat, @/tree/link]",
+            "!command [sh, @/tree/not/there/yet]",
         ] {
             let fault = machine.read(source).await.unwrap_err();
             assert!(
@@ -315,12 +328,12 @@ mod tests {
         fs::write(machine.root.path().join("host/long"), "x".repeat(70_000)).unwrap();
         for (source, expected) in [
             ("!file @/host/none", "No such file"),
-            ("!file @/host/empty", "gave nothing"),
+            ("!file @/host/empty", "the value is empty"),
             ("!file @/host/binary", "not UTF-8"),
             ("!file @/host/long", "larger than"),
             ("!file @/host", "not a regular file"),
-            ("!command ['true']", "gave nothing"),
-            ("!command [no-such-program-anywhere]", "in the folders of PATH"),
+            ("!command ['true']", "the value is empty"),
+            ("!command [no-such-program-anywhere]", "is not in PATH"),
             (
                 "!command [sh, -c, '@/host/get; echo not signed in >&2; exit 2']",
                 "exit status: 2: not signed in",

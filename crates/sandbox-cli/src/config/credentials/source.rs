@@ -144,10 +144,15 @@ impl fmt::Display for Kept {
                 });
                 write!(f, "run `{}` on this machine", quoted.collect::<Vec<_>>().join(" "))
             }
-            Self::File(path) => write!(f, "read `{}` of this machine", path.display()),
-            Self::Keyring(name) => write!(f, "read the key `{name}` of your keyring"),
+            Self::File(path) => write!(f, "read {} of this machine", quoted(&path.display().to_string())),
+            Self::Keyring(name) => write!(f, "read the key {} of your keyring", quoted(name)),
         }
     }
+}
+
+/// In backticks, which the text cannot end.
+fn quoted(text: &str) -> String {
+    format!("`{}`", text.escape_debug().to_string().replace('`', "\\x60"))
 }
 
 impl Source {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use claude_output::{ApiError, extract_api_error, extract_error_summary};
+use claude_output::{ApiError, extract_api_error, extract_error_summary, extract_result_summary};
 
 use super::{Ended, Evidence, Outcome};
 
@@ -26,7 +26,7 @@ pub(in super::super) fn error_summary(evidence: &Evidence<'_>, outcome: Outcome)
 }
 
 fn ended_by_itself(evidence: &Evidence<'_>) -> String {
-    if let Some(words) = extract_error_summary(evidence.events, "") {
+    if let Some(words) = extract_result_summary(evidence.events).and_then(|summary| summary.error?.text) {
         return words;
     }
     if let Some(words) = evidence.api_error().and_then(|error| error.text) {

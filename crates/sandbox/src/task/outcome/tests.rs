@@ -385,6 +385,11 @@ fn nothing_fails_without_a_word() {
         (run(137, vec![], ""), Ended::Itself, "it was killed by SIGKILL before it had a result"),
         (run(139, vec![], "oh"), Ended::Itself, "it was killed by SIGSEGV before it had a result: oh"),
         (
+            run(137, vec![result(true, &json!({"result": "first"})), result(false, &json!({}))], ""),
+            Ended::Itself,
+            "it was killed by SIGKILL after its result",
+        ),
+        (
             run(162, vec![result(false, &json!({}))], ""),
             Ended::Itself,
             "it was killed by signal 34 after its result",
