@@ -31,7 +31,7 @@ const DOCUMENTS: [&str; 9] = [
     "LICENSE-APACHE",
     "docs/configuration.md",
     "docs/network-log.md",
-    "docs/outcomes.md",
+    "crates/sandbox/outcomes.md",
 ];
 const SHELLS: [(&str, &str); 3] = [("bash", "sandbox.bash"), ("zsh", "_sandbox"), ("fish", "sandbox.fish")];
 

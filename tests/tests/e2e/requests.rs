@@ -54,7 +54,7 @@ async fn what_no_rule_allows_gets_403_with_the_reason_and_the_fix() {
         assert!(
             body["message"].as_str().is_some_and(|text| text.contains("network-allowlist.yaml")
                 && text
-                    .starts_with("policy of the sandbox, do not retry; ask the operator if you need it: ")),
+                    .starts_with("blocked by sandbox policy; do not retry, ask the operator to allow it: ")),
             "{body}"
         );
     }

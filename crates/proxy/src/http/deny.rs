@@ -16,7 +16,7 @@ const BLOCKED: HeaderName = HeaderName::from_static("x-sandbox-blocked");
 const FAILED: HeaderName = HeaderName::from_static("x-sandbox-error");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 /// How the message of a refusal begins that only the operator can change: an agent that takes it for a fault of the network tries again.
-const OPENING: &str = "policy of the sandbox, do not retry; ask the operator if you need it: ";
+const POLICY_NOTICE: &str = "blocked by sandbox policy; do not retry, ask the operator to allow it: ";
 
 /// Whom an answer is for: all of it is the client's own.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ pub(super) struct Audience<'a> {
 
 /// The refusal of a request.
 pub(super) fn blocked(audience: Audience<'_>, denial: &Blocked) -> Response<Bytes> {
-    let opening = if is_the_operators(denial.reason()) { OPENING } else { "" };
+    let opening = if is_the_operators(denial.reason()) { POLICY_NOTICE } else { "" };
     let body = Body {
         error: "blocked_by_network_allowlist",
         reason: denial.reason().as_str(),
@@ -236,7 +236,7 @@ mod tests {
         let expected = json!({
             "error": "blocked_by_network_allowlist", "reason": "host", "host": "evil.example", "path": "/<script>",
             "method": "GET",
-            "message": "policy of the sandbox, do not retry; ask the operator if you need it: add it",
+            "message": "blocked by sandbox policy; do not retry, ask the operator to allow it: add it",
         });
         assert_eq!(json, expected);
     }

@@ -35,16 +35,16 @@ pub(crate) struct AgentArgs {
     /// Claude Code's program on this machine, to mount read-only [default: the image's `claude`]
     #[arg(long, value_name = "PATH")]
     pub(crate) claude_bin: Option<PathBuf>,
-    /// Let the model take at most this many turns
+    /// Maximum number of turns
     #[arg(long, value_name = "N")]
     pub(crate) max_turns: Option<NonZeroU32>,
-    /// Let it spend at most this many US dollars, at list price
+    /// Maximum cost in US dollars, at list prices
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_budget: Option<f64>,
-    /// Report when Claude Code has reported nothing for this long: a number and s, m or h, or off
+    /// Warn when Claude Code is silent for this long, such as 90s, 15m or 1h; off: never
     #[arg(long, value_name = "TIME", value_parser = stall, default_value = "15m")]
     pub(crate) stall: StallTime,
-    /// Stop Claude Code then
+    /// Stop Claude Code when it is silent for the time of --stall
     #[arg(long)]
     pub(crate) stop_on_stall: bool,
     /// Output format on stdout
@@ -56,7 +56,7 @@ pub(crate) struct AgentArgs {
     /// Prompt; `-`, or none where stdin is a file or pipe: read it from stdin
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
-    /// Arguments for Claude Code, with paths of the container
+    /// Extra arguments for Claude Code; paths are those of the container
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) arguments: Vec<String>,
 }

@@ -69,9 +69,7 @@ impl Content {
     pub(super) fn of_variable<'de, A: VariantAccess<'de>>(content: A) -> Result<Self, A::Error> {
         match content.newtype_variant::<VariableName>() {
             Ok(name) => Ok(Self::Variable(name.into())),
-            Err(_) => {
-                Err(A::Error::custom("`!env` is followed by the name of a variable, as in `!env GH_TOKEN`"))
-            }
+            Err(_) => Err(A::Error::custom("`!env` takes the name of a variable, as in `!env GH_TOKEN`")),
         }
     }
 }

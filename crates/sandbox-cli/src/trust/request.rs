@@ -69,7 +69,7 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
     }
     requests.extend(file.credentials.masked.iter().map(|entry| {
         let name = entry.value.variable_name().unwrap_or(&entry.variable);
-        let scopes = list(entry.injection.scopes.iter().map(ToString::to_string));
+        let scopes = whole_list(entry.injection.scopes.iter().map(ToString::to_string));
         match entry.value.kept() {
             Some(kept) => format!("{}, for the secret {name} in requests to {scopes}", **kept),
             None => format!("use the secret {name} for requests to {scopes}"),
@@ -77,7 +77,7 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
     }));
     requests.extend(file.ssh.iter().flat_map(SshFile::requests));
     requests.extend(file.credentials.signing.iter().map(|entry| {
-        let scopes = list(entry.scopes.iter().map(ToString::to_string));
+        let scopes = whole_list(entry.scopes.iter().map(ToString::to_string));
         let kept = entry.sources().filter_map(Source::kept).map(|kept| format!("{}, ", **kept));
         format!("{}sign requests to {scopes} with the key {}", kept.collect::<String>(), entry.name)
     }));
@@ -135,10 +135,20 @@ pub(crate) fn build_request(image: &ImageSource) -> Option<String> {
     }
 }
 
-fn list(names: impl IntoIterator<Item = impl Into<String>>) -> String {
+/// All of them: a host that gets a secret must not hide behind others.
+fn whole_list(names: impl IntoIterator<Item = impl Into<String>>) -> String {
+    sorted(names).join(", ")
+}
+
+fn sorted(names: impl IntoIterator<Item = impl Into<String>>) -> Vec<String> {
     let mut names: Vec<String> = names.into_iter().map(Into::into).collect();
     names.sort_unstable();
     names.dedup();
+    names
+}
+
+fn list(names: impl IntoIterator<Item = impl Into<String>>) -> String {
+    let mut names = sorted(names);
     let more = names.len().saturating_sub(MOST_NAMED);
     names.truncate(MOST_NAMED);
     let listed = names.join(", ");

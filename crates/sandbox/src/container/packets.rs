@@ -14,11 +14,13 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use sandbox_packet_filter::{Rule, apply};
 use tokio::sync::oneshot;
 
+use super::error::ContainerError;
 use super::kernel::Process;
+use super::plan::ContainerPlan;
 
 /// Why the kernel does not hold a container to its proxy.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unfiltered {
+enum FilterError {
     /// The namespace cannot be found, or is not the container's own.
     #[error("its network namespace cannot be used: {0}")]
     Namespace(io::Error),
@@ -33,28 +35,38 @@ pub(super) enum Unfiltered {
     Refused(io::Error),
 }
 
+/// Filters what leaves the network of `process`, which is set up and does not run yet, where `plan` says so.
+pub(super) async fn confine(process: Process<'_>, plan: &ContainerPlan) -> Result<(), ContainerError> {
+    let Some(rules) = plan.network.filter() else { return Ok(()) };
+    let filtered = filter(process, rules).await;
+    filtered.map_err(|error| ContainerError::Unfiltered {
+        container: plan.name.clone(),
+        problem: error.to_string(),
+    })
+}
+
 /// From now on what leaves the network of `process`, which is set up and does not run yet, is what `rules` let pass.
 ///
 /// Not so where the engine runs without root, and this program as its user: such a network can be entered only by a process that gives up
 /// what it may do outside of it. Its host is the engine's own network, where nothing of the user's listens.
-pub(super) async fn filter(process: Process<'_>, rules: Vec<Rule>) -> Result<(), Unfiltered> {
+async fn filter(process: Process<'_>, rules: Vec<Rule>) -> Result<(), FilterError> {
     let proc = Path::new("/proc");
-    let namespace = namespace(proc, process).map_err(Unfiltered::Namespace)?;
+    let namespace = namespace(proc, process).map_err(FilterError::Namespace)?;
     let (sender, receiver) = oneshot::channel();
     // A thread of its own, which ends: it is in the container's network for good.
     let spawned = std::thread::Builder::new().name("packet filter".to_owned()).spawn(move || {
-        let _ = sender.send(enter(&namespace).and_then(|()| apply(&rules).map_err(Unfiltered::Refused)));
+        let _ = sender.send(enter(&namespace).and_then(|()| apply(&rules).map_err(FilterError::Refused)));
     });
-    spawned.map_err(Unfiltered::Thread)?;
+    spawned.map_err(FilterError::Thread)?;
     match receiver.await {
-        Ok(Err(Unfiltered::Entry(error)))
+        Ok(Err(FilterError::Entry(error)))
             if error.kind() == io::ErrorKind::PermissionDenied && is_of_other_users(proc, process) =>
         {
             tracing::debug!(container = process.id, "an engine without root: no filter of packets");
             Ok(())
         }
         Ok(filtered) => filtered,
-        Err(_) => Err(Unfiltered::Thread(io::Error::other("it ended"))),
+        Err(_) => Err(FilterError::Thread(io::Error::other("it ended"))),
     }
 }
 
@@ -76,9 +88,9 @@ fn namespace(proc: &Path, process: Process<'_>) -> io::Result<File> {
     Ok(namespace)
 }
 
-fn enter(namespace: &File) -> Result<(), Unfiltered> {
+fn enter(namespace: &File) -> Result<(), FilterError> {
     let entered = move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network));
-    entered.map_err(|error| Unfiltered::Entry(error.into()))
+    entered.map_err(|error| FilterError::Entry(error.into()))
 }
 
 /// Whether the engine has a user namespace of its own, as one without root has.
@@ -87,5 +99,52 @@ fn is_of_other_users(proc: &Path, process: Process<'_>) -> bool {
     match (users(&process.monitor.to_string()), users("self")) {
         (Ok(engines), Ok(own)) => process.is_monitored(proc) && engines != own,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const ID: &str = "0f0f0f";
+
+    /// A `/proc` of this program, the monitor 6 and the container's process 7, each with a file for its network namespace.
+    fn proc(of_process: &str) -> tempfile::TempDir {
+        let proc = tempfile::tempdir().unwrap();
+        for (process, namespace) in [("self", "host"), ("6", "host"), ("7", of_process)] {
+            let folder = proc.path().join(process);
+            fs::create_dir_all(folder.join("ns")).unwrap();
+            let namespace = proc.path().join(namespace);
+            fs::write(&namespace, "").unwrap();
+            fs::hard_link(namespace, folder.join("ns/net")).unwrap();
+        }
+        fs::write(proc.path().join("7/cgroup"), format!("0::/libpod-{ID}.scope\n")).unwrap();
+        proc
+    }
+
+    #[test]
+    fn only_a_namespace_of_the_containers_own_is_used() {
+        let process = |id| Process { pid: 7, monitor: 6, id };
+        assert!(namespace(proc("own").path(), process(ID)).is_ok());
+        let refused =
+            |proc: tempfile::TempDir, id| namespace(proc.path(), process(id)).unwrap_err().to_string();
+        assert_eq!(refused(proc("host"), ID), "it is the host's");
+        assert_eq!(refused(proc("own"), "0e0e0e"), "it is not the container's");
+    }
+
+    #[test]
+    fn only_an_engine_in_another_user_namespace_goes_without() {
+        for (engines, expected) in [("user:[1]", false), ("user:[2]", true)] {
+            let proc = proc("own");
+            fs::write(proc.path().join("6/cmdline"), format!("conmon\0-c\0{ID}\0")).unwrap();
+            for (process, users) in [("self", "user:[1]"), ("6", engines)] {
+                std::os::unix::fs::symlink(users, proc.path().join(process).join("ns/user")).unwrap();
+            }
+            let process = |id| Process { pid: 7, monitor: 6, id };
+            assert_eq!(is_of_other_users(proc.path(), process(ID)), expected, "{engines}");
+            assert!(!is_of_other_users(proc.path(), process("0e0e0e")), "another container's monitor");
+        }
     }
 }

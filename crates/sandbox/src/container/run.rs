@@ -376,14 +376,7 @@ impl Handle {
             facts.profile = Some(kernel::profile(&resolver, path));
         }
         self.as_planned(verify::attached(plan, image, &inspection, &facts))?;
-        if let Some(rules) = plan.network.filter() {
-            let filtered = packets::filter(process, rules).await;
-            let unfiltered = |error: packets::Unfiltered| ContainerError::Unfiltered {
-                container: plan.name.clone(),
-                problem: error.to_string(),
-            };
-            filtered.map_err(unfiltered)?;
-        }
+        packets::confine(process, plan).await?;
         Ok(inspection.state)
     }
 

@@ -103,6 +103,8 @@ where
         }
         let verdict = tokio::select! {
             biased;
+            // Endless output must not put it off.
+            verdict = sink.wake(), if deadline.is_some_and(|deadline| deadline <= Instant::now()) => verdict,
             chunk = output.next(), if is_open => match chunk {
                 // What comes after a refusal is still read: a full pipe would keep the process from ending.
                 Some(Ok(chunk)) if stop.is_some() => sink.take(chunk).await,

@@ -179,7 +179,10 @@ impl Sink for Reading {
                 let events = self.keep(lines);
                 self.deliver(events).await;
             }
-            Chunk::Stderr(bytes) => self.stderr.push(&bytes),
+            Chunk::Stderr(bytes) => {
+                self.stderr.push(&bytes);
+                self.bytes += bytes.len() as u64;
+            }
         }
         self.verdict()
     }

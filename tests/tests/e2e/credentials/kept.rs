@@ -5,14 +5,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use e2e_tests::DEADLINE;
 use e2e_tests::secret::unique;
 use e2e_tests::world::World;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::command_line::project::{Ended, Project};
-
-/// How long to wait for what takes seconds.
-const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A folder of the user: a program that prints what is in `value` there, and counts how often it was run.
 struct Keeper(tempfile::TempDir);
@@ -67,7 +65,7 @@ fn command(program: &Path) -> String {
 async fn arrived(host: &str, value: &str) {
     let began = Instant::now();
     while !format!("{:?}", World::shared().seen(host)).contains(value) {
-        assert!(began.elapsed() < PATIENCE, "the value does not arrive");
+        assert!(began.elapsed() < DEADLINE, "the value does not arrive");
         // tidy: sleep: between two looks
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

@@ -121,10 +121,10 @@ impl Kept {
     fn usage(tag: &str) -> &'static str {
         match tag {
             "command" => {
-                "`!command` is followed by a list: a program, by its name or its whole path, and its arguments, as in `!command [op, read, \"op://vault/item/field\"]`"
+                "`!command` takes a list: a program name or absolute path, then its arguments, as in `!command [op, read, \"op://vault/item/field\"]`"
             }
-            "file" => "`!file` is followed by a path, as in `!file /run/secrets/token`",
-            _ => "`!keyring` is followed by the name of a key, as in `!keyring gh-token`",
+            "file" => "`!file` takes a path, as in `!file /run/secrets/token`",
+            _ => "`!keyring` takes the name of a key, as in `!keyring gh-token`",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What Claude Code says went wrong, and the outcome that this means.
 
-use claude_output::{ApiError, EventKind, ResultError, StreamEvent};
+use claude_output::{ApiError, ResultError, StreamEvent};
 use sandbox_proxy_protocol::REFUSAL_ID;
 
 use super::{Evidence, Outcome};
@@ -45,16 +45,7 @@ impl<'a> Complaint<'a> {
 
     /// `error` is the API's last one, of an execution that has no result.
     pub(super) fn of_cut_off(error: Option<ApiError>, evidence: &Evidence<'a>) -> Self {
-        let report = error.map(|error| {
-            let mut report = ResultError::default();
-            report.api_error_status = error.status;
-            report.api_error = error.name;
-            report.api_error_type = error.error_type;
-            report.class = error.class;
-            report.request_id = error.request_id;
-            report.text = error.text;
-            report
-        });
+        let report = error.map(ResultError::from);
         let is_specific = report.as_ref().is_some_and(|report| {
             report.api_error_status.is_some() || report.api_error.is_some() || report.text.is_some()
         });
@@ -67,7 +58,7 @@ impl<'a> Complaint<'a> {
             texts.extend(evidence.text_lines.iter().map(String::as_str));
             texts.extend(evidence.stderr.lines());
         }
-        let is_fresh = !evidence.resumes && !evidence.events.iter().any(is_of_model);
+        let is_fresh = !evidence.resumes && !evidence.events.iter().any(StreamEvent::is_from_model);
         Self { report, texts, is_fresh }
     }
 
@@ -172,10 +163,6 @@ impl<'a> Complaint<'a> {
                 && report.class.as_deref().is_some_and(|class| classes.contains(&class))
         })
     }
-}
-
-fn is_of_model(event: &StreamEvent) -> bool {
-    matches!(event.kind(), EventKind::Assistant(message) if !message.is_api_error)
 }
 
 /// The status of a text such as `API Error: 529 Overloaded`, and what follows it.

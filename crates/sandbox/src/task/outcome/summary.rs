@@ -2,12 +2,9 @@
 
 use std::borrow::Cow;
 
-use claude_output::{ApiError, extract_api_error, extract_error_summary, extract_result_summary};
+use claude_output::{ApiError, extract_error_summary, extract_result_summary};
 
 use super::{Ended, Evidence, Outcome};
-
-/// How many lines of what it wrote are worth showing.
-const LINES: usize = 10;
 
 /// Why an execution with this outcome failed: in the words of Claude Code where there are any, never without a word. `None` for a success.
 pub(in super::super) fn error_summary(evidence: &Evidence<'_>, outcome: Outcome) -> Option<String> {
@@ -32,7 +29,7 @@ fn ended_by_itself(evidence: &Evidence<'_>) -> String {
     if let Some(words) = evidence.api_error().and_then(|error| error.text) {
         return words;
     }
-    let printed = last_lines(evidence.text_lines.iter().map(String::as_str));
+    let printed = extract_error_summary(&[], &evidence.text_lines.join("\n"));
     let complained = extract_error_summary(&[], evidence.stderr);
     let has_result = evidence.events.iter().any(|event| event.as_result().is_some());
     let cause = match (evidence.signal(), has_result) {
@@ -52,9 +49,9 @@ fn ended_by_itself(evidence: &Evidence<'_>) -> String {
 
 /// What the API did last, where Claude Code had no answer since.
 fn waiting(evidence: &Evidence<'_>) -> String {
-    match extract_api_error(evidence.events) {
-        Some(error) if error.is_unresolved => format!(" while it tried the API again: {}", described(&error)),
-        _ => String::new(),
+    match evidence.api_error() {
+        Some(error) => format!(" while it tried the API again: {}", described(&error)),
+        None => String::new(),
     }
 }
 
@@ -68,13 +65,6 @@ fn described(error: &ApiError) -> String {
         (None, 1) => words,
         (None, times) => format!("{words}, {times} times in a row"),
     }
-}
-
-fn last_lines<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
-    let mut last: Vec<&str> =
-        lines.rev().map(str::trim_end).filter(|line| !line.is_empty()).take(LINES).collect();
-    last.reverse();
-    Some(last.join("\n")).filter(|text| !text.is_empty())
 }
 
 fn named(signal: i64) -> Cow<'static, str> {
