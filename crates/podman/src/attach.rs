@@ -109,8 +109,11 @@ impl<S: Stream<Item = Result<LogOutput, Error>> + Unpin> Stream for Frames<S> {
 
 /// Whether `frame` is what podman writes into the stderr of a process that ended without having read its input. It is the last frame.
 fn is_of_podman(frame: &[u8]) -> bool {
-    std::str::from_utf8(frame)
-        .is_ok_and(|text| text.starts_with("Error: write unix") && text.contains("/attach: write: "))
+    std::str::from_utf8(frame).is_ok_and(|text| {
+        ["write", "read"].iter().any(|call| {
+            text.starts_with(&format!("Error: {call} unix")) && text.contains(&format!("/attach: {call}: "))
+        })
+    })
 }
 
 impl<S> Frames<S> {

@@ -263,8 +263,10 @@ async fn output_comes_by_stream_and_ends_with_the_connection() {
 #[tokio::test]
 async fn what_podman_says_at_the_end_is_not_output_of_the_process() {
     let said = "Error: write unixpacket @->/proc/self/fd/14/attach: write: connection reset by peer\n";
+    let read = "Error: read unixpacket @->/proc/self/fd/14/attach: read: connection reset by peer\n";
     for (frames, expected) in [
         ([frame(2, "err"), frame(2, said)].as_slice(), ["err"].as_slice()),
+        (&[frame(2, "err"), frame(2, read)], &["err"]),
         (&[frame(2, said), frame(1, "out")], &[said, "out"]),
         (&[frame(2, said), frame(2, said)], &[said, said]),
         (&[frame(2, "Error: write unix pipe\n")], &["Error: write unix pipe\n"]),

@@ -1,9 +1,10 @@
 //! `agent`, with the real Claude Code.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use e2e_tests::setting::Setting;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::project::{Ended, Project};
@@ -162,9 +163,7 @@ async fn a_second_agent_in_a_project_has_a_session_of_its_own() {
     let id = second.json()["session_id"].clone();
     assert!(id.is_string() && id != own["session_id"], "{second:?}");
     assert!(first.try_wait().expect("a child").is_none(), "the control: the first one works");
-    let pid = first.id().to_string();
-    let killed = Command::new("kill").args(["-TERM", &pid]).status().expect("kill");
-    assert!(killed.success());
+    kill_process(Pid::from_child(&first), Signal::TERM).expect("our own child");
     drop(stdout);
     first.wait().expect("a child");
 

@@ -2,25 +2,29 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use e2e_tests::engine;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::command_line::project::{Ended, Project, assert_nothing_left};
 use crate::command_line::stand_in::{RESULT, StandIn};
 
 /// The process that the engine has beside the container of the task under `prefix`.
-async fn monitor(prefix: &str) -> u64 {
+async fn monitor(prefix: &str) -> i32 {
     let names = engine::containers(prefix).await;
     let task = names.iter().find(|name| name.contains("-task-")).expect("a task");
     let facts = engine::json("GET", &format!("/containers/{task}/json"), None).await;
-    facts.pointer("/State/ConmonPid").and_then(serde_json::Value::as_u64).expect("a monitor")
+    facts
+        .pointer("/State/ConmonPid")
+        .and_then(serde_json::Value::as_i64)
+        .and_then(|pid| pid.try_into().ok())
+        .expect("a monitor")
 }
 
-fn kill(pid: u64) {
-    let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
-    assert!(killed.expect("kill").success());
+fn kill(pid: i32) {
+    kill_process(Pid::from_raw(pid).expect("no process"), Signal::KILL).expect("root");
 }
 
 /// Starts `arguments`, whose script says `ready`, kills the monitor of its container, and waits for the end.

@@ -1,16 +1,16 @@
 //! What a task was permitted is on record, however much it was refused, and whatever becomes of who reads the records.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use e2e_tests::world::World;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::command_line::project::{Project, assert_nothing_left};
 
-fn signal(name: &str, child: &Child) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
-    assert!(sent.expect("kill").success());
+fn signal(signal: Signal, child: &Child) {
+    kill_process(Pid::from_child(child), signal).expect("our own child");
 }
 
 /// Waits until `done`.
@@ -97,7 +97,7 @@ sleep 600";
     })
     .await;
     assert!(!project.path().join("cut").exists(), "the control: it goes on");
-    signal("KILL", &child);
+    signal(Signal::KILL, &child);
     child.wait().expect("our own child");
     until("the upload ends with its owner", || project.path().join("cut").exists()).await;
     let entries = json_log(&project);
@@ -129,13 +129,13 @@ done";
     let codes = || std::fs::read_to_string(project.path().join("codes")).unwrap_or_default();
     let refused = || codes().lines().filter(|code| *code == "503").count();
     until("the control: it reaches the host", || seen() > 3).await;
-    signal("STOP", &child);
+    signal(Signal::STOP, &child);
     until("it is refused", || refused() >= 3).await;
     let reached = seen();
     let before = refused();
     until("it goes on asking", || refused() > before + 10).await;
     assert_eq!(seen(), reached, "nothing came through meanwhile");
-    signal("CONT", &child);
+    signal(Signal::CONT, &child);
     until("it reaches the host again", || seen() > reached + 3).await;
     project.write("enough", "");
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output()).await;
