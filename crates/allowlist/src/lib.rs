@@ -3,6 +3,8 @@
 mod advice;
 mod authority;
 mod body_check;
+mod budget;
+mod byte_size;
 mod decide;
 mod decision;
 mod denial;
@@ -33,6 +35,9 @@ pub use authority::Authority;
 pub use body_check::Admitted;
 pub use body_check::BodyCheck;
 pub use body_check::Step;
+pub use budget::Budget;
+pub use byte_size::ByteSize;
+pub use byte_size::InvalidByteSize;
 pub use decision::Decision;
 pub use denial::Denial;
 pub use form::Form;

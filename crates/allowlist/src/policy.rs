@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::Serializer;
 use serde::ser::SerializeStruct;
 
+use crate::budget::Budget;
 use crate::host::HostName;
 use crate::host_pattern::HostPattern;
 use crate::rule::Rule;
@@ -13,8 +14,8 @@ use crate::vendor_tools::VendorTools;
 
 /// What may be reached. The default is empty and allows nothing.
 ///
-/// Serialized as `{"domains": […], "url_prefixes": [{"host", "path", "methods", "git"}], "vendor_tools": {…}}`; deserializing validates
-/// as strictly as [`Allowlist::from_json`].
+/// Serialized as `{"domains": […], "url_prefixes": [{"host", "path", "methods", "git"}], "vendor_tools": {…}, "budget": {…}}`; deserializing
+/// validates as strictly as [`Allowlist::from_json`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowlist {
     /// In the order of their kinds.
@@ -22,6 +23,8 @@ pub struct Allowlist {
     /// Whether any of them is for repositories, so that other policies need not look.
     repositories: bool,
     vendor_tools: VendorTools,
+    /// Apart: few policies have one.
+    budget: Box<Budget>,
 }
 
 impl Allowlist {
@@ -31,7 +34,7 @@ impl Allowlist {
         let mut rules: Vec<Rule> = rules.into_iter().collect();
         rules.sort_by_key(Rule::kind);
         let repositories = rules.iter().any(|rule| rule.git().is_some());
-        Self { rules, repositories, vendor_tools: VendorTools::default() }
+        Self { rules, repositories, ..Self::default() }
     }
 
     /// The same rules, with another word on the tools that a model's vendor runs.
@@ -44,6 +47,18 @@ impl Allowlist {
     #[must_use]
     pub fn vendor_tools(&self) -> &VendorTools {
         &self.vendor_tools
+    }
+
+    /// The same policy, with another budget.
+    #[must_use]
+    pub fn with_budget(self, budget: Budget) -> Self {
+        Self { budget: budget.into(), ..self }
+    }
+
+    /// How much one execution may use of what is allowed.
+    #[must_use]
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// The rules in the order in which they are tried: those for whole hosts first.
@@ -104,11 +119,16 @@ impl Allowlist {
 impl Serialize for Allowlist {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let has_vendor_tools = self.vendor_tools != VendorTools::default();
-        let mut lists = serializer.serialize_struct("Allowlist", 2 + usize::from(has_vendor_tools))?;
+        let has_budget = *self.budget != Budget::default();
+        let fields = 2 + usize::from(has_vendor_tools) + usize::from(has_budget);
+        let mut lists = serializer.serialize_struct("Allowlist", fields)?;
         lists.serialize_field(RuleKind::Domain.list(), &self.domains().collect::<Vec<_>>())?;
         lists.serialize_field(RuleKind::Url.list(), &self.url_rules().collect::<Vec<_>>())?;
         if has_vendor_tools {
             lists.serialize_field("vendor_tools", &self.vendor_tools)?;
+        }
+        if has_budget {
+            lists.serialize_field("budget", &self.budget)?;
         }
         lists.end()
     }

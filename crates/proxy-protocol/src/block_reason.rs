@@ -21,6 +21,8 @@ pub enum BlockReason {
     Limit,
     /// The task is cut off from the network.
     Quarantine,
+    /// The policy's budget is used up.
+    Budget,
     /// The policy's own reason.
     #[serde(untagged)]
     Policy(allowlist::Reason),
@@ -37,6 +39,7 @@ impl BlockReason {
             Self::Timeout => "timeout",
             Self::Limit => "limit",
             Self::Quarantine => "quarantine",
+            Self::Budget => "budget",
             Self::Policy(reason) => reason.as_str(),
         }
     }
@@ -67,6 +70,7 @@ mod tests {
             (BlockReason::Timeout, "timeout"),
             (BlockReason::Limit, "limit"),
             (BlockReason::Quarantine, "quarantine"),
+            (BlockReason::Budget, "budget"),
             (allowlist::Reason::PathNotAllowed.into(), "path_not_allowed"),
         ] {
             assert_eq!(reason.as_str(), name);

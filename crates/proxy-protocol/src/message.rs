@@ -4,7 +4,7 @@ use allowlist::Allowlist;
 use sandbox_credentials::wire::ReplacementMap;
 use serde::{Deserialize, Serialize};
 
-use crate::Record;
+use crate::{Record, Traffic};
 
 /// A line from the proxy.
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,6 +20,8 @@ pub enum ProxyMessage {
     },
     /// Something happened.
     Record(Record),
+    /// The answer to [`Command::Report`].
+    Traffic(Traffic),
     /// The proxy cannot serve and ends.
     Failed {
         /// What failed, in one sentence, free of secrets.
@@ -53,6 +55,8 @@ pub enum Command {
     },
     /// From the next request on, the policy alone decides again.
     Up {},
+    /// The proxy is to report what was used so far, in a [`ProxyMessage::Traffic`]; it is on record before where the policy has a budget.
+    Report {},
     /// The owner lives and reads records.
     Alive {},
     /// The proxy is to let requests in progress end for [`crate::Limits::drain_ms`], and then to end. The end of its input ends it at

@@ -20,6 +20,7 @@ pub struct Record {
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "nearly all events are requests")]
 pub enum Event {
     /// The proxy began to serve.
     TaskStart,
@@ -58,6 +59,8 @@ pub enum Event {
         /// The port.
         port: u16,
     },
+    /// What the task has used, where its policy has a budget: at its end.
+    Traffic(Traffic),
     /// A limit of [`crate::Limits`] was reached.
     Limit {
         /// The limit's name: a field name of [`crate::Limits`].
@@ -188,6 +191,9 @@ pub struct RequestRecord {
     /// Tools of a model's vendor that were removed from its body, each kind once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<VendorTool>,
+    /// What a model's vendor reported that it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
     /// Bytes of the request body that went to the upstream.
     pub bytes_up: u64,
     /// Bytes of the response body that went to the client.
@@ -196,6 +202,28 @@ pub struct RequestRecord {
     pub first_byte_ms: Option<u64>,
     /// From the request's head to the end of the response's body.
     pub duration_ms: u64,
+}
+
+/// What a model's vendor reports of a response.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tokens {
+    /// Tokens that the model read, from a cache or not.
+    pub input: u64,
+    /// Tokens that it wrote.
+    pub output: u64,
+}
+
+/// What a task has used of the network so far. What it asked of services of the host does not count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Requests that were permitted.
+    pub requests: u64,
+    /// Bytes of their bodies, and what passed over a WebSocket, that went to upstreams.
+    pub bytes_up: u64,
+    /// Bytes that upstreams sent, likewise.
+    pub bytes_down: u64,
+    /// What vendors of models reported of their responses, as far as these could be read.
+    pub tokens: Tokens,
 }
 
 /// A permitted request that is in progress.
@@ -231,6 +259,7 @@ impl RequestRecord {
             scrubbed: 0,
             region: None,
             removed: Vec::new(),
+            tokens: None,
             bytes_up: 0,
             bytes_down: 0,
             first_byte_ms: None,

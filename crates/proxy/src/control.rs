@@ -4,13 +4,16 @@
 
 use std::time::Duration;
 
-use sandbox_proxy_protocol::{Command, LineError, PROTOCOL_VERSION, PolicyChange, StartConfig, from_line};
+use sandbox_proxy_protocol::{
+    Command, Event, LineError, PROTOCOL_VERSION, PolicyChange, ProxyMessage, StartConfig, from_line,
+};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use zeroize::Zeroizing;
 
+use crate::budget::Spending;
 use crate::policy::LivePolicy;
 use crate::record::Recorder;
 
@@ -143,6 +146,7 @@ impl<R: AsyncRead + Unpin> Control<R> {
                 Command::Quarantine {} => {
                     change(policy, recorder, PolicyChange::Quarantine, LivePolicy::quarantine).await;
                 }
+                Command::Report {} => report(policy, recorder).await,
                 Command::Alive {} => {}
                 Command::Drain {} => return Ok(Farewell::Drain),
             }
@@ -201,6 +205,15 @@ async fn change(
     let event = policy.borrow().event(change);
     tracing::info!(?event, "the policy was changed");
     recorder.record(event).await;
+}
+
+/// Reports what was used so far.
+async fn report(policy: &watch::Sender<LivePolicy>, recorder: &Recorder) {
+    let traffic = policy.borrow().used.traffic();
+    if Spending::new(policy.subscribe()).is_bounded() {
+        recorder.record(Event::Traffic(traffic)).await;
+    }
+    recorder.send_in_turn(ProxyMessage::Traffic(traffic)).await;
 }
 
 /// Ends at `time`; never where there is none.

@@ -24,6 +24,7 @@
 //! ```
 
 mod blocked;
+mod budget;
 mod context;
 mod control;
 mod credential;
@@ -53,6 +54,8 @@ mod stream;
 mod tls;
 mod upload;
 mod upstream;
+mod usage;
+mod used;
 
 pub use control::{Column, ControlError};
 pub use reach::{Confined, Unconfined, confine, give_up_rights};

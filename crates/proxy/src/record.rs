@@ -22,7 +22,7 @@ const NAME: usize = 512;
 const QUEUE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What the rest of both records of a request comes to: everything but the texts below, and an error's words as they usually are.
-const REST: u64 = 640;
+const REST: u64 = 768;
 
 /// The host does not read its records: nothing may be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -116,6 +116,11 @@ impl Recorder {
         let _ = self.queue.send(stamp(event)).await;
     }
 
+    /// Sends the host a message that is not a record, as soon as there is a place for it.
+    pub(crate) async fn send_in_turn(&self, message: ProxyMessage) {
+        let _ = self.queue.send(message).await;
+    }
+
     /// Records `event` if there is a place for it now.
     pub(crate) fn try_record(&self, event: Event) -> Result<(), Stalled> {
         self.queue.try_send(stamp(event)).map_err(|_| Stalled)
@@ -171,6 +176,7 @@ fn texts_of(event: &mut Event) -> Vec<(&mut String, usize)> {
         // The names of services are the owner's.
         Event::TaskStart
         | Event::PortRefused { .. }
+        | Event::Traffic(_)
         | Event::Limit { .. }
         | Event::Policy { .. }
         | Event::StreamOpen(_)

@@ -75,8 +75,8 @@ pub use sandbox::Sandbox;
 pub use sandbox_files::host_path;
 pub use sandbox_podman::{Chunk as OutputChunk, EngineError};
 pub use spec::{
-    ByteSize, CommandSpec, ContainerEnv, Cpus, HostService, ImageSource, ImageTag, InvalidSpec, Isolation,
-    Mount, Network, NetworkSandboxConfig, OnStall, ResourceLimits, TaskSpec,
+    ByteSize, CommandSpec, ContainerEnv, Cpus, HostService, ImageSource, ImageTag, InvalidByteSize,
+    InvalidSpec, Isolation, Mount, Network, NetworkSandboxConfig, OnStall, ResourceLimits, TaskSpec,
 };
 pub use task::{Command, CommandResult, Execution, ExecutionResult, Input, Outcome, Prompt, Task, Timings};
 
@@ -92,6 +92,7 @@ pub mod isolation {
 pub mod network {
     pub use crate::egress::{ProxyError, ShieldState};
     pub use crate::network_log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
+    pub use sandbox_proxy_protocol::{Tokens, Traffic};
 }
 
 /// What [`LogEntry::event`](network::LogEntry::event) is made of: the proxy's own words.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::Deserializer;
 use serde::de::Error;
 
+use crate::budget::Budget;
 use crate::host_pattern::HostPattern;
 use crate::policy::Allowlist;
 use crate::rule::Rule;
@@ -17,7 +18,7 @@ use crate::vendor_tools::VendorTools;
 #[derive(Deserialize)]
 #[serde(
     deny_unknown_fields,
-    expecting = "a mapping with the keys `domains`, `url_prefixes` and `vendor_tools`"
+    expecting = "a mapping with the keys `domains`, `url_prefixes`, `vendor_tools` and `budget`"
 )]
 struct Document {
     #[serde(default)]
@@ -26,6 +27,8 @@ struct Document {
     url_prefixes: Vec<UrlRule>,
     #[serde(default)]
     vendor_tools: VendorTools,
+    #[serde(default)]
+    budget: Budget,
 }
 
 impl From<Document> for Allowlist {
@@ -33,6 +36,7 @@ impl From<Document> for Allowlist {
         let domains = document.domains.into_iter().map(Rule::from);
         Self::new(domains.chain(document.url_prefixes.into_iter().map(Rule::from)))
             .with_vendor_tools(document.vendor_tools)
+            .with_budget(document.budget)
     }
 }
 

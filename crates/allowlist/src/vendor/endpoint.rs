@@ -136,6 +136,14 @@ impl Allowlist {
     }
 }
 
+impl Request {
+    /// Whether its path is one by which a model is asked, at whatever host, so that the response may report tokens.
+    #[must_use]
+    pub fn asks_a_model(&self) -> bool {
+        self.method().as_str() == "POST" && matches!(endpoint(self, false), Endpoint::Json(_))
+    }
+}
+
 /// A request to a vendor that could be read in two ways, or not at all.
 pub(super) fn unreadable(fault: &str, fix: &str) -> Denial {
     Denial::vendor_unreadable(fault, fix)

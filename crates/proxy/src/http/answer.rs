@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONNECTION, UPGRADE};
-use http::{HeaderValue, Method, Response, StatusCode, Version};
+use http::header::{CONNECTION, CONTENT_ENCODING, UPGRADE};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use sandbox_proxy_protocol::TunnelRecord;
@@ -120,7 +120,7 @@ impl Answered<'_> {
         };
         let upstream = hyper::upgrade::on(&mut answer);
         client.framing.tunnel();
-        client.hold(Tunnel::new(websocket, upstream, lease, slot, record));
+        client.hold(Tunnel::new(websocket, upstream, lease, slot, record, exchange.spending()));
         self.switch(&answer, exchange)
     }
 
@@ -137,6 +137,9 @@ impl Answered<'_> {
         parts.headers = response_headers(&parts.headers);
         parts.version = Version::default();
         let Some(needles) = &self.needles else {
+            if let Err(error) = self.read_usage(recoded, &parts.headers, &mut exchange) {
+                return give_up(Unprepared::Failed(error), exchange);
+            }
             exchange.answered(parts.status);
             return Response::from_parts(parts, Download::upstream(incoming, lease, exchange));
         };
@@ -146,10 +149,31 @@ impl Answered<'_> {
             Ok(scrub) => scrub,
             Err(error) => return give_up(Unprepared::Failed(unreadable(error)), exchange),
         };
+        if let Err(error) = self.read_usage(recoded, &parts.headers, &mut exchange) {
+            return give_up(Unprepared::Failed(error), exchange);
+        }
         exchange.answered(parts.status);
         let scrubbed = Scrubbed::new(incoming, scrub, exchange.scrub_counter());
         let body = Download::scrubbed(scrubbed, Arc::clone(needles), lease, exchange);
         Response::from_parts(parts, body)
+    }
+
+    /// Has the answer read for the tokens that it reports, where it may report some; `headers` are those of the body that is passed on.
+    ///
+    /// # Errors
+    ///
+    /// When the budget bounds tokens, and the answer cannot be read.
+    fn read_usage(&self, recoded: bool, headers: &HeaderMap, exchange: &mut Exchange) -> Result<(), Unsent> {
+        let Some(spending) = exchange.spending().filter(|_| self.permit.request().asks_a_model()) else {
+            return Ok(());
+        };
+        let mut codings = headers.get_all(CONTENT_ENCODING).iter();
+        if !recoded && codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            exchange.read_usage();
+        } else if spending.bounds_tokens() {
+            return Err(uncounted());
+        }
+        Ok(())
     }
 
     /// The 101 as the client gets it.
@@ -174,7 +198,7 @@ impl Answered<'_> {
         }
         match self.fault.get() {
             Some(Fault::Chunk(fault)) => return give_up(unchunked(fault), exchange),
-            Some(Fault::Push(denial)) => return refuse(denial, exchange),
+            Some(Fault::Refused(denial)) => return refuse(denial, exchange),
             None => {}
         }
         if self.client.framing.body_is_malformed() {
@@ -194,6 +218,17 @@ fn unreadable(error: UnknownEncoding) -> Unsent {
              `allow_echo: true` for every credential of this host"
         ),
         record: format!("Scrub: {error}"),
+    }
+}
+
+fn uncounted() -> Unsent {
+    Unsent {
+        status: StatusCode::BAD_GATEWAY,
+        reason: "encoding",
+        message: "the tokens that the answer reports cannot be counted: it is compressed, although this was not asked for; leave \
+                  `input_tokens` and `output_tokens` out of the policy's `budget` for this host"
+            .to_owned(),
+        record: "Budget: the answer is compressed, so the tokens that it reports cannot be counted".to_owned(),
     }
 }
 

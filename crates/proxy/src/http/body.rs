@@ -162,7 +162,16 @@ impl Body for Download {
             },
         };
         if let (Some(Ok(frame)), Some(exchange)) = (&frame, &mut this.exchange) {
-            exchange.downloaded(frame.data_ref().map_or(0, Bytes::len));
+            let data = frame.data_ref().map_or(&[][..], |data| data);
+            if let Source::Upstream { lease, .. } = &mut this.source
+                && let Err(exceeded) = exchange.received(data)
+            {
+                // Nothing more of it is read.
+                drop(lease.take());
+                exchange.failed(format!("Budget: {}", exceeded.message()));
+                return Poll::Ready(Some(Err(exceeded.message().into())));
+            }
+            exchange.downloaded(data.len());
         }
         this.finish_if_ended();
         Poll::Ready(frame)

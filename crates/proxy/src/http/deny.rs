@@ -99,7 +99,7 @@ fn status(reason: BlockReason) -> StatusCode {
 /// Whether the client can do nothing about it.
 fn is_the_operators(reason: BlockReason) -> bool {
     match reason {
-        BlockReason::Quarantine => true,
+        BlockReason::Quarantine | BlockReason::Budget => true,
         BlockReason::Policy(reason) => matches!(
             reason,
             Reason::Host
@@ -250,6 +250,7 @@ mod tests {
             (BlockReason::Timeout, 408),
             (BlockReason::Limit, 503),
             (BlockReason::Quarantine, 403),
+            (BlockReason::Budget, 403),
             (Reason::Unreadable.into(), 400),
             (Reason::Identity.into(), 400),
             (Reason::NoSni.into(), 403),

@@ -16,9 +16,12 @@ use tracing::Span;
 use super::activity::Active;
 use super::deny::Audience;
 use crate::blocked::Blocked;
+use crate::budget::Spending;
 use crate::credential::Plan;
 use crate::record::{LogBudget, Recorder, Slot, milliseconds};
 use crate::scrub::{Needles, scrub_headers, scrub_reason};
+use crate::upload::{UploadCounter, UploadFault};
+use crate::usage::UsageReader;
 
 /// How long a permitted request may last before it is on record that it goes on: what its owner does not live to see the end of.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -62,6 +65,10 @@ pub(super) struct Exchange {
     html: bool,
     uploaded: Arc<AtomicU64>,
     scrubbed: Arc<AtomicU32>,
+    /// What its bytes and tokens count against; none where nothing bounds them.
+    spending: Option<Arc<Spending>>,
+    /// Reads what a model's vendor reports.
+    usage: Option<UsageReader>,
     /// Records that it goes on.
     announcement: Option<AbortHandle>,
     _permit: Option<OwnedSemaphorePermit>,
@@ -83,6 +90,8 @@ impl Exchange {
             html: asked.html,
             uploaded: Arc::default(),
             scrubbed: Arc::default(),
+            spending: None,
+            usage: None,
             announcement: None,
             _permit: permit,
             _active: active,
@@ -100,6 +109,22 @@ impl Exchange {
         host.clone_into(&mut self.record.host);
         self.record.shield_down = rule.is_none();
         self.record.rule = rule;
+    }
+
+    /// Takes a request from `spending`; its bytes and tokens count from now on.
+    ///
+    /// # Errors
+    ///
+    /// When there is none left.
+    pub(super) fn spend(&mut self, spending: &Arc<Spending>) -> Result<(), Blocked> {
+        spending.take_request()?;
+        self.spending = Some(Arc::clone(spending));
+        Ok(())
+    }
+
+    /// What its bytes count against.
+    pub(super) fn spending(&self) -> Option<Arc<Spending>> {
+        self.spending.clone()
     }
 
     /// Whether the log has room for it, and for the tunnel that it may become.
@@ -156,14 +181,38 @@ impl Exchange {
         self.record.first_byte_ms = Some(milliseconds(self.started));
     }
 
-    /// More of the answer's body is on its way.
+    /// The answer's body may report tokens.
+    pub(super) fn read_usage(&mut self) {
+        self.usage = Some(UsageReader::default());
+    }
+
+    /// More of a body is on its way to the client.
     pub(super) fn downloaded(&mut self, bytes: usize) {
         self.record.bytes_down += bytes as u64;
     }
 
-    /// Counts the bytes of the request's body that went to the upstream.
-    pub(super) fn upload_counter(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.uploaded)
+    /// More of the upstream's body has come.
+    ///
+    /// # Errors
+    ///
+    /// When it exceeds the budget: it must not be passed on.
+    pub(super) fn received(&mut self, data: &[u8]) -> Result<(), Blocked> {
+        if let Some(spending) = &self.spending {
+            spending.receive(data.len() as u64)?;
+        }
+        if let (Some(spending), Some(usage)) = (&self.spending, &mut self.usage)
+            && let Some(more) = usage.read(data)
+        {
+            spending.report(more);
+            // Without a budget the log is as it always was.
+            self.record.tokens = spending.is_bounded().then_some(usage.reported());
+        }
+        Ok(())
+    }
+
+    /// Counts the bytes of the request's body that go to the upstream, and breaks it off with `fault` where they exceed the budget.
+    pub(super) fn upload_counter(&self, fault: &UploadFault) -> UploadCounter {
+        UploadCounter::new(Arc::clone(&self.uploaded), self.spending(), Arc::clone(fault))
     }
 
     /// The headers of an answer without what is in `needles`.

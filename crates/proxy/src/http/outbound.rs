@@ -71,8 +71,8 @@ pub(super) async fn prepare(
     for warning in std::mem::take(&mut plan.warnings) {
         client.warn(warning);
     }
-    let counter = exchange.upload_counter();
     let fault = UploadFault::default();
+    let counter = exchange.upload_counter(&fault);
     let mut proven = None;
     let no_trailers = std::mem::take(&mut plan.no_trailers);
     let upload = match std::mem::replace(&mut plan.body, BodyPlan::Pass) {

@@ -4,9 +4,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use allowlist::{Authority, Form, Reason, Scheme};
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST};
 use http::request::Parts;
-use http::{Request, Response, StatusCode, Version};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use sandbox_proxy_protocol::{BlockReason, RequestRecord};
@@ -227,6 +227,16 @@ async fn pass(
     exchange.allowed(permit.host().as_str(), permit.rule().cloned());
     if !exchange.fits(&client.shared.log, websocket.is_some()) {
         return refuse(&log_is_full(), exchange);
+    }
+    // What the host itself serves costs nothing.
+    if matches!(client.service(permit.host()), Ok(None)) {
+        if let Err(denial) = exchange.spend(&client.shared.spending) {
+            body.content.leave(Unwanted::of(&parts.headers));
+            return refuse(&denial, exchange);
+        }
+        if permit.request().asks_a_model() && client.shared.spending.bounds_tokens() {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
     }
     exchange.announce(&client.shared.context.recorder);
     let prepared = match prepare(client, &permit, parts, headers, body, &mut exchange).await {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use crate::budget::Spending;
 use crate::context::Context;
 use crate::gate::Gate;
 use crate::limit_counter::LimitCounter;
@@ -21,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) pool: Arc<Pool>,
     /// A permit for each request in progress.
     pub(super) requests: Arc<Semaphore>,
+    /// What the task has used of its budget.
+    pub(super) spending: Arc<Spending>,
     /// What is left of the network log for permitted requests.
     pub(crate) log: LogBudget,
     pub(crate) refused_requests: LimitCounter,
@@ -38,6 +41,7 @@ impl Shared {
             gate: Gate::new(context.policy.clone()),
             pool: Pool::new(Dialer::new(Arc::clone(&context)), limits.pooled_connections),
             requests: Arc::new(Semaphore::new(limits.requests)),
+            spending: Arc::new(Spending::new(context.policy.clone())),
             log: LogBudget::new(limits.log_bytes),
             refused_requests: LimitCounter::new("requests"),
             wide_connections: Arc::new(Semaphore::new(WIDE_CONNECTIONS)),

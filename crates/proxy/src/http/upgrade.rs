@@ -12,6 +12,8 @@ use hyper_util::rt::TokioIo;
 use sandbox_proxy_protocol::{Event, TunnelRecord};
 use tokio::io::copy_bidirectional;
 
+use crate::blocked::Blocked;
+use crate::budget::Spending;
 use crate::record::{Slot, milliseconds};
 use crate::stream::counted;
 use crate::upstream::Lease;
@@ -20,6 +22,9 @@ use crate::upstream::Lease;
 const IDLE: Duration = Duration::from_mins(15);
 /// How long both sides may take to switch after the 101.
 const SWITCH: Duration = Duration::from_secs(10);
+
+/// How often what went through a tunnel is counted against the budget.
+const COUNTED: Duration = Duration::from_secs(1);
 
 /// An upgraded connection that has not begun. It records itself when it is dropped.
 pub(super) struct Tunnel {
@@ -32,6 +37,9 @@ pub(super) struct Tunnel {
     record: Option<(Slot, TunnelRecord)>,
     up: Arc<AtomicU64>,
     down: Arc<AtomicU64>,
+    spending: Option<Arc<Spending>>,
+    /// What of `up` and `down` counted against it already.
+    spent: [AtomicU64; 2],
 }
 
 impl Tunnel {
@@ -41,6 +49,7 @@ impl Tunnel {
         lease: Lease,
         slot: Slot,
         record: TunnelRecord,
+        spending: Option<Arc<Spending>>,
     ) -> Self {
         Self {
             client: Some(client),
@@ -50,6 +59,8 @@ impl Tunnel {
             record: Some((slot, record)),
             up: Arc::default(),
             down: Arc::default(),
+            spending,
+            spent: Default::default(),
         }
     }
 
@@ -67,6 +78,7 @@ impl Tunnel {
         tokio::select! {
             _ = copy_bidirectional(&mut client, &mut upstream) => {}
             () = self.idle() => {}
+            () = self.exceeds() => {}
         }
     }
 
@@ -84,10 +96,29 @@ impl Tunnel {
             before = now;
         }
     }
+
+    /// Ends when what was passed exceeds the budget.
+    async fn exceeds(&self) {
+        while self.spend().is_ok() {
+            // tidy: sleep: what is passed is counted from time to time.
+            tokio::time::sleep(COUNTED).await;
+        }
+    }
+
+    /// Counts what was passed since the last time.
+    fn spend(&self) -> Result<(), Blocked> {
+        let Some(spending) = &self.spending else { return Ok(()) };
+        let [up, down] = [&self.up, &self.down].map(|passed| passed.load(Ordering::Relaxed));
+        let [spent_up, spent_down] = &self.spent;
+        let sent = spending.send(up.saturating_sub(spent_up.swap(up, Ordering::Relaxed)));
+        let received = spending.receive(down.saturating_sub(spent_down.swap(down, Ordering::Relaxed)));
+        sent.and(received)
+    }
 }
 
 impl Drop for Tunnel {
     fn drop(&mut self) {
+        let _ = self.spend();
         if let Some((slot, mut record)) = self.record.take() {
             record.bytes_up = self.up.load(Ordering::Relaxed);
             record.bytes_down = self.down.load(Ordering::Relaxed);

@@ -2,8 +2,6 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -14,6 +12,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::buffer::{Buffered, STALL};
 use super::chunk_signing::{BodyError, ChunkSigning};
+use super::counter::UploadCounter;
 use super::inspect::{Beginning, Content};
 use super::proving::Proving;
 use crate::headers::trailers;
@@ -22,7 +21,7 @@ use crate::headers::trailers;
 pub(crate) struct Upload {
     source: Source,
     change: Option<Change>,
-    counter: Arc<AtomicU64>,
+    counter: UploadCounter,
     /// What no trailer may be called, beside what none may ever be.
     no_trailers: Vec<HeaderName>,
 }
@@ -48,7 +47,7 @@ enum Source {
 
 impl Upload {
     /// Counts what goes through in `counter`; no trailer is called as in `no_trailers`.
-    pub(crate) fn new(body: Content, counter: Arc<AtomicU64>, no_trailers: Vec<HeaderName>) -> Self {
+    pub(crate) fn new(body: Content, counter: UploadCounter, no_trailers: Vec<HeaderName>) -> Self {
         let source = match body {
             Content::Unread(incoming) => Source::Client { beginning: None, incoming, stall: None },
             Content::Begun(beginning, incoming) => {
@@ -62,7 +61,7 @@ impl Upload {
     /// The same, with a body that was read already.
     pub(crate) fn buffered(
         body: Box<Buffered>,
-        counter: Arc<AtomicU64>,
+        counter: UploadCounter,
         no_trailers: Vec<HeaderName>,
     ) -> Self {
         Self { source: Source::Buffer(body), change: None, counter, no_trailers }
@@ -116,9 +115,10 @@ impl Body for Upload {
             Some(Change::Signing(signing)) => ready!(signing.poll_frame(cx, |cx| source.poll_frame(cx))),
             Some(Change::Proving(proving)) => ready!(proving.poll_frame(cx, |cx| source.poll_frame(cx))),
         };
-        if let Some(Ok(frame)) = &frame {
-            let bytes = frame.data_ref().map_or(0, Bytes::len);
-            this.counter.fetch_add(bytes as u64, Ordering::Relaxed);
+        if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref())
+            && let Err(exceeded) = this.counter.count(data.len() as u64)
+        {
+            return Poll::Ready(Some(Err(exceeded)));
         }
         Poll::Ready(frame.map(|frame| frame.map(|frame| fit(frame, &this.no_trailers))))
     }

@@ -13,6 +13,6 @@ pub(crate) type UploadFault = Arc<OnceLock<Fault>>;
 pub(crate) enum Fault {
     /// A chunk could not be signed.
     Chunk(ChunkError),
-    /// A push is not what it may be.
-    Push(Blocked),
+    /// What was found in it is refused, or it exceeds the budget.
+    Refused(Blocked),
 }

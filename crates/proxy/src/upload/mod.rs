@@ -3,6 +3,7 @@
 mod body;
 mod buffer;
 mod chunk_signing;
+mod counter;
 mod fault;
 mod inspect;
 mod proving;
@@ -10,6 +11,7 @@ mod proving;
 pub(crate) use body::{Upload, fit};
 pub(crate) use buffer::{BufferFault, Buffered, ROOM, Unwanted, buffer, room};
 pub(crate) use chunk_signing::{BodyError, ChunkSigning, ROOM as CHUNK_ROOM};
+pub(crate) use counter::UploadCounter;
 pub(crate) use fault::{Fault, UploadFault};
 pub(crate) use inspect::{Content, Decided, RequestBody, Undecided, inspect};
 pub(crate) use proving::Proving;

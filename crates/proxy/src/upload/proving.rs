@@ -111,7 +111,7 @@ impl Proving {
     fn fail(&mut self, denial: Blocked) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         self.state = State::Done;
         // The first fault is the one to report.
-        let _ = self.fault.set(Fault::Push(denial));
+        let _ = self.fault.set(Fault::Refused(denial));
         self.decided = None;
         Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::InvalidData).into())))
     }

@@ -8,6 +8,7 @@
 
 mod abuse;
 mod as_received;
+mod budget;
 mod credentials;
 mod floods;
 mod forwarding;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use allowlist::Allowlist;
 use sandbox_credentials::SecretReplacements;
-use sandbox_proxy_protocol::{Command, LONGEST_DOWN_MS, ReplacementMap};
+use sandbox_proxy_protocol::{Command, LONGEST_DOWN_MS, ReplacementMap, Traffic};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::proxy::{ChannelHandle, Order};
+use super::proxy::{Answer, ChannelHandle, Order};
 use super::relay::Relay;
 use super::remains::Remains;
 use super::{ProxyError, ShieldState};
@@ -89,6 +89,12 @@ impl ProxyControl {
         self.confirmed(Command::Quarantine {}).await.map(drop)
     }
 
+    /// What was used of the network so far.
+    pub(crate) async fn traffic(&self) -> Result<Traffic, ProxyError> {
+        let (reported, report) = oneshot::channel();
+        self.answered(Order { command: Command::Report {}, answer: Answer::Traffic(reported) }, report).await
+    }
+
     /// What the proxy reported last.
     pub(crate) fn shield_state(&self) -> Result<ShieldState, ProxyError> {
         self.orders.upgrade().ok_or(ProxyError::ProxyGone)?;
@@ -108,14 +114,19 @@ impl ProxyControl {
     /// Gives `command`, and returns the state that it led to.
     async fn confirmed(&self, command: Command) -> Result<ShieldState, ProxyError> {
         let (confirmed, confirmation) = oneshot::channel();
+        self.answered(Order { command, answer: Answer::State(confirmed) }, confirmation).await
+    }
+
+    /// Gives `order`, and returns its answer.
+    async fn answered<T>(&self, order: Order, answer: oneshot::Receiver<T>) -> Result<T, ProxyError> {
         let given = async {
             // Held no longer than this: the proxy would outlive its owner.
             let orders = self.orders.upgrade().ok_or(ProxyError::ProxyGone)?;
-            orders.send(Order { command, confirmed }).await.map_err(|_| ProxyError::ProxyGone)
+            orders.send(order).await.map_err(|_| ProxyError::ProxyGone)
         };
         let work = async {
             given.await?;
-            confirmation.await.map_err(|_| ProxyError::ProxyGone)
+            answer.await.map_err(|_| ProxyError::ProxyGone)
         };
         timeout(CONFIRMATION, work).await.unwrap_or(Err(ProxyError::Unconfirmed { within: CONFIRMATION }))
     }
@@ -132,6 +143,11 @@ mod tests {
         (ProxyControl { orders: orders.downgrade(), shield }, orders, received, report)
     }
 
+    fn confirm(order: Order, state: ShieldState) {
+        let Answer::State(confirmed) = order.answer else { panic!("{order:?}") };
+        confirmed.send(state).unwrap();
+    }
+
     #[tokio::test]
     async fn a_change_is_done_when_it_is_confirmed_and_nothing_ends_a_quarantine() {
         let (control, orders, mut received, report) = control();
@@ -141,7 +157,7 @@ mod tests {
             order = received.recv() => order.unwrap(),
         };
         assert!(matches!(order.command, Command::SetPolicy { .. }));
-        order.confirmed.send(ShieldState::Up).unwrap();
+        confirm(order, ShieldState::Up);
         setting.await.unwrap();
 
         // A quarantine may begin while another command is on its way.
@@ -149,7 +165,7 @@ mod tests {
             let order = received.recv().await.unwrap();
             assert!(matches!(order.command, Command::Down { for_ms: 5000 }));
             report.send_replace(ShieldState::Quarantined);
-            order.confirmed.send(ShieldState::Quarantined).unwrap();
+            confirm(order, ShieldState::Quarantined);
         };
         let (lowered, ()) = tokio::join!(control.shield_down(Duration::from_secs(5)), proxy);
         assert!(matches!(lowered, Err(ProxyError::Quarantined)), "{lowered:?}");

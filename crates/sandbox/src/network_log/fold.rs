@@ -148,6 +148,7 @@ fn may_repeat(event: &Event) -> bool {
         | Event::RequestOpen(_)
         | Event::StreamOpen(_)
         | Event::Tunnel(_)
+        | Event::Traffic(_)
         | Event::Limit { .. }
         | Event::Policy { .. } => false,
     }
@@ -160,6 +161,7 @@ fn is_permitted(event: &Event) -> bool {
         | Event::RequestOpen(_)
         | Event::StreamOpen(_)
         | Event::Tunnel(_)
+        | Event::Traffic(_)
         | Event::Policy { .. } => true,
         Event::Stream(stream) => stream.decision == RequestOutcome::Allowed,
         Event::Request(request) => request.decision != RequestOutcome::Blocked,

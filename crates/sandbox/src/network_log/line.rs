@@ -47,6 +47,10 @@ pub(super) fn render(record: &Record) -> String {
             };
             format!("BLOCKED PORT {port}/{protocol} -> refused")
         }
+        Event::Traffic(used) => format!(
+            "TRAFFIC {} requests -> {} bytes up, {} bytes down, {} tokens in, {} tokens out",
+            used.requests, used.bytes_up, used.bytes_down, used.tokens.input, used.tokens.output
+        ),
         Event::Limit { limit, count } => format!("LIMIT {} -> reached {count} times", escape::word(limit)),
         Event::Policy { change, state, until_ms } => policy(*change, *state, *until_ms),
         Event::Warning { text } => format!("WARNING {}", escape::text(text)),
@@ -118,7 +122,7 @@ fn outcome(decision: RequestOutcome) -> &'static str {
     }
 }
 
-/// Annotations are at the end, in the order masked, dropped, scrubbed, region, removed, shield, reason; what is nothing is left out.
+/// Annotations are at the end, in the order masked, dropped, scrubbed, region, removed, tokens, shield, reason; what is nothing is left out.
 fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&BlockReason>) -> String {
     // Writing to a string cannot fail.
     if let Some(request) = request {
@@ -135,6 +139,9 @@ fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&
         if !request.removed.is_empty() {
             let kinds: Vec<&str> = request.removed.iter().map(|kind| kind.as_str()).collect();
             let _ = write!(line, " [removed: {}]", kinds.join(", "));
+        }
+        if let Some(used) = request.tokens {
+            let _ = write!(line, " [tokens: {} in, {} out]", used.input, used.output);
         }
         if request.shield_down {
             line.push_str(" [shield: down]");

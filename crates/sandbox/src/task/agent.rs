@@ -176,14 +176,14 @@ impl Inner {
         let (events, gone) = owner.split();
         let watchdog = Watchdog::new(self.spec.result_grace, self.spec.stall);
         let mut reading = Reading::new(reply, events, watchdog, resumes);
-        let Finished { end, timings, tampered } =
+        let Finished { end, timings, tampered, traffic } =
             self.runner.run(&self.spec.launch, program, input, &mut reading, gone).await?;
         let result = match end {
             Ok(end) => reading.finish(&end, timings).await,
             Err(error) => Err(error),
         };
         let result = aftermath::logged_on_error(result, &tampered)?;
-        Ok(ExecutionResult { tampered, ..result })
+        Ok(ExecutionResult { tampered, traffic, ..result })
     }
 
     /// The prompt's model, else the session's, else `sonnet`; it becomes the session's.

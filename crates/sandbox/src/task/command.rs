@@ -109,7 +109,7 @@ impl Inner {
             stdout: Capture::new(Capture::DEFAULT_LIMIT),
             stderr: Capture::new(Capture::DEFAULT_LIMIT),
         };
-        let Finished { end, timings, tampered } =
+        let Finished { end, timings, tampered, traffic } =
             self.runner.run(&self.spec.launch, program, input.into_reader(), &mut output, gone).await?;
         let end = aftermath::logged_on_error(end, &tampered)?;
         Ok(CommandResult {
@@ -121,6 +121,7 @@ impl Inner {
             stopped: end.ended == Ended::Stopped,
             oom_killed: end.exit.oom_killed,
             tampered,
+            traffic,
             timings,
         })
     }

@@ -163,6 +163,7 @@ impl Reading {
                 timed_out: end.ended == Ended::Timeout,
                 oom_killed: end.exit.oom_killed,
                 tampered: Vec::new(),
+                traffic: None,
                 timings,
             }),
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use claude_output::{ApiError, StreamEvent, Usage};
 use serde::{Serialize, Serializer};
 
+use sandbox_proxy_protocol::Traffic;
 use sandbox_session::MissingEvents;
 use sandbox_workspace::TamperedPath;
 
@@ -52,6 +53,8 @@ pub struct ExecutionResult {
     /// What it wrote where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
     #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
+    /// What was used of the network; `None` where there was no proxy, or it had ended.
+    pub traffic: Option<Traffic>,
     /// Where the time went.
     pub timings: Timings,
 }
@@ -79,6 +82,8 @@ pub struct CommandResult {
     /// What it wrote where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
     #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
+    /// What was used of the network; `None` where there was no proxy, or it had ended.
+    pub traffic: Option<Traffic>,
     /// Where the time went.
     pub timings: Timings,
 }
@@ -119,6 +124,7 @@ mod tests {
             stopped: false,
             oom_killed: false,
             tampered: vec![TamperedPath::unseen(not_text(), "no")],
+            traffic: None,
             timings: Timings::default(),
         };
         let json = serde_json::to_value(&result).unwrap();

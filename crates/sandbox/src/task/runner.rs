@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sandbox_proxy_protocol::Traffic;
 use sandbox_workspace::TamperedPath;
 use tokio::io::AsyncRead;
 
@@ -32,6 +33,7 @@ pub(super) struct Finished {
     pub(super) end: Result<End, SandboxError>,
     pub(super) timings: Timings,
     pub(super) tampered: Vec<TamperedPath>,
+    pub(super) traffic: Option<Traffic>,
 }
 
 impl Runner {
@@ -62,7 +64,12 @@ impl Runner {
         self.live.replace(None);
         feeding.abort();
         drop(agent);
+        let traffic = match &proxy {
+            // A proxy that has ended reports nothing; why is in the log.
+            Some(proxy) => proxy.control().traffic().await.ok(),
+            None => None,
+        };
         let tampered = aftermath::of(&self.shared, handle, proxy, hold).await;
-        Ok(Finished { end, timings, tampered })
+        Ok(Finished { end, timings, tampered, traffic })
     }
 }

@@ -46,6 +46,7 @@ async fn the_agent_answers_programs_and_resumes_its_session() {
         "planted",
         "response_text",
         "session_id",
+        "traffic",
         "turns",
         "usage",
         "version",
@@ -169,6 +170,48 @@ async fn a_second_agent_in_a_project_has_a_session_of_its_own() {
 
     let resumed = agent(&project, &[&direct[..], &["--resume", "which word?"]].concat());
     assert!(resumed.stdout.contains("heliotrope"), "the most recent is the second: {resumed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_budget_of_the_policy_ends_an_agent_that_loops() {
+    let project = project();
+    let asked = |project: &Project| {
+        let log = project.output(&["logs", "--output", "json"]).stdout;
+        let records = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        records.filter(|record| record["event"] == "request" && record["decision"] == "allowed").count()
+    };
+    // Each reply of the stand-in reports 10500 tokens in and 42 out; Claude Code also asks for what reports none.
+    for (budget, exceeded, replies) in
+        [("requests: 5", "5 requests", 1..=5), ("output_tokens: 100", "100 output tokens", 3..=3)]
+    {
+        let policy = format!("domains: [api.anthropic.com]\nbudget: {{{budget}}}\n");
+        project.write(".sandbox/network-allowlist.yaml", &policy);
+        let ended = agent(&project, &["--output", "json", "scenario:tool-loop"]);
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let report = ended.json();
+        assert_eq!(report["outcome"], "budget_exhausted", "{report}");
+        let summary = report["error_summary"].as_str().expect("a reason");
+        assert!(summary.contains(exceeded) && summary.contains("network-allowlist.yaml"), "{report}");
+        let (traffic, asked) = (&report["traffic"], asked(&project));
+        assert!(
+            traffic["requests"] == asked && (exceeded != "5 requests" || asked == 5),
+            "{asked}: {report}"
+        );
+        let written = traffic["tokens"]["output"].as_u64().expect("a number");
+        assert!(replies.contains(&(written / 42)) && written % 42 == 0, "{report}");
+        assert_eq!(traffic["tokens"]["input"], written / 42 * 10500, "{report}");
+        let log = project.output(&["logs"]).stdout;
+        assert!(
+            log.contains(" [tokens: 10500 in, 42 out]\n") && log.contains(" [reason: budget]\n"),
+            "{log}"
+        );
+        let line = format!("\nTRAFFIC {asked} requests -> ");
+        assert!(log.contains(&line) && log.contains(&format!(", {written} tokens out\n")), "{log}");
+    }
+    project.write(".sandbox/network-allowlist.yaml", "domains: [api.anthropic.com]\n");
+    let control = agent(&project, &["--max-turns", "8", "scenario:tool-loop"]);
+    control.fails(1, "turn_limit_reached");
+    assert!(asked(&project) > 5, "the control: without a budget it loops on");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,13 +18,13 @@ fn wrong_types() {
         " [1]",
         1,
         2,
-        "the document is a mapping with the keys `domains`, `url_prefixes` and `vendor_tools`",
+        "the document is a mapping with the keys `domains`, `url_prefixes`, `vendor_tools` and `budget`",
     );
     check(
         "null",
         1,
         1,
-        "the document is a mapping with the keys `domains`, `url_prefixes` and `vendor_tools`",
+        "the document is a mapping with the keys `domains`, `url_prefixes`, `vendor_tools` and `budget`",
     );
     check("{\n  \"domains\": [\"a\", 12]\n}", 2, 20, "not a number");
     check("{\"domains\": [\n  true]}", 2, 3, "not true or false");
@@ -74,7 +74,10 @@ fn an_embedded_policy_is_as_strict() {
         (r#"{"domains": ["a", "b c"]}"#, "a host cannot hold ' '"),
         (r#"{"url_prefixes": [{"host": "a"}, {"host": "a", "path": "/.."}]}"#, "the path"),
         (r#"{"x": 1}"#, "unknown key"),
-        ("1", "the document is a mapping with the keys `domains`, `url_prefixes` and `vendor_tools`"),
+        (
+            "1",
+            "the document is a mapping with the keys `domains`, `url_prefixes`, `vendor_tools` and `budget`",
+        ),
     ] {
         let error = serde_json::from_str::<Allowlist>(text).unwrap_err().to_string();
         assert!(error.starts_with(message), "{text}: {error}");

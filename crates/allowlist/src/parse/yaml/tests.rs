@@ -23,13 +23,13 @@ fn wrong_types() {
         "- a\n- b\n",
         1,
         1,
-        "the document is a mapping with the keys `domains`, `url_prefixes` and `vendor_tools`, not ",
+        "the document is a mapping with the keys `domains`, `url_prefixes`, `vendor_tools` and `budget`, not ",
     );
     check(
         "just text\n",
         1,
         1,
-        "the document is a mapping with the keys `domains`, `url_prefixes` and `vendor_tools`, not ",
+        "the document is a mapping with the keys `domains`, `url_prefixes`, `vendor_tools` and `budget`, not ",
     );
     check("\n\n  12\n", 3, 3, "not a number");
     check(
@@ -67,7 +67,7 @@ fn missing_values() {
 #[test]
 fn keys() {
     check("domain: [a]\n", 1, 1, "unknown key `domain`");
-    check("domains: [a]\nextra: 1\n", 2, 1, "`domains`, `url_prefixes` or `vendor_tools`");
+    check("domains: [a]\nextra: 1\n", 2, 1, "`domains`, `url_prefixes`, `vendor_tools` or `budget`");
     check("url_prefixes:\n  - host: a\n    graphql:\n", 3, 5, "`graphql` is not supported");
     check("url_prefixes:\n  - host: a\n    method: [GET]\n", 3, 5, "`host`, `path`, `methods` or `git`");
     check("url_prefixes:\n  - host: a\n    git:\n", 3, 5, "`git` has no value");
@@ -153,6 +153,20 @@ proptest! {
             prop_assert!(error.line() >= 1 && error.column() >= 1);
         }
     }
+}
+
+#[test]
+fn budgets() {
+    check("budget: 100\n", 1, 9, "`budget` is a mapping such as {requests: 1000, sent: 100m}");
+    check("budget: {tokens: 1}\n", 1, 10, "unknown key `tokens`: use `requests`, `sent`, ");
+    check("budget:\n  requests: -1\n", 2, 13, "`requests`");
+    check("budget:\n  sent: much\n", 2, 9, "a size such as 512m or 4g");
+    let text = "budget: {requests: 0, sent: 1.5k, received: 7}";
+    let policy = Allowlist::from_yaml(text, "policy.yaml").unwrap();
+    let budget = policy.budget();
+    let bytes = [budget.sent, budget.received].map(|size| size.unwrap().bytes());
+    assert_eq!((budget.requests, bytes, budget.bounds_tokens()), (Some(0), [1536, 7], false));
+    assert_eq!(Allowlist::from_json(&policy.to_json(), "policy.json").unwrap(), policy);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What `agent` says at its end, for people and for programs.
 
 use claude_output::{ApiError, Usage};
+use sandbox::network::Traffic;
 use sandbox::{ExecutionResult, Outcome};
 use serde::Serialize;
 
@@ -23,6 +24,8 @@ struct AgentReport<'a> {
     /// US dollars.
     cost: f64,
     turns: u64,
+    /// What was used of the network.
+    traffic: Option<Traffic>,
     duration_ms: u64,
     exit_code: i64,
     /// Where what was planted was; it is elsewhere now.
@@ -68,6 +71,7 @@ pub(super) fn json(result: &ExecutionResult, workspace: &WorkspaceReport) -> Str
         usage: &result.usage,
         cost: result.total_cost_usd,
         turns: result.num_turns,
+        traffic: result.traffic,
         duration_ms: result.duration_ms,
         exit_code: result.exit_code,
         planted: result
@@ -95,7 +99,9 @@ fn status(outcome: Outcome, timed_out: bool) -> ExitStatus {
 fn hint(outcome: Outcome, summary: &str) -> Option<&'static str> {
     match outcome {
         // It names the fix.
-        Outcome::BlockedByPolicy if summary.contains("network-allowlist.yaml") => None,
+        Outcome::BlockedByPolicy | Outcome::BudgetExhausted if summary.contains("network-allowlist.yaml") => {
+            None
+        }
         Outcome::BlockedByPolicy => Some("`sandbox logs --blocked` shows what was refused, and why"),
         Outcome::AuthenticationFailed => Some(CREDENTIALS),
         _ if summary.contains("/login") || summary.contains("API key") => Some(CREDENTIALS),

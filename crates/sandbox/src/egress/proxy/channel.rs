@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use futures_util::stream::Fuse;
 use futures_util::{Stream, StreamExt as _};
-use sandbox_proxy_protocol::{Command, Event, PolicyChange, ProxyMessage, Record, from_line, to_secret_line};
+use sandbox_proxy_protocol::{
+    Command, Event, PolicyChange, ProxyMessage, Record, Traffic, from_line, to_secret_line,
+};
 use time::OffsetDateTime;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -48,8 +50,23 @@ pub(in crate::egress) struct Channel<W = Stdin, O = Output> {
 #[derive(Debug)]
 pub(in crate::egress) struct Order {
     pub(in crate::egress) command: Command,
+    pub(in crate::egress) answer: Answer,
+}
+
+/// Who waits for the answer to a command.
+#[derive(Debug)]
+pub(in crate::egress) enum Answer {
     /// Gets the state that it led to, once that is in force and in the log.
-    pub(in crate::egress) confirmed: oneshot::Sender<ShieldState>,
+    State(oneshot::Sender<ShieldState>),
+    /// Gets what was used so far.
+    Traffic(oneshot::Sender<Traffic>),
+}
+
+/// Those whose commands the proxy has not answered yet, in the order in which it does.
+#[derive(Default)]
+struct Waiting {
+    states: VecDeque<oneshot::Sender<ShieldState>>,
+    traffic: VecDeque<oneshot::Sender<Traffic>>,
 }
 
 /// What the user of a proxy holds.
@@ -131,24 +148,26 @@ where
         report: watch::Sender<ShieldState>,
     ) -> String {
         let mut log = log;
-        // Those that the proxy did not confirm yet, in the order in which it does.
-        let mut waiting = VecDeque::new();
+        let mut waiting = Waiting::default();
         let mut beat = interval_at(Instant::now() + BEAT, BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let failure = loop {
             tokio::select! {
                 received = self.receive() => match received {
                     Some(Ok(messages)) => {
-                        let changes = changes(&messages);
+                        let answers = answers(&messages);
                         if let Err(reason) = keep(messages, &mut log).await { break Some(reason) }
-                        confirm(changes, &report, &mut waiting);
+                        waiting.answer(answers, &report);
                     }
                     Some(Err(reason)) => break Some(reason),
                     None => break Some(self.reason_of_end()),
                 },
                 order = orders.recv() => match order {
-                    Some(Order { command, confirmed }) => {
-                        waiting.push_back(confirmed);
+                    Some(Order { command, answer }) => {
+                        match answer {
+                            Answer::State(confirmed) => waiting.states.push_back(confirmed),
+                            Answer::Traffic(reported) => waiting.traffic.push_back(reported),
+                        }
                         if let Err(reason) = self.command(&command).await { break Some(reason) }
                     }
                     None => break None,
@@ -224,28 +243,38 @@ where
     }
 }
 
-/// The changes of the policy among what was received.
-fn changes(messages: &[ProxyMessage]) -> Vec<(PolicyChange, ShieldState)> {
-    let records = messages.iter().filter_map(|message| match message {
-        ProxyMessage::Record(record) => Some(&record.event),
-        ProxyMessage::Ready { .. } | ProxyMessage::Failed { .. } => None,
-    });
-    records.filter_map(ShieldState::of).collect()
+/// What answers commands among what was received.
+enum Answered {
+    Change(PolicyChange, ShieldState),
+    Traffic(Traffic),
 }
 
-/// Reports changes that are in the log, and returns to who asked for them.
-fn confirm(
-    changes: Vec<(PolicyChange, ShieldState)>,
-    report: &watch::Sender<ShieldState>,
-    waiting: &mut VecDeque<oneshot::Sender<ShieldState>>,
-) {
-    for (change, state) in changes {
-        report.send_replace(state);
-        if change != PolicyChange::Expired
-            && let Some(confirmed) = waiting.pop_front()
-        {
-            // Whoever asked may have stopped waiting.
-            let _ = confirmed.send(state);
+fn answers(messages: &[ProxyMessage]) -> Vec<Answered> {
+    let answers = messages.iter().filter_map(|message| match message {
+        ProxyMessage::Record(record) => {
+            ShieldState::of(&record.event).map(|(change, state)| Answered::Change(change, state))
+        }
+        ProxyMessage::Traffic(traffic) => Some(Answered::Traffic(*traffic)),
+        ProxyMessage::Ready { .. } | ProxyMessage::Failed { .. } => None,
+    });
+    answers.collect()
+}
+
+impl Waiting {
+    /// Reports changes that are in the log, and returns to who asked for something, who may have stopped waiting.
+    fn answer(&mut self, answers: Vec<Answered>, report: &watch::Sender<ShieldState>) {
+        for answer in answers {
+            match answer {
+                Answered::Traffic(traffic) => {
+                    let _ = self.traffic.pop_front().map(|reported| reported.send(traffic));
+                }
+                Answered::Change(change, state) => {
+                    report.send_replace(state);
+                    if change != PolicyChange::Expired {
+                        let _ = self.states.pop_front().map(|confirmed| confirmed.send(state));
+                    }
+                }
+            }
         }
     }
 }
@@ -257,6 +286,7 @@ async fn keep(messages: Vec<ProxyMessage>, log: &mut Option<LogSink>) -> Result<
     for message in messages {
         match message {
             ProxyMessage::Record(record) => records.push(record),
+            ProxyMessage::Traffic(_) => {}
             ProxyMessage::Failed { reason } => failed = Some(reason),
             ProxyMessage::Ready { .. } => failed = Some("it said twice that it is ready".to_owned()),
         }
@@ -356,7 +386,11 @@ mod tests {
         let (channel, mut stdin, proxy) = channel();
         let mut handle = channel.run(Some(LogSink::open(dir.path()).unwrap()));
         let (confirmed, confirmation) = oneshot::channel();
-        handle.orders.send(Order { command: Command::Quarantine {}, confirmed }).await.unwrap();
+        handle
+            .orders
+            .send(Order { command: Command::Quarantine {}, answer: Answer::State(confirmed) })
+            .await
+            .unwrap();
         let mut line = String::new();
         stdin.read_line(&mut line).await.unwrap();
         assert_eq!(line, to_line(&Command::Quarantine {}).unwrap());

@@ -27,7 +27,7 @@ pub fn proxy_records(data: &[u8]) {
     let records: Vec<Record> = messages
         .filter_map(|message| match message {
             ProxyMessage::Record(record) => Some(record),
-            ProxyMessage::Ready { .. } | ProxyMessage::Failed { .. } => None,
+            ProxyMessage::Ready { .. } | ProxyMessage::Traffic(_) | ProxyMessage::Failed { .. } => None,
         })
         .collect();
     for record in &records {

@@ -65,6 +65,8 @@ async fn exchange(channel: &mut Channel, config: &StartConfig) -> Result<Option<
             Err(format!("it speaks version {protocol} of the protocol, this program {PROTOCOL_VERSION}"))
         }
         Some(ProxyMessage::Failed { reason }) => Err(reason),
-        Some(ProxyMessage::Record(_)) | None => Err("it sent something else before it was ready".to_owned()),
+        Some(ProxyMessage::Record(_) | ProxyMessage::Traffic(_)) | None => {
+            Err("it sent something else before it was ready".to_owned())
+        }
     }
 }

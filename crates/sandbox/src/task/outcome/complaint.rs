@@ -23,6 +23,8 @@ const PHRASES: &[(&str, Outcome)] = &[
 
 /// What a refusal of ours has in its body. Versions without request ids in their events print it whole.
 const REFUSAL_BODY: &str = "blocked_by_network_allowlist";
+/// What names the reason in it.
+const BUDGET_BODY: &str = r#""reason":"budget""#;
 
 /// What Claude Code says went wrong.
 pub(super) struct Complaint<'a> {
@@ -65,9 +67,9 @@ impl<'a> Complaint<'a> {
     /// The rows of the table between those that we ended and those that ended well, in their order.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         let rows = [
+            (Outcome::BudgetExhausted, self.is_over_budget()),
             (Outcome::BlockedByPolicy, self.is_blocked()),
             (Outcome::TurnLimitReached, self.is_limit("error_max_turns", "max_turns")),
-            (Outcome::BudgetExhausted, self.is_limit("error_max_budget_usd", "budget_exhausted")),
             (Outcome::PromptTooLong, self.is_prompt_too_long()),
             (Outcome::AuthenticationFailed, self.is_authentication_failed()),
             (Outcome::RateLimited, self.has_status(|status| status == 429) || self.is_class(&["rate_limit"])),
@@ -84,6 +86,13 @@ impl<'a> Complaint<'a> {
         let ours = self.reported(|report| &report.request_id).is_some_and(|id| id.starts_with(REFUSAL_ID))
             || self.all_texts().any(|text| leading_status(text).is_some() && text.contains(REFUSAL_BODY));
         ours && self.has_status(|status| (400..500).contains(&status) && status != 408)
+    }
+
+    /// Whether Claude Code's own budget is used up, or that of the policy.
+    fn is_over_budget(&self) -> bool {
+        let reason = self.reported(|report| &report.request_id).and_then(|id| id.strip_prefix(REFUSAL_ID));
+        let refused = reason == Some("budget") || self.all_texts().any(|text| text.contains(BUDGET_BODY));
+        self.is_limit("error_max_budget_usd", "budget_exhausted") || (refused && self.is_blocked())
     }
 
     fn is_limit(&self, subtype: &str, terminal_reason: &str) -> bool {

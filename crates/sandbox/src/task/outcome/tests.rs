@@ -316,6 +316,7 @@ fn a_refusal_of_our_own_is_not_the_keys_fault() {
     for (id, status, expected) in [
         ("sandbox-blocked-host", 403, Outcome::BlockedByPolicy),
         ("sandbox-blocked-framing", 400, Outcome::BlockedByPolicy),
+        ("sandbox-blocked-budget", 403, Outcome::BudgetExhausted),
         ("sandbox-blocked-limit", 503, Outcome::ApiUnavailable),
         ("req_sandbox-blocked-host", 403, Outcome::AuthenticationFailed),
         ("sandbox-blocked-host", 200, Outcome::ContainerFailed),

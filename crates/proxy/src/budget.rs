@@ -1,0 +1,172 @@
+//! What a task has used of the budget in its policy.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use allowlist::{Budget, ByteSize};
+use sandbox_proxy_protocol::{BlockReason, Tokens};
+use tokio::sync::watch;
+
+use crate::blocked::Blocked;
+use crate::policy::LivePolicy;
+use crate::used::Used;
+
+/// What one task has used so far, and the policy that bounds it.
+#[derive(Debug)]
+pub(crate) struct Spending {
+    policy: watch::Receiver<LivePolicy>,
+    used: Arc<Used>,
+}
+
+impl Spending {
+    /// What counts against the budget of `policy`.
+    pub(crate) fn new(policy: watch::Receiver<LivePolicy>) -> Self {
+        let used = Arc::clone(&policy.borrow().used);
+        Self { policy, used }
+    }
+
+    /// Takes one request.
+    ///
+    /// # Errors
+    ///
+    /// When any part of the budget is used up.
+    pub(crate) fn take_request(&self) -> Result<(), Blocked> {
+        let budget = self.budget();
+        for (used, limit, name, unit) in [
+            (&self.used.sent, budget.sent.map(ByteSize::bytes), "sent", "bytes sent"),
+            (&self.used.received, budget.received.map(ByteSize::bytes), "received", "bytes received"),
+            (&self.used.input_tokens, budget.input_tokens, "input_tokens", "input tokens"),
+            (&self.used.output_tokens, budget.output_tokens, "output_tokens", "output tokens"),
+        ] {
+            if let Some(limit) = limit.filter(|limit| used.load(Ordering::Relaxed) >= *limit) {
+                return Err(used_up(limit, name, unit));
+            }
+        }
+        let limit = budget.requests.unwrap_or(u64::MAX);
+        let take = |used: u64| (used < limit).then(|| used + 1);
+        match self.used.requests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(used_up(limit, "requests", "requests")),
+        }
+    }
+
+    /// Counts bytes of the body of a request that are about to be sent.
+    ///
+    /// # Errors
+    ///
+    /// When they exceed the budget: they must not be sent.
+    pub(crate) fn send(&self, bytes: u64) -> Result<(), Blocked> {
+        let limit = self.budget().sent.map(ByteSize::bytes);
+        exceed(add(&self.used.sent, bytes), limit, "sent", "bytes sent")
+    }
+
+    /// Counts bytes of the body of a response that are about to be passed on.
+    ///
+    /// # Errors
+    ///
+    /// When they exceed the budget: they must not be passed on.
+    pub(crate) fn receive(&self, bytes: u64) -> Result<(), Blocked> {
+        let limit = self.budget().received.map(ByteSize::bytes);
+        exceed(add(&self.used.received, bytes), limit, "received", "bytes received")
+    }
+
+    /// Counts tokens that a response reports.
+    pub(crate) fn report(&self, tokens: Tokens) {
+        add(&self.used.input_tokens, tokens.input);
+        add(&self.used.output_tokens, tokens.output);
+    }
+
+    /// Whether the policy has a budget.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.budget() != Budget::default()
+    }
+
+    /// Whether responses have to be read for what they report.
+    pub(crate) fn bounds_tokens(&self) -> bool {
+        self.budget().bounds_tokens()
+    }
+
+    fn budget(&self) -> Budget {
+        *self.policy.borrow().allowlist.budget()
+    }
+}
+
+/// The sum, which never overflows: an upstream may report any number.
+fn add(used: &AtomicU64, more: u64) -> u64 {
+    let sum = |used: u64| Some(used.saturating_add(more));
+    let before = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
+    before.unwrap_or_else(|before| before).saturating_add(more)
+}
+
+fn exceed(used: u64, limit: Option<u64>, name: &str, unit: &str) -> Result<(), Blocked> {
+    match limit {
+        Some(limit) if used > limit => Err(used_up(limit, name, unit)),
+        _ => Ok(()),
+    }
+}
+
+fn used_up(limit: u64, name: &str, unit: &str) -> Blocked {
+    Blocked::new(
+        BlockReason::Budget,
+        format!(
+            "this task has used up its budget of {limit} {unit}: to allow more, raise `budget.{name}` in \
+             .sandbox/network-allowlist.yaml"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use allowlist::Allowlist;
+
+    use super::*;
+
+    fn spending(budget: &str) -> (watch::Sender<LivePolicy>, Spending) {
+        let (live, policy) = watch::channel(policy(budget));
+        (live, Spending::new(policy))
+    }
+
+    fn policy(budget: &str) -> LivePolicy {
+        LivePolicy::new(Allowlist::from_yaml(&format!("budget: {budget}"), "policy.yaml").unwrap())
+    }
+
+    #[test]
+    fn requests_are_counted_to_the_last_one_and_a_new_policy_may_allow_more() {
+        let (live, spending) = spending("{requests: 2}");
+        assert!(spending.take_request().is_ok() && spending.take_request().is_ok());
+        let refused = spending.take_request().unwrap_err();
+        assert_eq!(refused.reason(), BlockReason::Budget);
+        assert!(refused.message().contains("2 requests") && refused.message().contains("`budget.requests`"));
+        let set = |budget| live.send_modify(|live| live.allowlist = policy(budget).allowlist);
+        set("{requests: 3}");
+        assert!(spending.take_request().is_ok() && spending.take_request().is_err());
+        set("{}");
+        assert!(spending.take_request().is_ok());
+    }
+
+    #[test]
+    fn bytes_that_exceed_are_refused_and_then_every_request() {
+        let (_live, spending) = spending("{sent: 10b, received: 1k}");
+        assert!(spending.send(10).is_ok());
+        assert!(spending.take_request().unwrap_err().message().contains("10 bytes sent"));
+        assert!(spending.send(1).is_err());
+        assert!(spending.receive(1024).is_ok() && spending.receive(1).is_err());
+    }
+
+    #[test]
+    fn tokens_are_refused_once_they_are_reported_whatever_the_number() {
+        let (_live, spending) = spending("{output_tokens: 100}");
+        spending.report(Tokens { input: u64::MAX, output: 99 });
+        assert!(spending.bounds_tokens() && spending.take_request().is_ok());
+        spending.report(Tokens { input: 1, output: u64::MAX });
+        assert!(spending.take_request().unwrap_err().message().contains("100 output tokens"));
+    }
+
+    #[test]
+    fn without_a_budget_nothing_is_refused() {
+        let (_live, spending) = spending("{}");
+        spending.report(Tokens { input: u64::MAX, output: u64::MAX });
+        assert!(spending.send(u64::MAX).is_ok() && spending.receive(u64::MAX).is_ok());
+        assert!(spending.take_request().is_ok() && !spending.bounds_tokens());
+    }
+}

@@ -1,0 +1,237 @@
+//! Finds in a response what a model's vendor reports that it took.
+//!
+//! All vendors report it in an object `usage` (Google: `usageMetadata`), in a document as in the events of a stream, and later numbers of a
+//! stream are totals. The highest ones count: no other object of that name can lower them.
+
+use memchr::memmem;
+use sandbox_proxy_protocol::Tokens;
+use serde::Deserialize;
+
+/// The beginning of the key. In a text it would have a backslash before its second quote.
+const KEY: &[u8] = b"\"usage";
+/// The longest object that is read.
+const LONGEST: usize = 8192;
+
+/// Reads one response, in pieces of any size.
+#[derive(Debug, Default)]
+pub(crate) struct UsageReader {
+    /// From the last place where a key may begin.
+    pending: Vec<u8>,
+    highest: Tokens,
+}
+
+/// What is at the beginning of a text that begins like the key.
+enum Found<'a> {
+    /// Another key, or no object.
+    Other,
+    /// More has to come.
+    Begun,
+    /// The object, and how far it reaches.
+    Object(&'a [u8], usize),
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Usage {
+    input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    #[serde(rename = "promptTokenCount")]
+    prompt_token_count: Option<u64>,
+    #[serde(rename = "toolUsePromptTokenCount")]
+    tool_use_prompt_token_count: Option<u64>,
+    #[serde(rename = "candidatesTokenCount")]
+    candidates_token_count: Option<u64>,
+    #[serde(rename = "thoughtsTokenCount")]
+    thoughts_token_count: Option<u64>,
+}
+
+impl UsageReader {
+    /// All that the response has reported so far.
+    pub(crate) fn reported(&self) -> Tokens {
+        self.highest
+    }
+
+    /// Reads more of the response; what it reports beyond what it reported before, if it reports more.
+    pub(crate) fn read(&mut self, data: &[u8]) -> Option<Tokens> {
+        let before = self.highest;
+        self.pending.extend_from_slice(data);
+        let mut at = 0;
+        while let Some(rest) = self.pending.get(at..) {
+            let Some(start) = memmem::find(rest, KEY) else {
+                // The key may have begun.
+                at = self.pending.len().saturating_sub(KEY.len() - 1).max(at);
+                break;
+            };
+            at += start;
+            let rest = rest.get(start..).unwrap_or_default();
+            match find(rest) {
+                Found::Begun if rest.len() < LONGEST => break,
+                Found::Other | Found::Begun => at += KEY.len(),
+                Found::Object(object, length) => {
+                    let usage: Usage = serde_json::from_slice(object).unwrap_or_default();
+                    let Tokens { input, output } = usage.tokens();
+                    self.highest.input = self.highest.input.max(input);
+                    self.highest.output = self.highest.output.max(output);
+                    at += length;
+                }
+            }
+        }
+        self.pending.drain(..at);
+        let more = Tokens {
+            input: self.highest.input.saturating_sub(before.input),
+            output: self.highest.output.saturating_sub(before.output),
+        };
+        (more != Tokens::default()).then_some(more)
+    }
+}
+
+/// What `text` is, which begins with [`KEY`].
+fn find(text: &[u8]) -> Found<'_> {
+    let rest = text.get(KEY.len()..).unwrap_or_default();
+    let metadata = b"Metadata\"";
+    let after = if let Some(after) = rest.strip_prefix(b"\"") {
+        after
+    } else if let Some(after) = rest.strip_prefix(metadata) {
+        after
+    } else if metadata.starts_with(rest) {
+        return Found::Begun;
+    } else {
+        return Found::Other;
+    };
+    let after = after.trim_ascii_start();
+    let value = match after.strip_prefix(b":") {
+        Some(value) => value.trim_ascii_start(),
+        None if after.is_empty() => return Found::Begun,
+        None => return Found::Other,
+    };
+    match value.first() {
+        None => Found::Begun,
+        Some(b'{') => object(value)
+            .map_or(Found::Begun, |object| Found::Object(object, text.len() - value.len() + object.len())),
+        Some(_) => Found::Other,
+    }
+}
+
+/// The object that `text` begins with, once all of it is there.
+fn object(text: &[u8]) -> Option<&[u8]> {
+    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    for (index, byte) in text.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' if !quoted => depth += 1,
+            b'}' if !quoted => {
+                depth -= 1;
+                if depth == 0 {
+                    return text.get(..=index);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+impl Usage {
+    fn tokens(&self) -> Tokens {
+        let sum =
+            |parts: &[Option<u64>]| parts.iter().flatten().fold(0_u64, |sum, part| sum.saturating_add(*part));
+        Tokens {
+            input: sum(&[
+                self.input_tokens,
+                self.cache_creation_input_tokens,
+                self.cache_read_input_tokens,
+                self.prompt_tokens,
+                self.prompt_token_count,
+                self.tool_use_prompt_token_count,
+            ]),
+            output: sum(&[
+                self.output_tokens,
+                self.completion_tokens,
+                self.candidates_token_count,
+                self.thoughts_token_count,
+            ]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STREAM: &str = concat!(
+        "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[],\"usage\":{\"input_tokens\":3,",
+        "\"cache_creation_input_tokens\":10,\"cache_read_input_tokens\":20,\"output_tokens\":1,\"service_tier\":\"a } b\"}}}\n\n",
+        "data: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"{\\\"usage\\\":{\\\"output_tokens\\\":999}}\"}}\n\n",
+        "data: {\"type\":\"message_delta\",\"usage\":{\"input_tokens\":null,\"output_tokens\":42}}\n\n",
+    );
+
+    fn read(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> (u64, u64) {
+        let mut reader = UsageReader::default();
+        pieces
+            .into_iter()
+            .filter_map(|piece| reader.read(piece.as_ref()))
+            .fold((0, 0), |sum, tokens| (sum.0 + tokens.input, sum.1 + tokens.output))
+    }
+
+    #[test]
+    fn each_vendors_report_is_read() {
+        for (response, expected) in [
+            (STREAM, (33, 42)),
+            (
+                r#"{"id":"x","usage": { "prompt_tokens" : 7, "completion_tokens":8, "total_tokens":15}}"#,
+                (7, 8),
+            ),
+            (
+                r#"{"usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":4},"output_tokens":6}}"#,
+                (5, 6),
+            ),
+            (
+                r#"[{"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":2,"thoughtsTokenCount":3}}]"#,
+                (1, 5),
+            ),
+            (r#"{"usage":null,"other":"usage"}"#, (0, 0)),
+            (r#"{"usage":{"output_tokens":9},"tool":{"usage":{"output_tokens":2}}}"#, (0, 9)),
+            (r#"{"usage":{"output_tokens":-1},"usage":{"output_tokens":1e400},"usage":{"#, (0, 0)),
+            (r#"{"usage_other":{"output_tokens":1},"usageMeta":{},"usage":{"output_tokens":4}}"#, (0, 4)),
+        ] {
+            assert_eq!(read([response]), expected, "{response}");
+            assert_eq!(read(response.as_bytes().chunks(1)), expected, "in single bytes: {response}");
+        }
+    }
+
+    #[test]
+    fn what_never_ends_is_given_up_and_little_is_kept() {
+        let mut reader = UsageReader::default();
+        for _ in 0..100 {
+            reader.read(b"\"usage\":{\"a\":\"");
+            reader.read(&[b'x'; 1000]);
+            assert!(reader.pending.len() <= LONGEST + 2000);
+        }
+        reader.read(&[b' '; LONGEST]);
+        reader.read(b"\"usage\":{\"output_tokens\":5}");
+        assert_eq!(reader.highest.output, 5);
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_do_not_matter(cuts in prop::collection::vec(1_usize..40, 1..40)) {
+            let mut rest = STREAM.as_bytes();
+            let mut pieces = Vec::new();
+            for cut in cuts {
+                let (piece, after) = rest.split_at(cut.min(rest.len()));
+                pieces.push(piece);
+                rest = after;
+            }
+            pieces.push(rest);
+            prop_assert_eq!(read(pieces), (33, 42));
+        }
+    }
+}
