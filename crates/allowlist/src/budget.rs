@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::byte_size::ByteSize;
+use crate::byte_size;
 
 /// The key `budget` of a policy: what one execution may use of what the policy allows. Once a part of it is used up, every further request
 /// is refused. The default bounds nothing.
@@ -14,11 +14,11 @@ pub struct Budget {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
     /// Bytes of the bodies of requests. A body is broken off where it exceeds them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sent: Option<ByteSize>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "byte_size::deserialize")]
+    pub sent: Option<u64>,
     /// Bytes of the bodies of responses. A body is broken off where it exceeds them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub received: Option<ByteSize>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "byte_size::deserialize")]
+    pub received: Option<u64>,
     /// Tokens that models read, from a cache or not, as their vendor reports it. The response that reports them is still passed on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use allowlist::{Budget, ByteSize};
+use allowlist::Budget;
 use sandbox_proxy_protocol::{BlockReason, Tokens};
 use tokio::sync::watch;
 
@@ -33,8 +33,8 @@ impl Spending {
     pub(crate) fn take_request(&self) -> Result<(), Blocked> {
         let budget = self.budget();
         for (used, limit, name, unit) in [
-            (&self.used.sent, budget.sent.map(ByteSize::bytes), "sent", "bytes sent"),
-            (&self.used.received, budget.received.map(ByteSize::bytes), "received", "bytes received"),
+            (&self.used.sent, budget.sent, "sent", "bytes sent"),
+            (&self.used.received, budget.received, "received", "bytes received"),
             (&self.used.input_tokens, budget.input_tokens, "input_tokens", "input tokens"),
             (&self.used.output_tokens, budget.output_tokens, "output_tokens", "output tokens"),
         ] {
@@ -56,7 +56,7 @@ impl Spending {
     ///
     /// When they exceed the budget: they must not be sent.
     pub(crate) fn send(&self, bytes: u64) -> Result<(), Blocked> {
-        let limit = self.budget().sent.map(ByteSize::bytes);
+        let limit = self.budget().sent;
         exceed(add(&self.used.sent, bytes), limit, "sent", "bytes sent")
     }
 
@@ -66,7 +66,7 @@ impl Spending {
     ///
     /// When they exceed the budget: they must not be passed on.
     pub(crate) fn receive(&self, bytes: u64) -> Result<(), Blocked> {
-        let limit = self.budget().received.map(ByteSize::bytes);
+        let limit = self.budget().received;
         exceed(add(&self.used.received, bytes), limit, "received", "bytes received")
     }
 

@@ -75,10 +75,12 @@ pub use sandbox::Sandbox;
 pub use sandbox_files::host_path;
 pub use sandbox_podman::{Chunk as OutputChunk, EngineError};
 pub use spec::{
-    ByteSize, CommandSpec, ContainerEnv, Cpus, HostService, ImageSource, ImageTag, InvalidByteSize,
-    InvalidSpec, Isolation, Mount, Network, NetworkSandboxConfig, OnStall, ResourceLimits, TaskSpec,
+    ByteSize, CommandSpec, ContainerEnv, Cpus, HostService, ImageSource, ImageTag, InvalidSpec, Isolation,
+    Mount, Network, NetworkSandboxConfig, OnStall, ResourceLimits, TaskSpec,
 };
-pub use task::{Command, CommandResult, Execution, ExecutionResult, Input, Outcome, Prompt, Task, Timings};
+pub use task::{
+    Command, CommandResult, Execution, ExecutionResult, Input, Message, Outcome, Prompt, Task, Timings,
+};
 
 /// What an [`Isolation`] is made of.
 pub mod isolation {

@@ -47,6 +47,9 @@ pub(crate) struct AgentArgs {
     /// Stop Claude Code when it is silent for the time of --stall
     #[arg(long)]
     pub(crate) stop_on_stall: bool,
+    /// Input format on stdin
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) input: AgentInput,
     /// Output format on stdout
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: AgentOutput,
@@ -75,6 +78,16 @@ fn stall(text: &str) -> Result<StallTime, String> {
 fn dollars(text: &str) -> Result<f64, String> {
     let dollars = text.parse::<f64>().ok().filter(|dollars| dollars.is_finite() && *dollars > 0.0);
     dollars.ok_or_else(|| "write a number of dollars above 0, such as 2.50".to_owned())
+}
+
+/// What `agent` reads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AgentInput {
+    /// The prompt, where it is no argument
+    #[default]
+    Text,
+    /// Messages in Claude Code's format, one a line, sent into the running turn; the first is the prompt where it is no argument
+    StreamJson,
 }
 
 /// What `agent` prints.

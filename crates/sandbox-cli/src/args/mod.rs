@@ -16,7 +16,7 @@ mod task;
 mod trust;
 mod verify;
 
-pub(crate) use agent::{AgentArgs, AgentOutput, StallTime};
+pub(crate) use agent::{AgentArgs, AgentInput, AgentOutput, StallTime};
 pub(crate) use allowlist::{AllowlistCommand, CheckArgs};
 pub(crate) use cli::{CleanArgs, Cli, Command, GlobalArgs, Output};
 pub(crate) use config::{ConfigCheckArgs, ConfigCommand};

@@ -1,6 +1,5 @@
 //! `agent`: Claude Code, its session, and its answer for people or programs.
 
-use std::io::{self, IsTerminal as _, Read as _};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use sandbox::{ExecutionResult, OnStall, Prompt, SandboxError, Task, TaskSpec};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 
-use crate::args::{AgentArgs, AgentOutput, StallTime};
+use crate::args::{AgentArgs, AgentInput, AgentOutput, StallTime};
 use crate::config::WorkspaceMode;
 use crate::control::{ControlSocket, Controlled};
 use crate::credentials::Renewal;
@@ -26,8 +25,10 @@ use crate::tamper_report;
 
 use super::transcript;
 
+mod input;
 mod report;
 
+use input::Messages;
 use report::{json, report};
 
 /// What an agent works on by default.
@@ -46,6 +47,7 @@ pub(crate) struct AgentSettings {
     stall: Option<(Duration, OnStall)>,
     briefing: bool,
     arguments: Vec<String>,
+    input: AgentInput,
     output: AgentOutput,
 }
 
@@ -63,23 +65,7 @@ impl AgentSettings {
         let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
         let session = SessionFolder::new(session, project);
         let (resume, prompt) = resume_and_prompt(args.resume, args.prompt);
-        let prompt = match prompt {
-            Some(prompt) if prompt != "-" => prompt,
-            None if io::stdin().is_terminal() => {
-                return Err(Failure::usage("there is no prompt")
-                    .with_hint("write it as the last argument, or `-` to type it"));
-            }
-            _ => {
-                let mut prompt = String::new();
-                io::stdin()
-                    .read_to_string(&mut prompt)
-                    .map_err(Failure::doing("read the prompt from stdin"))?;
-                prompt
-            }
-        };
-        if prompt.trim().is_empty() {
-            return Err(Failure::usage("the prompt is empty"));
-        }
+        let prompt = input::prompt(prompt, args.input)?;
         let claude_bin = args.claude_bin.map(|path| {
             let found = project.resolver.find(&path);
             let found = found.map_err(Failure::doing(format!("find `{}`", path.display())));
@@ -110,6 +96,7 @@ impl AgentSettings {
             stall,
             briefing: !args.no_briefing,
             arguments: args.arguments,
+            input: args.input,
             output: args.output,
         })
     }
@@ -142,7 +129,8 @@ pub(crate) async fn agent(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let output = agent.output;
-    let work = async |stage: Stage<'_>| Box::pin(execute(stage, &settings, agent, printer)).await;
+    let messages = (agent.input == AgentInput::StreamJson).then(|| Messages::begin(printer));
+    let work = async |stage: Stage<'_>| Box::pin(execute(stage, &settings, agent, messages, printer)).await;
     let finished = Box::pin(on_stage(&settings, printer, work)).await?;
     if let (AgentOutput::Json, Some(Some(result))) = (output, &finished.value) {
         printer.line(json(result, &finished.workspace));
@@ -154,10 +142,12 @@ async fn execute(
     mut stage: Stage<'_>,
     settings: &TaskSettings,
     mut agent: AgentSettings,
+    messages: Option<Messages>,
     printer: Printer,
 ) -> Result<Executed<Option<ExecutionResult>>, Failure> {
     let (result, why) = loop {
-        let (result, why) = Box::pin(attempt(&mut stage, settings, &agent, printer)).await?;
+        let (result, why) =
+            Box::pin(attempt(&mut stage, settings, &agent, messages.as_ref(), printer)).await?;
         let is_taken =
             matches!(&result, Some(Err(SandboxError::Session(SessionError::Busy { .. })))) && why.is_none();
         match agent.session.next() {
@@ -185,6 +175,7 @@ async fn attempt(
     stage: &mut Stage<'_>,
     settings: &TaskSettings,
     agent: &AgentSettings,
+    messages: Option<&Messages>,
     printer: Printer,
 ) -> Result<(Option<Result<ExecutionResult, SandboxError>>, Option<ExitStatus>), Failure> {
     let mut spec = spec(stage, settings, agent);
@@ -195,7 +186,10 @@ async fn attempt(
     let prompt = prompt(agent, &task)?;
     let closed = Notify::new();
     let output = agent.output;
-    let mut execution = task.execute(prompt);
+    let mut execution = match messages {
+        None => task.execute(prompt),
+        Some(messages) => task.converse(prompt, messages.stream()),
+    };
     let control = stage.control(settings, Controlled::Task(task.clone()), "claude".to_owned(), printer);
     let _renewing = Renewal::begin(settings.renewal.as_ref(), Controlled::Task(task.clone()), printer);
     let answer = Box::pin(async {

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use located_yaml::{Entries, Spanned};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
 use super::build::BuildFile;
 use super::credentials::{MaskedDocument, SigningDocument};
@@ -119,8 +121,7 @@ pub(super) struct LimitsDocument {
 }
 
 /// A number of bytes, with or without a unit.
-#[derive(Clone, Copy, serde::Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy)]
 pub(super) struct Size(pub(super) sandbox::ByteSize);
 
 impl JsonSchema for Size {
@@ -134,5 +135,29 @@ impl JsonSchema for Size {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"type": ["string", "integer"]})
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SizeVisitor;
+
+        impl Visitor<'_> for SizeVisitor {
+            type Value = Size;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a size such as 512m or 4g")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Size, E> {
+                text.parse().map(Size).map_err(|_| E::invalid_value(Unexpected::Other(text), &self))
+            }
+
+            fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {
+                self.visit_str(&bytes.to_string())
+            }
+        }
+
+        deserializer.deserialize_any(SizeVisitor)
     }
 }

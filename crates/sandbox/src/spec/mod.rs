@@ -28,7 +28,7 @@ pub use limits::ResourceLimits;
 pub use network::{Network, NetworkSandboxConfig};
 pub(crate) use network_callback::NetworkCallback;
 pub(crate) use object_id::ObjectId;
-pub use quantity::Cpus;
+pub use quantity::{ByteSize, Cpus};
 pub use run::{AnnotationKey, GpuRequest, GpuVendor, RunName, RunSpec, Sharing, VolumeSpec};
 pub use service::HostService;
 pub(crate) use service::ServiceTarget;
@@ -37,5 +37,4 @@ pub use stall::OnStall;
 pub(crate) use stall::Stall;
 pub use task::{CommandSpec, TaskSpec};
 
-pub use allowlist::{ByteSize, InvalidByteSize};
 pub use sandbox_workspace::{InvalidSpec, Mount};

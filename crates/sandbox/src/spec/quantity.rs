@@ -1,9 +1,74 @@
-//! Numbers of processors as people write them, read once.
+//! Amounts as people write them, read once.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::spec::InvalidSpec;
+
+/// Bytes of memory or of a disk: `512m`, `4g`, `1.5 GiB`, `1048576`. Units are powers of 1024, in either case, with or without `b` or
+/// `ib`.
+///
+/// Counterpart of the text `RunSpec.memory` of terok-sandbox.
+///
+/// ```
+/// let memory: sandbox::ByteSize = "1.5g".parse()?;
+/// assert_eq!(memory, sandbox::ByteSize::mib(1536));
+/// # Ok::<(), sandbox::InvalidSpec>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(u64);
+
+impl ByteSize {
+    /// A number of bytes.
+    #[must_use]
+    pub const fn new(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// A number of KiB, of 1024 bytes each.
+    #[must_use]
+    pub const fn kib(number: u32) -> Self {
+        Self((number as u64) << 10)
+    }
+
+    /// A number of MiB, of 1024 KiB each.
+    #[must_use]
+    pub const fn mib(number: u32) -> Self {
+        Self((number as u64) << 20)
+    }
+
+    /// A number of GiB, of 1024 MiB each.
+    #[must_use]
+    pub const fn gib(number: u32) -> Self {
+        Self((number as u64) << 30)
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for ByteSize {
+    /// Bytes with `b`, as podman reads them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}b", self.0)
+    }
+}
+
+impl FromStr for ByteSize {
+    type Err = InvalidSpec;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        allowlist::byte_size(text).map(Self).ok_or_else(|| {
+            InvalidSpec::new(
+                "size",
+                format!("`{}` is not a size; write one such as 512m or 4g", text.escape_debug()),
+            )
+        })
+    }
+}
 
 /// Processors in fractions of one: `2`, `0.5`. From 0.01 to 1024.
 ///
@@ -69,6 +134,13 @@ impl FromStr for Cpus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_is_shown_as_podman_reads_it() {
+        let size: ByteSize = "10g".parse().unwrap();
+        assert_eq!(size.to_string(), "10737418240b");
+        assert_eq!("10 x".parse::<ByteSize>().unwrap_err().field(), "size");
+    }
 
     #[test]
     fn numbers_of_processors_have_bounds() {

@@ -4,7 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use claude_output::StreamEvent;
+use futures_util::Stream;
 use sandbox_session::SessionStore;
+use tokio::io::AsyncRead;
 
 use crate::context::Shared;
 use crate::error::SandboxError;
@@ -16,6 +18,7 @@ use super::briefing;
 use super::controls::controls;
 use super::execution::{Execution, Owner};
 use super::launch::Program;
+use super::messages::{self, LastMessage, Message};
 use super::reading::Reading;
 use super::result::ExecutionResult;
 use super::runner::{Finished, Runner};
@@ -95,6 +98,9 @@ impl Prompt {
     }
 }
 
+/// What a caller sends into a conversation.
+type Messages = Box<dyn Stream<Item = Message> + Send + Unpin>;
+
 /// Headless Claude Code in a container of its own, with a session that survives it. [`Sandbox::create_task`] makes one.
 ///
 /// [`Sandbox::create_task`]: crate::Sandbox::create_task
@@ -146,12 +152,45 @@ impl Task {
     ///
     /// Outside of a tokio runtime.
     pub fn execute(&self, prompt: Prompt) -> Execution<StreamEvent, ExecutionResult> {
+        self.spawn(prompt, None)
+    }
+
+    /// Like [`execute`](Self::execute), and sends each of `messages` into the running conversation as it comes: during a turn, where the model sees
+    /// it after the tool call of the moment, or after one, where it begins another. Claude Code ends when `messages` has ended and the last of them
+    /// is answered. The events have an answer for each turn; the result is that of the last one.
+    ///
+    /// While `messages` may go on, neither the grace after a result nor silence after one ends the execution: its time limit does.
+    ///
+    /// ```no_run
+    /// # async fn example(task: sandbox::Task) -> Result<(), sandbox::SandboxError> {
+    /// use futures_util::stream;
+    /// use sandbox::{Message, Prompt};
+    ///
+    /// // Usually the receiver of a channel.
+    /// let messages = stream::iter([Message::from("and the other one")]);
+    /// let result = task.converse(Prompt::new("fix the failing test"), messages).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn converse(
+        &self,
+        prompt: Prompt,
+        messages: impl Stream<Item = Message> + Send + Unpin + 'static,
+    ) -> Execution<StreamEvent, ExecutionResult> {
+        self.spawn(prompt, Some(Box::new(messages)))
+    }
+
+    fn spawn(&self, prompt: Prompt, messages: Option<Messages>) -> Execution<StreamEvent, ExecutionResult> {
         let inner = Arc::clone(&self.0);
         Execution::spawn(
             &self.0.runner.switch,
             1,
             |result| &result.tampered,
-            |owner| async move { inner.execute(prompt, owner).await },
+            |owner| async move { inner.execute(prompt, messages, owner).await },
         )
     }
 }
@@ -163,6 +202,7 @@ impl Inner {
     async fn execute(
         &self,
         prompt: Prompt,
+        messages: Option<Messages>,
         owner: Owner<StreamEvent>,
     ) -> Result<ExecutionResult, SandboxError> {
         prompt.validate()?;
@@ -170,11 +210,18 @@ impl Inner {
         self.spec.launch.refuse_values_in("arguments", &prompt.arguments)?;
         let model = self.model(&prompt)?;
         let reply = self.store.begin(&prompt.text)?;
-        let program = self.program(&prompt, &model);
+        let program = self.program(&prompt, &model, messages.is_some());
         let resumes = prompt.resume.is_some();
-        let input = std::io::Cursor::new(prompt.text.into_bytes());
         let (events, gone) = owner.split();
-        let watchdog = Watchdog::new(self.spec.result_grace, self.spec.stall);
+        let mut watchdog = Watchdog::new(self.spec.result_grace, self.spec.stall);
+        let input: Box<dyn AsyncRead + Send + Unpin> = match messages {
+            None => Box::new(std::io::Cursor::new(prompt.text.into_bytes())),
+            Some(messages) => {
+                let last = LastMessage::default();
+                watchdog = watchdog.with_messages(Arc::clone(&last));
+                Box::new(messages::input(prompt.text, messages, last))
+            }
+        };
         let mut reading = Reading::new(reply, events, watchdog, resumes);
         let Finished { end, timings, tampered, traffic } =
             self.runner.run(&self.spec.launch, program, input, &mut reading, gone).await?;
@@ -195,7 +242,7 @@ impl Inner {
         Ok(self.store.model()?.unwrap_or_else(|| "sonnet".to_owned()))
     }
 
-    fn program(&self, prompt: &Prompt, model: &str) -> Program {
+    fn program(&self, prompt: &Prompt, model: &str, converses: bool) -> Program {
         let mut mounts = vec![Mount::read_write(self.store.claude_dir(), TaskSpec::CLAUDE_STATE)];
         let claude = match &self.spec.claude_binary {
             Some(binary) => {
@@ -218,6 +265,10 @@ impl Inner {
             "--verbose",
         ];
         command.extend(fixed.map(str::to_owned));
+        if converses {
+            // What was sent is among the events, and so in the session.
+            command.extend(["--input-format", "stream-json", "--replay-user-messages"].map(str::to_owned));
+        }
         if let Some(turns) = prompt.max_turns {
             command.extend(["--max-turns".to_owned(), turns.to_string()]);
         }

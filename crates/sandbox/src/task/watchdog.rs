@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::spec::{OnStall, Stall};
 
+use super::messages::LastMessage;
 use super::outcome::Ended;
 
 /// The times of one execution.
@@ -21,6 +22,8 @@ pub(super) struct Watchdog {
     answered: Option<Instant>,
     /// Whether this silence was reported.
     is_reported: bool,
+    /// Where the caller may send messages.
+    last_message: Option<LastMessage>,
 }
 
 /// What a silence asks for.
@@ -33,7 +36,24 @@ pub(super) struct Alarm {
 
 impl Watchdog {
     pub(super) fn new(grace: Option<Duration>, stall: Option<Stall>) -> Self {
-        Self { grace, stall, last_event: None, answered: None, is_reported: false }
+        Self { grace, stall, last_event: None, answered: None, is_reported: false, last_message: None }
+    }
+
+    /// Waits for messages too: a result is not the end while more of them may come.
+    pub(super) fn with_messages(self, last: LastMessage) -> Self {
+        Self { last_message: Some(last), ..self }
+    }
+
+    /// Whether messages may still come.
+    fn is_open(&self) -> bool {
+        self.last_message.as_ref().is_some_and(|last| last.get().is_none())
+    }
+
+    /// Since when Claude Code could have ended: there is a result, and no message follows it.
+    fn done(&self) -> Option<Instant> {
+        let answered = self.answered.filter(|_| !self.is_open())?;
+        let last = self.last_message.as_ref().and_then(|last| last.get().copied());
+        Some(last.map_or(answered, |last| last.max(answered)))
     }
 
     /// Takes note of what came until `now`.
@@ -59,16 +79,18 @@ impl Watchdog {
         self.answered = self.answered.map(later);
     }
 
-    /// Whether there is a result, and the grace after it ends the execution.
-    fn is_in_grace(&self) -> bool {
-        self.grace.is_some() && self.answered.is_some()
+    /// Whether nothing has to come: there is a result, and the grace after it ends the execution, or the caller's next message is awaited.
+    fn may_be_silent(&self) -> bool {
+        self.answered.is_some() && (self.grace.is_some() || self.is_open())
     }
 
     /// When to call [`Self::wake`]. The first call starts the clock, at `now`.
     pub(super) fn deadline(&mut self, now: Instant) -> Option<Instant> {
         let last_event = *self.last_event.get_or_insert(now);
-        let grace = self.grace.zip(self.answered).and_then(|(grace, answered)| answered.checked_add(grace));
-        let stall = self.stall.filter(|_| !self.is_reported && !self.is_in_grace());
+        // While messages may come it is looked at again after that time: nothing says when the last one has.
+        let done = if self.is_open() { self.answered.map(|_| now) } else { self.done() };
+        let grace = self.grace.zip(done).and_then(|(grace, done)| done.checked_add(grace));
+        let stall = self.stall.filter(|_| !self.is_reported && !self.may_be_silent());
         let stall = stall.and_then(|stall| last_event.checked_add(stall.after));
         grace.into_iter().chain(stall).min()
     }
@@ -78,12 +100,12 @@ impl Watchdog {
         let is_over = |since: Option<Instant>, time: Duration| {
             since.is_some_and(|since| now.saturating_duration_since(since) >= time)
         };
-        if self.grace.is_some_and(|grace| is_over(self.answered, grace)) {
+        if self.grace.is_some_and(|grace| is_over(self.done(), grace)) {
             return Alarm { silent: None, then: ControlFlow::Break(Ended::Answered) };
         }
         match self.stall {
             Some(stall)
-                if !self.is_reported && !self.is_in_grace() && is_over(self.last_event, stall.after) =>
+                if !self.is_reported && !self.may_be_silent() && is_over(self.last_event, stall.after) =>
             {
                 self.is_reported = true;
                 let then = match stall.then {
@@ -134,6 +156,21 @@ mod tests {
         let mut without = Watchdog::new(None, None);
         without.saw(&event("result"), start);
         assert_eq!(without.deadline(start), None);
+    }
+
+    #[test]
+    fn while_messages_may_come_a_result_is_not_the_end() {
+        let last = LastMessage::default();
+        let (watchdog, start) = (watchdog(OnStall::Stop), Instant::now());
+        let mut watchdog = watchdog.with_messages(std::sync::Arc::clone(&last));
+        watchdog.saw(&event("result"), start);
+        let late = start + 2 * STALL;
+        assert_eq!(watchdog.wake(late).then, ControlFlow::Continue(()), "neither grace nor stall");
+        assert_eq!(watchdog.deadline(late), Some(late + GRACE), "it is looked at again");
+        last.set(late).unwrap();
+        assert_eq!(watchdog.deadline(late), Some(late + GRACE));
+        assert_eq!(watchdog.wake(late).then, ControlFlow::Continue(()), "the grace begins now");
+        assert_eq!(watchdog.wake(late + GRACE).then, ControlFlow::Break(Ended::Answered));
     }
 
     #[test]

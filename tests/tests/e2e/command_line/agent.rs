@@ -1,6 +1,6 @@
 //! `agent`, with the real Claude Code.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
 
 use e2e_tests::setting::Setting;
@@ -170,6 +170,57 @@ async fn a_second_agent_in_a_project_has_a_session_of_its_own() {
 
     let resumed = agent(&project, &[&direct[..], &["--resume", "which word?"]].concat());
     assert!(resumed.stdout.contains("heliotrope"), "the most recent is the second: {resumed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_on_stdin_reach_the_running_turn() {
+    let project = project();
+    let claude = Setting::of_this_run().claude.display().to_string();
+    let arguments = [
+        "agent",
+        "--claude-bin",
+        &claude,
+        "--timeout",
+        "120",
+        "--input",
+        "stream-json",
+        "--output",
+        "stream-json",
+    ];
+    let mut command = project.sandbox(&arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the sandbox command");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let message = |text: &str| {
+        let line = serde_json::json!({"type": "user", "message": {"role": "user", "content": text}});
+        format!("{line}\n")
+    };
+    stdin.write_all(message("remember the word heliotrope").as_bytes()).expect("a reader");
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut result = || {
+        loop {
+            let mut line = String::new();
+            assert!(stdout.read_line(&mut line).expect("an event") > 0, "it ended");
+            let event: Value = serde_json::from_str(&line).expect("JSON");
+            if event["type"] == "result" {
+                return event;
+            }
+        }
+    };
+    let first = result();
+    assert!(first["result"].as_str().is_some_and(|text| text.contains("heliotrope")), "{first}");
+    // The sandbox waits for more, and says what is none.
+    stdin.write_all(b"no message\n").expect("a reader");
+    stdin.write_all(message("and the word mauve").as_bytes()).expect("a reader");
+    let second = result();
+    let both = |text: &str| text.contains("heliotrope") && text.contains("mauve");
+    assert!(second["result"].as_str().is_some_and(both), "{second}");
+    assert_eq!(second["session_id"], first["session_id"]);
+    drop(stdin);
+    let mut stderr = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("output");
+    assert_eq!(child.wait().expect("a child").code(), Some(0), "{stderr}");
+    assert!(stderr.contains("stdin:1: not a message; write {\"type\":\"user\""), "{stderr}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
